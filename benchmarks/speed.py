@@ -1,0 +1,282 @@
+"""Time our mean against the engine's own plain average, in turn, in one run.
+
+    python -m benchmarks.speed [--rows 20000000] [--no-opendp] [--no-memory]
+
+DuckDB (frame and SQL) and polars, by 1,000 groups, by 1,000,000 groups and whole-table, noise
+included; then the peak memory of a 100-million-row Parquet file by 1,000 groups; then
+opendp[polars] 0.16 in an environment of its own. Prints a Markdown table, writes it to
+benchmarks/results/speed.md, and ends with exit code 1 if a target is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import polars as pl
+
+import dfprivacy as dfp
+import sql_udfs
+
+BOUNDS = (-60.0, 240.0)
+GROUPS = {"whole table": None, "1,000 groups": "g3", "1,000,000 groups": "g6"}
+TARGETS = {"whole table": 6.0, "1,000 groups": 2.0, "1,000,000 groups": 2.5}
+OPENDP_TARGET = 30.0
+MEMORY_TARGET = 1.5
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: the plain average's time, ours, and the ratio allowed."""
+
+    engine: str
+    work: str
+    plain: float
+    ours: float
+    target: float
+
+    @property
+    def ratio(self) -> float:
+        return self.ours / self.plain
+
+    @property
+    def met(self) -> bool:
+        return self.ratio <= self.target
+
+
+def best_in_turn(
+    plain: Callable[[], object], ours: Callable[[], object], rounds: int
+) -> tuple[float, float]:
+    """Return the best time of each, taken alternately."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(rounds):
+        for work, kept in zip((plain, ours), times, strict=True):
+            start = time.perf_counter()
+            work()
+            kept.append(time.perf_counter() - start)
+    return min(times[0]), min(times[1])
+
+
+def make_frame(rows: int) -> pl.DataFrame:
+    """Make up a table: two integer keys and a float."""
+    generator = np.random.default_rng(1)
+    return pl.DataFrame(
+        {
+            "g3": generator.integers(0, 1_000, rows),
+            "g6": generator.integers(0, 1_000_000, rows),
+            "x": generator.uniform(-60, 240, rows),
+        }
+    )
+
+
+def polars_work(
+    frame: pl.DataFrame, key: str | None
+) -> tuple[Callable[[], object], Callable[[], object]]:
+    lazy = frame.lazy()
+    if key is None:
+        plain = lazy.select(pl.col("x").mean())
+        return lambda: plain.collect(engine="streaming"), lambda: frame.dp.mean("x", BOUNDS)
+    plain = lazy.group_by(key).agg(pl.col("x").mean())
+    return (
+        lambda: plain.collect(engine="streaming"),
+        lambda: frame.dp.group_by(key).mean("x", BOUNDS, delta=1e-6),
+    )
+
+
+def duckdb_work(
+    con: duckdb.DuckDBPyConnection, key: str | None
+) -> tuple[Callable[[], object], Callable[[], object]]:
+    if key is None:
+        return (
+            lambda: con.sql("SELECT avg(x) FROM t").to_arrow_table(),
+            lambda: dfp.frame(con.table("t")).mean("x", BOUNDS),
+        )
+    return (
+        lambda: con.sql(f"SELECT {key}, avg(x) FROM t GROUP BY {key}").to_arrow_table(),
+        lambda: (
+            dfp.frame(con.table("t")).group_by(key).mean("x", BOUNDS, delta=1e-6).to_arrow_table()
+        ),
+    )
+
+
+def sql_work(
+    con: duckdb.DuckDBPyConnection, key: str | None
+) -> tuple[Callable[[], object], Callable[[], object]]:
+    plain, _ = duckdb_work(con, key)
+    private = "dp_mean(x, -60, 240, 1.0)"
+    query = f"SELECT {private} FROM t"
+    if key is not None:
+        query = f"SELECT {key}, {private} FROM t GROUP BY {key} HAVING dp_keep(1e-6)"
+    return plain, lambda: con.sql(query).to_arrow_table()
+
+
+def time_engines(rows: int, rounds: int) -> list[Row]:
+    """Time every engine and every number of groups."""
+    frame = make_frame(rows)
+    con = duckdb.connect()
+    con.register("frame", frame)
+    con.execute("CREATE TABLE t AS SELECT * FROM frame")
+    sql_udfs.register(con)
+    engines = {
+        "polars": lambda key: polars_work(frame, key),
+        "DuckDB relation": lambda key: duckdb_work(con, key),
+        "DuckDB SQL": lambda key: sql_work(con, key),
+    }
+    result = []
+    for engine, make in engines.items():
+        for work, key in GROUPS.items():
+            plain, ours = best_in_turn(*make(key), rounds if key != "g6" else max(3, rounds // 2))
+            result.append(Row(engine, work, plain, ours, TARGETS[work]))
+    con.close()
+    return result
+
+
+_OURS_FOR_OPENDP = """
+import sys, time
+import polars as pl
+import dfprivacy as dfp
+frame = pl.read_parquet(sys.argv[1])
+for _ in range(3):
+    start = time.perf_counter()
+    frame.dp.group_by("g3").mean("x", (-60.0, 240.0), epsilon=1, delta=1e-7)
+    print(time.perf_counter() - start)
+"""
+
+_OPENDP = """
+import sys, time
+import opendp.prelude as dp, polars as pl
+dp.enable_features("contrib")
+frame = pl.read_parquet(sys.argv[1])
+for _ in range(3):
+    start = time.perf_counter()
+    context = dp.Context.compositor(
+        data=frame.lazy(),
+        privacy_unit=dp.unit_of(contributions=1),
+        privacy_loss=dp.loss_of(epsilon=1.0, delta=1e-7),
+        split_evenly_over=1,
+        margins=[dp.polars.Margin(by=["g3"], max_length=100_000_000, max_groups=1_000_000)],
+    )
+    query = context.query().group_by("g3").agg(dp.len(), pl.col("x").dp.mean((-60.0, 240.0)))
+    query.release().collect()
+    print(time.perf_counter() - start)
+"""
+
+
+def time_opendp(rows: int) -> Row:
+    """Time opendp[polars] 0.16 in its own environment on the same file."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "rows.parquet"
+        make_frame(rows).select("g3", "x").write_parquet(file)
+        python = Path(folder) / "opendp" / "bin" / "python"
+        venv.create(python.parent.parent, with_pip=True)
+        install = [str(python), "-m", "pip", "install", "-q", "opendp[polars]==0.16.*"]
+        subprocess.run(install, check=True)
+        ours = _best_of(sys.executable, _OURS_FOR_OPENDP, file)
+        theirs = _best_of(str(python), _OPENDP, file)
+    return Row(
+        "opendp[polars] 0.16",
+        f"{rows / 1e6:g} million rows, 1,000 groups",
+        theirs,
+        ours,
+        1 / OPENDP_TARGET,
+    )
+
+
+def _best_of(python: str, script: str, *arguments: object) -> float:
+    command = [python, "-c", script, *map(str, arguments)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=_environment())
+    return min(float(line) for line in done.stdout.split())
+
+
+def _environment() -> dict[str, str]:
+    here = str(Path(__file__).resolve().parent.parent)
+    return {**os.environ, "PYTHONPATH": here}
+
+
+_PEAK = """
+import json, resource, sys, time
+import dfprivacy as dfp
+start = time.perf_counter()
+table = dfp.frame(sys.argv[1]).group_by("g").mean("x", (-60.0, 240.0), delta=1e-6)
+seconds = time.perf_counter() - start
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+print(json.dumps({"groups": table.num_rows, "seconds": seconds, "gib": peak}))
+"""
+
+
+def peak_memory(rows: int) -> dict[str, float]:
+    """Return groups, seconds and peak GiB of a release from a Parquet file, in a fresh process."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "large.parquet"
+        duckdb.sql(
+            f"COPY (SELECT (random() * 999)::INTEGER AS g, random() * 300 - 60 AS x "
+            f"FROM range({rows})) TO '{file}' (FORMAT parquet)"
+        )
+        command = [sys.executable, "-c", _PEAK, str(file)]
+        done = subprocess.run(
+            command, check=True, capture_output=True, text=True, env=_environment()
+        )
+    return json.loads(done.stdout)
+
+
+def report(rows: list[Row], memory: dict[str, float] | None, count: int) -> str:
+    """Return the table as Markdown."""
+    names = ", ".join(f"{name} {version(name)}" for name in ("duckdb", "polars", "numpy"))
+    machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, {names}"
+    lines = [
+        f"{count:,} rows, {machine}; best of several runs, taken in turn.",
+        "",
+        "| engine | work | plain average, s | private mean, s | ratio | target | met |",
+        "|:--|:--|---:|---:|---:|---:|:--|",
+    ]
+    for row in rows:
+        ratio, target = f"{row.ratio:.2f}", f"at most {row.target:g}"
+        if row.target < 1:
+            ratio, target = f"1/{1 / row.ratio:.0f}", f"at most 1/{1 / row.target:.0f}"
+        lines.append(
+            f"| {row.engine} | {row.work} | {row.plain:.4f} | {row.ours:.4f} | {ratio} "
+            f"| {target} | {'yes' if row.met else 'NO'} |"
+        )
+    if memory is not None:
+        met = "yes" if memory["gib"] <= MEMORY_TARGET else "NO"
+        size = f"{memory['gib']:.2f} GiB (target: at most {MEMORY_TARGET} GiB; met: {met})"
+        text = f"100 million rows of Parquet by {memory['groups']:,} groups: peak memory {size}"
+        lines += ["", f"{text}, {memory['seconds']:.1f} s."]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=20_000_000)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--no-opendp", action="store_true")
+    parser.add_argument("--no-memory", action="store_true")
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
+    options = parser.parse_args()
+    rows = time_engines(options.rows, options.rounds)
+    if not options.no_opendp:
+        rows.append(time_opendp(5_000_000))
+    memory = None if options.no_memory else peak_memory(100_000_000)
+    text = report(rows, memory, options.rows)
+    options.output.mkdir(parents=True, exist_ok=True)
+    (options.output / "speed.md").write_text(text)
+    print(text)
+    good = all(row.met for row in rows)
+    return 0 if good and (memory is None or memory["gib"] <= MEMORY_TARGET) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

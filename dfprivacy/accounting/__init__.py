@@ -1,0 +1,1 @@
+"""Privacy losses: what a release costs."""

@@ -1,0 +1,106 @@
+"""Privacy losses as exact numbers: what a release may cost, and the noise that pays for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+from dfprivacy.errors import InvalidLossError
+from dfprivacy.exact import describe, exact_number
+from dfprivacy.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Noise
+
+SMALLEST = Fraction(1, 2**60)
+LARGEST = Fraction(2**60)
+
+
+class Loss(Protocol):
+    """A privacy loss that can be shared out and turned into noise."""
+
+    def share(self, part: Fraction) -> Loss:
+        """Return `part` of this loss; the shares of one release add up to the whole."""
+
+    def noise(self, l1: int, l2_squared: int) -> Noise:
+        """Return the noise that pays for integer sums of these sensitivities."""
+
+
+@dataclass(frozen=True)
+class Epsilon:
+    """Pure differential privacy: outputs change by a factor of at most exp(epsilon).
+
+    The value is an exact fraction, so that scales and charges are never rounded.
+
+    >>> Epsilon(Fraction(1, 2)).noise(l1=8, l2_squared=64)
+    DiscreteLaplace(scale=Fraction(16, 1))
+    """
+
+    value: Fraction
+
+    def share(self, part: Fraction) -> Epsilon:
+        """Return `part` of epsilon; pure losses add up."""
+        return Epsilon(self.value * part)
+
+    def noise(self, l1: int, l2_squared: int) -> DiscreteLaplace:  # noqa: ARG002 one interface for both losses
+        """Return discrete Laplace noise of scale l1/epsilon on every coordinate."""
+        return DiscreteLaplace(Fraction(l1) / self.value)
+
+
+@dataclass(frozen=True)
+class Rho:
+    """Zero-concentrated differential privacy (Bun and Steinke 2016).
+
+    >>> Rho(Fraction(1, 2)).noise(l1=8, l2_squared=64)
+    DiscreteGaussian(sigma_squared=Fraction(64, 1))
+    """
+
+    value: Fraction
+
+    def share(self, part: Fraction) -> Rho:
+        """Return `part` of rho; zCDP losses add up."""
+        return Rho(self.value * part)
+
+    def noise(self, l1: int, l2_squared: int) -> DiscreteGaussian:  # noqa: ARG002 one interface for both losses
+        """Return discrete Gaussian noise of variance l2_squared/(2 rho) on every coordinate."""
+        return DiscreteGaussian(Fraction(l2_squared) / (2 * self.value))
+
+
+def loss_of(epsilon: object = None, rho: object = None) -> Epsilon | Rho:
+    """Return the loss that a caller named by epsilon or by rho; epsilon is 1.0 when neither is.
+
+    Raises
+    ------
+    InvalidLossError
+        When both are given, or the one given is not a real number in [2**-60, 2**60].
+    """
+    if epsilon is not None and rho is not None:
+        raise InvalidLossError(
+            "epsilon and rho were both given",
+            hint="name one: epsilon=1.0 for pure privacy, rho=0.5 for zero-concentrated privacy",
+        )
+    if rho is not None:
+        return Rho(positive_number("rho", rho))
+    return Epsilon(positive_number("epsilon", 1.0 if epsilon is None else epsilon))
+
+
+def positive_number(name: str, value: object) -> Fraction:
+    """Return `value` as an exact fraction in [2**-60, 2**60]."""
+    exact = exact_number(value)
+    if exact is None or not SMALLEST <= exact <= LARGEST:
+        raise InvalidLossError(
+            f"{name} must be a positive, finite number, not {describe(value)}",
+            hint=f"pass a number such as {name}=1.0",
+        )
+    return exact
+
+
+def delta_of(value: object) -> Fraction | None:
+    """Return delta as an exact fraction in (0, 1), or None when none was given."""
+    if value is None:
+        return None
+    exact = exact_number(value)
+    if exact is None or not Fraction(1, 2**1000) <= exact < 1:
+        raise InvalidLossError(
+            f"delta must be a number between 0 and 1, not {describe(value)}",
+            hint="pass a small number such as delta=1e-6",
+        )
+    return exact

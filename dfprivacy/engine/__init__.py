@@ -1,0 +1,1 @@
+"""The one exact pass over the rows, run by the frame's own engine."""

@@ -1,0 +1,176 @@
+"""Any frame becomes one lazy narwhals frame, with a way back to the caller's own frame type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import narwhals as nw
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+
+from dfprivacy.engine.embedded import embedded_connection, read_file
+from dfprivacy.engine.pandas_columns import key_column, presence_column, value_column
+from dfprivacy.errors import MissingColumnError, UnsupportedFrameError
+
+Wrap = Callable[[pa.Table], Any]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns a release needs.
+
+    `values` maps each aggregated column to whether its numbers are needed, or only its presence.
+    `listed` has the public keys, one list a group column; empty lists where keys are secret.
+    """
+
+    keys: Sequence[Hashable]
+    values: Mapping[Hashable, bool]
+    listed: Sequence[Sequence[object]]
+
+    def names(self) -> list[Hashable]:
+        """Return every column named."""
+        return [*self.keys, *self.values]
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """A frame as the engine pass sees it.
+
+    `lazy` has the group keys under `keys` and each value column under `values`. `listed` has the
+    public keys as the engine sees them. `wrap` turns a released Arrow table, whose first columns
+    are the keys, into the caller's own frame type. `connection` is the embedded one, if any: it
+    lives as long as the pass.
+    """
+
+    lazy: nw.LazyFrame[Any]
+    keys: Sequence[str]
+    values: Mapping[Hashable, str]
+    listed: Sequence[Sequence[object]]
+    wrap: Wrap
+    connection: duckdb.DuckDBPyConnection | None = None
+
+    def close(self) -> None:
+        """Give up the embedded connection; what the caller brought stays open."""
+        if self.connection is not None:
+            self.connection.close()
+
+
+@singledispatch
+def adopt(frame: object, columns: Columns) -> Adopted:  # noqa: ARG001 the signature of all
+    """Return `frame` as a lazy narwhals frame of the columns named.
+
+    Raises
+    ------
+    UnsupportedFrameError
+        When the object is not a frame, relation or file that can be read.
+    MissingColumnError
+        When a column does not exist.
+    """
+    raise UnsupportedFrameError(
+        f"a {type(frame).__name__} is not a frame that can be read",
+        hint="pass a pandas or polars frame, an Arrow table, a DuckDB relation, or the path of a "
+        "CSV or Parquet file",
+    )
+
+
+def _require(columns: Columns, present: Sequence[Hashable]) -> None:
+    """Refuse a column that is not there, or that is there twice."""
+    for name in columns.names():
+        if present.count(name) == 0:
+            raise MissingColumnError(
+                f"the frame has no column {name!r}",
+                hint=f"its columns are {', '.join(map(repr, present[:20]))}",
+            )
+        if present.count(name) > 1:
+            raise MissingColumnError(
+                f"the frame has several columns {name!r}", hint="rename them so that one is meant"
+            )
+
+
+def _named(
+    lazy: nw.LazyFrame[Any],
+    columns: Columns,
+    wrap: Wrap,
+    connection: duckdb.DuckDBPyConnection | None = None,
+) -> Adopted:
+    """Adopt a lazy frame whose columns keep their own names."""
+    _require(columns, lazy.collect_schema().names())
+    values = {label: str(label) for label in columns.values}
+    keys = [str(key) for key in columns.keys]
+    return Adopted(lazy, keys, values, columns.listed, wrap, connection)
+
+
+@adopt.register
+def _(frame: pl.LazyFrame, columns: Columns) -> Adopted:
+    return _named(nw.from_native(frame), columns, lambda table: _polars_frame(table).lazy())
+
+
+@adopt.register
+def _(frame: pl.DataFrame, columns: Columns) -> Adopted:
+    return _named(nw.from_native(frame.lazy()), columns, _polars_frame)
+
+
+def _polars_frame(table: pa.Table) -> pl.DataFrame:
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)  # noqa: S101 a table never becomes a Series
+    return frame
+
+
+@adopt.register
+def _(frame: duckdb.DuckDBPyRelation, columns: Columns) -> Adopted:
+    def wrap(released: pa.Table) -> Any:  # noqa: ARG001 the query reads it by its name
+        return frame.query("dfprivacy_input", "SELECT * FROM released")
+
+    return _named(nw.from_native(frame), columns, wrap)
+
+
+@adopt.register(pa.Table)
+@adopt.register(pa.RecordBatchReader)
+def _(frame: Any, columns: Columns) -> Adopted:
+    _require(columns, frame.schema.names)
+    connection = embedded_connection()
+    return _named(nw.from_native(connection.from_arrow(frame)), columns, _identity, connection)
+
+
+@adopt.register(str)
+@adopt.register(Path)
+def _(frame: str | Path, columns: Columns) -> Adopted:
+    numeric = [name for name, numbers in columns.values.items() if numbers]
+    connection = embedded_connection()
+    relation = read_file(connection, Path(frame), numeric)
+    return _named(nw.from_native(relation), columns, _identity, connection)
+
+
+def _identity(table: pa.Table) -> pa.Table:
+    return table
+
+
+@adopt.register
+def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
+    _require(columns, list(frame.columns))
+    pairs = zip(columns.keys, columns.listed, strict=True)
+    keys = {f"key_{index}": key_column(frame[k], li) for index, (k, li) in enumerate(pairs)}
+    values = {label: f"value_{index}" for index, label in enumerate(columns.values)}
+    arrow = {name: key.column for name, key in keys.items()}
+    for label, numbers in columns.values.items():
+        series = frame[label]
+        arrow[values[label]] = value_column(label, series) if numbers else presence_column(series)
+    if not arrow:
+        arrow["row"] = pa.nulls(len(frame), pa.bool_())
+    listed = [key.encode(li) for key, li in zip(keys.values(), columns.listed, strict=True)]
+
+    def wrap(released: pa.Table) -> pd.DataFrame:
+        names = released.column_names
+        restored = [key.restore(released.column(index)) for index, key in enumerate(keys.values())]
+        plain = [released.column(index).to_pandas() for index in range(len(keys), len(names))]
+        return pd.DataFrame(dict(zip(names, [*restored, *plain], strict=True)))
+
+    connection = embedded_connection()
+    relation = nw.from_native(connection.from_arrow(pa.table(arrow)))
+    return Adopted(relation, list(keys), values, listed, wrap, connection)

@@ -1,0 +1,50 @@
+"""What a declared dtype allows: which columns can be aggregated, grouped, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import narwhals as nw
+from narwhals.dtypes import DType
+
+from dfprivacy.errors import InvalidBoundsError, UnsupportedDtypeError
+from dfprivacy.statistics.linear_query import Source
+
+_EXACT_INTEGERS = 2**53  # beyond, an integer column and its float twin could differ
+_TEXT_LIKE = (nw.Categorical, nw.Enum)
+_KEY_DTYPES = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Duration, nw.Time, nw.Binary)
+
+
+def check_value_column(label: Hashable, dtype: DType, source: Source) -> None:
+    """Refuse a column that the source can't aggregate, by its declared dtype alone."""
+    if source.grid is None:
+        return
+    if not (dtype.is_numeric() or dtype == nw.Boolean):
+        raise UnsupportedDtypeError(
+            f"column {label!r} is declared {dtype}, which has no mean or sum",
+            hint="convert it to an integer, float, decimal or boolean column first",
+        )
+    largest = max(abs(source.grid.lower), abs(source.grid.upper))
+    if dtype.is_integer() and largest > _EXACT_INTEGERS:
+        raise InvalidBoundsError(
+            f"bounds of the integer column {label!r} must lie within -2**53 and 2**53",
+            hint="pass tighter bounds, or convert the column to float",
+        )
+
+
+def key_expression(name: str, label: Hashable, dtype: DType) -> nw.Expr:
+    """Return a key column in the form it is grouped by.
+
+    NULL and NaN are one group; -0.0 is 0.0; categories become their text.
+    """
+    key = nw.col(name)
+    if dtype.is_float():
+        return nw.when(~key.is_nan()).then(key + 0.0)
+    if dtype in _TEXT_LIKE:
+        return key.cast(nw.String)
+    if dtype.is_integer() or dtype.is_decimal() or dtype in _KEY_DTYPES:
+        return key
+    raise UnsupportedDtypeError(
+        f"column {label!r} is declared {dtype}, which can't be grouped by",
+        hint="group by text, numbers, booleans, dates or times",
+    )

@@ -1,0 +1,64 @@
+"""The grid as engine expressions: the same integers from polars, DuckDB and the others.
+
+Every expression maps one row to an integer and looks at that row only. NULL and NaN become NULL,
+which no sum and no count sees; +inf and -inf become the ends of the grid. NaN is named before it
+is compared with anything, because engines disagree on how it compares.
+"""
+
+from __future__ import annotations
+
+import inspect
+import struct
+
+import narwhals as nw
+import polars as pl
+
+from dfprivacy.statistics.grid import Grid
+
+
+def presence(column: str, *, floating: bool) -> nw.Expr:
+    """Return 1 for a row that holds a value, else NULL."""
+    value = nw.col(column)
+    present = ~value.is_nan() if floating else ~value.is_null()
+    return nw.when(present).then(nw.lit(1, nw.Int64))
+
+
+def grid_integers(column: str, grid: Grid, *, floating: bool) -> nw.Expr:
+    """Return each row's integer on the grid, NULL where it holds no value."""
+    value = nw.col(column).cast(nw.Float64)
+    inside = (value >= grid.lower) & (value <= grid.upper)
+    scaled = ((value - grid.origin) * grid.inverse_step).floor().cast(nw.Int64)
+    above = value > grid.upper
+    if floating:
+        above = above & ~value.is_nan()
+    at_last = nw.when(above).then(nw.lit(grid.last, nw.Int64))
+    at_first = nw.when(value < grid.lower).then(nw.lit(grid.first, nw.Int64))
+    return nw.when(inside).then(scaled).otherwise(at_first.otherwise(at_last))
+
+
+def polars_grid_integers(column: str, grid: Grid, *, floating: bool) -> pl.Expr:
+    """Return the same integers in polars' own terms, in half the time of its checked cast."""
+    value = pl.col(column).cast(pl.Float64)
+    if floating:
+        value = value.fill_nan(None)
+    clipped = (
+        pl.when(value < grid.lower)
+        .then(grid.lower)
+        .when(value > grid.upper)
+        .then(grid.upper)
+        .otherwise(value)
+    )
+    return _polars_int64(((clipped - grid.origin) * grid.inverse_step).floor())
+
+
+_MAGIC = 1.5 * 2.0**52  # this plus an integer below 2**51 holds that integer in its low bits
+_MAGIC_BITS = struct.unpack("<q", struct.pack("<d", _MAGIC))[0]
+_READS_BITS = "dtype" in inspect.signature(pl.Expr.reinterpret).parameters  # polars 2
+
+
+def _polars_int64(whole: pl.Expr) -> pl.Expr:
+    """Return whole floats below 2**51 as integers; nothing can wrap or be lost."""
+    if _READS_BITS:
+        bits: pl.Expr = (whole + _MAGIC).reinterpret(dtype=pl.Int64)
+        return bits.sub(_MAGIC_BITS)
+    return whole.cast(pl.Int64, wrap_numerical=True)

@@ -1,0 +1,80 @@
+"""The one pass: every exact sum that a release needs, by group, in one lazy query."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import narwhals as nw
+import polars as pl
+
+from dfprivacy.engine.adopt import Adopted
+from dfprivacy.engine.columns import check_value_column, key_expression
+from dfprivacy.engine.grid import grid_integers, polars_grid_integers, presence
+from dfprivacy.statistics.linear_query import Source
+from dfprivacy.statistics.statistics import first_name, key_name, rows_name, second_name
+
+
+def build_pass(
+    adopted: Adopted, labels: Sequence[Hashable], sources: Sequence[Source]
+) -> nw.LazyFrame[Any]:
+    """Return the lazy query of one release: key columns, then the sums of each source.
+
+    Raises
+    ------
+    UnsupportedDtypeError, InvalidBoundsError
+        When a column's declared dtype does not allow what is asked of it.
+    """
+    integers = _select_integers(adopted, labels, sources)
+    sums = [sum_ for index, source in enumerate(sources) for sum_ in _sums(index, source)]
+    names = [key_name(index) for index in range(len(labels))]
+    if not names:
+        return integers.select(*sums)
+    return integers.group_by(*names).agg(*sums).sort(*names, nulls_last=True)
+
+
+def _select_integers(
+    adopted: Adopted, labels: Sequence[Hashable], sources: Sequence[Source]
+) -> nw.LazyFrame[Any]:
+    schema = adopted.lazy.collect_schema()
+    frame = adopted.lazy
+    chosen: list[nw.Expr] = []
+    for index, (label, name) in enumerate(zip(labels, adopted.keys, strict=True)):
+        chosen.append(key_expression(name, label, schema[name]).alias(key_name(index)))
+    native: list[pl.Expr] = []
+    for index, source in enumerate(sources):
+        if source.column is None:
+            continue
+        name = adopted.values[source.column]
+        check_value_column(source.column, schema[name], source)
+        floating = schema[name].is_float()
+        if source.grid is None:
+            chosen.append(presence(name, floating=floating).alias(_integer_name(index)))
+        elif frame.implementation.is_polars():
+            integer = polars_grid_integers(name, source.grid, floating=floating)
+            native.append(integer.alias(_integer_name(index)))
+            chosen.append(nw.col(_integer_name(index)))
+        else:
+            integer_ = grid_integers(name, source.grid, floating=floating)
+            chosen.append(integer_.alias(_integer_name(index)))
+    if native:
+        frame = nw.from_native(frame.to_native().with_columns(native))
+    return frame.select(*chosen) if chosen else frame
+
+
+def _integer_name(index: int) -> str:
+    return f"integer_{index}"
+
+
+def _sums(index: int, source: Source) -> list[nw.Expr]:
+    if source.column is None:
+        return [nw.len().cast(nw.Int64).alias(rows_name(index))]
+    integer = nw.col(_integer_name(index))
+    sums = [integer.count().cast(nw.Int64).alias(rows_name(index))]
+    if source.grid is None:
+        return sums
+    sums.append(integer.sum().cast(nw.Int64).alias(first_name(index)))
+    if source.moments == 2:
+        square = (integer * integer) // source.grid.last
+        sums.append(square.sum().cast(nw.Int64).alias(second_name(index)))
+    return sums

@@ -1,0 +1,90 @@
+"""Every error that dfprivacy raises, under one base.
+
+    DPError
+    |-- InvalidLossError          (ValueError)    epsilon, rho or delta is not a usable number
+    |   `-- MissingDeltaError                     secret group keys need a delta
+    |-- InvalidBoundsError        (ValueError)    bounds are not two finite numbers, low < high
+    |   `-- MissingBoundsError                    a question needs bounds and has none
+    |-- InvalidKeysError          (ValueError)    public keys do not fit the group columns
+    |-- InvalidQuestionError      (ValueError)    unknown method, level or combination
+    |-- MissingColumnError        (KeyError)      the frame has no such column
+    |-- UnsupportedDtypeError     (TypeError)     the declared dtype can't be aggregated or grouped
+    |-- UnsupportedFrameError     (TypeError)     not a frame, relation or file that we can read
+    |-- TooManyRowsError          (OverflowError) 2**33 rows or more: beyond the public size limit
+    |-- EngineError               (RuntimeError)  the engine failed; its message is withheld
+    `-- EntropyError              (OSError)       the operating system gave no random bytes
+
+A message says what happened, then "Hint:" and a fix that runs. No message depends on a row:
+it speaks of arguments, declared dtypes and column names only.
+"""
+
+from __future__ import annotations
+
+
+class DPError(Exception):
+    """Base of every dfprivacy error."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        self.message = message
+        self.hint = hint
+        super().__init__(message if hint is None else f"{message}\n\nHint: {hint}")
+
+    def __str__(self) -> str:
+        """Return the message and its hint (KeyError would quote it)."""
+        return str(self.args[0])
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Rebuild from message and hint, so that an error crosses processes whole."""
+        return (_rebuild, (type(self), self.message, self.hint))
+
+
+def _rebuild(kind: type[DPError], message: str, hint: str | None) -> DPError:
+    return kind(message, hint=hint)
+
+
+class InvalidLossError(DPError, ValueError):
+    """Epsilon, rho or delta is not a positive, finite real number in range."""
+
+
+class MissingDeltaError(InvalidLossError):
+    """Secret group keys were asked for without a delta."""
+
+
+class InvalidBoundsError(DPError, ValueError):
+    """Bounds are not two finite numbers with lower < upper."""
+
+
+class MissingBoundsError(InvalidBoundsError):
+    """A question that needs bounds was asked without."""
+
+
+class InvalidKeysError(DPError, ValueError):
+    """Public keys are empty, or do not fit the group columns."""
+
+
+class InvalidQuestionError(DPError, ValueError):
+    """An unknown method, an interval level outside (0, 1), or questions that do not go together."""
+
+
+class MissingColumnError(DPError, KeyError):
+    """The frame has no column of that name."""
+
+
+class UnsupportedDtypeError(DPError, TypeError):
+    """The declared dtype of a column can't be aggregated or grouped by."""
+
+
+class UnsupportedFrameError(DPError, TypeError):
+    """The object is not a frame, relation or file that can be read."""
+
+
+class TooManyRowsError(DPError, OverflowError):
+    """A group reaches the public limit of 2**33 rows, beyond which sums could wrap."""
+
+
+class EngineError(DPError, RuntimeError):
+    """The engine failed. Its own message could quote a row and is withheld."""
+
+
+class EntropyError(DPError, OSError):
+    """The operating system's random source failed. Nothing was released."""

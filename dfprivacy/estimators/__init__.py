@@ -1,0 +1,1 @@
+"""Estimators: pure functions of noisy statistics and public facts."""

@@ -1,0 +1,1 @@
+"""Where a caller meets dfprivacy: accessors and the command line."""

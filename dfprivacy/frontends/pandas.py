@@ -1,0 +1,67 @@
+"""`.dp` on pandas frames and series."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from dfprivacy.private import Private
+from dfprivacy.release import Estimate
+from dfprivacy.terms import EPSILON, INTERVAL, Terms
+
+
+class PrivateSeries:
+    """A series that answers privately: the questions of `Private` about its one column.
+
+    >>> import dfprivacy as dfp, pandas as pd
+    >>> 0 <= pd.Series(range(100)).dp(epsilon=2).mean(bounds=(0, 100)) <= 100
+    True
+    """
+
+    def __init__(self, series: pd.Series[Any], terms: Terms | None = None) -> None:
+        self._series, self._terms = series, Terms() if terms is None else terms
+
+    def __call__(
+        self,
+        *,
+        epsilon: float = EPSILON,
+        rho: float | None = None,
+        delta: float | None = None,
+        interval: float = INTERVAL,
+    ) -> PrivateSeries:
+        """Return the same series with terms for the questions that follow."""
+        terms = self._terms.updated(epsilon=epsilon, rho=rho, delta=delta, interval=interval)
+        return PrivateSeries(self._series, terms)
+
+    def count(self, **terms: Any) -> Estimate:
+        """Count the values that are neither NULL nor NaN; terms as in `Private.count`."""
+        return self._frame().count(self._label(), **terms)
+
+    def sum(self, bounds: tuple[float, float] | None = None, **terms: Any) -> Estimate:
+        """Sum the values, clipped to `bounds`; terms as in `Private.sum`."""
+        return self._frame().sum(self._label(), bounds, **terms)
+
+    def mean(self, bounds: tuple[float, float] | None = None, **terms: Any) -> Estimate:
+        """Average the values, clipped to `bounds`; terms as in `Private.mean`."""
+        return self._frame().mean(self._label(), bounds, **terms)
+
+    def var(self, bounds: tuple[float, float] | None = None, **terms: Any) -> Estimate:
+        """Return the population variance; terms as in `Private.var`."""
+        return self._frame().var(self._label(), bounds, **terms)
+
+    def std(self, bounds: tuple[float, float] | None = None, **terms: Any) -> Estimate:
+        """Return the population standard deviation; terms as in `Private.std`."""
+        return self._frame().std(self._label(), bounds, **terms)
+
+    def _label(self) -> Any:
+        return "value" if self._series.name is None else self._series.name
+
+    def _frame(self) -> Private:
+        return Private(self._series.to_frame(self._label()), self._terms)
+
+
+def register() -> None:
+    """Put `.dp` on DataFrame and Series."""
+    pd.api.extensions.register_dataframe_accessor("dp")(Private)
+    pd.api.extensions.register_series_accessor("dp")(PrivateSeries)

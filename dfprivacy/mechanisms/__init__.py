@@ -1,0 +1,1 @@
+"""Noise and selection: exact samplers and the laws that go with them."""

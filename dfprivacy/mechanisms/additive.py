@@ -1,0 +1,95 @@
+"""Additive noise: the only door from secret statistics to public ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dfprivacy.mechanisms.entropy import EntropySource, system_entropy
+from dfprivacy.mechanisms.keys import threshold
+from dfprivacy.mechanisms.noise import Noise
+from dfprivacy.statistics.linear_query import CountWeights, LinearQuery
+from dfprivacy.statistics.statistics import Statistics
+
+_SAFE = 2**61  # up to three such integers add up within an int64
+
+
+@dataclass(frozen=True)
+class NoisyVector:
+    """Noisy integer coordinates of one query, one column a group. Public."""
+
+    coordinates: npt.NDArray[Any]
+    noise: Noise
+
+    def take(self, groups: npt.NDArray[Any]) -> NoisyVector:
+        """Return the groups at these positions, or where a mask is true."""
+        return NoisyVector(self.coordinates[:, groups], self.noise)
+
+    def total(self, indices: Sequence[int]) -> npt.NDArray[Any]:
+        """Return the exact sum of some coordinates, one a group."""
+        chosen = [self.coordinates[index] for index in indices]
+        if any(_is_large(row) for row in chosen):
+            chosen = [row.astype(object) for row in chosen]
+        return np.asarray(sum(chosen[1:], start=chosen[0]))
+
+
+@dataclass(frozen=True)
+class NoisyStatistics:
+    """Noisy vectors by group, one a query, with the group keys. Public."""
+
+    keys: pa.Table
+    vectors: tuple[NoisyVector, ...]
+
+    def select(self, query: int, weights: CountWeights, delta: Fraction) -> NoisyStatistics:
+        """Keep the groups whose noisy count shows that more than one unit may be behind them.
+
+        A group that one unit alone has made stays with probability at most delta, by the exact
+        tail of the noise (docs/keys.md).
+        """
+        vector = self.vectors[query]
+        least = threshold(vector.noise, weights.divisor, len(weights.indices), delta)
+        keep = np.flatnonzero(vector.total(weights.indices) >= least)
+        return NoisyStatistics(
+            self.keys.take(pa.array(keep)), tuple(vector.take(keep) for vector in self.vectors)
+        )
+
+
+def add_noise(
+    statistics: Statistics,
+    queries: Sequence[LinearQuery],
+    noises: Sequence[Noise],
+    entropy: EntropySource = system_entropy,
+) -> NoisyStatistics:
+    """Return the statistics with independent noise on every coordinate of every group."""
+    vectors = tuple(
+        NoisyVector(add_to(statistics.coordinates(query), noise, entropy), noise)
+        for query, noise in zip(queries, noises, strict=True)
+    )
+    return NoisyStatistics(statistics.key_table(), vectors)
+
+
+def add_to(
+    exact: npt.NDArray[np.int64], noise: Noise, entropy: EntropySource = system_entropy
+) -> npt.NDArray[Any]:
+    """Return integers plus noise, added in unbounded integers where an int64 could overflow.
+
+    The dtype of the result, int64 or object, follows from the noisy integers alone.
+    """
+    drawn = noise.sample(exact.size, entropy).reshape(exact.shape)
+    if not (_is_large(exact) or _is_large(drawn)):
+        return np.asarray(exact + drawn)
+    noisy = np.asarray(exact.astype(object) + drawn.astype(object))
+    fits = all(abs(value) < 2 * _SAFE for value in noisy.flat)
+    return noisy.astype(np.int64) if fits else noisy
+
+
+def _is_large(values: npt.NDArray[Any]) -> bool:
+    if values.dtype == object:
+        return True
+    return bool(values.size) and max(int(values.max()), -int(values.min())) >= _SAFE

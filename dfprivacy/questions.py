@@ -1,0 +1,119 @@
+"""What can be asked: frozen values that name a statistic, a column and its bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from dfprivacy.errors import InvalidQuestionError, MissingBoundsError
+from dfprivacy.terms import Bounds, bounds_of
+
+MEAN_METHODS = ("transformed", "shifted", "independent")
+
+
+@dataclass(frozen=True)
+class Count:
+    """The number of rows, or of rows whose `column` is neither NULL nor NaN."""
+
+    kind: ClassVar[str] = "count"
+    column: Hashable = None
+
+
+@dataclass(frozen=True)
+class BoundedQuestion:
+    """A question about one numeric column, whose values are clipped to public bounds."""
+
+    kind: ClassVar[str]
+    column: Hashable
+    bounds: Bounds | None = None
+
+    def __post_init__(self) -> None:
+        """Check the bounds and keep them as `Bounds`."""
+        object.__setattr__(self, "bounds", bounds_of(self.bounds))
+
+    def required_bounds(self) -> Bounds:
+        """Return the bounds, or say how to give them.
+
+        Raises
+        ------
+        MissingBoundsError
+            When the question was asked without bounds.
+        """
+        if self.bounds is None:
+            raise MissingBoundsError(
+                f"{self.kind} needs the bounds of column {self.column!r}",
+                hint=f"pass {self.kind}({self.column!r}, bounds=(0, 100)) with numbers that you "
+                "know without looking at the data",
+            )
+        return self.bounds
+
+
+@dataclass(frozen=True)
+class Sum(BoundedQuestion):
+    """The sum of a column, each value clipped to the bounds."""
+
+    kind: ClassVar[str] = "sum"
+
+
+@dataclass(frozen=True)
+class Mean(BoundedQuestion):
+    """The mean of a column, each value clipped to the bounds.
+
+    `method` is "transformed" (Kulesza, Suresh and Wang 2023, Algorithm 3), "shifted"
+    (Algorithm 2) or "independent" (Algorithm 1).
+    """
+
+    kind: ClassVar[str] = "mean"
+    method: str = field(default="transformed")
+
+    def __post_init__(self) -> None:
+        """Check bounds and method."""
+        super().__post_init__()
+        if self.method not in MEAN_METHODS:
+            raise InvalidQuestionError(
+                "the mean has no such method",
+                hint=f"choose one of {', '.join(map(repr, MEAN_METHODS))}",
+            )
+
+
+@dataclass(frozen=True)
+class Variance(BoundedQuestion):
+    """The population variance of a column, each value clipped to the bounds."""
+
+    kind: ClassVar[str] = "var"
+
+
+@dataclass(frozen=True)
+class StandardDeviation(BoundedQuestion):
+    """The population standard deviation of a column, each value clipped to the bounds."""
+
+    kind: ClassVar[str] = "std"
+
+
+Question = Count | Sum | Mean | Variance | StandardDeviation
+
+
+def count(column: Hashable = None) -> Count:
+    """Ask for the number of rows, or of values of `column`, in `agg`."""
+    return Count(column)
+
+
+def sum(column: Hashable, bounds: object = None) -> Sum:  # noqa: A001 the field's own word
+    """Ask for the sum of `column`, clipped to `bounds`, in `agg`."""
+    return Sum(column, bounds_of(bounds))
+
+
+def mean(column: Hashable, bounds: object = None, *, method: str = "transformed") -> Mean:
+    """Ask for the mean of `column`, clipped to `bounds`, in `agg`."""
+    return Mean(column, bounds_of(bounds), method)
+
+
+def var(column: Hashable, bounds: object = None) -> Variance:
+    """Ask for the population variance of `column`, clipped to `bounds`, in `agg`."""
+    return Variance(column, bounds_of(bounds))
+
+
+def std(column: Hashable, bounds: object = None) -> StandardDeviation:
+    """Ask for the population standard deviation of `column`, clipped to `bounds`, in `agg`."""
+    return StandardDeviation(column, bounds_of(bounds))

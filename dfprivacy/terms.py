@@ -1,0 +1,204 @@
+"""The public facts of a release: bounds, group keys, the level of its intervals."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dfprivacy.errors import InvalidBoundsError, InvalidKeysError, InvalidQuestionError
+from dfprivacy.exact import describe, exact_number
+
+_LITERALS = "two numbers that you know without looking at the data, e.g. bounds=(0, 100)"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The interval that values are clipped to; known beforehand, never read off the data.
+
+    >>> Bounds(0, 100)
+    Bounds(lower=0.0, upper=100.0)
+
+    Raises
+    ------
+    InvalidBoundsError
+        Unless both are finite real numbers, lower < upper, and upper - lower is finite and not
+        below 2**-1006.
+    """
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        """Check both ends and keep them as floats."""
+        object.__setattr__(self, "lower", _end(self.lower))
+        object.__setattr__(self, "upper", _end(self.upper))
+        width = self.upper - self.lower
+        if not self.lower < self.upper:
+            raise InvalidBoundsError(
+                f"bounds must be ordered: {self.lower!r} is not below {self.upper!r}",
+                hint=f"pass (lower, upper): {_LITERALS}",
+            )
+        if not math.isfinite(width) or width < 2.0**-1006:
+            raise InvalidBoundsError(
+                "the distance between the bounds is too large or too small for a 64-bit float",
+                hint="rescale the column, e.g. to thousands or to thousandths",
+            )
+
+    @property
+    def width(self) -> float:
+        """The distance between the bounds, in units of the column."""
+        return self.upper - self.lower
+
+
+def _end(value: object) -> float:
+    exact = exact_number(value)
+    if exact is None or abs(exact) > 2**1023:
+        raise InvalidBoundsError(
+            f"a bound must be a finite number, not {describe(value)}", hint=f"pass {_LITERALS}"
+        )
+    return float(exact)
+
+
+def bounds_of(value: object) -> Bounds | None:
+    """Return bounds given as a pair, as `Bounds`, or not at all."""
+    if value is None or isinstance(value, Bounds):
+        return value
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise InvalidBoundsError(
+            f"bounds must be a pair of numbers, not {describe(value)}", hint=f"pass {_LITERALS}"
+        )
+    return Bounds(*value)
+
+
+@dataclass(frozen=True)
+class PublicKeys:
+    """Group keys that everybody may know: exactly these groups are released.
+
+    `rows` has one tuple a group, one value a key column; duplicates are dropped.
+    """
+
+    rows: tuple[tuple[object, ...], ...]
+
+
+def keys_of(value: object, columns: Sequence[object]) -> PublicKeys | None:
+    """Return the public keys of a group-by over `columns`; None means that keys are secret.
+
+    Raises
+    ------
+    InvalidKeysError
+        For an empty list, something that is not a list of constants, or tuples of another length.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence | set | frozenset):
+        raise InvalidKeysError(
+            f"keys must be a list of public values, not {describe(value)}",
+            hint='list them as constants, e.g. keys=["AA", "UA"]; never read them off the data',
+        )
+    rows = tuple(_unique(_row(item, len(columns)) for item in value))
+    if not rows:
+        raise InvalidKeysError(
+            "the list of keys is empty: nothing would be released",
+            hint="name at least one key, or leave keys out and give a delta",
+        )
+    return PublicKeys(rows)
+
+
+def _row(item: object, width: int) -> tuple[object, ...]:
+    row = tuple(item) if width > 1 and isinstance(item, tuple | list) else (item,)
+    if len(row) != width:
+        raise InvalidKeysError(
+            f"each key needs one value for each of the {width} group columns",
+            hint="pass tuples, e.g. keys=[('AA', 1), ('UA', 2)]",
+        )
+    return row
+
+
+def _unique(rows: Iterable[tuple[object, ...]]) -> Iterable[tuple[object, ...]]:
+    seen: set[tuple[tuple[type, object], ...]] = set()
+    for row in rows:
+        try:
+            mark = tuple((type(value), value) for value in row)
+            fresh = mark not in seen
+        except TypeError:
+            fresh, mark = True, ()
+        if fresh:
+            seen.add(mark)
+            yield row
+
+
+def interval_level(value: object) -> float:
+    """Return the level of an interval, strictly between 0 and 1."""
+    exact = exact_number(value)
+    if exact is None or not 0 < exact < 1:
+        raise InvalidQuestionError(
+            f"an interval's level must lie between 0 and 1, not {describe(value)}",
+            hint="pass interval=0.95",
+        )
+    return float(exact)
+
+
+class Default(float):
+    """A default value that is told apart from the same number given by a caller."""
+
+
+EPSILON = Default(1.0)
+INTERVAL = Default(0.95)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of a release that a caller sets once for several questions.
+
+    `bounds` maps columns to pairs, `keys` maps group columns to lists of public values.
+    """
+
+    epsilon: object = EPSILON
+    rho: object = None
+    delta: object = None
+    interval: object = INTERVAL
+    bounds: Mapping[Hashable, object] = field(default_factory=dict)
+    keys: Mapping[Hashable, object] = field(default_factory=dict)
+
+    def updated(self, **given: object) -> Terms:
+        """Return these terms with what was given; naming rho sets a default epsilon aside."""
+        chosen = {
+            name: value
+            for name, value in given.items()
+            if value is not None and not isinstance(value, Default)
+        }
+        if "rho" in chosen and "epsilon" not in chosen:
+            chosen["epsilon"] = None
+        elif "epsilon" in chosen and "rho" not in chosen:
+            chosen["rho"] = None
+        return replace(self, **chosen)  # type: ignore[arg-type]
+
+    def keys_for(self, columns: Sequence[Hashable], given: object) -> PublicKeys | None:
+        """Return the public keys of a group-by: those given, else all combinations of the terms'.
+
+        Raises
+        ------
+        InvalidKeysError
+            When keys do not fit the columns, or only some of the columns have public keys.
+        """
+        if given is not None:
+            return keys_of(given, columns)
+        known = [column for column in columns if column in self.keys]
+        if not known:
+            return None
+        if len(known) < len(columns):
+            raise InvalidKeysError(
+                "some of the group columns have public keys and some have none",
+                hint="list keys for each of them, or for none and give a delta",
+            )
+        lists = [[row[0] for row in _listed(self.keys[c], c).rows] for c in columns]
+        return PublicKeys(tuple(itertools.product(*lists)))
+
+
+def _listed(value: object, column: Hashable) -> PublicKeys:
+    keys = keys_of(value, [column])
+    if keys is None:
+        raise InvalidKeysError(f"the keys of column {column!r} are missing")
+    return keys
