@@ -141,7 +141,7 @@ def _estimator(question: Question, query: LinearQuery) -> Estimator:
     if isinstance(question, Variance):
         return VarianceEstimator(grid)
     if isinstance(question, StandardDeviation):
-        return StandardDeviationEstimator(VarianceEstimator(grid))
+        return StandardDeviationEstimator(grid)
     return _mean_estimator(question, query, grid)
 
 

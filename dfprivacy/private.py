@@ -8,7 +8,15 @@ from typing import Any, Generic, TypeVar
 
 from dfprivacy.conductor import release_frame, release_numbers
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.questions import Count, Mean, Question, StandardDeviation, Sum, Variance
+from dfprivacy.questions import (
+    Count,
+    Mean,
+    Question,
+    StandardDeviation,
+    Sum,
+    Variance,
+    label_of,
+)
 from dfprivacy.release import Estimate
 from dfprivacy.terms import EPSILON, INTERVAL, Terms, bounds_of
 
@@ -172,7 +180,7 @@ class Asking(ABC, Generic[One, Many]):
         return self._only(self._answer({_name(question): question}, terms))
 
     def _bounds(self, column: Hashable, given: object) -> Any:
-        return bounds_of(self._terms.bounds.get(column) if given is None else given)
+        return bounds_of(self._terms.bounds.get(label_of(column)) if given is None else given)
 
     def _complete(self, question: Question) -> Question:
         """Fill in the bounds that the terms know."""
@@ -249,7 +257,7 @@ class PrivateGroupBy(Asking[Any, Any]):
     """
 
     def __init__(self, frame: Any, terms: Terms, by: tuple[Hashable, ...], keys: object) -> None:
-        if not by or len(set(by)) < len(by):
+        if not by or len({label_of(label) for label in by}) < len(by):
             raise InvalidQuestionError(
                 "group_by needs one or several different columns",
                 hint='name them, e.g. group_by("carrier", "month")',

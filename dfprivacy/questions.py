@@ -7,9 +7,31 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from dfprivacy.errors import InvalidQuestionError, MissingBoundsError
+from dfprivacy.exact import describe
 from dfprivacy.terms import Bounds, bounds_of
 
 MEAN_METHODS = ("transformed", "shifted", "independent")
+
+
+def label_of(column: object) -> Hashable:
+    """Return a column's label, as the frame's own list of columns has it.
+
+    Raises
+    ------
+    InvalidQuestionError
+        For an expression, a list or a column itself.
+    """
+    try:
+        hash(column)
+    except TypeError:
+        pass
+    else:
+        if not hasattr(column, "__array__"):
+            return column
+    raise InvalidQuestionError(
+        f"a column is named by its label, not by {describe(column)}",
+        hint='pass its name, e.g. "income"; compute new columns on the frame first, row by row',
+    )
 
 
 @dataclass(frozen=True)
@@ -18,6 +40,10 @@ class Count:
 
     kind: ClassVar[str] = "count"
     column: Hashable = None
+
+    def __post_init__(self) -> None:
+        """Check the label."""
+        label_of(self.column)
 
 
 @dataclass(frozen=True)
@@ -29,7 +55,8 @@ class BoundedQuestion:
     bounds: Bounds | None = None
 
     def __post_init__(self) -> None:
-        """Check the bounds and keep them as `Bounds`."""
+        """Check the label and the bounds, and keep them as `Bounds`."""
+        label_of(self.column)
         object.__setattr__(self, "bounds", bounds_of(self.bounds))
 
     def required_bounds(self) -> Bounds:

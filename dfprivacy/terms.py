@@ -56,7 +56,8 @@ def _end(value: object) -> float:
     exact = exact_number(value)
     if exact is None or abs(exact) > 2**1023:
         raise InvalidBoundsError(
-            f"a bound must be a finite number, not {describe(value)}", hint=f"pass {_LITERALS}"
+            f"a bound must be a finite number of size at most 2**1023, not {describe(value)}",
+            hint=f"pass {_LITERALS}",
         )
     return float(exact)
 

@@ -73,7 +73,7 @@ def adopt(frame: object, columns: Columns) -> Adopted:  # noqa: ARG001 the signa
         When a column does not exist.
     """
     raise UnsupportedFrameError(
-        f"a {type(frame).__name__} is not a frame that can be read",
+        f"an object of type {type(frame).__name__} is not a frame that can be read",
         hint="pass a pandas or polars frame, an Arrow table, a DuckDB relation, or the path of a "
         "CSV or Parquet file",
     )

@@ -18,16 +18,25 @@ class SumEstimator:
     unit: float
 
     def value(self, vector: NoisyVector) -> Floats:
-        """Return the sum of each group, in units of the column."""
-        return self.unit * to_floats(vector.coordinates[0])
+        """Return the sum of each group, in units of the column; at most the largest float."""
+        return _finite(self.unit, to_floats(vector.coordinates[0]))
 
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
         """Return the interval of the exact law of the noise."""
-        half = abs(self.unit) * vector.noise.quantile(1 - level)
-        middle = self.value(vector)
-        return middle - half, middle + half
+        half = float(vector.noise.quantile(1 - level))
+        middle = to_floats(vector.coordinates[0])
+        ends = _finite(self.unit, middle - half), _finite(self.unit, middle + half)
+        return np.minimum(*ends), np.maximum(*ends)
 
     def standard_error(self, vector: NoisyVector) -> Floats:
         """Return the standard deviation of the noise, in units of the column."""
-        error = abs(self.unit) * math.sqrt(vector.noise.variance)
-        return np.full(vector.coordinates.shape[1], error)
+        error = np.full(vector.coordinates.shape[1], math.sqrt(vector.noise.variance))
+        return _finite(abs(self.unit), error)
+
+
+def _finite(unit: float, integers: Floats) -> Floats:
+    """Return unit * integers, the largest float where that overflows."""
+    with np.errstate(over="ignore"):
+        product = unit * integers
+    largest = np.finfo(np.float64).max
+    return np.clip(product, -largest, largest)

@@ -16,11 +16,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dfprivacy.errors import InvalidBoundsError
 from dfprivacy.estimators.estimator import Floats, half_width_factor, to_floats
 from dfprivacy.estimators.ratio import RatioEstimator
 from dfprivacy.mechanisms.additive import NoisyVector
 from dfprivacy.statistics.grid import Grid
 
+_SQUARABLE = 2.0**-500
 _MOST = 0.25  # the largest variance on [0, 1]
 _UNIFORM = 1 / 12  # what is said of a group whose noisy count is not positive
 
@@ -32,8 +34,8 @@ def mean_of_bernstein(grid: Grid) -> RatioEstimator:
 
 
 @dataclass(frozen=True)
-class VarianceEstimator:
-    """Population variance, in squared units of the column."""
+class UnitVariance:
+    """Population variance of a = q/K in [0, 1], the grid's own units."""
 
     grid: Grid
 
@@ -41,7 +43,7 @@ class VarianceEstimator:
         """Return the variance of each group."""
         total, mean, second = self._moments(vector)
         variance = np.where(total > 0, second - mean * mean, _UNIFORM)
-        return np.clip(variance, 0, _MOST) * self._unit() ** 2
+        return np.clip(variance, 0, _MOST)
 
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
         """Return an interval from the identity above.
@@ -51,18 +53,17 @@ class VarianceEstimator:
         """
         outside = 1 - level
         total, mean, second = self._moments(vector)
-        safe = np.where(total > 0, total, 1.0)
         distance = self._distance_of_mean(vector, 1 - outside / 10, mean)
         factor = half_width_factor(vector.noise, 0.9 * outside)
+        safe = np.where(total > 0, total, 1.0)
         spread = (factor * math.sqrt(vector.noise.variance) + 1) / self.grid.last / safe
         middle = second - mean * mean
-        length = self._length(mean, middle)
         reach = math.sqrt(5) * distance + math.sqrt(3) * (spread + distance**2)
-        half = np.minimum(length + reach, 1.0) * spread + 2 / self.grid.last
+        longest = np.minimum(self._length(mean, middle) + reach, 1.0)
+        half = longest * spread + 2 / self.grid.last
         low = np.where(total > 0, middle - half, 0.0)
         high = np.where(total > 0, middle + distance**2 + half, _MOST)
-        scale = self._unit() ** 2
-        return np.clip(low, 0, _MOST) * scale, np.clip(high, 0, _MOST) * scale
+        return np.clip(low, 0, _MOST), np.clip(high, 0, _MOST)
 
     def standard_error(self, vector: NoisyVector) -> Floats:
         """Return the first-order standard deviation of the noise."""
@@ -71,7 +72,7 @@ class VarianceEstimator:
         length = self._length(mean, second - mean * mean)
         widest = np.full_like(total, _MOST / 2)
         error = np.divide(noise * length, total, out=widest, where=total > 0)
-        return np.minimum(error, _MOST / 2) * self._unit() ** 2
+        return np.minimum(error, _MOST / 2)
 
     def _moments(self, vector: NoisyVector) -> tuple[Floats, Floats, Floats]:
         b0, b1, b2 = (to_floats(row) / self.grid.last for row in vector.coordinates)
@@ -89,28 +90,64 @@ class VarianceEstimator:
         squared = (m * m - v) ** 2 + (m * (1 - m) + v) ** 2 + ((1 - m) ** 2 - v) ** 2
         return np.sqrt(squared)
 
-    def _unit(self) -> float:
-        return self.grid.last * self.grid.step
+
+@dataclass(frozen=True)
+class VarianceEstimator:
+    """Population variance, in squared units of the column.
+
+    Raises
+    ------
+    InvalidBoundsError
+        Where the square of the bounds' distance is no normal float.
+    """
+
+    grid: Grid
+
+    def __post_init__(self) -> None:
+        """Refuse bounds whose variance a float can't hold."""
+        if not _SQUARABLE <= _width(self.grid) <= 1 / _SQUARABLE:
+            raise InvalidBoundsError(
+                "the distance between the bounds is too large or too small to be squared",
+                hint="ask for the standard deviation, or rescale the column",
+            )
+
+    def value(self, vector: NoisyVector) -> Floats:
+        """Return the variance of each group."""
+        return UnitVariance(self.grid).value(vector) * _width(self.grid) ** 2
+
+    def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
+        """Return the interval of the variance: see `UnitVariance.interval`."""
+        low, high = UnitVariance(self.grid).interval(vector, level)
+        return low * _width(self.grid) ** 2, high * _width(self.grid) ** 2
+
+    def standard_error(self, vector: NoisyVector) -> Floats:
+        """Return the first-order standard deviation of the noise."""
+        return UnitVariance(self.grid).standard_error(vector) * _width(self.grid) ** 2
 
 
 @dataclass(frozen=True)
 class StandardDeviationEstimator:
     """Population standard deviation, in units of the column: the root of the variance."""
 
-    variance: VarianceEstimator
+    grid: Grid
 
     def value(self, vector: NoisyVector) -> Floats:
         """Return the standard deviation of each group."""
-        return np.sqrt(self.variance.value(vector))
+        return np.sqrt(UnitVariance(self.grid).value(vector)) * _width(self.grid)
 
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
         """Return the roots of the variance's interval."""
-        low, high = self.variance.interval(vector, level)
-        return np.sqrt(low), np.sqrt(high)
+        low, high = UnitVariance(self.grid).interval(vector, level)
+        return np.sqrt(low) * _width(self.grid), np.sqrt(high) * _width(self.grid)
 
     def standard_error(self, vector: NoisyVector) -> Floats:
         """Return the first-order standard deviation of the noise."""
-        root = self.value(vector)
-        widest = np.sqrt(self.variance.standard_error(vector))
-        error = self.variance.standard_error(vector)
-        return np.divide(error, 2 * root, out=widest, where=root > widest / 2)
+        root = np.sqrt(UnitVariance(self.grid).value(vector))
+        error = UnitVariance(self.grid).standard_error(vector)
+        widest = np.sqrt(error)
+        first_order = np.divide(error, 2 * root, out=widest, where=root > widest / 2)
+        return np.asarray(first_order * _width(self.grid))
+
+
+def _width(grid: Grid) -> float:
+    return grid.last * grid.step
