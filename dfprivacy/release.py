@@ -176,8 +176,10 @@ def _value_names(plan: Plan) -> list[str]:
 
 def _shows_count(plan: Plan) -> bool:
     """Tell whether the frame needs a count column beside the answers themselves."""
-    return not any(answer.name == "count" for answer in plan.answers) and not all(
-        isinstance(answer.estimator, CountEstimator) for answer in plan.answers
+    query, _ = plan.counting()
+    return not any(
+        isinstance(answer.estimator, CountEstimator) and answer.query == query
+        for answer in plan.answers
     )
 
 

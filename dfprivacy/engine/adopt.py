@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-from dfprivacy.engine.embedded import embedded_connection, read_file
+from dfprivacy.engine.embedded import embedded_connection, is_text, read_file
 from dfprivacy.engine.pandas_columns import key_column, presence_column, value_column
 from dfprivacy.errors import MissingColumnError, UnsupportedFrameError
 
@@ -141,10 +141,23 @@ def _(frame: Any, columns: Columns) -> Adopted:
 @adopt.register(str)
 @adopt.register(Path)
 def _(frame: str | Path, columns: Columns) -> Adopted:
-    numeric = [name for name, numbers in columns.values.items() if numbers]
     connection = embedded_connection()
-    relation = read_file(connection, Path(frame), numeric)
-    return _named(nw.from_native(relation), columns, _identity, connection)
+    lazy = nw.from_native(read_file(connection, Path(frame)))
+    adopted = _named(lazy, columns, _identity, connection)
+    return _with_numbers(adopted, columns) if is_text(Path(frame)) else adopted
+
+
+def _with_numbers(adopted: Adopted, columns: Columns) -> Adopted:
+    """Read text columns as numbers where numbers are needed; text that is none becomes NULL."""
+    relation: Any = adopted.lazy.to_native()
+    names, chosen = dict(adopted.values), ["*"]
+    for index, (label, numbers) in enumerate(columns.values.items()):
+        if numbers:
+            quoted = str(label).replace('"', '""')
+            names[label] = f"{quoted} as number {index}"
+            chosen.append(f'TRY_CAST("{quoted}" AS DOUBLE) AS "{names[label]}"')
+    numbered = nw.from_native(relation.project(", ".join(chosen)))
+    return replace(adopted, lazy=numbered, values=names)
 
 
 def _identity(table: pa.Table) -> pa.Table:

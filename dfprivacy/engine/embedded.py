@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
 from pathlib import Path
 
 import duckdb
@@ -21,49 +20,41 @@ def embedded_connection() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config=_OFFLINE)
 
 
-def read_file(
-    connection: duckdb.DuckDBPyConnection, path: Path, numeric: Collection[Hashable]
-) -> duckdb.DuckDBPyRelation:
+def is_text(path: Path) -> bool:
+    """Tell a CSV or TSV file by its name; its columns are all text."""
+    return path.suffix.lower() in _SEPARATORS
+
+
+def read_file(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDBPyRelation:
     """Return a CSV, TSV or Parquet file as a relation; a Parquet path may hold a glob.
 
     A CSV file declares no types, and guessing them from its rows would let one row change them:
-    the columns in `numeric` are read as numbers (text that is none counts as NULL), all others as
-    text. A malformed line is left out.
+    every column is text. A malformed line is left out.
 
     Raises
     ------
     UnsupportedFrameError
-        When the file does not exist or its name ends in something else.
+        When there is no such file or its name ends in something else.
     """
     suffix = path.suffix.lower()
     if suffix not in {*_SEPARATORS, ".parquet", ".pq"}:
         raise UnsupportedFrameError(
             f"the file name ends in {suffix!r}", hint="pass a .csv, .tsv or .parquet file"
         )
-    if "*" not in path.name and not path.exists():
-        raise UnsupportedFrameError(f"there is no file {str(path)!r}", hint="check the path")
-    if suffix in _SEPARATORS:
-        return _read_text(connection, path, _SEPARATORS[suffix], numeric)
-    return connection.read_parquet(str(path))
-
-
-def _read_text(
-    connection: duckdb.DuckDBPyConnection, path: Path, separator: str, numeric: Collection[Hashable]
-) -> duckdb.DuckDBPyRelation:
-    text = connection.read_csv(
+    if "*" not in path.name and not path.is_file():
+        raise UnsupportedFrameError(
+            f"there is no file {str(path)!r}",
+            hint="check the path; several Parquet files are named by a glob, folder/*.parquet",
+        )
+    if suffix not in _SEPARATORS:
+        return connection.read_parquet(str(path))
+    return connection.read_csv(
         str(path),
         header=True,
-        sep=separator,
+        sep=_SEPARATORS[suffix],
         quotechar='"',
         escapechar='"',
         all_varchar=True,
         null_padding=True,
         ignore_errors=True,
     )
-    columns = [_text_column(name, numeric=name in numeric) for name in text.columns]
-    return text.project(", ".join(columns))
-
-
-def _text_column(name: str, *, numeric: bool) -> str:
-    quoted = '"' + name.replace('"', '""') + '"'
-    return f"TRY_CAST({quoted} AS DOUBLE) AS {quoted}" if numeric else quoted

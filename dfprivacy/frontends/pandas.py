@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from typing import Any
 
 import pandas as pd
@@ -62,6 +63,18 @@ class PrivateSeries:
 
 
 def register() -> None:
-    """Put `.dp` on DataFrame and Series."""
+    """Put `.dp` on DataFrame and Series, until Python ends."""
     pd.api.extensions.register_dataframe_accessor("dp")(Private)
     pd.api.extensions.register_series_accessor("dp")(PrivateSeries)
+    atexit.register(unregister)
+
+
+def unregister() -> None:
+    """Take `.dp` off again.
+
+    The classes of pandas outlive the interpreter. What hangs on them would keep our modules alive,
+    and DuckDB's types with them, of which DuckDB would complain on stderr.
+    """
+    for kind in (pd.DataFrame, pd.Series):
+        if "dp" in vars(kind):
+            delattr(kind, "dp")

@@ -1,0 +1,44 @@
+"""Typed errors as messages on stderr, in the words of the command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+from rich.console import Console
+
+from dfprivacy.errors import DPError, EngineError, MissingBoundsError, MissingDeltaError
+from dfprivacy.frontends.cli_output import show_error
+
+_HINTS: dict[type[DPError], str] = {
+    MissingBoundsError: "add bounds that you know without looking at the data, e.g. --bounds 0 100",
+    MissingDeltaError: "add --delta 1e-6, or list keys that are public anyway: --keys AA --keys UA",
+    EngineError: "check that it is a whole CSV, TSV or Parquet file, with column names",
+}
+_SPELLINGS = (  # the library's words, as they are spelled on the command line
+    (r"\bbounds=\((.+?), (.+?)\)", r"--bounds \1 \2"),
+    (r"\b(epsilon|rho|delta|interval)=", r"--\1 "),
+    (r'group_by\("(\w+)", "(\w+)"\)', r"--by \1 --by \2"),
+    (r"name the answer: .* or rename", "rename"),
+    (r"pass \(lower, upper\): ", "lower, then upper: "),
+)
+
+
+@contextmanager
+def readable_errors() -> Iterator[None]:
+    """Turn a typed error into a message on stderr and exit code 2."""
+    try:
+        yield
+    except DPError as error:
+        show_error(Console(stderr=True), error.message, _hint(error))
+        raise typer.Exit(2) from None
+
+
+def _hint(error: DPError) -> str | None:
+    """Return what to do, in the words of the command line."""
+    hint = _HINTS.get(type(error), error.hint)
+    for library, here in _SPELLINGS if hint else ():
+        hint = re.sub(library, here, hint or "")
+    return hint

@@ -1,0 +1,150 @@
+"""What the command line shows and writes: a table on the terminal, a file, a message."""
+
+from __future__ import annotations
+
+import json
+import math
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dfprivacy.errors import InvalidQuestionError
+
+MOST_ROWS = 200  # of a table on the terminal; a file holds all of them
+
+
+def show_table(console: Console, table: pa.Table, keys: int, title: str) -> None:
+    """Print a released table, whose first `keys` columns are group keys."""
+    show_line(console, title)
+    shown = Table()
+    for name in table.column_names[:keys]:
+        shown.add_column(plain(name), overflow="fold")
+    for name in table.column_names[keys:]:
+        shown.add_column(plain(name), justify="right", no_wrap=True)
+    top = table.slice(0, MOST_ROWS)
+    places = decimal_places(top, keys)
+    for row in zip(*top.to_pydict().values(), strict=True):
+        shown.add_row(*map(_key, row[:keys]), *(_number(value, places) for value in row[keys:]))
+    console.print(shown)
+    if table.num_rows > MOST_ROWS:
+        left = table.num_rows - MOST_ROWS
+        show_line(console, f"... and {left:,} more groups; --output FILE keeps all of them")
+
+
+def show_line(console: Console, text: str) -> None:
+    """Print one line, as long as it is."""
+    console.print(plain(text), soft_wrap=True)
+
+
+def plain(text: object) -> Text:
+    """Return text without markup and without control characters."""
+    return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text)))
+
+
+def decimal_places(table: pa.Table, keys: int) -> int:
+    """Return how many decimals show about six digits of the largest number."""
+    columns = [column for column in table.columns[keys:] if pa.types.is_floating(column.type)]
+    values = [abs(x) for column in columns for x in column.to_pylist() if math.isfinite(x) and x]
+    if all(value.is_integer() for value in values):
+        return 0
+    return min(max(5 - math.floor(math.log10(max(values))), 0), 12)
+
+
+def _key(value: object) -> Text:
+    if value is None:
+        return Text("NULL", style="dim")
+    return plain(value)
+
+
+def _number(value: float, places: int) -> Text:
+    return Text(f"{value:,.{places if isinstance(value, float) else 0}f}")
+
+
+def write_csv(table: pa.Table, path: Path) -> None:
+    """Write one line a group under a line of names."""
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)  # noqa: S101 a table never becomes a Series
+    frame.write_csv(path)
+
+
+def write_parquet(table: pa.Table, path: Path) -> None:
+    """Write one row a group, keys in the type of their column."""
+    pq.write_table(table, path)
+
+
+def write_json(table: pa.Table, path: Path) -> None:
+    """Write a list of records, one a group."""
+    text = json.dumps(table.to_pylist(), indent=2, ensure_ascii=False, default=str)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+_WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
+    ".csv": write_csv,
+    ".parquet": write_parquet,
+    ".json": write_json,
+}
+
+
+def check_output(output: Path | None, source: Path) -> None:
+    """Refuse an output that could not be written, before anything is spent.
+
+    Raises
+    ------
+    InvalidQuestionError
+        For another ending, a directory that does not exist, or the file that is read.
+    """
+    if output is None:
+        return
+    if output.suffix.lower() not in _WRITERS:
+        raise InvalidQuestionError(
+            f"the output file ends in {output.suffix!r}",
+            hint="name a file that ends in .csv, .parquet or .json",
+        )
+    if not output.absolute().parent.is_dir():
+        raise InvalidQuestionError(
+            f"there is no directory {str(output.parent)!r} to write to", hint="create it first"
+        )
+    if output.exists() and source.exists() and output.samefile(source):
+        raise InvalidQuestionError(
+            "the output is the file that is read", hint="write to another file"
+        )
+
+
+def write_table(table: pa.Table, output: Path) -> None:
+    """Write a released table in the format of the file's ending: wholly, or not at all.
+
+    Raises
+    ------
+    InvalidQuestionError
+        When the operating system does not let us write there.
+    """
+    try:
+        with tempfile.TemporaryDirectory(dir=output.absolute().parent) as directory:
+            whole = Path(directory) / "whole"
+            _WRITERS[output.suffix.lower()](table, whole)
+            whole.replace(output)
+    except OSError as error:
+        raise InvalidQuestionError(
+            f"{str(output)!r} could not be written: {error.strerror}",
+            hint="choose a directory in which you may write",
+        ) from None
+
+
+def show_error(console: Console, message: str, hint: str | None) -> None:
+    """Print what happened and what to do."""
+    console.print(Text("Error: ", style="bold red") + plain(message), soft_wrap=True)
+    if hint is not None:
+        console.print(Text("Hint: ", style="bold") + plain(hint), soft_wrap=True)
+
+
+def one_row(**values: Any) -> pa.Table:
+    """Return a table of one row, for an answer without groups."""
+    return pa.table({name: [value] for name, value in values.items()})

@@ -1,0 +1,62 @@
+"""A nightly job: Parquet in, private statistics by hospital and ward out, as Parquet.
+
+Run it with `python examples/etl_job.py`. The stays in it are made up, and all files go to a
+temporary directory. The file is read once, in a stream: it may be larger than memory.
+"""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import dfprivacy as dfp
+
+HOSPITALS = ["North", "South", "West"]  # public: the list is on the web
+WARDS = [1, 2, 3]
+DAYS = (0, 60)  # longer stays count as 60 days
+COST = (0, 30_000)
+
+
+def write_made_up_stays(path: Path, stays: int = 200_000) -> None:
+    """Write one row a stay: hospital, ward, days, cost."""
+    dice = np.random.default_rng(2026)
+    days = dice.gamma(2.0, 3.0, stays)
+    table = pa.table(
+        {
+            "hospital": dice.choice(HOSPITALS, stays),
+            "ward": dice.integers(1, 4, stays),
+            "days": days,
+            "cost": 900 * days + dice.normal(500, 100, stays),
+        }
+    )
+    pq.write_table(table, path)
+
+
+def private_report(stays: Path) -> pa.Table:
+    """Return mean days, mean cost and a count by hospital and ward, under one epsilon."""
+    keys = [(hospital, ward) for hospital in HOSPITALS for ward in WARDS]
+    grouped = dfp.frame(stays).group_by("hospital", "ward", keys=keys)
+    return grouped.agg(dfp.mean("days", DAYS), dfp.mean("cost", COST), epsilon=1)
+
+
+def main() -> None:
+    """Read, release, write, and show what was written."""
+    with tempfile.TemporaryDirectory() as directory:
+        source, target = Path(directory) / "stays.parquet", Path(directory) / "report.parquet"
+        write_made_up_stays(source)
+        pq.write_table(private_report(source), target)
+        report = pq.read_table(target)
+    print(f"{report.num_rows} groups, with the columns {', '.join(report.column_names)}\n")
+    print(f"{'hospital':<9} {'ward':>4} {'days':>6}  {'95% interval':<14} {'cost':>7} {'count':>7}")
+    for row in report.to_pylist():
+        interval = f"[{row['days_low']:.2f}, {row['days_high']:.2f}]"
+        print(
+            f"{row['hospital']:<9} {row['ward']:>4} {row['days']:>6.2f}  {interval:<14} "
+            f"{row['cost']:>7,.0f} {row['count']:>7,}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""If it is shown, it runs: README, docs and docstrings."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import dfprivacy
+import sql_udfs
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINK = re.compile(r"\]\((?!https?:)([^)#]+)\)")
+
+
+def blocks(page):
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def modules():
+    for package in (dfprivacy, sql_udfs):
+        yield package.__name__
+        for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+            yield found.name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_blocks_run_in_order(page):
+    """The Python blocks of a page run one after the other, as a reader would type them."""
+    scope = {}
+    for block in blocks(page):
+        exec(compile(block, page.name, "exec"), scope)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    """Every relative link of a page names a file of the repository."""
+    missing = [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", sorted(modules()))
+def test_docstrings_run(name):
+    """Every example in a docstring gives what it says."""
+    result = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+    assert result.failed == 0
+
+
+def test_tests_named_in_docs_exist():
+    """A test file or folder that a proof note or docstring names is there."""
+    named = set()
+    for file in [*PAGES, *ROOT.glob("dfprivacy/**/*.py"), *ROOT.glob("sql_udfs/**/*.py")]:
+        named |= set(re.findall(r"tests/[\w/]+(?:\.py)?", file.read_text()))
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []

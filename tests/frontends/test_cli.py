@@ -1,0 +1,397 @@
+import datetime as dt
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from dfprivacy.errors import InvalidKeysError
+from dfprivacy.frontends.cli import app
+from dfprivacy.frontends.cli_job import typed_keys
+
+ROOT = Path(__file__).parents[2]
+EXACT = ["--epsilon", "1e9"]  # noise below 1e-6 rows: an answer shows the truth
+BOUNDS = ["--bounds", "-60", "240"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """3,000 made-up flights in three formats: AA is always 10 minutes late, UA 40 early."""
+    path = tmp_path_factory.mktemp("flights")
+    flights = pl.DataFrame(
+        {
+            "carrier": ["AA"] * 2000 + ["UA"] * 1000,
+            "month": [1, 2] * 1500,
+            "day": [dt.date(2013, 1, 1), dt.date(2013, 1, 2)] * 1500,
+            "delay": [10.0] * 2000 + [-40.0] * 1000,
+        }
+    )
+    flights.write_csv(path / "flights.csv")
+    flights.write_csv(path / "flights.tsv", separator="\t")
+    flights.write_parquet(path / "flights.parquet")
+    (path / "broken.parquet").write_text("secret 4711")
+    return path
+
+
+@pytest.fixture
+def run(folder, monkeypatch):
+    """Run the command line in the folder of the flights, at 80 columns."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "80")
+    return lambda *args: CliRunner().invoke(app, list(args))
+
+
+def cells(output):
+    """Return the cells of a printed table, row by row."""
+    rows = [line.strip("│") for line in output.splitlines() if line.startswith("│")]
+    return [[cell.strip() for cell in row.split("│")] for row in rows]
+
+
+@pytest.mark.parametrize("file", ["flights.csv", "flights.tsv", "flights.parquet"])
+def test_formats_agree(run, file):
+    """Every format gives the truth, up to the noise, and one row a group sorted by key."""
+    result = run("mean", file, "delay", "--by", "carrier", "--delta", "1e-6", *BOUNDS, *EXACT)
+    assert cells(result.output) == [
+        ["AA", "10.0000", "10.0000", "10.0000", "2,000"],
+        ["UA", "-40.0000", "-40.0000", "-40.0000", "1,000"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        (["count"], "3,000"),
+        (["count", "delay"], "3,000"),
+        (["sum", "delay", *BOUNDS], "-20,000"),
+        (["mean", "delay", *BOUNDS], "-6.66667"),
+        (["var", "delay", *BOUNDS], "555.556"),
+        (["std", "delay", *BOUNDS], "23.5702"),
+    ],
+)
+def test_whole_file(run, command, answer):
+    """Each command answers about the whole file with one row: value, low, high."""
+    name, *rest = command
+    ((value, low, high),) = cells(run(name, "flights.csv", *rest, *EXACT).output)
+    numbers = [float(text.replace(",", "")) for text in (value, low, high, answer)]
+    assert numbers == pytest.approx([numbers[3]] * 4, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--delta", "1e-6"], "Spent epsilon 1, delta 1e-6; discrete Laplace"),
+        (["--delta", "1e-6", "--epsilon", "0.5"], "Spent epsilon 0.5, delta 1e-6; discrete L"),
+        (["--delta", "1e-6", "--rho", "0.1"], "Spent rho 0.1, delta 1e-6; discrete Gaussian"),
+        (["--delta", "1e-6", "--keys", "AA"], "Spent epsilon 1; discrete Laplace"),
+    ],
+)
+def test_spent_line(run, options, line):
+    """The last line says what was spent: delta only for secret keys."""
+    last = run("count", "flights.csv", "--by", "carrier", *options).output.splitlines()[-1]
+    assert last.startswith(line)
+    assert last.endswith("; neighbours: add/remove a row")
+
+
+def test_interval_option(run):
+    """A higher level makes a wider interval."""
+    widths = []
+    for level in ("0.5", "0.999"):
+        result = run("sum", "flights.csv", "delay", *BOUNDS, "--interval", level)
+        ((_, low, high),) = cells(result.output)
+        widths.append(float(high.replace(",", "")) - float(low.replace(",", "")))
+    assert widths[0] * 5 < widths[1]
+
+
+@pytest.mark.parametrize(
+    ("column", "keys", "shown"),
+    [
+        ("carrier", ["UA", "ZZ"], ["UA", "ZZ"]),
+        ("month", ["2", "12"], ["2", "12"]),
+        ("day", ["2013-01-02", "1999-12-31"], ["1999-12-31", "2013-01-02"]),
+    ],
+)
+def test_public_keys(run, column, keys, shown):
+    """Exactly the keys listed come out, in the type that the column declares, without a delta."""
+    options = [option for key in keys for option in ("--keys", key)]
+    result = run("count", "flights.parquet", "--by", column, *options, *EXACT)
+    assert [row[0] for row in cells(result.output)] == shown
+    assert {row[1] for row in cells(result.output)} <= {"0", "1,000", "1,500"}
+
+
+def test_public_keys_of_two_columns(run):
+    """Keys of several columns are split at commas."""
+    options = ["--by", "carrier", "--by", "month", "--keys", "UA,2", "--keys", "ZZ,1", *EXACT]
+    rows = [row[:3] for row in cells(run("count", "flights.parquet", *options).output)]
+    assert rows == [["UA", "2", "500"], ["ZZ", "1", "0"]]
+
+
+@pytest.mark.parametrize("key", ["AA", "1.5", "", "99999999999999999999"])
+def test_keys_that_do_not_fit(folder, key):
+    """A key that can't be read as the declared type is refused, never rounded."""
+    with pytest.raises(InvalidKeysError, match="does not fit column 'month', which is declared"):
+        typed_keys(folder / "flights.parquet", ["month"], [key])
+
+
+@pytest.mark.parametrize("by", [["--by", "month", "--delta", "1e-6"], []])
+@pytest.mark.parametrize("ending", ["csv", "parquet", "json"])
+def test_output_file(run, tmp_path, ending, by):
+    """A file holds the released columns, in place of the table, and one line says so."""
+    target = tmp_path / f"out.{ending}"
+    result = run("mean", "flights.parquet", "delay", *by, *BOUNDS, *EXACT, "--output", str(target))
+    rows = "2 rows" if by else "1 row"
+    assert result.output.startswith(f"Wrote {rows} to {target}. Spent epsilon 1e9")
+    assert result.output.count("\n") == 1
+    names = ["month", "delay", "low", "high", "count"] if by else ["delay", "low", "high"]
+    read = {"csv": pl.read_csv, "parquet": pl.read_parquet, "json": pl.read_json}[ending]
+    frame = read(target)
+    assert frame.columns == names
+    assert frame["delay"].to_list() == pytest.approx([-20 / 3] * frame.height)
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_json_is_records(run, tmp_path):
+    """JSON is a list of records; what JSON has no type for becomes text."""
+    target = tmp_path / "days.json"
+    run("count", "flights.parquet", "--by", "day", "--keys", "2013-01-02", "--output", str(target))
+    (record,) = json.loads(target.read_text())
+    assert list(record) == ["day", "count", "low", "high"]
+    assert record["day"] == "2013-01-02"
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--delta", "2"], ["--interval", "7"], ["--by", "nothing"], ["--epsilon", "0"]]
+)
+def test_error_writes_nothing(run, tmp_path, wrong):
+    """A call that fails leaves an old output file as it was."""
+    target = tmp_path / "old.csv"
+    target.write_text("old")
+    result = run(
+        "count", "flights.csv", "--by", "carrier", "--delta", "1e-6", *wrong,
+        "--output", str(target),
+    )  # fmt: skip
+    assert result.exit_code == 2
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+MISTAKES = [
+    (
+        ["count", "flight.csv"],
+        "there is no file 'flight.csv'",
+        "check the path; several Parquet files are named by a glob, folder/*.parquet",
+    ),
+    (
+        ["count", "flights.csv", "--by", "carrier"],
+        "group keys are secret, and showing them needs a delta",
+        "add --delta 1e-6, or list keys that are public anyway: --keys AA --keys UA",
+    ),
+    (
+        ["count", "flights.parquet", "--by", "month", "--keys", "AA"],
+        "a key does not fit column 'month', which is declared int64",
+        "give --keys that can be read as int64",
+    ),
+    (
+        ["count", "flights.csv", "--keys", "AA"],
+        "--keys need a column to group by",
+        "add --by COLUMN",
+    ),
+    (
+        ["sum", "flights.csv", "delay"],
+        "sum needs the bounds of column 'delay'",
+        "add bounds that you know without looking at the data, e.g. --bounds 0 100",
+    ),
+    (
+        ["sum", "flights.csv", "delays", "--bounds", "0", "1"],
+        "the frame has no column 'delays'",
+        "its columns are 'carrier', 'month', 'day', 'delay'",
+    ),
+    (
+        ["sum", "flights.parquet", "carrier", "--bounds", "0", "1"],
+        "column 'carrier' is declared String, which has no mean or sum",
+        "convert it to an integer, float, decimal or boolean column first",
+    ),
+    (
+        ["mean", "flights.csv", "delay", "--bounds", "240", "-60"],
+        "bounds must be ordered: 240.0 is not below -60.0",
+        (
+            "lower, then upper: two numbers that you know without looking at the data, "
+            "e.g. --bounds 0 100"
+        ),
+    ),
+    (
+        ["mean", "flights.csv", "delay", *BOUNDS, "--method", "best"],
+        "the mean has no such method",
+        "choose one of 'transformed', 'shifted', 'independent'",
+    ),
+    (
+        ["mean", "flights.csv", "delay", *BOUNDS, "--output", "delays.xlsx"],
+        "the output file ends in '.xlsx'",
+        "name a file that ends in .csv, .parquet or .json",
+    ),
+    (
+        ["var", "flights.csv", "delay", *BOUNDS, "--epsilon", "1", "--rho", "1"],
+        "epsilon and rho were both given",
+        "name one: --epsilon 1.0 for pure privacy, --rho 0.5 for zero-concentrated privacy",
+    ),
+    (
+        ["var", "flights.csv", "delay", *BOUNDS, "--epsilon", "0"],
+        "epsilon must be a positive, finite number, not 0.0",
+        "pass a number such as --epsilon 1.0",
+    ),
+    (
+        ["var", "flights.xlsx", "delay", *BOUNDS],
+        "the file name ends in '.xlsx'",
+        "pass a .csv, .tsv or .parquet file",
+    ),
+    (
+        ["std", "flights.csv", "delay", *BOUNDS, "--interval", "95"],
+        "an interval's level must lie between 0 and 1, not 95.0",
+        "pass --interval 0.95",
+    ),
+    (
+        ["std", "flights.csv", "delay", *BOUNDS, "--output", "flights.csv"],
+        "the output is the file that is read",
+        "write to another file",
+    ),
+    (
+        ["std", "broken.parquet", "delay", *BOUNDS],
+        "the engine could not run the query; its message could quote a row and is withheld",
+        "check that it is a whole CSV, TSV or Parquet file, with column names",
+    ),
+]
+
+
+@pytest.mark.parametrize(("args", "error", "hint"), MISTAKES)
+def test_beginners_mistakes(run, args, error, hint):
+    """A mistake gives exit code 2 and one message with a hint on stderr, nothing on stdout."""
+    result = run(*args)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"Error: {error}\nHint: {hint}\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["mean", "flights.csv"], "Missing argument 'COLUMN'"),
+        (["mean", "flights.csv", "delay", "--bounds", "0"], "'--bounds' requires 2 arguments"),
+        (["median", "flights.csv"], "No such command 'median'"),
+    ],
+)
+def test_usage_mistakes(run, args, words):
+    """A call that can't be parsed says so, with exit code 2."""
+    result = run(*args)
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
+@pytest.mark.parametrize("command", ["", "count", "sum", "mean", "var", "std"])
+def test_help_teaches(run, command):
+    """Help fits 80 columns and shows an example."""
+    result = run(*command.split(), "--help")
+    assert result.exit_code == 0
+    assert f"dfprivacy {command or 'mean'} flights.csv" in result.output
+    assert max(map(len, result.output.splitlines())) <= 80
+
+
+def test_examples_of_help_run(run, folder, tmp_path, monkeypatch):
+    """The example of every command's help runs as it stands."""
+    flights = pl.read_csv(folder / "flights.csv").with_columns(distance=pl.lit(500))
+    flights.write_csv(tmp_path / "flights.csv")
+    monkeypatch.chdir(tmp_path)
+    for command in ("count", "sum", "mean", "var", "std"):
+        lines = run(command, "--help").output.splitlines()
+        (example,) = [line.split() for line in lines if line.startswith(f" dfprivacy {command}")]
+        assert run(*example[1:]).exit_code == 0
+
+
+def documented():
+    """Return the commands of the page's console blocks and of its list of examples."""
+    lines = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8").splitlines()
+    shown = [line.removeprefix("$ ") for line in lines if line.startswith(("$ ", "dfprivacy "))]
+    return [line for line in shown if line != "dfprivacy demo"]
+
+
+@pytest.mark.parametrize("line", documented())
+def test_documented_commands_run(run, folder, tmp_path, monkeypatch, line):
+    """A command on the page runs as it stands; the one shown with an error ends with that error."""
+    for ending in ("csv", "tsv", "parquet"):
+        (tmp_path / f"flights.{ending}").write_bytes((folder / f"flights.{ending}").read_bytes())
+    monkeypatch.chdir(tmp_path)
+    result = run(*line.split()[1:])
+    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    assert result.exit_code == (2 if result.stderr else 0)
+    assert result.stderr in page
+    assert (result.stderr != "") == (f"$ {line}\nError" in page)
+
+
+def test_keys_are_shown_as_they_are(run, tmp_path):
+    """A key is neither markup nor a terminal command."""
+    file = tmp_path / "keys.csv"
+    file.write_text("key\n" + "[bold]x[/bold]\n" * 50 + "\x1b[31mred\n" * 50)
+    output = run("count", str(file), "--by", "key", "--delta", "1e-6").output
+    assert {row[0] for row in cells(output)} == {"[bold]x[/bold]", "\ufffd[31mred"}
+
+
+@pytest.mark.parametrize("column", ["low", "high", "count", "epsilon", "delta"])
+def test_awkward_names(run, tmp_path, column):
+    """A column may be called like a column of the result, or like an option."""
+    file = tmp_path / "names.csv"
+    pl.DataFrame({column: [3.0] * 1000, "g": ["a"] * 1000}).write_csv(file)
+    options = [column, "--bounds", "0", "9", *EXACT]
+    for extra in ([], ["--by", "g", "--keys", "a"]):
+        (row,) = cells(run("mean", str(file), *options, *extra).output)
+        assert float(row[bool(extra)]) == pytest.approx(3)
+
+
+def test_column_that_is_also_a_group(run):
+    """A column may be averaged by itself."""
+    options = ["--by", "delay", "--delta", "1e-6", *BOUNDS, *EXACT]
+    rows = cells(run("mean", "flights.csv", "delay", *options).output)
+    assert [row[:2] for row in rows] == [["-40.0", "-40.0000"], ["10.0", "10.0000"]]
+
+
+def test_many_groups(run, tmp_path):
+    """The terminal shows the first 200 groups and says how many are left."""
+    file = tmp_path / "many.parquet"
+    pl.DataFrame({"key": list(range(1000)) * 100}).write_parquet(file)
+    output = run("count", str(file), "--by", "key", "--delta", "1e-6", *EXACT).output
+    assert len(cells(output)) == 200
+    assert "... and 800 more groups; --output FILE keeps all of them" in output
+
+
+def test_version(run):
+    """--version names the package."""
+    result = run("--version")
+    assert result.exit_code == 0
+    assert result.output.startswith("dfprivacy ")
+
+
+def command_line(*args, cwd):
+    code = "from dfprivacy.frontends.cli import main; main()"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-c", code, *args],
+        capture_output=True, text=True, cwd=cwd, env=environment, check=False,
+    )  # fmt: skip
+
+
+def test_process(folder):
+    """A process of its own prints the table without colours, and nothing on stderr."""
+    done = command_line("count", "flights.csv", "--by", "carrier", "--delta", "1e-6", cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\x1b" not in done.stdout
+    assert [row[0] for row in cells(done.stdout)] == ["AA", "UA"]
+
+
+def test_process_with_mistake(folder):
+    """A process that fails ends with code 2 and the message alone: no traceback, no row."""
+    done = command_line("count", "broken.parquet", cwd=folder)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("Error: the engine could not run the query")
+    assert done.stderr.count("\n") == 2
+    assert "4711" not in done.stderr

@@ -1,0 +1,39 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(name):
+    """Run an example as a user would, with every warning an error."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", str(ROOT / "examples" / name)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+
+
+def test_every_example_is_tested():
+    """The examples below are all there are."""
+    assert {path.name for path in (ROOT / "examples").glob("*.py")} == set(WORDS)
+
+
+WORDS = {
+    "notebook_style.py": ["income", "Visby", "Narvik", "rho=0.1", "people"],
+    "etl_job.py": ["9 groups", "hospital", "North", "South", "West"],
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_example_runs(name):
+    """An example ends well, says what it should and prints nothing on stderr."""
+    done = run(name)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [word for word in WORDS[name] if word not in done.stdout] == []
+    assert max(map(len, done.stdout.splitlines())) <= 120
