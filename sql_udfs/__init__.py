@@ -1,0 +1,87 @@
+"""Private aggregates for DuckDB: `SELECT city, dp_mean(income, 0, 200000) FROM t GROUP BY city`.
+
+`register(connection)` gives a DuckDB connection these functions:
+
+    dp_count()                       rows; dp_count(*) is the same                   BIGINT
+    dp_count(x [, epsilon])          values of x that are neither NULL nor NaN       BIGINT
+    dp_sum(x, lo, hi [, epsilon])    sum of x, each value clipped to [lo, hi]        DOUBLE
+    dp_mean(x, lo, hi [, epsilon])   mean of the clipped values; dp_avg is the same  DOUBLE
+    dp_var(x, lo, hi [, epsilon])    population variance of the clipped values       DOUBLE
+    dp_stddev(x, lo, hi [, epsilon]) its root                                        DOUBLE
+    dp_keep(delta [, epsilon])       for HAVING: is the group large enough to show?  BOOLEAN
+
+and `dp_count_interval`, `dp_sum_interval`, ... with the same arguments, which return
+STRUCT(value, low, high) from one draw. `lo`, `hi`, `epsilon` and `delta` are constants.
+
+Privacy: neighbours differ by one row, added or removed. Every call of a function draws its own
+noise and spends its own epsilon, and the costs of a query add up; dp_keep spends an epsilon too,
+and its delta. What a bare connection protects, and what it does not, is in docs/sql.md.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import duckdb
+
+from dfprivacy.accounting.loss import positive_number
+from dfprivacy.terms import interval_level
+from sql_udfs.checks import CHECKS, GRID
+from sql_udfs.finalize import FINALIZERS
+from sql_udfs.function import existing
+from sql_udfs.macros import create_macros
+
+__all__ = ["register"]
+
+
+def register(
+    connection: duckdb.DuckDBPyConnection, *, epsilon: float = 1.0, interval: float = 0.95
+) -> None:
+    """Give a DuckDB connection the dp_* functions, or give it new defaults.
+
+    Parameters
+    ----------
+    connection : duckdb.DuckDBPyConnection
+        The functions are temporary and belong to this connection; a `cursor()` of it needs its
+        own call. Call it outside a transaction: a rollback would take the functions with it.
+    epsilon : float
+        What a call spends that names no epsilon of its own; kept as a float, rounded down.
+    interval : float
+        The level of the intervals that dp_*_interval returns.
+
+    Raises
+    ------
+    InvalidLossError
+        When epsilon is not a positive, finite number.
+    InvalidQuestionError
+        When the level does not lie between 0 and 1.
+
+    Notes
+    -----
+    Each dp_* call is epsilon-differentially private for adding or removing one row, on its own;
+    several calls add up. The noise is the exact discrete Laplace noise of the frame API, added to
+    the same integers.
+
+    Examples
+    --------
+    >>> import duckdb, sql_udfs
+    >>> connection = duckdb.connect()
+    >>> sql_udfs.register(connection, epsilon=0.5)
+    >>> query = "SELECT dp_mean(range, 0, 1000) FROM range(1000)"
+    >>> 300 < connection.execute(query).fetchone()[0] < 700
+    True
+    """
+    default = _float_below(positive_number("epsilon", epsilon))
+    level = interval_level(interval)
+    known = existing(connection)
+    for function in (*CHECKS, GRID, *FINALIZERS):
+        if function.name not in known:
+            function.create(connection)
+    create_macros(connection, default, level)
+
+
+def _float_below(value: Fraction) -> float:
+    """Return the largest float that is not above an exact fraction."""
+    nearest = float(value)
+    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)

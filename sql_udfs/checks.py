@@ -1,0 +1,165 @@
+"""What DuckDB calls while it plans: constants and declared types are checked, grids looked up.
+
+Nothing here sees a row. Every refusal depends on the text of the query and the declared types of
+its columns alone, and comes on an empty table as on any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import pyarrow as pa
+from narwhals.dtypes import DType
+
+from dfprivacy.accounting.loss import positive_number
+from dfprivacy.engine.columns import check_value_column
+from dfprivacy.errors import MissingBoundsError, MissingDeltaError, UnsupportedDtypeError
+from dfprivacy.terms import Bounds
+from sql_udfs.function import Column, Function
+from sql_udfs.settings import bounded_plan, grid_of, least_rows, setting_of
+
+_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+_DTYPES: dict[str, DType] = {
+    **{name: nw.Int128() for name in _WHOLE},
+    **{f"U{name}": nw.UInt128() for name in _WHOLE},
+    "FLOAT": nw.Float32(),
+    "DOUBLE": nw.Float64(),
+    "DECIMAL": nw.Decimal(),
+    "BOOLEAN": nw.Boolean(),
+}
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A constant argument: the type that it has in the query, and its value as a float."""
+
+    sql_type: str
+    value: float | None
+
+    def python(self) -> Any:
+        """Return the number; a boolean, None or the type's name where it is no number."""
+        head = type_head(self.sql_type)
+        if head == "BOOLEAN":
+            return bool(self.value)
+        if head in _DTYPES:
+            return self.value
+        return None if head == "NULL" else head
+
+
+def type_head(sql_type: str) -> str:
+    """Return the first word of a type: DECIMAL(9,2) is DECIMAL, and an ENUM hides its values."""
+    return sql_type.strip('"').split("(")[0]
+
+
+def check_bounded(
+    function: str, sql_type: str, lower: Argument, upper: Argument, epsilon: Argument
+) -> None:
+    """Refuse a column that can't be averaged, and constants that are not bounds and an epsilon.
+
+    Raises
+    ------
+    UnsupportedDtypeError, InvalidBoundsError, InvalidLossError
+        By the declared type and the constants alone.
+    """
+    head = type_head(sql_type)
+    dtype = None if sql_type.endswith("]") else _DTYPES.get(head)
+    if dtype is None:
+        raise UnsupportedDtypeError(
+            f"{function} needs numbers; its first argument is declared {head}",
+            hint=f"convert it first, e.g. {function}(TRY_CAST(x AS DOUBLE), 0, 100)",
+        )
+    bounds = Bounds(lower.python(), upper.python())
+    plan = bounded_plan(function, bounds.lower, bounds.upper)
+    check_value_column("x", dtype, setting_of(plan, epsilon.python()).query.source)
+
+
+def check_epsilon(epsilon: Argument) -> None:
+    """Refuse an epsilon that no noise can pay for.
+
+    Raises
+    ------
+    InvalidLossError
+        By the constant alone.
+    """
+    positive_number("epsilon", epsilon.python())
+
+
+def check_keep(delta: Argument, epsilon: Argument) -> None:
+    """Refuse a delta or an epsilon that is out of range.
+
+    Raises
+    ------
+    InvalidLossError
+        By the constants alone.
+    """
+    check_epsilon(epsilon)
+    if delta.python() is None:
+        raise MissingDeltaError("dp_keep needs a delta", hint="call dp_keep(1e-6)")
+    least_rows(delta.python(), epsilon.python())
+
+
+def refuse_unbounded(function: str) -> None:
+    """Say how to give bounds.
+
+    Raises
+    ------
+    MissingBoundsError
+        Always.
+    """
+    raise MissingBoundsError(
+        f"{function} needs bounds",
+        hint=f"call {function}(x, 0, 100) with two numbers that you know without looking at data",
+    )
+
+
+def _arguments(pairs: tuple[Column, ...]) -> list[Argument]:
+    types, values = pairs[::2], pairs[1::2]
+    return [Argument(t[0].as_py(), v[0].as_py()) for t, v in zip(types, values, strict=True)]
+
+
+def _passed(column: Column) -> Any:
+    return pa.array(["checked"] * len(column))
+
+
+def _bounded(function: Column, sql_type: Column, *pairs: Column) -> Any:
+    check_bounded(function[0].as_py(), sql_type[0].as_py(), *_arguments(pairs))
+    return _passed(function)
+
+
+def _epsilon(*pairs: Column) -> Any:
+    check_epsilon(*_arguments(pairs))
+    return _passed(pairs[0])
+
+
+def _keep(*pairs: Column) -> Any:
+    check_keep(*_arguments(pairs))
+    return _passed(pairs[0])
+
+
+def _unbounded(function: Column) -> Any:
+    refuse_unbounded(function[0].as_py())
+    return _passed(function)
+
+
+def _grid(function: Column, part: Column, lower: Column, upper: Column) -> Any:
+    """Return one public number of a grid: its origin, inverse step, first or last integer."""
+    grid = grid_of(function[0].as_py(), lower[0].as_py(), upper[0].as_py())
+    return pa.array([float(getattr(grid, part[0].as_py()))] * len(function))
+
+
+_ARGUMENT = ("VARCHAR", "DOUBLE")
+
+CHECKS = (
+    Function(
+        "dfprivacy_check_bounded", _bounded, ("VARCHAR", "VARCHAR", *_ARGUMENT * 3), "VARCHAR"
+    ),
+    Function("dfprivacy_check_epsilon", _epsilon, _ARGUMENT, "VARCHAR"),
+    Function("dfprivacy_check_keep", _keep, _ARGUMENT * 2, "VARCHAR"),
+    Function("dfprivacy_check_unbounded", _unbounded, ("VARCHAR",), "VARCHAR"),
+)
+"""Each returns the text 'checked', or raises."""
+
+GRID = Function("dfprivacy_grid", _grid, ("VARCHAR", "VARCHAR", "DOUBLE", "DOUBLE"), "DOUBLE")
+"""The grid of a function with bounds; DuckDB folds it into constants."""

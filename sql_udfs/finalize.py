@@ -1,0 +1,138 @@
+"""What DuckDB calls at the end of an aggregate: exact sums come in, noisy answers go out.
+
+Every function is vectorised over an Arrow chunk with one entry a group. Two calls draw twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dfprivacy.errors import InvalidQuestionError
+from dfprivacy.mechanisms.additive import NoisyVector, add_to
+from dfprivacy.statistics.statistics import Statistics, first_name, rows_name, second_name
+from dfprivacy.terms import interval_level
+from sql_udfs.function import Column, Function
+from sql_udfs.settings import (
+    BOUNDED,
+    Setting,
+    bounded_setting,
+    count_setting,
+    least_rows,
+    moments_of,
+)
+
+_BASES = (rows_name(0), first_name(0), second_name(0))
+
+
+def finalizer(macro: str) -> str:
+    """Name the function that adds the noise of a macro."""
+    return f"dfprivacy_{macro.removeprefix('dp_')}"
+
+
+def constant(column: Column) -> float:
+    """Return the value that an argument has in every row of a chunk.
+
+    Raises
+    ------
+    InvalidQuestionError
+        When it is not the same number in every row.
+    """
+    values = column.to_numpy()
+    if column.null_count or not (values == values[0]).all():
+        raise InvalidQuestionError(
+            "bounds, epsilon, delta and level must be constants",
+            hint="write them as numbers in the query",
+        )
+    return float(values[0])
+
+
+def noisy_vector(setting: Setting, bases: tuple[Column, ...]) -> NoisyVector:
+    """Return the noisy vectors of a chunk of groups.
+
+    Parameters
+    ----------
+    setting : Setting
+        The query, and the noise that pays for it.
+    bases : tuple of columns
+        The number of values, the sum of grid integers and, for a variance, of their squares
+        divided by K: one entry a group. NULL stands for an empty sum.
+
+    Raises
+    ------
+    TooManyRowsError
+        When a group reaches the public limit of rows.
+    """
+    table = pa.table(list(bases), names=list(_BASES[: len(bases)]))
+    statistics = Statistics(table, 0, (setting.query.source,)).checked()
+    return NoisyVector(add_to(statistics.coordinates(setting.query), setting.noise), setting.noise)
+
+
+def _value(setting: Setting, bases: tuple[Column, ...]) -> Any:
+    return pa.array(setting.estimator.value(noisy_vector(setting, bases)))
+
+
+def _interval(setting: Setting, bases: tuple[Column, ...], level: Column) -> Any:
+    vector = noisy_vector(setting, bases)
+    low, high = setting.estimator.interval(vector, interval_level(constant(level)))
+    arrays = [pa.array(part) for part in (setting.estimator.value(vector), low, high)]
+    return pa.StructArray.from_arrays(arrays, names=["value", "low", "high"])
+
+
+def _bounded(function: str) -> tuple[Function, Function]:
+    """Return the finalizers of a function with bounds: sums, lower, upper, epsilon (, level)."""
+    sums = 1 + moments_of(function)
+
+    def value(*columns: Column) -> Any:
+        lower, upper, epsilon = map(constant, columns[sums:])
+        return _value(bounded_setting(function, lower, upper, epsilon), columns[:sums])
+
+    def interval(*columns: Column) -> Any:
+        lower, upper, epsilon = map(constant, columns[sums:-1])
+        setting = bounded_setting(function, lower, upper, epsilon)
+        return _interval(setting, columns[:sums], columns[-1])
+
+    return _pair(function, value, interval, ("BIGINT",) * sums + ("DOUBLE",) * 3, "DOUBLE")
+
+
+def _count() -> tuple[Function, Function]:
+    """Return the finalizers of a count: rows, epsilon (, level)."""
+
+    def value(rows: Column, epsilon: Column) -> Any:
+        return _value(count_setting(constant(epsilon)), (rows,))
+
+    def interval(rows: Column, epsilon: Column, level: Column) -> Any:
+        return _interval(count_setting(constant(epsilon)), (rows,), level)
+
+    return _pair("dp_count", value, interval, ("BIGINT", "DOUBLE"), "BIGINT")
+
+
+def _pair(
+    function: str,
+    value: Callable[..., Any],
+    interval: Callable[..., Any],
+    parameters: tuple[str, ...],
+    returns: str,
+) -> tuple[Function, Function]:
+    struct = f"STRUCT(value {returns}, low DOUBLE, high DOUBLE)"
+    with_level = (*parameters, "DOUBLE")
+    return (
+        Function(finalizer(function), value, parameters, returns, draws=True),
+        Function(finalizer(f"{function}_interval"), interval, with_level, struct, draws=True),
+    )
+
+
+def _keep(rows: Column, delta: Column, epsilon: Column) -> Any:
+    """Return whether each group's noisy number of rows reaches the threshold."""
+    least = least_rows(constant(delta), constant(epsilon))
+    noisy = noisy_vector(count_setting(constant(epsilon)), (rows,)).total((0,))
+    return pa.array(np.asarray(noisy >= least, dtype=bool))
+
+
+_KEEP = Function(finalizer("dp_keep"), _keep, ("BIGINT", "DOUBLE", "DOUBLE"), "BOOLEAN", draws=True)
+
+FINALIZERS = (_KEEP, *_count(), *(made for function in BOUNDED for made in _bounded(function)))
+"""One function a macro that answers, and one for its companion with an interval."""

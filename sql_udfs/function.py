@@ -1,0 +1,65 @@
+"""A Python function as DuckDB knows it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import duckdb
+
+Column = Any  # a pyarrow.ChunkedArray: the rows of one DuckDB vector, at most 2048
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function over Arrow columns; NULLs are handed to it.
+
+    `draws` tells DuckDB that two calls give two answers, so that it never shares or folds them.
+    """
+
+    name: str
+    call: Callable[..., Any]
+    parameters: tuple[str, ...]
+    returns: str
+    draws: bool = False
+
+    def create(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Create the function in the connection's database."""
+        options: dict[str, Any] = {"type": "arrow", "null_handling": "special"}
+        connection.create_function(
+            self.name,
+            _counted(self.call, len(self.parameters)),
+            list(self.parameters),
+            self.returns,
+            side_effects=self.draws,
+            **options,
+        )
+
+
+@cache
+def _counted(call: Callable[..., Any], arity: int) -> Callable[..., Any]:
+    """Return the function with a signature that DuckDB can count the parameters of.
+
+    The cache keeps it alive after the connection that created it is gone, because other
+    connections to the same database may still call it.
+    """
+
+    def counted(*columns: Column) -> Any:
+        return call(*columns)
+
+    kind = inspect.Parameter.POSITIONAL_ONLY
+    names = [inspect.Parameter(f"column_{index}", kind) for index in range(arity)]
+    counted.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
+    return counted
+
+
+def existing(connection: duckdb.DuckDBPyConnection) -> set[str]:
+    """Return the names of our functions that the database has already, from any connection."""
+    query = (
+        "SELECT DISTINCT function_name FROM duckdb_functions() "
+        "WHERE starts_with(function_name, 'dfprivacy_') AND database_name = 'system'"
+    )
+    return {name for (name,) in connection.execute(query).fetchall()}

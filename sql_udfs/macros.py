@@ -1,0 +1,134 @@
+"""The dp_* macros: the engine's own sums of grid integers, handed to a function that adds noise.
+
+A macro pastes its arguments as text, x several times. It works on any aggregate query that
+DuckDB can plan; it can't see where the rows come from.
+"""
+
+from __future__ import annotations
+
+import duckdb
+
+from sql_udfs.checks import CHECKS, GRID
+from sql_udfs.finalize import finalizer
+from sql_udfs.settings import BOUNDED, moments_of
+
+Forms = dict[str, str]
+"""What a macro does, by its parameters."""
+
+
+def create_macros(connection: duckdb.DuckDBPyConnection, epsilon: float, level: float) -> None:
+    """Create or replace every macro, with the connection's defaults in them.
+
+    DuckDB binds a macro once when it is created, where parameters are no constants yet. The
+    checks, which insist on constants, are covered by stand-ins for that moment.
+    """
+    try:
+        for check in CHECKS:
+            parameters = ", ".join(f"argument_{index}" for index in range(len(check.parameters)))
+            connection.execute(
+                f"CREATE OR REPLACE TEMP MACRO {check.name}({parameters}) AS 'checked'"
+            )
+        for name, forms in _macros(epsilon, level).items():
+            overloads = ", ".join(f"({parameters}) AS {body}" for parameters, body in forms.items())
+            connection.execute(f"CREATE OR REPLACE TEMP MACRO {name} {overloads}")
+    finally:
+        for check in CHECKS:
+            connection.execute(f"DROP MACRO IF EXISTS temp.main.{check.name}")
+
+
+def _macros(epsilon: float, level: float) -> dict[str, Forms]:
+    default = _number(epsilon)
+    macros = {"dp_keep": _keep_forms(default)}
+    for suffix, last in (("", ""), ("_interval", f", {_number(level)}")):
+        macros[f"dp_count{suffix}"] = _count_forms(f"dp_count{suffix}", default, last)
+        for function in BOUNDED:
+            macro = f"{function}{suffix}"
+            macros[macro] = _bounded_forms(function, macro, default, last)
+    return macros
+
+
+def _number(value: float) -> str:
+    """Return a float as SQL that reads back the same bits."""
+    return f"CAST('{value!r}' AS DOUBLE)"
+
+
+def _real(argument: str) -> str:
+    return f"TRY_CAST({argument} AS DOUBLE)"
+
+
+def _typed(*arguments: str) -> str:
+    return ", ".join(f"typeof({argument}), {_real(argument)}" for argument in arguments)
+
+
+def _checked(value: str, check: str) -> str:
+    """Return `value`, once the check has passed.
+
+    DuckDB reads the name of a struct's field while it binds: the check runs then, whatever the
+    rows, and an argument that is not a constant is refused. The optimiser leaves the value alone.
+    """
+    return f"struct_extract({{'checked': {value}}}, {check})"
+
+
+def _bounded_forms(function: str, macro: str, epsilon: str, last: str) -> Forms:
+    def body(chosen: str) -> str:
+        constants = f"{_real('lo')}, {_real('hi')}, {_real(chosen)}"
+        return f"{finalizer(macro)}({_bounded_sums(function, chosen)}, {constants}{last})"
+
+    refusal = _checked("CAST(NULL AS DOUBLE)", f"dfprivacy_check_unbounded('{function}')")
+    return {"x": refusal, "x, lo, hi": body(epsilon), "x, lo, hi, epsilon": body("epsilon")}
+
+
+def _bounded_sums(function: str, epsilon: str) -> str:
+    q = _grid_integer(function, epsilon)
+    sums = [f"count({q})", f"TRY_CAST(sum({q}) AS BIGINT)"]
+    if moments_of(function) == 2:
+        sums.append(f"TRY_CAST(sum(({q}) * ({q}) // {_part(function, 'last')}) AS BIGINT)")
+    return ", ".join(sums)
+
+
+def _grid_integer(function: str, epsilon: str) -> str:
+    """Return a row's integer: the bits of `dfprivacy.engine.grid`, which has the reasons."""
+    x, lo, hi = _real("x"), _real("lo"), _real("hi")
+    check = f"dfprivacy_check_bounded('{function}', typeof(x), {_typed('lo', 'hi', epsilon)})"
+    inverse = _checked(_grid(function, "inverse_step"), check)
+    scaled = f"floor(({x} - {_grid(function, 'origin')}) * {inverse})"
+    return (
+        f"CASE WHEN {x} >= {lo} AND {x} <= {hi} THEN TRY_CAST({scaled} AS BIGINT) "
+        f"WHEN {x} < {lo} THEN {_part(function, 'first')} "
+        f"WHEN {x} > {hi} AND NOT isnan({x}) THEN {_part(function, 'last')} END"
+    )
+
+
+def _grid(function: str, part: str) -> str:
+    return f"{GRID.name}('{function}', '{part}', {_real('lo')}, {_real('hi')})"
+
+
+def _part(function: str, part: str) -> str:
+    return f"CAST({_grid(function, part)} AS BIGINT)"
+
+
+_VALUES = (
+    "count(CASE WHEN x IS NOT NULL AND NOT (typeof(x) IN ('FLOAT', 'DOUBLE') "
+    "AND coalesce(isnan(TRY_CAST(x AS DOUBLE)), false)) THEN 1 END)"
+)
+
+
+def _count_forms(macro: str, epsilon: str, last: str) -> Forms:
+    def body(rows: str, chosen: str) -> str:
+        check = f"dfprivacy_check_epsilon({_typed(chosen)})"
+        return f"{finalizer(macro)}({rows}, {_checked(_real(chosen), check)}{last})"
+
+    return {
+        "": body("count(*)", epsilon),
+        "x": body(_VALUES, epsilon),
+        "x, epsilon": body(_VALUES, "epsilon"),
+    }
+
+
+def _keep_forms(epsilon: str) -> Forms:
+    def body(chosen: str) -> str:
+        check = f"dfprivacy_check_keep({_typed('delta', chosen)})"
+        delta = _checked(_real("delta"), check)
+        return f"{finalizer('dp_keep')}(count(*), {delta}, {_real(chosen)})"
+
+    return {"delta": body(epsilon), "delta, epsilon": body("epsilon")}

@@ -1,0 +1,170 @@
+"""The dp_* functions behave as aggregates do; every call draws its own noise."""
+
+import inspect
+
+import duckdb
+import pytest
+
+import sql_udfs
+from dfprivacy.errors import InvalidLossError, InvalidQuestionError
+
+BOUNDED = ["dp_sum", "dp_mean", "dp_avg", "dp_var", "dp_stddev"]
+CALLS = ["dp_count()", "dp_count(*)", "dp_count(x)", "dp_count(x, 0.5)", "dp_keep(1e-6)"]
+CALLS += ["dp_keep(1e-6, 0.5)"]
+CALLS += [f"{name}(x, -60, 240{end})" for name in BOUNDED for end in ("", ", 0.5", ", ?")]
+INTERVALS = ["dp_count_interval()", "dp_count_interval(x)", "dp_count_interval(x, 0.5)"]
+INTERVALS += [f"{name}_interval(x, -60, 240{end})" for name in BOUNDED for end in ("", ", 0.5")]
+TYPES = {"dp_count": "BIGINT", "dp_keep": "BOOLEAN"}
+
+
+def connect():
+    connection = duckdb.connect()
+    sql_udfs.register(connection)
+    connection.execute(
+        "CREATE TABLE t AS SELECT i % 10 AS g, (i % 100)::DOUBLE AS x FROM range(20000) r(i);"
+        "CREATE TABLE nothing AS SELECT * FROM t LIMIT 0;"
+        "CREATE TABLE nulls AS SELECT g, NULL::DOUBLE AS x FROM t"
+    )
+    return connection
+
+
+shared = connect()
+
+
+@pytest.fixture
+def con():
+    """Give a test a connection of its own, to write to."""
+    with connect() as connection:
+        yield connection
+
+
+def ask(connection, query):
+    return connection.execute(query, [0.5] * query.count("?")).fetchall()
+
+
+@pytest.mark.parametrize("table", ["t", "nothing", "nulls"])
+@pytest.mark.parametrize("call", CALLS)
+def test_every_call_answers_and_never_null(call, table):
+    """A whole table gives one answer of a fixed type, whether it has rows or values or none."""
+    query = f"SELECT y, typeof(y) FROM (SELECT {call} AS y FROM {table})"
+    [(answer, declared)] = ask(shared, query)
+    assert answer is not None
+    assert declared == TYPES.get(call.split("(")[0], "DOUBLE")
+
+
+@pytest.mark.parametrize("table", ["t", "nothing", "nulls"])
+@pytest.mark.parametrize("call", INTERVALS)
+def test_every_interval_encloses_its_value(call, table):
+    """A companion gives one draw: low <= value <= high, none of them NULL."""
+    for value, low, high in ask(shared, f"SELECT y.* FROM (SELECT {call} AS y FROM {table})"):
+        assert low <= value <= high
+
+
+@pytest.mark.parametrize("call", CALLS[:-15] + [f"{name}(x, -60, 240)" for name in BOUNDED])
+def test_groups_get_one_answer_each(call):
+    """GROUP BY gives one answer a group, and none over no rows."""
+    query = f"SELECT g, {call} AS y FROM {{}} GROUP BY g ORDER BY g"
+    answers = ask(shared, query.format("t"))
+    assert [g for g, _ in answers] == list(range(10))
+    assert None not in [answer for _, answer in answers]
+    assert ask(shared, query.format("nothing")) == []
+
+
+def test_the_same_expression_twice_draws_twice(con):
+    """Two calls are two releases, with two noises, in a list, a view, a join or a WHERE."""
+    call = "dp_sum(x, -60, 240, 0.01)"
+    con.execute(f"CREATE VIEW w AS SELECT g, {call} AS y FROM t GROUP BY g")
+    pairs = ask(con, f"SELECT {call}, {call} FROM t GROUP BY g")
+    pairs += ask(con, "SELECT a.y, b.y FROM w AS a JOIN w AS b USING (g)")
+    assert all(first != second for first, second in pairs)
+    assert len({first for first, _ in pairs}) == 20
+
+
+def test_an_answer_is_drawn_once_and_then_fixed(con):
+    """A subquery's answer is one number to everything outside: filters, sorting, its fields."""
+    con.execute("CREATE TABLE many AS SELECT i % 5000 AS g, 1.0 AS x FROM range(20000) r(i)")
+    inner = (
+        "SELECT g, dp_sum(x, -1, 1, 0.1) AS y, dp_count_interval(x, 0.1) AS c FROM many GROUP BY g"
+    )
+    positive = ask(con, f"SELECT y FROM ({inner}) WHERE y > 0 ORDER BY y")
+    assert positive == sorted(positive)
+    assert 0 < len(positive) < 5000
+    assert all(y > 0 for (y,) in positive)
+    fields = ask(con, f"WITH r AS ({inner}) SELECT c.high - c.value, c.value - c.low FROM r")
+    assert len(fields) == 5000
+    assert len(set(fields)) == 1
+
+
+def test_aliases_views_and_prepared_statements_work(con):
+    """Macros read as aggregates: GROUP BY and ORDER BY an alias, HAVING, CTE, view, PREPARE."""
+    query = (
+        "SELECT g // 5 AS half, dp_mean(x, 0, 100) AS m FROM t GROUP BY half HAVING dp_keep(1e-6)"
+    )
+    con.execute(f"CREATE VIEW v AS {query} ORDER BY m DESC")
+    con.execute("PREPARE p AS SELECT dp_mean(x, $1, $2, $3) FROM t")
+    assert len(ask(con, "WITH r AS (SELECT * FROM v) SELECT m FROM r WHERE m > 10")) == 2
+    assert 45 < ask(con, "EXECUTE p(0, 100, 1e6)")[0][0] < 55
+    assert 45 < con.execute("SELECT dp_mean(x, ?, ?) FROM t", [0, 100]).fetchone()[0] < 55
+    assert ask(con, "SELECT dp_mean(x, lo := 0, hi := 100, epsilon := 1e9) > 49 FROM t") == [
+        (True,)
+    ]
+
+
+def test_count_star_counts_rows_and_count_x_values(con):
+    """dp_count(*) is dp_count(): rows; dp_count(x) leaves out NULL and NaN, of any type."""
+    con.execute(
+        "CREATE TABLE mixed AS SELECT CASE WHEN i % 2 = 0 THEN 'nan' END AS s, [i] AS l,"
+        " CASE i % 4 WHEN 0 THEN NULL WHEN 1 THEN 'nan' ELSE '7' END::DOUBLE AS x, {'a': i} AS r"
+        " FROM range(100) r(i)"
+    )
+    sql_udfs.register(con, epsilon=1e12)
+    query = (
+        "SELECT dp_count(*), dp_count(), dp_count(x), dp_count(s), dp_count(l), dp_count(r) FROM "
+    )
+    assert ask(con, query + "mixed") == [(100, 100, 50, 50, 100, 100)]
+
+
+def test_registering_again_changes_the_defaults(con):
+    """A second register replaces the macros: later calls spend the new epsilon."""
+    sql_udfs.register(con, epsilon=1e12, interval=0.5)
+    assert ask(con, "SELECT dp_count(), dp_count(x) FROM t") == [(20000, 20000)]
+    sql_udfs.register(con, epsilon=1e-3)
+    assert len(set(ask(con, "SELECT dp_count() FROM t GROUP BY g"))) > 1
+
+
+def test_a_cursor_registers_on_its_own(con):
+    """Each connection to a database has its own macros and defaults."""
+    other = con.cursor()
+    with pytest.raises(duckdb.CatalogException):
+        other.execute("SELECT dp_count() FROM t")
+    sql_udfs.register(other, epsilon=1e12)
+    assert other.execute("SELECT dp_count() FROM t").fetchone() == (20000,)
+    assert len({ask(con, "SELECT dp_count(x, 0.001) FROM t")[0] for _ in range(5)}) > 1
+
+
+def test_registering_leaves_the_macros_alone_behind(con):
+    """The stand-ins for the checks are gone once register returns."""
+    temporary = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE database_name = 'temp'"
+    assert {name[:3] for (name,) in ask(con, temporary)} == {"dp_"}
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, float("nan"), float("inf"), "1", None, True])
+def test_register_refuses_what_is_no_epsilon(epsilon):
+    """A bad default is refused when it is given."""
+    with duckdb.connect() as connection, pytest.raises(InvalidLossError):
+        sql_udfs.register(connection, epsilon=epsilon)
+
+
+@pytest.mark.parametrize("level", [0, 1, 95, None, "0.95"])
+def test_register_refuses_what_is_no_level(level):
+    """A level is a number between 0 and 1."""
+    with duckdb.connect() as connection, pytest.raises(InvalidQuestionError):
+        sql_udfs.register(connection, interval=level)
+
+
+def test_the_docstring_names_every_function(con):
+    """What register creates is what the package's docstring lists."""
+    query = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE database_name = 'temp'"
+    macros = {name for (name,) in ask(con, query) if not name.endswith("_interval")}
+    page = inspect.getdoc(sql_udfs)
+    assert [name for name in sorted(macros) if name not in page] == []

@@ -1,0 +1,123 @@
+"""Refusals come while DuckDB plans, say what to do, and say nothing of the data."""
+
+import duckdb
+import pytest
+
+import sql_udfs
+
+SECRET = "Alice Secret"
+TABLES = ["full_table", "neighbour", "empty_table"]
+
+con = duckdb.connect()
+sql_udfs.register(con)
+con.execute(
+    f"CREATE TABLE full_table AS SELECT 1 AS g, '{SECRET}' AS s, 1.5::DOUBLE AS d, 7777 AS i,"
+    f" DATE '2001-02-03' AS day, [7777] AS l, {{'a': 7777}} AS r, '{SECRET}'::BLOB AS b,"
+    f" '{SECRET}'::ENUM('{SECRET}') AS e, INTERVAL 3 DAY AS v, TIMESTAMP '2001-02-03' AS ts;"
+    "CREATE TABLE neighbour AS SELECT * FROM full_table UNION ALL"
+    " SELECT * REPLACE ('Bob' AS s, 1e300 AS d, 5 AS i) FROM full_table;"
+    "CREATE TABLE empty_table AS SELECT * FROM full_table LIMIT 0"
+)
+
+
+def failure(query):
+    with pytest.raises(duckdb.Error) as caught:
+        con.execute(query).fetchall()
+    return str(caught.value)
+
+
+def refusal(template):
+    """Return the one message that every table gives, as a whole and by group."""
+    seen = set()
+    for table in TABLES:
+        for tail in ("", " GROUP BY g"):
+            text = failure(template.format(table=f"{table}{tail}"))
+            assert not [word for word in (SECRET, "Alice", "Bob", "7777", "2001") if word in text]
+            seen.add(text.split("\n\nAt:")[0].split("\n\nLINE")[0])
+    assert len(seen) == 1
+    return seen.pop()
+
+
+BAD_BOUNDS = ["1, 0", "0, 0", "NULL, 1", "0, NULL", "0, 'nan'::DOUBLE", "0, 'inf'::DOUBLE"]
+BAD_BOUNDS += ["'0', 1", "TRUE, 2", "0, 1e-320", "-1e308, 1e308", "DATE '2020-01-01', 1", "[0], 1"]
+BAD_LOSSES = ["0", "-1", "NULL", "'1'", "TRUE", "'nan'::DOUBLE", "'inf'::DOUBLE", "1e-300", "1e300"]
+BAD_DELTAS = ["0", "1", "-0.5", "2", "NULL", "'x'", "TRUE", "'nan'::DOUBLE", "1e-400"]
+FUNCTIONS = ["dp_sum", "dp_mean", "dp_avg", "dp_var", "dp_stddev", "dp_mean_interval"]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("bounds", BAD_BOUNDS)
+def test_bad_bounds_are_refused_on_any_table(function, bounds):
+    """Constants that are no bounds raise our error with its hint, whatever the table holds."""
+    text = refusal(f"SELECT {function}(d, {bounds}) FROM {{table}}")
+    assert "InvalidBoundsError: " in text
+    assert "\n\nHint: " in text
+
+
+@pytest.mark.parametrize("loss", BAD_LOSSES)
+@pytest.mark.parametrize(
+    "call",
+    ["dp_mean(d, 0, 1, {})", "dp_stddev(d, 0, 1, {})", "dp_count(d, {})", "dp_keep(0.1, {})"],
+)
+def test_bad_epsilons_are_refused_on_any_table(call, loss):
+    """An epsilon that is not a positive, finite number never leads to an answer."""
+    text = refusal(f"SELECT {call.format(loss)} FROM {{table}}")
+    assert "InvalidLossError: epsilon must be a positive, finite number" in text
+    assert "Hint: pass a number such as epsilon=1.0" in text
+
+
+@pytest.mark.parametrize("delta", BAD_DELTAS)
+def test_bad_deltas_are_refused_on_any_table(delta):
+    """A delta that is not between 0 and 1 never lets a group through."""
+    text = refusal(f"SELECT dp_keep({delta}) FROM {{table}}")
+    assert "delta" in text
+    assert "Hint: " in text
+
+
+@pytest.mark.parametrize("column", ["s", "day", "l", "r", "b", "e", "v", "ts", "upper(s)"])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_columns_without_a_mean_are_refused_by_their_type(function, column):
+    """Text, dates and nested values are refused by declared type; no value is ever converted."""
+    text = refusal(f"SELECT {function}({column}, 0, 100) FROM {{table}}")
+    assert "UnsupportedDtypeError: " in text
+    assert "TRY_CAST(x AS DOUBLE)" in text
+
+
+@pytest.mark.parametrize("function", FUNCTIONS[:5])
+def test_without_bounds_the_error_says_how_to_give_them(function):
+    """The form with one argument asks for bounds."""
+    text = refusal(f"SELECT {function}(d) FROM {{table}}")
+    assert f"MissingBoundsError: {function} needs bounds" in text
+    assert f"{function}(x, 0, 100)" in text
+
+
+def test_wide_bounds_of_an_integer_column_are_refused():
+    """Beyond 2**53 an integer column and its float twin could differ by more than rounding."""
+    text = refusal("SELECT dp_mean(i, 0, 1e17) FROM {table}")
+    assert "2**53" in text
+    assert con.execute("SELECT dp_mean(d, 0, 1e17) FROM full_table").fetchall() != []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *["dp_mean(d, 0, d)", "dp_mean(d, d, 5)", "dp_mean(d, 0, (SELECT max(d) FROM full_table))"],
+        *["dp_mean(d, 0, 1, d)", "dp_mean(d, 0, random())", "dp_count(d, random())"],
+        *["dp_keep((SELECT max(d) / 100 FROM full_table))", "dp_keep(0.1, random())"],
+    ],
+)
+def test_bounds_epsilon_and_delta_must_be_constants(call):
+    """What a column, a subquery or chance would decide is refused while DuckDB plans."""
+    assert "constant" in refusal(f"SELECT {call} FROM {{table}}")
+
+
+def test_a_group_beyond_the_limit_is_refused():
+    """2**33 rows in one group raise our own error, wherever the group stands."""
+    query = "SELECT dfprivacy_mean(n, 0, 0, 1, 1) FROM (VALUES (5), (8589934592)) v(n)"
+    assert "TooManyRowsError: a group reaches 2**33 rows" in failure(query)
+
+
+def test_finalizers_insist_on_constants():
+    """Called past the macros, a finalizer refuses settings that change from row to row."""
+    text = failure("SELECT dfprivacy_mean(9, 9, i, i + 1, 1) FROM range(3) r(i)")
+    assert "must be constants" in text
