@@ -175,7 +175,8 @@ def draw(settings: list[Setting], path: Path) -> None:
     left.set(yscale="log", xlabel="mean", ylabel="n² MSE of Algorithm 3")
     middle.set(xlabel="mean", ylabel="n² MSE over 2/ε², ε = 0.5", ylim=(0, 1.05))
     right.set(xlabel="mean", ylabel="MSE of Algorithm 2 over 3", ylim=(1.5, 2.2))
-    left.legend(fontsize=8)
+    left.set_ylim(0.1, 2000)
+    left.legend(fontsize=8, ncols=3, loc="upper center")
     for axes in (left, middle, right):
         axes.grid(alpha=0.3)
     figure.savefig(path, dpi=110)

@@ -8,14 +8,22 @@ Importing the package puts `.dp` on pandas and polars frames:
 ['carrier', 'delay', 'low', 'high', 'count']
 """
 
+from dfprivacy.accounting.charge import Budget
+from dfprivacy.accounting.ledger import Ledger
+from dfprivacy.accounting.spending import spending
 from dfprivacy.errors import (
+    BudgetExceededError,
     DPError,
     EngineError,
     EntropyError,
     InvalidBoundsError,
     InvalidKeysError,
+    InvalidLedgerError,
     InvalidLossError,
     InvalidQuestionError,
+    LedgerBudgetError,
+    LedgerError,
+    LedgerFileError,
     MissingBoundsError,
     MissingColumnError,
     MissingDeltaError,
@@ -34,14 +42,21 @@ frame = Private
 
 __all__ = [
     "Bounds",
+    "Budget",
+    "BudgetExceededError",
     "DPError",
     "EngineError",
     "EntropyError",
     "Estimate",
     "InvalidBoundsError",
     "InvalidKeysError",
+    "InvalidLedgerError",
     "InvalidLossError",
     "InvalidQuestionError",
+    "Ledger",
+    "LedgerBudgetError",
+    "LedgerError",
+    "LedgerFileError",
     "MissingBoundsError",
     "MissingColumnError",
     "MissingDeltaError",
@@ -52,6 +67,7 @@ __all__ = [
     "count",
     "frame",
     "mean",
+    "spending",
     "std",
     "sum",
     "var",

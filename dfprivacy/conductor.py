@@ -1,4 +1,4 @@
-"""The one way from questions to a release: plan, one exact pass, noise, estimates."""
+"""The one way from questions to a release: plan, one exact pass, charge, noise, estimates."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Hashable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.loss import delta_of, loss_of
+from dfprivacy.accounting.spending import account_of
 from dfprivacy.engine.adopt import Adopted, Columns, adopt
 from dfprivacy.engine.passes import build_pass
 from dfprivacy.engine.run import align, guarded, run_pass
 from dfprivacy.errors import MissingDeltaError
 from dfprivacy.mechanisms.additive import add_noise
 from dfprivacy.plan import Plan, plan_release
-from dfprivacy.questions import Question
+from dfprivacy.questions import Question, question_text
 from dfprivacy.release import Estimate, Release, estimates, frame_names, released_table
 from dfprivacy.statistics.linear_query import Source
 from dfprivacy.statistics.statistics import Statistics
@@ -27,7 +29,11 @@ def release_numbers(
     loss, level = loss_of(terms.epsilon, terms.rho), interval_level(terms.interval)
     delta_of(terms.delta)
     plan = plan_release(questions, grouped=False)
+    account = account_of(terms.ledger, terms.dataset, terms.note)
+    charge = Charge(loss, question=question_text(questions))
+    account.check(charge)
     _, statistics = _exact(frame, (), None, plan)
+    account.pay(charge)
     noisy = add_noise(statistics, plan.queries, plan.noises(loss))
     return estimates(plan, noisy, Release(loss, 0.0, level))
 
@@ -44,7 +50,11 @@ def release_frame(
     delta = _required_delta(delta_of(terms.delta), keys)
     plan = plan_release(questions, grouped=True)
     names = frame_names(plan, [str(label) for label in by])
+    account = account_of(terms.ledger, terms.dataset, terms.note)
+    charge = Charge(loss, delta or Fraction(0), question_text(questions, by))
+    account.check(charge)
     adopted, statistics = _exact(frame, by, keys, plan)
+    account.pay(charge)
     noisy = add_noise(statistics, plan.queries, plan.noises(loss))
     if delta is not None:
         query, weights = plan.counting()

@@ -11,6 +11,11 @@
     |-- UnsupportedDtypeError     (TypeError)     the declared dtype can't be aggregated or grouped
     |-- UnsupportedFrameError     (TypeError)     not a frame, relation or file that we can read
     |-- TooManyRowsError          (OverflowError) 2**33 rows or more: beyond the public size limit
+    |-- LedgerError               (RuntimeError)  a ledger can't be used; nothing was released
+    |   |-- LedgerFileError       (OSError)       its file is missing, locked, corrupt or full
+    |   |-- LedgerBudgetError     (ValueError)    its file was made with another budget
+    |   `-- InvalidLedgerError    (ValueError)    ledger, dataset and note do not go together
+    |-- BudgetExceededError       (ValueError)    the release costs more than the ledger has left
     |-- EngineError               (RuntimeError)  the engine failed; its message is withheld
     `-- EntropyError              (OSError)       the operating system gave no random bytes
 
@@ -80,6 +85,26 @@ class UnsupportedFrameError(DPError, TypeError):
 
 class TooManyRowsError(DPError, OverflowError):
     """A group reaches the public limit of 2**33 rows, beyond which sums could wrap."""
+
+
+class LedgerError(DPError, RuntimeError):
+    """A ledger can't be used. Nothing was released."""
+
+
+class LedgerFileError(LedgerError, OSError):
+    """The file of a ledger is missing, locked, read-only, corrupt, of another version, or full."""
+
+
+class LedgerBudgetError(LedgerError, ValueError):
+    """The file of a ledger was made with another budget."""
+
+
+class InvalidLedgerError(LedgerError, ValueError):
+    """Ledger, dataset and note of a release do not go together."""
+
+
+class BudgetExceededError(DPError, ValueError):
+    """A release costs more than the ledger has left. Nothing was released, nothing charged."""
 
 
 class EngineError(DPError, RuntimeError):

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 from typing import Any, Generic, TypeVar
 
+from dfprivacy.accounting.ledger import Ledger
+from dfprivacy.accounting.spending import account_of
 from dfprivacy.conductor import release_frame, release_numbers
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.questions import (
@@ -217,16 +219,23 @@ class Private(Asking[Estimate, dict[str, Estimate]]):
         interval: float = INTERVAL,
         bounds: Mapping[Hashable, tuple[float, float]] | None = None,
         keys: Mapping[Hashable, Any] | None = None,
+        ledger: Ledger | None = None,
+        dataset: str | None = None,
+        note: str | None = None,
     ) -> Private:
         """Return the same frame with terms for the questions that follow.
 
         `bounds` maps columns to (lower, upper), `keys` maps group columns to their public values.
+        Every release is charged to the account of `dataset` in `ledger`, with `note` in its
+        history.
         """
         _require_mapping("bounds", bounds)
         _require_mapping("keys", keys)
         terms = self._terms.updated(
-            epsilon=epsilon, rho=rho, delta=delta, interval=interval, bounds=bounds, keys=keys
-        )
+            epsilon=epsilon, rho=rho, delta=delta, interval=interval, bounds=bounds, keys=keys,
+            ledger=ledger, dataset=dataset, note=note,
+        )  # fmt: skip
+        account_of(terms.ledger, terms.dataset, terms.note)
         return Private(self._frame, terms)
 
     def group_by(self, *by: Hashable, keys: Any = None) -> PrivateGroupBy:

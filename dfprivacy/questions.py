@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -13,6 +13,14 @@ from dfprivacy.terms import Bounds, bounds_of
 MEAN_METHODS = ("transformed", "shifted", "independent")
 
 
+def _is_hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
 def label_of(column: object) -> Hashable:
     """Return a column's label, as the frame's own list of columns has it.
 
@@ -21,13 +29,8 @@ def label_of(column: object) -> Hashable:
     InvalidQuestionError
         For an expression, a list or a column itself.
     """
-    try:
-        hash(column)
-    except TypeError:
-        pass
-    else:
-        if not hasattr(column, "__array__"):
-            return column
+    if _is_hashable(column) and not hasattr(column, "__array__"):
+        return column
     raise InvalidQuestionError(
         f"a column is named by its label, not by {describe(column)}",
         hint='pass its name, e.g. "income"; compute new columns on the frame first, row by row',
@@ -119,6 +122,24 @@ class StandardDeviation(BoundedQuestion):
 
 
 Question = Count | Sum | Mean | Variance | StandardDeviation
+
+
+def question_text(questions: Mapping[str, Question], by: Sequence[Hashable] = ()) -> str:
+    """Return questions as they were asked, for the history of a ledger.
+
+    >>> question_text({"x": Mean("x", Bounds(0, 9))}, ["city"])
+    "mean('x', bounds=(0.0, 9.0)) by 'city'"
+    """
+    asked = ", ".join(_text(question) for question in questions.values())
+    return f"{asked} by {', '.join(map(repr, by))}" if by else asked
+
+
+def _text(question: Question) -> str:
+    column = "" if question.column is None else repr(question.column)
+    if isinstance(question, Count) or question.bounds is None:
+        return f"{question.kind}({column})"
+    bounds = question.bounds
+    return f"{question.kind}({column}, bounds=({bounds.lower!r}, {bounds.upper!r}))"
 
 
 def count(column: Hashable = None) -> Count:

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from dfprivacy.errors import InvalidBoundsError, InvalidKeysError, InvalidQuestionError
 from dfprivacy.exact import describe, exact_number
@@ -131,9 +132,9 @@ def _unique(rows: Iterable[tuple[object, ...]]) -> Iterable[tuple[object, ...]]:
 
 
 def interval_level(value: object) -> float:
-    """Return the level of an interval, strictly between 0 and 1."""
+    """Return the level of an interval, between 0 and 1 by at least 2**-40."""
     exact = exact_number(value)
-    if exact is None or not 0 < exact < 1:
+    if exact is None or not Fraction(1, 2**40) <= exact <= 1 - Fraction(1, 2**40):
         raise InvalidQuestionError(
             f"an interval's level must lie between 0 and 1, not {describe(value)}",
             hint="pass interval=0.95",
@@ -153,7 +154,8 @@ INTERVAL = Default(0.95)
 class Terms:
     """The terms of a release that a caller sets once for several questions.
 
-    `bounds` maps columns to pairs, `keys` maps group columns to lists of public values.
+    `bounds` maps columns to pairs, `keys` maps group columns to lists of public values; `ledger`,
+    `dataset` and `note` say what is charged, and what for.
     """
 
     epsilon: object = EPSILON
@@ -162,6 +164,9 @@ class Terms:
     interval: object = INTERVAL
     bounds: Mapping[Hashable, object] = field(default_factory=dict)
     keys: Mapping[Hashable, object] = field(default_factory=dict)
+    ledger: object = None
+    dataset: object = None
+    note: object = None
 
     def updated(self, **given: object) -> Terms:
         """Return these terms with what was given; naming rho sets a default epsilon aside."""

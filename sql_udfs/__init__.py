@@ -20,11 +20,9 @@ and its delta. What a bare connection protects, and what it does not, is in docs
 
 from __future__ import annotations
 
-import math
-from fractions import Fraction
-
 import duckdb
 
+from dfprivacy.accounting.charge import float_below
 from dfprivacy.accounting.loss import positive_number
 from dfprivacy.terms import interval_level
 from sql_udfs.checks import CHECKS, GRID
@@ -72,16 +70,10 @@ def register(
     >>> 300 < connection.execute(query).fetchone()[0] < 700
     True
     """
-    default = _float_below(positive_number("epsilon", epsilon))
+    default = float_below(positive_number("epsilon", epsilon))
     level = interval_level(interval)
     known = existing(connection)
     for function in (*CHECKS, GRID, *FINALIZERS):
         if function.name not in known:
             function.create(connection)
     create_macros(connection, default, level)
-
-
-def _float_below(value: Fraction) -> float:
-    """Return the largest float that is not above an exact fraction."""
-    nearest = float(value)
-    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)

@@ -78,6 +78,11 @@ def _bounded_forms(function: str, macro: str, epsilon: str, last: str) -> Forms:
     return {"x": refusal, "x, lo, hi": body(epsilon), "x, lo, hi, epsilon": body("epsilon")}
 
 
+def _is_number(x: str) -> str:
+    """Tell a number from NaN: see `dfprivacy.engine.grid.is_number`."""
+    return f"(isfinite({x}) OR isfinite(CAST(1 AS DOUBLE) / {x}))"
+
+
 def _bounded_sums(function: str, epsilon: str) -> str:
     q = _grid_integer(function, epsilon)
     sums = [f"count({q})", f"TRY_CAST(sum({q}) AS BIGINT)"]
@@ -93,9 +98,10 @@ def _grid_integer(function: str, epsilon: str) -> str:
     inverse = _checked(_grid(function, "inverse_step"), check)
     scaled = f"floor(({x} - {_grid(function, 'origin')}) * {inverse})"
     return (
-        f"CASE WHEN {x} >= {lo} AND {x} <= {hi} THEN TRY_CAST({scaled} AS BIGINT) "
-        f"WHEN {x} < {lo} THEN {_part(function, 'first')} "
-        f"WHEN {x} > {hi} AND NOT isnan({x}) THEN {_part(function, 'last')} END"
+        f"CASE WHEN isfinite({x}) AND {x} >= {lo} AND {x} <= {hi} "
+        f"THEN TRY_CAST({scaled} AS BIGINT) "
+        f"WHEN {x} < {lo} AND {_is_number(x)} THEN {_part(function, 'first')} "
+        f"WHEN {x} > {hi} AND {_is_number(x)} THEN {_part(function, 'last')} END"
     )
 
 
@@ -108,8 +114,8 @@ def _part(function: str, part: str) -> str:
 
 
 _VALUES = (
-    "count(CASE WHEN x IS NOT NULL AND NOT (typeof(x) IN ('FLOAT', 'DOUBLE') "
-    "AND coalesce(isnan(TRY_CAST(x AS DOUBLE)), false)) THEN 1 END)"
+    "count(CASE WHEN x IS NOT NULL AND (typeof(x) NOT IN ('FLOAT', 'DOUBLE') "
+    f"OR {_is_number(_real('x'))}) THEN 1 END)"
 )
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from dfprivacy.errors import InvalidLossError
-from dfprivacy.exact import describe, exact_number
+from dfprivacy.exact import decimal_number, describe, exact_number
 from dfprivacy.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Noise
 
 SMALLEST = Fraction(1, 2**60)
@@ -28,7 +28,8 @@ class Loss(Protocol):
 class Epsilon:
     """Pure differential privacy: outputs change by a factor of at most exp(epsilon).
 
-    The value is an exact fraction, so that scales and charges are never rounded.
+    The value is an exact fraction, so that scales are never rounded and charges only upwards. The
+    noise and a ledger's charge are computed from this one number.
 
     >>> Epsilon(Fraction(1, 2)).noise(l1=8, l2_squared=64)
     DiscreteLaplace(scale=Fraction(16, 1))
@@ -43,6 +44,14 @@ class Epsilon:
     def noise(self, l1: int, l2_squared: int) -> DiscreteLaplace:  # noqa: ARG002 one interface for both losses
         """Return discrete Laplace noise of scale l1/epsilon on every coordinate."""
         return DiscreteLaplace(Fraction(l1) / self.value)
+
+    def as_rho(self) -> Rho:
+        """Return the rho that a pure loss implies, epsilon^2/2 (Bun and Steinke 2016, Prop. 1.4).
+
+        >>> Epsilon(Fraction(1, 2)).as_rho()
+        Rho(value=Fraction(1, 8))
+        """
+        return Rho(self.value**2 / 2)
 
 
 @dataclass(frozen=True)
@@ -83,24 +92,28 @@ def loss_of(epsilon: object = None, rho: object = None) -> Epsilon | Rho:
 
 
 def positive_number(name: str, value: object) -> Fraction:
-    """Return `value` as an exact fraction in [2**-60, 2**60]."""
-    exact = exact_number(value)
-    if exact is None or not SMALLEST <= exact <= LARGEST:
+    """Return `value` as an exact fraction, in [2**-60, 2**60]; a float as the decimal it prints.
+
+    >>> positive_number("epsilon", 0.1)
+    Fraction(1, 10)
+    """
+    exact, decimal = exact_number(value), decimal_number(value)
+    if exact is None or decimal is None or not SMALLEST <= exact <= LARGEST:
         raise InvalidLossError(
             f"{name} must be a positive, finite number, not {describe(value)}",
             hint=f"pass a number such as {name}=1.0",
         )
-    return exact
+    return decimal
 
 
 def delta_of(value: object) -> Fraction | None:
     """Return delta as an exact fraction in (0, 1), or None when none was given."""
     if value is None:
         return None
-    exact = exact_number(value)
-    if exact is None or not Fraction(1, 2**1000) <= exact < 1:
+    exact, decimal = exact_number(value), decimal_number(value)
+    if exact is None or decimal is None or not Fraction(1, 2**1000) <= exact < 1:
         raise InvalidLossError(
             f"delta must be a number between 0 and 1, not {describe(value)}",
             hint="pass a small number such as delta=1e-6",
         )
-    return exact
+    return decimal

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import singledispatch
+from functools import partial, singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import polars as pl
 import pyarrow as pa
 
 from dfprivacy.engine.embedded import embedded_connection, is_text, read_file
-from dfprivacy.engine.pandas_columns import key_column, presence_column, value_column
+from dfprivacy.engine.pandas_columns import presence_column, value_column
+from dfprivacy.engine.pandas_keys import key_column
 from dfprivacy.errors import MissingColumnError, UnsupportedFrameError
 
 Wrap = Callable[[pa.Table], Any]
@@ -124,10 +126,34 @@ def _polars_frame(table: pa.Table) -> pl.DataFrame:
 
 @adopt.register
 def _(frame: duckdb.DuckDBPyRelation, columns: Columns) -> Adopted:
-    def wrap(released: pa.Table) -> Any:  # noqa: ARG001 the query reads it by its name
-        return frame.query("dfprivacy_input", "SELECT * FROM released")
+    adopted = _named(nw.from_native(frame), columns, partial(_duckdb_relation, frame))
+    texts = [name for name in adopted.keys if adopted.lazy.collect_schema()[name] == nw.String]
+    if not texts:
+        return adopted
+    binary = (f"{_quoted(name)} COLLATE C AS {_quoted(name)}" for name in texts)
+    plain = frame.project(f"* REPLACE ({', '.join(binary)})")  # what looks different is different
+    return replace(adopted, lazy=nw.from_native(plain))
 
-    return _named(nw.from_native(frame), columns, wrap)
+
+def _duckdb_relation(caller: duckdb.DuckDBPyRelation, released: pa.Table) -> Any:
+    """Return a released table as a relation on the caller's connection.
+
+    The connection is reached through the relation only, which reads Python variables: the table
+    stands under a name that nobody else can have while the relation is made. Where the caller has
+    switched that off, the relation belongs to an embedded connection.
+    """
+    name = f"released_{uuid.uuid4().hex}"
+    globals()[name] = released
+    try:
+        return caller.query("dfprivacy_caller", f"SELECT * FROM {name}")  # noqa: S608 ours
+    except duckdb.CatalogException:
+        return embedded_connection().from_arrow(released)
+    finally:
+        del globals()[name]
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 @adopt.register(pa.Table)
@@ -153,9 +179,9 @@ def _with_numbers(adopted: Adopted, columns: Columns) -> Adopted:
     names, chosen = dict(adopted.values), ["*"]
     for index, (label, numbers) in enumerate(columns.values.items()):
         if numbers:
-            quoted = str(label).replace('"', '""')
-            names[label] = f"{quoted} as number {index}"
-            chosen.append(f'TRY_CAST("{quoted}" AS DOUBLE) AS "{names[label]}"')
+            names[label] = f"{label} as number {index}"
+            number = f"TRY_CAST({_quoted(str(label))} AS DOUBLE)"
+            chosen.append(f"{number} AS {_quoted(names[label])}")
     numbered = nw.from_native(relation.project(", ".join(chosen)))
     return replace(adopted, lazy=numbered, values=names)
 
@@ -176,7 +202,7 @@ def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
         arrow[values[label]] = value_column(label, series) if numbers else presence_column(series)
     if not arrow:
         arrow["row"] = pa.nulls(len(frame), pa.bool_())
-    listed = [key.encode(li) for key, li in zip(keys.values(), columns.listed, strict=True)]
+    listed = [key.listed for key in keys.values()]
 
     def wrap(released: pa.Table) -> pd.DataFrame:
         names = released.column_names

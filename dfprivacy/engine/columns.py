@@ -7,6 +7,7 @@ from collections.abc import Hashable
 import narwhals as nw
 from narwhals.dtypes import DType
 
+from dfprivacy.engine.grid import is_number
 from dfprivacy.errors import InvalidBoundsError, UnsupportedDtypeError
 from dfprivacy.statistics.linear_query import Source
 
@@ -32,14 +33,21 @@ def check_value_column(label: Hashable, dtype: DType, source: Source) -> None:
         )
 
 
-def key_expression(name: str, label: Hashable, dtype: DType) -> nw.Expr:
+def key_expression(name: str, label: Hashable, dtype: DType, engine: nw.Implementation) -> nw.Expr:
     """Return a key column in the form it is grouped by.
 
-    NULL and NaN are one group; -0.0 is 0.0; categories become their text.
+    NULL and NaN are one group; -0.0 is 0.0; categories become their text. Keys that are equal
+    must look equal too, or one row could choose how a group of others is shown: therefore no
+    intervals of DuckDB, where 30 days equal a month.
     """
     key = nw.col(name)
     if dtype.is_float():
-        return nw.when(~key.is_nan()).then(key + 0.0)
+        return nw.when(is_number(key)).then((key + 0.0).cast(dtype))  # -0.0 + 0.0 is 0.0
+    if dtype == nw.Duration and engine.is_duckdb():
+        raise UnsupportedDtypeError(
+            f"column {label!r} is declared an interval, which can't be grouped by in DuckDB",
+            hint="group by a number, e.g. epoch(column)",
+        )
     if dtype in _TEXT_LIKE:
         return key.cast(nw.String)
     if dtype.is_integer() or dtype.is_decimal() or dtype in _KEY_DTYPES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import duckdb
@@ -29,12 +30,14 @@ def read_file(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckD
     """Return a CSV, TSV or Parquet file as a relation; a Parquet path may hold a glob.
 
     A CSV file declares no types, and guessing them from its rows would let one row change them:
-    every column is text. A malformed line is left out.
+    every column is text, and nothing about the file is guessed. A record is what RFC 4180 calls
+    one; short records are filled with NULL.
 
     Raises
     ------
     UnsupportedFrameError
-        When there is no such file or its name ends in something else.
+        When there is no such file, its name ends in something else, or a text file has no line of
+        distinct column names.
     """
     suffix = path.suffix.lower()
     if suffix not in {*_SEPARATORS, ".parquet", ".pq"}:
@@ -46,15 +49,37 @@ def read_file(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckD
             f"there is no file {str(path)!r}",
             hint="check the path; several Parquet files are named by a glob, folder/*.parquet",
         )
-    if suffix not in _SEPARATORS:
-        return connection.read_parquet(str(path))
+    if suffix in _SEPARATORS:
+        return _read_text(connection, path, _SEPARATORS[suffix])
+    return connection.read_parquet(str(path))
+
+
+def _read_text(
+    connection: duckdb.DuckDBPyConnection, path: Path, separator: str
+) -> duckdb.DuckDBPyRelation:
     return connection.read_csv(
         str(path),
+        columns=dict.fromkeys(_header(path, separator), "VARCHAR"),
+        auto_detect=False,
         header=True,
-        sep=_SEPARATORS[suffix],
+        sep=separator,
         quotechar='"',
         escapechar='"',
-        all_varchar=True,
         null_padding=True,
         ignore_errors=True,
+        strict_mode=False,
+        parallel=False,  # the parallel reader stops at a quoted line break
+        max_line_size=2**26,
     )
+
+
+def _header(path: Path, separator: str) -> list[str]:
+    """Return the column names in the first record of a text file."""
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        names = next(csv.reader(file, delimiter=separator), [])
+    if not names or len(set(names)) < len(names):
+        raise UnsupportedFrameError(
+            f"the first line of {str(path)!r} does not hold distinct column names",
+            hint="write one name a column in the first line",
+        )
+    return names

@@ -16,10 +16,21 @@ import polars as pl
 from dfprivacy.statistics.grid import Grid
 
 
+def is_number(value: nw.Expr) -> nw.Expr:
+    """Tell a number, finite or not, from NaN, by tests that no engine answers beforehand.
+
+    DuckDB knows a Parquet column by the file's minimum and maximum, which leave NaN out. From them
+    it concludes that x <= upper, or that x is no NaN, for all rows of a file, NaN included: one
+    row more or less could then change what all others add. It looks at each row for isfinite, and
+    the inverse of an infinite number is finite, while that of NaN is not.
+    """
+    return value.is_finite() | (1.0 / value).is_finite()
+
+
 def presence(column: str, *, floating: bool) -> nw.Expr:
     """Return 1 for a row that holds a value, else NULL."""
     value = nw.col(column)
-    present = ~value.is_nan() if floating else ~value.is_null()
+    present = is_number(value) if floating else ~value.is_null()
     return nw.when(present).then(nw.lit(1, nw.Int64))
 
 
@@ -27,12 +38,13 @@ def grid_integers(column: str, grid: Grid, *, floating: bool) -> nw.Expr:
     """Return each row's integer on the grid, NULL where it holds no value."""
     value = nw.col(column).cast(nw.Float64)
     inside = (value >= grid.lower) & (value <= grid.upper)
-    scaled = ((value - grid.origin) * grid.inverse_step).floor().cast(nw.Int64)
-    above = value > grid.upper
+    above, below = value > grid.upper, value < grid.lower
     if floating:
-        above = above & ~value.is_nan()
+        inside = value.is_finite() & inside
+        above, below = above & is_number(value), below & is_number(value)
+    scaled = ((value - grid.origin) * grid.inverse_step).floor().cast(nw.Int64)
     at_last = nw.when(above).then(nw.lit(grid.last, nw.Int64))
-    at_first = nw.when(value < grid.lower).then(nw.lit(grid.first, nw.Int64))
+    at_first = nw.when(below).then(nw.lit(grid.first, nw.Int64))
     return nw.when(inside).then(scaled).otherwise(at_first.otherwise(at_last))
 
 

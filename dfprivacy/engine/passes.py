@@ -36,30 +36,54 @@ def build_pass(
 def _select_integers(
     adopted: Adopted, labels: Sequence[Hashable], sources: Sequence[Source]
 ) -> nw.LazyFrame[Any]:
+    """Return the keys and one column of integers a source, each a function of its own row."""
     schema = adopted.lazy.collect_schema()
-    frame = adopted.lazy
-    chosen: list[nw.Expr] = []
-    for index, (label, name) in enumerate(zip(labels, adopted.keys, strict=True)):
-        chosen.append(key_expression(name, label, schema[name]).alias(key_name(index)))
-    native: list[pl.Expr] = []
+    engine = adopted.lazy.implementation
+    chosen = [
+        key_expression(name, label, schema[name], engine).alias(key_name(index))
+        for index, (label, name) in enumerate(zip(labels, adopted.keys, strict=True))
+    ]
+    frame = _with_polars_integers(adopted, sources) if engine.is_polars() else adopted.lazy
     for index, source in enumerate(sources):
-        if source.column is None:
-            continue
-        name = adopted.values[source.column]
-        check_value_column(source.column, schema[name], source)
-        floating = schema[name].is_float()
-        if source.grid is None:
-            chosen.append(presence(name, floating=floating).alias(_integer_name(index)))
-        elif frame.implementation.is_polars():
-            integer = polars_grid_integers(name, source.grid, floating=floating)
-            native.append(integer.alias(_integer_name(index)))
-            chosen.append(nw.col(_integer_name(index)))
-        else:
-            integer_ = grid_integers(name, source.grid, floating=floating)
-            chosen.append(integer_.alias(_integer_name(index)))
-    if native:
-        frame = nw.from_native(frame.to_native().with_columns(native))
+        if source.column is not None:
+            name = adopted.values[source.column]
+            check_value_column(source.column, schema[name], source)
+            made = _scratch_name(index, schema)
+            expression = (
+                nw.col(made)
+                if made in frame.collect_schema()
+                else _integers(name, source, floating=schema[name].is_float())
+            )
+            chosen.append(expression.alias(_integer_name(index)))
     return frame.select(*chosen) if chosen else frame
+
+
+def _integers(name: str, source: Source, *, floating: bool) -> nw.Expr:
+    if source.grid is None:
+        return presence(name, floating=floating)
+    return grid_integers(name, source.grid, floating=floating)
+
+
+def _with_polars_integers(adopted: Adopted, sources: Sequence[Source]) -> nw.LazyFrame[Any]:
+    """Add the integers of bounded sources in polars' own terms, under names the frame lacks."""
+    schema = adopted.lazy.collect_schema()
+    made: list[pl.Expr] = []
+    for index, source in enumerate(sources):
+        if source.grid is not None:
+            name = adopted.values[source.column]
+            check_value_column(source.column, schema[name], source)
+            integer = polars_grid_integers(name, source.grid, floating=schema[name].is_float())
+            made.append(integer.alias(_scratch_name(index, schema)))
+    native: pl.LazyFrame = adopted.lazy.to_native()
+    return nw.from_native(native.with_columns(made))
+
+
+def _scratch_name(index: int, schema: nw.Schema) -> str:
+    """Return a column name that the frame does not have."""
+    name = _integer_name(index)
+    while name in schema:
+        name += "_"
+    return name
 
 
 def _integer_name(index: int) -> str:

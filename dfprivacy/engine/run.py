@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import narwhals as nw
+import numpy as np
 import pyarrow as pa
 
 from dfprivacy.engine.embedded import embedded_connection
 from dfprivacy.errors import DPError, EngineError, InvalidKeysError
+from dfprivacy.exact import exact_number
 from dfprivacy.statistics.linear_query import Source
 from dfprivacy.statistics.statistics import Statistics, key_name
 
@@ -89,10 +91,10 @@ def align(statistics: Statistics, listed: Sequence[Sequence[object]]) -> Statist
 
 
 def _typed(values: Sequence[object], declared: pa.DataType) -> pa.Array:
-    allowed = not any(isinstance(value, bool) for value in values) or pa.types.is_boolean(declared)
     try:
-        column = pa.array(values, type=declared, from_pandas=True) if allowed else None
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
+        fits = all(_fits(value, declared) for value in values)
+        column = pa.array(values, type=declared, from_pandas=True) if fits else None
+    except (pa.ArrowException, ArithmeticError, TypeError, ValueError):
         column = None
     if column is None:
         raise InvalidKeysError(
@@ -100,3 +102,11 @@ def _typed(values: Sequence[object], declared: pa.DataType) -> pa.Array:
             hint="list keys of the column's own type",
         )
     return column
+
+
+def _fits(value: object, declared: pa.DataType) -> bool:
+    """Tell whether a key keeps its value in the declared type: no true for 1, no 1 for 1.5."""
+    if isinstance(value, bool | np.bool_):
+        return bool(pa.types.is_boolean(declared))
+    number = exact_number(value)
+    return number is None or not pa.types.is_integer(declared) or number.denominator == 1

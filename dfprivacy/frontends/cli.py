@@ -11,6 +11,7 @@ from rich.console import Console
 
 from dfprivacy.frontends.cli_errors import readable_errors
 from dfprivacy.frontends.cli_job import Job, release
+from dfprivacy.frontends.cli_ledger import DATASET, LEDGER, charged, ledger_app
 from dfprivacy.frontends.demo import run_demo
 from dfprivacy.questions import Count, Mean, StandardDeviation, Sum, Variance
 from dfprivacy.terms import INTERVAL, bounds_of
@@ -22,6 +23,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(ledger_app, name="ledger")
 
 _FILE = Annotated[
     Path, typer.Argument(metavar="FILE", help="A .csv, .tsv or .parquet file.", show_default=False)
@@ -134,6 +136,8 @@ def count(
     rho: _RHO = None,
     delta: _DELTA = None,
     interval: _INTERVAL = float(INTERVAL),
+    ledger: LEDGER = None,
+    dataset: DATASET = None,
     output: _OUTPUT = None,
 ) -> None:
     """Count rows, or the values of a column.
@@ -143,7 +147,7 @@ def count(
     dfprivacy count flights.csv --by carrier --keys AA --keys UA
     """
     terms = {"epsilon": epsilon, "rho": rho, "delta": delta, "interval": interval}
-    with readable_errors():
+    with readable_errors(), charged(ledger, dataset):
         release(Job(file, Count(column), by or (), keys, output, terms))
 
 
@@ -159,6 +163,8 @@ def total(
     rho: _RHO = None,
     delta: _DELTA = None,
     interval: _INTERVAL = float(INTERVAL),
+    ledger: LEDGER = None,
+    dataset: DATASET = None,
     output: _OUTPUT = None,
 ) -> None:
     """Add up the values of a column.
@@ -168,7 +174,7 @@ def total(
     dfprivacy sum flights.csv distance --bounds 0 5000 --epsilon 0.5
     """
     terms = {"epsilon": epsilon, "rho": rho, "delta": delta, "interval": interval}
-    with readable_errors():
+    with readable_errors(), charged(ledger, dataset):
         question = Sum(column, bounds_of(bounds))
         release(Job(file, question, by or (), keys, output, terms))
 
@@ -185,6 +191,8 @@ def mean(
     rho: _RHO = None,
     delta: _DELTA = None,
     interval: _INTERVAL = float(INTERVAL),
+    ledger: LEDGER = None,
+    dataset: DATASET = None,
     method: _METHOD = "transformed",
     output: _OUTPUT = None,
 ) -> None:
@@ -195,7 +203,7 @@ def mean(
     dfprivacy mean flights.csv delay --by carrier --bounds -60 240 --delta 1e-6
     """
     terms = {"epsilon": epsilon, "rho": rho, "delta": delta, "interval": interval}
-    with readable_errors():
+    with readable_errors(), charged(ledger, dataset):
         question = Mean(column, bounds_of(bounds), method)
         release(Job(file, question, by or (), keys, output, terms))
 
@@ -212,6 +220,8 @@ def var(
     rho: _RHO = None,
     delta: _DELTA = None,
     interval: _INTERVAL = float(INTERVAL),
+    ledger: LEDGER = None,
+    dataset: DATASET = None,
     output: _OUTPUT = None,
 ) -> None:
     """Compute the variance of a column.
@@ -221,7 +231,7 @@ def var(
     dfprivacy var flights.csv delay --bounds -60 240 --rho 0.5
     """
     terms = {"epsilon": epsilon, "rho": rho, "delta": delta, "interval": interval}
-    with readable_errors():
+    with readable_errors(), charged(ledger, dataset):
         question = Variance(column, bounds_of(bounds))
         release(Job(file, question, by or (), keys, output, terms))
 
@@ -238,6 +248,8 @@ def std(
     rho: _RHO = None,
     delta: _DELTA = None,
     interval: _INTERVAL = float(INTERVAL),
+    ledger: LEDGER = None,
+    dataset: DATASET = None,
     output: _OUTPUT = None,
 ) -> None:
     """Compute the standard deviation of a column.
@@ -247,7 +259,7 @@ def std(
     dfprivacy std flights.csv delay --bounds -60 240 --output std.csv
     """
     terms = {"epsilon": epsilon, "rho": rho, "delta": delta, "interval": interval}
-    with readable_errors():
+    with readable_errors(), charged(ledger, dataset):
         question = StandardDeviation(column, bounds_of(bounds))
         release(Job(file, question, by or (), keys, output, terms))
 

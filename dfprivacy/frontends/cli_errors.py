@@ -9,15 +9,27 @@ from contextlib import contextmanager
 import typer
 from rich.console import Console
 
-from dfprivacy.errors import DPError, EngineError, MissingBoundsError, MissingDeltaError
+from dfprivacy.errors import (
+    BudgetExceededError,
+    DPError,
+    EngineError,
+    InvalidLedgerError,
+    MissingBoundsError,
+    MissingDeltaError,
+)
 from dfprivacy.frontends.cli_output import show_error
 
 _HINTS: dict[type[DPError], str] = {
     MissingBoundsError: "add bounds that you know without looking at the data, e.g. --bounds 0 100",
+    BudgetExceededError: "ask for no more than what is left: dfprivacy ledger show FILE",
     MissingDeltaError: "add --delta 1e-6, or list keys that are public anyway: --keys AA --keys UA",
+    InvalidLedgerError: "name the ledger and the dataset: --ledger budget.db --dataset flights",
     EngineError: "check that it is a whole CSV, TSV or Parquet file, with column names",
 }
 _SPELLINGS = (  # the library's words, as they are spelled on the command line
+    (r"that Ledger\(path, epsilon=\.\.\.\) made", "that dfprivacy ledger create has made"),
+    (r"Ledger\(path, epsilon=10\)", "dfprivacy ledger create FILE --epsilon 10"),
+    (r"or keep a ledger in rho: .*", "or charge a ledger made with --rho"),
     (r"\bbounds=\((.+?), (.+?)\)", r"--bounds \1 \2"),
     (r"\b(epsilon|rho|delta|interval)=", r"--\1 "),
     (r'group_by\("(\w+)", "(\w+)"\)', r"--by \1 --by \2"),

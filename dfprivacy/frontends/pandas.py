@@ -7,6 +7,8 @@ from typing import Any
 
 import pandas as pd
 
+from dfprivacy.accounting.ledger import Ledger
+from dfprivacy.accounting.spending import account_of
 from dfprivacy.private import Private
 from dfprivacy.release import Estimate
 from dfprivacy.terms import EPSILON, INTERVAL, Terms
@@ -30,9 +32,16 @@ class PrivateSeries:
         rho: float | None = None,
         delta: float | None = None,
         interval: float = INTERVAL,
+        ledger: Ledger | None = None,
+        dataset: str | None = None,
+        note: str | None = None,
     ) -> PrivateSeries:
         """Return the same series with terms for the questions that follow."""
-        terms = self._terms.updated(epsilon=epsilon, rho=rho, delta=delta, interval=interval)
+        terms = self._terms.updated(
+            epsilon=epsilon, rho=rho, delta=delta, interval=interval,
+            ledger=ledger, dataset=dataset, note=note,
+        )  # fmt: skip
+        account_of(terms.ledger, terms.dataset, terms.note)
         return PrivateSeries(self._series, terms)
 
     def count(self, **terms: Any) -> Estimate:

@@ -112,7 +112,7 @@ class Race:
         if self._certified:
             work = self._work.first(len(lengths))
             with np.errstate(all="ignore"):
-                levels = gaps * float(self._rate)
+                levels = np.asarray(gaps * float(self._rate), dtype=np.float64)
                 certain_keys(mantissas, lengths, levels, self._times, work)
                 rivals = certain_rivals(starts, work)
         else:

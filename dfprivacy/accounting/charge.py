@@ -1,0 +1,174 @@
+"""What a release costs and what a dataset may cost: exact integer units, never floats.
+
+A unit of epsilon or rho is 10**-9, a unit of delta is 10**-18. Charges are rounded up and cost at
+least one unit, totals are rounded down, so that a ledger never counts too little.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from dfprivacy.accounting.loss import Epsilon, Rho, loss_of, positive_number
+from dfprivacy.errors import InvalidLossError
+from dfprivacy.exact import decimal_number, describe
+
+Measure = Literal["epsilon", "rho"]
+
+PER_ONE = 10**9  # units of epsilon or rho
+PER_ONE_DELTA = 10**18  # units of delta
+MOST_UNITS = 2**62  # spent and one more charge add up within SQLite's 64-bit integers
+
+
+@dataclass(frozen=True)
+class Budget:
+    """An amount of privacy loss, as floats: epsilon or rho, and delta.
+
+    A float never lies above the exact amount: to ask for what remains always fits.
+
+    >>> Budget(epsilon=0.5, delta=1e-6)
+    Budget(epsilon=0.5, delta=1e-06)
+    """
+
+    epsilon: float | None = None
+    rho: float | None = None
+    delta: float = 0.0
+
+    def __repr__(self) -> str:
+        """Show the one measure that counts, and delta where there is some."""
+        return f"Budget({self.arguments()})"
+
+    def arguments(self) -> str:
+        """Return the amounts as the arguments of a call."""
+        loss = f"epsilon={self.epsilon!r}" if self.rho is None else f"rho={self.rho!r}"
+        return f"{loss}, delta={self.delta!r}" if self.delta else loss
+
+
+@dataclass(frozen=True)
+class Units:
+    """An amount of privacy loss in whole units."""
+
+    measure: Measure
+    loss: int
+    delta: int
+
+    def less(self, other: Units) -> Units:
+        """Return what is left of this amount after `other`, of the same measure."""
+        return Units(self.measure, self.loss - other.loss, self.delta - other.delta)
+
+    def covers(self, other: Units) -> bool:
+        """Tell whether `other`, of the same measure, fits into this amount."""
+        return other.loss <= self.loss and other.delta <= self.delta
+
+    def budget(self) -> Budget:
+        """Return the amount as floats that are not above it."""
+        loss = float_below(Fraction(self.loss, PER_ONE))
+        delta = float_below(Fraction(self.delta, PER_ONE_DELTA))
+        if self.measure == "epsilon":
+            return Budget(epsilon=loss, delta=delta)
+        return Budget(rho=loss, delta=delta)
+
+    def __str__(self) -> str:
+        """Name the amount in a message."""
+        loss = f"{self.measure} {short(Fraction(self.loss, PER_ONE))}"
+        return f"{loss}, delta {short(Fraction(self.delta, PER_ONE_DELTA))}" if self.delta else loss
+
+
+def float_below(value: Fraction) -> float:
+    """Return the largest float whose decimal is not above `value`.
+
+    >>> float_below(Fraction(1, 10)), float_below(Fraction(2, 3)) < Fraction(2, 3)
+    (0.1, True)
+    """
+    nearest = float(value)
+    return nearest if Fraction(repr(nearest)) <= value else math.nextafter(nearest, -math.inf)
+
+
+def short(value: Fraction) -> str:
+    """Return a number with up to 12 digits: 1e-6, not 1e-06.
+
+    >>> short(Fraction(1, 10**6)), short(Fraction(3, 4))
+    ('1e-6', '0.75')
+    """
+    return f"{float(value):.12g}".replace("e-0", "e-").replace("e+0", "e")
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What one release costs and what it answers; never a function of the data.
+
+    >>> Charge(Epsilon(Fraction(1, 10)), question="count()").units("epsilon")
+    Units(measure='epsilon', loss=100000000, delta=0)
+    >>> Charge(Epsilon(Fraction(1, 10)), question="count()").units("rho")
+    Units(measure='rho', loss=5000000, delta=0)
+    """
+
+    loss: Epsilon | Rho
+    delta: Fraction = Fraction(0)
+    question: str = ""
+
+    def units(self, measure: Measure) -> Units:
+        """Return the cost in the units of a ledger, rounded up.
+
+        A pure epsilon costs epsilon^2/2 of a ledger that counts rho; with a delta, that is
+        approximate zCDP with the same delta (Bun and Steinke 2016, Section 8).
+
+        Raises
+        ------
+        InvalidLossError
+            For a rho on a ledger that counts epsilon.
+        """
+        return Units(
+            measure,
+            math.ceil(_in(measure, self.loss) * PER_ONE),
+            math.ceil(self.delta * PER_ONE_DELTA),
+        )
+
+
+def _in(measure: Measure, loss: Epsilon | Rho) -> Fraction:
+    if measure == "rho":
+        return (loss.as_rho() if isinstance(loss, Epsilon) else loss).value
+    if isinstance(loss, Rho):
+        raise InvalidLossError(
+            "the release is asked for in rho, and the ledger counts epsilon",
+            hint="ask with epsilon=0.5, or keep a ledger in rho: Ledger(path, rho=0.5, delta=1e-6)",
+        )
+    return loss.value
+
+
+def total_of(epsilon: object, rho: object, delta: object) -> Units | None:
+    """Return a total as a caller names it, rounded down to whole units; None for no total at all.
+
+    Raises
+    ------
+    InvalidLossError
+        When both measures are given, delta comes without one, or a number is out of range.
+    """
+    if epsilon is None and rho is None:
+        if delta is not None:
+            raise InvalidLossError(
+                "a budget was given a delta and nothing else",
+                hint="name epsilon or rho too, e.g. epsilon=10, delta=1e-6",
+            )
+        return None
+    loss = loss_of(epsilon, rho)
+    measure: Measure = "epsilon" if isinstance(loss, Epsilon) else "rho"
+    units = math.floor(positive_number(measure, loss.value) * PER_ONE)
+    if not 1 <= units <= MOST_UNITS:
+        raise InvalidLossError(
+            f"a ledger counts {measure} from 1e-9 to 4e9, not {short(loss.value)}",
+            hint=f"pass a budget such as {measure}=10",
+        )
+    return Units(measure, units, _total_delta(delta))
+
+
+def _total_delta(delta: object) -> int:
+    exact = Fraction(0) if delta is None else decimal_number(delta)
+    if exact is None or not 0 <= exact < 1:
+        raise InvalidLossError(
+            f"the delta of a budget must be a number from 0 to below 1, not {describe(delta)}",
+            hint="pass a small number such as delta=1e-6, or none if it is never spent",
+        )
+    return math.floor(exact * PER_ONE_DELTA)

@@ -1,0 +1,247 @@
+"""A budget that survives: one file, one account a dataset, charged before anything is drawn."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Any, Literal, Self
+
+import pandas as pd
+
+from dfprivacy.accounting import ledger_file
+from dfprivacy.accounting.charge import Budget, Charge, Units, total_of
+from dfprivacy.accounting.history import history_frame
+from dfprivacy.accounting.ledger_terms import dataset_name, file_path, note_text, seconds
+from dfprivacy.accounting.loss import Epsilon
+from dfprivacy.errors import (
+    BudgetExceededError,
+    InvalidLedgerError,
+    LedgerBudgetError,
+    LedgerFileError,
+)
+
+
+class Ledger:
+    """A privacy budget for each dataset, kept in a file for ever.
+
+    Each dataset named in a release has an account of its own with the whole budget: `epsilon` and
+    `delta`, or `rho` and `delta` (zero-concentrated privacy, in which many small releases add up
+    to less). The losses of an account add up, for questions chosen one after the other too. A
+    release is charged in full before anything is drawn, and nothing is ever paid back.
+
+    Without a budget an existing file is opened; with one it is made if it is not there, and must
+    have been made with the same budget if it is. `timeout` is how many seconds to wait for other
+    processes.
+
+    A ledger can be used by threads, by processes and after a fork. docs/ledger.md says what it
+    guarantees and what it can't.
+
+    >>> import dfprivacy as dfp, pandas as pd, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = dfp.Ledger(folder.name + "/budget.db", epsilon=1)
+    >>> flights = pd.DataFrame({"delay": range(100)}).dp(ledger=ledger, dataset="flights")
+    >>> answer = flights.mean("delay", bounds=(0, 100), epsilon=0.4)
+    >>> ledger.remaining("flights")
+    Budget(epsilon=0.6)
+    >>> folder.cleanup()
+
+    Raises
+    ------
+    InvalidLossError
+        When the budget is not a positive number of epsilon or of rho.
+    LedgerBudgetError
+        When the file was made with another budget.
+    LedgerFileError
+        When the file can't be made or read, is damaged, or is no ledger of this version.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        epsilon: float | None = None,
+        rho: float | None = None,
+        delta: float | None = None,
+        timeout: float = 5.0,
+    ) -> None:
+        self._path, self._timeout, self._closed = file_path(path), seconds(timeout), False
+        asked = total_of(epsilon, rho, delta)
+        if asked is not None and not self._path.exists():
+            _require_directory(self._path)
+            ledger_file.create(self._path, asked, self._timeout)
+        with ledger_file.transaction(self._path, self._timeout, "BEGIN") as connection:
+            ledger_file.require_whole(connection, self._path)
+            self._name, self._total = ledger_file.read_total(connection)
+            _require_same(self._path, self._total, asked)
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
+    @property
+    def budget(self) -> Budget:
+        """What each dataset may spend in all."""
+        return self._total.budget()
+
+    def remaining(self, dataset: str) -> Budget:
+        """Return what a dataset may still spend; to ask for just that fits.
+
+        Raises
+        ------
+        LedgerError
+            When the file can't be read.
+        """
+        name = dataset_name(dataset)
+        with self._open("BEGIN") as connection:
+            return self._left(connection, name).budget()
+
+    def spent(self, dataset: str) -> Budget:
+        """Return what a dataset has spent.
+
+        Raises
+        ------
+        LedgerError
+            When the file can't be read.
+        """
+        name = dataset_name(dataset)
+        with self._open("BEGIN") as connection:
+            return ledger_file.read_spent(connection, name, self._total.measure).budget()
+
+    def datasets(self) -> list[str]:
+        """Return the names that have been charged, sorted.
+
+        Raises
+        ------
+        LedgerError
+            When the file can't be read.
+        """
+        with self._open("BEGIN") as connection:
+            return ledger_file.read_datasets(connection)
+
+    def history(self, dataset: str | None = None) -> pd.DataFrame:
+        """Return the charges of one dataset, or of all, oldest first.
+
+        Columns: time (UTC), dataset, question, epsilon, rho, delta, note, uuid, version (of
+        dfprivacy). On a ledger in rho, an epsilon is what was asked and rho is what it cost.
+
+        Raises
+        ------
+        LedgerError
+            When the file can't be read.
+        """
+        name = None if dataset is None else dataset_name(dataset)
+        with self._open("BEGIN") as connection:
+            rows = ledger_file.read_charges(connection, name)
+        try:
+            return history_frame(rows, self._total.measure)
+        except (ValueError, ZeroDivisionError):
+            raise ledger_file.damaged(self._path) from None
+
+    def check(self, dataset: str, charge: Charge) -> None:
+        """Raise what `charge` would raise now, and charge nothing."""
+        name = dataset_name(dataset)
+        cost = charge.units(self._total.measure)
+        with self._open("BEGIN") as connection:
+            self._require_left(connection, name, cost)
+
+    def charge(self, dataset: str, charge: Charge, *, note: str | None = None) -> None:
+        """Take a release's cost off a dataset's budget, durably, before anything is drawn.
+
+        Every release of `.dp` does that by itself. When this returns, the charge is on the disk;
+        when it raises, there must be no release.
+
+        Raises
+        ------
+        BudgetExceededError
+            When the cost exceeds what is left.
+        InvalidLossError
+            For a release in rho on a ledger that counts epsilon.
+        LedgerError
+            When the charge could not be made durable.
+        """
+        name, about = dataset_name(dataset), _about(charge, note_text(note))
+        cost = charge.units(self._total.measure)
+        with self._open("BEGIN IMMEDIATE") as connection:
+            self._require_left(connection, name, cost)
+            ledger_file.append(connection, name, self._total, cost, about)
+
+    def close(self) -> None:
+        """Refuse further use of this object; the file stays as it is."""
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        """Return the ledger, to be closed at the end."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the ledger."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Show the call that opens this ledger."""
+        return f"Ledger({str(self._path)!r}, {self.budget.arguments()})"
+
+    @contextmanager
+    def _open(self, begin: Literal["BEGIN", "BEGIN IMMEDIATE"]) -> Iterator[Connection]:
+        """Begin a transaction on the file that this ledger was opened on."""
+        if self._closed:
+            raise InvalidLedgerError("the ledger is closed", hint="open it again: dfp.Ledger(path)")
+        with ledger_file.transaction(self._path, self._timeout, begin) as connection:
+            if ledger_file.read_total(connection) != (self._name, self._total):
+                raise LedgerFileError(
+                    f"the ledger {str(self._path)!r} was replaced by another",
+                    hint="open it again if that is meant: dfp.Ledger(path)",
+                )
+            yield connection
+
+    def _left(self, connection: Connection, name: str) -> Units:
+        return self._total.less(ledger_file.read_spent(connection, name, self._total.measure))
+
+    def _require_left(self, connection: Connection, name: str, cost: Units) -> None:
+        left = self._left(connection, name)
+        if not left.covers(cost):
+            raise BudgetExceededError(
+                f"the budget of dataset {name!r} does not cover this release: it costs {cost}, "
+                f"and what is left is {left}",
+                hint="ask for no more than what is left: ledger.remaining(dataset)",
+            )
+
+
+def _require_directory(path: Path) -> None:
+    if not path.parent.is_dir():
+        raise LedgerFileError(
+            f"there is no directory {str(path.parent)!r} for a ledger", hint="create it first"
+        )
+
+
+def _require_same(path: Path, total: Units, asked: Units | None) -> None:
+    if asked is not None and asked != total:
+        raise LedgerBudgetError(
+            f"the ledger {str(path)!r} was made with {total}, not with {asked}",
+            hint="a budget never changes: leave it out to open the file as it is, or name a new "
+            "file for other data",
+        )
+
+
+def _about(charge: Charge, note: str | None) -> dict[str, Any]:
+    return {
+        "question": charge.question.encode("utf-8", "replace").decode(),
+        "asked": "epsilon" if isinstance(charge.loss, Epsilon) else "rho",
+        "amount": str(charge.loss.value),
+        "note": note,
+        "version": _version(),
+    }
+
+
+@lru_cache(maxsize=1)
+def _version() -> str:
+    try:
+        return version("dfprivacy")
+    except PackageNotFoundError:
+        return "unknown"

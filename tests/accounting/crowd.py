@@ -1,0 +1,138 @@
+"""Processes that race for a ledger, or are killed in the middle of it. Run by test_ledger_crowd.
+
+    python crowd.py race|threads|kill|create FILE ...
+
+Each command prints one JSON document. Children are forked from here, where nothing else runs.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import pandas as pd
+
+import dfprivacy as dfp
+from dfprivacy.accounting.charge import Charge
+from dfprivacy.accounting.loss import Epsilon
+
+UNIT = Charge(Epsilon(Fraction(1, 100)), question="race")
+WAIT = 300  # seconds for the lock, far beyond what a busy machine needs
+
+
+def granted(ledger, tries):
+    """Count how many of these tries are allowed."""
+    count = 0
+    for _ in range(tries):
+        try:
+            ledger.charge("d", UNIT)
+            count += 1
+        except dfp.BudgetExceededError:
+            pass
+    return count
+
+
+def children(jobs):
+    """Fork a child for each job; return what each of them returns."""
+    ends = []
+    for job in jobs:
+        reading, writing = os.pipe()
+        if os.fork() == 0:
+            status = 1
+            try:
+                os.write(writing, json.dumps(job()).encode())
+                status = 0
+            finally:
+                os._exit(status)
+        os.close(writing)
+        ends.append(reading)
+    texts = [Path(f"/dev/fd/{end}").read_text() for end in ends]
+    statuses = [os.wait()[1] for _ in jobs]
+    assert statuses == [0] * len(jobs), statuses
+    return [json.loads(text) for text in texts]
+
+
+def race(path, processes, tries):
+    """Let processes race: half with the parent's ledger, used before the fork, half with theirs."""
+    mine = dfp.Ledger(path, epsilon=1, timeout=WAIT)
+    mine.remaining("d")
+    theirs = lambda: granted(dfp.Ledger(path, epsilon=1, timeout=WAIT), tries)  # noqa: E731
+    counts = children([theirs, lambda: granted(mine, tries)] * (processes // 2))
+    return {"granted": sum(counts), "stored": len(mine.history("d"))}
+
+
+def threads(path, number, tries):
+    """Let threads race with one ledger, while the main thread forks children that race too."""
+    ledger, counts = dfp.Ledger(path, epsilon=1, timeout=WAIT), []
+    racers = [
+        threading.Thread(target=lambda: counts.append(granted(ledger, tries)))
+        for _ in range(number)
+    ]
+    for racer in racers:
+        racer.start()
+    counts += children([lambda: granted(ledger, tries)] * 4)
+    for racer in racers:
+        racer.join()
+    return {"granted": sum(counts), "stored": len(ledger.history("d"))}
+
+
+def kill(path, runs, seed):
+    """Kill children at random moments; return releases printed and units charged, run by run.
+
+    In two runs of three the moment comes after the first release, however slow the machine is.
+    """
+    chance, found = random.Random(seed), []
+    ledger = dfp.Ledger(path, epsilon=1000, timeout=WAIT)
+    frame = pd.DataFrame({"x": range(10)})
+
+    def release(writing):
+        private = frame.dp(ledger=ledger, dataset="d", epsilon=0.001)
+        while True:
+            os.write(writing, f"{float(private.count())}\n".encode())
+
+    for _ in range(runs):
+        before = len(ledger.history("d"))
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            release(writing)
+        os.close(writing)
+        with os.fdopen(reading) as pipe:
+            printed = sum(pipe.readline().endswith("\n") for _ in range(chance.choice([0, 1, 1])))
+            time.sleep(chance.uniform(0, 0.1))
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            printed += sum(line.endswith("\n") for line in pipe)
+        spent = dfp.Ledger(path, timeout=WAIT).spent("d").epsilon
+        found.append([printed, len(ledger.history("d")) - before, round(spent * 1000)])
+    return found
+
+
+def create(path, runs, seed):
+    """Kill children that make a ledger; return whether a whole ledger, or none, is there."""
+    chance, found = random.Random(seed), []
+    for run in range(runs):
+        file = Path(path) / f"{run}.db"
+        child = os.fork()
+        if child == 0:
+            dfp.Ledger(file, epsilon=1)
+            os._exit(0)
+        time.sleep(chance.uniform(0, 0.05))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        there = file.exists()
+        whole = dfp.Ledger(file, epsilon=1).remaining("d") == dfp.Budget(epsilon=1.0)
+        found.append([there, whole])
+    return found
+
+
+COMMANDS = {"race": race, "threads": threads, "kill": kill, "create": create}
+
+if __name__ == "__main__":
+    command, file, *numbers = sys.argv[1:]
+    print(json.dumps(COMMANDS[command](file, *map(int, numbers))))

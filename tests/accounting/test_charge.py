@@ -1,0 +1,120 @@
+from decimal import Decimal
+from fractions import Fraction
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from dfprivacy.accounting.charge import Budget, Charge, Units, float_below, total_of
+from dfprivacy.accounting.loss import Epsilon, Rho, delta_of, loss_of
+from dfprivacy.errors import InvalidLossError
+
+losses = st.floats(2**-60, 2**31, exclude_max=True)
+deltas = st.floats(2**-900, 1, exclude_max=True)
+
+
+@given(losses)
+def test_a_float_is_the_decimal_that_it_prints(value):
+    """Noise and charge use one number: the decimal that Python prints for the float."""
+    assert loss_of(epsilon=value) == Epsilon(Fraction(repr(value)))
+    assert float(loss_of(rho=value).value) == value
+    assert loss_of(epsilon=np.float64(value)) == loss_of(epsilon=value)
+
+
+@pytest.mark.parametrize(
+    "value", [Fraction(1, 3), Decimal("0.1"), 7, np.int64(7), 2.0**60, 2.0**-60, np.float32(0.1)]
+)
+def test_exact_numbers_stay_exact(value):
+    """Fractions, decimals and integers are taken as they are; both ends of the range are in it."""
+    expected = Fraction(repr(float(value))) if isinstance(value, float | np.floating) else None
+    exact = expected or Fraction(int(value) if isinstance(value, np.integer) else value)
+    assert loss_of(epsilon=value).value == exact
+
+
+@pytest.mark.parametrize("value", [2.0**-1000, 0.1, 1e-300])
+def test_deltas_are_decimals_too(value):
+    """A delta is the decimal that Python prints, from the smallest one on."""
+    assert delta_of(value) == Fraction(repr(value))
+
+
+@given(losses, deltas)
+def test_a_charge_is_rounded_up(value, delta):
+    """A charge is never below the loss, less than a unit above it, and at least one unit."""
+    units = Charge(loss_of(epsilon=value), delta_of(delta)).units("epsilon")
+    for charged, lost, unit in (
+        (units.loss, Fraction(repr(value)), Fraction(1, 10**9)),
+        (units.delta, Fraction(repr(delta)), Fraction(1, 10**18)),
+    ):
+        assert charged >= 1
+        assert 0 <= charged * unit - lost < unit
+
+
+@given(losses)
+def test_a_pure_loss_costs_half_its_square_in_rho(value):
+    """On a ledger in rho, epsilon costs epsilon^2/2, rounded up."""
+    cost = Charge(loss_of(epsilon=value)).units("rho").loss
+    assert 0 <= Fraction(cost, 10**9) - Fraction(repr(value)) ** 2 / 2 < Fraction(1, 10**9)
+
+
+def test_rho_is_not_charged_to_epsilon():
+    """No finite epsilon pays for a Gaussian release."""
+    with pytest.raises(InvalidLossError, match="the ledger counts epsilon"):
+        Charge(Rho(Fraction(1))).units("epsilon")
+
+
+@given(st.integers(1, 2**62), st.integers(0, 10**18 - 1))
+def test_a_budget_is_not_above_its_units(loss, delta):
+    """To ask for what a budget shows costs no more than the budget holds."""
+    units = Units("epsilon", loss, delta)
+    shown = units.budget()
+    assert Fraction(repr(shown.epsilon)) * 10**9 <= loss
+    assert Fraction(repr(shown.delta)) * 10**18 <= delta
+
+
+@given(st.floats(1e-9, 4e9), st.one_of(st.just(0.0), st.floats(1e-15, 0.5)))
+def test_a_total_is_rounded_down(epsilon, delta):
+    """A total is never above what the caller named."""
+    total = total_of(epsilon, None, delta)
+    assert 0 <= Fraction(repr(epsilon)) * 10**9 - total.loss < 1
+    assert 0 <= Fraction(repr(delta)) * 10**18 - total.delta < 1
+
+
+WRONG = [0, -1, 1e-10, 5e9, float("nan"), float("inf"), True, "1", 1j, [1], object()]
+
+
+@pytest.mark.parametrize("value", WRONG)
+@pytest.mark.parametrize("measure", ["epsilon", "rho"])
+def test_wrong_totals(measure, value):
+    """A total that is no number, or that can't be counted, is refused."""
+    with pytest.raises(InvalidLossError):
+        total_of(**{"epsilon": None, "rho": None, "delta": None} | {measure: value})
+
+
+@pytest.mark.parametrize("delta", [-1e-9, 1, 1.5, float("nan"), True, "0", None])
+def test_wrong_deltas(delta):
+    """The delta of a total lies between 0 and 1, and never stands alone."""
+    with pytest.raises(InvalidLossError):
+        total_of(None if delta is None else 1, None, 0.1 if delta is None else delta)
+
+
+def test_both_measures():
+    """A ledger counts one measure."""
+    with pytest.raises(InvalidLossError, match="both"):
+        total_of(1, 1, None)
+
+
+@pytest.mark.parametrize(
+    "budget", [Budget(epsilon=0.1), Budget(rho=0.5, delta=1e-9), Budget(epsilon=0.0, delta=0.25)]
+)
+def test_repr_can_be_pasted(budget):
+    """A budget's repr makes the same budget."""
+    assert eval(repr(budget)) == budget
+
+
+@given(st.fractions(0, 10**6))
+def test_float_below(value):
+    """The float is below or at the value, and the next one is above it."""
+    below = float_below(value)
+    assert Fraction(repr(below)) <= value
+    assert Fraction(float(np.nextafter(np.nextafter(below, np.inf), np.inf))) > value

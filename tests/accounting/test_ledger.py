@@ -1,0 +1,277 @@
+import math
+import pickle
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from uuid import UUID
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import dfprivacy as dfp
+from dfprivacy.accounting import ledger_file
+from dfprivacy.accounting.charge import Charge
+from dfprivacy.accounting.loss import delta_of, loss_of
+
+
+def charge(epsilon=None, rho=None, delta=None):
+    return Charge(loss_of(epsilon, rho), delta_of(delta) or Fraction(0), "count()")
+
+
+def test_exhaustion_is_exact(ledger):
+    """Ten times 0.1 of 1.0 is allowed, and then not one unit more."""
+    for _ in range(10):
+        ledger.charge("flights", charge(0.1))
+    assert ledger.remaining("flights") == dfp.Budget(epsilon=0.0, delta=1e-6)
+    with pytest.raises(dfp.BudgetExceededError, match=r"costs epsilon 1e-9, and what is left"):
+        ledger.charge("flights", charge(1e-9))
+    with pytest.raises(dfp.BudgetExceededError):
+        ledger.charge("flights", charge(1e-15))
+    assert len(ledger.history()) == 10
+
+
+def test_delta_is_exhausted_on_its_own(ledger):
+    """A release is refused when its delta exceeds what is left, whatever epsilon is left."""
+    for _ in range(10):
+        ledger.charge("flights", charge(0.01, delta=1e-7))
+    with pytest.raises(dfp.BudgetExceededError, match=r"left is epsilon 0\.9\n"):
+        ledger.charge("flights", charge(0.01, delta=1e-300))
+    assert ledger.remaining("flights") == dfp.Budget(epsilon=0.9)
+    ledger.charge("flights", charge(0.9))
+
+
+def test_accounts_are_apart(ledger):
+    """Each dataset has the whole budget to itself; two ways to write an accent are one name."""
+    ledger.charge("flights", charge(0.75))
+    ledger.charge("caf\u00e9", charge(0.5))
+    assert ledger.remaining("cafe\u0301") == dfp.Budget(epsilon=0.5, delta=1e-6)
+    assert ledger.remaining("flights") == dfp.Budget(epsilon=0.25, delta=1e-6)
+    assert ledger.remaining("never named") == dfp.Budget(epsilon=1.0, delta=1e-6)
+    assert ledger.datasets() == ["caf\u00e9", "flights"]
+
+
+program = st.lists(
+    st.tuples(
+        st.sampled_from(["epsilon", "rho"]),
+        st.one_of(
+            st.sampled_from([0.1, 1e-9, 1e-18, 0.3, 1 / 3, 2**-60]),
+            st.floats(2**-60, 0.2),
+            st.fractions(Fraction(1, 10**6), Fraction(1, 5)),
+        ),
+        st.one_of(st.none(), st.sampled_from([1e-7, 1e-30]), st.floats(1e-30, 1e-7)),
+    ),
+    min_size=50,
+    max_size=50,
+)
+
+
+def exactly(number):
+    return Fraction(repr(number)) if isinstance(number, float) else number
+
+
+@pytest.mark.parametrize("measure", ["epsilon", "rho"])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(releases=program)
+def test_random_programs(tmp_path_factory, fast_disk, measure, releases):
+    """What is spent lies at or above the exact sum, by less than a unit for each charge.
+
+    A release is refused if and only if it does not fit, and then nothing is charged.
+    """
+    ledger = dfp.Ledger(tmp_path_factory.mktemp("t") / "b.db", **{measure: 1}, delta=1e-6)
+    lost, lost_delta, before = Fraction(0), Fraction(0), (0, 0)
+    for number, (asked, amount, delta) in enumerate(releases, 1):
+        release = charge(**{asked: amount}, delta=delta)
+        if asked == "rho" and measure == "epsilon":
+            with pytest.raises(dfp.InvalidLossError):
+                ledger.charge("d", release)
+            continue
+        cost = exactly(amount) ** 2 / 2 if asked != measure else exactly(amount)
+        units = math.ceil(cost * 10**9), math.ceil(exactly(delta or 0) * 10**18)
+        fits = before[0] + units[0] <= 10**9 and before[1] + units[1] <= 10**12
+        try:
+            ledger.charge("d", release)
+        except dfp.BudgetExceededError:
+            assert not fits
+        else:
+            assert fits
+            before = before[0] + units[0], before[1] + units[1]
+            lost, lost_delta = lost + cost, lost_delta + exactly(delta or 0)
+        with ledger._open("BEGIN") as connection:
+            spent = ledger_file.read_spent(connection, "d", measure)
+        assert (spent.loss, spent.delta) == before
+        assert lost <= Fraction(spent.loss, 10**9) <= lost + Fraction(number, 10**9)
+        assert lost_delta <= Fraction(spent.delta, 10**18) <= lost_delta + Fraction(number, 10**18)
+
+
+@pytest.mark.parametrize("count", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_tiny_charges_are_not_lost(tmp_path, fast_disk, count):
+    """However small a release is, it costs a unit; nothing is lost beside a large total."""
+    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=4e9)
+    ledger.charge("d", charge(3.9e9))
+    for _ in range(count):
+        ledger.charge("d", charge(2**-60))
+    assert ledger.spent("d").epsilon == 3.9e9 + count / 10**9
+    assert len(ledger.history("d")) == count + 1
+
+
+@given(st.floats(2**-60, 1), st.floats(2**-60, 1))
+def test_more_epsilon_never_costs_less(one, other):
+    """The cost grows with epsilon, in either measure."""
+    small, large = sorted([one, other])
+    for measure in ("epsilon", "rho"):
+        assert charge(small).units(measure).loss <= charge(large).units(measure).loss
+
+
+def test_history(ledger):
+    """The history holds every charge in order: when, what, how much, why, by which version."""
+    start = datetime.now(UTC)
+    ledger.charge("flights", charge(0.1, delta=1e-7), note="monthly \u00fc report")
+    ledger.charge("trains", charge(0.25))
+    frame = ledger.history()
+    assert list(frame.columns) == [
+        "time", "dataset", "question", "epsilon", "rho", "delta", "note", "uuid", "version",
+    ]  # fmt: skip
+    assert frame["dataset"].tolist() == ["flights", "trains"]
+    assert frame["question"].tolist() == ["count()"] * 2
+    assert frame["epsilon"].tolist() == [0.1, 0.25]
+    assert frame["rho"].isna().all()
+    assert frame["delta"].tolist() == [1e-7, 0.0]
+    assert frame["note"].tolist()[0] == "monthly \u00fc report"
+    assert frame["note"].isna().tolist() == [False, True]
+    assert len({UUID(text) for text in frame["uuid"]}) == 2
+    assert all(timedelta(0) <= when - start < timedelta(hours=1) for when in frame["time"])
+    assert ledger.history("trains")["epsilon"].tolist() == [0.25]
+    assert ledger.history("ships").dtypes.equals(frame.dtypes)
+
+
+def test_history_in_rho(tmp_path):
+    """On a ledger in rho the history shows what was asked as epsilon, and what it cost in rho."""
+    ledger = dfp.Ledger(tmp_path / "b.db", rho=1)
+    ledger.charge("d", charge(rho=0.25))
+    ledger.charge("d", charge(0.1))
+    assert ledger.remaining("d") == dfp.Budget(rho=0.745)
+    frame = ledger.history()
+    assert frame["epsilon"].isna().tolist() == [True, False]
+    assert frame["rho"].tolist() == [0.25, 0.005]
+
+
+def test_a_ledger_survives_its_process(ledger):
+    """Another object on the same file sees every charge and continues the account."""
+    ledger.charge("flights", charge(0.9))
+    again = dfp.Ledger(str(ledger.path), epsilon=1.0, delta=1e-6)
+    assert again.remaining("flights") == dfp.Budget(epsilon=0.1, delta=1e-6)
+    assert dfp.Ledger(ledger.path).budget == dfp.Budget(epsilon=1.0, delta=1e-6)
+    again.charge("flights", charge(0.1))
+    with pytest.raises(dfp.BudgetExceededError):
+        ledger.charge("flights", charge(0.1))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"epsilon": 2}, {"epsilon": 1}, {"rho": 1, "delta": 1e-6}, {"epsilon": 1, "delta": 1e-7}],
+)
+def test_another_budget_is_refused(ledger, other):
+    """A file keeps the budget that it was made with."""
+    ledger.charge("flights", charge(0.9))
+    with pytest.raises(dfp.LedgerBudgetError, match="was made with epsilon 1, delta 1e-6, not"):
+        dfp.Ledger(ledger.path, **other)
+    assert ledger.remaining("flights") == dfp.Budget(epsilon=0.1, delta=1e-6)
+
+
+@pytest.mark.parametrize("budget", [{"epsilon": 0.1, "delta": 1e-9}, {"rho": 1e6 + 1e-9}])
+def test_repr_can_be_pasted(tmp_path, budget, monkeypatch):
+    """The repr opens the same ledger, from any directory; a pickle does too."""
+    monkeypatch.chdir(tmp_path)
+    ledger = dfp.Ledger("b.db", **budget)
+    ledger.charge("d", charge(0.01))
+    monkeypatch.chdir("/")
+    for same in (eval(repr(ledger), {"Ledger": dfp.Ledger}), pickle.loads(pickle.dumps(ledger))):
+        assert repr(same) == repr(ledger)
+        assert same.remaining("d") == ledger.remaining("d") != ledger.budget
+
+
+def test_commits_are_durable(ledger):
+    """A transaction waits for the disk, the directory's entries included, and leaves one file."""
+    with ledger_file.transaction(ledger.path, 1, "BEGIN IMMEDIATE") as connection:
+        assert connection.execute("PRAGMA synchronous").fetchone() == (3,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    ledger.charge("flights", charge(0.1))
+    assert list(ledger.path.parent.iterdir()) == [ledger.path]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE account SET spent = spent - 1",
+        "UPDATE account SET spent = total + 1",
+        "UPDATE account SET spent = 'none'",
+        "UPDATE account SET total = 2 * total",
+        "DELETE FROM account",
+        "UPDATE charge SET cost = 1",
+        "DELETE FROM charge",
+        "UPDATE budget SET total = 2 * total",
+        "DELETE FROM budget",
+        "INSERT INTO budget SELECT 2, 'b', measure, total, total_delta FROM budget",
+        (
+            "INSERT INTO charge SELECT 9, 'u', time, dataset, question, asked, amount, 600000000, "
+            "0, note, version FROM charge"
+        ),
+    ],
+)
+def test_the_file_keeps_the_rules(ledger, statement):
+    """The tables refuse to spend more than the total, to spend less, and to forget."""
+    ledger.charge("flights", charge(0.5))
+    with (
+        pytest.raises(dfp.LedgerFileError),
+        ledger_file.transaction(ledger.path, 1, "BEGIN IMMEDIATE") as connection,
+    ):
+        connection.execute(statement)
+    assert ledger.remaining("flights") == dfp.Budget(epsilon=0.5, delta=1e-6)
+    assert len(dfp.Ledger(ledger.path).history()) == 1
+
+
+@pytest.mark.parametrize("name", ["", " flights", "flights\n", "a\x00b", "x" * 201, None, 7, b"f"])
+def test_wrong_names(ledger, name):
+    """A dataset's name is text that can be read and typed again."""
+    for use in (ledger.remaining, ledger.spent, lambda name: ledger.charge(name, charge(0.1))):
+        with pytest.raises(dfp.InvalidLedgerError, match="no usable name"):
+            use(name)
+
+
+@pytest.mark.parametrize("note", [7, b"n", "\ud800"])
+def test_wrong_notes(ledger, note):
+    """A note is text."""
+    with pytest.raises(dfp.InvalidLedgerError):
+        ledger.charge("flights", charge(0.1), note=note)
+    assert len(ledger.history()) == 0
+
+
+@pytest.mark.parametrize("path", [None, 7, b"budget.db", ["budget.db"]])
+def test_wrong_paths(path):
+    """A path is text or a Path."""
+    with pytest.raises(dfp.InvalidLedgerError, match="a ledger is a file"):
+        dfp.Ledger(path, epsilon=1)
+
+
+@pytest.mark.parametrize("timeout", [-1, None, "5", float("nan"), True])
+def test_wrong_timeouts(tmp_path, timeout):
+    """A timeout is a number of seconds."""
+    with pytest.raises(dfp.InvalidLedgerError, match="number of seconds"):
+        dfp.Ledger(tmp_path / "b.db", epsilon=1, timeout=timeout)
+
+
+@pytest.mark.parametrize("name", ["a b?mode=memory#x.db", "caf\u00e9%20.db", "'quoted\".db"])
+def test_any_file_name(tmp_path, name):
+    """A file name is taken as it is."""
+    ledger = dfp.Ledger(tmp_path / name, epsilon=1)
+    ledger.charge("d", charge(0.5))
+    assert list(tmp_path.iterdir()) == [tmp_path / name]
+
+
+def test_a_closed_ledger(tmp_path):
+    """After close, or the end of its block, a ledger refuses everything."""
+    with dfp.Ledger(tmp_path / "b.db", epsilon=1) as ledger:
+        ledger.charge("d", charge(0.5))
+    for use in (lambda: ledger.charge("d", charge(0.1)), lambda: ledger.remaining("d")):
+        with pytest.raises(dfp.InvalidLedgerError, match="closed"):
+            use()

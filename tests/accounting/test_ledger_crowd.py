@@ -1,0 +1,54 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+
+def crowd(*args):
+    """Run crowd.py, warnings as errors, and return what it found."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning",
+         Path(__file__).with_name("crowd.py"), *map(str, args)],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+def test_processes_race(tmp_path):
+    """16 processes try 200 times each for 100 units, and get exactly 100, each one recorded."""
+    assert crowd("race", tmp_path / "b.db", 16, 200) == {"granted": 100, "stored": 100}
+
+
+def test_threads_race_while_children_are_forked(tmp_path):
+    """8 threads and the children forked meanwhile get exactly 100 units of 100."""
+    assert crowd("threads", tmp_path / "b.db", 8, 100) == {"granted": 100, "stored": 100}
+
+
+@pytest.mark.parametrize("runs", [60, pytest.param(300, marks=pytest.mark.slow)])
+def test_killed_processes(tmp_path, runs):
+    """Whenever a process is killed, every release that it printed was charged.
+
+    At most one charge more was under way, and the ledger opens whole at once.
+    """
+    found = crowd("kill", tmp_path / "b.db", runs, 1)
+    assert len(found) == runs
+    total = 0
+    for printed, charged, spent in found:
+        total += charged
+        assert printed <= charged <= printed + 1
+        assert spent == total
+    assert sum(printed for printed, _, _ in found) > runs / 3
+
+
+@pytest.mark.parametrize("runs", [30, pytest.param(300, marks=pytest.mark.slow)])
+def test_killed_while_a_ledger_is_made(tmp_path, runs):
+    """A file under the ledger's name is whole from its first moment, or not there."""
+    found = crowd("create", tmp_path, runs, 2)
+    assert [whole for _, whole in found] == [True] * runs

@@ -1,0 +1,251 @@
+import os
+import threading
+from contextvars import copy_context
+
+import hypothesis.strategies as st
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import dfprivacy as dfp
+from dfprivacy import conductor
+
+BOUNDS = (0, 100)
+ASKED = {
+    "count": lambda p: p.count(epsilon=0.1),
+    "sum": lambda p: p.sum("x", bounds=BOUNDS, epsilon=0.1),
+    "mean": lambda p: p.mean("x", bounds=BOUNDS, epsilon=0.1),
+    "var": lambda p: p.var("x", bounds=BOUNDS, epsilon=0.1),
+    "std": lambda p: p.std("x", bounds=BOUNDS, epsilon=0.1),
+    "agg": lambda p: p.agg(dfp.mean("x", BOUNDS), rows=dfp.count(), epsilon=0.1),
+    "keys": lambda p: p.group_by("g", keys=["a", "c"]).mean("x", bounds=BOUNDS, epsilon=0.1),
+    "groups": lambda p: p.group_by("g").mean("x", bounds=BOUNDS, epsilon=0.1, delta=1e-8),
+}
+
+
+@pytest.mark.parametrize("question", ASKED)
+def test_the_charge_is_on_the_disk_before_the_first_random_byte(
+    frame, ledger, stored, monkeypatch, question
+):
+    """Exact pass, then commit, then noise: whoever draws finds the charge in the file already."""
+    events, exact, urandom = [], conductor._exact, os.urandom
+
+    def spy_exact(*args):
+        found = exact(*args)
+        events.append(("pass", stored(ledger)))
+        return found
+
+    def spy_urandom(size):
+        events.append(("draw", stored(ledger)))
+        return urandom(size)
+
+    monkeypatch.setattr(conductor, "_exact", spy_exact)
+    monkeypatch.setattr(os, "urandom", spy_urandom)
+    ASKED[question](frame.dp(ledger=ledger, dataset="flights"))
+    delta = 10**10 if question == "groups" else 0
+    row = ("flights", 10**8, delta)
+    assert events[0] == ("pass", [])
+    assert {name for name, _ in events[1:]} == {"draw"}
+    assert all(rows == [row] for _, rows in events[1:])
+
+
+@pytest.mark.parametrize("failure", [OSError(5, "no bytes"), NotImplementedError(), None])
+def test_a_release_that_fails_stays_charged(frame, ledger, stored, monkeypatch, failure):
+    """When the random source fails, nothing comes out and the charge is not paid back."""
+
+    def broken(size):
+        if failure is None:
+            return b""
+        raise failure
+
+    monkeypatch.setattr("os.urandom", broken)
+    for made in (1, 2):
+        with pytest.raises(dfp.EntropyError):
+            frame.dp(ledger=ledger, dataset="flights").count(epsilon=0.25)
+        assert stored(ledger) == [("flights", 250_000_000, 0)] * made
+
+
+MISTAKES = {
+    "no column": (lambda p: p.mean("y", bounds=BOUNDS), dfp.MissingColumnError),
+    "no bounds": (lambda p: p.mean("x"), dfp.MissingBoundsError),
+    "bounds": (lambda p: p.mean("x", bounds=(1, 0)), dfp.InvalidBoundsError),
+    "no delta": (lambda p: p.group_by("g").count(), dfp.MissingDeltaError),
+    "epsilon": (lambda p: p.count(epsilon=float("nan")), dfp.InvalidLossError),
+    "negative": (lambda p: p.count(epsilon=-1), dfp.InvalidLossError),
+    "delta": (lambda p: p.count(delta=2), dfp.InvalidLossError),
+    "rho": (lambda p: p.count(rho=0.1), dfp.InvalidLossError),
+    "level": (lambda p: p.count(interval=2), dfp.InvalidQuestionError),
+    "method": (lambda p: p.mean("x", bounds=BOUNDS, method="best"), dfp.InvalidQuestionError),
+    "text": (lambda p: p.sum("g", bounds=BOUNDS), dfp.UnsupportedDtypeError),
+    "keys": (lambda p: p.group_by("g", keys=[1]).count(), dfp.InvalidKeysError),
+    "too much": (lambda p: p.count(epsilon=1.5), dfp.BudgetExceededError),
+    "delta too much": (
+        lambda p: p.group_by("g").count(epsilon=0.1, delta=1e-5),
+        dfp.BudgetExceededError,
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_mistakes_are_not_charged(frame, ledger, stored, drawn, mistake, kind):
+    """A call that is refused costs nothing, and draws nothing."""
+    ask, error = MISTAKES[mistake]
+    data = {"x": frame["x"].tolist(), "g": frame["g"].tolist()}
+    with pytest.raises(error):
+        ask(dfp.frame(kind(data))(ledger=ledger, dataset="flights"))
+    assert stored(ledger) == []
+    assert drawn == []
+
+
+def test_a_spent_budget_refuses_before_the_engine_runs(frame, ledger, monkeypatch):
+    """What can't be paid for is not computed."""
+    monkeypatch.setattr(conductor, "_exact", lambda *_: pytest.fail("the engine ran"))
+    with pytest.raises(dfp.BudgetExceededError):
+        frame.dp(ledger=ledger, dataset="flights").count(epsilon=2)
+
+
+def test_every_front_end_is_charged(frame, ledger, engine, stored):
+    """A release costs the same from every kind of frame."""
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    for ask in (ASKED["mean"], ASKED["groups"]):
+        ask(dfp.frame(engine(table))(ledger=ledger, dataset="flights", note="n"))
+    assert stored(ledger) == [("flights", 10**8, 0), ("flights", 10**8, 10**10)]
+    assert ledger.history()["question"].tolist() == [
+        "mean('x', bounds=(0.0, 100.0))", "mean('x', bounds=(0.0, 100.0)) by 'g'",
+    ]  # fmt: skip
+
+
+def test_series(frame, ledger):
+    """A series is charged like a frame."""
+    frame["x"].dp(ledger=ledger, dataset="flights", note="series").mean(BOUNDS, epsilon=0.25)
+    assert ledger.remaining("flights").epsilon == 0.75
+    assert ledger.history()["note"].tolist() == ["series"]
+    with pytest.raises(dfp.InvalidLedgerError):
+        frame["x"].dp(ledger=ledger)
+
+
+rows = st.lists(
+    st.tuples(st.sampled_from(["a", "b", None]), st.one_of(st.none(), st.floats())), max_size=8
+)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=rows, question=st.sampled_from(sorted(ASKED)))
+def test_the_charge_never_depends_on_the_data(tmp_path_factory, fast_disk, stored, data, question):
+    """A table, its neighbour, an empty table and one of NULLs: the same charge, the same text."""
+    tables = [data, data[:-1], [], [(None, None)] * 5]
+    ledger = dfp.Ledger(tmp_path_factory.mktemp("t") / "b.db", epsilon=1, delta=1e-6)
+    for index, table in enumerate(tables):
+        frame = pl.DataFrame(
+            {"g": [g for g, _ in table], "x": [x for _, x in table]},
+            schema={"g": pl.String, "x": pl.Float64},
+        )
+        ASKED[question](frame.dp(ledger=ledger, dataset=f"d{index}"))
+    assert len({charge[1:] for charge in stored(ledger)}) == 1
+    assert len(set(ledger.history()["question"])) == 1
+
+
+def test_a_refusal_never_depends_on_the_data(tmp_path):
+    """The message of a refusal is the same for any table."""
+    ledger, messages = dfp.Ledger(tmp_path / "b.db", epsilon=0.05), set()
+    for values in ([], [1.0], [None], [1.0] * 1000):
+        table = pl.DataFrame({"x": values, "g": ["a"] * len(values)}, schema_overrides={"x": float})
+        with pytest.raises(dfp.BudgetExceededError) as refused:
+            ASKED["mean"](table.dp(ledger=ledger, dataset="d"))
+        messages.add(str(refused.value))
+    assert len(messages) == 1
+
+
+def test_a_block_charges_every_release(frame, ledger):
+    """Inside the block every release is charged, outside none; terms may name what is charged."""
+    private = frame.dp(epsilon=0.125)
+    with dfp.spending(ledger, dataset="flights", note="block") as same:
+        assert same is ledger
+        private.count()
+        private.group_by("g", keys=["a"]).count()
+        frame["x"].dp.count(epsilon=0.125)
+        frame.dp(dataset="trains", note="own").count(epsilon=0.5)
+        inside = frame.dp(epsilon=0.5)
+    inside.count()
+    private.count()
+    assert ledger.remaining("flights").epsilon == 0.625
+    assert ledger.remaining("trains").epsilon == 0.5
+    assert ledger.history()["note"].tolist() == ["block"] * 3 + ["own"]
+
+
+def test_a_block_without_a_dataset(frame, ledger):
+    """A block may leave the dataset to the terms, and then they must name it."""
+    with dfp.spending(ledger):
+        frame.dp(dataset="flights").count(epsilon=0.5)
+        with pytest.raises(dfp.InvalidLedgerError, match="no dataset was named"):
+            frame.dp.count(epsilon=0.5)
+    assert ledger.remaining("flights").epsilon == 0.5
+
+
+def test_nested_blocks(frame, ledger, tmp_path):
+    """The inner block counts, and the outer one again after it, errors or not."""
+    inner = dfp.Ledger(tmp_path / "inner.db", epsilon=1)
+    with dfp.spending(ledger, dataset="outer"):
+        with dfp.spending(inner, dataset="inner"):
+            frame.dp.count(epsilon=0.25)
+        with pytest.raises(dfp.BudgetExceededError), dfp.spending(inner, dataset="inner"):
+            frame.dp.count(epsilon=2)
+        frame.dp.count(epsilon=0.5)
+        frame.dp(ledger=inner, dataset="terms").count(epsilon=0.75)
+        with pytest.raises(dfp.InvalidLedgerError):
+            frame.dp(ledger=inner)
+    assert inner.history()["dataset"].tolist() == ["inner", "terms"]
+    assert ledger.history()["dataset"].tolist() == ["outer"]
+
+
+def test_threads_and_blocks(frame, ledger):
+    """A thread is charged when it is given the context of the block, or a block of its own."""
+
+    def own():
+        with dfp.spending(ledger, dataset="own"):
+            frame.dp.count(epsilon=0.5)
+
+    with dfp.spending(ledger, dataset="given"):
+        given = copy_context()
+        jobs = [lambda: given.run(lambda: frame.dp.count(epsilon=0.5)), own]
+        threads = [threading.Thread(target=job) for job in jobs]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(ledger.history()["dataset"]) == ["given", "own"]
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"ledger": "budget.db", "dataset": "d"},
+        {"ledger": 1, "dataset": "d"},
+        {"dataset": "d"},
+        {"note": "n"},
+        {"dataset": " "},
+    ],
+)
+def test_terms_that_do_not_go_together(frame, terms):
+    """A ledger, a dataset and a note are checked when they are named."""
+    with pytest.raises(dfp.InvalidLedgerError):
+        frame.dp(**terms)
+
+
+@pytest.mark.parametrize("block", [{"dataset": ""}, {"dataset": "d", "note": 7}])
+def test_wrong_blocks(ledger, block):
+    """A block checks its arguments at its start."""
+    with pytest.raises(dfp.InvalidLedgerError), dfp.spending(ledger, **block):
+        pytest.fail("the block ran")
+    with pytest.raises(dfp.InvalidLedgerError), dfp.spending("budget.db", dataset="d"):
+        pytest.fail("the block ran")
+
+
+def test_without_a_ledger_nothing_changes(frame, tmp_path, monkeypatch):
+    """A call without a ledger writes nothing anywhere."""
+    monkeypatch.chdir(tmp_path)
+    assert frame.dp.count(epsilon=0.5).epsilon == 0.5
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,339 @@
+"""The same rows give the same integers, whoever counts them."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from decimal import Decimal
+
+import duckdb
+import hypothesis.strategies as st
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+
+import dfprivacy as dfp
+from dfprivacy.statistics.statistics import merge
+
+BOUNDS = [(0, 100), (-60.0, 61.5), (100, 101), (-7, -3), (0.1, 0.3), (-1e-300, 1e-299), (-1e9, 2)]
+
+
+def questions(low: float, high: float) -> dict[str, object]:
+    return {
+        "rows": dfp.count(),
+        "texts": dfp.count("g"),
+        "variance": dfp.std("x", (low, high)),
+        "total": dfp.sum("x", (low, high)),
+        "whole": dfp.mean("i", (low, high)),
+        "integers": dfp.count("h"),
+    }
+
+
+def grid_sums(values, low, high, anchor, size):
+    """Return counts and sums by the law in words: clip, subtract, scale, round."""
+    mantissa, exponent = math.frexp(size)
+    step = max((exponent - 1 if mantissa == 0.5 else exponent) - 30, -1022)
+    present = [float(v) for v in values if v is not None and v == v]
+    clipped = [min(max(v, low), high) for v in present]
+    grid = [math.floor((v - anchor) * 2.0**-step + 0.5) for v in clipped]
+    last = math.floor((high - anchor) * 2.0**-step + 0.5)
+    return len(grid), sum(grid), sum(q * q // last for q in grid)
+
+
+def reference(rows, low, high):
+    low, high = float(low), float(high)
+    x, i = [r["x"] for r in rows], [r["i"] for r in rows]
+    variance = grid_sums(x, low, high, low, high - low)
+    total = grid_sums(x, low, high, 0.0, max(abs(low), abs(high)))
+    whole = grid_sums(i, low, high, low, high - low)
+    texts = sum(r["g"] is not None for r in rows)
+    integers = sum(r["h"] is not None for r in rows)
+    return [len(rows), texts, *variance, *total[:2], *whole[:2], integers]
+
+
+def grouped_reference(rows, low, high):
+    names = sorted({r["g"] for r in rows}, key=lambda g: (g is None, (g or "").encode()))
+    found = {g: reference([r for r in rows if r["g"] == g], low, high) for g in names}
+    return [[g, *found[g]] for g in names]
+
+
+def sums(statistics):
+    return [list(row.values()) for row in statistics.table.to_pylist()]
+
+
+@settings(max_examples=25)
+@given(data=st.data())
+def test_every_engine_follows_the_law_of_the_grid(data, engine, exact, rows, table_of):
+    """Exact sums are those of the law in words, bit for bit, for NULL, NaN, inf and huge values."""
+    drawn = data.draw(st.lists(rows, max_size=12))
+    low, high = data.draw(st.sampled_from(BOUNDS))
+    table = table_of(drawn)
+    assert sums(exact(engine(table), questions(low, high))) == [reference(drawn, low, high)]
+
+
+@settings(max_examples=25)
+@given(data=st.data())
+def test_every_engine_follows_the_law_by_group(data, engine, exact, rows, table_of):
+    """By group the sums are those of each group's rows; groups are sorted, NULL is the last."""
+    drawn = data.draw(st.lists(rows, max_size=25))
+    low, high = data.draw(st.sampled_from(BOUNDS))
+    found = sums(exact(engine(table_of(drawn)), questions(low, high), ["g"]))
+    # "rows" comes before the keys' own sums: the table starts with the key
+    assert found == grouped_reference(drawn, low, high)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["arrow", "parquet", "duckdb parquet", "polars parquet", "duckdb"],
+)
+@pytest.mark.parametrize(
+    ("bounds", "other"), [((0, 100), 1.0), ((100, 101), 1.0), ((-7, -3), -5.0)]
+)
+def test_nan_in_parquet_is_no_value(name, bounds, other, engines, exact):
+    """NaN contributes nothing, whatever the smallest and the largest value of the file are."""
+    column = [math.nan] * 3 + [other]
+    asked = {"v": dfp.var("x", bounds)}
+    assert sums(exact(engines[name](pa.table({"x": column})), asked))[0][0] == 1
+
+
+NUMBERS = [
+    *[(name, [0, 1, 100, 127, 5, None]) for name in ("int8", "uint8")],
+    *[(name, [0, 1, 30_000, 99, None]) for name in ("int16", "uint16")],
+    *[(name, [0, 2**31 - 1, 77, None]) for name in ("int32", "uint32")],
+    ("int64", [-(2**63), 2**63 - 1, 2**53 + 1, 3, None]),
+    ("uint64", [2**64 - 1, 2**63, 2**63 + 1025, 50, None]),
+    ("float32", [0.1, 99.9, math.inf, -math.inf, math.nan, 1e-45, None]),
+    ("float64", [0.1, 99.9, 1e300, 5e-324, math.nan, -0.0, None]),
+    ("bool_", [True, False, True, None]),
+]
+
+
+PANDAS = {
+    **{kind: kind.replace("int", "Int").replace("u", "U") for kind, _ in NUMBERS if "int" in kind},
+    "bool_": "boolean",
+}
+
+
+@pytest.mark.parametrize(("kind", "values"), NUMBERS, ids=[kind for kind, _ in NUMBERS])
+def test_every_numeric_type_gives_the_same_integers(kind, values, engines, exact):
+    """Integers of all widths, floats and booleans count as the 64-bit float nearest to them."""
+    array = pa.array(values, getattr(pa, kind)())
+    plain = [None if v is None else float(v) for v in array.to_pylist()]
+    rows = [{"g": None, "h": None, "x": v, "i": None} for v in plain]
+    expected = reference(rows, 0, 100)[2:5]
+    asked = {"variance": dfp.var("x", (0, 100))}
+    for name, convert in engines.items():
+        frame = convert(pa.table({"x": array}))
+        if name == "pandas" and kind in PANDAS:
+            frame = pd.DataFrame({"x": pd.array(values, dtype=PANDAS[kind])})
+        assert sums(exact(frame, asked)) == [expected], name
+
+
+@pytest.mark.parametrize(("digits", "scale"), [(38, 18), (38, 10), (18, 2), (9, 9), (38, 0)])
+@pytest.mark.parametrize("bounds", [(0, 1), (-1e6, 1e6), (0.1, 0.3)])
+def test_decimals_give_the_same_integers(digits, scale, bounds, engines, exact):
+    """A decimal column becomes the same grid integers in every engine."""
+    generator = np.random.default_rng(scale)
+    reach = 10 ** min(digits, 18) - 1
+    values = [Decimal(int(v)).scaleb(-scale) for v in generator.integers(-reach, reach, 3000)]
+    table = pa.table({"x": pa.array([*values, None], pa.decimal128(digits, scale))})
+    asked = {"variance": dfp.var("x", bounds), "total": dfp.sum("x", bounds)}
+    found = {name: sums(exact(convert(table), asked)) for name, convert in engines.items()}
+    assert all(value == found["arrow"] for value in found.values()), found
+
+
+@pytest.fixture(scope="module")
+def many():
+    generator = np.random.default_rng(1)
+    size = 20_000
+    x = generator.normal(40, 60, size)
+    x[::97] = np.nan
+    x[::101] = np.inf
+    return pa.table(
+        {
+            "g": generator.choice(["a", "b", "c", None], size).tolist(),
+            "x": x,
+            "i": generator.integers(-(2**62), 2**62, size),
+            "h": generator.integers(0, 3, size),
+        }
+    )
+
+
+@pytest.mark.parametrize("by", [[], ["g"], ["h", "g"]])
+def test_order_chunks_and_slices_do_not_matter(by, many, engine, exact):
+    """Permuted, re-chunked, sliced and concatenated rows give the same table, bit for bit."""
+    asked = questions(0, 100)
+    expected = exact(engine(many), asked, by).table
+    permuted = many.take(np.random.default_rng(2).permutation(len(many)))
+    turned = many.take(np.arange(len(many))[::-1])
+    pieces = [many.slice(start, 37) for start in range(0, len(many), 37)]
+    padded = pa.concat_tables([many.slice(0, 17), many]).slice(17)
+    for other in (permuted, turned, pa.concat_tables(pieces), padded):
+        assert exact(engine(other), asked, by).table.equals(expected)
+
+
+@pytest.mark.parametrize("offset", range(18))
+def test_a_slice_counts_its_own_rows_only(offset, many, engines, exact):
+    """Arrays that start in the middle of a buffer are read from their own start."""
+    part = many.slice(offset, 64)
+    copied = pa.Table.from_pylist(part.to_pylist(), schema=part.schema)
+    asked = questions(-50, 50)
+    expected = sums(exact(copied, asked, ["g"]))
+    for name, convert in engines.items():
+        assert sums(exact(convert(part), asked, ["g"])) == expected, name
+
+
+@settings(max_examples=10)
+@given(data=st.data())
+def test_merged_parts_are_the_whole(data, engine, exact, rows, table_of):
+    """Statistics of any split of the rows add up to those of one pass."""
+    drawn = data.draw(st.lists(rows, min_size=1, max_size=20))
+    cut = data.draw(st.integers(0, len(drawn)))
+    asked, by = questions(-60, 60), data.draw(st.sampled_from([[], ["g"], ["g", "h"]]))
+    whole = exact(engine(table_of(drawn)), asked, by)
+    parts = [exact(engine(table_of(part)), asked, by) for part in (drawn[:cut], drawn[cut:])]
+    assert sums(merge(parts)) == sums(whole)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_duckdb_threads_do_not_matter(threads, many, exact):
+    """DuckDB adds up the same integers on any number of threads."""
+    connection = duckdb.connect()
+    connection.execute(f"SET threads = {threads}")
+    connection.register("many", many)
+    found = exact(connection.table("many"), questions(0, 100), ["g"]).table
+    assert found.equals(exact(many, questions(0, 100), ["g"]).table)
+
+
+SETTINGS = [
+    "integer_division = true",
+    "ieee_floating_point_ops = false",
+    "default_null_order = 'nulls_first'",
+    "preserve_insertion_order = false",
+    "produce_arrow_string_view = true",
+    "arrow_large_buffer_size = true",
+    "python_enable_replacements = false",
+]
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_settings_of_the_callers_connection_do_not_matter(setting, many, exact):
+    """What a caller has set on the DuckDB connection changes no exact statistic."""
+    connection = duckdb.connect()
+    connection.register("many", many)
+    connection.execute(f"SET {setting}")
+    found = sums(exact(connection.table("many"), questions(0, 100), ["g"]))
+    assert found == sums(exact(many, questions(0, 100), ["g"]))
+
+
+POLARS_THREADS = """
+import numpy as np, polars as pl, dfprivacy as dfp
+from dfprivacy.conductor import _exact
+from dfprivacy.plan import plan_release
+generator = np.random.default_rng(7)
+frame = pl.DataFrame({"g": generator.integers(0, 9, 50_000), "x": generator.normal(0, 1, 50_000)})
+plan = plan_release({"v": dfp.var("x", (-1, 1)), "s": dfp.sum("x", (-1, 1))}, grouped=True)
+print(_exact(frame, ("g",), None, plan)[1].table.to_pydict())
+"""
+
+
+def test_polars_threads_do_not_matter():
+    """Polars adds up the same integers with one thread and with four."""
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", POLARS_THREADS],
+            env={**os.environ, "POLARS_MAX_THREADS": threads},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for threads in ("1", "4")
+    }
+    assert len(printed) == 1
+    assert "first_0" in printed.pop()
+
+
+def test_a_csv_file_gives_the_integers_of_its_numbers(tmp_path, many, exact):
+    """Numbers written as text are read back to the same integers."""
+    path = tmp_path / "many.csv"
+    text = [
+        f"{g or ''},{x!r},{h}"
+        for g, x, h in zip(*(many[c].to_pylist() for c in "gxh"), strict=True)
+    ]
+    path.write_text("\n".join(["g,x,h", *text]) + "\n")
+    asked = {"v": dfp.var("x", (0, 100)), "s": dfp.sum("h", (0, 2)), "n": dfp.count()}
+    assert sums(exact(path, asked, ["g"])) == sums(exact(many, asked, ["g"]))
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32"])
+def test_float_keys_are_one_group_for_each_number(kind, engines, exact):
+    """0.0 and -0.0 are one group, NaN and NULL are another, the infinities are two."""
+    values = [0.0, -0.0, math.nan, None, 0.5, math.inf, -math.inf]
+    table = pa.table({"g": pa.array(values, getattr(pa, kind)())})
+    expected = [[-math.inf, 1], [0.0, 2], [0.5, 1], [math.inf, 1], [None, 2]]
+    for name, convert in engines.items():
+        found = sums(exact(convert(table), {"n": dfp.count()}, ["g"]))
+        assert found == expected, name
+        assert math.copysign(1, found[1][0]) == 1, name
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["pandas", "polars", "polars lazy", "arrow", "duckdb", "parquet"],
+)
+def test_a_public_key_meets_a_float32_column(name, engines, exact):
+    """A public key counts the rows whose key is that number in the column's own type."""
+    table = pa.table({"g": pa.array([0.1, 0.1, 0.5], pa.float32())})
+    found = sums(exact(engines[name](table), {"n": dfp.count()}, ["g"], [0.1, 0.5]))
+    assert [row[-1] for row in found] == [2, 1]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8, 16, 1000, 10**6])
+@pytest.mark.parametrize(("kind", "high"), [("Int32", 2**30), ("Int64", 2**53), ("Float64", 1.0)])
+def test_full_columns_do_not_wrap(size, kind, high, exact):
+    """Rows that all sit at a bound, the largest the grid knows, add up without overflow."""
+    column = pl.repeat(high, size, dtype=getattr(pl, kind), eager=True)
+    frame = pl.DataFrame({"x": column})
+    for one in (frame, frame.to_arrow(), frame.to_pandas()):
+        for bounds in ((0, high), (-high, high)):
+            mean = dfp.frame(one).mean("x", bounds, epsilon=2**60)
+            assert mean == pytest.approx(high, rel=2**-29)
+        assert dfp.frame(one).sum("x", (0, high), epsilon=2**60) == pytest.approx(
+            high * size, rel=2**-29
+        )
+
+
+@pytest.mark.slow
+def test_fifty_million_rows_do_not_wrap():
+    """5e7 rows at the upper bound have that bound as their mean."""
+    relation = duckdb.connect().sql("SELECT 1.0::DOUBLE AS x FROM range(50000000)")
+    assert dfp.frame(relation).mean("x", (0, 1), epsilon=2**60) == pytest.approx(1, abs=2**-29)
+    assert dfp.frame(relation).sum("x", (-1, 1), epsilon=2**60) == pytest.approx(5e7, rel=2**-29)
+
+
+NAMES = ["integer_0", "integer_1", "key_0", "rows_0", "first_0", "value_0", "row", "sums", "keys"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", ["pandas", "polars", "polars lazy", "arrow", "duckdb"])
+def test_the_callers_column_names_are_free(name, kind, engines):
+    """No column name of the caller is taken for one of our own."""
+    table = pa.table({name: ["a", "b"] * 30, "x": [float(i % 2) for i in range(60)]})
+    grouped = dfp.frame(engines[kind](table)).group_by(name)
+    released = grouped.mean("x", (0, 1), epsilon=1e12, delta=0.5)
+    released = released.collect() if kind == "polars lazy" else released
+    columns = released.to_arrow_table() if kind == "duckdb" else pa.table(released)
+    assert columns[name].to_pylist() == ["a", "b"]
+    assert columns["x"].to_pylist() == pytest.approx([0, 1], abs=1e-6)
+
+
+def test_a_count_beside_a_mean_reads_the_callers_column():
+    """A column called integer_0 is counted by its own values."""
+    frame = pl.DataFrame({"integer_0": [1.0, None, 3.0], "x": [1.0, 2.0, 3.0]})
+    answers = frame.dp.agg(dfp.mean("x", (0, 10)), dfp.count("integer_0"), epsilon=1e12)
+    assert answers["integer_0"] == 2

@@ -1,0 +1,165 @@
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import dfprivacy as dfp
+from dfprivacy.frontends.cli import app
+
+ROOT = Path(__file__).parents[2]
+BOUNDS = ["--bounds", "0", "60"]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Run the command line beside a file of 500 flights, at 80 columns."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    flights = pl.DataFrame({"carrier": ["AA", "UA"] * 250, "delay": [1.0, 9.0] * 250})
+    flights.write_csv("flights.csv")
+    flights.write_parquet("flights.parquet")
+    return lambda *args: CliRunner().invoke(app, list(args))
+
+
+@pytest.fixture
+def ledger(run):
+    """Make a ledger from the command line."""
+    made = run("ledger", "create", "budget.db", "--epsilon", "10", "--delta", "1e-6")
+    assert made.output == "Made budget.db: epsilon 10, delta 1e-6 for each dataset\n"
+    return ["--ledger", "budget.db", "--dataset", "flights"]
+
+
+@pytest.mark.parametrize(
+    "question", [["count"], *([name, "delay", *BOUNDS] for name in ("sum", "mean", "var", "std"))]
+)
+def test_every_question_is_charged(run, ledger, question):
+    """Each command charges the ledger and says what is left."""
+    name, *rest = question
+    result = run(name, "flights.csv", *rest, "--epsilon", "0.5", *ledger)
+    assert result.exit_code == 0
+    assert result.output.splitlines()[-1] == (
+        "Left for flights in budget.db: epsilon 9.5, delta 1e-6"
+    )
+    assert dfp.Ledger("budget.db").history()["note"].tolist() == ["command line"]
+
+
+def test_groups_spend_delta(run, ledger):
+    """Secret keys spend the delta of the ledger."""
+    result = run("count", "flights.csv", "--by", "carrier", "--delta", "1e-7", *ledger)
+    assert result.output.endswith("Left for flights in budget.db: epsilon 9, delta 9e-7\n")
+
+
+def test_show(run, ledger):
+    """A ledger is shown by dataset, with its history, at 80 columns."""
+    assert run("ledger", "show", "budget.db").output == (
+        "budget.db: epsilon 10, delta 1e-6 for each dataset\nNothing has been spent\n"
+    )
+    run("mean", "flights.csv", "delay", *BOUNDS, "--epsilon", "0.1", *ledger)
+    run("count", "flights.csv", "--ledger", "budget.db", "--dataset", "[bold]")
+    output = run("ledger", "show", "budget.db").output
+    rows = [[c.strip() for c in line.strip("│").split("│")] for line in output.splitlines()]
+    assert ["flights", "0.1", "9.9", "0", "1e-6"] in rows
+    assert ["[bold]", "1", "9", "0", "1e-6"] in rows
+    assert any("mean('delay'" in line for line in output.splitlines())
+    assert max(map(len, output.splitlines())) <= 80
+
+
+def test_show_in_rho(run):
+    """A ledger in rho shows what was asked and what it cost."""
+    run("ledger", "create", "r.db", "--rho", "1")
+    run("count", "flights.csv", "--epsilon", "0.1", "--ledger", "r.db", "--dataset", "d")
+    run("count", "flights.csv", "--rho", "0.25", "--ledger", "r.db", "--dataset", "d")
+    output = run("ledger", "show", "r.db").output
+    assert "0.255 │ 0.745" in output
+    assert "0.005" in output
+
+
+def test_a_spent_budget(run, ledger):
+    """A call that does not fit writes nothing, anywhere."""
+    result = run("count", "flights.csv", "--epsilon", "11", "--output", "out.csv", *ledger)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == (
+        "Error: the budget of dataset 'flights' does not cover this release: it costs epsilon 11, "
+        "and what is left is epsilon 10, delta 1e-6\n"
+        "Hint: ask for no more than what is left: dfprivacy ledger show FILE\n"
+    )
+    assert not Path("out.csv").exists()
+    assert len(dfp.Ledger("budget.db").history()) == 0
+
+
+MISTAKES = [
+    (
+        ["count", "flights.csv", "--ledger", "budget.db"],
+        "a ledger keeps an account for each dataset, and no dataset was named",
+        "name the ledger and the dataset: --ledger budget.db --dataset flights",
+    ),
+    (
+        ["count", "flights.csv", "--dataset", "flights"],
+        "a dataset or a note was named, and no ledger to charge",
+        "name the ledger and the dataset: --ledger budget.db --dataset flights",
+    ),
+    (
+        ["count", "flights.csv", "--ledger", "no.db", "--dataset", "flights"],
+        "the ledger '{folder}/no.db' does not exist",
+        "a budget starts with dfprivacy ledger create FILE --epsilon 10",
+    ),
+    (
+        ["count", "flights.csv", "--rho", "1", "--ledger", "budget.db", "--dataset", "flights"],
+        "the release is asked for in rho, and the ledger counts epsilon",
+        "ask with --epsilon 0.5, or charge a ledger made with --rho",
+    ),
+    (
+        ["count", "flights.csv", "--ledger", "flights.csv", "--dataset", "flights"],
+        "the ledger '{folder}/flights.csv' is not a ledger",
+        "name the file that dfprivacy ledger create has made",
+    ),
+    (
+        ["ledger", "create", "budget.db", "--epsilon", "10"],
+        "there is a file 'budget.db' already",
+        "see what it has left: dfprivacy ledger show budget.db",
+    ),
+    (
+        ["ledger", "create", "new.db", "--delta", "1e-6"],
+        "a ledger needs a budget",
+        "add --epsilon 10 --delta 1e-6",
+    ),
+    (
+        ["ledger", "create", "new.db", "--epsilon", "0"],
+        "epsilon must be a positive, finite number, not 0.0",
+        "pass a number such as --epsilon 1.0",
+    ),
+    (
+        ["ledger", "show", "no.db"],
+        "the ledger '{folder}/no.db' does not exist",
+        "a budget starts with dfprivacy ledger create FILE --epsilon 10",
+    ),
+]
+
+
+@pytest.mark.parametrize(("args", "error", "hint"), MISTAKES)
+def test_mistakes(run, ledger, tmp_path, args, error, hint):
+    """A mistake gives exit code 2, one message with a hint, and costs nothing."""
+    result = run(*args)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"Error: {error.format(folder=tmp_path)}\nHint: {hint}\n"
+    assert len(dfp.Ledger("budget.db").history()) == 0
+    assert not Path("new.db").exists()
+
+
+@pytest.mark.parametrize("command", [["create"], ["show"]])
+def test_help_teaches(run, command):
+    """Help fits 80 columns and shows an example."""
+    result = run("ledger", *command, "--help")
+    assert f"dfprivacy ledger {command[0]} budget.db" in result.output
+    assert max(map(len, result.output.splitlines())) <= 80
+
+
+def test_documented_commands_run(run):
+    """The commands on the page run as they stand, one after the other."""
+    lines = (ROOT / "docs" / "ledger.md").read_text(encoding="utf-8").splitlines()
+    commands = [line for line in lines if line.startswith("dfprivacy ")]
+    assert len(commands) >= 3
+    for line in commands:
+        result = run(*line.split()[1:])
+        assert result.exit_code == 0, result.output

@@ -1,0 +1,218 @@
+"""One row moves the exact statistics by its own share, whatever else the data hold."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections import Counter
+from decimal import Decimal
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import dfprivacy as dfp
+
+ASKED = {"v": dfp.var("x", (0, 100)), "n": dfp.count()}
+
+
+def sums(statistics):
+    return [tuple(row.values()) for row in statistics.table.to_pylist()]
+
+
+WIDE = 2**53 + 1
+
+
+@pytest.mark.parametrize("engine_", ["pandas", "polars", "polars lazy", "arrow", "duckdb"])
+def test_a_null_row_does_not_touch_large_integers(engine_, engines, exact):
+    """Adding a row without a value to an integer column beyond 2**53 moves no sum (dtype trap)."""
+    asked = {"v": dfp.var("i", (0, 2**53)), "n": dfp.count()}
+    full = pa.table({"i": pa.array([WIDE, WIDE - 2] * 500, pa.int64())})
+    more = pa.concat_tables([full, pa.table({"i": pa.array([None], pa.int64())})])
+    before, after = (sums(exact(engines[engine_](t), asked))[0] for t in (full, more))
+    assert after == (*before[:3], before[3] + 1)
+
+
+def test_integers_and_their_float_twins_have_the_same_sums(exact):
+    """An integer column that pandas turned to float64 gives the very same grid integers."""
+    values = np.random.default_rng(0).integers(-(2**62), 2**62, 5000)
+    asked = {"v": dfp.var("i", (-(2**53), 2**53)), "s": dfp.sum("i", (-5, 2**40))}
+    whole, floating = (
+        sums(exact(pd.DataFrame({"i": values.astype(kind)}), asked)) for kind in ("i8", "f8")
+    )
+    assert whole == floating
+
+
+def test_integer_bounds_beyond_the_exact_floats_are_refused(engines):
+    """Bounds above 2**53 on an integer column are refused by the declared type alone."""
+    for table in (pa.table({"i": pa.array(v, pa.int64())}) for v in ([], [1], [2**62])):
+        for convert in engines.values():
+            with pytest.raises(dfp.InvalidBoundsError):
+                dfp.frame(convert(table)).mean("i", (0, 2**53 + 2))
+
+
+@pytest.mark.parametrize("source", ["path", "relation"])
+def test_one_row_of_a_parquet_file_moves_one_row_of_the_sums(source, tmp_path, exact):
+    """One row of a parquet file moves one row of the sums.
+
+    A row that widens a Parquet file's min and max moves the count of values by one, not by
+    the number of NaN rows.
+    """
+    counts = []
+    for name, values in {"d": [1.0], "neighbour": [1.0, 100.5]}.items():
+        path = tmp_path / f"{name}.parquet"
+        parquet.write_table(pa.table({"x": [math.nan] * 1000 + values}), path)
+        frame = path if source == "path" else duckdb.connect().read_parquet(str(path))
+        counts.append(sums(exact(frame, {"m": dfp.mean("x", (100, 101))}))[0][0])
+    assert abs(counts[0] - counts[1]) <= 1
+
+
+LINES = {
+    "an extra field": b"a,1,2",
+    "many fields": b"a,1,2,3,4,5",
+    "a comment": b"# comment",
+    "an empty line": b"",
+    "a missing field": b"a",
+    "text": b"a,foo",
+    "another separator": b"a;5",
+    "not utf-8": b"\xff\xfe,5",
+    "nul": b"a\x00,5",
+    "the header again": b"g,x",
+    "a large number": b"a,1e999",
+    "hexadecimal": b"a,0x10",
+    "spaces": b"a, 5 ",
+    "infinity": b"a,-inf",
+    "nan": b"a,nan",
+    "a quoted comma": b'a,"1,5"',
+    "a doubled quote": b'"a""b",5',
+    "text after a quote": b'"a"b,5',
+    "a quoted line break": b'"a\nb",5',
+    "a carriage return": b"a,5\r",
+    "a very long line": b"a" * 3_000_000 + b",5",
+}
+
+
+@pytest.mark.parametrize("place", [1, 500, 1001])
+@pytest.mark.parametrize("line", LINES)
+def test_one_line_of_a_csv_file_moves_one_row(line, place, tmp_path, exact):
+    """A line more, well formed or not, moves the sums of a CSV file by at most one row."""
+    lines = [b"g,x", *(b"a,%d" % (i % 100) for i in range(1000))]
+    before, after = tmp_path / "before.csv", tmp_path / "after.csv"
+    before.write_bytes(b"\n".join(lines) + b"\n")
+    after.write_bytes(b"\n".join([*lines[:place], LINES[line], *lines[place:]]) + b"\n")
+    old, new = (sums(exact(path, ASKED))[0] for path in (before, after))
+    rows, first, second, everything = (b - a for a, b in zip(old, new, strict=True))
+    last = 100 * 2**23
+    assert 0 <= rows <= everything <= 1
+    assert 0 <= second <= first <= last * rows
+
+
+@pytest.mark.parametrize("text", ["", "g,x", "g,x\n", "g,x\na,1\n"])
+def test_a_short_csv_file_is_a_file(text, tmp_path, exact):
+    """A CSV file with a header and few lines, or none, gives sums; an empty one has no columns."""
+    path = tmp_path / "short.csv"
+    path.write_text(text)
+    if not text:
+        with pytest.raises(dfp.DPError):
+            exact(path, ASKED)
+    else:
+        assert sums(exact(path, ASKED))[0][-1] == text.count("a")
+
+
+class Text(enum.StrEnum):
+    """A str that is not of type str."""
+
+    A = "a"
+
+
+def released(frame, by="g", **terms):
+    table = (
+        dfp.frame(frame)
+        .group_by(by, **terms)
+        .count(epsilon=1e12, delta=None if terms.get("keys") else 0.5)
+    )
+    if isinstance(table, pd.DataFrame):
+        return list(zip(table["g"].tolist(), table["count"].tolist(), strict=True))
+    return [row[:2] for row in table.fetchall()]
+
+
+def distance(left, right):
+    """L1 distance of released counts, keys told apart by what they look like."""
+    one, other = (Counter({repr(k): n for k, n in side}) for side in (left, right))
+    return sum(abs(one[k] - other[k]) for k in one.keys() | other.keys())
+
+
+EQUAL = {
+    "decimals": (Decimal("1.0"), Decimal("1.00")),
+    "zeros": (-0.0, 0.0),
+    "tuples": ((1, True), (1, 1)),
+    "texts": (np.str_("a"), "a"),
+    "text enumeration": (Text.A, "a"),
+}
+
+
+@pytest.mark.parametrize("kind", EQUAL)
+def test_one_object_does_not_name_the_group_of_another(kind):
+    """Equal objects that look different: one row more, even the first, moves one count by one."""
+    odd, usual = EQUAL[kind]
+    frames = [
+        pd.DataFrame({"g": pd.Series([*first, *[usual] * 50], dtype=object)})
+        for first in ([], [odd])
+    ]
+    assert distance(*map(released, frames)) <= 1
+
+
+def test_one_number_does_not_regroup_texts():
+    """Adding a number to a column of texts leaves the groups of the texts as they are."""
+    texts = ["a", np.str_("a")] * 50
+    frames = [pd.DataFrame({"g": pd.Series([*texts, *more], dtype=object)}) for more in ([], [1])]
+    assert distance(*map(released, frames)) <= 1
+
+
+def test_one_text_does_not_move_all_rows_of_a_public_key():
+    """A row whose key equals a public key in another type moves that key's count by one at most."""
+    frames = [
+        pd.DataFrame({"g": pd.Series([*first, *["a"] * 50], dtype=object)})
+        for first in ([], [Text.A])
+    ]
+    assert distance(*(released(frame, keys=["a"]) for frame in frames)) <= 1
+
+
+def collated(rows):
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE people (g VARCHAR COLLATE NOCASE)")
+    connection.executemany("INSERT INTO people VALUES (?)", [[row] for row in rows])
+    return connection.table("people")
+
+
+@pytest.mark.parametrize("keys", [None, ["smith"]])
+def test_one_spelling_does_not_move_a_collated_group(keys):
+    """In a column that ignores case, a row with another spelling moves one count by one."""
+    relations = [collated([*first, *["smith"] * 50]) for first in ([], ["SMITH"])]
+    assert distance(*(released(relation, keys=keys) for relation in relations)) <= 1
+
+
+def test_intervals_of_duckdb_are_no_keys():
+    """DuckDB calls 30 days and one month equal and shows the first met: refused by declared type."""
+    relation = duckdb.connect().sql("SELECT INTERVAL 30 DAY AS g FROM range(50)")
+    with pytest.raises(dfp.UnsupportedDtypeError):
+        dfp.frame(relation).group_by("g").count(epsilon=1, delta=0.5)
+
+
+CATEGORIES = pd.CategoricalDtype(["z", "a", "m"])
+
+
+def test_the_order_of_categories_does_not_matter():
+    """Categories group by their text: physical codes and levels without rows change nothing."""
+    values = ["a", "m", "a", "z"] * 10
+    for dtype in (CATEGORIES, pd.CategoricalDtype(["a", "m", "q", "z"])):
+        frame = pd.DataFrame({"g": pd.Series(values, dtype=dtype)})
+        assert released(frame) == [("a", 20), ("m", 10), ("z", 10)]
+    for order in (values, values[::-1]):
+        frame = pl.DataFrame({"g": pl.Series(order, dtype=pl.Categorical)})
+        shown = frame.dp.group_by("g").count(epsilon=1e12, delta=0.5)
+        assert shown.select("g", "count").rows() == [("a", 20), ("m", 10), ("z", 10)]

@@ -1,0 +1,103 @@
+"""Planning: what shares a vector, what shares epsilon."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+import dfprivacy as dfp
+from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.plan import plan_release
+
+B, C = (0, 10), (0, 20)
+
+
+def plan(*questions, grouped=False):
+    return plan_release({f"q{i}": q for i, q in enumerate(questions)}, grouped=grouped)
+
+
+@pytest.mark.parametrize(
+    ("questions", "vectors"),
+    [
+        ([dfp.mean("x", B)], 1),
+        ([dfp.mean("x", B), dfp.var("x", B), dfp.std("x", B), dfp.count("x")], 1),
+        ([dfp.count("x"), dfp.mean("x", B)], 1),
+        ([dfp.mean("x", B), dfp.mean("x", B)], 1),
+        ([dfp.sum("x", B), dfp.sum("x", B)], 1),
+        ([dfp.count(), dfp.count()], 1),
+        ([dfp.mean("x", B), dfp.mean("x", C)], 2),
+        ([dfp.mean("x", B), dfp.mean("y", B)], 2),
+        ([dfp.mean("x", B), dfp.count("y")], 2),
+        ([dfp.mean("x", B), dfp.count()], 2),
+        ([dfp.mean("x", (-1, 9)), dfp.sum("x", (-1, 9))], 2),
+        ([dfp.mean("x", B), dfp.mean("x", B, method="shifted")], 2),
+        ([dfp.var("x", B), dfp.mean("x", C), dfp.count(), dfp.sum("y", B)], 4),
+    ],
+)
+@pytest.mark.parametrize("grouped", [False, True])
+def test_one_vector_answers_what_it_can(questions, vectors, grouped):
+    """One vector answers what it can.
+
+    Moments of one column within the same bounds share a vector, equal questions share one, and
+    nothing else does.
+    """
+    made = plan(*questions, grouped=grouped)
+    assert len(made.queries) == vectors
+    assert len(made.answers) == len(questions)
+    assert {answer.query for answer in made.answers} == set(range(vectors))
+
+
+ANY = st.lists(
+    st.sampled_from(
+        [
+            dfp.mean("x", B),
+            dfp.var("x", B),
+            dfp.std("y", C),
+            dfp.sum("x", B),
+            dfp.count(),
+            dfp.count("x"),
+            dfp.mean("x", B, method="independent"),
+            dfp.mean("y", C, method="shifted"),
+        ]
+    ),
+    min_size=1,
+)
+
+
+@given(ANY, st.booleans(), st.fractions(Fraction(1, 1000), 1000))
+def test_the_vectors_together_cost_the_whole_loss(questions, grouped, loss):
+    """At their sensitivities the noises of all vectors cost exactly epsilon, or rho."""
+    made = plan(*questions, grouped=grouped)
+    pure = zip(made.queries, made.noises(Epsilon(loss)), strict=True)
+    assert sum(Fraction(query.l1) / noise.scale for query, noise in pure) == loss
+    concentrated = zip(made.queries, made.noises(Rho(loss)), strict=True)
+    assert sum(q.l2_squared / (2 * noise.sigma_squared) for q, noise in concentrated) == loss
+
+
+@given(ANY)
+def test_groups_can_be_counted(questions):
+    """Every grouped plan has a vector that counts its groups, a plain count first."""
+    made = plan(*questions, grouped=True)
+    index, weights = made.counting()
+    assert made.queries[index].count == weights
+    if any(query.source.grid is None for query in made.queries):
+        assert made.queries[index].source.grid is None
+
+
+@given(ANY)
+def test_answers_keep_their_order_and_names(questions):
+    """Answers come in the order asked, under their names."""
+    made = plan(*questions)
+    assert [answer.name for answer in made.answers] == [f"q{i}" for i in range(len(questions))]
+
+
+def test_no_question_is_refused():
+    """A release without a question is refused, and so is a question without bounds."""
+    with pytest.raises(dfp.InvalidQuestionError):
+        plan_release({}, grouped=False)
+    for ask in (dfp.mean, dfp.sum, dfp.var, dfp.std):
+        with pytest.raises(dfp.MissingBoundsError):
+            plan(ask("x"))
