@@ -197,7 +197,7 @@ def test_one_spelling_does_not_move_a_collated_group(keys):
 
 
 def test_intervals_of_duckdb_are_no_keys():
-    """DuckDB calls 30 days and one month equal and shows the first met: refused by declared type."""
+    """DuckDB calls 30 days and a month equal and shows the first: refused by declared type."""
     relation = duckdb.connect().sql("SELECT INTERVAL 30 DAY AS g FROM range(50)")
     with pytest.raises(dfp.UnsupportedDtypeError):
         dfp.frame(relation).group_by("g").count(epsilon=1, delta=0.5)
