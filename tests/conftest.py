@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -24,6 +24,25 @@ hypothesis.settings.register_profile(
     "dfprivacy", deadline=None, derandomize=True, database=None, print_blob=True
 )
 hypothesis.settings.load_profile("dfprivacy")
+
+_KEPT: list[duckdb.DuckDBPyConnection] = []
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _connections_outlive_their_relations() -> Iterator[None]:
+    """Before DuckDB 2 a relation does not keep its connection alive; tests drop theirs early."""
+    connect = duckdb.connect
+
+    def kept(*args: Any, **options: Any) -> duckdb.DuckDBPyConnection:
+        _KEPT.append(connect(*args, **options))
+        return _KEPT[-1]
+
+    if int(duckdb.__version__.split(".")[0]) < 2:
+        duckdb.connect = kept
+    yield
+    duckdb.connect = connect
+    _KEPT.clear()
+
 
 Engines = Mapping[str, Callable[[pa.Table], Any]]
 
