@@ -63,8 +63,8 @@ def _distinct(series: pd.Series[Any]) -> tuple[Codes, list[object]]:
     if pd.api.types.infer_dtype(series, skipna=True) == "string":
         texts = np.empty(len(series), dtype=object)
         texts[:] = [_plain_text(value) for value in series]
-        codes, objects = pd.factorize(texts, use_na_sentinel=True)
-        return np.asarray(codes, dtype=np.int64), list(objects)
+        places, plain = pd.factorize(texts, use_na_sentinel=True)
+        return np.asarray(places, dtype=np.int64), list(plain)
     first: dict[_Mark, int] = {}
     found: list[object] = []
     own = np.full(len(series), -1, dtype=np.int64)
