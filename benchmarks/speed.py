@@ -211,7 +211,8 @@ import json, sys, time
 from pathlib import Path
 import dfprivacy as dfp
 start = time.perf_counter()
-table = dfp.frame(sys.argv[1]).group_by("g").mean("x", (-60.0, 240.0), delta=1e-6)
+bounds = json.loads(sys.argv[2])
+table = dfp.frame(sys.argv[1]).group_by("g").mean("x", bounds, delta=1e-6)
 seconds = time.perf_counter() - start
 status = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
 peak = int(status["VmHWM"].split()[0]) / 2**20  # of this process alone, not of its parent
@@ -219,7 +220,7 @@ print(json.dumps({"groups": table.num_rows, "seconds": seconds, "gib": peak}))
 """
 
 
-def peak_memory(rows: int) -> dict[str, float]:
+def peak_memory(rows: int, bounds: tuple[float, float] | None = BOUNDS) -> dict[str, float]:
     """Return groups, seconds and peak GiB of a release from a Parquet file, in a fresh process."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "large.parquet"
@@ -227,7 +228,7 @@ def peak_memory(rows: int) -> dict[str, float]:
             f"COPY (SELECT (random() * 999)::INTEGER AS g, random() * 300 - 60 AS x "
             f"FROM range({rows})) TO '{file}' (FORMAT parquet)"
         )
-        command = [sys.executable, "-c", _PEAK, str(file)]
+        command = [sys.executable, "-c", _PEAK, str(file), json.dumps(bounds)]
         done = subprocess.run(
             command, check=True, capture_output=True, text=True, env=_environment()
         )
@@ -236,14 +237,25 @@ def peak_memory(rows: int) -> dict[str, float]:
 
 def report(rows: list[Row], memory: dict[str, float] | None, count: int) -> str:
     """Return the table as Markdown."""
+    head = "| engine | work | plain average, s | private mean, s | ratio | target | met |"
+    return "\n".join([*heading(count, head), *lines_of(rows), *memory_lines(memory)]) + "\n"
+
+
+def heading(count: int, head: str) -> list[str]:
+    """Return what stands above the lines of a table: rows, machine, versions, columns."""
     names = ", ".join(f"{name} {version(name)}" for name in ("duckdb", "polars", "numpy"))
     machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, {names}"
-    lines = [
+    return [
         f"{count:,} rows, {machine}; best of several runs, taken in turn.",
         "",
-        "| engine | work | plain average, s | private mean, s | ratio | target | met |",
+        head,
         "|:--|:--|---:|---:|---:|---:|:--|",
     ]
+
+
+def lines_of(rows: list[Row]) -> list[str]:
+    """Return one line a row."""
+    lines = []
     for row in rows:
         ratio, target = f"{row.ratio:.2f}", f"at most {row.target:g}"
         if row.target < 1:
@@ -252,12 +264,17 @@ def report(rows: list[Row], memory: dict[str, float] | None, count: int) -> str:
             f"| {row.engine} | {row.work} | {row.plain:.4f} | {row.ours:.4f} | {ratio} "
             f"| {target} | {'yes' if row.met else 'NO'} |"
         )
-    if memory is not None:
-        met = "yes" if memory["gib"] <= MEMORY_TARGET else "NO"
-        size = f"{memory['gib']:.2f} GiB (target: at most {MEMORY_TARGET} GiB; met: {met})"
-        text = f"100 million rows of Parquet by {memory['groups']:,} groups: peak memory {size}"
-        lines += ["", f"{text}, {memory['seconds']:.1f} s."]
-    return "\n".join(lines) + "\n"
+    return lines
+
+
+def memory_lines(memory: dict[str, float] | None) -> list[str]:
+    """Return what is said of memory below a table."""
+    if memory is None:
+        return []
+    met = "yes" if memory["gib"] <= MEMORY_TARGET else "NO"
+    size = f"{memory['gib']:.2f} GiB (target: at most {MEMORY_TARGET} GiB; met: {met})"
+    text = f"100 million rows of Parquet by {memory['groups']:,} groups: peak memory {size}"
+    return ["", f"{text}, {memory['seconds']:.1f} s."]
 
 
 def main() -> int:

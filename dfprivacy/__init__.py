@@ -35,7 +35,8 @@ from dfprivacy.frontends import pandas as _pandas
 from dfprivacy.frontends import polars as _polars
 from dfprivacy.private import Private
 from dfprivacy.questions import count, mean, std, sum, var  # noqa: A004 the field's own words
-from dfprivacy.release import Estimate
+from dfprivacy.rank_questions import center, median, quantile, quantiles
+from dfprivacy.release import Choice, Estimate
 from dfprivacy.terms import Bounds
 
 frame = Private
@@ -44,6 +45,7 @@ __all__ = [
     "Bounds",
     "Budget",
     "BudgetExceededError",
+    "Choice",
     "DPError",
     "EngineError",
     "EntropyError",
@@ -64,9 +66,13 @@ __all__ = [
     "TooManyRowsError",
     "UnsupportedDtypeError",
     "UnsupportedFrameError",
+    "center",
     "count",
     "frame",
     "mean",
+    "median",
+    "quantile",
+    "quantiles",
     "spending",
     "std",
     "sum",

@@ -42,3 +42,11 @@ def describe(value: object) -> str:
         text = repr(value)
         return text if len(text) <= 40 else f"{text[:37]}..."
     return f"a {type(value).__name__}"
+
+
+_ROOT_BITS = 320
+
+
+def root_below(value: Fraction) -> Fraction:
+    """Return the square root, rounded down to a multiple of 2**-320."""
+    return Fraction(math.isqrt(int(value * 4**_ROOT_BITS)), 2**_ROOT_BITS)

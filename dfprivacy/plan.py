@@ -23,7 +23,7 @@ from dfprivacy.estimators.variance import (
     mean_of_bernstein,
 )
 from dfprivacy.mechanisms.noise import Noise
-from dfprivacy.questions import Count, Mean, Question, StandardDeviation, Sum, Variance
+from dfprivacy.questions import Count, Mean, MomentQuestion, StandardDeviation, Sum, Variance
 from dfprivacy.statistics.grid import Grid
 from dfprivacy.statistics.linear_query import (
     CountWeights,
@@ -65,7 +65,7 @@ class Plan:
         return (plain or able)[0]
 
 
-def plan_release(questions: Mapping[str, Question], *, grouped: bool) -> Plan:
+def plan_release(questions: Mapping[str, MomentQuestion], *, grouped: bool) -> Plan:
     """Return the plan of a release that answers the questions, in their order.
 
     Raises
@@ -93,7 +93,7 @@ def plan_release(questions: Mapping[str, Question], *, grouped: bool) -> Plan:
 _Column = tuple[Hashable, Bounds]
 
 
-def _shared_moments(questions: Iterable[Question]) -> dict[_Column, int]:
+def _shared_moments(questions: Iterable[MomentQuestion]) -> dict[_Column, int]:
     """Return, for each column and bounds, how many moments one vector must carry."""
     moments: dict[_Column, int] = {}
     for question in questions:
@@ -105,7 +105,7 @@ def _shared_moments(questions: Iterable[Question]) -> dict[_Column, int]:
     return moments
 
 
-def _query(question: Question, shared: dict[_Column, int], *, grouped: bool) -> LinearQuery:
+def _query(question: MomentQuestion, shared: dict[_Column, int], *, grouped: bool) -> LinearQuery:
     if isinstance(question, Count):
         return _count(question, shared)
     if isinstance(question, Sum):
@@ -130,14 +130,14 @@ def _moments(column: Hashable, bounds: Bounds, shared: dict[_Column, int]) -> Li
     return mean_query(Mean(column, bounds))
 
 
-def _estimator(question: Question, query: LinearQuery) -> Estimator:
+def _estimator(question: MomentQuestion, query: LinearQuery) -> Estimator:
     if isinstance(question, Count):
         assert query.count is not None  # noqa: S101 every counting query has weights
         return CountEstimator(query.count)
     grid = query.source.grid
     assert grid is not None  # noqa: S101 only counts go without a grid
     if isinstance(question, Sum):
-        return SumEstimator(grid.step * query.matrix[0][1])
+        return SumEstimator(grid.step * query.matrix[0][1], grid)
     if isinstance(question, Variance):
         return VarianceEstimator(grid)
     if isinstance(question, StandardDeviation):

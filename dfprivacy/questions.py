@@ -7,34 +7,13 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from dfprivacy.errors import InvalidQuestionError, MissingBoundsError
-from dfprivacy.exact import describe
+from dfprivacy.labels import label_of
+from dfprivacy.rank_questions import Center, PrivateBounds, Quantile, Quantiles
 from dfprivacy.terms import Bounds, bounds_of
 
-MEAN_METHODS = ("transformed", "shifted", "independent")
-
-
-def _is_hashable(value: object) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
-
-
-def label_of(column: object) -> Hashable:
-    """Return a column's label, as the frame's own list of columns has it.
-
-    Raises
-    ------
-    InvalidQuestionError
-        For an expression, a list or a column itself.
-    """
-    if _is_hashable(column) and not hasattr(column, "__array__"):
-        return column
-    raise InvalidQuestionError(
-        f"a column is named by its label, not by {describe(column)}",
-        hint='pass its name, e.g. "income"; compute new columns on the frame first, row by row',
-    )
+BOUNDED_METHODS = ("transformed", "shifted", "independent")
+UNBOUNDED_METHODS = ("transformed", "subset", "dick", "inverse")
+MEAN_METHODS = tuple(dict.fromkeys((*BOUNDED_METHODS, *UNBOUNDED_METHODS)))
 
 
 @dataclass(frozen=True)
@@ -47,6 +26,11 @@ class Count:
     def __post_init__(self) -> None:
         """Check the label."""
         label_of(self.column)
+
+    @property
+    def text(self) -> str:
+        """The question as it was asked."""
+        return "count()" if self.column is None else f"count({self.column!r})"
 
 
 @dataclass(frozen=True)
@@ -78,6 +62,13 @@ class BoundedQuestion:
             )
         return self.bounds
 
+    @property
+    def text(self) -> str:
+        """The question as it was asked."""
+        bounds = self.bounds
+        ends = "" if bounds is None else f", bounds=({bounds.lower!r}, {bounds.upper!r})"
+        return f"{self.kind}({self.column!r}{ends})"
+
 
 @dataclass(frozen=True)
 class Sum(BoundedQuestion):
@@ -90,8 +81,10 @@ class Sum(BoundedQuestion):
 class Mean(BoundedQuestion):
     """The mean of a column, each value clipped to the bounds.
 
-    `method` is "transformed" (Kulesza, Suresh and Wang 2023, Algorithm 3), "shifted"
-    (Algorithm 2) or "independent" (Algorithm 1).
+    With bounds, `method` is "transformed" (Kulesza, Suresh and Wang 2023, Algorithm 3), "shifted"
+    (Algorithm 2) or "independent" (Algorithm 1). Without, bounds are found privately: at octave
+    edges ("transformed"), by rank ("subset", and "dick" in the form of Dick et al. 2023,
+    Algorithm 3), or not at all ("inverse", their Algorithm 4).
     """
 
     kind: ClassVar[str] = "mean"
@@ -104,6 +97,23 @@ class Mean(BoundedQuestion):
             raise InvalidQuestionError(
                 "the mean has no such method",
                 hint=f"choose one of {', '.join(map(repr, MEAN_METHODS))}",
+            )
+
+    def check_method(self) -> None:
+        """Check that bounds and method go together.
+
+        Raises
+        ------
+        MissingBoundsError
+            When the method needs bounds and there are none.
+        InvalidQuestionError
+            When the method finds bounds and there are some.
+        """
+        if self.bounds is None and self.method not in UNBOUNDED_METHODS:
+            self.required_bounds()
+        if self.bounds is not None and self.method not in BOUNDED_METHODS:
+            raise InvalidQuestionError(
+                f"the method {self.method!r} finds its own bounds", hint="leave bounds out"
             )
 
 
@@ -121,7 +131,8 @@ class StandardDeviation(BoundedQuestion):
     kind: ClassVar[str] = "std"
 
 
-Question = Count | Sum | Mean | Variance | StandardDeviation
+MomentQuestion = Count | Sum | Mean | Variance | StandardDeviation
+Question = MomentQuestion | Quantile | Quantiles | Center | PrivateBounds
 
 
 def question_text(questions: Mapping[str, Question], by: Sequence[Hashable] = ()) -> str:
@@ -130,16 +141,8 @@ def question_text(questions: Mapping[str, Question], by: Sequence[Hashable] = ()
     >>> question_text({"x": Mean("x", Bounds(0, 9))}, ["city"])
     "mean('x', bounds=(0.0, 9.0)) by 'city'"
     """
-    asked = ", ".join(_text(question) for question in questions.values())
+    asked = ", ".join(question.text for question in questions.values())
     return f"{asked} by {', '.join(map(repr, by))}" if by else asked
-
-
-def _text(question: Question) -> str:
-    column = "" if question.column is None else repr(question.column)
-    if isinstance(question, Count) or question.bounds is None:
-        return f"{question.kind}({column})"
-    bounds = question.bounds
-    return f"{question.kind}({column}, bounds=({bounds.lower!r}, {bounds.upper!r}))"
 
 
 def count(column: Hashable = None) -> Count:

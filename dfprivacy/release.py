@@ -1,4 +1,4 @@
-"""What a caller gets: numbers that know their noise, and frames of them."""
+"""What a caller gets for a whole frame: numbers that know their noise and their cost."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ import html
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
-import pyarrow as pa
-
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.estimators.count import CountEstimator
+from dfprivacy.answers import Answer, Estimated
 from dfprivacy.estimators.estimator import Estimator
-from dfprivacy.mechanisms.additive import NoisyStatistics, NoisyVector
+from dfprivacy.mechanisms.additive import NoisyVector
 from dfprivacy.mechanisms.noise import Noise
-from dfprivacy.plan import Plan
-from dfprivacy.terms import interval_level
+from dfprivacy.terms import Bounds, interval_level
 
 
 @dataclass(frozen=True)
@@ -26,6 +21,23 @@ class Release:
     loss: Epsilon | Rho
     delta: float
     level: float
+
+    @property
+    def epsilon(self) -> float | None:
+        """What the call spent, where it was asked for as epsilon."""
+        return float(self.loss.value) if isinstance(self.loss, Epsilon) else None
+
+    @property
+    def rho(self) -> float | None:
+        """What the call spent, where it was asked for as rho (zCDP)."""
+        return float(self.loss.value) if isinstance(self.loss, Rho) else None
+
+    @property
+    def cost(self) -> str:
+        """The loss and delta in words."""
+        name = "epsilon" if isinstance(self.loss, Epsilon) else "rho"
+        delta = f", delta={self.delta:.6g}" if self.delta else ""
+        return f"{name}={float(self.loss.value):.6g}{delta}"
 
 
 class Estimate(float):
@@ -91,19 +103,23 @@ class Estimate(float):
     @property
     def epsilon(self) -> float | None:
         """What the whole call spent, where it was asked for as epsilon."""
-        loss = self._release.loss
-        return float(loss.value) if isinstance(loss, Epsilon) else None
+        return self._release.epsilon
 
     @property
     def rho(self) -> float | None:
         """What the whole call spent, where it was asked for as rho (zCDP)."""
-        loss = self._release.loss
-        return float(loss.value) if isinstance(loss, Rho) else None
+        return self._release.rho
 
     @property
     def delta(self) -> float:
         """The delta that the call spent on secret group keys; 0 without groups."""
         return self._release.delta
+
+    @property
+    def bounds(self) -> Bounds | None:
+        """The bounds that values were clipped to, given or found privately; None for a count."""
+        grid = getattr(self._estimator, "grid", None)
+        return None if grid is None else Bounds(grid.lower, grid.upper)
 
     @property
     def mechanism(self) -> Noise:
@@ -115,7 +131,7 @@ class Estimate(float):
         low, high = self.interval()
         return (
             f"{self._name} {float(self):.6g} [{low:.6g}, {high:.6g}] at {self._release.level:.0%}, "
-            f"{self._cost()}"
+            f"{self._release.cost}"
         )
 
     __str__ = float.__repr__
@@ -126,77 +142,68 @@ class Estimate(float):
         return (
             f"<div><b>{name}</b> {float(self):.6g} "
             f"<span style='color:#555'>[{low:.6g}, {high:.6g}] at {self._release.level:.0%}"
-            f"</span><br><small>{html.escape(self._cost())}, {self._law()}</small></div>"
+            f"</span><br><small>{html.escape(self._release.cost)}, {self._law()}</small></div>"
         )
-
-    def _cost(self) -> str:
-        loss = self._release.loss
-        name = "epsilon" if isinstance(loss, Epsilon) else "rho"
-        delta = f", delta={self.delta:.6g}" if self.delta else ""
-        return f"{name}={float(loss.value):.6g}{delta}"
 
     def _law(self) -> str:
         law = "Laplace" if isinstance(self._release.loss, Epsilon) else "Gaussian"
         return f"discrete {law} noise, standard error {self.std_error:.3g}"
 
 
-def estimates(plan: Plan, noisy: NoisyStatistics, release: Release) -> dict[str, Estimate]:
-    """Return the estimates of a release without groups, by name."""
-    return {
-        answer.name: Estimate(answer.name, answer.estimator, noisy.vectors[answer.query], release)
-        for answer in plan.answers
-    }
+class Choice(float):
+    """A private number that a selection has chosen: it knows its cost, and has no interval.
 
-
-def frame_names(plan: Plan, keys: list[str]) -> list[str]:
-    """Return the column names of a grouped release.
-
-    Raises
-    ------
-    InvalidQuestionError
-        When two columns would share a name.
+    >>> import dfprivacy as dfp, pandas as pd
+    >>> median = pd.DataFrame({"x": range(1000)}).dp.median("x", epsilon=1)
+    >>> 300 < median < 700 and median.epsilon == 1
+    True
     """
-    names = [*keys, *_value_names(plan)]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidQuestionError(
-            f"two columns of the result would be called {twice!r}",
-            hint="name the answer: .agg(delay=dfp.mean(...)) or rename the group column",
-        )
-    return names
+
+    _name: str
+    _release: Release
+
+    def __new__(cls, name: str, value: float, release: Release) -> Self:
+        """Keep a chosen value with its cost."""
+        choice = super().__new__(cls, value)
+        choice._name, choice._release = name, release
+        return choice
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        """Return what a copy or a pickle is made from."""
+        return (self._name, float(self), self._release)
+
+    @property
+    def epsilon(self) -> float | None:
+        """What the whole call spent, where it was asked for as epsilon."""
+        return self._release.epsilon
+
+    @property
+    def rho(self) -> float | None:
+        """What the whole call spent, where it was asked for as rho (zCDP)."""
+        return self._release.rho
+
+    @property
+    def delta(self) -> float:
+        """The delta that the call spent on secret group keys; 0 without groups."""
+        return self._release.delta
+
+    def __repr__(self) -> str:
+        """Show the number and its cost on one line."""
+        return f"{self._name} {float(self):.6g}, {self._release.cost}"
+
+    __str__ = float.__repr__
+
+    def _repr_html_(self) -> str:
+        name, cost = html.escape(self._name), html.escape(self._release.cost)
+        return f"<div><b>{name}</b> {float(self):.6g}<br><small>{cost}, chosen</small></div>"
 
 
-def _value_names(plan: Plan) -> list[str]:
-    if len(plan.answers) == 1:
-        names = [plan.answers[0].name, "low", "high"]
-    else:
-        names = [f"{answer.name}{end}" for answer in plan.answers for end in ("", "_low", "_high")]
-    return [*names, "count"] if _shows_count(plan) else names
+Number = Estimate | Choice
 
 
-def _shows_count(plan: Plan) -> bool:
-    """Tell whether the frame needs a count column beside the answers themselves."""
-    query, _ = plan.counting()
-    return not any(
-        isinstance(answer.estimator, CountEstimator) and answer.query == query
-        for answer in plan.answers
-    )
-
-
-def released_table(
-    plan: Plan, noisy: NoisyStatistics, names: list[str], release: Release
-) -> pa.Table:
-    """Return one row a group: the keys, then each answer with its interval, then the count."""
-    columns: list[Any] = list(noisy.keys.columns)
-    for answer in plan.answers:
-        vector = noisy.vectors[answer.query]
-        low, high = answer.estimator.interval(vector, release.level)
-        columns += [answer.estimator.value(vector), low, high]
-    if _shows_count(plan):
-        query, weights = plan.counting()
-        columns.append(CountEstimator(weights).value(noisy.vectors[query]))
-    return pa.table([_arrow(column) for column in columns], names=names)
-
-
-def _arrow(column: Any) -> pa.Array | pa.ChunkedArray:
-    return pa.array(column) if isinstance(column, np.ndarray) else column
+def number_of(answer: Answer, release: Release) -> Number:
+    """Return the answer of a release without groups as a number that knows its cost."""
+    if isinstance(answer, Estimated):
+        piece = answer.pieces[0]
+        return Estimate(answer.name, piece.estimator, piece.vector, release)
+    return Choice(answer.name, float(answer.columns(release.level)[0][0]), release)

@@ -5,7 +5,22 @@
 -- How many flights were there, and how late were they on average? (epsilon 0.1 each)
 SELECT dp_count(delay, 0.1) AS flown, dp_mean(delay, -60, 240, 0.1) AS delay FROM flights;
 
--- By carrier. Which carriers exist is secret: dp_keep shows a group if its noisy number of rows
+-- Nobody knows how late a flight can be? Without bounds dp_mean finds some itself; quantiles and
+-- dp_bounds need none. Each call spends the connection's epsilon.
+SELECT
+    dp_mean(delay) AS mean,
+    dp_median(delay) AS median,
+    dp_quantile(delay, 0.9) AS late,
+    dp_bounds(delay) AS bounds
+FROM flights;
+
+SELECT carrier, dp_mean(delay) AS mean, dp_median(delay, 0.1) AS median
+FROM flights
+GROUP BY carrier
+HAVING dp_keep(1e-6)
+ORDER BY median;
+
+-- By carrier, with bounds: more accurate, and nothing is kept in memory. Which carriers exist is secret: dp_keep shows a group if its noisy number of rows
 -- is so large that a group of one row would get there with a probability of at most 1e-6.
 SELECT carrier, dp_mean(delay, -60, 240) AS delay, dp_stddev(delay, -60, 240) AS spread
 FROM flights

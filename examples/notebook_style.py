@@ -40,21 +40,38 @@ low, high = mean.interval(0.95)
 print(f"   between {low:,.0f} and {high:,.0f} without the noise, at 95%")
 print(f"   as a plain number: {mean:,.0f}; it has cost epsilon {mean.epsilon}")
 
+# Without bounds they are found privately first: powers of two that hold nearly all incomes. That
+# costs a part of epsilon; it is for columns of which you know nothing.
+unbounded = survey.dp.mean("income", epsilon=0.5)
+print("\n2. The same without bounds, and two quantiles:")
+print(f"   {unbounded!r}")
+print(f"   values were clipped to {unbounded.bounds}")
+
+# The median and other quantiles need no bounds, and a hermit with 9 million moves them no further
+# than anybody else. They are chosen, not computed with noise: they have no interval.
+median, rich = survey.dp.quantiles("income", [0.5, 0.9], epsilon=0.5)
+print(f"   median {median:,.0f}, nine in ten have at most {rich:,.0f}, at epsilon {median.epsilon}")
+
+# A histogram is a frame with one row a bin. One row of data is in one bin, so that all bins
+# together cost what one would.
+print("\n3. How the incomes are spread:")
+print(survey.dp.histogram("income", [0, 20_000, 40_000, 80_000, 200_000], epsilon=0.5))
+
 # By group. Which cities are in the data is secret as well: a city with one inhabitant would give
 # that person away. So a delta is needed, and only cities with enough people come out.
-print("\n2. By city, with secret keys: Tiny Island has one inhabitant and stays out")
+print("\n4. By city, with secret keys: Tiny Island has one inhabitant and stays out")
 print(survey.dp.group_by("city").mean("income", bounds=INCOME, epsilon=1, delta=1e-6))
 
 # If the list of groups is public (all cities of the survey's plan), name it: no delta is needed,
 # exactly these groups come out, and one that nobody answered from comes out with noise alone: its
 # interval then is as wide as the bounds.
-print("\n3. By city, with public keys: Narvik was in the plan, but nobody answered")
+print("\n5. By city, with public keys: Narvik was in the plan, but nobody answered")
 plan = ["Aarhus", "Bergen", "Narvik"]
 print(survey.dp.group_by("city", keys=plan).mean("income", bounds=INCOME, epsilon=1))
 
 # Several questions under one epsilon. Questions about one column share their noise: the variance
 # brings the mean with it for nothing.
-print("\n4. Mean and standard deviation of age, and a count, under one epsilon:")
+print("\n6. Mean and standard deviation of age, and a count, under one epsilon:")
 answers = survey.dp.agg(
     mean_age=dfp.mean("age", (18, 100)),
     spread=dfp.std("age", (18, 100)),
@@ -66,11 +83,12 @@ for name, answer in answers.items():
 
 # A single Series works too, and so does rho (zero-concentrated privacy, Gaussian noise): many
 # releases add up more cheaply in rho than in epsilon.
-print("\n5. A Series, with rho in place of epsilon:")
+print("\n7. A Series, with rho in place of epsilon:")
 print(f"   {survey['age'].dp.mean(bounds=(18, 100), rho=0.1)!r}")
+print(f"   {survey['age'].dp.median(rho=0.1)!r}")
 
 # polars: the same words; the answer is a polars frame. A LazyFrame streams.
-print("\n6. polars, on a lazy frame:")
+print("\n8. polars, on a lazy frame:")
 lazy = pl.from_pandas(survey).lazy()
 by_city = lazy.dp.group_by("city").mean("income", bounds=INCOME, epsilon=1, delta=1e-6).collect()
 for city, income, city_low, city_high, count in by_city.iter_rows():

@@ -4,14 +4,20 @@
 
     dp_count()                       rows; dp_count(*) is the same                   BIGINT
     dp_count(x [, epsilon])          values of x that are neither NULL nor NaN       BIGINT
+    dp_sum(x [, epsilon])            sum of x, within bounds that it finds           DOUBLE
     dp_sum(x, lo, hi [, epsilon])    sum of x, each value clipped to [lo, hi]        DOUBLE
-    dp_mean(x, lo, hi [, epsilon])   mean of the clipped values; dp_avg is the same  DOUBLE
-    dp_var(x, lo, hi [, epsilon])    population variance of the clipped values       DOUBLE
-    dp_stddev(x, lo, hi [, epsilon]) its root                                        DOUBLE
+    dp_mean(...)                     mean, either way; dp_avg is the same            DOUBLE
+    dp_var(...)                      population variance                             DOUBLE
+    dp_stddev(...)                   its root                                        DOUBLE
+    dp_median(x [, epsilon])         median                                          DOUBLE
+    dp_quantile(x, q [, epsilon])    the value that a part q of the rows reach       DOUBLE
+    dp_quantiles(x, qs [, epsilon])  several, for a list of numbers from 0 to 1      DOUBLE[]
+    dp_bounds(x [, epsilon])         powers of two around nearly all values          STRUCT
     dp_keep(delta [, epsilon])       for HAVING: is the group large enough to show?  BOOLEAN
 
 and `dp_count_interval`, `dp_sum_interval`, ... with the same arguments, which return
-STRUCT(value, low, high) from one draw. `lo`, `hi`, `epsilon` and `delta` are constants.
+STRUCT(value, low, high) from one draw; quantiles and bounds have none. `lo`, `hi`, `q`, `qs`,
+`epsilon` and `delta` are constants.
 
 Privacy: neighbours differ by one row, added or removed. Every call of a function draws its own
 noise and spends its own epsilon, and the costs of a query add up; dp_keep spends an epsilon too,
@@ -29,6 +35,7 @@ from sql_udfs.checks import CHECKS, GRID
 from sql_udfs.finalize import FINALIZERS
 from sql_udfs.function import existing
 from sql_udfs.macros import create_macros
+from sql_udfs.unbounded import LIST_FINALIZERS
 
 __all__ = ["register"]
 
@@ -59,7 +66,8 @@ def register(
     -----
     Each dp_* call is epsilon-differentially private for adding or removing one row, on its own;
     several calls add up. The noise is the exact discrete Laplace noise of the frame API, added to
-    the same integers.
+    the same integers; quantiles are selected as there. Functions without bounds keep the values
+    of all groups in memory while they run, 8 bytes each; those with bounds keep sums only.
 
     Examples
     --------
@@ -69,11 +77,14 @@ def register(
     >>> query = "SELECT dp_mean(range, 0, 1000) FROM range(1000)"
     >>> 300 < connection.execute(query).fetchone()[0] < 700
     True
+    >>> query = "SELECT dp_mean(range), dp_median(range) FROM range(10000)"
+    >>> all(4000 < answer < 6000 for answer in connection.execute(query).fetchone())
+    True
     """
     default = float_below(positive_number("epsilon", epsilon))
     level = interval_level(interval)
     known = existing(connection)
-    for function in (*CHECKS, GRID, *FINALIZERS):
+    for function in (*CHECKS, GRID, *FINALIZERS, *LIST_FINALIZERS):
         if function.name not in known:
             function.create(connection)
     create_macros(connection, default, level)

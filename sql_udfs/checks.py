@@ -15,10 +15,10 @@ from narwhals.dtypes import DType
 
 from dfprivacy.accounting.loss import positive_number
 from dfprivacy.engine.columns import check_value_column
-from dfprivacy.errors import MissingBoundsError, MissingDeltaError, UnsupportedDtypeError
+from dfprivacy.errors import InvalidQuestionError, MissingDeltaError, UnsupportedDtypeError
 from dfprivacy.terms import Bounds
 from sql_udfs.function import Column, Function
-from sql_udfs.settings import bounded_plan, grid_of, least_rows, setting_of
+from sql_udfs.settings import bounded_plan, grid_of, least_rows, quantiles_of, setting_of
 
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 _DTYPES: dict[str, DType] = {
@@ -33,10 +33,10 @@ _DTYPES: dict[str, DType] = {
 
 @dataclass(frozen=True)
 class Argument:
-    """A constant argument: the type that it has in the query, and its value as a float."""
+    """A constant argument: its type in the query, its value as a float or a list of floats."""
 
     sql_type: str
-    value: float | None
+    value: Any
 
     def python(self) -> Any:
         """Return the number; a boolean, None or the type's name where it is no number."""
@@ -46,6 +46,14 @@ class Argument:
         if head in _DTYPES:
             return self.value
         return None if head == "NULL" else head
+
+    def numbers(self) -> Any:
+        """Return the numbers of a list; None or the type's name where it is no list."""
+        if not self.sql_type.endswith("]"):
+            head = type_head(self.sql_type)
+            return None if head == "NULL" else head
+        element = self.sql_type.rpartition("[")[0]
+        return [Argument(element, value).python() for value in self.value or ()]
 
 
 def type_head(sql_type: str) -> str:
@@ -63,16 +71,70 @@ def check_bounded(
     UnsupportedDtypeError, InvalidBoundsError, InvalidLossError
         By the declared type and the constants alone.
     """
+    dtype = _number_type(function, sql_type, "(TRY_CAST(x AS DOUBLE), 0, 100)")
+    bounds = Bounds(lower.python(), upper.python())
+    plan = bounded_plan(function, bounds.lower, bounds.upper)
+    check_value_column("x", dtype, setting_of(plan, epsilon.python()).query.source)
+
+
+def _number_type(function: str, sql_type: str, call: str) -> DType:
+    """Return the type of a column of numbers."""
     head = type_head(sql_type)
     dtype = None if sql_type.endswith("]") else _DTYPES.get(head)
     if dtype is None:
         raise UnsupportedDtypeError(
             f"{function} needs numbers; its first argument is declared {head}",
-            hint=f"convert it first, e.g. {function}(TRY_CAST(x AS DOUBLE), 0, 100)",
+            hint=f"convert it first, e.g. {function}{call}",
         )
-    bounds = Bounds(lower.python(), upper.python())
-    plan = bounded_plan(function, bounds.lower, bounds.upper)
-    check_value_column("x", dtype, setting_of(plan, epsilon.python()).query.source)
+    return dtype
+
+
+def check_unbounded(function: str, sql_type: str, epsilon: Argument) -> None:
+    """Refuse a column that holds no numbers, and an epsilon that no noise can pay for.
+
+    Raises
+    ------
+    UnsupportedDtypeError, InvalidLossError
+        By the declared type and the constant alone.
+    """
+    _number_type(function, sql_type, "(TRY_CAST(x AS DOUBLE))")
+    check_epsilon(epsilon)
+
+
+def check_quantile(function: str, sql_type: str, level: Argument, epsilon: Argument) -> None:
+    """Refuse a column that can't be ranked, and constants that are no level and no epsilon.
+
+    Raises
+    ------
+    UnsupportedDtypeError, InvalidQuestionError, InvalidLossError
+        By the declared type and the constants alone.
+    """
+    _number_type(function, sql_type, "(TRY_CAST(x AS DOUBLE), 0.9)")
+    _check_levels(
+        [level.python()], f"call {function}(x, 0.9) for what nine values in ten reach up to"
+    )
+    check_epsilon(epsilon)
+
+
+def check_quantiles(function: str, sql_type: str, levels: Argument, epsilon: Argument) -> None:
+    """Refuse a column that can't be ranked, and constants that are no levels and no epsilon.
+
+    Raises
+    ------
+    UnsupportedDtypeError, InvalidQuestionError, InvalidLossError
+        By the declared type and the constants alone.
+    """
+    _number_type(function, sql_type, "(TRY_CAST(x AS DOUBLE), [0.25, 0.5, 0.75])")
+    _check_levels(levels.numbers(), f"call {function}(x, [0.25, 0.5, 0.75]); list each number once")
+    check_epsilon(epsilon)
+
+
+def _check_levels(levels: Any, hint: str) -> None:
+    """Refuse what the frame API refuses, with a hint that is SQL."""
+    try:
+        quantiles_of(levels)
+    except InvalidQuestionError as error:
+        raise InvalidQuestionError(error.message, hint=hint) from None
 
 
 def check_epsilon(epsilon: Argument) -> None:
@@ -100,20 +162,6 @@ def check_keep(delta: Argument, epsilon: Argument) -> None:
     least_rows(delta.python(), epsilon.python())
 
 
-def refuse_unbounded(function: str) -> None:
-    """Say how to give bounds.
-
-    Raises
-    ------
-    MissingBoundsError
-        Always.
-    """
-    raise MissingBoundsError(
-        f"{function} needs bounds",
-        hint=f"call {function}(x, 0, 100) with two numbers that you know without looking at data",
-    )
-
-
 def _arguments(pairs: tuple[Column, ...]) -> list[Argument]:
     types, values = pairs[::2], pairs[1::2]
     return [Argument(t[0].as_py(), v[0].as_py()) for t, v in zip(types, values, strict=True)]
@@ -138,8 +186,18 @@ def _keep(*pairs: Column) -> Any:
     return _passed(pairs[0])
 
 
-def _unbounded(function: Column) -> Any:
-    refuse_unbounded(function[0].as_py())
+def _unbounded(function: Column, sql_type: Column, *pairs: Column) -> Any:
+    check_unbounded(function[0].as_py(), sql_type[0].as_py(), *_arguments(pairs))
+    return _passed(function)
+
+
+def _quantile(function: Column, sql_type: Column, *pairs: Column) -> Any:
+    check_quantile(function[0].as_py(), sql_type[0].as_py(), *_arguments(pairs))
+    return _passed(function)
+
+
+def _quantiles(function: Column, sql_type: Column, *pairs: Column) -> Any:
+    check_quantiles(function[0].as_py(), sql_type[0].as_py(), *_arguments(pairs))
     return _passed(function)
 
 
@@ -149,15 +207,21 @@ def _grid(function: Column, part: Column, lower: Column, upper: Column) -> Any:
     return pa.array([float(getattr(grid, part[0].as_py()))] * len(function))
 
 
+_COLUMN = ("VARCHAR", "VARCHAR")
 _ARGUMENT = ("VARCHAR", "DOUBLE")
 
 CHECKS = (
-    Function(
-        "dfprivacy_check_bounded", _bounded, ("VARCHAR", "VARCHAR", *_ARGUMENT * 3), "VARCHAR"
-    ),
+    Function("dfprivacy_check_bounded", _bounded, (*_COLUMN, *_ARGUMENT * 3), "VARCHAR"),
     Function("dfprivacy_check_epsilon", _epsilon, _ARGUMENT, "VARCHAR"),
     Function("dfprivacy_check_keep", _keep, _ARGUMENT * 2, "VARCHAR"),
-    Function("dfprivacy_check_unbounded", _unbounded, ("VARCHAR",), "VARCHAR"),
+    Function("dfprivacy_check_unbounded", _unbounded, (*_COLUMN, *_ARGUMENT), "VARCHAR"),
+    Function("dfprivacy_check_quantile", _quantile, (*_COLUMN, *_ARGUMENT * 2), "VARCHAR"),
+    Function(
+        "dfprivacy_check_quantiles",
+        _quantiles,
+        (*_COLUMN, "VARCHAR", "DOUBLE[]", *_ARGUMENT),
+        "VARCHAR",
+    ),
 )
 """Each returns the text 'checked', or raises."""
 

@@ -5,7 +5,7 @@ Every function is vectorised over an Arrow chunk with one entry a group. Two cal
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from dfprivacy.statistics.statistics import Statistics, first_name, rows_name, s
 from dfprivacy.terms import interval_level
 from sql_udfs.function import Column, Function
 from sql_udfs.settings import (
-    BOUNDED,
+    MOMENTS,
     Setting,
     bounded_setting,
     count_setting,
@@ -50,6 +50,22 @@ def constant(column: Column) -> float:
     return float(values[0])
 
 
+def constants(column: Column) -> list[float]:
+    """Return the list of numbers that an argument has in every row of a chunk.
+
+    Raises
+    ------
+    InvalidQuestionError
+        When it is not the same list in every row.
+    """
+    lists = column.to_pylist()
+    if any(own != lists[0] for own in lists):
+        raise InvalidQuestionError(
+            "quantiles must be constants", hint="write them as a list in the query"
+        )
+    return list(lists[0])
+
+
 def noisy_vector(setting: Setting, bases: tuple[Column, ...]) -> NoisyVector:
     """Return the noisy vectors of a chunk of groups.
 
@@ -78,8 +94,14 @@ def _value(setting: Setting, bases: tuple[Column, ...]) -> Any:
 def _interval(setting: Setting, bases: tuple[Column, ...], level: Column) -> Any:
     vector = noisy_vector(setting, bases)
     low, high = setting.estimator.interval(vector, interval_level(constant(level)))
-    arrays = [pa.array(part) for part in (setting.estimator.value(vector), low, high)]
-    return pa.StructArray.from_arrays(arrays, names=["value", "low", "high"])
+    return struct_of((setting.estimator.value(vector), low, high))
+
+
+def struct_of(columns: Sequence[Any]) -> Any:
+    """Return an answer and the ends of its interval as one column."""
+    return pa.StructArray.from_arrays(
+        [pa.array(column) for column in columns], names=["value", "low", "high"]
+    )
 
 
 def _bounded(function: str) -> tuple[Function, Function]:
@@ -95,7 +117,8 @@ def _bounded(function: str) -> tuple[Function, Function]:
         setting = bounded_setting(function, lower, upper, epsilon)
         return _interval(setting, columns[:sums], columns[-1])
 
-    return _pair(function, value, interval, ("BIGINT",) * sums + ("DOUBLE",) * 3, "DOUBLE")
+    parameters = ("BIGINT",) * sums + ("DOUBLE",) * 3
+    return answer_pair(_names(function), (value, interval), parameters, "DOUBLE")
 
 
 def _count() -> tuple[Function, Function]:
@@ -107,22 +130,26 @@ def _count() -> tuple[Function, Function]:
     def interval(rows: Column, epsilon: Column, level: Column) -> Any:
         return _interval(count_setting(constant(epsilon)), (rows,), level)
 
-    return _pair("dp_count", value, interval, ("BIGINT", "DOUBLE"), "BIGINT")
+    parameters = ("BIGINT", "DOUBLE")
+    return answer_pair(_names("dp_count"), (value, interval), parameters, "BIGINT")
 
 
-def _pair(
-    function: str,
-    value: Callable[..., Any],
-    interval: Callable[..., Any],
+def answer_pair(
+    names: tuple[str, str],
+    calls: tuple[Callable[..., Any], Callable[..., Any]],
     parameters: tuple[str, ...],
     returns: str,
 ) -> tuple[Function, Function]:
+    """Return a function that answers, and its companion that takes a level and has an interval."""
     struct = f"STRUCT(value {returns}, low DOUBLE, high DOUBLE)"
-    with_level = (*parameters, "DOUBLE")
     return (
-        Function(finalizer(function), value, parameters, returns, draws=True),
-        Function(finalizer(f"{function}_interval"), interval, with_level, struct, draws=True),
+        Function(names[0], calls[0], parameters, returns, draws=True),
+        Function(names[1], calls[1], (*parameters, "DOUBLE"), struct, draws=True),
     )
+
+
+def _names(function: str) -> tuple[str, str]:
+    return finalizer(function), finalizer(f"{function}_interval")
 
 
 def _keep(rows: Column, delta: Column, epsilon: Column) -> Any:
@@ -134,5 +161,5 @@ def _keep(rows: Column, delta: Column, epsilon: Column) -> Any:
 
 _KEEP = Function(finalizer("dp_keep"), _keep, ("BIGINT", "DOUBLE", "DOUBLE"), "BOOLEAN", draws=True)
 
-FINALIZERS = (_KEEP, *_count(), *(made for function in BOUNDED for made in _bounded(function)))
+FINALIZERS = (_KEEP, *_count(), *(made for function in MOMENTS for made in _bounded(function)))
 """One function a macro that answers, and one for its companion with an interval."""

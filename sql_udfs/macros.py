@@ -1,4 +1,6 @@
-"""The dp_* macros: the engine's own sums of grid integers, handed to a function that adds noise.
+"""The dp_* macros: the engine's own aggregates, handed to a function that adds noise.
+
+With bounds these are sums of grid integers; without, the values themselves, as lists.
 
 A macro pastes its arguments as text, x several times. It works on any aggregate query that
 DuckDB can plan; it can't see where the rows come from.
@@ -10,7 +12,8 @@ import duckdb
 
 from sql_udfs.checks import CHECKS, GRID
 from sql_udfs.finalize import finalizer
-from sql_udfs.settings import BOUNDED, moments_of
+from sql_udfs.settings import MOMENTS, moments_of
+from sql_udfs.unbounded import list_finalizer
 
 Forms = dict[str, str]
 """What a macro does, by its parameters."""
@@ -38,12 +41,21 @@ def create_macros(connection: duckdb.DuckDBPyConnection, epsilon: float, level: 
 
 def _macros(epsilon: float, level: float) -> dict[str, Forms]:
     default = _number(epsilon)
-    macros = {"dp_keep": _keep_forms(default)}
+    macros = {
+        "dp_keep": _keep_forms(default),
+        "dp_bounds": _unbounded_forms("dp_bounds", default),
+        "dp_median": _median_forms(default),
+        "dp_quantile": _quantile_forms("dp_quantile", "q", "DOUBLE", default),
+        "dp_quantiles": _quantile_forms("dp_quantiles", "qs", "DOUBLE[]", default),
+    }
     for suffix, last in (("", ""), ("_interval", f", {_number(level)}")):
         macros[f"dp_count{suffix}"] = _count_forms(f"dp_count{suffix}", default, last)
-        for function in BOUNDED:
+        for function in MOMENTS:
             macro = f"{function}{suffix}"
-            macros[macro] = _bounded_forms(function, macro, default, last)
+            macros[macro] = {
+                **_unbounded_forms(macro, default, last),
+                **_bounded_forms(function, macro, default, last),
+            }
     return macros
 
 
@@ -74,8 +86,38 @@ def _bounded_forms(function: str, macro: str, epsilon: str, last: str) -> Forms:
         constants = f"{_real('lo')}, {_real('hi')}, {_real(chosen)}"
         return f"{finalizer(macro)}({_bounded_sums(function, chosen)}, {constants}{last})"
 
-    refusal = _checked("CAST(NULL AS DOUBLE)", f"dfprivacy_check_unbounded('{function}')")
-    return {"x": refusal, "x, lo, hi": body(epsilon), "x, lo, hi, epsilon": body("epsilon")}
+    return {"x, lo, hi": body(epsilon), "x, lo, hi, epsilon": body("epsilon")}
+
+
+def _unbounded_forms(macro: str, epsilon: str, last: str = "") -> Forms:
+    def body(chosen: str) -> str:
+        return f"{list_finalizer(macro)}({_unbounded_list(macro, chosen)}, {_real(chosen)}{last})"
+
+    return {"x": body(epsilon), "x, epsilon": body("epsilon")}
+
+
+def _unbounded_list(macro: str, chosen: str) -> str:
+    check = f"dfprivacy_check_unbounded('{macro}', typeof(x), {_typed(chosen)})"
+    return f"list({_checked(_real('x'), check)})"
+
+
+def _median_forms(epsilon: str) -> Forms:
+    def body(chosen: str) -> str:
+        values = _unbounded_list("dp_median", chosen)
+        return f"{list_finalizer('dp_quantile')}({values}, {_number(0.5)}, {_real(chosen)})"
+
+    return {"x": body(epsilon), "x, epsilon": body("epsilon")}
+
+
+def _quantile_forms(macro: str, level: str, sql_type: str, epsilon: str) -> Forms:
+    def body(chosen: str) -> str:
+        value = f"TRY_CAST({level} AS {sql_type})"
+        given = f"typeof(x), typeof({level}), {value}, {_typed(chosen)}"
+        check = f"dfprivacy_check_{macro.removeprefix('dp_')}('{macro}', {given})"
+        values = f"list({_checked(_real('x'), check)})"
+        return f"{list_finalizer(macro)}({values}, {value}, {_real(chosen)})"
+
+    return {f"x, {level}": body(epsilon), f"x, {level}, epsilon": body("epsilon")}
 
 
 def _is_number(x: str) -> str:

@@ -8,26 +8,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from dfprivacy.accounting.loss import Epsilon, delta_of, positive_number
 from dfprivacy.errors import MissingDeltaError
 from dfprivacy.estimators.estimator import Estimator
 from dfprivacy.mechanisms.keys import threshold
 from dfprivacy.mechanisms.noise import Noise
+from dfprivacy.parts.octaves import OctavePart
 from dfprivacy.plan import Plan, plan_release
 from dfprivacy.questions import Count, Mean, StandardDeviation, Sum, Variance
+from dfprivacy.rank_questions import Quantiles
 from dfprivacy.statistics.grid import Grid
 from dfprivacy.statistics.linear_query import LinearQuery
 from dfprivacy.terms import Bounds
 
-BOUNDED = {
+MOMENTS = {
     "dp_sum": Sum,
     "dp_mean": Mean,
     "dp_avg": Mean,
     "dp_var": Variance,
     "dp_stddev": StandardDeviation,
 }
-"""The functions that need bounds, and the questions they ask."""
+"""The functions that take bounds or find their own, and the questions they ask."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ def bounded_plan(function: str, lower: float, upper: float) -> Plan:
     InvalidBoundsError
         When the bounds are not two finite numbers, lower < upper.
     """
-    return plan_release({function: BOUNDED[function]("x", Bounds(lower, upper))}, grouped=False)
+    return plan_release({function: MOMENTS[function]("x", Bounds(lower, upper))}, grouped=False)
 
 
 def grid_of(function: str, lower: float, upper: float) -> Grid:
@@ -87,9 +90,38 @@ def count_setting(epsilon: float) -> Setting:
     return setting_of(plan_release({"dp_count": Count()}, grouped=False), epsilon)
 
 
+def loss_of(epsilon: object) -> Epsilon:
+    """Return what a call spends.
+
+    Raises
+    ------
+    InvalidLossError
+        When epsilon is not a positive, finite number.
+    """
+    return Epsilon(positive_number("epsilon", epsilon))
+
+
+@lru_cache(maxsize=16)
+def octave_part(function: str) -> tuple[OctavePart, int]:
+    """Return what a function without bounds asks of octaves, and the moments that it needs."""
+    question = MOMENTS[function]("x")
+    return OctavePart("x", {function: question}, grouped=False), moments_of(function)
+
+
+def quantiles_of(levels: Any) -> Quantiles:
+    """Return the question for a list of quantiles.
+
+    Raises
+    ------
+    InvalidQuestionError
+        When it is no list, is empty, names one twice or one that is no number from 0 to 1.
+    """
+    return Quantiles("x", levels)
+
+
 def setting_of(plan: Plan, epsilon: object) -> Setting:
     """Return the setting of a plan that answers one question."""
-    (noise,) = plan.noises(Epsilon(positive_number("epsilon", epsilon)))
+    (noise,) = plan.noises(loss_of(epsilon))
     return Setting(plan.queries[0], plan.answers[0].estimator, noise)
 
 

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from dfprivacy.conductor import _exact
+from dfprivacy.conductor import measure
+from dfprivacy.parts.linear import LinearPart
 from dfprivacy.plan import plan_release
 from dfprivacy.statistics.statistics import Statistics
 from dfprivacy.terms import keys_of
@@ -126,7 +127,8 @@ def exact() -> Callable[..., Statistics]:
         keys: Sequence[object] | None = None,
     ) -> Statistics:
         plan = plan_release(questions, grouped=bool(by))
-        return _exact(frame, by, keys_of(keys, by), plan)[1]
+        (measured,) = measure(frame, by, keys_of(keys, by), [LinearPart(plan)])[1]
+        return measured.statistics
 
     return run
 

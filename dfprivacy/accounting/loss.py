@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from dfprivacy.errors import InvalidLossError
-from dfprivacy.exact import decimal_number, describe, exact_number
+from dfprivacy.exact import decimal_number, describe, exact_number, root_below
 from dfprivacy.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Noise
 
 SMALLEST = Fraction(1, 2**60)
@@ -22,6 +22,9 @@ class Loss(Protocol):
 
     def noise(self, l1: int, l2_squared: int) -> Noise:
         """Return the noise that pays for integer sums of these sensitivities."""
+
+    def pure(self) -> Fraction:
+        """Return the epsilon of a pure mechanism that costs no more than this loss."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,10 @@ class Epsilon:
     def noise(self, l1: int, l2_squared: int) -> DiscreteLaplace:  # noqa: ARG002 one interface for both losses
         """Return discrete Laplace noise of scale l1/epsilon on every coordinate."""
         return DiscreteLaplace(Fraction(l1) / self.value)
+
+    def pure(self) -> Fraction:
+        """Return epsilon itself."""
+        return self.value
 
     def as_rho(self) -> Rho:
         """Return the rho that a pure loss implies, epsilon^2/2 (Bun and Steinke 2016, Prop. 1.4).
@@ -71,6 +78,10 @@ class Rho:
     def noise(self, l1: int, l2_squared: int) -> DiscreteGaussian:  # noqa: ARG002 one interface for both losses
         """Return discrete Gaussian noise of variance l2_squared/(2 rho) on every coordinate."""
         return DiscreteGaussian(Fraction(l2_squared) / (2 * self.value))
+
+    def pure(self) -> Fraction:
+        """Return sqrt(2 rho), rounded down: what is so purely private is rho-zCDP."""
+        return root_below(2 * self.value)
 
 
 def loss_of(epsilon: object = None, rho: object = None) -> Epsilon | Rho:

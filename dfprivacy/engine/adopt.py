@@ -81,6 +81,11 @@ def adopt(frame: object, columns: Columns) -> Adopted:  # noqa: ARG001 the signa
     )
 
 
+def rereadable(frame: object) -> object:
+    """Return a frame that several passes can read: a reader, which runs dry, becomes a table."""
+    return frame.read_all() if isinstance(frame, pa.RecordBatchReader) else frame
+
+
 def _require(columns: Columns, present: Sequence[Hashable]) -> None:
     """Refuse a column that is not there, or that is there twice."""
     for name in columns.names():

@@ -20,16 +20,21 @@ def check_value_column(label: Hashable, dtype: DType, source: Source) -> None:
     """Refuse a column that the source can't aggregate, by its declared dtype alone."""
     if source.grid is None:
         return
-    if not (dtype.is_numeric() or dtype == nw.Boolean):
-        raise UnsupportedDtypeError(
-            f"column {label!r} is declared {dtype}, which has no mean or sum",
-            hint="convert it to an integer, float, decimal or boolean column first",
-        )
+    check_number_column(label, dtype)
     largest = max(abs(source.grid.lower), abs(source.grid.upper))
     if dtype.is_integer() and largest > _EXACT_INTEGERS:
         raise InvalidBoundsError(
             f"bounds of the integer column {label!r} must lie within -2**53 and 2**53",
             hint="pass tighter bounds, or convert the column to float",
+        )
+
+
+def check_number_column(label: Hashable, dtype: DType) -> None:
+    """Refuse a column that holds no numbers, by its declared dtype alone."""
+    if not (dtype.is_numeric() or dtype == nw.Boolean):
+        raise UnsupportedDtypeError(
+            f"column {label!r} is declared {dtype}, which holds no numbers",
+            hint="convert it to an integer, float, decimal or boolean column first",
         )
 
 

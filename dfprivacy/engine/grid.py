@@ -48,6 +48,24 @@ def grid_integers(column: str, grid: Grid, *, floating: bool) -> nw.Expr:
     return nw.when(inside).then(scaled).otherwise(at_first.otherwise(at_last))
 
 
+def clipped_value(
+    column: str, largest: float, *, floating: bool, engine: nw.Implementation
+) -> nw.Expr:
+    """Return each row's number, of size at most `largest`; NULL where it holds no value."""
+    value = nw.col(column).cast(nw.Float64)
+    if engine.is_polars():
+        kept = nw.when(~value.is_nan()).then(value) if floating else value
+        return kept.clip(-largest, largest)
+    inside = (value >= -largest) & (value <= largest)
+    end = nw.when(value > 0).then(nw.lit(largest)).otherwise(nw.lit(-largest))
+    if floating:
+        inside = value.is_finite() & inside
+        end = nw.when(is_number(value)).then(end)
+    else:
+        end = nw.when(~value.is_null()).then(end)
+    return nw.when(inside).then(value).otherwise(end)
+
+
 def polars_grid_integers(column: str, grid: Grid, *, floating: bool) -> pl.Expr:
     """Return the same integers in polars' own terms, in half the time of its checked cast."""
     value = pl.col(column).cast(pl.Float64)

@@ -28,7 +28,7 @@ def run_pass(lazy: nw.LazyFrame[Any], keys: int, sources: Sequence[Source]) -> S
     TooManyRowsError
         When a group reaches the public limit of rows.
     """
-    table = guarded(lambda: _collect(lazy))
+    table = guarded(lambda: collect(lazy))
     return Statistics(table, keys, tuple(sources)).checked()
 
 
@@ -49,7 +49,8 @@ def guarded(work: Callable[[], T]) -> T:
     return result  # type: ignore[return-value]
 
 
-def _collect(lazy: nw.LazyFrame[Any]) -> pa.Table:
+def collect(lazy: nw.LazyFrame[Any]) -> pa.Table:
+    """Execute a lazy query by its own engine's fastest way to Arrow."""
     native: Any = lazy.to_native()
     if lazy.implementation.is_polars():
         return native.collect(engine="streaming").to_arrow()
@@ -71,7 +72,7 @@ def align(statistics: Statistics, listed: Sequence[Sequence[object]]) -> Statist
     names = [key_name(index) for index in range(statistics.keys)]
     schema = statistics.table.schema
     columns = {
-        name: _typed(values, schema.field(name).type)
+        name: typed_keys(values, schema.field(name).type)
         for name, values in zip(names, listed, strict=True)
     }
     sums = [name for name in statistics.table.column_names if name not in names]
@@ -90,7 +91,14 @@ def align(statistics: Statistics, listed: Sequence[Sequence[object]]) -> Statist
     return Statistics(table, statistics.keys, statistics.sources)
 
 
-def _typed(values: Sequence[object], declared: pa.DataType) -> pa.Array:
+def typed_keys(values: Sequence[object], declared: pa.DataType) -> pa.Array:
+    """Return public keys in the declared type of their column.
+
+    Raises
+    ------
+    InvalidKeysError
+        When a key does not keep its value in that type.
+    """
     try:
         fits = all(_fits(value, declared) for value in values)
         column = pa.array(values, type=declared, from_pandas=True) if fits else None

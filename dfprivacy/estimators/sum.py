@@ -9,6 +9,7 @@ import numpy as np
 
 from dfprivacy.estimators.estimator import Floats, to_floats
 from dfprivacy.mechanisms.additive import NoisyVector
+from dfprivacy.statistics.grid import Grid
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,7 @@ class SumEstimator:
     """Unbiased sum; `unit` is the step of the grid, negative where the query counts downwards."""
 
     unit: float
+    grid: Grid
 
     def value(self, vector: NoisyVector) -> Floats:
         """Return the sum of each group, in units of the column; at most the largest float."""

@@ -20,7 +20,8 @@ from dfprivacy.errors import (
 from dfprivacy.frontends.cli_output import show_error
 
 _HINTS: dict[type[DPError], str] = {
-    MissingBoundsError: "add bounds that you know without looking at the data, e.g. --bounds 0 100",
+    MissingBoundsError: "add bounds that you know without looking at the data, e.g. --bounds 0 "
+    "100, or choose a method that finds them: transformed, subset, dick, inverse",
     BudgetExceededError: "ask for no more than what is left: dfprivacy ledger show FILE",
     MissingDeltaError: "add --delta 1e-6, or list keys that are public anyway: --keys AA --keys UA",
     InvalidLedgerError: "name the ledger and the dataset: --ledger budget.db --dataset flights",
@@ -30,8 +31,12 @@ _SPELLINGS = (  # the library's words, as they are spelled on the command line
     (r"that Ledger\(path, epsilon=\.\.\.\) made", "that dfprivacy ledger create has made"),
     (r"Ledger\(path, epsilon=10\)", "dfprivacy ledger create FILE --epsilon 10"),
     (r"or keep a ledger in rho: .*", "or charge a ledger made with --rho"),
+    (r"edges such as \[0, 10, 100\]", "--edge 0 --edge 10 --edge 100"),
+    (r"\[0\.25, 0\.5, 0\.75\]", "--q 0.25 --q 0.5 --q 0.75"),
+    (r"pass 0\.5 for the median, 0\.9 for", "pass --q 0.5 for the median, --q 0.9 for"),
+    (r"leave bounds out", "leave --bounds out"),
     (r"\bbounds=\((.+?), (.+?)\)", r"--bounds \1 \2"),
-    (r"\b(epsilon|rho|delta|interval)=", r"--\1 "),
+    (r"\b(epsilon|rho|delta|interval|p|rank|bins)=", r"--\1 "),
     (r'group_by\("(\w+)", "(\w+)"\)', r"--by \1 --by \2"),
     (r"name the answer: .* or rename", "rename"),
     (r"pass \(lower, upper\): ", "lower, then upper: "),

@@ -15,18 +15,23 @@ from dfprivacy.engine.embedded import embedded_connection, read_file
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidKeysError
 from dfprivacy.frontends.cli_output import (
+    UNKNOWN,
     check_output,
+    has_unknowns,
     one_row,
     show_line,
     show_table,
     write_table,
 )
+from dfprivacy.frontends.cli_words import Asked, finds_bounds, kind, mechanism, title
+from dfprivacy.histogram import Histogram
 from dfprivacy.private import Private
-from dfprivacy.questions import Count, Question
-from dfprivacy.release import Estimate
+from dfprivacy.questions import Count
+from dfprivacy.rank_questions import Quantiles
+from dfprivacy.release import Estimate, Number
 from dfprivacy.terms import EPSILON
 
-_TAKEN = ("low", "high", "count")  # columns of every answer
+_TAKEN = ("low", "high", "count", "quantile")  # columns of answers
 
 
 @dataclass(frozen=True)
@@ -34,55 +39,114 @@ class Job:
     """One call: what is asked of which file, and where the answer goes."""
 
     file: Path
-    question: Question
+    question: Asked
     by: Sequence[str]
     keys: Sequence[str] | None
     output: Path | None
     terms: dict[str, float | None]
 
     @property
-    def title(self) -> str:
-        """What the table holds, in words."""
-        of = "" if self.question.column is None else f" of {self.question.column}"
-        by = f" by {', '.join(self.by)}" if self.by else ""
-        level = f"{100 * float(self.terms['interval'] or 0):.6g}%"
-        return f"Private {self.question.kind}{of}{by}, {level} intervals"
+    def law(self) -> str:
+        """The noise that the loss asks for."""
+        return "discrete Laplace" if self.terms["rho"] is None else "discrete Gaussian"
+
+    @property
+    def name(self) -> str:
+        """What the answer is called: its column, with the question where that name is taken."""
+        name = str(self.question.column or kind(self.question))
+        return f"{name}_{kind(self.question)}" if self._is_taken(name) else name
+
+    def _is_taken(self, name: str) -> bool:
+        return name in self.by or self.question.column in _TAKEN
 
     def ask(self, frame: Any) -> Any:
-        """Ask a frame, or a frame by group; name the answer where its column's name is taken."""
+        """Ask a frame, or a frame by group."""
         given = {name: value for name, value in self.terms.items() if value is not None}
-        name = str(self.question.column or self.question.kind)
-        if name in self.by or self.question.column in _TAKEN:
-            return frame.agg(**{f"{name}_{self.question.kind}": self.question}, **given)
-        return frame.agg(self.question, **given)
+        question = self.question
+        if isinstance(question, Histogram):
+            bins = question.bins if question.edges is None else question.edges
+            return frame.histogram(question.column, bins, **given)
+        if self._is_taken(str(question.column or question.kind)):
+            return frame.agg(**{self.name: question}, **given)
+        return frame.agg(question, **given)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A released table, and what made it private."""
+
+    table: pa.Table
+    mechanism: str
 
 
 def release(job: Job) -> None:
     """Release the answer, then print it or write it."""
     check_output(job.output, job.file)
-    table = _grouped(job) if job.by else _whole(job)
+    answered = _grouped(job) if job.by else _whole(job)
+    table, console = answered.table, Console()
     if job.output is not None:
         write_table(table, job.output)
-        show_line(Console(), f"Wrote {_size(table)} to {job.output}. {_spent(job)}")
-        return
-    console = Console()
-    show_table(console, table, len(job.by), job.title)
-    show_line(console, f"{_spent(job)}; {_noise(job)}; neighbours: add/remove a row")
+        show_line(console, f"Wrote {_size(table)} to {job.output}. {_spent(job)}")
+    else:
+        show_table(console, _shown(job, table), _keys(job), _title(job))
+        made = f"{_spent(job)}; {answered.mechanism}"
+        show_line(console, f"{made}; neighbours: add/remove a row")
+    if has_unknowns(table, _keys(job)):
+        show_line(console, UNKNOWN)
 
 
-def _whole(job: Job) -> pa.Table:
+def _title(job: Job) -> str:
+    return title(job.question, job.by, job.terms.get("interval"))
+
+
+def _keys(job: Job) -> int:
+    """Return how many columns of the table say what the others are about."""
+    return len(job.by) or int(isinstance(job.question, Quantiles))
+
+
+def _shown(job: Job, table: pa.Table) -> pa.Table:
+    """Return a table for the terminal: the ends of a noisy count's interval are whole numbers."""
+    if not isinstance(job.question, Histogram):
+        return table
+    ends = [table[name].cast(pa.int64()) for name in ("low", "high")]
+    return pa.table([*table.columns[:-2], *ends], names=table.column_names)
+
+
+def _whole(job: Job) -> Answered:
     if job.keys:
         raise InvalidKeysError("--keys need a column to group by", hint="add --by COLUMN")
-    answers: dict[str, Estimate] = job.ask(Private(job.file))
-    name, estimate = next(iter(answers.items()))
-    value = int(estimate) if isinstance(job.question, Count) else float(estimate)
-    return one_row(**{name: value, "low": estimate.low, "high": estimate.high})
+    answers = job.ask(Private(job.file))
+    how = mechanism(job.question, job.law)
+    if isinstance(job.question, Histogram):
+        return Answered(answers, how)
+    return Answered(_table(job, answers), how + _found(job, answers))
 
 
-def _grouped(job: Job) -> pa.Table:
+def _table(job: Job, answers: dict[str, Number]) -> pa.Table:
+    """Return one row with all answers; of several quantiles, one row each."""
+    if isinstance(job.question, Quantiles):
+        values = [float(answer) for answer in answers.values()]
+        return pa.table({"quantile": list(job.question.qs), job.name: values})
+    columns = {}
+    for name, answer in answers.items():
+        columns[name] = int(answer) if isinstance(job.question, Count) else float(answer)
+        if isinstance(answer, Estimate):
+            columns |= {"low": answer.low, "high": answer.high}
+    return one_row(**columns)
+
+
+def _found(job: Job, answers: dict[str, Number]) -> str:
+    """Return the bounds that were found, in brackets."""
+    for answer in answers.values() if finds_bounds(job.question) else ():
+        if isinstance(answer, Estimate) and answer.bounds is not None:
+            return f" ({answer.bounds.lower:.6g} to {answer.bounds.upper:.6g})"
+    return ""
+
+
+def _grouped(job: Job) -> Answered:
     keys = typed_keys(job.file, job.by, job.keys) if job.keys else None
     table: pa.Table = job.ask(Private(job.file).group_by(*job.by, keys=keys))
-    return table
+    return Answered(table, mechanism(job.question, job.law, by=job.by))
 
 
 def typed_keys(file: Path, by: Sequence[str], keys: Sequence[str]) -> list[object]:
@@ -140,7 +204,3 @@ def _spent(job: Job) -> str:
 def _short(number: float) -> str:
     """Return a number with up to six digits: 1e-6, not 1e-06."""
     return f"{number:.6g}".replace("e-0", "e-").replace("e+0", "e")
-
-
-def _noise(job: Job) -> str:
-    return "discrete Laplace" if job.terms["rho"] is None else "discrete Gaussian"

@@ -19,17 +19,6 @@ from dfprivacy.exact import decimal_number
 from dfprivacy.frontends.cli_errors import readable_errors
 from dfprivacy.frontends.cli_output import MOST_ROWS, plain, show_line
 
-LEDGER = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Charge the call to this ledger, made by `dfprivacy ledger create`. Needs --dataset.",
-    ),
-]
-DATASET = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Whose budget in the ledger is charged."),
-]
 _FILE = Annotated[
     Path, typer.Argument(metavar="FILE", help="The ledger's file.", show_default=False)
 ]

@@ -12,31 +12,51 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
 from dfprivacy.errors import InvalidQuestionError
 
 MOST_ROWS = 200  # of a table on the terminal; a file holds all of them
+UNKNOWN = "unknown: too few values to tell at this privacy loss (text counts as no value)"
+
+_LARGEST = 1e15  # numbers from here on are shown by their power of ten,
+_MOST_PLACES = 12  # and so are those that would need more decimals
 
 
 def show_table(console: Console, table: pa.Table, keys: int, title: str) -> None:
     """Print a released table, whose first `keys` columns are group keys."""
     show_line(console, title)
-    shown = Table()
-    for name in table.column_names[:keys]:
-        shown.add_column(plain(name), overflow="fold")
-    for name in table.column_names[keys:]:
-        shown.add_column(plain(name), justify="right", no_wrap=True)
     top = table.slice(0, MOST_ROWS)
-    places = decimal_places(top, keys)
-    for row in zip(*top.to_pydict().values(), strict=True):
-        shown.add_row(*map(_key, row[:keys]), *(_number(value, places) for value in row[keys:]))
-    console.print(shown)
+    console.print(_terminal_table(top, keys), crop=False)
     if table.num_rows > MOST_ROWS:
         left = table.num_rows - MOST_ROWS
-        show_line(console, f"... and {left:,} more groups; --output FILE keeps all of them")
+        show_line(console, f"... and {left:,} more rows; --output FILE keeps all of them")
+
+
+def _terminal_table(table: pa.Table, keys: int) -> Table:
+    """Return a table for the terminal: keys may be folded, a number is never cut."""
+    places = decimal_places(table, keys)
+    rows = [
+        [*map(_key, row[:keys]), *(_number(value, places) for value in row[keys:])]
+        for row in zip(*table.to_pydict().values(), strict=True)
+    ]
+    shown = Table()
+    for index, name in enumerate(table.column_names):
+        widest = max((len(row[index]) for row in rows), default=0)
+        justify: JustifyMethod = "left" if index < keys else "right"
+        width = max(min(widest, 12) if index < keys else widest, min(len(name), 12))
+        shown.add_column(plain(name), justify=justify, min_width=width, overflow="fold")
+    for row in rows:
+        shown.add_row(*row)
+    return shown
+
+
+def has_unknowns(table: pa.Table, keys: int) -> bool:
+    """Tell whether a number could not be told."""
+    columns = [column for column in table.columns[keys:] if pa.types.is_floating(column.type)]
+    return any(math.isnan(value) for column in columns for value in column.to_pylist())
 
 
 def show_line(console: Console, text: str) -> None:
@@ -52,10 +72,10 @@ def plain(text: object) -> Text:
 def decimal_places(table: pa.Table, keys: int) -> int:
     """Return how many decimals show about six digits of the largest number."""
     columns = [column for column in table.columns[keys:] if pa.types.is_floating(column.type)]
-    values = [abs(x) for column in columns for x in column.to_pylist() if math.isfinite(x) and x]
+    values = [abs(x) for column in columns for x in column.to_pylist() if x and abs(x) < _LARGEST]
     if all(value.is_integer() for value in values):
         return 0
-    return min(max(5 - math.floor(math.log10(max(values))), 0), 12)
+    return max(5 - math.floor(math.log10(max(values))), 0)
 
 
 def _key(value: object) -> Text:
@@ -65,7 +85,11 @@ def _key(value: object) -> Text:
 
 
 def _number(value: float, places: int) -> Text:
-    return Text(f"{value:,.{places if isinstance(value, float) else 0}f}")
+    if math.isnan(value):
+        return Text("unknown", style="dim")
+    if abs(value) >= _LARGEST or places > _MOST_PLACES:
+        return Text(f"{value:.6g}")
+    return Text(f"{value:z,.{places if isinstance(value, float) else 0}f}")
 
 
 def write_csv(table: pa.Table, path: Path) -> None:
@@ -82,8 +106,16 @@ def write_parquet(table: pa.Table, path: Path) -> None:
 
 def write_json(table: pa.Table, path: Path) -> None:
     """Write a list of records, one a group."""
-    text = json.dumps(table.to_pylist(), indent=2, ensure_ascii=False, default=str)
+    records = [
+        {name: _json_value(value) for name, value in row.items()} for row in table.to_pylist()
+    ]
+    text = json.dumps(records, indent=2, ensure_ascii=False, default=str)
     path.write_text(text + "\n", encoding="utf-8")
+
+
+def _json_value(value: object) -> object:
+    """Return null for a float that JSON has no number for."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 _WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {

@@ -17,12 +17,15 @@ from rich.table import Table
 
 from dfprivacy.errors import UnsupportedFrameError
 from dfprivacy.frontends.cli_output import plain, show_line
+from dfprivacy.frontends.pandas import PrivateSeries
 from dfprivacy.mechanisms.keys import threshold
 from dfprivacy.mechanisms.noise import DiscreteLaplace
 from dfprivacy.private import Private
+from dfprivacy.release import Estimate
 
 LOWER, UPPER = -60, 240
 EPSILON, DELTA = 1.0, 1e-6
+CALLS = {"pandas": 3, "DuckDB": 2}  # what each asks at EPSILON; the others once
 QUERY = (
     f"SELECT carrier, dp_mean(dep_delay, {LOWER}, {UPPER}, {EPSILON}) AS dep_delay "  # noqa: S608 constants of ours
     f"FROM flights GROUP BY carrier HAVING dp_keep({DELTA})"
@@ -41,13 +44,14 @@ class Answer:
 Answers = dict[str, Answer]
 
 PRIVATE = (
-    "Private: which carriers there are, the counts and the means. Any one row could be added or "
-    "removed, and nobody could tell; 95% of the errors lie within +-, half the interval's width."
+    "Private: which carriers there are, the counts, the means and the median. Any one row could be "
+    "added or removed, and nobody could tell; 95% of the errors lie within +-, half the interval's "
+    "width."
 )
 PUBLIC = (
-    "Public: the flights themselves. Only therefore may the true means (of delays clipped to "
-    f"{LOWER}..{UPPER} minutes) stand here, to show what the noise has cost: never print them for "
-    "secret data."
+    "Public: the flights themselves. Only therefore may the truth (by carrier, the mean of delays "
+    f"clipped to {LOWER}..{UPPER} minutes) stand here, to show what the noise has cost: never "
+    "print it for secret data."
 )
 
 
@@ -119,8 +123,24 @@ def run_demo(console: Console, load: Callable[[], pd.DataFrame] = load_flights) 
     answers = {name: ask(flights) for name, ask in ENGINES.items()}
     show_line(console, "Mean departure delay in minutes by carrier, asked three times in private")
     console.print(comparison(answers, true))
+    show_line(console, "All carriers together, without bounds: what is needed is found in private")
+    console.print(without_bounds(flights["dep_delay"]))
     for line in (PRIVATE, PUBLIC, left_out(answers, true), spent(answers)):
         console.print(line, highlight=False)
+
+
+def without_bounds(delays: pd.Series[float]) -> Table:
+    """Return the mean and the median of all delays beside the truth; each spends one EPSILON."""
+    private = PrivateSeries(delays)
+    mean = private.mean(epsilon=EPSILON)
+    half = (mean.high - mean.low) / 2 if isinstance(mean, Estimate) else None
+    table = Table()
+    for name in ("all flights", "pandas", "+-", "true"):
+        table.add_column(name, justify="left" if name == "all flights" else "right")
+    table.add_row("mean", f"{mean:.2f}", _shown(half, ".2f"), f"{delays.mean():.2f}")
+    median = private.median(epsilon=EPSILON)
+    table.add_row("median", f"{median:.2f}", "-", f"{delays.median():.2f}")
+    return table
 
 
 def true_means(flights: pd.DataFrame) -> dict[str, float]:
@@ -174,10 +194,11 @@ def left_out(answers: Mapping[str, Answers], true: Mapping[str, float]) -> str:
 
 def spent(answers: Mapping[str, Answers]) -> str:
     """Say what each engine spent, and what that is together."""
-    calls = {name: 2 if name == "DuckDB" else 1 for name in answers}
+    calls = {name: CALLS.get(name, 1) for name in answers}
     each = ", ".join(f"{name} {count * EPSILON:g}" for name, count in calls.items())
     return (
-        f"Epsilon spent: {each} (in SQL dp_mean and dp_keep spend one epsilon each), and each a "
-        f"delta of 1e-6. They asked about the same rows, so this adds up: epsilon "
+        f"Epsilon spent: {each} (pandas has answered three questions; in SQL dp_mean and dp_keep "
+        f"spend one epsilon each), and each a delta of 1e-6. They asked about the same rows, so "
+        f"this adds up: epsilon "
         f"{sum(calls.values()) * EPSILON:g} and delta {len(answers)}e-6."
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dfprivacy.mechanisms.entropy import EntropySource, system_entropy
-from dfprivacy.mechanisms.keys import threshold
 from dfprivacy.mechanisms.noise import Noise
-from dfprivacy.statistics.linear_query import CountWeights, LinearQuery
+from dfprivacy.statistics.linear_query import LinearQuery
 from dfprivacy.statistics.statistics import Statistics
 
 _SAFE = 2**61  # up to three such integers add up within an int64
@@ -45,19 +43,6 @@ class NoisyStatistics:
 
     keys: pa.Table
     vectors: tuple[NoisyVector, ...]
-
-    def select(self, query: int, weights: CountWeights, delta: Fraction) -> NoisyStatistics:
-        """Keep the groups whose noisy count shows that more than one unit may be behind them.
-
-        A group that one unit alone has made stays with probability at most delta, by the exact
-        tail of the noise (docs/keys.md).
-        """
-        vector = self.vectors[query]
-        least = threshold(vector.noise, weights.divisor, len(weights.indices), delta)
-        keep = np.flatnonzero(vector.total(weights.indices) >= least)
-        return NoisyStatistics(
-            self.keys.take(pa.array(keep)), tuple(vector.take(keep) for vector in self.vectors)
-        )
 
 
 def add_noise(

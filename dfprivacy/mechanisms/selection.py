@@ -8,7 +8,6 @@ laws are exact: docs/selection.md proves it.
 from __future__ import annotations
 
 import abc
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Self
@@ -16,13 +15,13 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dfprivacy.errors import InvalidLossError
+from dfprivacy.exact import root_below
 from dfprivacy.mechanisms.entropy import EntropySource, random_words, system_entropy
 from dfprivacy.mechanisms.geometric import ATTEMPTS, Integers, stuck
 from dfprivacy.mechanisms.race import EXPONENTIAL, UNIFORM, Race, Times
 from dfprivacy.mechanisms.runs import Runs, blocks
 
 _LARGEST_POWER = 500
-_ROOT_BITS = 320
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,7 @@ class ExponentialMechanism(Selection):
     @classmethod
     def for_rho(cls, rho: Fraction | int, sensitivity: int) -> Self:
         """Return the mechanism with epsilon = sqrt(8 rho), rounded down by less than 2**-320."""
-        return cls.for_epsilon(_root(8 * _positive("rho", rho)), sensitivity)
+        return cls.for_epsilon(root_below(8 * _positive("rho", rho)), sensitivity)
 
     def rho(self, sensitivity: int) -> Fraction:
         """Return epsilon**2 / 8, by bounded range."""
@@ -191,7 +190,7 @@ class PermuteAndFlip(Selection):
     @classmethod
     def for_rho(cls, rho: Fraction | int, sensitivity: int) -> Self:
         """Return the mechanism with epsilon = sqrt(2 rho), rounded down by less than 2**-320."""
-        return cls.for_epsilon(_root(2 * _positive("rho", rho)), sensitivity)
+        return cls.for_epsilon(root_below(2 * _positive("rho", rho)), sensitivity)
 
     def rho(self, sensitivity: int) -> Fraction:
         """Return epsilon**2 / 2, by the general conversion."""
@@ -236,11 +235,6 @@ def _selected(runs: Runs, times: Times, rate: Fraction, entropy: EntropySource) 
         offsets = uniform_below(lengths[winners], entropy)
         np.add(runs.first[block][winners], offsets, out=chosen[groups])
     return chosen
-
-
-def _root(value: Fraction) -> Fraction:
-    """Return the square root, rounded down to a multiple of 2**-320."""
-    return Fraction(math.isqrt(int(value * 4**_ROOT_BITS)), 2**_ROOT_BITS)
 
 
 def _positive(name: str, value: object) -> Fraction:

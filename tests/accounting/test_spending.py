@@ -30,7 +30,7 @@ def test_the_charge_is_on_the_disk_before_the_first_random_byte(
     frame, ledger, stored, monkeypatch, question
 ):
     """Exact pass, then commit, then noise: whoever draws finds the charge in the file already."""
-    events, exact, urandom = [], conductor._exact, os.urandom
+    events, exact, urandom = [], conductor.measure, os.urandom
 
     def spy_exact(*args):
         found = exact(*args)
@@ -41,7 +41,7 @@ def test_the_charge_is_on_the_disk_before_the_first_random_byte(
         events.append(("draw", stored(ledger)))
         return urandom(size)
 
-    monkeypatch.setattr(conductor, "_exact", spy_exact)
+    monkeypatch.setattr(conductor, "measure", spy_exact)
     monkeypatch.setattr(os, "urandom", spy_urandom)
     ASKED[question](frame.dp(ledger=ledger, dataset="flights"))
     delta = 10**10 if question == "groups" else 0
@@ -69,7 +69,7 @@ def test_a_release_that_fails_stays_charged(frame, ledger, stored, monkeypatch, 
 
 MISTAKES = {
     "no column": (lambda p: p.mean("y", bounds=BOUNDS), dfp.MissingColumnError),
-    "no bounds": (lambda p: p.mean("x"), dfp.MissingBoundsError),
+    "no bounds": (lambda p: p.mean("x", method="shifted"), dfp.MissingBoundsError),
     "bounds": (lambda p: p.mean("x", bounds=(1, 0)), dfp.InvalidBoundsError),
     "no delta": (lambda p: p.group_by("g").count(), dfp.MissingDeltaError),
     "epsilon": (lambda p: p.count(epsilon=float("nan")), dfp.InvalidLossError),
@@ -102,7 +102,7 @@ def test_mistakes_are_not_charged(frame, ledger, stored, drawn, mistake, kind):
 
 def test_a_spent_budget_refuses_before_the_engine_runs(frame, ledger, monkeypatch):
     """What can't be paid for is not computed."""
-    monkeypatch.setattr(conductor, "_exact", lambda *_: pytest.fail("the engine ran"))
+    monkeypatch.setattr(conductor, "measure", lambda *_: pytest.fail("the engine ran"))
     with pytest.raises(dfp.BudgetExceededError):
         frame.dp(ledger=ledger, dataset="flights").count(epsilon=2)
 

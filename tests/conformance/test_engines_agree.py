@@ -233,12 +233,13 @@ def test_settings_of_the_callers_connection_do_not_matter(setting, many, exact):
 
 POLARS_THREADS = """
 import numpy as np, polars as pl, dfprivacy as dfp
-from dfprivacy.conductor import _exact
+from dfprivacy.conductor import measure
+from dfprivacy.parts.linear import LinearPart
 from dfprivacy.plan import plan_release
 generator = np.random.default_rng(7)
 frame = pl.DataFrame({"g": generator.integers(0, 9, 50_000), "x": generator.normal(0, 1, 50_000)})
 plan = plan_release({"v": dfp.var("x", (-1, 1)), "s": dfp.sum("x", (-1, 1))}, grouped=True)
-print(_exact(frame, ("g",), None, plan)[1].table.to_pydict())
+print(measure(frame, ("g",), None, [LinearPart(plan)])[1][0].statistics.table.to_pydict())
 """
 
 

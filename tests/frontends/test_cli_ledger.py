@@ -30,9 +30,20 @@ def ledger(run):
     return ["--ledger", "budget.db", "--dataset", "flights"]
 
 
-@pytest.mark.parametrize(
-    "question", [["count"], *([name, "delay", *BOUNDS] for name in ("sum", "mean", "var", "std"))]
-)
+QUESTIONS = [
+    ["count"],
+    *([name, "delay", *BOUNDS] for name in ("sum", "mean", "var", "std")),
+    ["mean", "delay"],
+    ["median", "delay"],
+    ["quantile", "delay", "--q", "0.9"],
+    ["quantiles", "delay", "--q", "0.25", "--q", "0.75"],
+    ["center", "delay", "--p", "1.5"],
+    ["bounds", "delay"],
+    ["histogram", "delay", "--bins", "3"],
+]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
 def test_every_question_is_charged(run, ledger, question):
     """Each command charges the ledger and says what is left."""
     name, *rest = question

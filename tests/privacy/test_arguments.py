@@ -209,10 +209,16 @@ def test_bounds_out_of_range_are_refused(ask, bounds, drawn):
     )
 
 
-@pytest.mark.parametrize("ask", ["sum", "mean", "var", "std"])
-def test_bounds_are_never_read_off_the_data(ask, drawn):
-    """Without bounds there is no answer."""
-    refused(lambda: getattr(FRAME.dp, ask)("x"), drawn, dfp.MissingBoundsError)
+@pytest.mark.parametrize("method", ["shifted", "independent"])
+def test_some_means_need_bounds(method, drawn):
+    """A method that needs bounds gives no answer without."""
+    refused(lambda: FRAME.dp.mean("x", method=method), drawn, dfp.MissingBoundsError)
+
+
+@pytest.mark.parametrize("method", ["subset", "dick", "inverse"])
+def test_some_means_find_their_own_bounds(method, drawn):
+    """A method that finds bounds by itself takes none."""
+    refused(lambda: FRAME.dp.mean("x", (0, 1), method=method), drawn, dfp.InvalidQuestionError)
 
 
 NO_COLUMNS = [["x"], {"x": 1}, ("x", "g"), 1, 1.5, pl.col("x"), FRAME["x"], FRAME, lambda: 1, "y"]

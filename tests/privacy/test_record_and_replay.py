@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given, settings
 
 import dfprivacy as dfp
-from dfprivacy import conductor
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.mechanisms.noise import DiscreteLaplace
+from dfprivacy.parts import linear
 
 ASKED = [
     {"n": dfp.count()},
@@ -58,13 +58,13 @@ class Tape:
         return noisy
 
 
-ADD_NOISE = conductor.add_noise
+ADD_NOISE = linear.add_noise
 
 
 def released(frame, asked, loss, group, tape):
     """Run a release with the mechanism on tape; return everything an observer sees."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(conductor, "add_noise", tape.add_noise)
+        patch.setattr(linear, "add_noise", tape.add_noise)
         private = dfp.frame(frame)
         if not group["by"]:
             answers = private.agg(**asked, **loss)

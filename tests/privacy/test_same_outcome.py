@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy import conductor
+from dfprivacy.parts import linear
 
 DAY = dt.date(2020, 1, 1)
 NOON = pd.Timestamp("2020-01-01 12:00")
@@ -280,8 +280,8 @@ class Watched:
 
     def __init__(self, monkeypatch):
         self.draws = 0
-        self.true = conductor.add_noise
-        monkeypatch.setattr(conductor, "add_noise", self)
+        self.true = linear.add_noise
+        monkeypatch.setattr(linear, "add_noise", self)
 
     def __call__(self, *args):
         self.draws += 1

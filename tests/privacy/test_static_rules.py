@@ -28,15 +28,17 @@ def modules_of(tree):
 
 
 LAYERS = [
-    {"errors", "exact", "terms", "questions"},
+    {"errors", "exact", "labels", "terms", "rank_questions", "questions"},
     {"statistics"},
     {"mechanisms", "accounting"},
     {"estimators"},
-    {"plan"},
+    {"plan", "answers"},
     {"engine"},
-    {"release"},
+    {"parts"},
+    {"release", "released_frame"},
     {"conductor"},
-    {"private"},
+    {"histogram"},
+    {"asking", "moment_methods", "rank_methods", "private"},
     {"frontends"},
     {"__init__"},
 ]
@@ -53,8 +55,8 @@ def layer_of(module):
 def test_imports_point_one_way(name):
     """Imports point one way.
 
-    errors, exact, terms, questions < statistics < mechanisms, accounting < estimators < plan <
-    engine < release < conductor < private < frontends: no import points back.
+    Terms and questions < statistics < mechanisms, accounting < estimators < plan, answers < engine
+    < parts < release < conductor < histogram < private < frontends: no import points back.
     """
     own = name.split("/")[0].removesuffix(".py")
     assert own in RANKS, f"{own} has no layer: give it one"
@@ -137,15 +139,19 @@ def functions_between(name, start, end):
 
 
 @pytest.mark.parametrize("release", ["release_numbers", "release_frame"])
-def test_noise_is_added_once_and_after_every_check(release):
-    """A release checks its arguments, plans, runs one exact pass, then draws noise, once."""
-    names = functions_between("conductor.py", release, "add_noise")
-    assert names.count("add_noise") == names.count("_exact") == names.count("plan_release") == 1
-    order = [
-        names.index(step)
-        for step in ("loss_of", "interval_level", "plan_release", "_exact", "add_noise")
-    ]
-    assert order == sorted(order)
+def test_noise_is_drawn_once_and_after_every_check(release):
+    """A release checks its arguments, plans, measures, pays, and only then draws, once."""
+    steps = ("loss_of", "interval_level", "split", "check", "measure", "pay", "_answered")
+    names = functions_between("conductor.py", release, "_answered")
+    assert all(names.count(step) == 1 for step in steps)
+    assert [names.index(step) for step in steps] == sorted(names.index(step) for step in steps)
+
+
+def test_a_histogram_pays_before_it_draws():
+    """A histogram checks its arguments, measures, pays, and only then draws."""
+    steps = ("loss_of", "interval_level", "check", "read", "pay", "_within_edges", "add_to")
+    names = functions_between("histogram.py", "release_histogram", "add_to")
+    assert [names.index(step) for step in steps] == sorted(names.index(step) for step in steps)
 
 
 def test_secret_statistics_meet_noise_in_one_place():

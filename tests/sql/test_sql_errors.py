@@ -44,6 +44,9 @@ BAD_LOSSES = ["0", "-1", "NULL", "'1'", "TRUE", "'nan'::DOUBLE", "'inf'::DOUBLE"
 BAD_DELTAS = ["0", "1", "-0.5", "2", "NULL", "'x'", "TRUE", "'nan'::DOUBLE", "1e-400"]
 FUNCTIONS = ["dp_sum", "dp_mean", "dp_avg", "dp_var", "dp_stddev", "dp_mean_interval"]
 
+UNBOUNDED = [f"{name}({{}})" for name in (*FUNCTIONS, "dp_stddev_interval", "dp_bounds")]
+UNBOUNDED += ["dp_median({})", "dp_quantile({}, 0.9)", "dp_quantiles({}, [0.25, 0.5, 0.75])"]
+
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("bounds", BAD_BOUNDS)
@@ -57,7 +60,11 @@ def test_bad_bounds_are_refused_on_any_table(function, bounds):
 @pytest.mark.parametrize("loss", BAD_LOSSES)
 @pytest.mark.parametrize(
     "call",
-    ["dp_mean(d, 0, 1, {})", "dp_stddev(d, 0, 1, {})", "dp_count(d, {})", "dp_keep(0.1, {})"],
+    [
+        *["dp_mean(d, 0, 1, {})", "dp_stddev(d, 0, 1, {})", "dp_count(d, {})", "dp_keep(0.1, {})"],
+        *["dp_mean(d, {})", "dp_sum_interval(d, {})", "dp_bounds(d, {})", "dp_median(d, {})"],
+        *["dp_quantile(d, 0.5, {})", "dp_quantiles(d, [0, 1], {})"],
+    ],
 )
 def test_bad_epsilons_are_refused_on_any_table(call, loss):
     """An epsilon that is not a positive, finite number never leads to an answer."""
@@ -83,12 +90,39 @@ def test_columns_without_a_mean_are_refused_by_their_type(function, column):
     assert "TRY_CAST(x AS DOUBLE)" in text
 
 
-@pytest.mark.parametrize("function", FUNCTIONS[:5])
-def test_without_bounds_the_error_says_how_to_give_them(function):
-    """The form with one argument asks for bounds."""
-    text = refusal(f"SELECT {function}(d) FROM {{table}}")
-    assert f"MissingBoundsError: {function} needs bounds" in text
-    assert f"{function}(x, 0, 100)" in text
+@pytest.mark.parametrize("column", ["s", "day", "l", "r", "b", "e", "v", "ts", "upper(s)"])
+@pytest.mark.parametrize("call", UNBOUNDED)
+def test_columns_that_are_no_numbers_are_refused_without_bounds(call, column):
+    """The hint is the same call on a number."""
+    text = refusal(f"SELECT {call.format(column)} FROM {{table}}")
+    converted = call.format("TRY_CAST(x AS DOUBLE)")
+    assert f"UnsupportedDtypeError: {call.split('(')[0]} needs numbers" in text
+    assert f"Hint: convert it first, e.g. {converted}" in text
+    con.execute(f"SELECT {converted.replace('x', 's')} FROM full_table")
+
+
+@pytest.mark.parametrize(
+    "q", ["-0.1", "1.5", "NULL", "'0.5'", "TRUE", "[0.5]", "'nan'::DOUBLE", "DATE '2020-01-01'"]
+)
+def test_bad_quantiles_are_refused_on_any_table(q):
+    """A quantile that is no number from 0 to 1 never leads to an answer; the hint runs."""
+    text = refusal(f"SELECT dp_quantile(d, {q}) FROM {{table}}")
+    assert "InvalidQuestionError: a quantile must be a number from 0 to 1" in text
+    assert "Hint: call dp_quantile(x, 0.9)" in text
+
+
+@pytest.mark.parametrize(
+    "qs",
+    [
+        *["[]", "NULL", "0.5", "'[0.5]'", "[0.5, NULL]", "[0.5, 2]", "[TRUE]", "[[0.5]]"],
+        *["[0.5, 0.5]", "['0.5']", "['nan'::DOUBLE]", "{{'a': 1}}", "[DATE '2020-01-01']"],
+    ],
+)
+def test_bad_lists_of_quantiles_are_refused_on_any_table(qs):
+    """What is no list of different numbers from 0 to 1 never leads to an answer."""
+    text = refusal(f"SELECT dp_quantiles(d, {qs}) FROM {{table}}")
+    assert "InvalidQuestionError: " in text
+    assert "Hint: call dp_quantiles(x, [0.25, 0.5, 0.75])" in text
 
 
 def test_wide_bounds_of_an_integer_column_are_refused():
@@ -103,10 +137,15 @@ def test_wide_bounds_of_an_integer_column_are_refused():
     [
         *["dp_mean(d, 0, d)", "dp_mean(d, d, 5)", "dp_mean(d, 0, (SELECT max(d) FROM full_table))"],
         *["dp_mean(d, 0, 1, d)", "dp_mean(d, 0, random())", "dp_count(d, random())"],
+        *["dp_mean(d, d)", "dp_median(d, random())", "dp_bounds(d, d)", "dp_quantile(d, d)"],
+        *[
+            "dp_quantile(d, (SELECT max(d) / 9 FROM full_table))",
+            "dp_quantiles(d, [0.1, random()])",
+        ],
         *["dp_keep((SELECT max(d) / 100 FROM full_table))", "dp_keep(0.1, random())"],
     ],
 )
-def test_bounds_epsilon_and_delta_must_be_constants(call):
+def test_bounds_quantiles_epsilon_and_delta_must_be_constants(call):
     """What a column, a subquery or chance would decide is refused while DuckDB plans."""
     assert "constant" in refusal(f"SELECT {call} FROM {{table}}")
 
@@ -117,7 +156,15 @@ def test_a_group_beyond_the_limit_is_refused():
     assert "TooManyRowsError: a group reaches 2**33 rows" in failure(query)
 
 
-def test_finalizers_insist_on_constants():
+@pytest.mark.parametrize(
+    "call",
+    [
+        "dfprivacy_mean(9, 9, i, i + 1, 1)",
+        "dfprivacy_mean_of_list([1, 2], i + 1)",
+        "dfprivacy_quantile_of_list([1, 2], i / 9, 1)",
+        "dfprivacy_quantiles_of_list([1, 2], [0, i / 9], 1)",
+    ],
+)
+def test_finalizers_insist_on_constants(call):
     """Called past the macros, a finalizer refuses settings that change from row to row."""
-    text = failure("SELECT dfprivacy_mean(9, 9, i, i + 1, 1) FROM range(3) r(i)")
-    assert "must be constants" in text
+    assert "must be constants" in failure(f"SELECT {call} FROM range(3) r(i)")

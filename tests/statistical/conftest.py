@@ -16,8 +16,9 @@ import pytest
 from scipy import stats
 
 from dfprivacy.accounting.loss import loss_of
-from dfprivacy.conductor import _exact
+from dfprivacy.conductor import measure
 from dfprivacy.mechanisms.additive import NoisyVector, add_to
+from dfprivacy.parts.linear import LinearPart
 from dfprivacy.plan import plan_release
 
 ALPHA = 1e-9
@@ -96,7 +97,7 @@ def vectors() -> Callable[..., Any]:
     ) -> Any:
         plan = plan_release({"answer": question}, grouped=grouped)
         frame = pl.DataFrame({"x": pl.Series(list(rows), dtype=pl.Float64)})
-        statistics = _exact(frame, (), None, plan)[1]
+        statistics = measure(frame, (), None, [LinearPart(plan)])[1][0].statistics
         (query,), (noise,) = plan.queries, plan.noises(loss_of(**loss))
         exact = np.repeat(statistics.coordinates(query), copies, axis=1)
         vector = NoisyVector(add_to(exact, noise), noise)

@@ -1,0 +1,133 @@
+"""Answers by group, before they become numbers or frames. Public: noise is in them already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dfprivacy.estimators.count import CountEstimator
+from dfprivacy.estimators.estimator import Estimator
+from dfprivacy.mechanisms.additive import NoisyVector
+from dfprivacy.mechanisms.keys import threshold
+from dfprivacy.mechanisms.selection import Selection
+from dfprivacy.statistics.linear_query import CountWeights
+
+Integers = npt.NDArray[np.int64]
+Column = npt.NDArray[Any]
+
+
+class Answer(Protocol):
+    """One named answer for every group of a release."""
+
+    @property
+    def name(self) -> str:
+        """What the answer is called."""
+
+    def columns(self, level: float) -> list[Column]:
+        """Return value, low and high of each group; the value alone where there is no interval."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The estimates of some groups: their numbers, and the noisy vector they are read off."""
+
+    groups: Integers
+    estimator: Estimator
+    vector: NoisyVector
+
+
+UNKNOWN = (np.nan, -np.inf, np.inf)
+"""Value, low and high where there is no answer."""
+
+NO_COUNT = (np.int64(0), -np.inf, np.inf)
+"""The same for a count, which is an integer."""
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """An answer read off noisy sums; a group that is in no piece has `blank`, of the same dtype."""
+
+    name: str
+    groups: int
+    pieces: tuple[Piece, ...]
+    blank: tuple[Any, Any, Any] = UNKNOWN
+
+    def columns(self, level: float) -> list[Column]:
+        """Return value, low and high of each group."""
+        parts = [
+            (piece.groups, (piece.estimator.value(piece.vector),
+                            *piece.estimator.interval(piece.vector, level)))
+            for piece in self.pieces
+        ]  # fmt: skip
+        return [
+            _scattered(
+                [(groups, own[index]) for groups, own in parts], self.groups, self.blank[index]
+            )
+            for index in range(3)
+        ]
+
+
+def _scattered(parts: Sequence[tuple[Integers, Column]], groups: int, blank: Any) -> Column:
+    if len(parts) == 1 and len(parts[0][0]) == groups:
+        return parts[0][1]
+    column = np.full(groups, blank)
+    for places, values in parts:
+        column[places] = values
+    return column
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """An answer that a selection has chosen: it has no interval."""
+
+    name: str
+    values: Column
+    mechanism: Selection | None = None
+
+    def columns(self, level: float) -> list[Column]:  # noqa: ARG002 one interface for all answers
+        """Return the value of each group."""
+        return [self.values]
+
+
+@dataclass(frozen=True)
+class CountPiece:
+    """The noisy counts of some groups."""
+
+    groups: Integers
+    vector: NoisyVector
+    weights: CountWeights
+
+    def kept(self, delta: Fraction) -> Integers:
+        """Return the groups whose noisy count shows that more than one unit may be behind them.
+
+        A group that one unit alone has made stays with probability at most delta, by the exact
+        tail of the noise (docs/keys.md).
+        """
+        terms = len(self.weights.indices)
+        least = threshold(self.vector.noise, self.weights.divisor, terms, delta)
+        return self.groups[np.flatnonzero(self.vector.total(self.weights.indices) >= least)]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The noisy count of every group, which decides what a release with secret keys shows."""
+
+    groups: int
+    pieces: tuple[CountPiece, ...]
+
+    def kept(self, delta: Fraction) -> Integers:
+        """Return the groups that may be shown, ascending."""
+        found = [piece.kept(delta) for piece in self.pieces]
+        return np.sort(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
+
+    def column(self) -> Column:
+        """Return the count of each group; 0 for a group that was not counted."""
+        column = np.zeros(self.groups, dtype=np.int64)
+        for piece in self.pieces:
+            column[piece.groups] = CountEstimator(piece.weights).value(piece.vector)
+        return column

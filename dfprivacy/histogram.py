@@ -1,0 +1,197 @@
+"""Histograms: noisy counts between edges, given or found privately; a frame with one row a bin."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dfprivacy.accounting.charge import Charge
+from dfprivacy.accounting.loss import Epsilon, Rho, delta_of, loss_of
+from dfprivacy.accounting.spending import account_of
+from dfprivacy.conductor import read, required_delta
+from dfprivacy.engine.bins import run_bins
+from dfprivacy.errors import InvalidQuestionError
+from dfprivacy.estimators.octave_bounds import LEAST, SHARE, octave_bounds
+from dfprivacy.exact import describe, exact_number
+from dfprivacy.labels import label_of
+from dfprivacy.mechanisms.additive import add_to
+from dfprivacy.mechanisms.exceedances import exceedances
+from dfprivacy.mechanisms.keys import threshold
+from dfprivacy.mechanisms.noise import Noise
+from dfprivacy.parts.part import Grouping
+from dfprivacy.statistics.bin_table import BinTable, rebinned
+from dfprivacy.statistics.binning import LARGEST_VALUE, Edges, Octaves, SignificantBits
+from dfprivacy.terms import Bounds, PublicKeys, Terms, interval_level
+
+MOST_BINS = 10_000
+_FINE = SignificantBits(16)
+_UNKNOWN = Bounds(-1, 1)
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Counts of a column between `edges`, or in `bins` equal bins within bounds to be found."""
+
+    column: Hashable
+    edges: tuple[float, ...] | None
+    bins: int
+
+    @classmethod
+    def of(
+        cls, column: Hashable, bins: object, bounds: Bounds | None, *, given: bool = False
+    ) -> Histogram:
+        """Return the question for a list of edges, or for a number of bins.
+
+        `given` says that the caller named the bounds in this very question.
+
+        Raises
+        ------
+        InvalidQuestionError
+            When `bins` is neither a number of bins nor a list of ascending, finite edges.
+        """
+        label_of(column)
+        count = exact_number(bins)
+        if count is None:
+            edges = _edges(bins)
+            if given:
+                raise InvalidQuestionError(
+                    "a histogram with edges takes no bounds", hint="leave bounds out"
+                )
+            return cls(column, edges, len(edges) - 1)
+        if count.denominator != 1 or not 1 <= count <= MOST_BINS:
+            raise _refused(f"the number of bins must be from 1 to {MOST_BINS:,}")
+        return cls(column, None if bounds is None else _equal(bounds, int(count)), int(count))
+
+    @property
+    def text(self) -> str:
+        """The question as it was asked."""
+        bins = self.bins if self.edges is None else list(self.edges)
+        return f"histogram({self.column!r}, {bins!r})"
+
+
+def _edges(given: object) -> tuple[float, ...]:
+    if isinstance(given, str | bytes) or not isinstance(given, Sequence | np.ndarray):
+        raise _refused(f"the edges must be a list of numbers, not {describe(given)}")
+    exact = [exact_number(edge) for edge in given]
+    if len(exact) < 2 or any(edge is None or abs(edge) > LARGEST_VALUE for edge in exact):
+        raise _refused("a histogram needs two edges or more, finite numbers of size up to 2**126")
+    edges = tuple(float(edge) for edge in exact if edge is not None)
+    if any(b <= a for a, b in itertools.pairwise(edges)):
+        raise _refused("the edges of a histogram must ascend")
+    if len(edges) > MOST_BINS + 1:
+        raise _refused(f"a histogram has at most {MOST_BINS:,} bins")
+    return edges
+
+
+def _refused(message: str) -> InvalidQuestionError:
+    return InvalidQuestionError(
+        message, hint="pass edges such as [0, 10, 100], or bins=10 with bounds=(0, 100)"
+    )
+
+
+def _equal(bounds: Bounds, bins: int) -> tuple[float, ...]:
+    edges = np.linspace(bounds.lower, bounds.upper, bins + 1)
+    return _edges(edges.tolist())
+
+
+def release_histogram(
+    frame: object,
+    by: Sequence[Hashable],
+    keys: PublicKeys | None,
+    question: Histogram,
+    terms: Terms,
+) -> Any:
+    """Release a histogram, whole or by group, as the caller's own frame type.
+
+    Adding or removing a row changes one count by 1: noise of scale 1/epsilon on every count. A
+    secret group is shown if one of its counts shows it, each with its part of delta.
+    """
+    loss, level = loss_of(terms.epsilon, terms.rho), interval_level(terms.interval)
+    given = delta_of(terms.delta)
+    delta = required_delta(given, keys) if by else None
+    names = _names(by)
+    account = account_of(terms.ledger, terms.dataset, terms.note)
+    text = f"{question.text} by {', '.join(map(repr, by))}" if by else question.text
+    charge = Charge(loss, delta or Fraction(0), text)
+    account.check(charge)
+    binning = _FINE if question.edges is None else Edges(question.edges)
+    grouping = Grouping(by, public=keys is not None)
+    adopted, table = read(
+        frame, by, keys, {question.column: True},
+        lambda a: run_bins(a, by, question.column, binning, public=grouping.public),
+    )  # fmt: skip
+    account.pay(charge)
+    edges, counts, left = _within_edges(question, table, loss)
+    noise = left.noise(1, 1)
+    noisy = add_to(_dense(counts, len(edges) - 1), noise)
+    kept = np.arange(table.groups) if delta is None else _kept(noisy, noise, delta)
+    half = noise.quantile(1 - level)
+    return adopted.wrap(_table(table.keys, edges, noisy, kept, half=half, names=names))
+
+
+def _names(by: Sequence[Hashable]) -> list[str]:
+    names = [*map(str, by), "lower", "upper", "count", "low", "high"]
+    if len(set(names)) < len(names):
+        raise InvalidQuestionError(
+            "a group column has the name of a column of the result",
+            hint="rename it; a histogram has the columns lower, upper, count, low, high",
+        )
+    return names
+
+
+def _within_edges(
+    question: Histogram, table: BinTable, loss: Epsilon | Rho
+) -> tuple[tuple[float, ...], BinTable, Epsilon | Rho]:
+    """Return the edges, the table counted by them, and the loss that is left for the counts."""
+    if question.edges is not None:
+        return question.edges, table, loss
+    pooled = rebinned(table, _FINE.values, Octaves(), pooled=True)
+    noisy = exceedances(pooled, loss.share(SHARE).pure(), LEAST)
+    found = octave_bounds(noisy, 1, Octaves())
+    known = bool(found.found[0])
+    bounds = Bounds(float(found.lower[0]), float(found.upper[0])) if known else _UNKNOWN
+    edges = _equal(bounds, question.bins)
+    counts = rebinned(table, _FINE.values, Edges(edges))
+    return edges if known else (math.nan,) * len(edges), counts, loss.share(1 - SHARE)
+
+
+def _dense(table: BinTable, bins: int) -> Any:
+    """Return the counts of each group between the edges, a row a group."""
+    counts = np.zeros((table.groups, bins), dtype=np.int64)
+    inside = (table.bins >= 1) & (table.bins <= bins)
+    counts[table.group[inside], table.bins[inside] - 1] = table.rows[inside]
+    return counts
+
+
+def _kept(noisy: Any, noise: Noise, delta: Fraction) -> Any:
+    """Return the groups of which one count is too large for a single row to have made it."""
+    least = threshold(noise, 1, 1, delta / noisy.shape[1])
+    return np.flatnonzero((noisy >= least).any(axis=1))
+
+
+def _table(
+    keys: pa.Table,
+    edges: Sequence[float],
+    noisy: Any,
+    kept: Any,
+    *,
+    half: int,
+    names: Sequence[str],
+) -> pa.Table:
+    """Return one row a group and bin."""
+    bins = len(edges) - 1
+    columns = list(keys.take(pa.array(np.repeat(kept, bins))).columns) if keys.num_columns else []
+    counts = noisy[kept].reshape(-1)
+    columns += [pa.array(np.tile(ends, len(kept))) for ends in (edges[:-1], edges[1:])]
+    largest = 2**63 - 1
+    values = [min(max(int(count), -largest), largest) for count in counts]
+    columns += [pa.array(values, pa.int64()), pa.array((counts - half).astype(np.float64))]
+    columns.append(pa.array((counts + half).astype(np.float64)))
+    return pa.table(columns, names=list(names))

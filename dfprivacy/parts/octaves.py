@@ -1,0 +1,215 @@
+"""Sums, means and variances without bounds: one octave table, bounds by group, then the answers.
+
+A part of the loss pays for a noisy histogram of octaves, off which each group's bounds are read;
+the rest pays for the answers within these bounds, from the same table. Proof: docs/octaves.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.answers import NO_COUNT, UNKNOWN, Counted, CountPiece, Estimated, Piece
+from dfprivacy.engine.adopt import Adopted
+from dfprivacy.engine.bins import run_bins
+from dfprivacy.estimators.count import CountEstimator
+from dfprivacy.estimators.estimator import Estimator
+from dfprivacy.estimators.octave_bounds import LEAST, SHARE, FoundBounds, octave_bounds
+from dfprivacy.estimators.unknown import UnknownEstimator
+from dfprivacy.mechanisms.additive import add_noise
+from dfprivacy.mechanisms.exceedances import exceedances
+from dfprivacy.parts.part import Answered, Grouping
+from dfprivacy.plan import Plan, plan_release
+from dfprivacy.questions import Count, MomentQuestion
+from dfprivacy.statistics.bin_table import BinTable
+from dfprivacy.statistics.binning import Octaves
+from dfprivacy.statistics.octave_sums import octave_statistics, with_slack
+from dfprivacy.terms import Bounds
+
+Integers = npt.NDArray[np.int64]
+
+_ANY = Bounds(-1, 1)
+"""Stands for bounds where only the form of a plan matters, and where none were found."""
+
+
+@dataclass(frozen=True)
+class OctavePart:
+    """Questions about one column, whose bounds are found first."""
+
+    column: Hashable
+    questions: Mapping[str, MomentQuestion]
+    grouped: bool
+
+    def plan(self, bounds: Bounds) -> Plan:
+        """Return the plan of the questions within bounds."""
+        asked = {name: _within(question, bounds) for name, question in self.questions.items()}
+        plan = plan_release(asked, grouped=self.grouped)
+        return replace(plan, queries=tuple(with_slack(query) for query in plan.queries))
+
+    @property
+    def weight(self) -> Fraction:
+        """One for each vector that answers."""
+        return Fraction(len(self.plan(_ANY).queries))
+
+    @property
+    def columns(self) -> Mapping[Hashable, bool]:
+        """The columns it reads, and whether as numbers."""
+        return {self.column: True}
+
+    @property
+    def names(self) -> Mapping[str, bool]:
+        """The names of its answers; each has an interval."""
+        return dict.fromkeys(self.questions, True)
+
+    @property
+    def counts(self) -> bool:
+        """Tell whether a vector can count groups."""
+        return any(query.count is not None for query in self.plan(_ANY).queries)
+
+    @property
+    def answers_count(self) -> bool:
+        """Tell whether one of the answers is the count that groups are selected by."""
+        return any(isinstance(question, Count) for question in self.questions.values())
+
+    def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredOctaves:
+        """Run the pass: one GROUP BY the keys and the octave."""
+        moments = max((q.source.moments for q in self.plan(_ANY).queries), default=1)
+        table = run_bins(
+            adopted, grouping.by, self.column, Octaves(), max(moments, 1), public=grouping.public
+        )
+        return MeasuredOctaves(self, table)
+
+
+def _within(question: MomentQuestion, bounds: Bounds) -> MomentQuestion:
+    return question if isinstance(question, Count) else replace(question, bounds=bounds)
+
+
+@dataclass(frozen=True)
+class MeasuredOctaves:
+    """An octave table. Secret."""
+
+    part: OctavePart
+    table: BinTable
+
+    @property
+    def keys(self) -> pa.Table:
+        """The keys of the groups, sorted."""
+        return self.table.keys
+
+    def answer(self, loss: Epsilon | Rho, delta: Fraction | None) -> Answered:
+        """Find bounds, answer within them; groups without bounds borrow those of the others."""
+        found, cells = self._within_found(loss)
+        missing = np.flatnonzero(~found.found)
+        if len(missing):
+            cells.append(self._borrowed(found, cells, missing, loss.share(1 - SHARE), delta))
+        return Answered(self.keys, self._answers(cells), self._counted(cells))
+
+    def answer_apart(self, loss: Epsilon | Rho) -> Answered:
+        """Find bounds, answer within them; a group without bounds has no answer.
+
+        What is said of a group depends on its own rows alone, whichever others are shown.
+        """
+        _, cells = self._within_found(loss)
+        return Answered(self.keys, self._answers(cells), self._counted(cells))
+
+    def _within_found(self, loss: Epsilon | Rho) -> tuple[FoundBounds, list[Cell]]:
+        """Find the bounds of each group, and answer for those groups that have some."""
+        epsilon = loss.share(SHARE).pure()
+        found = octave_bounds(exceedances(self.table, epsilon, LEAST), self.table.groups, Octaves())
+        rest = loss.share(1 - SHARE)
+        return found, [self._cell(b, groups, rest) for b, groups in bounds_classes(found)]
+
+    def _cell(self, bounds: Bounds | None, groups: Integers, loss: Epsilon | Rho) -> Cell:
+        """Answer for groups with the same bounds; None where there are none to be had."""
+        plan = self.part.plan(_ANY if bounds is None else bounds)
+        sources = tuple(dict.fromkeys(query.source for query in plan.queries))
+        keys = (
+            self.table.keys.take(pa.array(groups)) if self.table.keys.num_columns else pa.table({})
+        )
+        exact = octave_statistics(self.table, keys, groups, sources)
+        noisy = add_noise(exact, plan.queries, plan.noises(loss))
+        unknown = UnknownEstimator() if bounds is None else None
+        pieces = {
+            a.name: Piece(groups, _known(a.estimator, unknown), noisy.vectors[a.query])
+            for a in plan.answers
+        }
+        if not self.part.counts:
+            return Cell(pieces, None)
+        query, weights = plan.counting()
+        return Cell(pieces, CountPiece(groups, noisy.vectors[query], weights))
+
+    def _borrowed(
+        self,
+        found: FoundBounds,
+        cells: list[Cell],
+        missing: Integers,
+        loss: Epsilon | Rho,
+        delta: Fraction | None,
+    ) -> Cell:
+        """Answer within the middle of the bounds of those groups that are shown."""
+        shown = np.flatnonzero(found.found)
+        counts = [cell.count for cell in cells if cell.count is not None]
+        if delta is not None:
+            shown = Counted(self.table.groups, tuple(counts)).kept(delta)
+        return self._cell(_middle(found, shown), missing, loss)
+
+    def _answers(self, cells: list[Cell]) -> tuple[Estimated, ...]:
+        return tuple(
+            Estimated(
+                name,
+                self.table.groups,
+                tuple(cell.pieces[name] for cell in cells),
+                NO_COUNT if isinstance(question, Count) else UNKNOWN,
+            )
+            for name, question in self.part.questions.items()
+        )
+
+    def _counted(self, cells: list[Cell]) -> Counted | None:
+        counts = tuple(cell.count for cell in cells if cell.count is not None)
+        return Counted(self.table.groups, counts) if self.part.counts else None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The answers of groups with the same bounds, and their count. Public."""
+
+    pieces: Mapping[str, Piece]
+    count: CountPiece | None
+
+
+def _known(estimator: Estimator, unknown: UnknownEstimator | None) -> Estimator:
+    is_count = isinstance(estimator, CountEstimator)
+    return estimator if unknown is None or is_count else unknown
+
+
+def bounds_classes(found: FoundBounds) -> Iterator[tuple[Bounds, Integers]]:
+    """Yield each pair of bounds with the groups that have it: at most some hundred pairs."""
+    groups = np.flatnonzero(found.found)
+    codes = (_code(found.lower[groups]) << 12) | _code(found.upper[groups])
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    for same in np.split(order, starts[1:]) if len(order) else []:
+        first = groups[same[0]]
+        yield Bounds(float(found.lower[first]), float(found.upper[first])), groups[same]
+
+
+def _code(edges: npt.NDArray[np.float64]) -> Integers:
+    """Return sign and exponent of powers of two and zeros."""
+    return ((edges + 0.0).view(np.int64) >> 52) & 0xFFF
+
+
+def _middle(found: FoundBounds, shown: Integers) -> Bounds | None:
+    """Return the middle one of the lower and of the upper bounds; None without any."""
+    if not len(shown):
+        return None
+    lower = np.sort(found.lower[shown])[(len(shown) - 1) // 2]
+    upper = np.sort(found.upper[shown])[len(shown) // 2]
+    if not lower < upper:
+        lower, upper = found.lower[shown].min(), found.upper[shown].max()
+    return Bounds(float(lower), float(upper))

@@ -1,0 +1,73 @@
+"""What every part of a release offers."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+import pyarrow as pa
+
+from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.answers import Answer, Counted
+from dfprivacy.engine.adopt import Adopted
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """How a release groups: its columns, and whether their keys are public."""
+
+    by: Sequence[Hashable] = ()
+    public: bool = False
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What a part has answered about which groups, and the count that can select them. Public."""
+
+    keys: pa.Table
+    answers: tuple[Answer, ...]
+    counted: Counted | None = None
+
+
+class Measured(Protocol):
+    """What a part has measured: exact and secret, one entry a group."""
+
+    @property
+    def keys(self) -> pa.Table:
+        """The keys of the groups, sorted."""
+
+    def answer(self, loss: Epsilon | Rho, delta: Fraction | None) -> Answered:
+        """Draw the noise that pays for the loss, and answer.
+
+        `delta` is what secret keys may spend; a part needs it only where a group's answer depends
+        on which others are shown.
+        """
+
+
+class Part(Protocol):
+    """Some questions of a release, answered from one pass."""
+
+    @property
+    def weight(self) -> Fraction:
+        """Its share of the loss, relative to other parts."""
+
+    @property
+    def columns(self) -> Mapping[Hashable, bool]:
+        """The columns it reads, and whether as numbers."""
+
+    @property
+    def names(self) -> Mapping[str, bool]:
+        """The names of its answers, and whether each has an interval."""
+
+    @property
+    def counts(self) -> bool:
+        """Tell whether it can count groups."""
+
+    @property
+    def answers_count(self) -> bool:
+        """Tell whether one of its answers is the count that it selects groups by."""
+
+    def measure(self, adopted: Adopted, grouping: Grouping) -> Measured:
+        """Run the pass."""

@@ -1,0 +1,148 @@
+"""Binnings: a bin for every value, by its own bits alone.
+
+A binning maps each value to one bin of a public, ordered list, so that counting rows by bin adds
+one to exactly one count a row. Bins are numbered in the order of their values; 0 holds zero. Both
+grids here span every magnitude: sizes below 2**-126 are zero, sizes above 2**126 are 2**126.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+LEAST_EXPONENT = -126
+MOST_EXPONENT = 126
+LARGEST_VALUE = 2.0**MOST_EXPONENT
+
+VALUE_BITS = 22
+"""Values keep so many significant bits: float sums of one octave are exact below 2**31 rows."""
+
+SQUARE_BITS = VALUE_BITS - 1
+"""Squares keep so many: those of one octave span two, and their sums are exact below 2**31 too."""
+
+OCTAVE_FACTOR = 0.75 * (1 - 2.0**-25)
+"""A value times this rounds, to one bit, to the largest power of two below the value."""
+
+
+def splitter(bits: int) -> float:
+    """Return Veltkamp's factor c: with t = x * c, t - (t - x) is x rounded to so many bits."""
+    return 2.0 ** (53 - bits) + 1.0
+
+
+def rounded(values: Floats, bits: int) -> Floats:
+    """Return values rounded to so many significant bits: the law that the engines follow."""
+    product = values * splitter(bits)
+    return np.asarray(product - (product - values))
+
+
+def clipped(values: Floats) -> Floats:
+    """Return values of size at most 2**126; NaN stays what it is."""
+    return np.clip(values, -LARGEST_VALUE, LARGEST_VALUE)
+
+
+@dataclass(frozen=True)
+class Octaves:
+    """Bins (2**e, 2**(e + 1)], their mirror images, and zero."""
+
+    @property
+    def last(self) -> int:
+        """The number of the uppermost bin; the lowest is its negative."""
+        return MOST_EXPONENT - LEAST_EXPONENT + 1
+
+    def labels(self, values: Floats) -> Floats:
+        """Return what the engines group by: the power of two below a size, with its sign."""
+        return rounded(rounded(clipped(values), VALUE_BITS) * OCTAVE_FACTOR, 1)
+
+    def numbers(self, labels: Floats) -> Integers:
+        """Return the numbers of bins from their labels."""
+        bits = np.asarray(labels, dtype=np.float64).view(np.int64)
+        return np.asarray(_OCTAVE_NUMBERS[(bits >> 52) & 0xFFF], dtype=np.int64)
+
+    def upper(self, numbers: Integers) -> Floats:
+        """Return the largest value of each bin."""
+        return _OCTAVE_EDGES[numbers + (_SIZES + 1)]
+
+    def lower(self, numbers: Integers) -> Floats:
+        """Return the end that no value of a bin is below."""
+        return _OCTAVE_EDGES[numbers + _SIZES]
+
+
+_SIZES = MOST_EXPONENT - LEAST_EXPONENT + 1
+_ENDS = np.ldexp(1.0, np.arange(LEAST_EXPONENT, MOST_EXPONENT + 1))
+_OCTAVE_EDGES = np.concatenate([-_ENDS[::-1], [0.0, 0.0], _ENDS])
+"""Bin i lies between the edges i and i + 1, counted from the lowest bin."""
+
+_NUMBERS_UP = np.clip(np.arange(2**11) - 1023 - LEAST_EXPONENT + 2, 0, _SIZES)
+_OCTAVE_NUMBERS = np.concatenate([_NUMBERS_UP, -_NUMBERS_UP])
+"""Numbers of bins by sign and exponent of their labels."""
+
+
+@dataclass(frozen=True)
+class SignificantBits:
+    """The values of `bits` significant bits, each the bin of what rounds to it.
+
+    >>> grid = SignificantBits(8)
+    >>> grid.values(grid.numbers(grid.labels(np.array([0.1, -1000.3, 0.0])))).tolist()
+    [0.10009765625, -1000.0, 0.0]
+    """
+
+    bits: int
+
+    @property
+    def last(self) -> int:
+        """The number of the largest value, 2**126; the least has its negative."""
+        return (MOST_EXPONENT - LEAST_EXPONENT) * (1 << (self.bits - 1)) + 1
+
+    def labels(self, values: Floats) -> Floats:
+        """Return what the engines group by: the rounded value."""
+        return rounded(clipped(values), self.bits)
+
+    def numbers(self, labels: Floats) -> Integers:
+        """Return the numbers of rounded values: their bits, read as integers, count upwards."""
+        sizes = np.abs(np.asarray(labels, dtype=np.float64)).view(np.int64) >> (53 - self.bits)
+        ranks = np.clip(sizes - self._offset, 0, self.last)
+        return np.asarray(np.where(labels < 0, -ranks, ranks), dtype=np.int64)
+
+    def values(self, numbers: Integers) -> Floats:
+        """Return the values of bins."""
+        sizes = (np.abs(numbers) + self._offset) << (53 - self.bits)
+        floats = np.asarray(sizes, dtype=np.int64).view(np.float64)
+        return np.where(numbers == 0, 0.0, np.where(numbers < 0, -floats, floats))
+
+    @property
+    def _offset(self) -> int:
+        least = np.float64(2.0**LEAST_EXPONENT).view(np.int64)
+        return int(int(least) >> (53 - self.bits)) - 1
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Bins 1, 2, ... between ascending edges, each with its lower edge, the last with both.
+
+    What lies below the first edge is in bin 0, what lies above the last in one bin more.
+    """
+
+    edges: tuple[float, ...]
+
+    @property
+    def last(self) -> int:
+        """The number of the uppermost bin between edges."""
+        return len(self.edges) - 1
+
+    def labels(self, values: Floats) -> Floats:
+        """Return what the engines group by: how many edges a value reaches."""
+        inner = np.searchsorted(self.edges[:-1], values, side="right")
+        counted = (inner + (values > self.edges[-1])).astype(np.float64)
+        return np.where(np.isnan(values), np.nan, counted)
+
+    def numbers(self, labels: Floats) -> Integers:
+        """Return the numbers of bins from their labels."""
+        return np.asarray(labels, dtype=np.int64)
+
+
+Binning = Octaves | SignificantBits | Edges

@@ -1,0 +1,204 @@
+import json
+
+import polars as pl
+import pytest
+
+EXACT = ["--epsilon", "1e9"]  # a selection's rank and a count are off by less than 1e-6 rows
+BY = ["--by", "carrier", "--delta", "1e-6"]
+
+WHOLE = [
+    (["median", "delay"], [["10"]]),
+    (["median", "delay", "--method", "inverse"], [["10"]]),
+    (["quantile", "delay", "--q", "0.1"], [["-40"]]),
+    (["quantile", "delay", "--q", "0.9", "--method", "inverse"], [["10"]]),
+    (["quantiles", "delay", "--q", "0.9", "--q", "0.1"], [["0.9", "10"], ["0.1", "-40"]]),
+    (["bounds", "delay"], [["-64", "16"]]),
+    (["bounds", "delay", "--rank", "500"], [["-40", "10"]]),
+    (
+        ["histogram", "delay", "--edge", "-50", "--edge", "0", "--edge", "20"],
+        [["-50", "0", "1,000", "1,000", "1,000"], ["0", "20", "2,000", "2,000", "2,000"]],
+    ),
+    (
+        ["histogram", "delay", "--bins", "2", "--bounds", "-40", "40"],
+        [["-40", "0", "1,000", "1,000", "1,000"], ["0", "40", "2,000", "2,000", "2,000"]],
+    ),
+    (
+        ["histogram", "delay", "--bins", "1"],
+        [["-64", "16", "3,000", "3,000", "3,000"]],
+    ),
+]
+
+
+@pytest.mark.parametrize("file", ["flights.csv", "flights.parquet"])
+@pytest.mark.parametrize(("question", "shown"), WHOLE)
+def test_whole_file(ask, cells, file, question, shown):
+    """Each command answers about the whole file, with the truth at a very large epsilon."""
+    name, column, *options = question
+    assert cells(ask(name, file, column, *options, *EXACT).output) == shown
+
+
+@pytest.mark.parametrize("bounds", [[], ["--bounds", "-50", "50"]])
+def test_center(ask, cells, bounds):
+    """The centre of p = 2 is the mean, -20/3, up to the grid of its candidates."""
+    ((value,),) = cells(ask("center", "flights.csv", "delay", "--p", "2", *bounds, *EXACT).output)
+    assert float(value) == pytest.approx(-20 / 3, abs=0.05)
+
+
+def test_inverse_mean_has_no_interval(ask, cells):
+    """A mean by inverse sensitivity is a selection, and shows no interval."""
+    result = ask("mean", "flights.csv", "delay", "--method", "inverse", *EXACT)
+    ((value,),) = cells(result.output)
+    assert float(value) == pytest.approx(-20 / 3, abs=0.05)
+    assert result.output.startswith("Private mean of delay\n")
+
+
+@pytest.mark.parametrize(
+    ("question", "aa", "ua"),
+    [
+        (["median", "delay"], ["10"], ["-40"]),
+        (["quantile", "delay", "--q", "0.9"], ["10"], ["-40"]),
+        (["quantiles", "delay", "--q", "0.9", "--q", "0.1"], ["10", "10"], ["-40", "-40"]),
+        (["center", "delay", "--p", "1.5", "--bounds", "-40", "40"], ["10"], ["-40"]),
+        (["bounds", "delay"], ["8", "16"], ["-64", "-32"]),
+        (["mean", "delay"], ["10", "10", "10"], ["-40", "-40", "-40"]),
+    ],
+)
+def test_by_group(ask, cells, question, aa, ua):
+    """By group, one row each: key, answers, and the count that has selected the groups."""
+    name, column, *options = question
+    rows = cells(ask(name, "flights.csv", column, *options, *BY, *EXACT).output)
+    numbers = [[float(cell.replace(",", "")) for cell in row[1:]] for row in rows]
+    expected = [[*map(float, aa), 2000], [*map(float, ua), 1000]]
+    assert [row[0] for row in rows] == ["AA", "UA"]
+    assert (
+        numbers == pytest.approx(expected, abs=0.02)
+        if len(numbers) == 1
+        else all(
+            row == pytest.approx(wanted, abs=0.02)
+            for row, wanted in zip(numbers, expected, strict=True)
+        )
+    )
+
+
+def test_histogram_by_group(ask, cells):
+    """A histogram by group has one row a group and bin; public keys need no delta."""
+    options = ["--edge", "-50", "--edge", "0", "--edge", "50", "--by", "carrier", "--keys", "UA"]
+    rows = cells(ask("histogram", "flights.csv", "delay", *options, *EXACT).output)
+    assert [row[:4] for row in rows] == [["UA", "-50", "0", "1,000"], ["UA", "0", "50", "0"]]
+
+
+@pytest.mark.parametrize(
+    ("question", "columns"),
+    [
+        (["median", "delay"], ["delay"]),
+        (["quantiles", "delay", "--q", "0.25", "--q", "0.5"], ["quantile", "delay"]),
+        (["bounds", "delay"], ["lower", "upper"]),
+        (["histogram", "delay", "--bins", "4"], ["lower", "upper", "count", "low", "high"]),
+        (["median", "delay", *BY], ["carrier", "delay", "count"]),
+        (
+            ["quantiles", "delay", "--q", "0.25", "--q", "0.5", *BY],
+            ["carrier", "delay_0.25", "delay_0.5", "count"],
+        ),
+        (["bounds", "delay", *BY], ["carrier", "lower", "upper", "count"]),
+        (
+            ["histogram", "delay", "--bins", "4", *BY],
+            ["carrier", "lower", "upper", "count", "low", "high"],
+        ),
+    ],
+)
+@pytest.mark.parametrize("ending", ["csv", "parquet", "json"])
+def test_output_file(ask, tmp_path, ending, question, columns):
+    """A file holds the released columns."""
+    name, column, *options = question
+    target = tmp_path / f"out.{ending}"
+    result = ask(name, "flights.parquet", column, *options, "--output", str(target))
+    assert result.output.startswith("Wrote ")
+    read = {"csv": pl.read_csv, "parquet": pl.read_parquet, "json": pl.read_json}[ending]
+    assert read(target).columns == columns
+
+
+MECHANISMS = [
+    (["count"], "discrete Laplace"),
+    (["mean", "delay", "--bounds", "0", "9", "--rho", "1"], "discrete Gaussian"),
+    (
+        ["mean", "delay", *EXACT],
+        "discrete Laplace within bounds from a noisy histogram (-64 to 16)",
+    ),
+    (
+        ["var", "delay", "--rho", "1", *BY],
+        "discrete Gaussian within bounds from a noisy histogram",
+    ),
+    (
+        ["mean", "delay", "--method", "subset", *BY],
+        "discrete Laplace within bounds from private selections",
+    ),
+    (
+        ["mean", "delay", "--method", "dick", "--rho", "1", *BY],
+        "discrete Laplace within bounds from private selections",
+    ),
+    (["mean", "delay", "--method", "inverse"], "private selections"),
+    (["median", "delay"], "a private selection"),
+    (["median", "delay", "--method", "inverse"], "private selections"),
+    (["quantile", "delay", "--q", "0.9", *BY], "a private selection and discrete Laplace counts"),
+    (["quantiles", "delay", "--q", "0.9"], "a private selection"),
+    (
+        ["quantiles", "delay", "--q", "0.9", "--q", "0.1", "--rho", "1"],
+        "private selections and discrete Gaussian counts",
+    ),
+    (["center", "delay", "--p", "3"], "private selections"),
+    (["center", "delay", "--p", "3", "--bounds", "0", "9"], "a private selection"),
+    (["bounds", "delay", "--rho", "1"], "a noisy histogram (discrete Laplace)"),
+    (["bounds", "delay", "--rank", "99"], "private selections"),
+    (["histogram", "delay", "--edge", "0", "--edge", "9"], "discrete Laplace"),
+    (
+        ["histogram", "delay", "--bins", "9"],
+        "discrete Laplace within bounds from a noisy histogram",
+    ),
+]
+
+
+@pytest.mark.parametrize(("question", "words"), MECHANISMS)
+def test_spent_line_names_the_mechanism(ask, question, words):
+    """The last line says what made the answer private."""
+    name, *options = question
+    last = ask(name, "flights.csv", *options).output.splitlines()[-1]
+    assert last.split("; ")[1:] == [words, "neighbours: add/remove a row"]
+
+
+@pytest.mark.parametrize("name", ["mean", "bounds"])
+def test_too_few_values(ask, tmp_path, name):
+    """Where too few values are found, the terminal says so, and JSON has null.
+
+    Bounds are found in an empty column with probability below 1/20 a call: five calls all find
+    some with probability below 1e-6.
+    """
+    file, target = tmp_path / "few.csv", tmp_path / "out.json"
+    file.write_text("delay\ntext\n\nmore text\n")
+    outputs, records = [], []
+    for _ in range(5):
+        outputs.append(ask(name, str(file), "delay").output)
+        ask(name, str(file), "delay", "--output", str(target))
+        records += json.loads(target.read_text())
+    assert any("unknown: too few values to tell" in output for output in outputs)
+    assert any(None in record.values() for record in records)
+
+
+def test_many_quantiles_are_never_cut(ask):
+    """A table wider than the terminal keeps its numbers and names whole."""
+    qs = [option for tenth in range(1, 10) for option in ("--q", f"0.{tenth}")]
+    output = ask("quantiles", "flights.csv", "delay", *qs, *BY, *EXACT).output
+    assert all(f"delay_0.{tenth} " in output for tenth in range(1, 10))
+    assert "…" not in output
+
+
+@pytest.mark.parametrize("column", ["low", "count", "quantile", "epsilon", "lower"])
+def test_awkward_names(ask, cells, tmp_path, column):
+    """A column may be called like a column of the result, or like an option."""
+    file = tmp_path / "names.csv"
+    pl.DataFrame({column: [3.0] * 1000, "g": ["a"] * 1000}).write_csv(file)
+    for question in (["median"], ["quantiles", "--q", "0.5"], ["histogram", "--bins", "1"]):
+        name, *options = question
+        for extra in ([], ["--by", "g", "--keys", "a"]):
+            result = ask(name, str(file), column, *options, *extra, *EXACT)
+            assert result.exit_code == 0, result.output
+            assert len(cells(result.output)) == 1

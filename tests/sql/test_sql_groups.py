@@ -1,0 +1,177 @@
+"""Groups without bounds: each answers for itself, draws its own noise, and keeps its order."""
+
+import math
+from fractions import Fraction
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+import dfprivacy as dfp
+import sql_udfs
+from dfprivacy.accounting.loss import Epsilon
+from dfprivacy.parts import octaves
+from dfprivacy.statistics.bin_table import BinTable
+from sql_udfs.lists import octave_table
+from sql_udfs.unbounded import octave_answer
+
+HUGE = 1e12
+GROUPS = 4_000
+FALSE_ALARM = 1e-7
+# Dvoretzky-Kiefer-Wolfowitz, Massart's constant, for each of the two samples
+DISTANCE = 2 * math.sqrt(math.log(4 / FALSE_ALARM) / (2 * GROUPS))
+MOMENTS = ["dp_sum", "dp_mean", "dp_avg", "dp_var", "dp_stddev"]
+CALLS = [f"{name}(x{end})" for name in MOMENTS for end in ("", ", 0.5", ", ?")]
+CALLS += ["dp_bounds(x)", "dp_bounds(x, 0.5)", "dp_median(x)", "dp_median(x, ?)"]
+CALLS += ["dp_quantile(x, 0.9)", "dp_quantile(x, 0.9, 0.5)", "dp_quantile(x, ?, ?)"]
+CALLS += ["dp_quantiles(x, [0.25, 0.75])", "dp_quantiles(x, [0.25, ?], 0.5)"]
+CALLS += [f"{name}_interval(x{end})" for name in MOMENTS for end in ("", ", 0.5")]
+
+
+def connect(epsilon=1.0):
+    connection = duckdb.connect()
+    sql_udfs.register(connection, epsilon=epsilon)
+    connection.execute(
+        "CREATE TABLE t AS SELECT i % 10 AS g, (i % 100 + 1)::DOUBLE AS x FROM range(50000) r(i)"
+    )
+    return connection
+
+
+con = connect()
+exact = connect(HUGE)
+
+
+def ask(connection, query):
+    return connection.execute(query, [0.5] * query.count("?")).fetchall()
+
+
+def type_of(call):
+    if "_interval" in call:
+        return 'STRUCT("value" DOUBLE, low DOUBLE, high DOUBLE)'
+    if "dp_bounds" in call:
+        return 'STRUCT("lower" DOUBLE, "upper" DOUBLE)'
+    return "DOUBLE[]" if "dp_quantiles" in call else "DOUBLE"
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_every_call_answers_by_group_and_as_a_whole(call):
+    """Each group has one answer of a fixed type, a whole table has one, no rows have no groups."""
+    query = f"SELECT g, y, typeof(y) FROM (SELECT g, {call} AS y FROM {{}} GROUP BY g) ORDER BY g"
+    answers = ask(con, query.format("t"))
+    assert [g for g, _, _ in answers] == list(range(10))
+    assert None not in [y for _, y, _ in answers]
+    assert {kind.replace('"', "") for _, _, kind in answers} == {type_of(call).replace('"', "")}
+    assert ask(con, query.format("(FROM t LIMIT 0)")) == []
+    assert len(ask(con, f"SELECT {call} FROM t")) == 1
+
+
+def test_the_true_values_come_out_at_a_huge_epsilon():
+    """By group, moments are DuckDB's own, to a grid step; quantiles are values of their rank."""
+    query = (
+        "SELECT {}sum(x{}), {}mean(x{}), {}var{}(x{}), {}stddev{}(x{}) FROM t GROUP BY g ORDER BY g"
+    )
+    ours = ask(exact, query.format("dp_", "", "dp_", "", "dp_", "", "", "dp_", "", ""))
+    true = ask(exact, query.format("", "", "", "", "", "_pop", "", "", "_pop", ""))
+    assert np.allclose(ours, true, rtol=1e-6, atol=1e-4)
+    odd = "SELECT {} FROM t WHERE x <= 90 GROUP BY g ORDER BY g"
+    ours = ask(exact, odd.format("dp_median(x), dp_quantile(x, 0.25)"))
+    assert ours == ask(exact, odd.format("median(x), quantile_disc(x, 0.25)"))
+
+
+def test_quantiles_come_in_the_order_asked_and_never_cross():
+    """A higher level has no lower answer; all are NaN where rows are too few for the epsilon."""
+    query = "SELECT y[1], y[2], y[3] FROM (SELECT dp_quantiles(x, [0.9, 0.1, 0.5], {}) AS y FROM t"
+    for epsilon in (1e-3, 0.1, 10):
+        for high, low, middle in ask(con, f"{query.format(epsilon)} GROUP BY g)"):
+            assert low <= middle <= high or all(map(math.isnan, (low, middle, high)))
+    [(high, low, middle)] = ask(exact, query.format(HUGE) + ")")
+    assert (low, middle, high) == pytest.approx((10.5, 50.5, 90.5), abs=0.51)
+
+
+def test_a_group_without_bounds_borrows_none():
+    """Nine groups with clear bounds tell nothing of a tenth that has too few rows."""
+    con.execute("CREATE OR REPLACE TABLE few AS SELECT * FROM t WHERE g < 9 OR x = 100 LIMIT 45001")
+    con.execute("INSERT INTO few SELECT 10, 7.0")
+    for function in MOMENTS:
+        query = f"SELECT g, {function}(x, 1), {function}_interval(x, 1) FROM few GROUP BY g"
+        for g, value, parts in ask(con, query):
+            assert math.isnan(value) == (g == 10)
+            assert math.isinf(parts["low"]) == math.isinf(parts["high"]) == (g == 10)
+    ends = dict(ask(con, "SELECT g, dp_bounds(x, 1) FROM few GROUP BY g"))
+    assert ends[10] == {"lower": None, "upper": None}
+    assert None not in ends[3].values()
+
+
+def inputs_of(lists, function):
+    """Return, for each group, what noise is added to: bins by group, then its exact sums."""
+    seen = []
+    bins = [None] * len(lists)
+
+    def exceedances(table, *rest):
+        for index in range(table.groups):
+            own = table.group == index
+            bins[index] = (table.bins[own].tolist(), table.rows[own].tolist())
+        return found(table, *rest)
+
+    def add_noise(exact_sums, queries, noises):
+        rows = [tuple(row.values()) for row in exact_sums.table.to_pylist()]
+        seen.extend((row, queries, tuple(noises)) for row in rows)
+        return added(exact_sums, queries, noises)
+
+    with pytest.MonkeyPatch.context() as patch:
+        found, added = octaves.exceedances, octaves.add_noise
+        patch.setattr(octaves, "exceedances", exceedances)
+        patch.setattr(octaves, "add_noise", add_noise)
+        octave_answer(function, lists, Epsilon(Fraction(10**12)))
+    return bins, seen
+
+
+@pytest.mark.parametrize("function", ["dp_sum", "dp_mean", "dp_stddev"])
+def test_what_noise_is_added_to_depends_on_the_own_rows_alone(function):
+    """Groups together add noise to what each of them adds noise to when it is alone."""
+    rng = np.random.default_rng(3)
+    rows = [rng.laplace(10.0**k, 1, 200).tolist() for k in range(-3, 5)] + [[], [None], [math.inf]]
+    lists = pa_lists(rows)
+    bins, sums = inputs_of(lists, function)
+    alone = [inputs_of(pa_lists([own]), function) for own in rows]
+    assert bins == [own for [own], _ in alone]
+    assert sorted(map(repr, sums)) == sorted(repr(own) for _, each in alone for own in each)
+    assert len(sums) == 9
+
+
+def pa_lists(rows):
+    return pa.chunked_array([pa.array(rows, pa.list_(pa.float64()))])
+
+
+def test_bin_tables_of_lists_show_nothing():
+    """A table of counts says nothing in a message or a log."""
+    table = octave_table(pa_lists([[7777.0]]), 1)
+    assert isinstance(table, BinTable)
+    assert "7777" not in repr(table)
+
+
+def test_the_same_expression_twice_draws_twice():
+    """Two calls are two releases, with two noises; a fixed answer stays what it is."""
+    for call in ("dp_mean(x, 1)", "dp_sum(x, 1)", "dp_stddev(x, 1)"):
+        pairs = ask(con, f"SELECT {call}, {call} FROM t GROUP BY g")
+        assert len({answer for pair in pairs for answer in pair}) == 20
+    pairs = ask(con, "SELECT dp_median(x, 1e-4), dp_median(x, 1e-4) FROM t GROUP BY g")
+    assert len({answer for pair in pairs for answer in pair}) == 20
+    inner = "SELECT dp_mean_interval(x, 0.5) AS m FROM t GROUP BY g"
+    assert all(ask(con, f"SELECT m.low <= m.value AND m.value <= m.high FROM ({inner})"))
+
+
+def test_answers_have_the_law_of_the_frame():
+    """Means and deviations of 4,000 groups, from SQL and polars, differ by chance (alarm: 1e-7)."""
+    x = np.tile(np.linspace(0.55, 0.95, 100), GROUPS)
+    frame = pl.DataFrame({"g": np.arange(len(x)) // 100, "x": x})
+    con.register("many", frame.to_arrow())
+    by = frame.dp.group_by("g", keys=list(range(GROUPS)))
+    for call, question in [("dp_mean", dfp.mean("x")), ("dp_stddev", dfp.std("x"))]:
+        ours = [y for (y,) in ask(con, f"SELECT {call}(x, 2) FROM many GROUP BY g")]
+        theirs = by.agg(y=question, epsilon=2)["y"].to_numpy()
+        assert not np.isnan(ours).any()
+        assert stats.ks_2samp(ours, theirs).statistic <= DISTANCE
