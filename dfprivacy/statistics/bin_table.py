@@ -110,8 +110,7 @@ def bin_table(
 
 def _added(table: BinTable) -> BinTable:
     """Return a table in order, with equal bins of a group added up."""
-    order = _order(table.group, table.bins, table.binning)
-    group, bins = table.group[order], table.bins[order]
+    group, bins, order = _ordered(table.group, table.bins, table.binning)
     new = np.ones(len(group), dtype=bool)
     new[1:] = (group[1:] != group[:-1]) | (bins[1:] != bins[:-1])
     rows, moments = table.rows[order], [moment[order] for moment in table.moments]
@@ -124,19 +123,25 @@ def _added(table: BinTable) -> BinTable:
     return held.checked()
 
 
-def _order(group: Integers, bins: Integers, binning: Binning) -> Integers:
-    """Return the order by group, then bin; entries of one bin stay in their order.
+def _ordered(
+    group: Integers, bins: Integers, binning: Binning
+) -> tuple[Integers, Integers, Integers]:
+    """Return groups and bins in order, and the order; entries of one bin stay in theirs.
 
-    Sorting integers that hold the place in their low bits is much faster than sorting places.
+    Group, bin and place fit into one integer: sorting these is much faster than sorting places.
     """
-    width = 2 * binning.last + 3
+    bits = (2 * binning.last + 2).bit_length()
     places = max(len(bins) - 1, 1).bit_length()
-    largest = (int(group.max(initial=0)) + 1) * width
-    if largest.bit_length() + places > 63:
-        return np.lexsort((bins, group))
-    packed = ((group * width + (bins + binning.last + 1)) << places) | np.arange(len(bins))
+    if int(group.max(initial=0)).bit_length() + bits + places > 63:
+        order = np.lexsort((bins, group)).astype(np.int64)
+        return group[order], bins[order], order
+    packed = (group << bits) + (bins + binning.last + 1)
+    packed <<= places
+    packed += np.arange(len(bins))
     packed.sort()
-    return np.asarray(packed & (2**places - 1))
+    order = packed & (2**places - 1)
+    packed >>= places
+    return packed >> bits, (packed & (2**bits - 1)) - (binning.last + 1), order
 
 
 def rebinned(

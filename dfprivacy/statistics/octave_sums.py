@@ -101,6 +101,8 @@ def _beyond(bins: Integers, grid: Grid) -> Integers:
 
 def _or_bound(sums: Integers, beyond: Integers, lower: Integers, upper: Integers) -> Integers:
     """Return sums in which a row beyond a bound counts as the bound."""
+    if not beyond.any():
+        return sums
     return np.where(beyond == 0, sums, np.where(beyond < 0, lower, upper))
 
 
