@@ -44,7 +44,7 @@ class RankMethods(Asking[One, Many]):
     ) -> One:
         """Return the quantile `q`, from 0 to 1, of `column` (units of the column).
 
-        A selection on a public grid of 16 significant bits (8 by group) whose score has
+        A selection on a public grid of 16 significant bits (8 for floats by group), whose score has
         sensitivity max(q, 1 - q); no bounds are needed. Below about 50/epsilon rows (100/epsilon
         outside the middle half) the answer is not a number. A selection has no interval. Source:
         Kaplan, Schnapp and Stemmer 2022, base case (`method="selection"`), or Dick et al. 2023,

@@ -88,7 +88,7 @@ def _moment(function: str) -> tuple[Function, Function]:
 def quantile_values(lists: Column, levels: Sequence[float], loss: Epsilon) -> Floats:
     """Return quantiles of each list: one row a group, one column a level, in the order given."""
     part = QuantilePart("x", quantiles_of(levels), grouped=False)
-    table = value_table(lists, value_grid(grouped=False))
+    table = value_table(lists, value_grid(coarse=False))
     answered = MeasuredRanks(part, table).answer(loss, None)
     return np.stack([answer.columns(0.5)[0] for answer in answered.answers], axis=1)
 

@@ -57,6 +57,11 @@ class Adopted:
     wrap: Wrap
     connection: duckdb.DuckDBPyConnection | None = None
 
+    def holds_integers(self, column: Hashable) -> bool:
+        """Tell whether a column is declared to hold integers or booleans."""
+        dtype = self.lazy.collect_schema()[self.values[column]]
+        return dtype.is_integer() or dtype == nw.Boolean
+
     def close(self) -> None:
         """Give up the embedded connection; what the caller brought stays open."""
         if self.connection is not None:

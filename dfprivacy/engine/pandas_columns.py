@@ -23,7 +23,7 @@ def value_column(label: Hashable, series: pd.Series[Any]) -> pa.Array | pa.Chunk
     """
     if not pd.api.types.is_numeric_dtype(series.dtype) and not _is_arrow_decimal(series.dtype):
         raise UnsupportedDtypeError(
-            f"column {label!r} is declared {series.dtype}, which has no mean or sum",
+            f"column {label!r} is declared {series.dtype}, which holds no numbers",
             hint=f"declare it, e.g. df[{label!r}].astype(float)",
         )
     if isinstance(series.dtype, np.dtype):

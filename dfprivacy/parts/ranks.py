@@ -30,12 +30,17 @@ from dfprivacy.statistics.binning import Octaves, SignificantBits
 
 WHOLE_BITS = 16
 GROUP_BITS = 8
-"""Significant bits of values: by group fewer, so that the table stays small."""
+"""Significant bits of values: fewer for floats by group, so that the table stays small."""
 
 
-def value_grid(*, grouped: bool) -> SignificantBits:
+def value_grid(*, coarse: bool) -> SignificantBits:
     """Return the public grid that values are rounded to before they are ranked."""
-    return SignificantBits(GROUP_BITS if grouped else WHOLE_BITS)
+    return SignificantBits(GROUP_BITS if coarse else WHOLE_BITS)
+
+
+def grid_for(adopted: Adopted, column: Hashable, *, grouped: bool) -> SignificantBits:
+    """Return the grid for a column, by its declared dtype: integers by group are kept apart."""
+    return value_grid(coarse=grouped and not adopted.holds_integers(column))
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,8 @@ class QuantilePart:
 
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredRanks:
         """Run the pass: one GROUP BY the keys and the rounded value."""
-        column, grid = self.question.column, value_grid(grouped=self.grouped)
+        column = self.question.column
+        grid = grid_for(adopted, column, grouped=self.grouped)
         table = run_bins(adopted, grouping.by, column, grid, public=grouping.public)
         return MeasuredRanks(self, table)
 
@@ -120,9 +126,9 @@ class BoundsPart:
 
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredBounds:
         """Run the pass over octaves or values."""
-        ranked = self.question.rank is not None
-        binning = value_grid(grouped=self.grouped) if ranked else Octaves()
         column = self.question.column
+        ranked = self.question.rank is not None
+        binning = grid_for(adopted, column, grouped=self.grouped) if ranked else Octaves()
         table = run_bins(adopted, grouping.by, column, binning, public=grouping.public)
         return MeasuredBounds(self, table)
 

@@ -109,7 +109,7 @@ def test_long_lists_are_counted_block_by_block():
     lists = lists_of("SELECT list(x) FROM t GROUP BY g ORDER BY g")
     part = OctavePart("x", {"y": MOMENTS["dp_var"]("x")}, grouped=False)
     assert_same(unbounded.octave_table(lists, 2), frame_table(part, frame, ["g"]))
-    grid = unbounded.value_grid(grouped=False)
+    grid = unbounded.value_grid(coarse=False)
     table = unbounded.value_table(lists, grid)
     each = [frame_table(QuantilePart("y", Median("x"), grouped=False), part_)
             for part_ in frame.partition_by("g", maintain_order=True)]  # fmt: skip
