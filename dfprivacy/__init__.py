@@ -21,23 +21,28 @@ from dfprivacy.errors import (
     InvalidLedgerError,
     InvalidLossError,
     InvalidQuestionError,
+    InvalidUnitError,
     LedgerBudgetError,
     LedgerError,
     LedgerFileError,
     MissingBoundsError,
     MissingColumnError,
     MissingDeltaError,
+    RefusedStatementError,
     TooManyRowsError,
     UnsupportedDtypeError,
     UnsupportedFrameError,
 )
 from dfprivacy.frontends import pandas as _pandas
 from dfprivacy.frontends import polars as _polars
+from dfprivacy.limits import suggest_limits
 from dfprivacy.private import Private
 from dfprivacy.questions import count, mean, std, sum, var  # noqa: A004 the field's own words
 from dfprivacy.rank_questions import center, median, quantile, quantiles
 from dfprivacy.release import Choice, Estimate
+from dfprivacy.statements.interface import explain, sql
 from dfprivacy.terms import Bounds
+from dfprivacy.unit import Unit
 
 frame = Private
 
@@ -55,6 +60,7 @@ __all__ = [
     "InvalidLedgerError",
     "InvalidLossError",
     "InvalidQuestionError",
+    "InvalidUnitError",
     "Ledger",
     "LedgerBudgetError",
     "LedgerError",
@@ -63,18 +69,23 @@ __all__ = [
     "MissingColumnError",
     "MissingDeltaError",
     "Private",
+    "RefusedStatementError",
     "TooManyRowsError",
+    "Unit",
     "UnsupportedDtypeError",
     "UnsupportedFrameError",
     "center",
     "count",
+    "explain",
     "frame",
     "mean",
     "median",
     "quantile",
     "quantiles",
     "spending",
+    "sql",
     "std",
+    "suggest_limits",
     "sum",
     "var",
 ]

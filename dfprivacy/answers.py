@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,12 +12,16 @@ import numpy.typing as npt
 from dfprivacy.estimators.count import CountEstimator
 from dfprivacy.estimators.estimator import Estimator
 from dfprivacy.mechanisms.additive import NoisyVector
-from dfprivacy.mechanisms.keys import threshold
-from dfprivacy.mechanisms.selection import Selection
+from dfprivacy.mechanisms.keys import KeyRule
+from dfprivacy.statistics.binning import Integers
 from dfprivacy.statistics.linear_query import CountWeights
 
-Integers = npt.NDArray[np.int64]
 Column = npt.NDArray[Any]
+
+
+def everyone(groups: int) -> Integers:
+    """Return the numbers of all groups."""
+    return np.arange(groups, dtype=np.int64)
 
 
 class Answer(Protocol):
@@ -87,7 +90,6 @@ class Chosen:
 
     name: str
     values: Column
-    mechanism: Selection | None = None
 
     def columns(self, level: float) -> list[Column]:  # noqa: ARG002 one interface for all answers
         """Return the value of each group."""
@@ -102,14 +104,14 @@ class CountPiece:
     vector: NoisyVector
     weights: CountWeights
 
-    def kept(self, delta: Fraction) -> Integers:
+    def kept(self, rule: KeyRule) -> Integers:
         """Return the groups whose noisy count shows that more than one unit may be behind them.
 
         A group that one unit alone has made stays with probability at most delta, by the exact
         tail of the noise (docs/keys.md).
         """
         terms = len(self.weights.indices)
-        least = threshold(self.vector.noise, self.weights.divisor, terms, delta)
+        least = rule.least(self.vector.noise, self.weights.divisor, terms)
         return self.groups[np.flatnonzero(self.vector.total(self.weights.indices) >= least)]
 
 
@@ -120,9 +122,9 @@ class Counted:
     groups: int
     pieces: tuple[CountPiece, ...]
 
-    def kept(self, delta: Fraction) -> Integers:
+    def kept(self, rule: KeyRule) -> Integers:
         """Return the groups that may be shown, ascending."""
-        found = [piece.kept(delta) for piece in self.pieces]
+        found = [piece.kept(rule) for piece in self.pieces]
         return np.sort(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
 
     def column(self) -> Column:

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from fractions import Fraction
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.loss import Epsilon, Rho, delta_of, loss_of
-from dfprivacy.accounting.spending import account_of
-from dfprivacy.answers import Answer, Counted
+from dfprivacy.accounting.loss import Epsilon
+from dfprivacy.accounting.spending import Account, NoAccount
+from dfprivacy.answers import Answer, Counted, everyone
 from dfprivacy.engine.adopt import Adopted, Columns, adopt, rereadable
 from dfprivacy.engine.run import guarded
-from dfprivacy.errors import EngineError, MissingDeltaError
+from dfprivacy.errors import EngineError
 from dfprivacy.parts.part import Grouping, Measured, Part
-from dfprivacy.parts.split import selections, shares, split
-from dfprivacy.questions import Question, question_text
+from dfprivacy.parts.split import selections
+from dfprivacy.questions import Question
 from dfprivacy.release import Number, Release, number_of
-from dfprivacy.released_frame import (
-    answer_names,
-    everyone,
-    frame_names,
-    released_table,
-    shows_count,
-)
-from dfprivacy.terms import PublicKeys, Terms, interval_level
+from dfprivacy.released_frame import answers_table, frame_names, released_table, shows_count
+from dfprivacy.remembered import frame_of, frame_table, numbers_of, numbers_table
+from dfprivacy.request import Request, request_of
+from dfprivacy.terms import PublicKeys, Terms
+from dfprivacy.unit import Unit
 
 T = TypeVar("T")
 
@@ -35,17 +32,19 @@ def release_numbers(
     frame: object, questions: Mapping[str, Question], terms: Terms
 ) -> dict[str, Number]:
     """Release the answers about a whole frame, by name."""
-    loss, level = loss_of(terms.epsilon, terms.rho), interval_level(terms.interval)
-    delta_of(terms.delta)
-    parts = split(questions, grouped=False)
-    account = account_of(terms.ledger, terms.dataset, terms.note)
-    charge = Charge(loss, question=question_text(questions))
-    account.check(charge)
-    _, measured = measure(frame, (), None, parts)
-    account.pay(charge)
-    answers, _, _ = _answered(parts, measured, loss, None)
-    release = Release(loss, 0.0, level)
-    return {n: number_of(answers[n], release) for n in answer_names(parts, questions)}
+    request = request_of(questions, terms, form="numbers")
+    release = Release(request.charge.loss, 0.0, request.level)
+    kept = request.account.remembered(request.mark)
+    if kept is not None:
+        return numbers_of(kept, release)
+    _, measured = paid(request.account, request.charge, lambda: measured_for(frame, request))
+    answers, _, _ = _answered(request, measured)
+    made = [number_of(answer, release) for own in answers.values() for answer in own]
+    names = [answer.name for own in answers.values() for answer in own]
+    numbers = dict(zip(names, made, strict=True))
+    if request.mark is not None:
+        request.account.remember(request.mark, numbers_table(numbers))
+    return numbers
 
 
 def release_frame(
@@ -56,38 +55,81 @@ def release_frame(
     terms: Terms,
 ) -> Any:
     """Release the answers by group, as the caller's own frame type."""
-    loss, level = loss_of(terms.epsilon, terms.rho), interval_level(terms.interval)
-    delta = required_delta(delta_of(terms.delta), keys)
-    parts = split(questions, grouped=True)
-    names = frame_names(parts, questions, [str(label) for label in by])
-    account = account_of(terms.ledger, terms.dataset, terms.note)
-    charge = Charge(loss, delta or Fraction(0), question_text(questions, by))
+    request = request_of(questions, terms, by, keys)
+    names = frame_names(request.parts, questions, [str(label) for label in by])
+    remembered = request.account.remembered(request.mark)
+    if remembered is not None:
+        return frame_of(frame, remembered)
+    adopted, measured = paid(request.account, request.charge, lambda: measured_for(frame, request))
+    answers, counted, found = _answered(request, measured)
+    ordered = [answer for own in answers.values() for answer in own]
+    count = counted if shows_count(request.parts) else None
+    kept = _kept(request, counted, found)
+    table = released_table(found, ordered, count, kept, names=names, level=request.level)
+    released = adopted.wrap(table)
+    keep(request.account, request.mark, released)
+    return released
+
+
+def release_answers(
+    frame: object,
+    by: Sequence[Hashable],
+    keys: PublicKeys | None,
+    questions: Mapping[str, Question],
+    terms: Terms,
+    *,
+    own: Mapping[str, Epsilon],
+) -> pa.Table:
+    """Release the answers, whole or by group, as an Arrow table of every end of every answer.
+
+    Columns: the keys under their labels, then for each question `name` and, where it has an
+    interval, `name_low` and `name_high`; of several quantiles `name_0`, `name_1` and so on; of
+    bounds `name_lower` and `name_upper`. Rows are sorted by key. `own` names the questions that
+    spend a loss of their own, on top of what the terms say, which the others share.
+    """
+    request = request_of(questions, terms, by, keys, own=own, form="answers")
+    remembered = request.account.remembered(request.mark)
+    if remembered is not None:
+        return remembered
+    _, measured = paid(request.account, request.charge, lambda: measured_for(frame, request))
+    answers, counted, found = _answered(request, measured)
+    kept = _kept(request, counted, found) if by else everyone(1)
+    named = found.rename_columns([str(label) for label in by])
+    table = answers_table(named, answers, questions, kept, level=request.level)
+    request.account.remember(request.mark, table)
+    return table
+
+
+def keep(account: Account | NoAccount, mark: bytes | None, released: Any) -> None:
+    """Let a ledger remember a released frame; one that Arrow can't hold is not remembered."""
+    if mark is not None:
+        with suppress(pa.ArrowException):
+            account.remember(mark, frame_table(released))
+
+
+def paid(account: Account | NoAccount, charge: Charge, measured: Callable[[], T]) -> T:
+    """Return what is measured once it has been paid for; nothing may be drawn before.
+
+    A budget that can't cover the charge refuses before the engine runs.
+    """
     account.check(charge)
-    adopted, measured = measure(frame, by, keys, parts)
+    exact = measured()
     account.pay(charge)
-    each = None if delta is None else delta / selections(parts)
-    answers, counted, found = _answered(parts, measured, loss, each)
-    kept = everyone(found.num_rows) if each is None else counted.kept(each)
-    ordered = [answers[name] for name in answer_names(parts, questions)]
-    count = counted if shows_count(parts) else None
-    table = released_table(found, ordered, count, kept, names=names, level=level)
-    return adopted.wrap(table)
+    return exact
 
 
-def required_delta(delta: Fraction | None, keys: PublicKeys | None) -> Fraction | None:
-    """Return the delta that key selection spends; None where keys are public."""
-    if keys is not None:
-        return None
-    if delta is None:
-        raise MissingDeltaError(
-            "group keys are secret, and showing them needs a delta",
-            hint="pass delta=1e-6, or list keys that are public anyway: group_by(..., keys=[...])",
-        )
-    return delta
+def measured_for(frame: object, request: Request) -> tuple[Adopted, list[Measured]]:
+    """Run the exact passes of a request."""
+    return measure(frame, request.by, request.keys, request.parts, unit=request.unit)
 
 
 def measure(
-    frame: object, by: Sequence[Hashable], keys: PublicKeys | None, parts: Sequence[Part]
+    frame: object,
+    by: Sequence[Hashable],
+    keys: PublicKeys | None,
+    parts: Sequence[Part],
+    *,
+    unit: Unit | None = None,
 ) -> tuple[Adopted, list[Measured]]:
     """Run the exact passes, one a part.
 
@@ -96,14 +138,15 @@ def measure(
     EngineError
         When the frame's groups change while it is read.
     """
-    columns: dict[Hashable, bool] = {}
+    values: dict[Hashable, bool] = {}
     for part in parts:
         for column, numbers in part.columns.items():
-            columns[column] = columns.get(column, False) or numbers
+            values[column] = values.get(column, False) or numbers
     grouping = Grouping(by, public=keys is not None)
-    again = rereadable(frame) if len(parts) > 1 else frame
     adopted, measured = read(
-        again, by, keys, columns, lambda a: [part.measure(a, grouping) for part in parts]
+        rereadable(frame) if len(parts) > 1 else frame,
+        named_columns(by, keys, values, unit),
+        lambda a: [part.measure(a, grouping) for part in parts],
     )
     if by and any(not m.keys.equals(measured[0].keys) for m in measured[1:]):
         raise EngineError(
@@ -112,17 +155,21 @@ def measure(
     return adopted, measured
 
 
-def read(
-    frame: object,
+def named_columns(
     by: Sequence[Hashable],
     keys: PublicKeys | None,
-    columns: Mapping[Hashable, bool],
-    measure_: Callable[[Adopted], T],
-) -> tuple[Adopted, T]:
-    """Adopt a frame, measure it, and give up what the call opened."""
+    values: Mapping[Hashable, bool],
+    unit: Unit | None,
+) -> Columns:
+    """Return the columns of a release, with its public keys column by column."""
     rows = () if keys is None else keys.rows
     listed = [[row[index] for row in rows] for index in range(len(by))]
-    adopted = guarded(lambda: adopt(frame, Columns(by, columns, listed)))
+    return Columns(by, values, listed, unit)
+
+
+def read(frame: object, columns: Columns, measure_: Callable[[Adopted], T]) -> tuple[Adopted, T]:
+    """Adopt a frame, measure it, and give up what the call opened."""
+    adopted = guarded(lambda: adopt(frame, columns))
     try:
         return adopted, measure_(adopted)
     finally:
@@ -130,17 +177,25 @@ def read(
 
 
 def _answered(
-    parts: Sequence[Part],
-    measured: Sequence[Measured],
-    loss: Epsilon | Rho,
-    delta: Fraction | None,
-) -> tuple[dict[str, Answer], Counted, pa.Table]:
-    """Let every part answer for its share; return answers, the counts that select, and the keys."""
+    request: Request, measured: Sequence[Measured]
+) -> tuple[dict[str, tuple[Answer, ...]], Counted, pa.Table]:
+    """Let every part answer for its loss.
+
+    Return the answers in the order of their questions, the counts that select, and the keys.
+    """
+    rule = request.rule and request.rule.divided(selections(request.parts))
     answered = [
-        exact.answer(loss.share(share), delta)
-        for exact, share in zip(measured, shares(tuple(parts)), strict=True)
+        exact.answer(loss, rule) for exact, loss in zip(measured, request.row_losses, strict=True)
     ]
-    answers = {answer.name: answer for own in answered for answer in own.answers}
-    counting = [own for part, own in zip(parts, answered, strict=True) if part.counts]
+    found = {name: own for part in answered for name, own in part.answers.items()}
+    answers = {name: found[name] for name in request.questions}
+    counting = [own for part, own in zip(request.parts, answered, strict=True) if part.counts]
     counted = counting[0].counted if counting else None
     return answers, counted or Counted(1, ()), answered[0].keys
+
+
+def _kept(request: Request, counted: Counted, found: pa.Table) -> Any:
+    """Return the groups that are shown: all of them where keys are public."""
+    if request.rule is None:
+        return everyone(found.num_rows)
+    return counted.kept(request.rule.divided(selections(request.parts)))

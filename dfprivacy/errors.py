@@ -6,7 +6,9 @@
     |-- InvalidBoundsError        (ValueError)    bounds are not two finite numbers, low < high
     |   `-- MissingBoundsError                    a question needs bounds and has none
     |-- InvalidKeysError          (ValueError)    public keys do not fit the group columns
+    |-- InvalidUnitError          (ValueError)    unit, max_rows and max_groups don't go together
     |-- InvalidQuestionError      (ValueError)    unknown method, level or combination
+    |-- RefusedStatementError     (ValueError)    an SQL statement can't be read, or not answered
     |-- MissingColumnError        (KeyError)      the frame has no such column
     |-- UnsupportedDtypeError     (TypeError)     the declared dtype can't be aggregated or grouped
     |-- UnsupportedFrameError     (TypeError)     not a frame, relation or file that we can read
@@ -67,8 +69,16 @@ class InvalidKeysError(DPError, ValueError):
     """Public keys are empty, or do not fit the group columns."""
 
 
+class InvalidUnitError(DPError, ValueError):
+    """Unit, max_rows and max_groups do not go together, or a limit is no whole number in range."""
+
+
 class InvalidQuestionError(DPError, ValueError):
     """An unknown method, an interval level outside (0, 1), or questions that do not go together."""
+
+
+class RefusedStatementError(DPError, ValueError):
+    """An SQL statement can't be read, or holds what no bounded answer is known for."""
 
 
 class MissingColumnError(DPError, KeyError):

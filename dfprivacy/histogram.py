@@ -13,19 +13,21 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.charge import Charge
+from dfprivacy.accounting.contribution import Contribution
 from dfprivacy.accounting.loss import Epsilon, Rho, delta_of, loss_of
 from dfprivacy.accounting.spending import account_of
-from dfprivacy.conductor import read, required_delta
+from dfprivacy.answers import everyone
+from dfprivacy.conductor import keep, named_columns, paid, read
 from dfprivacy.engine.bins import run_bins
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.estimators.octave_bounds import LEAST, SHARE, octave_bounds
+from dfprivacy.estimators.octave_bounds import SHARE, find_bounds
 from dfprivacy.exact import describe, exact_number
 from dfprivacy.labels import label_of
 from dfprivacy.mechanisms.additive import add_to
-from dfprivacy.mechanisms.exceedances import exceedances
-from dfprivacy.mechanisms.keys import threshold
+from dfprivacy.mechanisms.keys import KeyRule
 from dfprivacy.mechanisms.noise import Noise
-from dfprivacy.parts.part import Grouping
+from dfprivacy.remembered import frame_of
+from dfprivacy.request import limits_of, loss_terms, required_delta
 from dfprivacy.statistics.bin_table import BinTable, rebinned
 from dfprivacy.statistics.binning import LARGEST_VALUE, Edges, Octaves, SignificantBits
 from dfprivacy.terms import Bounds, PublicKeys, Terms, interval_level
@@ -111,29 +113,43 @@ def release_histogram(
     """Release a histogram, whole or by group, as the caller's own frame type.
 
     Adding or removing a row changes one count by 1: noise of scale 1/epsilon on every count. A
-    secret group is shown if one of its counts shows it, each with its part of delta.
+    unit of several rows changes counts by as many as it may have in all. A secret group is shown
+    if one of its counts shows it, each with its part of delta.
     """
     loss, level = loss_of(terms.epsilon, terms.rho), interval_level(terms.interval)
     given = delta_of(terms.delta)
     delta = required_delta(given, keys) if by else None
     names = _names(by)
-    account = account_of(terms.ledger, terms.dataset, terms.note)
+    unit, contribution = limits_of(terms.unit, by, keys)
     text = f"{question.text} by {', '.join(map(repr, by))}" if by else question.text
-    charge = Charge(loss, delta or Fraction(0), text)
-    account.check(charge)
+    charge = Charge(loss, delta or Fraction(0), text if unit is None else f"{text}; {unit.text}")
     binning = _FINE if question.edges is None else Edges(question.edges)
-    grouping = Grouping(by, public=keys is not None)
-    adopted, table = read(
-        frame, by, keys, {question.column: True},
-        lambda a: run_bins(a, by, question.column, binning, public=grouping.public),
-    )  # fmt: skip
-    account.pay(charge)
-    edges, counts, left = _within_edges(question, table, loss)
-    noise = left.noise(1, 1)
+    public = keys is not None
+    columns = named_columns(by, keys, {question.column: True}, unit)
+    account = account_of(terms.ledger, terms.dataset, terms.note, terms.version)
+    shown = None if keys is None else keys.rows
+    mark = account.fingerprint(
+        charge.question, {"keys": shown, "interval": level, **loss_terms(charge)}
+    )
+    remembered = account.remembered(mark)
+    if remembered is not None:
+        return frame_of(frame, remembered)
+    adopted, table = paid(
+        account,
+        charge,
+        lambda: read(
+            frame, columns, lambda a: run_bins(a, by, question.column, binning, public=public)
+        ),
+    )
+    edges, counts, left = _within_edges(question, table, loss, contribution)
+    noise = contribution.row_loss(left).noise(1, 1)
     noisy = add_to(_dense(counts, len(edges) - 1), noise)
-    kept = np.arange(table.groups) if delta is None else _kept(noisy, noise, delta)
+    rule = None if delta is None else contribution.key_rule(delta)
+    kept = everyone(table.groups) if rule is None else _kept(noisy, noise, rule)
     half = noise.quantile(1 - level)
-    return adopted.wrap(_table(table.keys, edges, noisy, kept, half=half, names=names))
+    released = adopted.wrap(_table(table.keys, edges, noisy, kept, half=half, names=names))
+    keep(account, mark, released)
+    return released
 
 
 def _names(by: Sequence[Hashable]) -> list[str]:
@@ -147,18 +163,18 @@ def _names(by: Sequence[Hashable]) -> list[str]:
 
 
 def _within_edges(
-    question: Histogram, table: BinTable, loss: Epsilon | Rho
+    question: Histogram, table: BinTable, loss: Epsilon | Rho, contribution: Contribution
 ) -> tuple[tuple[float, ...], BinTable, Epsilon | Rho]:
     """Return the edges, the table counted by them, and the loss that is left for the counts."""
     if question.edges is not None:
         return question.edges, table, loss
-    pooled = rebinned(table, _FINE.values, Octaves(), pooled=True)
-    noisy = exceedances(pooled, loss.share(SHARE).pure(), LEAST)
-    found = octave_bounds(noisy, 1, Octaves())
+    pooled = rebinned(table, Octaves(), pooled=True)
+    epsilon = contribution.pooled().row_loss(loss.share(SHARE)).pure()
+    found = find_bounds(pooled, epsilon)
     known = bool(found.found[0])
     bounds = Bounds(float(found.lower[0]), float(found.upper[0])) if known else _UNKNOWN
     edges = _equal(bounds, question.bins)
-    counts = rebinned(table, _FINE.values, Edges(edges))
+    counts = rebinned(table, Edges(edges))
     return edges if known else (math.nan,) * len(edges), counts, loss.share(1 - SHARE)
 
 
@@ -170,9 +186,9 @@ def _dense(table: BinTable, bins: int) -> Any:
     return counts
 
 
-def _kept(noisy: Any, noise: Noise, delta: Fraction) -> Any:
-    """Return the groups of which one count is too large for a single row to have made it."""
-    least = threshold(noise, 1, 1, delta / noisy.shape[1])
+def _kept(noisy: Any, noise: Noise, rule: KeyRule) -> Any:
+    """Return the groups of which one count is too large for a single unit to have made it."""
+    least = rule.divided(noisy.shape[1]).least(noise, 1, 1)
     return np.flatnonzero((noisy >= least).any(axis=1))
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.estimators.count import CountEstimator
 from dfprivacy.estimators.estimator import Estimator
 from dfprivacy.estimators.ratio import RatioEstimator
@@ -70,15 +69,9 @@ def plan_release(questions: Mapping[str, MomentQuestion], *, grouped: bool) -> P
 
     Raises
     ------
-    InvalidQuestionError
-        When there is no question.
     MissingBoundsError
         When a question needs bounds and has none.
     """
-    if not questions:
-        raise InvalidQuestionError(
-            "no question was asked", hint='ask at least one, e.g. agg(dfp.mean("x"), dfp.count())'
-        )
     shared = _shared_moments(questions.values())
     queries: list[LinearQuery] = []
     answers = []

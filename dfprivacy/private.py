@@ -15,6 +15,7 @@ from dfprivacy.questions import Question
 from dfprivacy.rank_methods import RankMethods
 from dfprivacy.release import Number
 from dfprivacy.terms import EPSILON, INTERVAL, PublicKeys, Terms
+from dfprivacy.unit import Unit, unit_of
 
 
 class Private(MomentMethods[Any, dict[str, Number]], RankMethods[Any, dict[str, Number]]):
@@ -44,21 +45,38 @@ class Private(MomentMethods[Any, dict[str, Number]], RankMethods[Any, dict[str, 
         keys: Mapping[Hashable, Any] | None = None,
         ledger: Ledger | None = None,
         dataset: str | None = None,
+        version: str | None = None,
         note: str | None = None,
+        unit: Hashable | Unit = None,
+        max_rows: int | None = None,
+        max_groups: int | None = None,
     ) -> Private:
         """Return the same frame with terms for the questions that follow.
 
         `bounds` maps columns to (lower, upper), `keys` maps group columns to their public values.
         Every release is charged to the account of `dataset` in `ledger`, with `note` in its
-        history.
+        history; a ledger that remembers answers gives the same one again for the same `version`
+        of the data.
+
+        `unit` names the column of who is protected, e.g. `unit="user_id"`: neighbours then differ
+        by all rows of one user. Of a user's rows in one group at most `max_rows` count (more are
+        scaled down to that), and the user counts in at most `max_groups` groups; the noise grows
+        with max_rows * max_groups. Rows without a unit are left out. Without `unit`, one row is
+        protected. docs/users.md.
+
+        Raises
+        ------
+        InvalidUnitError
+            When a limit is missing or no whole number from 1 on.
         """
         _require_mapping("bounds", bounds)
         _require_mapping("keys", keys)
         terms = self._terms.updated(
             epsilon=epsilon, rho=rho, delta=delta, interval=interval, bounds=bounds, keys=keys,
-            ledger=ledger, dataset=dataset, note=note,
+            ledger=ledger, dataset=dataset, version=version, note=note,
+            unit=_unit(self._terms, unit, max_rows, max_groups),
         )  # fmt: skip
-        account_of(terms.ledger, terms.dataset, terms.note)
+        account_of(terms.ledger, terms.dataset, terms.note, terms.version)
         return Private(self._frame, terms)
 
     def group_by(self, *by: Hashable, keys: Any = None) -> PrivateGroupBy:
@@ -120,6 +138,13 @@ class PrivateGroupBy(MomentMethods[Any, Any], RankMethods[Any, Any]):
 
     def _grouping(self) -> tuple[tuple[Hashable, ...], PublicKeys | None]:
         return self._by, self._keys
+
+
+def _unit(terms: Terms, unit: object, max_rows: object, max_groups: object) -> Unit | None:
+    """Return the unit that was named, or the terms' own with what is new of its limits."""
+    limited = max_rows is not None or max_groups is not None
+    named = terms.unit if unit is None and limited else unit
+    return unit_of(named, max_rows, max_groups)
 
 
 def _require_mapping(name: str, value: object) -> None:

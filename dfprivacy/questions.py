@@ -8,7 +8,14 @@ from typing import ClassVar
 
 from dfprivacy.errors import InvalidQuestionError, MissingBoundsError
 from dfprivacy.labels import label_of
-from dfprivacy.rank_questions import Center, PrivateBounds, Quantile, Quantiles
+from dfprivacy.rank_questions import (
+    Center,
+    PrivateBounds,
+    Quantile,
+    Quantiles,
+    bounds_text,
+    method_text,
+)
 from dfprivacy.terms import Bounds, bounds_of
 
 BOUNDED_METHODS = ("transformed", "shifted", "independent")
@@ -65,9 +72,7 @@ class BoundedQuestion:
     @property
     def text(self) -> str:
         """The question as it was asked."""
-        bounds = self.bounds
-        ends = "" if bounds is None else f", bounds=({bounds.lower!r}, {bounds.upper!r})"
-        return f"{self.kind}({self.column!r}{ends})"
+        return f"{self.kind}({self.column!r}{bounds_text(self.bounds)})"
 
 
 @dataclass(frozen=True)
@@ -83,8 +88,9 @@ class Mean(BoundedQuestion):
 
     With bounds, `method` is "transformed" (Kulesza, Suresh and Wang 2023, Algorithm 3), "shifted"
     (Algorithm 2) or "independent" (Algorithm 1). Without, bounds are found privately: at octave
-    edges ("transformed"), by rank ("subset", and "dick" in the form of Dick et al. 2023,
-    Algorithm 3), or not at all ("inverse", their Algorithm 4).
+    edges ("transformed"), or by rank ("subset", and "dick" in the form of Dick et al. 2023,
+    Algorithm 3). "inverse" finds them at octave edges too, and selects the mean within them by
+    inverse sensitivity (Dick et al. 2023, Algorithm 5).
     """
 
     kind: ClassVar[str] = "mean"
@@ -98,6 +104,12 @@ class Mean(BoundedQuestion):
                 "the mean has no such method",
                 hint=f"choose one of {', '.join(map(repr, MEAN_METHODS))}",
             )
+
+    @property
+    def text(self) -> str:
+        """The question as it was asked."""
+        method = method_text(self.method, MEAN_METHODS)
+        return f"mean({self.column!r}{bounds_text(self.bounds)}{method})"
 
     def check_method(self) -> None:
         """Check that bounds and method go together.

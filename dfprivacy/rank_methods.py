@@ -45,10 +45,11 @@ class RankMethods(Asking[One, Many]):
         """Return the quantile `q`, from 0 to 1, of `column` (units of the column).
 
         A selection on a public grid of 16 significant bits (8 for floats by group), whose score has
-        sensitivity max(q, 1 - q); no bounds are needed. Below about 50/epsilon rows (100/epsilon
-        outside the middle half) the answer is not a number. A selection has no interval. Source:
-        Kaplan, Schnapp and Stemmer 2022, base case (`method="selection"`), or Dick et al. 2023,
-        Algorithms 4 and 5 (`"inverse"`).
+        sensitivity max(q, 1 - q), or 1 outside [1/4, 3/4]; no bounds are needed. Below about
+        50/epsilon rows (100/epsilon outside the middle half) the answer is not a number. A
+        selection has no interval. Source: Kaplan, Schnapp and Stemmer 2022, base case
+        (`method="selection"`), or Dick et al. 2023, Algorithm 5 on all of a grid of 16 significant
+        bits, 12 by group (`"inverse"`; it needs more rows, docs/monotone.md).
 
         >>> import dfprivacy as dfp, polars as pl
         >>> 800 < pl.DataFrame({"x": range(1000)}).dp.quantile("x", 0.9, epsilon=5) < 1000

@@ -39,6 +39,20 @@ def quantile_fraction(q: object) -> Fraction:
     return exact.limit_denominator(_LARGEST_DENOMINATOR)
 
 
+def bounds_text(bounds: Bounds | None) -> str:
+    """Return how bounds were asked for, as an argument after others; nothing without any."""
+    return "" if bounds is None else f", bounds=({bounds.lower!r}, {bounds.upper!r})"
+
+
+def method_text(method: str, methods: Sequence[str]) -> str:
+    """Return how a method was asked for, as `bounds_text` does; nothing for the first, the default.
+
+    >>> method_text("inverse", QUANTILE_METHODS)
+    ", method='inverse'"
+    """
+    return "" if method == methods[0] else f", method={method!r}"
+
+
 def _check_method(method: object) -> None:
     if method not in QUANTILE_METHODS:
         raise InvalidQuestionError(
@@ -51,8 +65,8 @@ def _check_method(method: object) -> None:
 class Quantile:
     """A quantile of a column: the smallest value that at least a part `q` of the rows reach.
 
-    `method` is "selection" (a rank-based selection) or "inverse" (Dick et al. 2023, Algorithms 4
-    and 5: inverse sensitivity).
+    `method` is "selection" (a rank-based selection) or "inverse" (inverse sensitivity: Dick et al.
+    2023, Algorithm 5, on all of the grid).
     """
 
     column: Hashable
@@ -80,7 +94,8 @@ class Quantile:
     @property
     def text(self) -> str:
         """The question as it was asked."""
-        return f"quantile({self.column!r}, {self.q!r})"
+        method = method_text(self.method, QUANTILE_METHODS)
+        return f"quantile({self.column!r}, {self.q!r}{method})"
 
 
 @dataclass(frozen=True)
@@ -94,7 +109,7 @@ class Median(Quantile):
     @property
     def text(self) -> str:
         """The question as it was asked."""
-        return f"median({self.column!r})"
+        return f"median({self.column!r}{method_text(self.method, QUANTILE_METHODS)})"
 
 
 @dataclass(frozen=True)
@@ -137,7 +152,7 @@ class Center:
 
     p = 2 is the mean; values beyond `bounds`, where there are some, are clipped to them. Without,
     bounds are found at octave edges (`method="octaves"`) or by rank, as in Dick et al. 2023,
-    Algorithm 4 (`"dick"`).
+    Algorithm 4 (`"dick"`). The centre within them is selected by their Algorithm 5.
     """
 
     column: Hashable
@@ -167,9 +182,8 @@ class Center:
     @property
     def text(self) -> str:
         """The question as it was asked."""
-        bounds = self.bounds
-        ends = "" if bounds is None else f", bounds=({bounds.lower!r}, {bounds.upper!r})"
-        return f"center({self.column!r}, {self.p!r}{ends})"
+        method = method_text(self.method, CENTER_METHODS)
+        return f"center({self.column!r}, {self.p!r}{bounds_text(self.bounds)}{method})"
 
 
 @dataclass(frozen=True)

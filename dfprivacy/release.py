@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.answers import Answer, Estimated
+from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.estimators.estimator import Estimator
 from dfprivacy.mechanisms.additive import NoisyVector
 from dfprivacy.mechanisms.noise import Noise
@@ -198,7 +199,92 @@ class Choice(float):
         return f"<div><b>{name}</b> {float(self):.6g}<br><small>{cost}, chosen</small></div>"
 
 
-Number = Estimate | Choice
+class Recalled(float):
+    """A private number that a ledger has remembered: its interval is the one that was released.
+
+    It costs nothing: what it says was paid for when it was made.
+    """
+
+    _name: str
+    _ends: tuple[float, float]
+    _error: float
+    _release: Release
+
+    def __new__(
+        cls,
+        name: str,
+        value: float,
+        ends: tuple[float, float],
+        error: float,
+        release: Release,
+    ) -> Self:
+        """Keep a value with its interval, its standard error and what it cost."""
+        number = super().__new__(cls, value)
+        number._name, number._ends, number._error = name, ends, error
+        number._release = release
+        return number
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        """Return what a copy or a pickle is made from."""
+        return (self._name, float(self), self._ends, self._error, self._release)
+
+    def interval(self, level: float | None = None) -> tuple[float, float]:
+        """Return the interval that was released.
+
+        Raises
+        ------
+        InvalidQuestionError
+            For another level: the noisy numbers behind it were not kept.
+        """
+        if level is not None and interval_level(level) != self._release.level:
+            raise InvalidQuestionError(
+                "the ledger remembers the interval at one level only",
+                hint=f"ask for interval({self._release.level!r})",
+            )
+        return self._ends
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval that was released."""
+        return self._ends[0]
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval that was released."""
+        return self._ends[1]
+
+    @property
+    def std_error(self) -> float:
+        """Standard deviation of the noise, in units of the estimate (first order for ratios)."""
+        return self._error
+
+    @property
+    def epsilon(self) -> float | None:
+        """What the call spent when it was made, where it was asked for as epsilon."""
+        return self._release.epsilon
+
+    @property
+    def rho(self) -> float | None:
+        """What the call spent when it was made, where it was asked for as rho (zCDP)."""
+        return self._release.rho
+
+    @property
+    def delta(self) -> float:
+        """The delta that the call spent on secret group keys; 0 without groups."""
+        return self._release.delta
+
+    def __repr__(self) -> str:
+        """Show the number, its interval and its cost on one line."""
+        low, high = self._ends
+        return (
+            f"{self._name} {float(self):.6g} [{low:.6g}, {high:.6g}] at {self._release.level:.0%}, "
+            f"{self._release.cost}, remembered"
+        )
+
+    __str__ = float.__repr__
+
+
+Number = Estimate | Choice | Recalled
 
 
 def number_of(answer: Answer, release: Release) -> Number:

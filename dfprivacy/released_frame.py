@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from dfprivacy.answers import Answer, Column, Counted
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.parts.part import Part
+from dfprivacy.parts.split import counting_part
 from dfprivacy.questions import Question
-
-
-def answer_names(parts: Sequence[Part], questions: Mapping[str, Question]) -> dict[str, bool]:
-    """Return the names of all answers in the order asked, and whether each has an interval."""
-    return dict(_named(parts, questions))
-
-
-def _named(parts: Sequence[Part], questions: Mapping[str, Question]) -> Iterator[tuple[str, bool]]:
-    for question in questions:
-        for part in parts:
-            if question in part.names:
-                yield question, part.names[question]
-            elif getattr(part, "name", None) == question:
-                yield from part.names.items()
+from dfprivacy.rank_questions import PrivateBounds
 
 
 def frame_names(
@@ -49,19 +36,19 @@ def frame_names(
 
 
 def _value_names(parts: Sequence[Part], questions: Mapping[str, Question]) -> list[str]:
-    answers = answer_names(parts, questions)
+    answers = [
+        item
+        for question in questions
+        for part in parts
+        for item in part.names.get(question, {}).items()
+    ]
     alone = len(answers) == 1
     names = []
-    for name, has_interval in answers.items():
+    for name, has_interval in answers:
         names.append(name)
         if has_interval:
             names += ["low", "high"] if alone else [f"{name}_low", f"{name}_high"]
     return [*names, "count"] if shows_count(parts) else names
-
-
-def counting_part(parts: Sequence[Part]) -> Part:
-    """Return the part by whose counts groups are selected: the first that can."""
-    return next(part for part in parts if part.counts)
 
 
 def shows_count(parts: Sequence[Part]) -> bool:
@@ -87,6 +74,26 @@ def released_table(
     return pa.table(columns, names=list(names))
 
 
-def everyone(groups: int) -> Column:
-    """Return all groups."""
-    return np.arange(groups, dtype=np.int64)
+def answers_table(
+    keys: pa.Table,
+    answers: Mapping[str, tuple[Answer, ...]],
+    questions: Mapping[str, Question],
+    kept: Column,
+    *,
+    level: float,
+) -> pa.Table:
+    """Return one row a kept group: the keys, then the columns of each answer under its question."""
+    columns = {name: keys.column(name).take(pa.array(kept)) for name in keys.column_names}
+    for name, own in answers.items():
+        for title, answer in zip(_titles(name, questions[name], len(own)), own, strict=True):
+            ends = zip(("", "_low", "_high"), answer.columns(level), strict=False)
+            columns |= {f"{title}{end}": pa.array(values[kept]) for end, values in ends}
+    return pa.table(columns)
+
+
+def _titles(name: str, question: Question, answers: int) -> list[str]:
+    if isinstance(question, PrivateBounds):
+        return [f"{name}_lower", f"{name}_upper"]
+    if question.kind == "quantiles":
+        return [f"{name}_{index}" for index in range(answers)]
+    return [name]

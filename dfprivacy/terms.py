@@ -10,6 +10,7 @@ from fractions import Fraction
 
 from dfprivacy.errors import InvalidBoundsError, InvalidKeysError, InvalidQuestionError
 from dfprivacy.exact import describe, exact_number
+from dfprivacy.unit import Unit
 
 _LITERALS = "two numbers that you know without looking at the data, e.g. bounds=(0, 100)"
 
@@ -155,7 +156,8 @@ class Terms:
     """The terms of a release that a caller sets once for several questions.
 
     `bounds` maps columns to pairs, `keys` maps group columns to lists of public values; `ledger`,
-    `dataset` and `note` say what is charged, and what for.
+    `dataset`, its `version` and `note` say what is charged, and what for; `unit` is who is
+    protected, one row if it is None.
     """
 
     epsilon: object = EPSILON
@@ -167,6 +169,8 @@ class Terms:
     ledger: object = None
     dataset: object = None
     note: object = None
+    version: object = None
+    unit: Unit | None = None
 
     def updated(self, **given: object) -> Terms:
         """Return these terms with what was given; naming rho sets a default epsilon aside."""

@@ -29,21 +29,39 @@ from __future__ import annotations
 import duckdb
 
 from dfprivacy.accounting.charge import float_below
+from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.loss import positive_number
+from dfprivacy.accounting.spending import account_of
+from dfprivacy.engine.embedded import embedded_connection
 from dfprivacy.terms import interval_level
+from dfprivacy.unit import unit_of
 from sql_udfs.checks import CHECKS, GRID
 from sql_udfs.finalize import FINALIZERS
 from sql_udfs.function import existing
-from sql_udfs.macros import create_macros
+from sql_udfs.macros import Defaults, create_macros
+from sql_udfs.policy import ADMIT, Guard, guard
 from sql_udfs.unbounded import LIST_FINALIZERS
 
 __all__ = ["register"]
 
 
 def register(
-    connection: duckdb.DuckDBPyConnection, *, epsilon: float = 1.0, interval: float = 0.95
+    connection: duckdb.DuckDBPyConnection,
+    *,
+    epsilon: float = 1.0,
+    interval: float = 0.95,
+    unit: str | None = None,
+    max_rows: int | None = None,
+    max_groups: int | None = None,
+    ledger: Ledger | None = None,
+    dataset: str | None = None,
+    note: str | None = None,
 ) -> None:
     """Give a DuckDB connection the dp_* functions, or give it new defaults.
+
+    With a `unit` or a `ledger` the connection is guarded: the text of every statement with dp_*
+    calls is vetted by the rules of `dfp.sql`, and charged, before anything is drawn. What can't be
+    vetted fails from inside the functions (docs/sql.md).
 
     Parameters
     ----------
@@ -54,6 +72,12 @@ def register(
         What a call spends that names no epsilon of its own; kept as a float, rounded down.
     interval : float
         The level of the intervals that dp_*_interval returns.
+    unit, max_rows, max_groups
+        Who is protected: all rows that share a value of column `unit`. Statements then read from
+        `dp_users('table')`, which keeps max_rows * max_groups rows of each unit at most
+        (max_groups is 1 unless it is given) and leaves out rows without one.
+    ledger, dataset, note
+        What is charged, and what for: see `dfprivacy.Ledger`.
 
     Raises
     ------
@@ -61,6 +85,8 @@ def register(
         When epsilon is not a positive, finite number.
     InvalidQuestionError
         When the level does not lie between 0 and 1.
+    InvalidUnitError, InvalidLedgerError
+        When unit and limits, or ledger and dataset, do not go together.
 
     Notes
     -----
@@ -83,8 +109,14 @@ def register(
     """
     default = float_below(positive_number("epsilon", epsilon))
     level = interval_level(interval)
+    whose = unit_of(unit, max_rows, max_groups)
+    account = account_of(ledger, dataset, note)
     known = existing(connection)
-    for function in (*CHECKS, GRID, *FINALIZERS, *LIST_FINALIZERS):
+    for function in (*CHECKS, GRID, ADMIT, *FINALIZERS, *LIST_FINALIZERS):
         if function.name not in known:
             function.create(connection)
-    create_macros(connection, default, level)
+    if whose is None and ledger is None:
+        create_macros(connection, Defaults(default, level))
+    else:
+        catalog, engine = connection.cursor(), embedded_connection()
+        guard(connection, Guard(catalog, engine, default, whose, account), level)

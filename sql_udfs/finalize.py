@@ -152,14 +152,19 @@ def _names(function: str) -> tuple[str, str]:
     return finalizer(function), finalizer(f"{function}_interval")
 
 
-def _keep(rows: Column, delta: Column, epsilon: Column) -> Any:
-    """Return whether each group's noisy number of rows reaches the threshold."""
-    least = least_rows(constant(delta), constant(epsilon))
+def _keep(rows: Column, delta: Column, epsilon: Column, held: Column) -> Any:
+    """Return whether each group's noisy number of rows reaches the threshold.
+
+    `held` is how many rows one unit can have, in one group or in as many.
+    """
+    least = least_rows(constant(delta), constant(epsilon), int(constant(held)))
     noisy = noisy_vector(count_setting(constant(epsilon)), (rows,)).total((0,))
     return pa.array(np.asarray(noisy >= least, dtype=bool))
 
 
-_KEEP = Function(finalizer("dp_keep"), _keep, ("BIGINT", "DOUBLE", "DOUBLE"), "BOOLEAN", draws=True)
+_KEEP = Function(
+    finalizer("dp_keep"), _keep, ("BIGINT", "DOUBLE", "DOUBLE", "BIGINT"), "BOOLEAN", draws=True
+)
 
 FINALIZERS = (_KEEP, *_count(), *(made for function in MOMENTS for made in _bounded(function)))
 """One function a macro that answers, and one for its companion with an interval."""

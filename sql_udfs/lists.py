@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 
 from dfprivacy.statistics.bin_table import BinTable
 from dfprivacy.statistics.binning import (
-    OCTAVE_FACTOR,
     SQUARE_BITS,
     VALUE_BITS,
+    Floats,
+    Integers,
     Octaves,
     SignificantBits,
     clipped,
@@ -27,17 +28,9 @@ from dfprivacy.statistics.binning import (
 )
 from sql_udfs.function import Column
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-
 _BLOCK = 2**14  # values that stay in the processor's cache while they are counted
 _OCTAVES = Octaves()
 _WIDTH = 2 * _OCTAVES.last + 1
-_TOP_BITS = np.arange(2**12, dtype=np.uint64) << np.uint64(52)
-_PLACES = _OCTAVES.last + _OCTAVES.numbers(
-    np.where(np.isfinite(_TOP_BITS.view(np.float64)), _TOP_BITS.view(np.float64), 0.0)
-)
-"""The place of an octave among the bins of its group, by sign and exponent of its label."""
 
 
 class Block(NamedTuple):
@@ -120,9 +113,9 @@ def _groups(ends: Integers, start: int, stop: int) -> Integers:
 def _add_octaves(totals: list[npt.NDArray[Any]], block: Block) -> None:
     """Add rows and powers of a block to the totals by group and octave; every sum is exact."""
     value = rounded(block.values, VALUE_BITS)
-    labels = rounded(value * OCTAVE_FACTOR, 1)
+    numbers = _OCTAVES.numbers(_OCTAVES.labels_of_rounded(value))
     origin = block.group[0] * _WIDTH
-    cells = block.group * _WIDTH - origin + _PLACES[(labels.view(np.int64) >> 52) & 0xFFF]
+    cells = block.group * _WIDTH + (_OCTAVES.last - origin) + numbers
     span = slice(origin, (block.group[-1] + 1) * _WIDTH)
     for total, weight in zip(totals, _powers(value), strict=False):
         np.add(total[span], np.bincount(cells, weight, span.stop - span.start), out=total[span])

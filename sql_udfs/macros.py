@@ -8,6 +8,9 @@ DuckDB can plan; it can't see where the rows come from.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import duckdb
 
 from sql_udfs.checks import CHECKS, GRID
@@ -19,7 +22,20 @@ Forms = dict[str, str]
 """What a macro does, by its parameters."""
 
 
-def create_macros(connection: duckdb.DuckDBPyConnection, epsilon: float, level: float) -> None:
+@dataclass(frozen=True)
+class Defaults:
+    """What a connection's macros hold: epsilon, the level of intervals, and a guard if any.
+
+    `rows` is how many rows one unit can have, which the threshold of dp_keep depends on.
+    """
+
+    epsilon: float
+    level: float
+    spends: Callable[[str], str] = str
+    rows: int = 1
+
+
+def create_macros(connection: duckdb.DuckDBPyConnection, defaults: Defaults) -> None:
     """Create or replace every macro, with the connection's defaults in them.
 
     DuckDB binds a macro once when it is created, where parameters are no constants yet. The
@@ -31,7 +47,7 @@ def create_macros(connection: duckdb.DuckDBPyConnection, epsilon: float, level: 
             connection.execute(
                 f"CREATE OR REPLACE TEMP MACRO {check.name}({parameters}) AS 'checked'"
             )
-        for name, forms in _macros(epsilon, level).items():
+        for name, forms in _macros(defaults).items():
             overloads = ", ".join(f"({parameters}) AS {body}" for parameters, body in forms.items())
             connection.execute(f"CREATE OR REPLACE TEMP MACRO {name} {overloads}")
     finally:
@@ -39,22 +55,21 @@ def create_macros(connection: duckdb.DuckDBPyConnection, epsilon: float, level: 
             connection.execute(f"DROP MACRO IF EXISTS temp.main.{check.name}")
 
 
-def _macros(epsilon: float, level: float) -> dict[str, Forms]:
-    default = _number(epsilon)
+def _macros(defaults: Defaults) -> dict[str, Forms]:
     macros = {
-        "dp_keep": _keep_forms(default),
-        "dp_bounds": _unbounded_forms("dp_bounds", default),
-        "dp_median": _median_forms(default),
-        "dp_quantile": _quantile_forms("dp_quantile", "q", "DOUBLE", default),
-        "dp_quantiles": _quantile_forms("dp_quantiles", "qs", "DOUBLE[]", default),
+        "dp_keep": _keep_forms(defaults),
+        "dp_bounds": _unbounded_forms("dp_bounds", defaults),
+        "dp_median": _median_forms(defaults),
+        "dp_quantile": _quantile_forms("dp_quantile", "q", "DOUBLE", defaults),
+        "dp_quantiles": _quantile_forms("dp_quantiles", "qs", "DOUBLE[]", defaults),
     }
-    for suffix, last in (("", ""), ("_interval", f", {_number(level)}")):
-        macros[f"dp_count{suffix}"] = _count_forms(f"dp_count{suffix}", default, last)
+    for suffix, last in (("", ""), ("_interval", f", {_number(defaults.level)}")):
+        macros[f"dp_count{suffix}"] = _count_forms(f"dp_count{suffix}", defaults, last)
         for function in MOMENTS:
             macro = f"{function}{suffix}"
             macros[macro] = {
-                **_unbounded_forms(macro, default, last),
-                **_bounded_forms(function, macro, default, last),
+                **_unbounded_forms(macro, defaults, last),
+                **_bounded_forms(function, macro, defaults, last),
             }
     return macros
 
@@ -81,17 +96,22 @@ def _checked(value: str, check: str) -> str:
     return f"struct_extract({{'checked': {value}}}, {check})"
 
 
-def _bounded_forms(function: str, macro: str, epsilon: str, last: str) -> Forms:
+def _bounded_forms(function: str, macro: str, defaults: Defaults, last: str) -> Forms:
+    epsilon = _number(defaults.epsilon)
+
     def body(chosen: str) -> str:
-        constants = f"{_real('lo')}, {_real('hi')}, {_real(chosen)}"
+        constants = f"{_real('lo')}, {_real('hi')}, {defaults.spends(_real(chosen))}"
         return f"{finalizer(macro)}({_bounded_sums(function, chosen)}, {constants}{last})"
 
     return {"x, lo, hi": body(epsilon), "x, lo, hi, epsilon": body("epsilon")}
 
 
-def _unbounded_forms(macro: str, epsilon: str, last: str = "") -> Forms:
+def _unbounded_forms(macro: str, defaults: Defaults, last: str = "") -> Forms:
+    epsilon = _number(defaults.epsilon)
+
     def body(chosen: str) -> str:
-        return f"{list_finalizer(macro)}({_unbounded_list(macro, chosen)}, {_real(chosen)}{last})"
+        values, spent = _unbounded_list(macro, chosen), defaults.spends(_real(chosen))
+        return f"{list_finalizer(macro)}({values}, {spent}{last})"
 
     return {"x": body(epsilon), "x, epsilon": body("epsilon")}
 
@@ -101,21 +121,25 @@ def _unbounded_list(macro: str, chosen: str) -> str:
     return f"list({_checked(_real('x'), check)})"
 
 
-def _median_forms(epsilon: str) -> Forms:
+def _median_forms(defaults: Defaults) -> Forms:
+    epsilon = _number(defaults.epsilon)
+
     def body(chosen: str) -> str:
-        values = _unbounded_list("dp_median", chosen)
-        return f"{list_finalizer('dp_quantile')}({values}, {_number(0.5)}, {_real(chosen)})"
+        values, spent = _unbounded_list("dp_median", chosen), defaults.spends(_real(chosen))
+        return f"{list_finalizer('dp_quantile')}({values}, {_number(0.5)}, {spent})"
 
     return {"x": body(epsilon), "x, epsilon": body("epsilon")}
 
 
-def _quantile_forms(macro: str, level: str, sql_type: str, epsilon: str) -> Forms:
+def _quantile_forms(macro: str, level: str, sql_type: str, defaults: Defaults) -> Forms:
+    epsilon = _number(defaults.epsilon)
+
     def body(chosen: str) -> str:
         value = f"TRY_CAST({level} AS {sql_type})"
         given = f"typeof(x), typeof({level}), {value}, {_typed(chosen)}"
         check = f"dfprivacy_check_{macro.removeprefix('dp_')}('{macro}', {given})"
         values = f"list({_checked(_real('x'), check)})"
-        return f"{list_finalizer(macro)}({values}, {value}, {_real(chosen)})"
+        return f"{list_finalizer(macro)}({values}, {value}, {defaults.spends(_real(chosen))})"
 
     return {f"x, {level}": body(epsilon), f"x, {level}, epsilon": body("epsilon")}
 
@@ -161,10 +185,13 @@ _VALUES = (
 )
 
 
-def _count_forms(macro: str, epsilon: str, last: str) -> Forms:
+def _count_forms(macro: str, defaults: Defaults, last: str) -> Forms:
+    epsilon = _number(defaults.epsilon)
+
     def body(rows: str, chosen: str) -> str:
         check = f"dfprivacy_check_epsilon({_typed(chosen)})"
-        return f"{finalizer(macro)}({rows}, {_checked(_real(chosen), check)}{last})"
+        spent = defaults.spends(_checked(_real(chosen), check))
+        return f"{finalizer(macro)}({rows}, {spent}{last})"
 
     return {
         "": body("count(*)", epsilon),
@@ -173,10 +200,12 @@ def _count_forms(macro: str, epsilon: str, last: str) -> Forms:
     }
 
 
-def _keep_forms(epsilon: str) -> Forms:
+def _keep_forms(defaults: Defaults) -> Forms:
+    epsilon = _number(defaults.epsilon)
+
     def body(chosen: str) -> str:
         check = f"dfprivacy_check_keep({_typed('delta', chosen)})"
-        delta = _checked(_real("delta"), check)
-        return f"{finalizer('dp_keep')}(count(*), {delta}, {_real(chosen)})"
+        delta, spent = _checked(_real("delta"), check), defaults.spends(_real(chosen))
+        return f"{finalizer('dp_keep')}(count(*), {delta}, {spent}, {defaults.rows})"
 
     return {"delta": body(epsilon), "delta, epsilon": body("epsilon")}

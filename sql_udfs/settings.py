@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from dfprivacy.accounting.contribution import Contribution
 from dfprivacy.accounting.loss import Epsilon, delta_of, positive_number
 from dfprivacy.errors import MissingDeltaError
 from dfprivacy.estimators.estimator import Estimator
-from dfprivacy.mechanisms.keys import threshold
 from dfprivacy.mechanisms.noise import Noise
 from dfprivacy.parts.octaves import OctavePart
 from dfprivacy.plan import Plan, plan_release
@@ -126,10 +126,11 @@ def setting_of(plan: Plan, epsilon: object) -> Setting:
 
 
 @lru_cache(maxsize=1024)
-def least_rows(delta: float, epsilon: float) -> int:
+def least_rows(delta: float, epsilon: float, rows: int = 1) -> int:
     """Return the noisy number of rows from which on dp_keep is true.
 
-    A group of one row reaches it with probability at most delta.
+    A unit has `rows` rows at most, in as many groups at most; `epsilon` is what one of them may
+    spend. Any group that it alone has made reaches the number with probability at most delta.
 
     Raises
     ------
@@ -139,4 +140,4 @@ def least_rows(delta: float, epsilon: float) -> int:
     exact = delta_of(delta)
     if exact is None:
         raise MissingDeltaError("dp_keep needs a delta", hint="call dp_keep(1e-6)")
-    return threshold(count_setting(epsilon).noise, 1, 1, exact)
+    return Contribution(rows, rows).key_rule(exact).least(count_setting(epsilon).noise, 1, 1)

@@ -11,23 +11,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.answers import Estimated
-from dfprivacy.estimators.octave_bounds import LEAST, octave_bounds
-from dfprivacy.mechanisms.exceedances import exceedances
+from dfprivacy.estimators.octave_bounds import find_bounds
 from dfprivacy.parts.octaves import MeasuredOctaves
 from dfprivacy.parts.ranks import MeasuredRanks, QuantilePart, value_grid
-from dfprivacy.statistics.binning import Octaves
+from dfprivacy.statistics.binning import Floats
 from dfprivacy.terms import interval_level
 from sql_udfs.finalize import answer_pair, constant, constants, finalizer, struct_of
 from sql_udfs.function import Column, Function
 from sql_udfs.lists import octave_table, value_table
 from sql_udfs.settings import MOMENTS, loss_of, octave_part, quantiles_of
-
-Floats = npt.NDArray[np.float64]
 
 VALUES = "DOUBLE[]"
 """The values of a group, NULL and NaN among them; NULL for a group without rows."""
@@ -57,7 +53,7 @@ def octave_answer(function: str, lists: Column, loss: Epsilon) -> Estimated:
     """
     part, moments = octave_part(function)
     answered = MeasuredOctaves(part, octave_table(lists, moments)).answer_apart(loss)
-    (answer,) = answered.answers
+    (answer,) = answered.answers[function]
     assert isinstance(answer, Estimated)  # noqa: S101 moments are estimated
     return answer
 
@@ -90,7 +86,7 @@ def quantile_values(lists: Column, levels: Sequence[float], loss: Epsilon) -> Fl
     part = QuantilePart("x", quantiles_of(levels), grouped=False)
     table = value_table(lists, value_grid(coarse=False))
     answered = MeasuredRanks(part, table).answer(loss, None)
-    return np.stack([answer.columns(0.5)[0] for answer in answered.answers], axis=1)
+    return np.stack([answer.columns(0.5)[0] for answer in answered.answers["x"]], axis=1)
 
 
 def _quantile(lists: Column, level: Column, epsilon: Column) -> Any:
@@ -106,9 +102,7 @@ def _quantiles(lists: Column, levels: Column, epsilon: Column) -> Any:
 
 def _bounds(lists: Column, epsilon: Column) -> Any:
     """Return the bounds of each list; both ends are NULL where too few rows stand out."""
-    table = octave_table(lists, 0)
-    noisy = exceedances(table, loss_of(constant(epsilon)).pure(), LEAST)
-    found = octave_bounds(noisy, table.groups, Octaves())
+    found = find_bounds(octave_table(lists, 0), loss_of(constant(epsilon)).pure())
     ends = [pa.array(end, from_pandas=True) for end in (found.lower, found.upper)]
     return pa.StructArray.from_arrays(ends, names=["lower", "upper"])
 

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from sqlite3 import Connection
-from typing import Any, Literal, Self
+from typing import Any
 
 import pandas as pd
 
 from dfprivacy.accounting import ledger_file
 from dfprivacy.accounting.charge import Budget, Charge, Units, total_of
+from dfprivacy.accounting.founding import remember_flag
 from dfprivacy.accounting.history import history_frame
+from dfprivacy.accounting.ledger_memory import Memory
 from dfprivacy.accounting.ledger_terms import dataset_name, file_path, note_text, seconds
+from dfprivacy.accounting.ledger_totals import Totals
 from dfprivacy.accounting.loss import Epsilon
-from dfprivacy.errors import (
-    BudgetExceededError,
-    InvalidLedgerError,
-    LedgerBudgetError,
-    LedgerFileError,
-)
+from dfprivacy.errors import BudgetExceededError
 
 
-class Ledger:
+class Ledger(Totals, Memory):
     """A privacy budget for each dataset, kept in a file for ever.
 
     Each dataset named in a release has an account of its own with the whole budget: `epsilon` and
@@ -35,8 +30,9 @@ class Ledger:
     release is charged in full before anything is drawn, and nothing is ever paid back.
 
     Without a budget an existing file is opened; with one it is made if it is not there, and must
-    have been made with the same budget if it is. `timeout` is how many seconds to wait for other
-    processes.
+    have been made with the same budget if it is. With `remember=True` the file keeps what is
+    released about a dataset whose version is named, and the same request gets the same answer again
+    without a charge. `timeout` is how many seconds to wait for other processes.
 
     A ledger can be used by threads, by processes and after a fork. docs/ledger.md says what it
     guarantees and what it can't.
@@ -55,7 +51,7 @@ class Ledger:
     InvalidLossError
         When the budget is not a positive number of epsilon or of rho.
     LedgerBudgetError
-        When the file was made with another budget.
+        When the file was made with another budget, or with another `remember`.
     LedgerFileError
         When the file can't be made or read, is damaged, or is no ledger of this version.
     """
@@ -67,27 +63,13 @@ class Ledger:
         epsilon: float | None = None,
         rho: float | None = None,
         delta: float | None = None,
+        remember: bool | None = None,
         timeout: float = 5.0,
     ) -> None:
-        self._path, self._timeout, self._closed = file_path(path), seconds(timeout), False
-        asked = total_of(epsilon, rho, delta)
-        if asked is not None and not self._path.exists():
-            _require_directory(self._path)
-            ledger_file.create(self._path, asked, self._timeout)
-        with ledger_file.transaction(self._path, self._timeout, "BEGIN") as connection:
-            ledger_file.require_whole(connection, self._path)
-            self._name, self._total = ledger_file.read_total(connection)
-            _require_same(self._path, self._total, asked)
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-        return self._path
-
-    @property
-    def budget(self) -> Budget:
-        """What each dataset may spend in all."""
-        return self._total.budget()
+        super().__init__(
+            file_path(path), total=total_of(epsilon, rho, delta),
+            remember=remember_flag(remember), timeout=seconds(timeout),
+        )  # fmt: skip
 
     def remaining(self, dataset: str) -> Budget:
         """Return what a dataset may still spend; to ask for just that fits.
@@ -171,35 +153,6 @@ class Ledger:
             self._require_left(connection, name, cost)
             ledger_file.append(connection, name, self._total, cost, about)
 
-    def close(self) -> None:
-        """Refuse further use of this object; the file stays as it is."""
-        self._closed = True
-
-    def __enter__(self) -> Self:
-        """Return the ledger, to be closed at the end."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close the ledger."""
-        self.close()
-
-    def __repr__(self) -> str:
-        """Show the call that opens this ledger."""
-        return f"Ledger({str(self._path)!r}, {self.budget.arguments()})"
-
-    @contextmanager
-    def _open(self, begin: Literal["BEGIN", "BEGIN IMMEDIATE"]) -> Iterator[Connection]:
-        """Begin a transaction on the file that this ledger was opened on."""
-        if self._closed:
-            raise InvalidLedgerError("the ledger is closed", hint="open it again: dfp.Ledger(path)")
-        with ledger_file.transaction(self._path, self._timeout, begin) as connection:
-            if ledger_file.read_total(connection) != (self._name, self._total):
-                raise LedgerFileError(
-                    f"the ledger {str(self._path)!r} was replaced by another",
-                    hint="open it again if that is meant: dfp.Ledger(path)",
-                )
-            yield connection
-
     def _left(self, connection: Connection, name: str) -> Units:
         return self._total.less(ledger_file.read_spent(connection, name, self._total.measure))
 
@@ -211,22 +164,6 @@ class Ledger:
                 f"and what is left is {left}",
                 hint="ask for no more than what is left: ledger.remaining(dataset)",
             )
-
-
-def _require_directory(path: Path) -> None:
-    if not path.parent.is_dir():
-        raise LedgerFileError(
-            f"there is no directory {str(path.parent)!r} for a ledger", hint="create it first"
-        )
-
-
-def _require_same(path: Path, total: Units, asked: Units | None) -> None:
-    if asked is not None and asked != total:
-        raise LedgerBudgetError(
-            f"the ledger {str(path)!r} was made with {total}, not with {asked}",
-            hint="a budget never changes: leave it out to open the file as it is, or name a new "
-            "file for other data",
-        )
 
 
 def _about(charge: Charge, note: str | None) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dfprivacy.accounting.charge import Measure, Units
+from dfprivacy.accounting.founding import Founding
 from dfprivacy.accounting.ledger_schema import APPLICATION_ID, SCHEMA, SCHEMA_VERSION
 from dfprivacy.errors import LedgerFileError
 
@@ -157,7 +158,7 @@ def _require_ledger(connection: sqlite3.Connection, path: Path) -> None:
         raise damaged(path)
 
 
-def create(path: Path, total: Units, timeout: float) -> bool:
+def create(path: Path, founding: Founding, timeout: float) -> bool:
     """Make the file of a new ledger, whole or not at all; False if the file is there already.
 
     It is made in a directory of its own beside the path and then linked to the path, which fails
@@ -167,7 +168,7 @@ def create(path: Path, total: Units, timeout: float) -> bool:
         with tempfile.TemporaryDirectory(prefix=".ledger-", dir=path.parent) as directory:
             whole = Path(directory) / "ledger"
             whole.touch()
-            _fill(whole, total, timeout)
+            _fill(whole, founding, timeout)
             os.link(whole, path)
             _sync_directory(path.parent)
     except FileExistsError:
@@ -182,14 +183,15 @@ def create(path: Path, total: Units, timeout: float) -> bool:
     return True
 
 
-def _fill(path: Path, total: Units, timeout: float) -> None:
+def _fill(path: Path, founding: Founding, timeout: float) -> None:
+    total = founding.total
     with readable(path):
         connection = connect(path, timeout)
         try:
             connection.executescript(f"BEGIN IMMEDIATE;{SCHEMA}")
             connection.execute(
-                "INSERT INTO budget VALUES (1, lower(hex(randomblob(16))), ?, ?, ?)",
-                (total.measure, total.loss, total.delta),
+                "INSERT INTO budget VALUES (1, lower(hex(randomblob(16))), ?, ?, ?, ?)",
+                (total.measure, total.loss, total.delta, int(founding.remember)),
             )
             connection.execute("COMMIT")
         finally:
@@ -220,12 +222,15 @@ def require_whole(connection: sqlite3.Connection, path: Path) -> None:
         raise damaged(path)
 
 
-def read_total(connection: sqlite3.Connection) -> tuple[str, Units]:
-    """Return the ledger's own name and the total of each dataset."""
-    row = connection.execute("SELECT ledger, measure, total, total_delta FROM budget").fetchone()
+def read_founding(connection: sqlite3.Connection) -> tuple[str, Founding]:
+    """Return the ledger's own name and what it was made with."""
+    row = connection.execute(
+        "SELECT ledger, remember, measure, total, total_delta FROM budget"
+    ).fetchone()
     if row is None:
         raise sqlite3.DatabaseError("there is no budget in it")
-    return row[0], Units(*row[1:])
+    name, remember, *total = row
+    return name, Founding(Units(*total), remember=bool(remember))
 
 
 def read_spent(connection: sqlite3.Connection, dataset: str, measure: Measure) -> Units:

@@ -1,6 +1,8 @@
 """The tables of a ledger's file. They hold the rules that no program may break, ours included.
 
 What is spent never exceeds the total, only grows, and is the sum of charges that stay as they are.
+A release is kept only if its ledger remembers releases and its dataset has been charged; it never
+changes, but it may be forgotten.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 from dfprivacy.accounting.charge import MOST_UNITS, PER_ONE_DELTA
 
 APPLICATION_ID = 0x64667072  # "dfpr"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 SCHEMA = f"""CREATE TABLE budget (
     only INTEGER PRIMARY KEY CHECK (only = 1),
@@ -16,7 +18,8 @@ SCHEMA = f"""CREATE TABLE budget (
     measure TEXT NOT NULL CHECK (measure IN ('epsilon', 'rho')),
     total INTEGER NOT NULL CHECK (typeof(total) = 'integer' AND total BETWEEN 1 AND {MOST_UNITS}),
     total_delta INTEGER NOT NULL
-        CHECK (typeof(total_delta) = 'integer' AND total_delta BETWEEN 0 AND {PER_ONE_DELTA})
+        CHECK (typeof(total_delta) = 'integer' AND total_delta BETWEEN 0 AND {PER_ONE_DELTA}),
+    remember INTEGER NOT NULL CHECK (remember IN (0, 1))
 );
 CREATE TABLE account (
     dataset TEXT PRIMARY KEY NOT NULL,
@@ -40,6 +43,21 @@ CREATE TABLE charge (
     note TEXT,
     version TEXT NOT NULL
 );
+CREATE TABLE release (
+    number INTEGER PRIMARY KEY,
+    fingerprint BLOB NOT NULL UNIQUE
+        CHECK (typeof(fingerprint) = 'blob' AND length(fingerprint) = 32),
+    time TEXT NOT NULL,
+    dataset TEXT NOT NULL REFERENCES account (dataset),
+    digest BLOB NOT NULL CHECK (typeof(digest) = 'blob' AND length(digest) = 32),
+    content BLOB NOT NULL CHECK (typeof(content) = 'blob')
+);
+CREATE TRIGGER remember BEFORE INSERT ON release WHEN (SELECT remember FROM budget) = 0 BEGIN
+    SELECT RAISE(ABORT, 'this ledger remembers no releases');
+END;
+CREATE TRIGGER keep_release BEFORE UPDATE ON release BEGIN
+    SELECT RAISE(ABORT, 'a release is never changed');
+END;
 CREATE TRIGGER spend AFTER INSERT ON charge BEGIN
     UPDATE account
     SET spent = spent + NEW.cost, spent_delta = spent_delta + NEW.cost_delta

@@ -1,4 +1,4 @@
-"""What a caller names: a ledger's file, the datasets in it, a note."""
+"""What a caller names: a ledger's file, the datasets in it, their versions, a note."""
 
 from __future__ import annotations
 
@@ -52,14 +52,39 @@ def dataset_name(dataset: object) -> str:
     InvalidLedgerError
         Unless it is a text of 1 to 200 printable characters without spaces at its ends.
     """
-    if isinstance(dataset, str) and len(dataset) <= _LONGEST:
-        name = unicodedata.normalize("NFC", dataset)
+    name = _readable(dataset)
+    if name is None:
+        raise InvalidLedgerError(
+            "the dataset that a ledger charges has no usable name",
+            hint='name it as it is named everywhere, e.g. dataset="flights"',
+        )
+    return name
+
+
+def version_name(version: object) -> str | None:
+    """Return what the caller calls this state of the data, or None.
+
+    Raises
+    ------
+    InvalidLedgerError
+        Unless it is a text like the name of a dataset.
+    """
+    name = _readable(version)
+    if name is None and version is not None:
+        raise InvalidLedgerError(
+            f"the version of a dataset is a short text, not {describe(version)}",
+            hint='name the state of the data, e.g. version="2026-11-20"',
+        )
+    return name
+
+
+def _readable(text: object) -> str | None:
+    """Return a text in one spelling, if it can be read and typed again."""
+    if isinstance(text, str) and len(text) <= _LONGEST:
+        name = unicodedata.normalize("NFC", text)
         if name and name == name.strip() and name.isprintable():
             return name
-    raise InvalidLedgerError(
-        "the dataset that a ledger charges has no usable name",
-        hint='name it as it is named everywhere, e.g. dataset="flights"',
-    )
+    return None
 
 
 def note_text(note: object) -> str | None:

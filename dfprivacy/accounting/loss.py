@@ -9,6 +9,7 @@ from typing import Protocol
 from dfprivacy.errors import InvalidLossError
 from dfprivacy.exact import decimal_number, describe, exact_number, root_below
 from dfprivacy.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Noise
+from dfprivacy.mechanisms.selection import ExponentialMechanism, PermuteAndFlip, Selection
 
 SMALLEST = Fraction(1, 2**60)
 LARGEST = Fraction(2**60)
@@ -22,6 +23,9 @@ class Loss(Protocol):
 
     def noise(self, l1: int, l2_squared: int) -> Noise:
         """Return the noise that pays for integer sums of these sensitivities."""
+
+    def selection(self, sensitivity: int) -> Selection:
+        """Return the best selection from integer losses of this sensitivity that it pays for."""
 
     def pure(self) -> Fraction:
         """Return the epsilon of a pure mechanism that costs no more than this loss."""
@@ -47,6 +51,14 @@ class Epsilon:
     def noise(self, l1: int, l2_squared: int) -> DiscreteLaplace:  # noqa: ARG002 one interface for both losses
         """Return discrete Laplace noise of scale l1/epsilon on every coordinate."""
         return DiscreteLaplace(Fraction(l1) / self.value)
+
+    def selection(self, sensitivity: int) -> PermuteAndFlip:
+        """Return permute-and-flip: at this epsilon its choices are the better (docs/selection.md).
+
+        >>> Epsilon(Fraction(1, 2)).selection(sensitivity=1)
+        PermuteAndFlip(rate=Fraction(1, 4))
+        """
+        return PermuteAndFlip.for_epsilon(self.value, sensitivity)
 
     def pure(self) -> Fraction:
         """Return epsilon itself."""
@@ -78,6 +90,14 @@ class Rho:
     def noise(self, l1: int, l2_squared: int) -> DiscreteGaussian:  # noqa: ARG002 one interface for both losses
         """Return discrete Gaussian noise of variance l2_squared/(2 rho) on every coordinate."""
         return DiscreteGaussian(Fraction(l2_squared) / (2 * self.value))
+
+    def selection(self, sensitivity: int) -> ExponentialMechanism:
+        """Return the exponential mechanism: rho buys it twice the rate of permute-and-flip.
+
+        >>> Rho(Fraction(1, 2)).selection(sensitivity=1)
+        ExponentialMechanism(rate=Fraction(1, 1))
+        """
+        return ExponentialMechanism.for_rho(self.value, sensitivity)
 
     def pure(self) -> Fraction:
         """Return sqrt(2 rho), rounded down: what is so purely private is rho-zCDP."""

@@ -18,7 +18,9 @@ import pyarrow as pa
 from dfprivacy.engine.embedded import embedded_connection, is_text, read_file
 from dfprivacy.engine.pandas_columns import presence_column, value_column
 from dfprivacy.engine.pandas_keys import key_column
+from dfprivacy.engine.units import UNIT, UnitColumn, unit_column
 from dfprivacy.errors import MissingColumnError, UnsupportedFrameError
+from dfprivacy.unit import Unit
 
 Wrap = Callable[[pa.Table], Any]
 
@@ -28,26 +30,29 @@ class Columns:
     """The columns a release needs.
 
     `values` maps each aggregated column to whether its numbers are needed, or only its presence.
-    `listed` has the public keys, one list a group column; empty lists where keys are secret.
+    `listed` has the public keys, one list a group column; empty lists where keys are secret. `unit`
+    is the privacy unit, None for single rows.
     """
 
     keys: Sequence[Hashable]
     values: Mapping[Hashable, bool]
     listed: Sequence[Sequence[object]]
+    unit: Unit | None = None
 
     def names(self) -> list[Hashable]:
         """Return every column named."""
-        return [*self.keys, *self.values]
+        units = [] if self.unit is None else [self.unit.column]
+        return [*self.keys, *self.values, *units]
 
 
 @dataclass(frozen=True)
 class Adopted:
     """A frame as the engine pass sees it.
 
-    `lazy` has the group keys under `keys` and each value column under `values`. `listed` has the
-    public keys as the engine sees them. `wrap` turns a released Arrow table, whose first columns
-    are the keys, into the caller's own frame type. `connection` is the embedded one, if any: it
-    lives as long as the pass.
+    `lazy` has the group keys under `keys`, each value column under `values` and the privacy units
+    under the name in `unit`. `listed` has the public keys as the engine sees them. `wrap` turns a
+    released Arrow table, whose first columns are the keys, into the caller's own frame type.
+    `connection` is the embedded one, if any: it lives as long as the pass.
     """
 
     lazy: nw.LazyFrame[Any]
@@ -55,6 +60,7 @@ class Adopted:
     values: Mapping[Hashable, str]
     listed: Sequence[Sequence[object]]
     wrap: Wrap
+    unit: UnitColumn | None = None
     connection: duckdb.DuckDBPyConnection | None = None
 
     def holds_integers(self, column: Hashable) -> bool:
@@ -115,7 +121,8 @@ def _named(
     _require(columns, lazy.collect_schema().names())
     values = {label: str(label) for label in columns.values}
     keys = [str(key) for key in columns.keys]
-    return Adopted(lazy, keys, values, columns.listed, wrap, connection)
+    unit = unit_column(columns.unit, str(columns.unit and columns.unit.column))
+    return Adopted(lazy, keys, values, columns.listed, wrap, unit, connection)
 
 
 @adopt.register
@@ -137,7 +144,9 @@ def _polars_frame(table: pa.Table) -> pl.DataFrame:
 @adopt.register
 def _(frame: duckdb.DuckDBPyRelation, columns: Columns) -> Adopted:
     adopted = _named(nw.from_native(frame), columns, partial(_duckdb_relation, frame))
-    texts = [name for name in adopted.keys if adopted.lazy.collect_schema()[name] == nw.String]
+    schema = adopted.lazy.collect_schema()
+    units = [] if adopted.unit is None else [adopted.unit.name]
+    texts = [name for name in dict.fromkeys([*adopted.keys, *units]) if schema[name] == nw.String]
     if not texts:
         return adopted
     binary = (f"{_quoted(name)} COLLATE C AS {_quoted(name)}" for name in texts)
@@ -210,6 +219,8 @@ def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
     for label, numbers in columns.values.items():
         series = frame[label]
         arrow[values[label]] = value_column(label, series) if numbers else presence_column(series)
+    if columns.unit is not None:
+        arrow[UNIT] = key_column(frame[columns.unit.column], []).column
     if not arrow:
         arrow["row"] = pa.nulls(len(frame), pa.bool_())
     listed = [key.listed for key in keys.values()]
@@ -222,4 +233,5 @@ def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
 
     connection = embedded_connection()
     relation = nw.from_native(connection.from_arrow(pa.table(arrow)))
-    return Adopted(relation, list(keys), values, listed, wrap, connection)
+    unit = unit_column(columns.unit, UNIT)
+    return Adopted(relation, list(keys), values, listed, wrap, unit, connection)

@@ -15,10 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.columns import check_number_column, key_expression
+from dfprivacy.engine.columns import check_number_column, key_expressions
 from dfprivacy.engine.grid import clipped_value
 from dfprivacy.engine.group_numbers import number_groups
+from dfprivacy.engine.public_keys import known_units
 from dfprivacy.engine.run import collect, guarded
+from dfprivacy.engine.units import UNIT, thinned, within_groups
 from dfprivacy.statistics.bin_table import BinTable, bin_table
 from dfprivacy.statistics.binning import (
     LARGEST_VALUE,
@@ -27,6 +29,7 @@ from dfprivacy.statistics.binning import (
     VALUE_BITS,
     Binning,
     Edges,
+    Octaves,
     SignificantBits,
     splitter,
 )
@@ -73,41 +76,72 @@ def _build(
     moments: int,
 ) -> nw.LazyFrame[Any]:
     names = [key_name(index) for index in range(len(labels))]
-    frame = _values(adopted, labels, column)
-    if isinstance(binning, Edges):
-        frame = frame.select(*names, _edge_label(binning).alias(_LABEL))
-    elif isinstance(binning, SignificantBits):
-        frame = frame.select(*names, _rounded(nw.col(_VALUE), binning.bits).alias(_LABEL))
-    else:
-        value = _rounded(nw.col(_VALUE), VALUE_BITS)
-        frame = frame.select(*names, value.alias(_VALUE))
-        octave = _rounded(nw.col(_VALUE) * OCTAVE_FACTOR, 1)
-        frame = frame.select(*names, _VALUE, octave.alias(_LABEL))
-    return frame.group_by(*names, _LABEL).agg(*_sums(moments))
+    frame = _values(adopted, labels, column, binning)
+    if adopted.unit is None:
+        return _labelled(frame, binning).group_by(*names, _LABEL).agg(*_sums(moments))
+    entries = _by_unit(frame, adopted, names)
+    return _labelled(entries, binning).group_by(*names, _LABEL).agg(*_entry_sums(moments))
+
+
+def _by_unit(frame: nw.LazyFrame[Any], adopted: Adopted, names: Sequence[str]) -> nw.LazyFrame[Any]:
+    """Return how many rows of each unit, group and value count, within the unit's limits."""
+    assert adopted.unit is not None  # noqa: S101 the caller has looked
+    counted = nw.len().cast(nw.Int64).alias(_ROWS)
+    entries = known_units(frame, adopted).group_by(UNIT, *names, _VALUE).agg(counted)
+    kept = within_groups(entries, names, adopted.unit.groups, _VALUE)
+    return thinned(kept, names, _VALUE, _ROWS, adopted.unit.rows)
+
+
+def _labelled(frame: nw.LazyFrame[Any], binning: Binning) -> nw.LazyFrame[Any]:
+    """Add what rows are grouped by: the octave of a value, or the value that is its own label."""
+    if not isinstance(binning, Octaves):
+        return frame.rename({_VALUE: _LABEL})
+    octave = _rounded(nw.col(_VALUE) * OCTAVE_FACTOR, 1)
+    return frame.with_columns(octave.alias(_LABEL))
 
 
 def _sums(moments: int) -> list[nw.Expr]:
+    rows = nw.len().cast(nw.Int64).alias(_ROWS)
+    return [rows, *(power.sum().alias(name) for name, power in _powers(moments))]
+
+
+def _entry_sums(moments: int) -> list[nw.Expr]:
+    """Return the same sums of entries that stand for several rows of one value each."""
+    rows = nw.col(_ROWS)
+    times = rows.cast(nw.Float64)
+    sums = [rows.sum().cast(nw.Int64).alias(_ROWS)]
+    return [*sums, *((power * times).sum().alias(name) for name, power in _powers(moments))]
+
+
+def _powers(moments: int) -> list[tuple[str, nw.Expr]]:
     value = nw.col(_VALUE)
-    sums = [nw.len().cast(nw.Int64).alias(_ROWS)]
-    if moments >= 1:
-        sums.append(value.sum().alias(_FIRST))
-    if moments == 2:
-        sums.append(_rounded(value * value, SQUARE_BITS).sum().alias(_SECOND))
-    return sums
+    powers = [(_FIRST, value), (_SECOND, _rounded(value * value, SQUARE_BITS))]
+    return powers[:moments]
 
 
-def _values(adopted: Adopted, labels: Sequence[Hashable], column: Hashable) -> nw.LazyFrame[Any]:
-    """Return the keys and the values, NULL for no number, of size at most 2**126."""
-    schema = adopted.lazy.collect_schema()
-    engine = adopted.lazy.implementation
-    keys = [
-        key_expression(name, label, schema[name], engine).alias(key_name(index))
-        for index, (label, name) in enumerate(zip(labels, adopted.keys, strict=True))
-    ]
-    name = adopted.values[column]
-    check_number_column(column, schema[name])
-    value = clipped_value(name, LARGEST_VALUE, floating=schema[name].is_float(), engine=engine)
-    return adopted.lazy.select(*keys, value.alias(_VALUE))
+def _values(
+    adopted: Adopted, labels: Sequence[Hashable], column: Hashable, binning: Binning
+) -> nw.LazyFrame[Any]:
+    """Return the keys and the values as far as they count, NULL for no number."""
+    dtype = adopted.lazy.collect_schema()[adopted.values[column]]
+    check_number_column(column, dtype)
+    value = clipped_value(
+        adopted.values[column],
+        LARGEST_VALUE,
+        floating=dtype.is_float(),
+        engine=adopted.lazy.implementation,
+    )
+    keys = key_expressions(adopted, labels)
+    frame = adopted.lazy.select(*keys, value.alias(_VALUE))
+    return frame.with_columns(_counted_value(binning).alias(_VALUE))
+
+
+def _counted_value(binning: Binning) -> nw.Expr:
+    """Return a value as the binning sees it: rounded, or the number of edges that it reaches."""
+    if isinstance(binning, Edges):
+        return _edge_label(binning)
+    bits = binning.bits if isinstance(binning, SignificantBits) else VALUE_BITS
+    return _rounded(nw.col(_VALUE), bits)
 
 
 def _rounded(value: nw.Expr, bits: int) -> nw.Expr:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import narwhals as nw
 from narwhals.dtypes import DType
 
+from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.grid import is_number
+from dfprivacy.engine.units import UNIT
 from dfprivacy.errors import InvalidBoundsError, UnsupportedDtypeError
 from dfprivacy.statistics.linear_query import Source
+from dfprivacy.statistics.statistics import key_name
 
 _EXACT_INTEGERS = 2**53  # beyond, an integer column and its float twin could differ
 _TEXT_LIKE = (nw.Categorical, nw.Enum)
@@ -36,6 +39,19 @@ def check_number_column(label: Hashable, dtype: DType) -> None:
             f"column {label!r} is declared {dtype}, which holds no numbers",
             hint="convert it to an integer, float, decimal or boolean column first",
         )
+
+
+def key_expressions(adopted: Adopted, labels: Sequence[Hashable]) -> list[nw.Expr]:
+    """Return the group keys under `key_name`, and the privacy unit under `UNIT` if there is one."""
+    schema, engine = adopted.lazy.collect_schema(), adopted.lazy.implementation
+    keys = [
+        key_expression(name, label, schema[name], engine).alias(key_name(index))
+        for index, (label, name) in enumerate(zip(labels, adopted.keys, strict=True))
+    ]
+    if adopted.unit is None:
+        return keys
+    unit = adopted.unit
+    return [*keys, key_expression(unit.name, unit.label, schema[unit.name], engine).alias(UNIT)]
 
 
 def key_expression(name: str, label: Hashable, dtype: DType, engine: nw.Implementation) -> nw.Expr:

@@ -11,10 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dfprivacy.engine.embedded import embedded_connection
-from dfprivacy.engine.run import guarded, typed_keys
-
-Integers = npt.NDArray[np.int64]
+from dfprivacy.engine.public_keys import match
+from dfprivacy.statistics.binning import Integers
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,7 +41,8 @@ def number_groups(
     if not names:
         return NumberedGroups(pa.table({}), 1, entries, np.zeros(entries.num_rows, dtype=np.int64))
     if listed is not None:
-        return _listed_groups(entries, names, listed)
+        keys, places = match(entries.select(list(names)), listed)
+        return NumberedGroups(keys, keys.num_rows, entries.take(places.row), places.number)
     keys, group = _distinct_groups(entries.select(list(names)))
     return NumberedGroups(keys, keys.num_rows, entries, group)
 
@@ -95,28 +94,3 @@ def _first_rows(group: Integers, size: int) -> Integers:
     rows = np.empty(size, dtype=np.int64)
     rows[group[::-1]] = np.arange(len(group))[::-1]
     return rows
-
-
-def _listed_groups(
-    entries: pa.Table, names: Sequence[str], listed: Sequence[Sequence[object]]
-) -> NumberedGroups:
-    schema = entries.schema
-    wanted = pa.table(
-        {n: typed_keys(keys, schema.field(n).type) for n, keys in zip(names, listed, strict=True)}
-    )
-    order = ", ".join(f"{name} NULLS LAST" for name in names)
-    same = " AND ".join(f"k.{name} IS NOT DISTINCT FROM e.{name}" for name in names)
-    with embedded_connection() as connection:
-        connection.register("wanted", wanted)
-        connection.register("e", _numbered(entries.select(list(names)), "place"))
-        sorted_keys = f"SELECT DISTINCT * FROM wanted ORDER BY {order}"  # noqa: S608 ours
-        keys = guarded(lambda: connection.sql(sorted_keys).to_arrow_table())
-        connection.register("k", _numbered(keys, "number"))
-        matched = f"SELECT number, place FROM k JOIN e ON {same}"  # noqa: S608 names are ours
-        pairs = guarded(lambda: connection.sql(matched).to_arrow_table())
-    group = pairs.column("number").to_numpy()
-    return NumberedGroups(keys, keys.num_rows, entries.take(pairs.column("place")), group)
-
-
-def _numbered(table: pa.Table, name: str) -> pa.Table:
-    return table.append_column(name, pa.array(np.arange(table.num_rows, dtype=np.int64)))

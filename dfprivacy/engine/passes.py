@@ -9,8 +9,10 @@ import narwhals as nw
 import polars as pl
 
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.columns import check_value_column, key_expression
+from dfprivacy.engine.columns import check_value_column, key_expressions
 from dfprivacy.engine.grid import grid_integers, polars_grid_integers, presence
+from dfprivacy.engine.public_keys import known_units
+from dfprivacy.engine.units import UNIT, scaled, within_groups
 from dfprivacy.statistics.linear_query import Source
 from dfprivacy.statistics.statistics import first_name, key_name, rows_name, second_name
 
@@ -28,9 +30,36 @@ def build_pass(
     integers = _select_integers(adopted, labels, sources)
     sums = [sum_ for index, source in enumerate(sources) for sum_ in _sums(index, source)]
     names = [key_name(index) for index in range(len(labels))]
+    if adopted.unit is not None:
+        integers = _by_unit(integers, adopted, names, sources, sums)
+        sums = [nw.col(name).sum().cast(nw.Int64) for name in _sum_names(sources)]
     if not names:
         return integers.select(*sums)
     return integers.group_by(*names).agg(*sums).sort(*names, nulls_last=True)
+
+
+def _by_unit(
+    integers: nw.LazyFrame[Any],
+    adopted: Adopted,
+    names: Sequence[str],
+    sources: Sequence[Source],
+    sums: Sequence[nw.Expr],
+) -> nw.LazyFrame[Any]:
+    """Return what each unit contributes to each group, within its limits."""
+    assert adopted.unit is not None  # noqa: S101 the caller has looked
+    of_units = known_units(integers, adopted)
+    added = of_units.group_by(UNIT, *names).agg(*sums)
+    kept = within_groups(added, names, adopted.unit.groups)
+    return scaled(kept, sources, adopted.unit.rows)
+
+
+def _sum_names(sources: Sequence[Source]) -> list[str]:
+    """Return the names of all sums of a pass."""
+    return [
+        name(index)
+        for index, source in enumerate(sources)
+        for name in (rows_name, first_name, second_name)[: 1 + source.moments]
+    ]
 
 
 def _select_integers(
@@ -39,10 +68,7 @@ def _select_integers(
     """Return the keys and one column of integers a source, each a function of its own row."""
     schema = adopted.lazy.collect_schema()
     engine = adopted.lazy.implementation
-    chosen = [
-        key_expression(name, label, schema[name], engine).alias(key_name(index))
-        for index, (label, name) in enumerate(zip(labels, adopted.keys, strict=True))
-    ]
+    chosen = key_expressions(adopted, labels)
     frame = _with_polars_integers(adopted, sources) if engine.is_polars() else adopted.lazy
     for index, source in enumerate(sources):
         if source.column is not None:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dfprivacy.estimators.estimator import Floats, to_floats
+from dfprivacy.estimators.estimator import to_floats
 from dfprivacy.mechanisms.additive import NoisyVector
+from dfprivacy.statistics.binning import Floats
 from dfprivacy.statistics.linear_query import CountWeights
 
 

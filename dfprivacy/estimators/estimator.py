@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from dfprivacy.mechanisms.additive import NoisyVector
 from dfprivacy.mechanisms.noise import DiscreteLaplace, Noise
-
-Floats = npt.NDArray[np.float64]
+from dfprivacy.statistics.binning import Floats
 
 
 class Estimator(Protocol):

@@ -23,7 +23,6 @@ from dfprivacy.estimators.threshold import (
     LARGEST_RANK,
     known_rows,
     select_thresholds,
-    selection_for,
 )
 from dfprivacy.mechanisms.entropy import EntropySource, system_entropy
 from dfprivacy.mechanisms.runs import Runs
@@ -222,7 +221,7 @@ def trimmed_rank(quarter: Epsilon | Rho, candidates: int) -> int:
     its rank errs by at most r / 4: it lies in [3 r / 2, 2 r], the band that the paper's proof asks
     for. The printed r / 4 as a target can't give it.
     """
-    epsilon = selection_for(quarter).epsilon(sensitivity=1)
+    epsilon = quarter.selection(sensitivity=1).epsilon(sensitivity=1)
     rank = 14 * Fraction(math.log(candidates / FAILURE)) / epsilon
     return min(math.ceil(rank), LARGEST_RANK)
 

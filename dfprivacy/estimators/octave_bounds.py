@@ -18,11 +18,11 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from dfprivacy.mechanisms.exceedances import Exceedances
-from dfprivacy.statistics.binning import Octaves
+from dfprivacy.mechanisms.entropy import EntropySource, system_entropy
+from dfprivacy.mechanisms.exceedances import Exceedances, exceedances
+from dfprivacy.statistics.bin_table import BinTable
+from dfprivacy.statistics.binning import Floats, Integers, Octaves
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
 SHARE = Fraction(3, 8)
@@ -32,6 +32,8 @@ LEAST = 5.0
 GROWTH = 1.5
 CORE = 15.0
 """Heights in units of the noise's scale; a group without a core has no bounds."""
+
+_OCTAVES = Octaves()
 
 _TINIEST = 2.0**-126
 
@@ -52,12 +54,52 @@ class FoundBounds:
         return ~np.isnan(self.lower)
 
 
-def octave_bounds(noisy: Exceedances, groups: int, octaves: Octaves) -> FoundBounds:
+def find_bounds(
+    table: BinTable, epsilon: Fraction, entropy: EntropySource = system_entropy
+) -> FoundBounds:
+    """Return the bounds of each group of an octave table, read off noisy counts of its octaves.
+
+    The bounds of all groups together are epsilon-DP; neighbours: one row added or removed, which
+    moves one count by 1. What is made of the noisy counts is post-processing (docs/octaves.md).
+
+    Parameters
+    ----------
+    table : BinTable
+        Rows by group and bin of `Octaves`; sums of values are not read. Groups may be empty.
+    epsilon : Fraction
+        What the bounds of all groups together cost.
+    entropy : callable
+        Source of random bytes; the operating system, unless a test hands in its own.
+
+    Returns
+    -------
+    FoundBounds
+        One pair a group, in units of the column; NaN where too few rows stand out.
+
+    Raises
+    ------
+    EntropyError
+        When the random source fails. Nothing was found then.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from dfprivacy.statistics.bin_table import bin_table
+    >>> values, rows = np.array([3.0, 90.0]), np.array([1000, 1000])
+    >>> group, labels = np.zeros(2, np.int64), Octaves().labels(values)
+    >>> table = bin_table(pa.table({}), 1, Octaves(), group, labels, rows=rows)
+    >>> find_bounds(table, Fraction(10))
+    FoundBounds(lower=array([2.]), upper=array([128.]))
+    """
+    return octave_bounds(exceedances(table, epsilon, LEAST, entropy), table.groups)
+
+
+def octave_bounds(noisy: Exceedances, groups: int) -> FoundBounds:
     """Return the bounds of each group: lower < upper, each 0 or plus or minus a power of two."""
     starts = np.searchsorted(noisy.group, np.arange(groups + 1))
     core, zeros = _cores(noisy, groups)
     found = core >= 0
-    walk = _Walk(noisy.heights, octaves.lower(noisy.bins), octaves.upper(noisy.bins), core)
+    walk = _Walk(noisy.heights, _OCTAVES.lower(noisy.bins), _OCTAVES.upper(noisy.bins), core)
     for _ in range(2):
         walk.up(starts[1:])
         walk.down(starts[:-1])

@@ -16,7 +16,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.estimators.quantile_ranks import Cells, cells_of, inherit, select_rank
 from dfprivacy.mechanisms.additive import add_to
 from dfprivacy.mechanisms.entropy import EntropySource, system_entropy
-from dfprivacy.mechanisms.selection import ExponentialMechanism, PermuteAndFlip, Selection
+from dfprivacy.mechanisms.selection import Selection
 from dfprivacy.rank_questions import quantile_fraction
 from dfprivacy.statistics.bin_table import BinTable
 from dfprivacy.statistics.binning import Integers
@@ -30,16 +30,6 @@ INNER = Fraction(1, 4), Fraction(3, 4)
 _LARGEST_COUNT = 2**40
 
 Node = tuple[int, int]
-
-
-def selection_of(loss: Epsilon | Rho, sensitivity: int) -> Selection:
-    """Return the best selection at this loss: permute-and-flip for epsilon, exponential for rho.
-
-    A selection from losses of this sensitivity is then epsilon-DP, or rho-zCDP.
-    """
-    if isinstance(loss, Epsilon):
-        return PermuteAndFlip.for_epsilon(loss.value, sensitivity)
-    return ExponentialMechanism.for_rho(loss.value, sensitivity)
 
 
 def select_quantile(
@@ -133,18 +123,29 @@ def select_quantiles(
 
 
 def rankable_rows(qs: Sequence[Fraction], loss: Epsilon | Rho, candidates: int) -> int:
-    """Return how many rows a group needs for answers among its values, at the loss of `qs`.
+    """Return how many rows a group needs, at least, for answers among its values.
 
-    With fewer, a candidate beyond all rows is chosen with a probability of more than about 1/10.
+    With fewer rows of one value, a candidate beyond them is chosen with a probability of more than
+    about 1/10 (docs/quantiles.md).
     """
     layers = len(set(qs)).bit_length()
     if layers == 1:
         law, _ = relative_score(qs[0], np.zeros(1, np.int64), loss, candidates)
         a, b = qs[0].as_integer_ratio()
-        sensitivity = max(a, b - a) if INNER[0] <= qs[0] <= INNER[1] else b
-        return int(2 * Fraction(sensitivity, b) * outer_rows(law, sensitivity, candidates))
+        if INNER[0] <= qs[0] <= INNER[1]:
+            return far_rows(qs[0], outer_rows(law, max(a, b - a), candidates))
+        return 2 * outer_rows(law, b, candidates)
     pay = loss.share(Fraction(1, layers)).share(1 - COUNT_SHARE)
-    return 2 * outer_rows(selection_of(pay, 2), 2, candidates)
+    return 2 * outer_rows(pay.selection(2), 2, candidates)
+
+
+def far_rows(q: Fraction, rows: int) -> int:
+    """Return how many rows a group needs so that what lies beyond it is `rows` rows off.
+
+    Where all rows hold one value, the nearer of both ends is min(q, 1 - q) of them away; rows that
+    come or go on the other side count max(q, 1 - q).
+    """
+    return math.ceil(max(q, 1 - q) / min(q, 1 - q) * rows)
 
 
 def tree_layers(levels: int) -> list[list[Node]]:
@@ -191,7 +192,7 @@ def _recurse(
         pay = share if final else choice
         middles = [_middle(node) for node in nodes]
         if depth:
-            law = selection_of(pay, 2)
+            law = pay.selection(2)
             outer = 2 * outer_rows(law, 2, 2 * cells.held.edge - 1)
             targets = _targets(total, [levels[m] for m in middles], outer) - 2 * before
             found = select_rank(cells, 2, targets, law, entropy)
@@ -225,7 +226,7 @@ def relative_score(
     a, b = q.as_integer_ratio()
     inner = INNER[0] <= q <= INNER[1]
     sensitivity = max(a, b - a) if inner else b
-    law = selection_of(loss, sensitivity)
+    law = loss.selection(sensitivity)
     if inner:
         return law, a * rows
     return law, _inwards(a * rows, b * rows, b * outer_rows(law, sensitivity, candidates))

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dfprivacy.estimators.estimator import Floats, half_width_factor, to_floats
+from dfprivacy.estimators.estimator import half_width_factor, to_floats
 from dfprivacy.mechanisms.additive import NoisyVector
+from dfprivacy.statistics.binning import Floats
 from dfprivacy.statistics.grid import Grid
 
 Weights = tuple[int, ...]

@@ -20,7 +20,6 @@ from dfprivacy.estimators.threshold import (
     known_rows,
     positive_float,
     select_thresholds,
-    selection_for,
     values_grid,
     window_threshold,
 )
@@ -183,7 +182,9 @@ def subset_bounds(
 
 def public_rank(loss: Epsilon | Rho, candidates: int) -> int:
     """Return the rank that a selection of this loss can tell from 1/epsilon: `subset_bounds`."""
-    return _rank(selection_for(loss).epsilon(sensitivity=1), math.log(candidates / FAILURE))
+    return _rank(
+        loss.selection(sensitivity=1).epsilon(sensitivity=1), math.log(candidates / FAILURE)
+    )
 
 
 def _rank(epsilon: Fraction, logarithm: float) -> int:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dfprivacy.estimators.estimator import Floats, to_floats
+from dfprivacy.estimators.estimator import to_floats
 from dfprivacy.mechanisms.additive import NoisyVector
+from dfprivacy.statistics.binning import Floats
 from dfprivacy.statistics.grid import Grid
 
 

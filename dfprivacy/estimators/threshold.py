@@ -20,7 +20,7 @@ from dfprivacy.errors import InvalidQuestionError, TooManyRowsError
 from dfprivacy.exact import exact_number
 from dfprivacy.mechanisms.entropy import EntropySource, system_entropy
 from dfprivacy.mechanisms.runs import Runs
-from dfprivacy.mechanisms.selection import ExponentialMechanism, PermuteAndFlip, Selection
+from dfprivacy.mechanisms.selection import PermuteAndFlip
 from dfprivacy.statistics.bin_table import BinTable
 from dfprivacy.statistics.binning import Floats, Integers, SignificantBits
 from dfprivacy.statistics.grid import ROW_LIMIT
@@ -34,23 +34,12 @@ _FLOAT_BITS = 53
 _LEAST_EXPONENT = -1074
 
 
-def selection_for(loss: Epsilon | Rho) -> Selection:
-    """Return the better selection of this loss, for candidates' losses of sensitivity 1.
-
-    Permute-and-flip under epsilon, the exponential mechanism under rho: docs/selection.md.
-    """
-    if isinstance(loss, Rho):
-        return ExponentialMechanism.for_rho(loss.value, sensitivity=1)
-    return PermuteAndFlip.for_epsilon(loss.value, sensitivity=1)
-
-
 def select_thresholds(
     table: BinTable,
     rank: int,
     loss: Epsilon | Rho,
     side: Side = "lower",
     *,
-    candidates: tuple[int, int] | None = None,
     entropy: EntropySource = system_entropy,
 ) -> Integers:
     """Return the number of a bin of about this rank for each group.
@@ -71,9 +60,8 @@ def select_thresholds(
         What the choices may cost.
     side : {"lower", "upper"}
         Which end ranks are counted from.
-    candidates : tuple of int, optional
-        The lowest and the highest candidate, public; rows beyond count as these. All bins unless
-        given.
+    entropy : callable
+        Source of random bytes; the operating system, unless a test hands in its own.
 
     Returns
     -------
@@ -83,28 +71,31 @@ def select_thresholds(
     Raises
     ------
     InvalidQuestionError
-        When rank, side or candidates are not of this form.
+        When rank, side or table are not of this form.
+    EntropyError
+        When the random source fails. Nothing was chosen then.
     """
-    lowest, highest = _candidates(table, candidates)
-    runs = threshold_runs(table, checked_rank(rank), checked_side(side), lowest, highest)
-    return selection_for(loss).select(runs, entropy)
+    runs = threshold_runs(table, checked_rank(rank), checked_side(side))
+    return loss.selection(sensitivity=1).select(runs, entropy)
 
 
-def threshold_runs(table: BinTable, rank: int, side: Side, lowest: int, highest: int) -> Runs:
-    """Return the candidates lowest, ..., highest of each group with their losses. Secret.
+def threshold_runs(table: BinTable, rank: int, side: Side) -> Runs:
+    """Return all bins of the grid as candidates of each group, with their losses. Secret.
 
     Stretches without rows and bins with rows alternate; an empty stretch is left out. Up to a
     stretch there are as many rows as up to the bin before it.
     """
-    group, numbers, counted = _distinct(table, lowest, highest)
+    last, group, numbers = values_grid(table).last, table.group, table.bins
+    running = np.append(0, np.cumsum(table.rows))
+    counted = running[1:] - running[table.starts()[group]]
     groups = np.arange(table.groups)
     heads = 2 * np.searchsorted(group, groups) + groups
     tails = np.append(heads[1:], 2 * len(group) + table.groups)[: table.groups] - 1
     bins = 2 * np.arange(len(group)) + group + 1
     first = np.empty(2 * len(group) + table.groups, np.int64)
-    first[heads], first[bins], first[bins + 1] = lowest, numbers, numbers + 1
-    after = np.append(first[1:], highest + 1)[: len(first)]
-    after[tails] = highest + 1
+    first[heads], first[bins], first[bins + 1] = -last, numbers, numbers + 1
+    after = np.append(first[1:], last + 1)[: len(first)]
+    after[tails] = last + 1
     upto = np.zeros_like(first)
     upto[bins] = upto[bins + 1] = counted
     below = np.append(0, upto[:-1])[: len(first)]
@@ -115,16 +106,6 @@ def threshold_runs(table: BinTable, rank: int, side: Side, lowest: int, highest:
     kept = after > first
     starts = np.asarray((np.cumsum(kept) - kept)[heads], np.int64)
     return Runs(starts, first[kept], (after - first)[kept], rank_losses(below, upto, rank)[kept])
-
-
-def _distinct(table: BinTable, lowest: int, highest: int) -> tuple[Integers, Integers, Integers]:
-    """Return group, number and rows up to it of each bin, where bins beyond are the outermost."""
-    numbers = np.clip(table.bins, lowest, highest)
-    running = np.append(0, np.cumsum(table.rows))
-    counted = running[1:] - running[table.starts()[table.group]]
-    last = np.ones(len(numbers), dtype=bool)
-    last[:-1] = (numbers[1:] != numbers[:-1]) | (table.group[1:] != table.group[:-1])
-    return table.group[last], numbers[last], counted[last]
 
 
 def rank_losses(below: Integers, upto: Integers, rank: int) -> Integers:
@@ -290,11 +271,3 @@ def values_grid(table: BinTable) -> SignificantBits:
     if isinstance(table.binning, SignificantBits):
         return table.binning
     raise InvalidQuestionError("thresholds need a table of values", hint="Use SignificantBits(16).")
-
-
-def _candidates(table: BinTable, candidates: tuple[int, int] | None) -> tuple[int, int]:
-    last = values_grid(table).last
-    lowest, highest = candidates or (-last, last)
-    if -last <= lowest <= highest <= last:
-        return lowest, highest
-    raise InvalidQuestionError("candidates must be bins, lowest first", hint="Use (-100, 100).")

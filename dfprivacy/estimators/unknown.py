@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dfprivacy.estimators.estimator import Floats
 from dfprivacy.mechanisms.additive import NoisyVector
+from dfprivacy.statistics.binning import Floats
 
 
 @dataclass(frozen=True)

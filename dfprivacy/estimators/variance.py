@@ -17,9 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dfprivacy.errors import InvalidBoundsError
-from dfprivacy.estimators.estimator import Floats, half_width_factor, to_floats
+from dfprivacy.estimators.estimator import half_width_factor, to_floats
 from dfprivacy.estimators.ratio import RatioEstimator
 from dfprivacy.mechanisms.additive import NoisyVector
+from dfprivacy.statistics.binning import Floats
 from dfprivacy.statistics.grid import Grid
 
 _SQUARABLE = 2.0**-500

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from dfprivacy.frontends import cli_ranks, cli_sums
+from dfprivacy.frontends import cli_limits, cli_ranks, cli_sums
 from dfprivacy.frontends.cli_errors import readable_errors
 from dfprivacy.frontends.cli_ledger import ledger_app
 from dfprivacy.frontends.demo import run_demo
@@ -70,6 +70,7 @@ for _name, _command in {
     "center": cli_ranks.center,
     "bounds": cli_ranks.bounds,
     "histogram": cli_sums.histogram,
+    "limits": cli_limits.limits,
 }.items():
     app.command(_name)(_command)
 app.add_typer(ledger_app, name="ledger")

@@ -19,11 +19,15 @@ from dfprivacy.frontends.cli_options import (
     INTERVAL,
     KEYS,
     LEDGER,
+    MAX_GROUPS,
+    MAX_ROWS,
     OUTPUT,
     RHO,
+    UNIT,
 )
 from dfprivacy.frontends.cli_words import Asked
 from dfprivacy.terms import INTERVAL as LEVEL
+from dfprivacy.unit import unit_of
 
 Ask = Callable[..., Asked]
 Command = Callable[..., None]
@@ -50,7 +54,9 @@ def _command(ask: Ask, shared: Parameters) -> Command:
         with readable_errors(), charged(given["ledger"], given["dataset"]):
             question = ask(**{name: given[name] for name in own})
             terms = {name: given[name] for name in _TERMS if name in given}
-            release(Job(file, question, given["by"] or (), given["keys"], given["output"], terms))
+            unit = unit_of(given["unit"], given["max_rows"], given["max_groups"])
+            by, keys, output = given["by"] or (), given["keys"], given["output"]
+            release(Job(file, question, by, keys, output, terms, unit))
 
     run.__doc__ = ask.__doc__
     parameters = {**_parameters(_file), **own, **shared}
@@ -74,8 +80,11 @@ def _loss(
     epsilon: EPSILON = None,
     rho: RHO = None,
     delta: DELTA = None,
+    unit: UNIT = None,
+    max_rows: MAX_ROWS = None,
+    max_groups: MAX_GROUPS = None,
 ) -> None:
-    """Say who is shown, and what it may cost."""
+    """Say who is shown, what it may cost, and who is protected."""
 
 
 def _interval(*, interval: INTERVAL = float(LEVEL)) -> None:

@@ -39,6 +39,14 @@ _SPELLINGS = (  # the library's words, as they are spelled on the command line
     (r"\b(epsilon|rho|delta|interval|p|rank|bins)=", r"--\1 "),
     (r'group_by\("(\w+)", "(\w+)"\)', r"--by \1 --by \2"),
     (r"name the answer: .* or rename", "rename"),
+    (
+        r"dfp\.suggest_limits\(df, unit='user_id', by='city'\)",
+        "dfprivacy limits FILE --unit user_id",
+    ),
+    (r"\bmax_(rows|groups)=", r"--max-\1 "),
+    (r"\bmax_(rows|groups)\b", r"--max-\1"),
+    (r'\bunit="(\w+)"', r"--unit \1"),
+    (r"group_by\(\.\.\., keys=\[\.\.\.\]\)", "--keys AA --keys UA"),
     (r"pass \(lower, upper\): ", "lower, then upper: "),
 )
 

@@ -30,6 +30,7 @@ from dfprivacy.questions import Count
 from dfprivacy.rank_questions import Quantiles
 from dfprivacy.release import Estimate, Number
 from dfprivacy.terms import EPSILON
+from dfprivacy.unit import Unit
 
 _TAKEN = ("low", "high", "count", "quantile")  # columns of answers
 
@@ -44,6 +45,7 @@ class Job:
     keys: Sequence[str] | None
     output: Path | None
     terms: dict[str, float | None]
+    unit: Unit | None = None
 
     @property
     def law(self) -> str:
@@ -58,6 +60,11 @@ class Job:
 
     def _is_taken(self, name: str) -> bool:
         return name in self.by or self.question.column in _TAKEN
+
+    @property
+    def private(self) -> Private:
+        """The file, with the unit that is protected."""
+        return Private(self.file)(unit=self.unit)
 
     def ask(self, frame: Any) -> Any:
         """Ask a frame, or a frame by group."""
@@ -90,9 +97,13 @@ def release(job: Job) -> None:
     else:
         show_table(console, _shown(job, table), _keys(job), _title(job))
         made = f"{_spent(job)}; {answered.mechanism}"
-        show_line(console, f"{made}; neighbours: add/remove a row")
+        show_line(console, f"{made}; neighbours: add/remove {_neighbours(job)}")
     if has_unknowns(table, _keys(job)):
         show_line(console, UNKNOWN)
+
+
+def _neighbours(job: Job) -> str:
+    return "a row" if job.unit is None else f"all rows of one {job.unit.column}"
 
 
 def _title(job: Job) -> str:
@@ -115,7 +126,7 @@ def _shown(job: Job, table: pa.Table) -> pa.Table:
 def _whole(job: Job) -> Answered:
     if job.keys:
         raise InvalidKeysError("--keys need a column to group by", hint="add --by COLUMN")
-    answers = job.ask(Private(job.file))
+    answers = job.ask(job.private)
     how = mechanism(job.question, job.law)
     if isinstance(job.question, Histogram):
         return Answered(answers, how)
@@ -145,8 +156,8 @@ def _found(job: Job, answers: dict[str, Number]) -> str:
 
 def _grouped(job: Job) -> Answered:
     keys = typed_keys(job.file, job.by, job.keys) if job.keys else None
-    table: pa.Table = job.ask(Private(job.file).group_by(*job.by, keys=keys))
-    return Answered(table, mechanism(job.question, job.law, by=job.by))
+    table: pa.Table = job.ask(job.private.group_by(*job.by, keys=keys))
+    return Answered(table, mechanism(job.question, job.law))
 
 
 def typed_keys(file: Path, by: Sequence[str], keys: Sequence[str]) -> list[object]:

@@ -30,6 +30,12 @@ _DELTA = Annotated[
     float | None,
     typer.Option(help="What each dataset may spend on secret group keys, e.g. 1e-6."),
 ]
+_REMEMBER = Annotated[
+    bool,
+    typer.Option(
+        "--remember", help="Keep what is released, so that the same request can be repeated."
+    ),
+]
 _MEASURES = ("epsilon", "rho", "delta")
 
 ledger_app = typer.Typer(
@@ -41,7 +47,12 @@ ledger_app = typer.Typer(
 
 @ledger_app.command()
 def create(
-    file: _FILE, *, epsilon: _EPSILON = None, rho: _RHO = None, delta: _DELTA = None
+    file: _FILE,
+    *,
+    epsilon: _EPSILON = None,
+    rho: _RHO = None,
+    delta: _DELTA = None,
+    remember: _REMEMBER = False,
 ) -> None:
     """Make a ledger: a file that keeps a privacy budget for each dataset.
 
@@ -57,8 +68,8 @@ def create(
                 f"there is a file {str(file)!r} already",
                 hint=f"see what it has left: dfprivacy ledger show {file}",
             )
-        ledger = Ledger(file, epsilon=epsilon, rho=rho, delta=delta)
-        show_line(Console(), f"Made {file}: {_amount(ledger.budget)} for each dataset")
+        ledger = Ledger(file, epsilon=epsilon, rho=rho, delta=delta, remember=remember)
+        show_line(Console(), f"Made {file}: {_about(ledger)}")
 
 
 @ledger_app.command()
@@ -71,7 +82,7 @@ def show(file: _FILE) -> None:
     """
     with readable_errors():
         ledger, console = Ledger(file), Console()
-        show_line(console, f"{file}: {_amount(ledger.budget)} for each dataset")
+        show_line(console, f"{file}: {_about(ledger)}")
         names = ledger.datasets()
         if not names:
             show_line(console, "Nothing has been spent")
@@ -94,6 +105,11 @@ def charged(file: Path | None, dataset: str | None) -> Iterator[None]:
     show_line(Console(), f"Left for {named.dataset} in {file}: {left}")
 
 
+def _about(ledger: Ledger) -> str:
+    remembers = ", releases are remembered" if ledger.remembers else ""
+    return f"{_amount(ledger.budget)} for each dataset{remembers}"
+
+
 def _amount(budget: Budget) -> str:
     measure = "epsilon" if budget.rho is None else "rho"
     delta = f", delta {_number(budget.delta)}" if budget.delta else ""
@@ -111,10 +127,13 @@ def _accounts(ledger: Ledger, names: list[str]) -> Table:
     table.add_column("dataset", overflow="fold")
     for column in (f"{measure} spent", "left", "delta spent", "left"):
         table.add_column(column, justify="right", no_wrap=True)
+    if ledger.remembers:
+        table.add_column("remembered", justify="right", no_wrap=True)
     for name in names:
         spent, left = ledger.spent(name), ledger.remaining(name)
         pairs = [(getattr(spent, m), getattr(left, m)) for m in (measure, "delta")]
-        table.add_row(plain(name), *(_number(value) for pair in pairs for value in pair))
+        kept = [f"{ledger.stored(name):,}"] if ledger.remembers else []
+        table.add_row(plain(name), *(_number(value) for pair in pairs for value in pair), *kept)
     return table
 
 

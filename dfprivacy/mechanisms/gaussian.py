@@ -16,10 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dfprivacy.mechanisms.entropy import EntropySource, random_words
-from dfprivacy.mechanisms.geometric import ATTEMPTS, LARGEST_INT64_SCALE, Integers, stuck
+from dfprivacy.mechanisms.geometric import ATTEMPTS, LARGEST_INT64_SCALE, stuck
 from dfprivacy.mechanisms.laplace import BLOCK, LaplaceBlocks, collected, exact_laplace
 from dfprivacy.mechanisms.logarithm import BITS, Workspace, certified, negative_log
 from dfprivacy.mechanisms.uniform import LazyUniform, log_exceeds
+from dfprivacy.statistics.binning import Integers
 
 _LEAST_FILTER_VARIANCE = Fraction(1, 2**200)
 """Below it 1 / sigma**2 could overflow float64: every decision is exact then."""

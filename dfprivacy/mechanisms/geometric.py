@@ -16,14 +16,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from dfprivacy.errors import EntropyError
 from dfprivacy.mechanisms.entropy import EntropySource, random_words
 from dfprivacy.mechanisms.logarithm import BITS, Workspace, certified, negative_log
 from dfprivacy.mechanisms.uniform import LazyUniform, floor_of_scaled_log, log_exceeds
-
-Integers = npt.NDArray[np.int64]
+from dfprivacy.statistics.binning import Integers
 
 LARGEST_INT64_SCALE = 2**51
 """No draw exceeds 768 scales (`LARGEST_LOG`), so that int64 holds the sum of any two."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
@@ -10,6 +11,25 @@ from dfprivacy.mechanisms.noise import Noise
 from dfprivacy.mechanisms.tails import smallest_exceedance
 
 _LEAST_DELTA = Fraction(1, 2**1074)
+
+
+@dataclass(frozen=True)
+class KeyRule:
+    """When a secret group is shown: one that a unit alone has made, with probability <= `delta`.
+
+    `delta` is for one group and one selection; `rows` is how many rows a unit can have in a group.
+    """
+
+    delta: Fraction
+    rows: int = 1
+
+    def least(self, noise: Noise, divisor: int, terms: int) -> int:
+        """Return the noisy total, in units of 1/divisor rows, from which on a group is shown."""
+        return threshold(noise, self.rows * divisor, terms, self.delta)
+
+    def divided(self, selections: int) -> KeyRule:
+        """Return the rule of one of several selections that share delta evenly."""
+        return KeyRule(self.delta / selections, self.rows)
 
 
 @lru_cache(maxsize=256)  # public arguments only

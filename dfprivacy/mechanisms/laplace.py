@@ -19,10 +19,10 @@ from dfprivacy.mechanisms.geometric import (
     ATTEMPTS,
     LARGEST_INT64_SCALE,
     Geometric,
-    Integers,
     exact_geometric,
     stuck,
 )
+from dfprivacy.statistics.binning import Integers
 
 BLOCK = 2**14
 """Words a block: its buffers stay in the processor's cache."""

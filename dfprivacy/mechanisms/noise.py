@@ -133,8 +133,8 @@ class DiscreteGaussian(Noise):
 
     Added to integer sums that one unit (added or removed) moves by at most D in L2 norm, one
     independent draw for each sum, it makes them rho-zero-concentrated differentially private with
-    rho = D**2 / (2 * sigma_squared). Law, proof and sampler: Canonne, Kamath and Steinke 2020,
-    Theorem 4 and Algorithm 3.
+    rho = D**2 / (2 * sigma_squared). Law, proof and sampler: Canonne, Kamath and Steinke 2020;
+    the sampler is their Algorithm 3.
 
     Parameters
     ----------

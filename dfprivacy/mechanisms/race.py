@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from dfprivacy.mechanisms.entropy import EntropySource, random_words
 from dfprivacy.mechanisms.exact_race import (
@@ -26,11 +25,9 @@ from dfprivacy.mechanisms.exact_race import (
     first,
     uniform_times,
 )
-from dfprivacy.mechanisms.geometric import Integers
 from dfprivacy.mechanisms.logarithm import BITS, Workspace, certified, negative_log
 from dfprivacy.mechanisms.uniform import LazyUniform
-
-Floats = npt.NDArray[np.float64]
+from dfprivacy.statistics.binning import Floats, Integers
 
 LARGEST_LENGTH = 2**62
 """Lengths are below it, so that length / 2**62 is where numpy.log has been tested."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.mechanisms.geometric import Integers
 from dfprivacy.mechanisms.race import LARGEST_LENGTH, group_sizes
+from dfprivacy.statistics.binning import Integers
 
 LARGEST_LOSS = 2**53
 """Losses are below it, so that float64 holds their differences."""

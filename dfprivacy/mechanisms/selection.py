@@ -17,9 +17,10 @@ import numpy as np
 from dfprivacy.errors import InvalidLossError
 from dfprivacy.exact import root_below
 from dfprivacy.mechanisms.entropy import EntropySource, random_words, system_entropy
-from dfprivacy.mechanisms.geometric import ATTEMPTS, Integers, stuck
+from dfprivacy.mechanisms.geometric import ATTEMPTS, stuck
 from dfprivacy.mechanisms.race import EXPONENTIAL, UNIFORM, Race, Times
 from dfprivacy.mechanisms.runs import Runs, blocks
+from dfprivacy.statistics.binning import Integers
 
 _LARGEST_POWER = 500
 

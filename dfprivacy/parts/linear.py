@@ -6,16 +6,17 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.answers import Counted, CountPiece, Estimated, Piece
+from dfprivacy.answers import Counted, CountPiece, Estimated, Piece, everyone
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.passes import build_pass
-from dfprivacy.engine.run import align, guarded, run_pass
+from dfprivacy.engine.public_keys import align
+from dfprivacy.engine.run import guarded, run_pass
 from dfprivacy.estimators.count import CountEstimator
 from dfprivacy.mechanisms.additive import add_noise
+from dfprivacy.mechanisms.keys import KeyRule
 from dfprivacy.parts.part import Answered, Grouping
 from dfprivacy.plan import Plan
 from dfprivacy.statistics.statistics import Statistics
@@ -44,9 +45,9 @@ class LinearPart:
         return numbers
 
     @property
-    def names(self) -> Mapping[str, bool]:
-        """The names of its answers; each has an interval."""
-        return {answer.name: True for answer in self.plan.answers}
+    def names(self) -> Mapping[str, Mapping[str, bool]]:
+        """One answer a question; each has an interval."""
+        return {answer.name: {answer.name: True} for answer in self.plan.answers}
 
     @property
     def counts(self) -> bool:
@@ -84,18 +85,18 @@ class MeasuredSums:
         """The keys of the groups, sorted."""
         return self.statistics.key_table()
 
-    def answer(self, loss: Epsilon | Rho, delta: Fraction | None) -> Answered:  # noqa: ARG002 one interface
+    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:  # noqa: ARG002 one interface
         """Add noise to every query's vector; each answer reads one."""
         plan = self.part.plan
         noisy = add_noise(self.statistics, plan.queries, plan.noises(loss))
         groups = noisy.vectors[0].coordinates.shape[1]
-        everyone = np.arange(groups, dtype=np.int64)
-        answers = tuple(
-            Estimated(a.name, groups, (Piece(everyone, a.estimator, noisy.vectors[a.query]),))
-            for a in plan.answers
-        )  # fmt: skip
+        every = everyone(groups)
+        answers = {}
+        for own in plan.answers:
+            piece = Piece(every, own.estimator, noisy.vectors[own.query])
+            answers[own.name] = (Estimated(own.name, groups, (piece,)),)
         if not self.part.counts:
             return Answered(noisy.keys, answers)
         query, weights = plan.counting()
-        piece = CountPiece(everyone, noisy.vectors[query], weights)
-        return Answered(noisy.keys, answers, Counted(groups, (piece,)))
+        count = CountPiece(every, noisy.vectors[query], weights)
+        return Answered(noisy.keys, answers, Counted(groups, (count,)))

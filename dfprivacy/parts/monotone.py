@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
-import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.answers import Chosen, Column, Counted
@@ -31,14 +29,15 @@ from dfprivacy.estimators.monotone import (
     select_monotone,
     select_order_statistic,
 )
-from dfprivacy.estimators.octave_bounds import LEAST, SHARE, octave_bounds
-from dfprivacy.estimators.quantile import rankable_rows
-from dfprivacy.mechanisms.exceedances import exceedances
-from dfprivacy.parts.part import Answered, Grouping
+from dfprivacy.estimators.octave_bounds import SHARE, find_bounds
+from dfprivacy.estimators.quantile import far_rows, outer_rows
+from dfprivacy.estimators.threshold import values_grid
+from dfprivacy.mechanisms.keys import KeyRule
+from dfprivacy.parts.part import Answered, ColumnPart, Grouping, MeasuredTable
 from dfprivacy.parts.table_count import COUNT_SHARE, blanked, noisy_rows
 from dfprivacy.questions import Mean
 from dfprivacy.rank_questions import Center, Quantile
-from dfprivacy.statistics.bin_table import BinTable, rebinned
+from dfprivacy.statistics.bin_table import rebinned
 from dfprivacy.statistics.binning import Floats, Integers, Octaves, SignificantBits
 
 WHOLE_BITS = 16
@@ -53,49 +52,26 @@ def property_of(question: Quantile | Mean | Center) -> MonotoneProperty:
 
 
 @dataclass(frozen=True)
-class MonotonePart:
-    """One question about a monotone property."""
+class MonotonePart(ColumnPart):
+    """One question about a monotone property; its answer has no interval."""
 
-    name: str
     question: Quantile | Mean | Center
-    grouped: bool
-
-    weight = Fraction(1)
-    counts = True
-    answers_count = False
-
-    @property
-    def columns(self) -> Mapping[Hashable, bool]:
-        """The column that has the property."""
-        return {self.question.column: True}
-
-    @property
-    def names(self) -> Mapping[str, bool]:
-        """The one answer; it has no interval."""
-        return {self.name: False}
 
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredProperty:
         """Run the pass: one GROUP BY the keys and the rounded value."""
         grid = SignificantBits(GROUP_BITS if self.grouped else WHOLE_BITS)
         column = self.question.column
         table = run_bins(adopted, grouping.by, column, grid, public=grouping.public)
-        return MeasuredProperty(self, table, grid)
+        return MeasuredProperty(self, table)
 
 
 @dataclass(frozen=True, repr=False)
-class MeasuredProperty:
+class MeasuredProperty(MeasuredTable):
     """A value-count table. Secret."""
 
     part: MonotonePart
-    table: BinTable
-    grid: SignificantBits
 
-    @property
-    def keys(self) -> pa.Table:
-        """The keys of the groups, sorted."""
-        return self.table.keys
-
-    def answer(self, loss: Epsilon | Rho, delta: Fraction | None) -> Answered:  # noqa: ARG002 one interface
+    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:  # noqa: ARG002 one interface
         """Count, then select the property's value for each group."""
         counted = noisy_rows(self.table, loss.share(COUNT_SHARE))
         rest = loss.share(1 - COUNT_SHARE)
@@ -108,7 +84,13 @@ class MeasuredProperty:
             )
         else:
             values = self._within_bounds(rest)
-        return Answered(self.keys, (Chosen(self.part.name, values),), counted)
+        answer = Chosen(self.part.name, values)
+        return Answered(self.keys, {answer.name: (answer,)}, counted)
+
+    @property
+    def grid(self) -> SignificantBits:
+        """The grid of the values."""
+        return values_grid(self.table)
 
     @property
     def _property(self) -> MonotoneProperty:
@@ -123,8 +105,9 @@ class MeasuredProperty:
             select_order_statistic(law, self.table.bins[own], self.table.rows[own], last, loss)
             for own, last in ((own, self.grid.last) for own in self._slices())
         ]
-        least = rankable_rows(question.fractions, loss, 2 * self.grid.last + 1)
-        return blanked(self.grid.values(np.array(numbers, dtype=np.int64)), counted, 2 * least)
+        off = outer_rows(loss.selection(1), 1, 2 * self.grid.last + 1)
+        least = far_rows(question.fractions[0], off)
+        return blanked(self.grid.values(np.array(numbers, dtype=np.int64)), counted, least)
 
     def _within_bounds(self, loss: Epsilon | Rho) -> Column:
         """Select within given bounds, or within octave bounds found first; NaN without any."""
@@ -134,9 +117,7 @@ class MeasuredProperty:
             lower = np.full(size, question.bounds.lower)
             upper = np.full(size, question.bounds.upper)
         else:
-            octaves = rebinned(self.table, self.grid.values, Octaves())
-            noisy = exceedances(octaves, loss.share(SHARE).pure(), LEAST)
-            found = octave_bounds(noisy, self.table.groups, Octaves())
+            found = find_bounds(rebinned(self.table, Octaves()), loss.share(SHARE).pure())
             lower, upper, loss = found.lower, found.upper, loss.share(1 - SHARE)
         ends = iter(zip(lower.tolist(), upper.tolist(), strict=True))
         return self._by_group(lambda *held: _selected(self._property, held, next(ends), loss))

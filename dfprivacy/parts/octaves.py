@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
@@ -20,19 +19,16 @@ from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.bins import run_bins
 from dfprivacy.estimators.count import CountEstimator
 from dfprivacy.estimators.estimator import Estimator
-from dfprivacy.estimators.octave_bounds import LEAST, SHARE, FoundBounds, octave_bounds
+from dfprivacy.estimators.octave_bounds import SHARE, FoundBounds, find_bounds
 from dfprivacy.estimators.unknown import UnknownEstimator
 from dfprivacy.mechanisms.additive import add_noise
-from dfprivacy.mechanisms.exceedances import exceedances
-from dfprivacy.parts.part import Answered, Grouping
+from dfprivacy.mechanisms.keys import KeyRule
+from dfprivacy.parts.part import Answered, Grouping, MeasuredTable
 from dfprivacy.plan import Plan, plan_release
 from dfprivacy.questions import Count, MomentQuestion
-from dfprivacy.statistics.bin_table import BinTable
-from dfprivacy.statistics.binning import Octaves
+from dfprivacy.statistics.binning import Floats, Integers, Octaves
 from dfprivacy.statistics.octave_sums import octave_statistics, with_slack
 from dfprivacy.terms import Bounds
-
-Integers = npt.NDArray[np.int64]
 
 _ANY = Bounds(-1, 1)
 """Stands for bounds where only the form of a plan matters, and where none were found."""
@@ -63,9 +59,9 @@ class OctavePart:
         return {self.column: True}
 
     @property
-    def names(self) -> Mapping[str, bool]:
-        """The names of its answers; each has an interval."""
-        return dict.fromkeys(self.questions, True)
+    def names(self) -> Mapping[str, Mapping[str, bool]]:
+        """One answer a question; each has an interval."""
+        return {name: {name: True} for name in self.questions}
 
     @property
     def counts(self) -> bool:
@@ -90,24 +86,18 @@ def _within(question: MomentQuestion, bounds: Bounds) -> MomentQuestion:
     return question if isinstance(question, Count) else replace(question, bounds=bounds)
 
 
-@dataclass(frozen=True)
-class MeasuredOctaves:
+@dataclass(frozen=True, repr=False)
+class MeasuredOctaves(MeasuredTable):
     """An octave table. Secret."""
 
     part: OctavePart
-    table: BinTable
 
-    @property
-    def keys(self) -> pa.Table:
-        """The keys of the groups, sorted."""
-        return self.table.keys
-
-    def answer(self, loss: Epsilon | Rho, delta: Fraction | None) -> Answered:
+    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
         """Find bounds, answer within them; groups without bounds borrow those of the others."""
         found, cells = self._within_found(loss)
         missing = np.flatnonzero(~found.found)
         if len(missing):
-            cells.append(self._borrowed(found, cells, missing, loss.share(1 - SHARE), delta))
+            cells.append(self._borrowed(found, cells, missing, loss.share(1 - SHARE), rule))
         return Answered(self.keys, self._answers(cells), self._counted(cells))
 
     def answer_apart(self, loss: Epsilon | Rho) -> Answered:
@@ -121,7 +111,7 @@ class MeasuredOctaves:
     def _within_found(self, loss: Epsilon | Rho) -> tuple[FoundBounds, list[Cell]]:
         """Find the bounds of each group, and answer for those groups that have some."""
         epsilon = loss.share(SHARE).pure()
-        found = octave_bounds(exceedances(self.table, epsilon, LEAST), self.table.groups, Octaves())
+        found = find_bounds(self.table, epsilon)
         rest = loss.share(1 - SHARE)
         return found, [self._cell(b, groups, rest) for b, groups in bounds_classes(found)]
 
@@ -150,25 +140,27 @@ class MeasuredOctaves:
         cells: list[Cell],
         missing: Integers,
         loss: Epsilon | Rho,
-        delta: Fraction | None,
+        rule: KeyRule | None,
     ) -> Cell:
         """Answer within the middle of the bounds of those groups that are shown."""
         shown = np.flatnonzero(found.found)
         counts = [cell.count for cell in cells if cell.count is not None]
-        if delta is not None:
-            shown = Counted(self.table.groups, tuple(counts)).kept(delta)
+        if rule is not None:
+            shown = Counted(self.table.groups, tuple(counts)).kept(rule)
         return self._cell(_middle(found, shown), missing, loss)
 
-    def _answers(self, cells: list[Cell]) -> tuple[Estimated, ...]:
-        return tuple(
-            Estimated(
-                name,
-                self.table.groups,
-                tuple(cell.pieces[name] for cell in cells),
-                NO_COUNT if isinstance(question, Count) else UNKNOWN,
+    def _answers(self, cells: list[Cell]) -> dict[str, tuple[Estimated]]:
+        return {
+            name: (
+                Estimated(
+                    name,
+                    self.table.groups,
+                    tuple(cell.pieces[name] for cell in cells),
+                    NO_COUNT if isinstance(question, Count) else UNKNOWN,
+                ),
             )
             for name, question in self.part.questions.items()
-        )
+        }
 
     def _counted(self, cells: list[Cell]) -> Counted | None:
         counts = tuple(cell.count for cell in cells if cell.count is not None)
@@ -199,7 +191,7 @@ def bounds_classes(found: FoundBounds) -> Iterator[tuple[Bounds, Integers]]:
         yield Bounds(float(found.lower[first]), float(found.upper[first])), groups[same]
 
 
-def _code(edges: npt.NDArray[np.float64]) -> Integers:
+def _code(edges: Floats) -> Integers:
     """Return sign and exponent of powers of two and zeros."""
     return ((edges + 0.0).view(np.int64) >> 52) & 0xFFF
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.answers import Answer, Counted
 from dfprivacy.engine.adopt import Adopted
+from dfprivacy.mechanisms.keys import KeyRule
+from dfprivacy.statistics.bin_table import BinTable
 
 
 @dataclass(frozen=True)
@@ -24,10 +26,13 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Answered:
-    """What a part has answered about which groups, and the count that can select them. Public."""
+    """What a part has answered about which groups, and the count that can select them. Public.
+
+    `answers` has those of each question, in their order.
+    """
 
     keys: pa.Table
-    answers: tuple[Answer, ...]
+    answers: Mapping[str, tuple[Answer, ...]]
     counted: Counted | None = None
 
 
@@ -38,11 +43,11 @@ class Measured(Protocol):
     def keys(self) -> pa.Table:
         """The keys of the groups, sorted."""
 
-    def answer(self, loss: Epsilon | Rho, delta: Fraction | None) -> Answered:
-        """Draw the noise that pays for the loss, and answer.
+    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
+        """Draw the noise that pays for the loss of one row, and answer.
 
-        `delta` is what secret keys may spend; a part needs it only where a group's answer depends
-        on which others are shown.
+        `rule` says which groups of secret keys are shown; a part needs it only where a group's
+        answer depends on which others are shown.
         """
 
 
@@ -58,8 +63,8 @@ class Part(Protocol):
         """The columns it reads, and whether as numbers."""
 
     @property
-    def names(self) -> Mapping[str, bool]:
-        """The names of its answers, and whether each has an interval."""
+    def names(self) -> Mapping[str, Mapping[str, bool]]:
+        """The answers to each question: their names, and whether each has an interval."""
 
     @property
     def counts(self) -> bool:
@@ -71,3 +76,40 @@ class Part(Protocol):
 
     def measure(self, adopted: Adopted, grouping: Grouping) -> Measured:
         """Run the pass."""
+
+
+@dataclass(frozen=True)
+class ColumnPart:
+    """One question about the values of one column, answered from a table of bins."""
+
+    name: str
+    question: Any
+    grouped: bool
+
+    weight: ClassVar[Fraction] = Fraction(1)
+    counts: ClassVar[bool] = True
+    answers_count: ClassVar[bool] = False
+    has_interval: ClassVar[bool] = False
+
+    @property
+    def columns(self) -> Mapping[Hashable, bool]:
+        """The column that the question is about."""
+        return {self.question.column: True}
+
+    @property
+    def names(self) -> Mapping[str, Mapping[str, bool]]:
+        """The one answer."""
+        return {self.name: {self.name: self.has_interval}}
+
+
+@dataclass(frozen=True, repr=False)
+class MeasuredTable:
+    """A table of bins by group. Secret."""
+
+    part: Any
+    table: BinTable
+
+    @property
+    def keys(self) -> pa.Table:
+        """The keys of the groups, sorted."""
+        return self.table.keys

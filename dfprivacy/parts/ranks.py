@@ -7,25 +7,22 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.answers import Chosen, Column, Counted
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.bins import run_bins
-from dfprivacy.estimators.octave_bounds import LEAST, octave_bounds
+from dfprivacy.estimators.octave_bounds import find_bounds
 from dfprivacy.estimators.quantile import (
     outer_rows,
     rankable_rows,
     select_quantiles,
-    selection_of,
 )
 from dfprivacy.estimators.threshold import select_thresholds
-from dfprivacy.mechanisms.exceedances import exceedances
-from dfprivacy.parts.part import Answered, Grouping
+from dfprivacy.mechanisms.keys import KeyRule
+from dfprivacy.parts.part import Answered, ColumnPart, Grouping, MeasuredTable
 from dfprivacy.parts.table_count import COUNT_SHARE, blanked, noisy_rows
 from dfprivacy.rank_questions import PrivateBounds, Quantile, Quantiles
-from dfprivacy.statistics.bin_table import BinTable
 from dfprivacy.statistics.binning import Octaves, SignificantBits
 
 WHOLE_BITS = 16
@@ -44,28 +41,17 @@ def grid_for(adopted: Adopted, column: Hashable, *, grouped: bool) -> Significan
 
 
 @dataclass(frozen=True)
-class QuantilePart:
-    """One question about quantiles."""
+class QuantilePart(ColumnPart):
+    """One question about quantiles; none has an interval."""
 
-    name: str
     question: Quantile | Quantiles
-    grouped: bool
-
-    weight = Fraction(1)
-    counts = True
-    answers_count = False
 
     @property
-    def columns(self) -> Mapping[Hashable, bool]:
-        """The column it ranks."""
-        return {self.question.column: True}
-
-    @property
-    def names(self) -> Mapping[str, bool]:
-        """The names of its answers; none has an interval."""
+    def names(self) -> Mapping[str, Mapping[str, bool]]:
+        """One answer, or one for each of several quantiles."""
         if isinstance(self.question, Quantile):
-            return {self.name: False}
-        return {f"{self.name}_{q}": False for q in self.question.qs}
+            return super().names
+        return {self.name: {f"{self.name}_{q}": False for q in self.question.qs}}
 
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredRanks:
         """Run the pass: one GROUP BY the keys and the rounded value."""
@@ -75,19 +61,13 @@ class QuantilePart:
         return MeasuredRanks(self, table)
 
 
-@dataclass(frozen=True)
-class MeasuredRanks:
+@dataclass(frozen=True, repr=False)
+class MeasuredRanks(MeasuredTable):
     """A value-count table. Secret."""
 
     part: QuantilePart
-    table: BinTable
 
-    @property
-    def keys(self) -> pa.Table:
-        """The keys of the groups, sorted."""
-        return self.table.keys
-
-    def answer(self, loss: Epsilon | Rho, delta: Fraction | None) -> Answered:  # noqa: ARG002 one interface
+    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:  # noqa: ARG002 one interface
         """Count, then select every quantile; where the count is too small there is no answer."""
         grid, qs = self.table.binning, self.part.question.fractions
         assert isinstance(grid, SignificantBits)  # noqa: S101 the part has chosen it
@@ -97,32 +77,21 @@ class MeasuredRanks:
         numbers = select_quantiles(self.table, qs, rest)
         answers = tuple(
             Chosen(name, blanked(grid.values(own), counted, least))
-            for name, own in zip(self.part.names, numbers, strict=True)
+            for name, own in zip(self.part.names[self.part.name], numbers, strict=True)
         )
-        return Answered(self.keys, answers, counted)
+        return Answered(self.keys, {self.part.name: answers}, counted)
 
 
 @dataclass(frozen=True)
-class BoundsPart:
+class BoundsPart(ColumnPart):
     """A question about private bounds: at octave edges, or of a given rank from either end."""
 
-    name: str
     question: PrivateBounds
-    grouped: bool
-
-    weight = Fraction(1)
-    counts = True
-    answers_count = False
 
     @property
-    def names(self) -> Mapping[str, bool]:
-        """The names of the two ends; they have no interval."""
-        return {"lower": False, "upper": False}
-
-    @property
-    def columns(self) -> Mapping[Hashable, bool]:
-        """The column that is bounded."""
-        return {self.question.column: True}
+    def names(self) -> Mapping[str, Mapping[str, bool]]:
+        """The two ends; they have no interval."""
+        return {self.name: {"lower": False, "upper": False}}
 
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredBounds:
         """Run the pass over octaves or values."""
@@ -133,34 +102,28 @@ class BoundsPart:
         return MeasuredBounds(self, table)
 
 
-@dataclass(frozen=True)
-class MeasuredBounds:
+@dataclass(frozen=True, repr=False)
+class MeasuredBounds(MeasuredTable):
     """An octave table or a value-count table. Secret."""
 
     part: BoundsPart
-    table: BinTable
 
-    @property
-    def keys(self) -> pa.Table:
-        """The keys of the groups, sorted."""
-        return self.table.keys
-
-    def answer(self, loss: Epsilon | Rho, delta: Fraction | None) -> Answered:  # noqa: ARG002 one interface
+    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:  # noqa: ARG002 one interface
         """Count, then find both ends; where too few rows are there is no answer."""
         counted = noisy_rows(self.table, loss.share(COUNT_SHARE))
         lower, upper = self._ends(loss.share(1 - COUNT_SHARE), counted)
-        return Answered(self.keys, (Chosen("lower", lower), Chosen("upper", upper)), counted)
+        ends = (Chosen("lower", lower), Chosen("upper", upper))
+        return Answered(self.keys, {self.part.name: ends}, counted)
 
     def _ends(self, loss: Epsilon | Rho, counted: Counted) -> tuple[Column, Column]:
         """Return both ends by octaves, or by rank: at a rank that a selection can tell from 0."""
         rank, binning = self.part.question.rank, self.table.binning
         if rank is None:
-            noisy = exceedances(self.table, loss.pure(), LEAST)
-            found = octave_bounds(noisy, self.table.groups, Octaves())
+            found = find_bounds(self.table, loss.pure())
             return found.lower, found.upper
         assert isinstance(binning, SignificantBits)  # noqa: S101 the part has chosen it
         half = loss.share(Fraction(1, 2))
-        outer = outer_rows(selection_of(half, 1), 1, 2 * binning.last + 1)
+        outer = outer_rows(half.selection(1), 1, 2 * binning.last + 1)
         ends = [
             binning.values(select_thresholds(self.table, max(int(rank), outer), half, side))
             for side in ("lower", "upper")

@@ -7,12 +7,12 @@ inside. Proof: docs/subset-optimal.md.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
@@ -20,17 +20,16 @@ from dfprivacy.answers import Counted, CountPiece, Estimated, Piece
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.bins import run_bins
 from dfprivacy.estimators.subset_optimal import dick_bounds, subset_bounds
+from dfprivacy.estimators.threshold import values_grid
 from dfprivacy.mechanisms.additive import add_noise
-from dfprivacy.parts.part import Answered, Grouping
+from dfprivacy.mechanisms.keys import KeyRule
+from dfprivacy.parts.part import Answered, ColumnPart, Grouping, MeasuredTable
 from dfprivacy.plan import plan_release
 from dfprivacy.questions import Mean
-from dfprivacy.statistics.bin_table import BinTable
-from dfprivacy.statistics.binning import SignificantBits
+from dfprivacy.statistics.binning import Floats, Integers, SignificantBits
 from dfprivacy.statistics.linear_query import Source
 from dfprivacy.statistics.statistics import Statistics, first_name, rows_name
 from dfprivacy.terms import Bounds
-
-Integers = npt.NDArray[np.int64]
 
 WHOLE_BITS = 22
 GROUP_BITS = 12
@@ -42,49 +41,28 @@ error of GAMMA / (epsilon * rows) is of no interest."""
 
 
 @dataclass(frozen=True)
-class SubsetPart:
+class SubsetPart(ColumnPart):
     """A mean whose bounds are found by rank."""
 
-    name: str
     question: Mean
-    grouped: bool
 
-    weight = Fraction(1)
-    counts = True
-    answers_count = False
-
-    @property
-    def columns(self) -> Mapping[Hashable, bool]:
-        """The column that is averaged."""
-        return {self.question.column: True}
-
-    @property
-    def names(self) -> Mapping[str, bool]:
-        """The one answer; it has an interval."""
-        return {self.name: True}
+    has_interval: ClassVar[bool] = True
 
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredValues:
         """Run the pass: one GROUP BY the keys and the rounded value."""
         grid = SignificantBits(GROUP_BITS if self.grouped else WHOLE_BITS)
         column = self.question.column
         table = run_bins(adopted, grouping.by, column, grid, public=grouping.public)
-        return MeasuredValues(self, table, grid)
+        return MeasuredValues(self, table)
 
 
 @dataclass(frozen=True, repr=False)
-class MeasuredValues:
+class MeasuredValues(MeasuredTable):
     """A value-count table. Secret."""
 
     part: SubsetPart
-    table: BinTable
-    grid: SignificantBits
 
-    @property
-    def keys(self) -> pa.Table:
-        """The keys of the groups, sorted."""
-        return self.table.keys
-
-    def answer(self, loss: Epsilon | Rho, delta: Fraction | None) -> Answered:  # noqa: ARG002 one interface
+    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:  # noqa: ARG002 one interface
         """Find bounds, then average within them, group by group."""
         found = self._dick(loss) if self.part.question.method == "dick" else self._subset(loss)
         pieces, counts = [], []
@@ -93,7 +71,8 @@ class MeasuredValues:
             pieces.append(piece)
             counts.append(count)
         answer = Estimated(self.part.name, self.table.groups, tuple(pieces))
-        return Answered(self.keys, (answer,), Counted(self.table.groups, tuple(counts)))
+        counted = Counted(self.table.groups, tuple(counts))
+        return Answered(self.keys, {answer.name: (answer,)}, counted)
 
     def _subset(self, loss: Epsilon | Rho) -> Iterator[tuple[Bounds, Epsilon | Rho, str]]:
         half = loss.share(Fraction(1, 2))
@@ -106,9 +85,9 @@ class MeasuredValues:
             found = dick_bounds(values, rows, epsilon=loss.pure(), radius=RADIUS, gamma=GAMMA)
             yield Bounds(found.lower, found.upper), found.left, "shifted"
 
-    def _values(self, group: int) -> tuple[npt.NDArray[np.float64], Integers]:
+    def _values(self, group: int) -> tuple[Floats, Integers]:
         own = slice(*self.table.starts()[group : group + 2].tolist())
-        return self.grid.values(self.table.bins[own]), self.table.rows[own]
+        return values_grid(self.table).values(self.table.bins[own]), self.table.rows[own]
 
     def _mean(
         self, group: int, bounds: Bounds, loss: Epsilon | Rho, method: str
@@ -122,11 +101,10 @@ class MeasuredValues:
         return Piece(place, plan.answers[0].estimator, noisy), CountPiece(place, noisy, weights)
 
 
-def _sums(values: npt.NDArray[np.float64], rows: Integers, source: Source) -> Statistics:
+def _sums(values: Floats, rows: Integers, source: Source) -> Statistics:
     """Return rows and the sum of grid integers, as a pass with these bounds would have them."""
     grid = source.grid
     assert grid is not None  # noqa: S101 a mean has bounds
-    clipped = np.clip(values, grid.lower, grid.upper)
-    integers = np.floor((clipped - grid.origin) * grid.inverse_step).astype(np.int64)
-    sums = {rows_name(0): [int(rows.sum())], first_name(0): [int((integers * rows).sum())]}
+    first = int((grid.integers(values) * rows).sum())
+    sums = {rows_name(0): [int(rows.sum())], first_name(0): [first]}
     return Statistics(pa.table(sums), 0, (source,)).checked()

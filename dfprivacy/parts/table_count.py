@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.answers import Column, Counted, CountPiece
+from dfprivacy.answers import Column, Counted, CountPiece, everyone
 from dfprivacy.mechanisms.additive import NoisyVector, add_to
 from dfprivacy.statistics.bin_table import BinTable
 from dfprivacy.statistics.linear_query import CountWeights
@@ -20,7 +20,7 @@ def noisy_rows(table: BinTable, loss: Epsilon | Rho) -> Counted:
     """Return the noisy number of rows of each group: sensitivity 1."""
     noise = loss.noise(1, 1)
     vector = NoisyVector(add_to(table.totals()[None, :], noise), noise)
-    piece = CountPiece(np.arange(table.groups, dtype=np.int64), vector, CountWeights((0,), 1))
+    piece = CountPiece(everyone(table.groups), vector, CountWeights((0,), 1))
     return Counted(table.groups, (piece,))
 
 

@@ -6,19 +6,15 @@ table. Each row of data adds one to one count: a partition of unity for any numb
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from dfprivacy.errors import TooManyRowsError
-from dfprivacy.statistics.binning import Binning
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from dfprivacy.statistics.binning import Binning, Floats, Integers, SignificantBits
 
 BIN_ROW_LIMIT = 2**31
 """Float sums of one octave of values with 22 significant bits are exact below it."""
@@ -62,6 +58,19 @@ class BinTable:
         """Return the rows of each group."""
         before = np.concatenate([[0], np.cumsum(self.rows)])
         return np.asarray(np.diff(before[self._starts]), dtype=np.int64)
+
+    def values(self) -> Floats:
+        """Return the value of each entry, in units of the column, of a value-count table.
+
+        Raises
+        ------
+        ValueError
+            When bins are octaves or lie between edges: they hold many values.
+        """
+        if isinstance(self.binning, SignificantBits):
+            return self.binning.values(self.bins)
+        message = "only the bins of significant bits are values"
+        raise ValueError(message)
 
     @cached_property
     def _starts(self) -> Integers:
@@ -146,14 +155,19 @@ def _ordered(
 
 def rebinned(
     table: BinTable,
-    values: Callable[[Integers], Floats],
     binning: Binning,
     *,
     pooled: bool = False,
 ) -> BinTable:
-    """Return the counts of a table by another binning of its values; of all groups if `pooled`."""
+    """Return the counts of a value-count table by another binning; of all groups if `pooled`.
+
+    Raises
+    ------
+    ValueError
+        When the bins of the table are no values.
+    """
     group = np.zeros_like(table.group) if pooled else table.group
-    labels = binning.labels(values(table.bins))
+    labels = binning.labels(table.values())
     groups, keys = (1, pa.table({})) if pooled else (table.groups, table.keys)
     return bin_table(keys, groups, binning, group, labels, rows=table.rows)
 

@@ -56,7 +56,11 @@ class Octaves:
 
     def labels(self, values: Floats) -> Floats:
         """Return what the engines group by: the power of two below a size, with its sign."""
-        return rounded(rounded(clipped(values), VALUE_BITS) * OCTAVE_FACTOR, 1)
+        return self.labels_of_rounded(rounded(clipped(values), VALUE_BITS))
+
+    def labels_of_rounded(self, values: Floats) -> Floats:
+        """Return the labels of values that are clipped, and rounded to `VALUE_BITS`, already."""
+        return rounded(values * OCTAVE_FACTOR, 1)
 
     def numbers(self, labels: Floats) -> Integers:
         """Return the numbers of bins from their labels."""

@@ -12,7 +12,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from dfprivacy.errors import InvalidBoundsError
+from dfprivacy.statistics.binning import Floats, Integers
 from dfprivacy.terms import Bounds
 
 BITS = 30
@@ -63,6 +66,15 @@ class Grid:
         """Return the integer of one value: the law that the engines follow."""
         clipped = min(max(value, self.lower), self.upper)
         return math.floor((clipped - self.origin) * self.inverse_step)
+
+    def integers(self, values: Floats) -> Integers:
+        """Return the integer of each value by the law of `integer`; no value may be NaN.
+
+        >>> Grid(0.0, 3.0, 0.0, exponent=0).integers(np.array([-9.0, 1.4, 1.5, np.inf])).tolist()
+        [0, 1, 2, 3]
+        """
+        clipped = np.clip(values, self.lower, self.upper)
+        return np.floor((clipped - self.origin) * self.inverse_step).astype(np.int64)
 
 
 def grid_from_lower(bounds: Bounds) -> Grid:

@@ -13,17 +13,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from dfprivacy.statistics.bin_table import BinTable
-from dfprivacy.statistics.binning import Octaves
+from dfprivacy.statistics.binning import Floats, Integers, Octaves
 from dfprivacy.statistics.grid import Grid
 from dfprivacy.statistics.linear_query import LinearQuery, Source
 from dfprivacy.statistics.statistics import Statistics, first_name, rows_name, second_name
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 SQUARES_SLACK = 2**16
 """More than a row can move the Bernstein sums of an octave table beyond K: squares are rounded to

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from dfprivacy.errors import TooManyRowsError
+from dfprivacy.statistics.binning import Integers
 from dfprivacy.statistics.grid import ROW_LIMIT
 from dfprivacy.statistics.linear_query import LinearQuery, Source
-
-Integers = npt.NDArray[np.int64]
 
 
 def key_name(index: int) -> str:

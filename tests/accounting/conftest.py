@@ -8,6 +8,7 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy.accounting import ledger_file
+from dfprivacy.accounting.spending import account
 
 
 @pytest.fixture
@@ -20,6 +21,18 @@ def frame():
 def ledger(tmp_path):
     """Make a ledger of epsilon 1 and delta 1e-6."""
     return dfp.Ledger(tmp_path / "budget.db", epsilon=1, delta=1e-6, timeout=60)
+
+
+@pytest.fixture
+def memory(tmp_path):
+    """Make a ledger of epsilon 1 that remembers."""
+    return dfp.Ledger(tmp_path / "budget.db", epsilon=1, delta=1e-6, remember=True, timeout=60)
+
+
+@pytest.fixture
+def flights(memory):
+    """Return an account that remembers."""
+    return account(memory, "flights", version="2026-11-20")
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Processes that race for a ledger, or are killed in the middle of it. Run by test_ledger_crowd.
 
-    python crowd.py race|threads|kill|create FILE ...
+    python crowd.py race|threads|kill|create|fork|memory FILE ...
 
 Each command prints one JSON document. Children are forked from here, where nothing else runs.
 """
@@ -16,8 +16,10 @@ from fractions import Fraction
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 
 import dfprivacy as dfp
+from dfprivacy.accounting import spending
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.loss import Epsilon
 
@@ -131,7 +133,63 @@ def create(path, runs, seed):
     return found
 
 
-COMMANDS = {"race": race, "threads": threads, "kill": kill, "create": create}
+def fork(path, number):
+    """Release before a fork, in every child and after it; return all answers and the charges."""
+    ledger = dfp.Ledger(path, epsilon=1, timeout=WAIT)
+    private = pd.DataFrame({"x": range(10)}).dp(ledger=ledger, dataset="d", epsilon=2.0**-50)
+    ask = lambda: [float(private.count()) for _ in range(5)]  # noqa: E731
+    answers = ask()
+    for found in children([ask] * number):
+        answers += found
+    answers += ask()
+    return {"answers": answers, "stored": len(ledger.history("d"))}
+
+
+def memory(path, runs, seed):
+    """Kill a job of 20 numbered releases again and again; return what each run said, and the rest.
+
+    A release is looked up first; if it is not there it is paid for, made, kept, and said.
+    """
+    chance, said = random.Random(seed), []
+    ledger = dfp.Ledger(path, epsilon=1, remember=True, timeout=WAIT)
+    account = spending.account(ledger, "d", version="1")
+
+    def job(writing):
+        for number in range(20):
+            mark = account.fingerprint(f"question {number}", {})
+            table = account.remembered(mark)
+            if table is None:
+                account.pay(UNIT)
+                table = pa.table({"answer": [int.from_bytes(os.urandom(7))]})
+                account.remember(mark, table)
+            os.write(writing, f"{number} {table['answer'][0]}\n".encode())
+        os._exit(0)
+
+    done = 0
+    for run in range(runs + 1):
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            job(writing)
+        os.close(writing)
+        with os.fdopen(reading) as pipe:
+            if run < runs:
+                time.sleep(chance.uniform(0, 0.15))
+                os.kill(child, signal.SIGKILL)
+            said += [line.split() for line in pipe if line.endswith("\n")]
+        done += os.WIFEXITED(os.waitpid(child, 0)[1])
+    return {
+        "said": said,
+        "charged": len(ledger.history("d")),
+        "kept": ledger.stored(),
+        "done": done,
+    }
+
+
+COMMANDS = {
+    "race": race, "threads": threads, "kill": kill, "create": create, "fork": fork,
+    "memory": memory,
+}  # fmt: skip
 
 if __name__ == "__main__":
     command, file, *numbers = sys.argv[1:]

@@ -52,3 +52,27 @@ def test_killed_while_a_ledger_is_made(tmp_path, runs):
     """A file under the ledger's name is whole from its first moment, or not there."""
     found = crowd("create", tmp_path, runs, 2)
     assert [whole for _, whole in found] == [True] * runs
+
+
+def test_a_fork_never_repeats_a_draw(tmp_path):
+    """What parent and 8 children release is all different, and all charged, to one ledger.
+
+    The answers have more than 2**50 likely values: 50 of them repeat one with odds below 1e-12.
+    """
+    found = crowd("fork", tmp_path / "b.db", 8)
+    assert len(set(found["answers"])) == len(found["answers"]) == found["stored"] == 50
+
+
+@pytest.mark.parametrize("runs", [12, pytest.param(300, marks=pytest.mark.slow)])
+def test_a_killed_job_goes_on(tmp_path, runs):
+    """A job that is killed and run again gives every answer as it gave it before.
+
+    Every answer was charged; a kill costs at most the one charge whose release was not kept.
+    """
+    found = crowd("memory", tmp_path / "b.db", runs, 3)
+    said = dict(found["said"])
+    assert sorted(map(int, said)) == list(range(20))
+    assert all(said[number] == answer for number, answer in found["said"])
+    assert found["kept"] == 20
+    assert 20 <= found["charged"] <= 20 + runs
+    assert found["done"] >= 1

@@ -53,6 +53,13 @@ def test_missing_file(used, refused):
         dfp.Ledger(used.path)
 
 
+def test_closed(used, refused):
+    """A ledger that was closed gives no release; its file stays as it is."""
+    used.close()
+    assert refused(used, dfp.InvalidLedgerError) == "the ledger is closed"
+    assert dfp.Ledger(used.path).remaining("d").epsilon == 0.5
+
+
 def test_missing_directory(tmp_path):
     """A ledger is not made where there is no directory."""
     with pytest.raises(dfp.LedgerFileError, match="there is no directory"):
@@ -96,13 +103,13 @@ def test_another_database(tmp_path):
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("version", [0, 2])
+@pytest.mark.parametrize("version", [0, 1, 3])
 def test_other_schemas(used, refused, version):
     """A ledger of another schema is refused, by an open ledger too."""
     connection = sqlite3.connect(used.path)
     connection.execute(f"PRAGMA user_version = {version}")
     connection.close()
-    expected = f"has schema {version}, and this version of dfprivacy reads schema 1"
+    expected = f"has schema {version}, and this version of dfprivacy reads schema 2"
     assert refused(used).endswith(expected)
     with pytest.raises(dfp.LedgerFileError, match=expected):
         dfp.Ledger(used.path)

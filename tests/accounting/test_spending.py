@@ -32,8 +32,8 @@ def test_the_charge_is_on_the_disk_before_the_first_random_byte(
     """Exact pass, then commit, then noise: whoever draws finds the charge in the file already."""
     events, exact, urandom = [], conductor.measure, os.urandom
 
-    def spy_exact(*args):
-        found = exact(*args)
+    def spy_exact(*args, **options):
+        found = exact(*args, **options)
         events.append(("pass", stored(ledger)))
         return found
 
@@ -102,7 +102,7 @@ def test_mistakes_are_not_charged(frame, ledger, stored, drawn, mistake, kind):
 
 def test_a_spent_budget_refuses_before_the_engine_runs(frame, ledger, monkeypatch):
     """What can't be paid for is not computed."""
-    monkeypatch.setattr(conductor, "measure", lambda *_: pytest.fail("the engine ran"))
+    monkeypatch.setattr(conductor, "measure", lambda *_, **__: pytest.fail("the engine ran"))
     with pytest.raises(dfp.BudgetExceededError):
         frame.dp(ledger=ledger, dataset="flights").count(epsilon=2)
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 
 import dfprivacy as dfp
-from dfprivacy.conductor import read
+from dfprivacy.conductor import named_columns, read
 from dfprivacy.engine.bins import run_bins
 from dfprivacy.statistics.bin_table import merge_tables
 from dfprivacy.statistics.binning import (
@@ -43,7 +43,7 @@ BINNINGS = {
 def run(frame, binning, moments, column="x", by=(), keys=None):
     public = keys_of(keys, by) if by else None
     _, table = read(
-        frame, by, public, {column: True},
+        frame, named_columns(by, public, {column: True}, None),
         lambda a: run_bins(a, by, column, binning, moments, public=public is not None),
     )  # fmt: skip
     return table

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -86,6 +87,21 @@ def test_show_in_rho(run):
     assert "0.005" in output
 
 
+def test_a_ledger_that_remembers(run):
+    """It says so when it is made and shown, and how many releases of each dataset it keeps."""
+    made = run("ledger", "create", "m.db", "--epsilon", "10", "--remember")
+    assert made.output == "Made m.db: epsilon 10 for each dataset, releases are remembered\n"
+    run("count", "flights.csv", "--ledger", "m.db", "--dataset", "flights")
+    memory = dfp.Ledger("m.db")
+    for number in range(3):
+        memory.store("flights", bytes([number]) * 32, pa.table({"count": [number]}))
+    output = run("ledger", "show", "m.db").output
+    assert output.startswith("m.db: epsilon 10 for each dataset, releases are remembered\n")
+    rows = [[c.strip() for c in line.strip("│").split("│")] for line in output.splitlines()]
+    assert ["flights", "1", "9", "0", "0", "3"] in rows
+    assert max(map(len, output.splitlines())) <= 80
+
+
 def test_a_spent_budget(run, ledger):
     """A call that does not fit writes nothing, anywhere."""
     result = run("count", "flights.csv", "--epsilon", "11", "--output", "out.csv", *ledger)
@@ -107,7 +123,7 @@ MISTAKES = [
     ),
     (
         ["count", "flights.csv", "--dataset", "flights"],
-        "a dataset or a note was named, and no ledger to charge",
+        "a dataset, a version or a note was named, and no ledger to charge",
         "name the ledger and the dataset: --ledger budget.db --dataset flights",
     ),
     (

@@ -3,6 +3,10 @@ import json
 import polars as pl
 import pytest
 
+from dfprivacy.mechanisms import exceedances
+from dfprivacy.mechanisms.noise import DiscreteGaussian, DiscreteLaplace
+from dfprivacy.mechanisms.selection import Selection
+
 EXACT = ["--epsilon", "1e9"]  # a selection's rank and a count are off by less than 1e-6 rows
 BY = ["--by", "carrier", "--delta", "1e-6"]
 
@@ -117,6 +121,8 @@ def test_output_file(ask, tmp_path, ending, question, columns):
     assert read(target).columns == columns
 
 
+WITHIN = "a private selection within bounds from a noisy histogram (discrete Laplace)"
+
 MECHANISMS = [
     (["count"], "discrete Laplace"),
     (["mean", "delay", "--bounds", "0", "9", "--rho", "1"], "discrete Gaussian"),
@@ -136,19 +142,34 @@ MECHANISMS = [
         ["mean", "delay", "--method", "dick", "--rho", "1", *BY],
         "discrete Laplace within bounds from private selections",
     ),
-    (["mean", "delay", "--method", "inverse"], "private selections"),
-    (["median", "delay"], "a private selection"),
-    (["median", "delay", "--method", "inverse"], "private selections"),
+    (
+        ["mean", "delay", "--method", "inverse"],
+        f"{WITHIN} and discrete Laplace counts",
+    ),
+    (["median", "delay"], "a private selection and discrete Laplace counts"),
+    (
+        ["median", "delay", "--method", "inverse", "--rho", "1"],
+        "a private selection and discrete Gaussian counts",
+    ),
     (["quantile", "delay", "--q", "0.9", *BY], "a private selection and discrete Laplace counts"),
-    (["quantiles", "delay", "--q", "0.9"], "a private selection"),
+    (["quantiles", "delay", "--q", "0.9"], "a private selection and discrete Laplace counts"),
     (
         ["quantiles", "delay", "--q", "0.9", "--q", "0.1", "--rho", "1"],
         "private selections and discrete Gaussian counts",
     ),
-    (["center", "delay", "--p", "3"], "private selections"),
-    (["center", "delay", "--p", "3", "--bounds", "0", "9"], "a private selection"),
-    (["bounds", "delay", "--rho", "1"], "a noisy histogram (discrete Laplace)"),
-    (["bounds", "delay", "--rank", "99"], "private selections"),
+    (
+        ["center", "delay", "--p", "3", "--rho", "1"],
+        f"{WITHIN} and discrete Gaussian counts",
+    ),
+    (
+        ["center", "delay", "--p", "3", "--bounds", "0", "9"],
+        "a private selection and discrete Laplace counts",
+    ),
+    (
+        ["bounds", "delay", "--rho", "1"],
+        "a noisy histogram (discrete Laplace) and discrete Gaussian counts",
+    ),
+    (["bounds", "delay", "--rank", "99"], "private selections and discrete Laplace counts"),
     (["histogram", "delay", "--edge", "0", "--edge", "9"], "discrete Laplace"),
     (
         ["histogram", "delay", "--bins", "9"],
@@ -165,12 +186,37 @@ def test_spent_line_names_the_mechanism(ask, question, words):
     assert last.split("; ")[1:] == [words, "neighbours: add/remove a row"]
 
 
-@pytest.mark.parametrize("name", ["mean", "bounds"])
+@pytest.mark.parametrize(("question", "words"), MECHANISMS)
+def test_the_mechanisms_named_are_those_that_run(ask, question, words, monkeypatch):
+    """Selections, the histogram and each law of noise are named if and only if they are used.
+
+    The histogram's noise is always discrete Laplace, and is named with it or by it.
+    """
+    used = []
+
+    def watch(owner, name, label):
+        true = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *given: (used.append(label), true(*given))[1])
+
+    watch(Selection, "select", "selection")
+    watch(exceedances, "_empty_exceedances", "noisy histogram")
+    watch(DiscreteLaplace, "sample", "discrete Laplace")
+    watch(DiscreteGaussian, "sample", "discrete Gaussian")
+    name, *options = question
+    assert ask(name, "flights.csv", *options).exit_code == 0
+    for label in ("selection", "noisy histogram", "discrete Gaussian"):
+        assert (label in words) == (label in used)
+    assert ("private selections" in words) == (used.count("selection") > 1)
+    assert "discrete Laplace" in used or "discrete Laplace" not in words
+    assert "discrete Laplace" not in used or "discrete Laplace" in words or "histogram" in words
+
+
+@pytest.mark.parametrize("name", ["mean", "bounds", "median"])
 def test_too_few_values(ask, tmp_path, name):
     """Where too few values are found, the terminal says so, and JSON has null.
 
-    Bounds are found in an empty column with probability below 1/20 a call: five calls all find
-    some with probability below 1e-6.
+    Bounds are found in an empty column with probability below 1/20 a call, and a count is large
+    enough for a median with less: five calls all have answers with probability below 1e-6.
     """
     file, target = tmp_path / "few.csv", tmp_path / "out.json"
     file.write_text("delay\ntext\n\nmore text\n")

@@ -28,17 +28,19 @@ def modules_of(tree):
 
 
 LAYERS = [
-    {"errors", "exact", "labels", "terms", "rank_questions", "questions"},
+    {"errors", "exact", "labels", "unit", "terms", "rank_questions", "questions"},
     {"statistics"},
     {"mechanisms", "accounting"},
     {"estimators"},
     {"plan", "answers"},
     {"engine"},
     {"parts"},
-    {"release", "released_frame"},
+    {"release", "released_frame", "remembered", "request"},
     {"conductor"},
-    {"histogram"},
+    {"histogram", "limits"},
     {"asking", "moment_methods", "rank_methods", "private"},
+    {"statements"},
+    {"statements"},
     {"frontends"},
     {"__init__"},
 ]
@@ -138,20 +140,37 @@ def functions_between(name, start, end):
     return names
 
 
-@pytest.mark.parametrize("release", ["release_numbers", "release_frame"])
-def test_noise_is_drawn_once_and_after_every_check(release):
-    """A release checks its arguments, plans, measures, pays, and only then draws, once."""
-    steps = ("loss_of", "interval_level", "split", "check", "measure", "pay", "_answered")
-    names = functions_between("conductor.py", release, "_answered")
+def assert_in_order(names, steps):
     assert all(names.count(step) == 1 for step in steps)
     assert [names.index(step) for step in steps] == sorted(names.index(step) for step in steps)
 
 
+def test_what_is_measured_is_paid_for():
+    """An account is asked, then the engine runs, then the account pays; then only all goes on."""
+    assert_in_order(functions_between("conductor.py", "paid", "pay"), ("check", "measured", "pay"))
+
+
+@pytest.mark.parametrize("release", ["release_numbers", "release_frame", "release_answers"])
+def test_noise_is_drawn_once_and_after_every_check(release):
+    """A release checks its arguments, plans, measures, pays, and only then draws, once."""
+    names = functions_between("conductor.py", release, "_answered")
+    assert_in_order(names, ("request_of", "paid", "measured_for", "_answered"))
+    assert not {"answer", "add_noise", "add_to"} & set(names)
+
+
+def test_a_request_is_checked_whole_before_it_is_made():
+    """Losses, levels, limits, questions and accounts are looked at where nothing can be drawn."""
+    names = functions_between("request.py", "request_of", "account_of")
+    checks = ("interval_level", "delta_of", "required_delta", "limits_of", "_shared_out")
+    assert {*checks, "account_of"} <= set(names)
+    assert not {"answer", "measure", "add_noise", "add_to", "pay"} & set(names)
+
+
 def test_a_histogram_pays_before_it_draws():
     """A histogram checks its arguments, measures, pays, and only then draws."""
-    steps = ("loss_of", "interval_level", "check", "read", "pay", "_within_edges", "add_to")
     names = functions_between("histogram.py", "release_histogram", "add_to")
-    assert [names.index(step) for step in steps] == sorted(names.index(step) for step in steps)
+    steps = ("loss_of", "interval_level", "limits_of", "paid", "read", "_within_edges", "add_to")
+    assert_in_order(names, steps)
 
 
 def test_secret_statistics_meet_noise_in_one_place():

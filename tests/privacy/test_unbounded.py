@@ -17,6 +17,7 @@ from hypothesis import given, settings
 
 import dfprivacy as dfp
 from dfprivacy import answers, histogram
+from dfprivacy.estimators import octave_bounds
 from dfprivacy.mechanisms import entropy
 from dfprivacy.mechanisms.exceedances import Exceedances
 from dfprivacy.mechanisms.keys import threshold
@@ -132,14 +133,14 @@ class Tape:
 
     def __init__(self, patch, replayed=None):
         self.replayed, self.tables, self.sums, self.found, self.noisy = replayed, [], [], [], []
-        self.true = octaves.exceedances, octaves.add_noise
-        patch.setattr(octaves, "exceedances", self.exceedances)
+        self.true = octave_bounds.exceedances, octaves.add_noise
+        patch.setattr(octave_bounds, "exceedances", self.exceedances)
         patch.setattr(octaves, "add_noise", self.add_noise)
 
-    def exceedances(self, table, epsilon, heights):
+    def exceedances(self, table, epsilon, heights, entropy):
         self.tables.append((table, epsilon))
         repeated = self.replayed.found[len(self.found)] if self.replayed else None
-        self.found.append(repeated or self.true[0](table, epsilon, heights))
+        self.found.append(repeated or self.true[0](table, epsilon, heights, entropy))
         return self.found[-1]
 
     def add_noise(self, statistics, queries, noises):
@@ -214,7 +215,7 @@ def test_the_shares_add_up_to_epsilon(rows):
 def stage_one(heights):
     """Return a replacement of the noisy histogram: chosen heights of groups, by their key."""
 
-    def found(table, epsilon, least):
+    def found(table, epsilon, least, entropy):
         names = table.keys.column(0).to_pylist()
         chosen = sorted((names.index(g), b, h) for g, b, h in heights if g in names)
         columns = [np.array(c) for c in zip(*chosen, strict=True)]
@@ -232,7 +233,7 @@ def test_a_group_that_is_not_shown_lends_no_bounds(ask, others, monkeypatch):
     is the same with them as without them; groups that are shown do lend theirs.
     """
     heights = [("a", 130, 99.0), *((f"one {k}", 160 + k, 99.0) for k in range(5))]
-    monkeypatch.setattr(octaves, "exceedances", stage_one(heights))
+    monkeypatch.setattr(octave_bounds, "exceedances", stage_one(heights))
     shown = []
     for extra, copies in ((0, 0), (others, 1), (others, 30)):
         named = {"a": [5.0] * 40, "no bounds": [3.0, 6.0] * 30}
@@ -265,9 +266,9 @@ def test_all_selections_of_groups_share_one_delta(asked, selections, monkeypatch
     judged = []
     true = answers.CountPiece.kept
 
-    def kept(self, delta):
-        judged.append((self.vector, self.groups.tolist(), delta))
-        return true(self, delta)
+    def kept(self, rule):
+        judged.append((self.vector, self.groups.tolist(), rule.delta))
+        return true(self, rule)
 
     monkeypatch.setattr(answers.CountPiece, "kept", kept)
     delta = Fraction(1, 4)

@@ -13,6 +13,7 @@ from scipy import stats
 import dfprivacy as dfp
 import sql_udfs
 from dfprivacy.accounting.loss import Epsilon
+from dfprivacy.estimators import octave_bounds
 from dfprivacy.parts import octaves
 from dfprivacy.statistics.bin_table import BinTable
 from sql_udfs.lists import octave_table
@@ -122,8 +123,8 @@ def inputs_of(lists, function):
         return added(exact_sums, queries, noises)
 
     with pytest.MonkeyPatch.context() as patch:
-        found, added = octaves.exceedances, octaves.add_noise
-        patch.setattr(octaves, "exceedances", exceedances)
+        found, added = octave_bounds.exceedances, octaves.add_noise
+        patch.setattr(octave_bounds, "exceedances", exceedances)
         patch.setattr(octaves, "add_noise", add_noise)
         octave_answer(function, lists, Epsilon(Fraction(10**12)))
     return bins, seen

@@ -24,7 +24,6 @@ from dfprivacy.estimators.quantile import (
     relative_score,
     select_quantile,
     select_quantiles,
-    selection_of,
     tree_layers,
 )
 from dfprivacy.estimators.quantile_ranks import cells_of, inherit, largest_loss, rank_runs
@@ -153,7 +152,7 @@ class Transcripts:
         nodes = tree_layers(3)[0]
         share = loss.share(Fraction(1, 2))
         self.children = _children(nodes)
-        self.count, self.final = share.share(COUNT_SHARE), selection_of(share, 2)
+        self.count, self.final = share.share(COUNT_SHARE), share.selection(2)
         self.cells = cells_of(table_of(rows, last))
         self.root = single_law(rows, QUARTILES[1], share.share(1 - COUNT_SHARE), last)
         self.answers = range(-last, last + 1)

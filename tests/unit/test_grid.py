@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 from hypothesis import assume, given
 
@@ -117,3 +118,13 @@ def test_bounds_without_room_are_refused():
     assert grid_from_lower(Bounds(0, 2.0**-1006)).last == 2**16
     with pytest.raises(dfp.InvalidBoundsError):
         Bounds(0, 2.0**-1007)
+
+
+@given(bounds(), st.lists(st.floats(allow_nan=False)))
+def test_integers_are_the_integer_of_each_value(both, values):
+    """An array of values, infinite ones too, has the integers that its values have one by one."""
+    for grid in grids(both):
+        drawn = [*values, both.lower, both.upper, grid.anchor, math.inf, -math.inf]
+        found = grid.integers(np.array(drawn))
+        assert found.dtype == np.int64
+        assert found.tolist() == [grid.integer(value) for value in drawn]

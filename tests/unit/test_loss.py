@@ -13,6 +13,7 @@ from hypothesis import given
 import dfprivacy as dfp
 from dfprivacy.accounting.loss import Epsilon, Rho, delta_of, loss_of
 from dfprivacy.exact import describe, exact_number
+from dfprivacy.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
 
 LOSSES = st.fractions(Fraction(1, 2**50), 2**50)
 
@@ -36,6 +37,16 @@ def test_more_loss_is_less_noise(one, other):
     low, high = sorted([one, other])
     assert Epsilon(low).noise(5, 25).scale >= Epsilon(high).noise(5, 25).scale
     assert Rho(low).noise(5, 25).sigma_squared >= Rho(high).noise(5, 25).sigma_squared
+
+
+@given(LOSSES, st.integers(1, 2**40))
+def test_a_selection_costs_its_loss(value, sensitivity):
+    """Epsilon buys permute-and-flip at exactly epsilon, rho the exponential mechanism at rho."""
+    pure, concentrated = Epsilon(value).selection(sensitivity), Rho(value).selection(sensitivity)
+    assert isinstance(pure, PermuteAndFlip)
+    assert pure.epsilon(sensitivity) == value
+    assert isinstance(concentrated, ExponentialMechanism)
+    assert value * (1 - Fraction(1, 2**200)) < concentrated.rho(sensitivity) <= value
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,22 @@ from fractions import Fraction
 
 import hypothesis.strategies as st
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from dfprivacy.estimators.octave_bounds import CORE, GROWTH, LEAST, octave_bounds
-from dfprivacy.mechanisms.exceedances import Exceedances
+from dfprivacy.estimators.octave_bounds import (
+    CORE,
+    GROWTH,
+    LEAST,
+    find_bounds,
+    octave_bounds,
+)
+from dfprivacy.mechanisms.exceedances import Exceedances, exceedances
+from dfprivacy.statistics.bin_table import bin_table
 from dfprivacy.statistics.binning import Octaves
 
-OCTAVES = Octaves()
-LAST = OCTAVES.last
+LAST = Octaves().last
 LEAST_VALUE = 2.0**-126
 
 
@@ -31,7 +38,7 @@ def noisy(*groups):
 
 
 def bounds(*groups):
-    found = octave_bounds(noisy(*groups), len(groups), OCTAVES)
+    found = octave_bounds(noisy(*groups), len(groups))
     return list(zip(found.lower.tolist(), found.upper.tolist(), strict=True))
 
 
@@ -135,13 +142,33 @@ def test_a_bin_joins_from_its_price_on(core, other, ratio):
 
 def test_no_bin_no_bounds():
     """Without a noisy bin there are no bounds; zeros alone are bounded by the least octave."""
-    assert np.isnan(octave_bounds(noisy({}, {}), 2, OCTAVES).lower).all()
-    assert octave_bounds(noisy(), 0, OCTAVES).lower.shape == (0,)
+    assert np.isnan(octave_bounds(noisy({}, {}), 2).lower).all()
+    assert octave_bounds(noisy(), 0).lower.shape == (0,)
     assert bounds({0: 50.0}) == [(-LEAST_VALUE, LEAST_VALUE)]
     assert bounds({0: 50.0, 131: 20.0}) == [(0.0, 16.0)]
 
 
 def test_found_bounds_tell_which_are_found():
     """`found` is true where there are bounds."""
-    found = octave_bounds(noisy({130: 50.0}, {}, {0: CORE}), 3, OCTAVES)
+    found = octave_bounds(noisy({130: 50.0}, {}, {0: CORE}), 3)
     assert found.found.tolist() == [True, False, True]
+
+
+def test_bounds_are_read_off_a_noisy_table():
+    """`find_bounds` reads the bounds off counts with noise of this epsilon: same bytes, same ends.
+
+    Its noisy counts are those of `exceedances` at LEAST scales, and nothing else is drawn.
+    """
+    values = np.repeat([3.0, -700.0, 2.0**40], [40, 25, 3])
+    group = np.arange(len(values)) % 2
+    labels = Octaves().labels(values)
+    rows = np.ones(len(values), np.int64)
+    table = bin_table(pa.table({"g": [0, 1, 2]}), 3, Octaves(), group, labels, rows=rows)
+    for seed in range(20):
+        drawn = [np.random.default_rng(seed) for _ in range(2)]
+        found = find_bounds(table, Fraction(2, 3), drawn[0].bytes)
+        noisy_ = exceedances(table, Fraction(2, 3), LEAST, drawn[1].bytes)
+        expected = octave_bounds(noisy_, 3)
+        np.testing.assert_array_equal(found.lower, expected.lower)
+        np.testing.assert_array_equal(found.upper, expected.upper)
+        assert drawn[0].bytes(8) == drawn[1].bytes(8)

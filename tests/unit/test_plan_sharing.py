@@ -10,6 +10,7 @@ from hypothesis import given
 
 import dfprivacy as dfp
 from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.parts.split import split
 from dfprivacy.plan import plan_release
 
 B, C = (0, 10), (0, 20)
@@ -97,7 +98,7 @@ def test_answers_keep_their_order_and_names(questions):
 def test_no_question_is_refused():
     """A release without a question is refused, and so is a question without bounds."""
     with pytest.raises(dfp.InvalidQuestionError):
-        plan_release({}, grouped=False)
+        split({}, grouped=False)
     for ask in (dfp.mean, dfp.sum, dfp.var, dfp.std):
         with pytest.raises(dfp.MissingBoundsError):
             plan(ask("x"))

@@ -23,11 +23,10 @@ from dfprivacy.estimators.quantile import (
     quantile_fraction,
     select_quantile,
     select_quantiles,
-    selection_of,
     tree_layers,
 )
 from dfprivacy.estimators.quantile_ranks import Cells, cells_of, largest_loss, rank_runs
-from dfprivacy.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
+from dfprivacy.mechanisms.selection import PermuteAndFlip
 from dfprivacy.statistics.bin_table import BinTable, bin_table
 from dfprivacy.statistics.binning import SignificantBits
 
@@ -177,7 +176,7 @@ def test_large_counts_do_not_overflow():
 @pytest.mark.parametrize("loss", [Epsilon(Fraction(1, 10)), Epsilon(Fraction(9)), Rho(HALF)])
 def test_far_candidates_are_never_chosen(loss):
     """At the largest loss, candidates of a grid of 2**30 win with a probability below 1e-18."""
-    law = selection_of(loss, 2)
+    law = loss.selection(2)
     assert law.rate * largest_loss(law) >= 64
     assert 2**30 * np.exp(-64.0) < 1e-18
     assert SignificantBits(22).last * 2 + 1 < 2**30
@@ -393,10 +392,11 @@ def test_chunks_change_no_law(monkeypatch):
 @pytest.mark.parametrize("loss", [Epsilon(Fraction(3, 7)), Rho(Fraction(3, 7))], ids=str)
 def test_layers_pay_the_loss_in_full(levels, loss, monkeypatch):
     """One selection and one set of counts a layer, none in the last: they add up to the loss."""
-    paid, select, count = [], quantile.selection_of, quantile._noisy_counts
+    kind = type(loss)
+    paid, select, count = [], kind.selection, quantile._noisy_counts
     seen = lambda loss, sensitivity: (paid.append(loss.value), select(loss, sensitivity))[1]  # noqa: E731
     counted = lambda *given: (paid.append(given[2].value), count(*given))[1]  # noqa: E731
-    monkeypatch.setattr(quantile, "selection_of", seen)
+    monkeypatch.setattr(kind, "selection", seen)
     monkeypatch.setattr(quantile, "_noisy_counts", counted)
     qs = [Fraction(i, levels + 1) for i in range(1, levels + 1)]
     select_quantiles(table_of([[1], []]), qs, loss)
@@ -432,14 +432,6 @@ def test_other_levels_are_refused(level):
     assert caught.value.hint
     with pytest.raises(InvalidQuestionError):
         select_quantiles(table_of([[1]]), [HALF, level], SURE)
-
-
-def test_selection_of():
-    """Epsilon buys permute-and-flip, rho the exponential mechanism, at no more than the loss."""
-    assert selection_of(Epsilon(THIRD), 5) == PermuteAndFlip.for_epsilon(THIRD, 5)
-    assert selection_of(Rho(THIRD), 5) == ExponentialMechanism.for_rho(THIRD, 5)
-    assert selection_of(Epsilon(THIRD), 5).epsilon(5) == THIRD
-    assert selection_of(Rho(THIRD), 5).rho(5) <= THIRD
 
 
 def test_secrets_do_not_show():

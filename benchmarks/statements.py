@@ -1,0 +1,78 @@
+"""How long it takes to read and plan a statement, beside DuckDB's own parser.
+
+    python -m benchmarks.statements
+
+Statements are those of tests/statements/allowed_*.py, over the table of tests/statements. Times are
+medians over the statements of the fastest of several runs of each, in milliseconds.
+"""
+
+from __future__ import annotations
+
+import runpy
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+
+import dfprivacy as dfp
+from dfprivacy.statements.agreement import check_agreement
+from dfprivacy.statements.catalog import ConnectionSource
+from dfprivacy.statements.grammar import parse
+from dfprivacy.statements.plan import plan_statement
+from dfprivacy.statements.reading import read
+from dfprivacy.statements.rows import Reader
+from dfprivacy.terms import Terms
+
+FOLDER = Path(__file__).parent.parent / "tests" / "statements"
+RUNS = 7
+
+
+def queries() -> list[str]:
+    """Return the statements that the tests allow."""
+    files = sorted(FOLDER.glob("allowed_*.py"))
+    return [case["query"] for file in files for case in runpy.run_path(str(file))["ALLOWED"]]
+
+
+def fastest(work: Callable[[], object]) -> float:
+    """Return the milliseconds of the fastest run."""
+    times = []
+    for _ in range(RUNS):
+        start = time.perf_counter()
+        work()
+        times.append(1000 * (time.perf_counter() - start))
+    return min(times)
+
+
+def main() -> None:
+    """Print one line a stage."""
+    con = duckdb.connect()
+    tables = runpy.run_path(str(FOLDER / "conftest.py"))
+    con.execute(f"{tables['TABLE']}; {tables['VIEWS']}")
+    parser, source = duckdb.connect(), ConnectionSource(con)
+    reader = Reader(source, lambda parsed: check_agreement(parsed, parser))
+
+    def planned(query: str) -> object:
+        terms = Terms(delta=None if "dp_keep" in query else 1e-6)
+        return plan_statement(read(query, reader), terms, None)
+
+    def explained(query: str) -> object:
+        return dfp.explain(query, con=con, delta=None if "dp_keep" in query else 1e-6)
+
+    stages: dict[str, Callable[[str], object]] = {
+        "DuckDB's own parser": con.extract_statements,
+        "sqlglot": parse,
+        "read, vet and plan": planned,
+        "dfp.explain, a fresh engine and a check of all macros included": explained,
+    }
+    asked = queries()
+    print(f"{len(asked)} statements, DuckDB {duckdb.__version__}\n")
+    print("| stage | median ms | largest ms |\n|---|---|---|")
+    for name, stage in stages.items():
+        times = [fastest(lambda q=query, s=stage: s(q)) for query in asked]
+        print(f"| {name} | {statistics.median(times):.2f} | {max(times):.2f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""One privacy unit's rows are bounded before they are added up: a function of its own rows alone.
+
+A unit counts in at most so many groups, and in one group as so many rows at most. Sums are first
+added up by unit and group and then scaled down; values that are counted by bin are thinned out
+evenly. Which groups stay follows the engine's own hash of unit and keys, so that it looks like
+chance and comes out the same each time. Proof: docs/users.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import polars as pl
+
+from dfprivacy.statistics.grid import Grid
+from dfprivacy.statistics.linear_query import Source
+from dfprivacy.statistics.statistics import first_name, rows_name, second_name
+from dfprivacy.unit import Unit
+
+UNIT = "unit"
+_PLACE, _ONE, _NUMBER, _EVERY = "place", "one", "number", "every"
+_HALF = 2**32
+
+
+@dataclass(frozen=True)
+class UnitColumn:
+    """The column of the units, and the limits of what each contributes: `groups` None for all."""
+
+    name: str
+    label: Hashable
+    rows: int
+    groups: int | None
+
+
+def unit_column(unit: Unit | None, name: str) -> UnitColumn | None:
+    """Return the column of the units of a frame, under its name there."""
+    return None if unit is None else UnitColumn(name, unit.column, unit.max_rows, unit.max_groups)
+
+
+def within_groups(
+    frame: nw.LazyFrame[Any], names: Sequence[str], groups: int | None, *apart: str
+) -> nw.LazyFrame[Any]:
+    """Return the entries of at most so many groups a unit.
+
+    An entry belongs to one unit and group; `apart` names what tells the entries of both apart. The
+    groups are those with the least hash of unit and keys; keys of the same hash come in their own
+    order.
+    """
+    if groups is None or not names:
+        return frame
+    placed = _placed(frame, [UNIT, *names])
+    first = nw.lit(1, nw.Int64).alias(_ONE)
+    order = (nw.col(_PLACE) // _HALF).alias(_PLACE)
+    entries = placed.with_columns(first, order)
+    if apart:
+        number = nw.col(_ONE).cum_sum().over(UNIT, *names, order_by=apart)
+        entries = entries.with_columns((number == 1).cast(nw.Int64).alias(_ONE))
+    number = nw.col(_ONE).cum_sum().over(UNIT, order_by=[_PLACE, *names, *apart])
+    return entries.with_columns(number.alias(_NUMBER)).filter(nw.col(_NUMBER) <= groups)
+
+
+def scaled(frame: nw.LazyFrame[Any], sources: Sequence[Source], rows: int) -> nw.LazyFrame[Any]:
+    """Return the sums of each unit and group, those of more than `rows` rows scaled down to that.
+
+    All are whole numbers, rounded down and kept where the partition of unity wants them: the
+    coordinates of every linear query are what `rows` rows could have added.
+    """
+    sums = [sum_ for index, source in enumerate(sources) for sum_ in _scaled(index, source, rows)]
+    moments = [
+        _second(index, source.grid)
+        for index, source in enumerate(sources)
+        if source.moments == 2 and source.grid is not None
+    ]
+    less = frame.with_columns(*sums)
+    return less.with_columns(*moments) if moments else less
+
+
+def _scaled(index: int, source: Source, rows: int) -> list[nw.Expr]:
+    held = nw.col(rows_name(index))
+    few = held <= rows
+    counted = nw.when(few).then(held).otherwise(nw.lit(rows, nw.Int64))
+    if source.grid is None:
+        return [counted.alias(rows_name(index))]
+    total, grid = nw.col(first_name(index)), source.grid
+    first = nw.when(few).then(total).otherwise(
+        _share(total, held, rows).clip(grid.first * rows, grid.last * rows)
+    )  # fmt: skip
+    expressions = [counted.alias(rows_name(index)), first.alias(first_name(index))]
+    if source.moments == 2:
+        squares = nw.col(second_name(index))
+        second = nw.when(few).then(squares).otherwise(_share(squares, held, rows))
+        expressions.append(second.alias(second_name(index)))
+    return expressions
+
+
+def _share(total: nw.Expr, held: nw.Expr, rows: int) -> nw.Expr:
+    """Return total * rows / held as a whole number, by the same float operations everywhere."""
+    share = total.cast(nw.Float64) * float(rows) / held.cast(nw.Float64)
+    return share.floor().cast(nw.Int64)
+
+
+def _second(index: int, grid: Grid) -> nw.Expr:
+    """Return a second moment between what the first allows: no Bernstein sum is below zero.
+
+    Scaling rounds both down, so that 2 first - K rows could exceed second by one.
+    """
+    first, second = nw.col(first_name(index)), nw.col(second_name(index))
+    least = 2 * first - grid.last * nw.col(rows_name(index))
+    raised = nw.when(second < least).then(least).otherwise(second)
+    inside = nw.when(raised > first).then(first).otherwise(raised)
+    return inside.alias(second_name(index))
+
+
+def thinned(
+    frame: nw.LazyFrame[Any], names: Sequence[str], value: str, counted: str, rows: int
+) -> nw.LazyFrame[Any]:
+    """Return how many of a unit's rows with each value count: `rows` in one group at most.
+
+    The unit's values in a group are lined up in their order, and every (n / rows)-th counts, from a
+    start that the hash of unit and keys has set: each row counts with probability rows / n. The
+    numbers of rows before and after an entry, scaled, end at whole numbers, so that they add up to
+    `rows` exactly.
+    """
+    group = [UNIT, *names]
+    held = nw.when(~nw.col(value).is_null()).then(nw.col(counted)).otherwise(nw.lit(0, nw.Int64))
+    placed = _placed(frame, group).with_columns(held.alias(_ONE))
+    start = (nw.col(_PLACE) % _HALF).cast(nw.Float64) / float(_HALF)
+    every = nw.col(_ONE).sum().over(*group)
+    until = nw.col(_ONE).cum_sum().over(*group, order_by=value)
+    lined = placed.with_columns(
+        start.alias(_PLACE), every.alias(_EVERY), until.alias(_NUMBER)
+    )  # fmt: skip
+    before = nw.col(_NUMBER) - nw.col(_ONE)
+    taken = _reached(nw.col(_NUMBER), rows) - _reached(before, rows)
+    kept = nw.when(nw.col(_EVERY) > rows).then(taken).otherwise(nw.col(_ONE))
+    counts = lined.with_columns(kept.alias(counted))
+    return counts.filter((nw.col(counted) > 0) | nw.col(value).is_null())
+
+
+def _reached(number: nw.Expr, rows: int) -> nw.Expr:
+    """Return how many of the evenly spaced rows are among the first `number`."""
+    share = number.cast(nw.Float64) * float(rows) / nw.col(_EVERY).cast(nw.Float64)
+    return (share + nw.col(_PLACE)).floor().cast(nw.Int64)
+
+
+def _placed(frame: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]:
+    """Add a hash of some columns, a whole number below 2**63, by the engine's own function."""
+    native: Any = frame.to_native()
+    if frame.implementation.is_polars():
+        hashed = pl.struct(*names).hash(seed=0) // 2
+        placed = native.with_columns(hashed.cast(pl.Int64).alias(_PLACE))
+    else:
+        placed = native.project(f"*, (hash({', '.join(names)}) // 2)::BIGINT AS {_PLACE}")
+    lazy: nw.LazyFrame[Any] = nw.from_native(placed)
+    return lazy

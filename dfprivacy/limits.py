@@ -1,0 +1,106 @@
+"""Limits of a privacy unit, found privately: how many rows and groups nearly all units stay in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+
+from dfprivacy.accounting.charge import Charge
+from dfprivacy.accounting.ledger import Ledger
+from dfprivacy.accounting.loss import Epsilon, Rho, loss_of
+from dfprivacy.accounting.spending import account_of
+from dfprivacy.conductor import named_columns, paid, read
+from dfprivacy.engine.unit_sizes import unit_sizes
+from dfprivacy.labels import label_of
+from dfprivacy.parts.ranks import MeasuredRanks, QuantilePart, value_grid
+from dfprivacy.rank_questions import Quantile
+from dfprivacy.statistics.bin_table import bin_table
+from dfprivacy.statistics.binning import Integers
+from dfprivacy.terms import EPSILON, Terms
+from dfprivacy.unit import LARGEST_LIMIT, Unit
+
+
+def suggest_limits(
+    frame: object,
+    *,
+    unit: Hashable,
+    by: Hashable | Sequence[Hashable] = (),
+    share: float = 0.95,
+    epsilon: float = EPSILON,
+    rho: float | None = None,
+    ledger: Ledger | None = None,
+    dataset: str | None = None,
+    note: str | None = None,
+) -> Unit:
+    """Find limits that a part `share` of the units stay within, and pay for that.
+
+    Two quantiles over units, each of them one row of a table: the most rows that a unit has in one
+    group, and the number of groups it is in. Each costs half of the loss. Where too few units are
+    there to tell, the limit is 1.
+
+    Privacy: neighbours differ by one whole unit, added or removed; the call costs `epsilon` (or
+    `rho`), charged like any release. Rows without a unit are left out.
+
+    Parameters
+    ----------
+    frame : frame, relation or path
+        Whatever has `.dp`, or what `dfp.frame` takes.
+    unit : label
+        The column that says whose rows they are.
+    by : label or list of labels
+        The columns that will be grouped by; none for whole frames.
+    share : float
+        From 0 to 1.
+
+    Returns
+    -------
+    Unit
+        To be handed on: `df.dp(unit=dfp.suggest_limits(df, unit="user_id"))`.
+
+    Raises
+    ------
+    DPError
+        As any question; nothing depends on data.
+
+    Examples
+    --------
+    >>> import dfprivacy as dfp, polars as pl
+    >>> visits = pl.DataFrame({"user": [i % 5000 for i in range(10_000)], "shop": ["a"] * 10_000})
+    >>> dfp.suggest_limits(visits, unit="user", by="shop", epsilon=2)
+    Unit(column='user', max_rows=2, max_groups=1)
+    """
+    labels = [label_of(by)] if isinstance(by, str) or not isinstance(by, Sequence) else list(by)
+    loss = loss_of(*_named_loss(epsilon, rho))
+    quantile = Quantile(label_of(unit), share)
+    asked = f"suggest_limits(unit={unit!r}, share={share!r})"
+    text = f"{asked} by {', '.join(map(repr, labels))}" if labels else asked
+    columns = named_columns(labels, None, {}, Unit(unit, 1))
+    _, (rows, groups, units) = paid(
+        account_of(ledger, dataset, note),
+        Charge(loss, question=text),
+        lambda: read(frame, columns, lambda a: unit_sizes(a, labels)),
+    )
+    half = loss.share(Fraction(1, 2))
+    most_rows = _limit(quantile, rows, units, half)
+    return Unit(unit, most_rows, _limit(quantile, groups, units, half) if labels else None)
+
+
+def _named_loss(epsilon: object, rho: object) -> tuple[object, object]:
+    terms = Terms().updated(epsilon=epsilon, rho=rho)
+    return terms.epsilon, terms.rho
+
+
+def _limit(quantile: Quantile, sizes: Integers, units: Integers, loss: Epsilon | Rho) -> int:
+    """Return a noisy quantile of sizes over units, as a limit."""
+    grid = value_grid(coarse=False)
+    labels = grid.labels(sizes.astype(np.float64))
+    one = np.zeros(len(sizes), dtype=np.int64)
+    table = bin_table(pa.table({}), 1, grid, one, labels, rows=units)
+    part = QuantilePart("limit", quantile, grouped=False)
+    (answer,) = MeasuredRanks(part, table).answer(loss, None).answers["limit"]
+    value = float(answer.columns(0.5)[0][0])
+    return 1 if math.isnan(value) else min(max(math.ceil(value), 1), LARGEST_LIMIT)

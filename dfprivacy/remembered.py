@@ -1,0 +1,87 @@
+"""Releases as Arrow tables that a ledger keeps, and back: what a caller has seen, and no more."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import singledispatch
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+
+from dfprivacy.engine.adopt import Columns, adopt
+from dfprivacy.release import Choice, Number, Recalled, Release
+
+_NUMBERS = pa.schema(
+    {
+        "name": pa.string(),
+        "value": pa.float64(),
+        "low": pa.float64(),
+        "high": pa.float64(),
+        "std_error": pa.float64(),
+        "chosen": pa.bool_(),
+    }
+)
+
+
+def numbers_table(numbers: Mapping[str, Number]) -> pa.Table:
+    """Return numbers with their intervals, one row each."""
+    rows = []
+    for name, number in numbers.items():
+        ends = (math.nan,) * 3
+        if not isinstance(number, Choice):
+            ends = (number.low, number.high, number.std_error)
+        values = (name, float(number), *ends, isinstance(number, Choice))
+        rows.append(dict(zip(_NUMBERS.names, values, strict=True)))
+    return pa.Table.from_pylist(rows, _NUMBERS)
+
+
+def numbers_of(table: pa.Table, release: Release) -> dict[str, Number]:
+    """Return the numbers of a table, as parts of a release with the same terms."""
+    return {row["name"]: _number(row, release) for row in table.to_pylist()}
+
+
+def _number(row: Mapping[str, Any], release: Release) -> Number:
+    if row["chosen"]:
+        return Choice(row["name"], row["value"], release)
+    ends = (row["low"], row["high"])
+    return Recalled(row["name"], row["value"], ends, row["std_error"], release)
+
+
+@singledispatch
+def frame_table(frame: Any) -> pa.Table:
+    """Return a released frame as an Arrow table; an Arrow table is one already."""
+    assert isinstance(frame, pa.Table)  # noqa: S101 adopt makes no other frames
+    return frame
+
+
+@frame_table.register
+def _(frame: pd.DataFrame) -> pa.Table:
+    return pa.Table.from_pandas(frame, preserve_index=False)
+
+
+@frame_table.register
+def _(frame: pl.DataFrame) -> pa.Table:
+    return frame.to_arrow()
+
+
+@frame_table.register
+def _(frame: pl.LazyFrame) -> pa.Table:
+    return frame.collect().to_arrow()
+
+
+@frame_table.register
+def _(frame: duckdb.DuckDBPyRelation) -> pa.Table:
+    return frame.to_arrow_table()
+
+
+def frame_of(frame: object, table: pa.Table) -> Any:
+    """Return a remembered table in the frame type of the data."""
+    adopted = adopt(frame, Columns((), {}, ()))
+    try:
+        return adopted.wrap(table)
+    finally:
+        adopted.close()

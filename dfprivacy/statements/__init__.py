@@ -1,0 +1,1 @@
+"""SQL statements over one protected relation: read, vetted, planned, released once."""

@@ -1,0 +1,205 @@
+"""dp_ calls: what they ask, of which expression, and what they spend on their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from dfprivacy.accounting.loss import Epsilon, positive_number
+from dfprivacy.errors import RefusedStatementError
+from dfprivacy.questions import Count, Mean, Question, StandardDeviation, Sum, Variance
+from dfprivacy.rank_questions import Median, PrivateBounds, Quantile, Quantiles
+from dfprivacy.statements.constants import number, numbers
+from dfprivacy.statements.expressions import call_name
+from dfprivacy.statements.refusal import Refusal
+from dfprivacy.terms import Bounds
+
+_MOMENTS: dict[str, type[Sum | Mean | Variance | StandardDeviation]] = {
+    "dp_sum": Sum,
+    "dp_mean": Mean,
+    "dp_avg": Mean,
+    "dp_var": Variance,
+    "dp_stddev": StandardDeviation,
+}
+_RANKS = ("dp_median", "dp_quantile", "dp_quantiles", "dp_bounds")
+_INTERVALS = tuple(f"{name}_interval" for name in ("dp_count", *_MOMENTS))
+FUNCTIONS = ("dp_count", *_MOMENTS, *_RANKS, *_INTERVALS)
+KEEP = "dp_keep"
+
+_FORMS = {
+    "dp_count": "dp_count(*), dp_count(x), dp_count(x, 0.5)",
+    "dp_median": "dp_median(x), dp_median(x, 0.5)",
+    "dp_quantile": "dp_quantile(x, 0.9), dp_quantile(x, 0.9, 0.5)",
+    "dp_quantiles": "dp_quantiles(x, [0.25, 0.75]), dp_quantiles(x, [0.25, 0.75], 0.5)",
+    "dp_bounds": "dp_bounds(x), dp_bounds(x, 0.5)",
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """One draw: a question about an expression, and a loss of its own, if any.
+
+    Calls are equal when they are one draw: dp_avg is dp_mean, and an interval comes with its value.
+    `value` is the SQL of the expression over the protected relation, None for rows; `shown` is the
+    expression as it was written.
+    """
+
+    question: Question
+    value: str | None
+    epsilon: Epsilon | None
+    shown: str = field(default="", compare=False)
+
+    def about(self, column: Hashable) -> Question:
+        """Return the question about a column of the vetted rows."""
+        return _renamed(self.question, column)
+
+    @property
+    def needs_numbers(self) -> bool:
+        """Tell whether it is about numbers, or about what is there."""
+        return self.value is not None and not isinstance(self.question, Count)
+
+
+def _renamed(question: Question, column: Hashable) -> Question:
+    if isinstance(question, Count):
+        return Count(column)
+    if isinstance(question, Median):
+        return Median(column)
+    if isinstance(question, Quantile):
+        return Quantile(column, question.q)
+    if isinstance(question, Quantiles):
+        return Quantiles(column, question.qs)
+    if isinstance(question, PrivateBounds):
+        return PrivateBounds(column)
+    assert isinstance(question, Sum | Mean | Variance | StandardDeviation)  # noqa: S101 the rest
+    return type(question)(column, question.bounds)
+
+
+def is_dp(node: object) -> bool:
+    """Tell a dp_ call by its name."""
+    named = isinstance(node, exp.Anonymous) and isinstance(node.this, str)
+    return named and node.this.lower().startswith("dp_")  # type: ignore[attr-defined]
+
+
+def holds_dp(node: exp.Expression) -> bool:
+    """Tell whether there is a dp_ call anywhere in an expression."""
+    return any(is_dp(call) for call in node.find_all(exp.Anonymous))
+
+
+def wants_interval(node: exp.Expression) -> bool:
+    """Tell whether a call asks for an answer with its interval."""
+    return call_name(node).endswith("_interval")
+
+
+def read_call(
+    node: exp.Expression,
+    written: Callable[[exp.Expression], str],
+    shown: Callable[[exp.Expression], str],
+) -> Call:
+    """Return what a dp_ call asks; `written` gives the SQL of its expression, `shown` its text.
+
+    Raises
+    ------
+    RefusedStatementError
+        For an unknown function, a wrong number of arguments, or one that is no constant.
+    InvalidBoundsError, InvalidQuestionError, InvalidLossError
+        For constants out of range.
+    """
+    name = call_name(node)
+    if name not in FUNCTIONS:
+        raise _unknown(name)
+    function = name.removesuffix("_interval")
+    given = [item for item in node.expressions if not isinstance(item, exp.Star)]
+    stars = len(node.expressions) - len(given)
+    if (stars or not given) and (function != "dp_count" or len(node.expressions) > 1):
+        raise _wrong(function)
+    if not given:
+        return Call(Count(), None, None)
+    question, own = _question(function, given[1:])
+    return Call(question, written(given[0]), own, shown(given[0]))
+
+
+Asked = tuple[Question, Epsilon | None]
+
+
+def _question(function: str, constants: Sequence[exp.Expression]) -> Asked:
+    """Return the question that constants ask, and the loss that they name."""
+    if function == "dp_count":
+        return Count("x"), _own(function, constants)
+    if function in _MOMENTS:
+        return _moment(function, constants)
+    return _rank(function, constants)
+
+
+def _moment(function: str, constants: Sequence[exp.Expression]) -> Asked:
+    bounds = None
+    if len(constants) >= 2:
+        bounds = Bounds(*(number(end, "a bound") for end in constants[:2]))
+        constants = constants[2:]
+    return _MOMENTS[function]("x", bounds), _own(function, constants)
+
+
+def _rank(function: str, constants: Sequence[exp.Expression]) -> Asked:
+    if function == "dp_bounds":
+        return PrivateBounds("x"), _own(function, constants)
+    if function == "dp_median":
+        return Median("x"), _own(function, constants)
+    if not constants:
+        raise _wrong(function)
+    own = _own(function, constants[1:])
+    if function == "dp_quantiles":
+        return Quantiles("x", tuple(numbers(constants[0], "a list of quantiles"))), own
+    q = number(constants[0], "a quantile")
+    return (Median("x") if q == 0.5 else Quantile("x", q)), own
+
+
+def _own(function: str, constants: Sequence[exp.Expression]) -> Epsilon | None:
+    if len(constants) > 1:
+        raise _wrong(function)
+    if not constants:
+        return None
+    return Epsilon(positive_number("epsilon", number(constants[0], "an epsilon")))
+
+
+def read_keep(node: exp.Expression) -> int | float:
+    """Return the delta of dp_keep(delta).
+
+    Raises
+    ------
+    RefusedStatementError
+        For other arguments than one constant.
+    """
+    given = node.expressions
+    if len(given) != 1:
+        raise Refusal(
+            "dp_keep with other arguments than a delta",
+            "groups are selected by the counts that come with the answers, at no further epsilon",
+            "HAVING dp_keep(1e-6)",
+        ).error()
+    return number(given[0], "a delta")
+
+
+def _wrong(function: str) -> RefusedStatementError:
+    moments = (
+        f"{function}(x), {function}(x, 0.5), {function}(x, 0, 100), {function}(x, 0, 100, 0.5)"
+    )
+    return Refusal(
+        f"{function} with these arguments",
+        "it takes an expression, then constants",
+        f"write one of {_FORMS.get(function, moments)}",
+    ).error()
+
+
+def _unknown(name: str) -> RefusedStatementError:
+    if name == KEEP:
+        return Refusal(
+            "dp_keep outside HAVING, or inside an expression",
+            "it selects groups before anything else is looked at",
+            "GROUP BY city HAVING dp_keep(1e-6) AND dp_count(*) > 100",
+        ).error()
+    return Refusal(
+        f"{name}(...)",
+        "there is no such function",
+        f"use one of {', '.join((*FUNCTIONS[:6], *_RANKS))}",
+    ).error()

@@ -1,0 +1,83 @@
+"""From text to one syntax tree; functions keep the names that the caller gave them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import Token, TokenType, exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import SqlglotError
+
+from dfprivacy.errors import RefusedStatementError
+from dfprivacy.statements.refusals import refused_statement
+
+LONGEST = 2**16
+_QUERIES = {TokenType.SELECT, TokenType.WITH, TokenType.FROM}
+_STATEMENTS = {*_QUERIES, TokenType.CREATE, TokenType.INSERT}
+_RUNS = "SELECT city, dp_mean(income, 0, 200000) FROM people GROUP BY city"
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A statement's syntax tree, and the text of the query in it, from SELECT or WITH on."""
+
+    tree: exp.Expression
+    query: str
+
+
+def parse(text: object) -> Parsed:
+    """Return the one statement of a text.
+
+    A comment on every closing parenthesis makes sqlglot keep a call as it is written, under its
+    own name and with its arguments in their own order, instead of a node of another dialect.
+
+    Raises
+    ------
+    RefusedStatementError
+        When the text is no statement, several, too long, or not in DuckDB's grammar as sqlglot
+        knows it.
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise RefusedStatementError("a query is a text with one SQL statement", hint=_RUNS)
+    if len(text) > LONGEST:
+        raise RefusedStatementError(
+            f"the statement is longer than {LONGEST} characters", hint="ask for less at a time"
+        )
+    trees, tokens = _trees(text)
+    if not trees:
+        raise RefusedStatementError("there is no statement in the text", hint=_RUNS)
+    if len(trees) > 1:
+        raise RefusedStatementError(
+            "several statements in one text: one of them could not be charged for",
+            hint=f"call dfp.sql once for each, e.g. with {_RUNS}",
+        )
+    start = next((t.start for t in tokens if t.token_type in _QUERIES), 0)
+    return Parsed(trees[0], text[start:].rstrip().rstrip(";"))
+
+
+def _trees(text: str) -> tuple[list[exp.Expression], list[Token]]:
+    dialect = DuckDB()
+    try:
+        tokens = dialect.tokenize(text)
+        if tokens and tokens[0].token_type not in _STATEMENTS:
+            raise refused_statement(tokens[0].text)
+        for token in tokens:
+            if token.token_type is TokenType.R_PAREN:
+                token.comments = [exp.SQLGLOT_ANONYMOUS]
+        found = dialect.parser().parse(tokens, text)
+    except SqlglotError as error:
+        problem = error
+    except RecursionError:
+        raise RefusedStatementError(
+            "the statement is nested too deeply", hint="split long chains of conditions"
+        ) from None
+    else:
+        return [tree for tree in found if isinstance(tree, exp.Expression)], tokens
+    raise RefusedStatementError(f"the statement can't be read{_place(problem)}", hint=_RUNS)
+
+
+def _place(error: SqlglotError) -> str:
+    """Return where a parser stopped, where it says so."""
+    found = getattr(error, "errors", None) or [{}]
+    line, column = found[0].get("line"), found[0].get("col")
+    return "" if line is None else f" at line {line}, column {column}"

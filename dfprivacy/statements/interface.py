@@ -1,0 +1,143 @@
+"""`dfp.sql` and `dfp.explain`: SQL in which an honest mistake is refused, not released."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+
+from dfprivacy.statements.explanation import Explanation
+from dfprivacy.terms import EPSILON, INTERVAL, Terms
+from dfprivacy.unit import unit_of
+
+
+def sql(
+    query: str,
+    *,
+    con: duckdb.DuckDBPyConnection | None = None,
+    unit: Any = None,
+    max_rows: int | None = None,
+    max_groups: int | None = None,
+    epsilon: float = EPSILON,
+    delta: float | None = None,
+    keys: Any = None,
+    interval: float = INTERVAL,
+    ledger: Any = None,
+    dataset: str | None = None,
+    note: str | None = None,
+    version: str | None = None,
+    **frames: Any,
+) -> Any:
+    """Answer one SQL statement privately.
+
+    The statement reads one relation: a table or view of the connection `con`, or one of the
+    `frames` passed by name (pandas, polars, Arrow, a DuckDB relation, the path of a CSV or Parquet
+    file). Views, CTEs and subqueries in FROM may project and filter row by row. It is DuckDB's
+    SQL with dp_count, dp_sum, dp_mean (dp_avg), dp_var, dp_stddev, dp_median, dp_quantile,
+    dp_quantiles and dp_bounds as its aggregates. docs/dfp-sql.md has the whole of it.
+
+    Parameters
+    ----------
+    query : str
+        One SELECT, CREATE [OR REPLACE] [TEMP] TABLE ... AS SELECT, or INSERT INTO ... SELECT.
+    con : duckdb.DuckDBPyConnection
+        Where the tables are. Python variables are no tables.
+    unit, max_rows, max_groups
+        Who is protected: the rows that share a value of column `unit` of the relation in FROM,
+        which count as `max_rows` rows at most in each of `max_groups` groups at most. Without
+        `unit`, one row.
+    epsilon : float
+        What the calls that name no epsilon of their own share. A call that does spends it on top.
+    delta : float
+        For secret group keys; `HAVING dp_keep(1e-6)` says the same.
+    keys : list or mapping
+        Group keys that are public: exactly these come out.
+    interval : float
+        The level of dp_count_interval, dp_mean_interval and so on.
+    ledger, dataset, note, version
+        What is charged, and what for: see `Ledger`.
+    **frames
+        Frames by the name that the statement gives them.
+
+    Returns
+    -------
+    DuckDBPyRelation, or a frame of the type of the protected one
+        The rows of the statement, sorted by group key unless it has an ORDER BY; None for CREATE
+        TABLE and INSERT, which need `con`. A path gives an Arrow table.
+
+    Raises
+    ------
+    RefusedStatementError
+        For whatever is not known to be a function of single rows below the dp_ calls, or of
+        released answers above them.
+    DPError
+        For terms out of range, missing columns, a budget that does not suffice. Nothing of the
+        data is in a message, and nothing is charged.
+
+    Notes
+    -----
+    (epsilon, delta)-differentially private for adding or removing one row, or one unit: the rows
+    are vetted functions of single rows of one relation, the answers those of `group_by(...).agg`,
+    what follows is a function of the answers. The proof is in docs/dfp-sql.md.
+
+    Examples
+    --------
+    >>> import dfprivacy as dfp, pandas as pd
+    >>> flights = pd.DataFrame({"carrier": ["AA", "UA"] * 5000, "delay": [1.0, 9.0] * 5000})
+    >>> query = "SELECT carrier, dp_mean(delay, 0, 60) AS delay FROM flights GROUP BY carrier"
+    >>> released = dfp.sql(query, flights=flights, epsilon=1, delta=1e-6)
+    >>> list(released["carrier"]), bool((released["delay"] < 12).all())
+    (['AA', 'UA'], True)
+    """
+    terms = Terms(
+        epsilon=epsilon, delta=delta, interval=interval, ledger=ledger, dataset=dataset,
+        note=note, version=version, unit=unit_of(unit, max_rows, max_groups),
+    )  # fmt: skip
+    from dfprivacy.statements.jobs import job_of  # noqa: PLC0415 sqlglot loads when it is used
+
+    with job_of(query, con, frames, terms, keys) as job:
+        return job.run()
+
+
+def explain(
+    query: str,
+    *,
+    con: duckdb.DuckDBPyConnection | None = None,
+    unit: Any = None,
+    max_rows: int | None = None,
+    max_groups: int | None = None,
+    epsilon: float = EPSILON,
+    delta: float | None = None,
+    keys: Any = None,
+    interval: float = INTERVAL,
+    ledger: Any = None,
+    dataset: str | None = None,
+    note: str | None = None,
+    version: str | None = None,
+    **frames: Any,
+) -> Explanation:
+    """Return what `sql` would do with a statement, and what it would cost.
+
+    It takes the arguments of `sql`, refuses what `sql` refuses, reads no row and spends nothing.
+
+    >>> import dfprivacy as dfp, pandas as pd
+    >>> flights = pd.DataFrame({"carrier": ["AA"], "delay": [1.0]})
+    >>> query = "SELECT dp_mean(delay, 0, 60), dp_median(delay, 0.5) FROM flights"
+    >>> plan = dfp.explain(query, flights=flights, epsilon=1)
+    >>> plan.epsilon, plan.draws[1]
+    (1.5, Draw(epsilon=0.5, questions=("median('delay')",)))
+
+    Raises
+    ------
+    DPError
+        Whatever `sql` would raise before it reads a row.
+    """
+    terms = Terms(
+        epsilon=epsilon, delta=delta, interval=interval, ledger=ledger, dataset=dataset,
+        note=note, version=version, unit=unit_of(unit, max_rows, max_groups),
+    )  # fmt: skip
+    from dfprivacy.statements.explaining import explanation_of  # noqa: PLC0415 as above
+    from dfprivacy.statements.jobs import job_of  # noqa: PLC0415 as above
+
+    with job_of(query, con, frames, terms, keys) as job:
+        return explanation_of(job.plan)

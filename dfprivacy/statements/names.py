@@ -1,0 +1,50 @@
+"""Names in SQL: quoted whenever they have to be, and compared as DuckDB compares them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z", re.IGNORECASE)
+
+
+def quoted(name: str) -> str:
+    """Return a name in double quotes.
+
+    >>> print(quoted('a "b" c'))
+    "a ""b"" c"
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def shown(name: str) -> str:
+    """Return a name as DuckDB shows it in an expression, quoted where it has to be.
+
+    >>> shown("delay"), shown("Q x")
+    ('delay', '"Q x"')
+    """
+    return name if _PLAIN.match(name) else quoted(name)
+
+
+def folded(name: str) -> str:
+    """Return a name in the form in which two spellings of it are one.
+
+    >>> folded("City") == folded("CITY")
+    True
+    """
+    return name.lower()
+
+
+def fresh(name: str, taken: Iterable[str]) -> str:
+    """Return a name that is not among those taken, in any spelling.
+
+    >>> fresh("city", ["City", "city_2"])
+    'city_3'
+    """
+    used = {folded(other) for other in taken}
+    if folded(name) not in used:
+        return name
+    number = 2
+    while folded(f"{name}_{number}") in used:
+        number += 1
+    return f"{name}_{number}"

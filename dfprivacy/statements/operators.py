@@ -1,0 +1,158 @@
+"""How operators and constants are written: one rule a kind of syntax node.
+
+A rule writes its node in the form in which DuckDB shows it, everything in parentheses, and refuses
+any part that it does not know. `inner` writes what is inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from dfprivacy.statements.refusal import Refusal
+from dfprivacy.statements.refusals import only, refuse
+
+Node = exp.Expression
+Inner = Callable[[Node | None], str]
+Rule = Callable[[Node, Inner], str]
+
+
+def _operator(sign: str) -> Rule:
+    def rule(node: Node, inner: Inner) -> str:
+        only(node, "this", "expression", "typed", "safe")
+        return f"({inner(node.this)} {sign} {inner(node.expression)})"
+
+    return rule
+
+
+def prefix(start: str, end: str) -> Rule:
+    """Return the rule of a node that has one part."""
+
+    def rule(node: Node, inner: Inner) -> str:
+        only(node, "this")
+        return f"{start}{inner(node.this)}{end}"
+
+    return rule
+
+
+def _literal(node: Node, inner: Inner) -> str:  # noqa: ARG001 one signature for all rules
+    only(node, "this", "is_string")
+    text = str(node.this)
+    if node.args.get("is_string"):
+        return "'" + text.replace("'", "''") + "'"
+    if not text.isascii() or not text[:1].isdigit() or set(text) - set("0123456789.eE+-"):
+        raise refuse("number")
+    return text
+
+
+def _boolean(node: Node, inner: Inner) -> str:  # noqa: ARG001 one signature for all rules
+    only(node, "this")
+    return "true" if node.this else "false"
+
+
+def _null(node: Node, inner: Inner) -> str:  # noqa: ARG001 one signature for all rules
+    only(node)
+    return "NULL"
+
+
+def _paren(node: Node, inner: Inner) -> str:
+    only(node, "this")
+    return inner(node.this)
+
+
+def _not(node: Node, inner: Inner) -> str:
+    only(node, "this")
+    negated = node.this
+    if isinstance(negated, exp.Is):
+        return _is(negated, inner, " NOT")
+    return f"(NOT {inner(negated)})"
+
+
+def _is(node: Node, inner: Inner, negation: str = "") -> str:
+    only(node, "this", "expression")
+    if not isinstance(node.expression, exp.Null | exp.Boolean):
+        raise refuse("IS")
+    return f"({inner(node.this)} IS{negation} {inner(node.expression)})"
+
+
+def _between(node: Node, inner: Inner) -> str:
+    only(node, "this", "low", "high")
+    low, high = inner(node.args["low"]), inner(node.args["high"])
+    return f"({inner(node.this)} BETWEEN {low} AND {high})"
+
+
+def _in(node: Node, inner: Inner) -> str:
+    if node.args.get("query"):
+        raise refuse("Subquery")
+    only(node, "this", "expressions")
+    listed = ", ".join(inner(item) for item in node.expressions)
+    return f"({inner(node.this)} IN ({listed}))"
+
+
+def _like(sign: str) -> Rule:
+    def rule(node: Node, inner: Inner) -> str:
+        only(node, "this", "expression", "negate")
+        word = f"NOT {sign}" if node.args.get("negate") else sign
+        return f"({inner(node.this)} {word} {inner(node.expression)})"
+
+    return rule
+
+
+def _escape(node: Node, inner: Inner) -> str:
+    only(node, "this", "expression")
+    if not isinstance(node.this, exp.Like | exp.ILike) or not isinstance(
+        node.expression, exp.Literal
+    ):
+        raise refuse("ESCAPE")
+    like = inner(node.this).removesuffix(")")
+    return f"{like} ESCAPE {inner(node.expression)})"
+
+
+def _array(node: Node, inner: Inner) -> str:
+    only(node, "expressions")
+    return f"[{', '.join(inner(item) for item in node.expressions)}]"
+
+
+def _element(node: Node, inner: Inner) -> str:
+    """Write x[n]; the tree counts from 0, DuckDB from 1."""
+    only(node, "this", "expressions", "offset", "safe")
+    places = node.expressions
+    if len(places) != 1 or not isinstance(places[0], exp.Literal) or places[0].args["is_string"]:
+        raise Refusal(
+            "x[...] with anything but a number",
+            "it is not on the list of what is known to be safe",
+            "use x[1], substring(x, 1, 3) or list_extract(x, y)",
+        ).error()
+    return f"{inner(node.this)}[{int(places[0].this) + 1}]"
+
+
+_SIGNS: dict[type[Node], str] = {
+    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "//", exp.Mod: "%",
+    exp.Pow: "**", exp.DPipe: "||", exp.EQ: "=", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=",
+    exp.GT: ">", exp.GTE: ">=", exp.NullSafeEQ: "IS NOT DISTINCT FROM",
+    exp.NullSafeNEQ: "IS DISTINCT FROM", exp.And: "AND", exp.Or: "OR",
+    exp.SimilarTo: "SIMILAR TO", exp.RegexpLike: "~", exp.RegexpFullMatch: "~", exp.Glob: "GLOB", exp.StartsWith: "^@",
+    exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseLeftShift: "<<",
+    exp.BitwiseRightShift: ">>",
+}  # fmt: skip
+
+OPERATORS: dict[type[Node], Rule] = {
+    **{kind: _operator(sign) for kind, sign in _SIGNS.items()},
+    exp.Literal: _literal,
+    exp.Boolean: _boolean,
+    exp.Null: _null,
+    exp.Paren: _paren,
+    exp.Not: _not,
+    exp.Neg: prefix("(-(", "))"),
+    exp.BitwiseNot: prefix("(~(", "))"),
+    exp.Abs: prefix("(@(", "))"),
+    exp.Is: _is,
+    exp.Between: _between,
+    exp.In: _in,
+    exp.Like: _like("LIKE"),
+    exp.ILike: _like("ILIKE"),
+    exp.Escape: _escape,
+    exp.Array: _array,
+    exp.Bracket: _element,
+}

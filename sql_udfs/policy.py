@@ -1,0 +1,228 @@
+"""The policy of a guarded connection: a statement is vetted and charged before anything is drawn.
+
+DuckDB calls `admit` with the text of the running statement each time that a dp_* function is about
+to draw. The first call of a statement reads that text by the rules of `dfp.sql`, refuses what they
+refuse, and charges every draw that the text can make; the next ones pass. Only then is noise drawn.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import duckdb
+import pyarrow as pa
+from sqlglot import TokenType, exp
+from sqlglot.dialects.duckdb import DuckDB
+
+from dfprivacy.accounting.charge import Charge, float_below
+from dfprivacy.accounting.loss import Epsilon, delta_of, positive_number
+from dfprivacy.accounting.spending import Account, NoAccount
+from dfprivacy.errors import MissingDeltaError, RefusedStatementError
+from dfprivacy.statements.agreement import check_agreement
+from dfprivacy.statements.calls import KEEP, is_dp, read_call
+from dfprivacy.statements.catalog import connection_source
+from dfprivacy.statements.expressions import call_name
+from dfprivacy.statements.grammar import Parsed, parse
+from dfprivacy.statements.reading import read
+from dfprivacy.statements.rows import Reader
+from dfprivacy.unit import Unit
+from sql_udfs.finalize import constant
+from sql_udfs.function import Column, Function
+from sql_udfs.macros import Defaults, create_macros
+
+_SHOWN = re.compile(
+    r'WITH "(?P<s>__duckdb_s0)" AS NOT MATERIALIZED \(\nSELECT \* FROM \(\n(?P<query>.*)\n\) AS '
+    r'"(?P<alias>unnamed_relation_[0-9a-f]+)"\n\)\nSELECT \* FROM "(?P=s)" AS "(?P=alias)"'
+    r"( LIMIT \d+)?\s*\Z",
+    re.DOTALL,
+)
+"""What DuckDB makes of a relation that it shows: the statement itself, and so many of its rows."""
+
+_ONCE = (
+    exp.Alias, exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Not, exp.And, exp.Or,
+    exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ, exp.Cast, exp.TryCast, exp.Dot, exp.Ordered,
+)  # fmt: skip
+_PLAIN = ("round", "abs", "floor", "ceil", "sqrt")
+_CLAUSES = (exp.Select, exp.Having, exp.Order)
+"""What DuckDB evaluates as often as it is written, and where that ends."""
+
+_LONGEST_NOTE = 500
+USERS = "dp_users"
+
+
+@dataclass(frozen=True)
+class Guard:
+    """What a guarded connection asks of every statement, and the account that pays.
+
+    `catalog` is a connection of its own to the same database: the one that runs the statement is
+    busy. `engine` parses. `rows` is how many rows of one unit `dp_users` keeps in all, 1 where a
+    row is the unit.
+    """
+
+    catalog: duckdb.DuckDBPyConnection
+    engine: duckdb.DuckDBPyConnection
+    epsilon: float
+    unit: Unit | None
+    account: Account | NoAccount
+    name: str = field(default_factory=lambda: uuid4().hex)
+    admitted: dict[int, int] = field(default_factory=dict, compare=False)
+    lock: threading.Lock = field(default_factory=threading.Lock, compare=False)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that one unit can have in a statement."""
+        return 1 if self.unit is None else self.unit.max_rows * (self.unit.max_groups or 1)
+
+    def admit(self, query: str, number: int, connection: int) -> None:
+        """Vet and charge a running statement, the first time that it asks.
+
+        Raises
+        ------
+        RefusedStatementError
+            For a statement that is not known to be safe.
+        BudgetExceededError, LedgerError
+            When its charge is not on the disk.
+        """
+        with self.lock:
+            if self.admitted.get(connection) == number:
+                return
+            charge = self.charge_of(query)
+            self.account.check(charge)
+            self.account.pay(charge)
+            self.admitted[connection] = number
+
+    def charge_of(self, query: str) -> Charge:
+        """Return what all draws of a statement cost, once it has been vetted."""
+        shown = _SHOWN.match(query)
+        text = _without_users(shown["query"] if shown else query, bounded=self.unit is not None)
+        source, engine = connection_source(self.catalog), self.engine
+        statement = read(text, Reader(source, lambda parsed: check_agreement(parsed, engine)))
+        parsed = parse(text)
+        if statement.keys and statement.delta is None:
+            raise MissingDeltaError(
+                "group keys are secret, and showing them needs a delta",
+                hint="add HAVING dp_keep(1e-6), or list keys that are public: dfp.sql(..., "
+                "keys=[...])",
+            )
+        delta = delta_of(statement.delta) or Fraction(0)
+        asked = " ".join((shown["query"] if shown else query).split())[:_LONGEST_NOTE]
+        return Charge(Epsilon(sum(self._draws(parsed), start=Fraction(0))), delta, asked)
+
+    def _draws(self, parsed: Parsed) -> Iterator[Fraction]:
+        """Yield what each draw in the text costs: the same call written twice draws twice."""
+        for node in parsed.tree.find_all(exp.Anonymous):
+            if is_dp(node):
+                _require_one_draw(node)
+                yield self._own(node)
+
+    def _own(self, node: exp.Expression) -> Fraction:
+        default = positive_number("epsilon", self.epsilon)
+        if call_name(node) == KEEP:
+            given = node.expressions[1:]
+            return positive_number("epsilon", float(given[0].name)) if given else default
+        call = read_call(node, lambda _: "x", lambda _: "x")
+        return default if call.epsilon is None else call.epsilon.value
+
+
+def _require_one_draw(node: exp.Expression) -> None:
+    """Refuse a dp_ call where DuckDB might evaluate it more often than it is written."""
+    around = node.parent
+    while around is not None and _evaluated_once(around):
+        around = around.parent
+    if not isinstance(around, _CLAUSES):
+        raise RefusedStatementError(
+            "a dp_ call inside an expression that DuckDB may evaluate several times (CASE, IN, "
+            "nullif and the like): each time would be another draw",
+            hint="keep to + - * /, comparisons, round(...) and CAST around dp_ calls; or use "
+            "dfp.sql, which draws first: dfp.sql('SELECT nullif(dp_count(*), 0) FROM t', con=con)",
+        )
+
+
+def _evaluated_once(node: object) -> bool:
+    called = isinstance(node, exp.Anonymous) and str(node.this).lower() in _PLAIN
+    return called or isinstance(node, _ONCE)
+
+
+def _without_users(query: str, *, bounded: bool) -> str:
+    """Return a statement that reads the table in dp_users('table') itself.
+
+    Raises
+    ------
+    RefusedStatementError
+        When a unit is declared and the statement does not read through dp_users once.
+    """
+    tokens = DuckDB().tokenize(query)
+    kinds = [TokenType.L_PAREN, TokenType.STRING, TokenType.R_PAREN]
+    named = [place for place, token in enumerate(tokens) if token.text.lower() == USERS]
+    places = [p for p in named if [t.token_type for t in tokens[p + 1 : p + 4]] == kinds]
+    if bounded and len(places) != 1:
+        raise RefusedStatementError(
+            "a unit is declared, and the statement does not read its rows through dp_users once",
+            hint="SELECT dp_count(*) FROM dp_users('visits'); or dfp.sql(..., unit=...), which "
+            "bounds users by itself",
+        )
+    for place in reversed(places):
+        table = tokens[place + 2].text
+        query = query[: tokens[place].start] + table + query[tokens[place + 3].end + 1 :]
+    return query
+
+
+GUARDS: dict[str, Guard] = {}
+"""Every guard by its name, as long as the process lives: DuckDB's functions are shared."""
+
+
+def _admit(
+    epsilon: Column, guard: Column, query: Column, number: Column, connection: Column, _: Column
+) -> Any:
+    """Return the epsilon that remains for each row, once the statement has been admitted."""
+    asked = GUARDS[guard[0].as_py()]
+    asked.admit(query[0].as_py(), number[0].as_py(), connection[0].as_py())
+    exact = positive_number("epsilon", constant(epsilon)) / asked.rows
+    return pa.array([float_below(exact)] * len(epsilon))
+
+
+ADMIT = Function(
+    "dfprivacy_admit",
+    _admit,
+    ("DOUBLE", "VARCHAR", "VARCHAR", "BIGINT", "BIGINT", "BIGINT"),
+    "DOUBLE",
+    draws=True,
+)
+"""It depends on the rows, as a count: nothing is admitted before they have been read."""
+
+
+def admission(guard: Guard, epsilon: str) -> str:
+    """Return the SQL of an epsilon that has to be admitted."""
+    running = "current_query(), current_query_id()::BIGINT, current_connection_id()::BIGINT"
+    return f"{ADMIT.name}({epsilon}, '{guard.name}', {running}, count(*))"
+
+
+def users_macro(guard: Guard) -> str:
+    """Return the statement that makes dp_users: at most so many rows of each unit.
+
+    Which ones follows from the rows' own hashes, so that a unit's rows decide alone which of them
+    stay. Rows without a unit are left out.
+    """
+    assert guard.unit is not None  # noqa: S101 without a unit there is nothing to bound
+    unit = 'r."' + str(guard.unit.column).replace('"', '""') + '"'
+    return (
+        f"CREATE OR REPLACE TEMP MACRO {USERS}(relation) AS TABLE "  # noqa: S608 the name is quoted
+        f"SELECT r.* FROM query_table(relation) AS r WHERE {unit} IS NOT NULL "
+        f"QUALIFY row_number() OVER (PARTITION BY {unit} ORDER BY hash(r)) <= {guard.rows}"
+    )
+
+
+def guard(connection: duckdb.DuckDBPyConnection, asked: Guard, level: float) -> None:
+    """Give a connection the macros of a guard."""
+    GUARDS[asked.name] = asked
+    spends = partial(admission, asked)
+    create_macros(connection, Defaults(asked.epsilon, level, spends, asked.rows))
+    if asked.unit is not None:
+        connection.execute(users_macro(asked))

@@ -1,0 +1,124 @@
+import datetime as dt
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+import hypothesis.strategies as st
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+
+import dfprivacy as dfp
+from dfprivacy.accounting.fingerprint import canonical, fingerprint
+
+plain = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=4),
+    st.binary(max_size=4), st.fractions(), st.decimals(), st.dates(),
+    st.datetimes(), st.timedeltas(),
+)  # fmt: skip
+values = st.recursive(
+    plain,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=2), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+def typed(value):
+    """Tell values apart by type as well: 1, 1.0 and True are three values, and so are two zeros."""
+    if isinstance(value, dict):
+        return dict, frozenset((key, typed(item)) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return list, tuple(map(typed, value))
+    return type(value), repr(value)
+
+
+@given(values, values)
+def test_one_text_for_one_value(one, other):
+    """Two values have the same canonical text if and only if they are the same, types included."""
+    assert (canonical(one) == canonical(other)) == (typed(one) == typed(other))
+
+
+@given(st.lists(st.text(max_size=3), max_size=4), st.lists(st.text(max_size=3), max_size=4))
+def test_texts_do_not_run_together(one, other):
+    """Where one text ends and the next begins can be told, whatever is in them."""
+    assert (canonical(one) == canonical(other)) == (one == other)
+    assert canonical([canonical(one)]) != canonical([one])
+
+
+REQUEST = {
+    "dataset": "flights",
+    "version": "2026-11-20",
+    "question": "mean('delay', bounds=(0.0, 60.0)) by 'carrier'",
+    "terms": {"epsilon": Fraction(1, 2), "delta": Fraction(1, 10**7), "level": 0.95, "keys": None},
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"dataset": "Flights"},
+        {"version": "2026-11-21"},
+        {"question": "mean('delay', bounds=(0.0, 61.0)) by 'carrier'"},
+        {"terms": REQUEST["terms"] | {"epsilon": Fraction(1)}},
+        {"terms": REQUEST["terms"] | {"delta": None}},
+        {"terms": REQUEST["terms"] | {"keys": (("AA",), ("UA",))}},
+        {"terms": REQUEST["terms"] | {"more": None}},
+        {"terms": {}},
+    ],
+)
+def test_every_change_counts(change):
+    """Another dataset, version, question or term is another release."""
+    assert fingerprint(**REQUEST) != fingerprint(**REQUEST | change)
+    assert len(fingerprint(**REQUEST)) == 32
+
+
+def test_the_order_of_terms_and_of_sets_does_not_count():
+    """Terms are named, so that their order means nothing; that of lists does."""
+    turned = OrderedDict(reversed(REQUEST["terms"].items()))
+    assert fingerprint(**REQUEST | {"terms": turned}) == fingerprint(**REQUEST)
+    assert canonical({1, "a"}) == canonical(frozenset(["a", 1]))
+    assert canonical([1, 2]) != canonical([2, 1])
+
+
+def test_fingerprints_are_the_same_for_ever():
+    """A file written today is read tomorrow: the canonical text is part of the format."""
+    text = (
+        b"list 5:int 1:1,str 1:d,str 1:v,str 7:count(),"
+        b"mapping 2:str 4:keys,list 2:str 2:AA,none 0:,,str 7:epsilon,Fraction 3:1/2,,,"
+    )
+    terms = {"epsilon": Fraction(1, 2), "keys": ("AA", None)}
+    assert fingerprint("d", "v", "count()", terms) == hashlib.sha256(text).digest()
+
+
+@dataclass(frozen=True)
+class Limits:
+    rows: int
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (1, True), (1, 1.0), (1, "1"), (1, np.int64(1)), ("a", b"a"), (0.5, Decimal("0.5")),
+        (pd.Timestamp(1, unit="ns"), pd.Timestamp(2, unit="ns")),
+        (np.datetime64(1, "ns"), np.datetime64(2, "ns")), (pd.NaT, None), (float("nan"), None),
+        (dt.date(2026, 1, 1), dt.datetime(2026, 1, 1, tzinfo=dt.UTC)), ((), None),
+        (dfp.Bounds(0, 1), (0.0, 1.0)),
+        (Limits(1), Limits(2)), (Limits(1), dfp.Bounds(0, 1)), (dfp.count(), dfp.count("x")),
+    ],
+)  # fmt: skip
+def test_what_looks_alike_is_told_apart(one, other):
+    """Keys and terms of different types, and of the least difference, are different terms."""
+    assert canonical(one) != canonical(other)
+    assert canonical(one) == canonical(one)
+
+
+@pytest.mark.parametrize("term", [object(), pd.NA, len, 1j, iter([])])
+def test_what_has_no_text_is_refused(term):
+    """An object of an unknown type can't be remembered: its text could be the same for two."""
+    with pytest.raises(dfp.InvalidLedgerError, match="can't be remembered"):
+        fingerprint("d", "v", "count()", {"keys": [term]})

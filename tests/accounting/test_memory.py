@@ -1,0 +1,272 @@
+import sqlite3
+import stat
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.accounting import ledger_memory
+from dfprivacy.accounting.charge import Charge
+from dfprivacy.accounting.loss import loss_of
+from dfprivacy.accounting.spending import NoAccount, account, account_of
+
+TENTH = Charge(loss_of(0.1), question="count()")
+TERMS = {"epsilon": Fraction(1, 10)}
+TABLE = pa.table({"carrier": ["AA", None], "count": [1.5, 2.5]})
+
+
+def released(own, question="count()", table=TABLE):
+    """Do what a release does: look, pay, make, keep."""
+    mark = own.fingerprint(question, TERMS)
+    found = own.remembered(mark)
+    if found is not None:
+        return found
+    own.check(TENTH)
+    own.pay(TENTH)
+    own.remember(mark, table)
+    return table
+
+
+def test_a_release_is_repeated_without_a_charge(memory, flights):
+    """Asked again, here or in another process, it is what it was, even with nothing left."""
+    assert released(flights).equals(TABLE)
+    again = account(dfp.Ledger(memory.path), "flights", version="2026-11-20")
+    for _ in range(3):
+        assert released(again, table=None).equals(TABLE)
+    assert len(memory.history()) == 1
+    memory.charge("flights", Charge(loss_of(0.9), question="count()"))
+    assert released(again, table=None).equals(TABLE)
+    with pytest.raises(dfp.BudgetExceededError):
+        released(again, "count('x')")
+
+
+@pytest.mark.parametrize(
+    ("dataset", "version", "question"),
+    [
+        ("trains", "2026-11-20", "count()"),
+        ("flights", "2026-11-21", "count()"),
+        ("flights", "2026-11-20", "count('x')"),
+    ],
+)
+def test_another_request_is_another_release(memory, flights, dataset, version, question):
+    """Another dataset, version or question is charged and answered anew."""
+    released(flights)
+    other = pa.table({"count": [7.0]})
+    assert released(account(memory, dataset, version=version), question, other).equals(other)
+    assert len(memory.history()) == 2
+    assert memory.stored() == 2
+
+
+def test_a_fingerprint_is_bound_to_its_dataset(memory, flights):
+    """A release is not found from another account, whatever fingerprint is named."""
+    mark = flights.fingerprint("count()", TERMS)
+    released(flights)
+    memory.charge("trains", TENTH)
+    assert memory.recall("trains", mark) is None
+    assert memory.recall("flights", mark).equals(TABLE)
+
+
+def test_without_a_version_nothing_is_remembered(memory):
+    """The data may have changed: every release is made anew, and charged."""
+    own = account(memory, "flights")
+    assert own.fingerprint("count()", TERMS) is None
+    for _ in range(3):
+        released(own)
+    assert len(memory.history()) == 3
+    assert memory.stored() == 0
+
+
+def test_without_a_ledger_nothing_is_remembered():
+    """Who does not count does not remember."""
+    own = NoAccount()
+    mark = own.fingerprint("count()", TERMS)
+    own.remember(mark, TABLE)
+    assert mark is None
+    assert own.remembered(mark) is None
+
+
+def test_a_ledger_that_does_not_remember(ledger):
+    """A version named for a ledger that keeps nothing is a mistake, and so is a release to keep."""
+    assert not ledger.remembers
+    with pytest.raises(dfp.InvalidLedgerError, match="the ledger remembers no releases"):
+        account(ledger, "flights", version="1")
+    with pytest.raises(dfp.InvalidLedgerError), dfp.spending(ledger, version="1"):
+        pytest.fail("the block ran")
+    ledger.charge("flights", TENTH)
+    with pytest.raises(dfp.InvalidLedgerError, match="remembers no releases"):
+        ledger.store("flights", b"f" * 32, TABLE)
+    connection = sqlite3.connect(ledger.path)
+    with pytest.raises(sqlite3.IntegrityError, match="remembers no releases"):
+        connection.execute(
+            "INSERT INTO release VALUES (1, ?, '', 'flights', ?, ?)", (b"f" * 32, b"d" * 32, b"")
+        )
+    connection.close()
+
+
+def test_only_what_was_charged_is_kept(memory):
+    """A release of a dataset that was never charged is refused by the file."""
+    with pytest.raises(dfp.LedgerFileError, match="FOREIGN KEY"):
+        memory.store("flights", b"f" * 32, TABLE)
+    assert memory.stored() == 0
+
+
+@pytest.mark.parametrize(
+    "statement", ["UPDATE release SET content = x''", "UPDATE release SET dataset = 'trains'"]
+)
+def test_a_release_never_changes(memory, flights, statement):
+    """The file refuses to change what is kept."""
+    released(flights)
+    connection = sqlite3.connect(memory.path)
+    with pytest.raises(sqlite3.IntegrityError, match="never changed"):
+        connection.execute(statement)
+    connection.close()
+
+
+def test_two_at_the_same_time(flights):
+    """Of two that asked before either was done, both are charged; the first one's stays."""
+    mark, other = flights.fingerprint("count()", TERMS), pa.table({"count": [9.0]})
+    for table in (TABLE, other):
+        assert table is other or flights.remembered(mark) is None
+        flights.pay(TENTH)
+        flights.remember(mark, table)
+    assert flights.remembered(mark).equals(TABLE)
+    assert len(flights.ledger.history()) == 2
+
+
+def test_forget(memory, flights):
+    """What is forgotten is charged again when it is asked again; nothing is paid back."""
+    trains = account(memory, "trains", version="1")
+    for own in (flights, trains):
+        released(own)
+        released(own, "count('x')")
+    assert (memory.stored("flights"), memory.stored()) == (2, 4)
+    assert memory.forget("flights") == 2
+    assert (memory.stored("flights"), memory.stored()) == (0, 2)
+    assert memory.remaining("flights").epsilon == 0.8
+    released(flights)
+    assert memory.remaining("flights").epsilon == 0.7
+    assert memory.forget() == 3
+    assert len(memory.history()) == 5
+
+
+@pytest.mark.parametrize("trouble", ["locked", "gone", "replaced", "too large", "no bytes"])
+def test_a_release_that_is_not_kept_is_not_lost(memory, flights, monkeypatch, trouble):
+    """When keeping fails the caller gets the release all the same, and it stays charged."""
+    table, other = TABLE, None
+    mark = flights.fingerprint("count()", TERMS)
+    flights.pay(TENTH)
+    if trouble == "locked":
+        monkeypatch.setattr(memory, "_timeout", 0.05)
+        other = sqlite3.connect(memory.path, isolation_level=None)
+        other.execute("BEGIN EXCLUSIVE")
+    if trouble == "gone":
+        content = memory.path.read_bytes()
+        memory.path.unlink()
+    if trouble == "replaced":
+        memory.path.unlink()
+        dfp.Ledger(memory.path, epsilon=1, delta=1e-6, remember=True)
+    if trouble == "too large":
+        monkeypatch.setattr(ledger_memory, "MOST_BYTES", 10)
+    if trouble == "no bytes":
+        table = pa.table({"x": pa.array(["a"], pa.string_view())})
+        monkeypatch.setattr(ledger_memory, "release_bytes", _fails)
+    flights.remember(mark, table)
+    if trouble == "gone":
+        memory.path.write_bytes(content)
+    if other is not None:
+        other.execute("ROLLBACK")
+        other.close()
+    left = dfp.Ledger(memory.path)
+    assert left.stored() == 0
+    assert left.remaining("flights").epsilon == (1.0 if trouble == "replaced" else 0.9)
+
+
+def _fails(table):
+    raise pa.ArrowNotImplementedError("no")
+
+
+def test_a_full_disk_loses_nothing(memory, flights, monkeypatch):
+    """When the file may not grow, the release comes out, the charge stays, the ledger is whole."""
+    resource = pytest.importorskip("resource")
+    signal = pytest.importorskip("signal")
+    big = pa.table({"x": np.arange(10**5)})
+    flights.pay(TENTH)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (65_536, limits[1]))
+        flights.remember(flights.fingerprint("count()", TERMS), big)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    again = dfp.Ledger(memory.path)
+    assert (again.stored(), again.remaining("flights").epsilon) == (0, 0.9)
+    assert released(flights, table=big).equals(big)
+    assert dfp.Ledger(memory.path).stored() == 1
+
+
+def test_a_damaged_release_is_not_handed_out(memory, flights):
+    """Content that is not what was kept gives an error, and no release."""
+    released(flights)
+    connection = sqlite3.connect(memory.path)
+    connection.execute("DROP TRIGGER keep_release")
+    connection.execute("UPDATE release SET content = substr(content, 1, 60)")
+    connection.commit()
+    connection.close()
+    with pytest.raises(dfp.LedgerFileError, match="is damaged"):
+        released(flights)
+
+
+@pytest.mark.parametrize("remember", [True, False])
+def test_remember_belongs_to_the_file(tmp_path, remember):
+    """It is chosen when the file is made, found out from it, and never changes."""
+    path = tmp_path / "b.db"
+    made = dfp.Ledger(path, rho=0.5, delta=1e-6, remember=remember)
+    assert dfp.Ledger(path).remembers is dfp.Ledger(path, rho=0.5, delta=1e-6).remembers is remember
+    assert repr(dfp.Ledger(path)) == repr(made)
+    assert eval(repr(made), {"Ledger": dfp.Ledger}).remembers is remember
+    with pytest.raises(dfp.LedgerBudgetError, match=f"was made with remember={remember}"):
+        dfp.Ledger(path, remember=not remember)
+    assert not dfp.Ledger(tmp_path / "c.db", epsilon=1).remembers
+
+
+@pytest.mark.parametrize("remember", [1, "yes", object()])
+def test_wrong_remember(tmp_path, remember):
+    """Anything but True and False is refused, and no file made."""
+    with pytest.raises(dfp.InvalidLedgerError, match="must be True or False"):
+        dfp.Ledger(tmp_path / "b.db", epsilon=1, remember=remember)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("version", ["", " v", "v\n", 7, 1.0, b"v", "x" * 201])
+def test_wrong_versions(memory, version):
+    """A version is a short text that can be read and typed again."""
+    with pytest.raises(dfp.InvalidLedgerError, match="the version of a dataset is a short text"):
+        account(memory, "flights", version=version)
+    with pytest.raises(dfp.InvalidLedgerError), dfp.spending(memory, version=version):
+        pytest.fail("the block ran")
+
+
+def test_the_version_of_a_block(memory, tmp_path):
+    """A block's version is that of its own dataset; terms that name another one leave it out."""
+    other = dfp.Ledger(tmp_path / "other.db", epsilon=1)
+    with dfp.spending(memory, dataset="flights", version="v1", note="block"):
+        assert account_of(None, None, None).version == "v1"
+        assert account_of(None, "flights", None).version == "v1"
+        assert account_of(None, "flights", "own", "v2").version == "v2"
+        assert account_of(None, "trains", None).version is None
+        assert account_of(None, "trains", None, "v3").version == "v3"
+        assert account_of(other, "flights", None).version is None
+    with dfp.spending(memory, version="v1"):
+        assert account_of(None, "trains", None).version == "v1"
+    with pytest.raises(dfp.InvalidLedgerError, match="no ledger to charge"):
+        account_of(None, None, None, "v1")
+
+
+def test_the_file_is_for_its_owner_to_protect(memory, flights):
+    """Keeping releases leaves the permissions of the file as they are."""
+    before = stat.S_IMODE(memory.path.stat().st_mode)
+    released(flights)
+    assert stat.S_IMODE(memory.path.stat().st_mode) == before

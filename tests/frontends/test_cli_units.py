@@ -1,0 +1,68 @@
+"""Units of several rows on the command line."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+
+@pytest.fixture
+def visits(tmp_path):
+    """Write a file of 3 visits by each of 2000 users, in two shops."""
+    rows = range(6000)
+    columns = {"user": [f"u{i % 2000}" for i in rows], "spent": [float(i % 50) for i in rows]}
+    shops = pl.Series("shop", ["a"] * 2000 + ["b"] * 2000 + ["a"] * 2000)
+    pl.DataFrame({**columns, "shop": shops}).write_csv(tmp_path / "visits.csv")
+    return str(tmp_path / "visits.csv")
+
+
+@pytest.fixture
+def invoke(ask):
+    """Run the command line with arguments of any type."""
+    return lambda *args: ask(*map(str, args))
+
+
+def test_a_unit_is_named_beside_its_cost(invoke, visits):
+    """The last line says that all rows of one user are protected."""
+    result = invoke("mean", visits, "spent", "--bounds", 0, 50, "--unit", "user", "--max-rows", 3)
+    assert result.exit_code == 0
+    assert "neighbours: add/remove all rows of one user" in " ".join(result.output.split())
+
+
+def test_limits_are_ready_to_be_pasted(invoke, visits):
+    """`limits` prints the options of the next call, which take them."""
+    result = invoke("limits", visits, "--unit", "user", "--by", "shop", "--epsilon", 20)
+    line = result.output.strip()
+    assert line == "--unit user --max-rows 2 --max-groups 2"
+    terms = [*line.split(), "--by", "shop", "--delta", "1e-6"]
+    assert invoke("median", visits, "spent", *terms).exit_code == 0
+
+
+MISTAKES = [
+    (
+        ["--unit", "user"],
+        "a unit may have any number of rows, and nothing says how many of them count",
+        "looking at the data, or pay for limits: dfprivacy limits FILE --unit user_id",
+    ),
+    (
+        ["--unit", "user", "--max-rows", "3", "--by", "shop", "--delta", "1e-6"],
+        "a unit may be in any number of groups, and nothing says in how many it counts",
+        "pass --max-groups 3, or list keys that are public: --keys AA --keys UA",
+    ),
+    (
+        ["--max-rows", "3"],
+        "max_rows and max_groups limit what one unit contributes, and no unit was named",
+        "name the column: --unit user_id",
+    ),
+    (["--unit", "visitor", "--max-rows", "3"], "the frame has no column 'visitor'", "its columns"),
+]
+
+
+@pytest.mark.parametrize(("terms", "message", "hint"), MISTAKES)
+def test_mistakes_are_told_in_the_words_of_the_command_line(invoke, visits, terms, message, hint):
+    """A missing or lonely limit is refused with the option that mends it."""
+    result = invoke("count", visits, *terms)
+    said = " ".join(result.stderr.split())
+    assert result.exit_code == 2
+    assert message in said
+    assert hint in said

@@ -1,0 +1,140 @@
+"""Statements that are allowed: more answers by group, from views, CTEs and subqueries.
+
+Each with the questions it asks, its group keys, its row query and its cost (epsilon, delta).
+"""
+
+ALLOWED = [
+    {
+        "query": (
+            "SELECT CASE WHEN age < 30 THEN 'young' WHEN age >= 50 THEN 'old' ELSE "
+            "'other' END AS band, dp_mean(income, 0, 100000) AS m FROM visits GROUP BY "
+            "band"
+        ),
+        "asks": ["mean('income', bounds=(0.0, 100000.0))"],
+        "keys": ["band"],
+        "rows": (
+            'SELECT TRY(CASE  WHEN (("age" < 30)) THEN (\'young\') WHEN (("age" >= 50)) '
+            'THEN (\'old\') ELSE \'other\' END) AS "band", "income" AS "income" FROM '
+            '"memory"."main"."visits"'
+        ),
+        "cost": (1.0, 0.001),
+    },
+    {
+        "query": "SELECT v.city, dp_count(*) AS n FROM visits AS v WHERE v.vip GROUP BY v.city",
+        "asks": ["count()"],
+        "keys": ["city"],
+        "rows": 'SELECT "city" AS "city" FROM "memory"."main"."visits" WHERE TRY("vip")',
+        "cost": (1.0, 0.001),
+    },
+    {
+        "query": (
+            "SELECT visits.city, dp_count(*) AS n FROM main.visits WHERE visits.age > "
+            "30 GROUP BY visits.city"
+        ),
+        "asks": ["count()"],
+        "keys": ["city"],
+        "rows": 'SELECT "city" AS "city" FROM "memory"."main"."visits" WHERE TRY(("age" > 30))',
+        "cost": (1.0, 0.001),
+    },
+    {
+        "query": 'SELECT "Home town", dp_count(*) AS n FROM visits GROUP BY "Home town"',
+        "asks": ["count()"],
+        "keys": ["Home town"],
+        "rows": 'SELECT "Home town" AS "Home town" FROM "memory"."main"."visits"',
+        "cost": (1.0, 0.001),
+    },
+    {
+        "query": "SELECT place.zip AS zip, dp_count(*) AS n FROM visits GROUP BY zip",
+        "asks": ["count()"],
+        "keys": ["zip"],
+        "rows": (
+            'SELECT TRY(struct_extract("place", \'zip\')) AS "zip" FROM "memory"."main"."visits"'
+        ),
+        "cost": (1.0, 0.001),
+    },
+    {
+        "query": (
+            "SELECT vip + 1 AS class, dp_count(*) AS n FROM (SELECT vip::INTEGER AS "
+            "vip FROM visits) GROUP BY class"
+        ),
+        "asks": ["count()"],
+        "keys": ["class"],
+        "rows": (
+            'SELECT TRY((CAST("vip" AS INTEGER) + 1)) AS "class" FROM "memory"."main"."visits"'
+        ),
+        "cost": (1.0, 0.001),
+    },
+    {
+        "query": (
+            "SELECT city, dp_count(*) AS n FROM (SELECT * FROM visits WHERE age > 30) "
+            "AS older WHERE older.vip GROUP BY city"
+        ),
+        "asks": ["count()"],
+        "keys": ["city"],
+        "rows": (
+            'SELECT "city" AS "city" FROM "memory"."main"."visits" WHERE TRY(("age" > '
+            '30)) AND TRY("vip")'
+        ),
+        "cost": (1.0, 0.001),
+    },
+    {
+        "query": (
+            "SELECT town, dp_mean(k, 0, 100) AS m FROM (SELECT city AS town, income / "
+            "1000 AS k FROM visits) s GROUP BY town"
+        ),
+        "asks": ["mean('k', bounds=(0.0, 100.0))"],
+        "keys": ["town"],
+        "rows": (
+            'SELECT "city" AS "town", TRY(("income" / 1000)) AS "k" FROM "memory"."main"."visits"'
+        ),
+        "cost": (1.0, 0.001),
+    },
+    {
+        "query": (
+            "WITH a AS (SELECT city, age FROM visits WHERE vip), b AS (SELECT city AS "
+            "c, age FROM a WHERE age > 25) SELECT c, dp_count(*) AS n FROM b GROUP BY "
+            "c"
+        ),
+        "asks": ["count()"],
+        "keys": ["c"],
+        "rows": (
+            'SELECT "city" AS "c" FROM "memory"."main"."visits" WHERE TRY("vip") AND '
+            'TRY(("age" > 25))'
+        ),
+        "cost": (1.0, 0.001),
+    },
+    {
+        "query": "SELECT c, dp_mean(half, 0, 100) AS m FROM adults GROUP BY c ORDER BY c",
+        "asks": ["mean('half', bounds=(0.0, 100.0))"],
+        "keys": ["c"],
+        "rows": (
+            'SELECT "city" AS "c", TRY(("age" / 2)) AS "half" FROM '
+            '"memory"."main"."visits" WHERE TRY((("age" >= 21) AND ("city" IN (\'Rome\', '
+            "'Oslo'))))"
+        ),
+        "cost": (1.0, 0.001),
+    },
+    {
+        "query": (
+            "SELECT strftime(day, '%Y-%m') AS month, dp_sum(age, 0, 100) AS s FROM "
+            "visits WHERE day IS NOT NULL GROUP BY ALL ORDER BY month"
+        ),
+        "asks": ["sum('age', bounds=(0.0, 100.0))"],
+        "keys": ["month"],
+        "rows": (
+            'SELECT TRY(strftime("day", \'%Y-%m\')) AS "month", "age" AS "age" FROM '
+            '"memory"."main"."visits" WHERE TRY(("day" IS NOT NULL))'
+        ),
+        "cost": (1.0, 0.001),
+    },
+    {
+        "query": (
+            "SELECT city, dp_count(*) AS n FROM visits GROUP BY city HAVING n BETWEEN "
+            "1 AND 100000 AND (city = 'Rome' OR n > 5) ORDER BY n % 7, lower(city)"
+        ),
+        "asks": ["count()"],
+        "keys": ["city"],
+        "rows": 'SELECT "city" AS "city" FROM "memory"."main"."visits"',
+        "cost": (1.0, 0.001),
+    },
+]

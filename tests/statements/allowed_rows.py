@@ -1,0 +1,287 @@
+"""Statements that are allowed: conditions, expressions and subqueries over single rows.
+
+Each with the questions it asks, its group keys, its row query and its cost (epsilon, delta).
+"""
+
+ALLOWED = [
+    {
+        "query": "SELECT dp_mean(age, -1 * 10, 10 * 10 + 20, 1 / 2) AS m FROM visits",
+        "asks": ["mean('age', bounds=(-10.0, 120.0))"],
+        "keys": [],
+        "rows": 'SELECT "age" AS "age" FROM "memory"."main"."visits"',
+        "cost": (0.5, 0.0),
+    },
+    {
+        "query": "SELECT dp_count(*) AS n FROM visits WHERE age BETWEEN 30 AND 40 AND NOT vip",
+        "asks": ["count()"],
+        "keys": [],
+        "rows": (
+            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY((("age" '
+            'BETWEEN 30 AND 40) AND (NOT "vip")))'
+        ),
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": (
+            "SELECT dp_count(*) AS n FROM visits WHERE city IN ('Rome', 'Oslo') OR city IS NULL"
+        ),
+        "asks": ["count()"],
+        "keys": [],
+        "rows": (
+            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY((("city" IN '
+            "('Rome', 'Oslo')) OR (\"city\" IS NULL)))"
+        ),
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": (
+            "SELECT dp_count(*) AS n FROM visits WHERE city LIKE 'R%' AND city NOT "
+            "ILIKE '%x%' AND \"Home town\" NOT LIKE 'a!_%' ESCAPE '!'"
+        ),
+        "asks": ["count()"],
+        "keys": [],
+        "rows": (
+            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY(((("city" '
+            "LIKE 'R%') AND (\"city\" NOT ILIKE '%x%')) AND (\"Home town\" NOT LIKE 'a!_%' "
+            "ESCAPE '!')))"
+        ),
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": (
+            "SELECT dp_count(*) AS n FROM visits WHERE day >= DATE '2024-03-01' AND "
+            "day < DATE '2024-03-01' + INTERVAL '2' MONTH"
+        ),
+        "asks": ["count()"],
+        "keys": [],
+        "rows": (
+            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY((("day" >= '
+            "CAST('2024-03-01' AS DATE)) AND (\"day\" < (CAST('2024-03-01' AS DATE) + "
+            "INTERVAL '2' MONTH))))"
+        ),
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": (
+            "SELECT dp_count(*) AS n FROM visits WHERE NOT ((age = 30) IS TRUE) AND age "
+            "IS NOT NULL AND vip IS NOT FALSE"
+        ),
+        "asks": ["count()"],
+        "keys": [],
+        "rows": (
+            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY((((NOT '
+            '(("age" = 30) IS true)) AND ("age" IS NOT NULL)) AND ("vip" IS NOT '
+            "false)))"
+        ),
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": (
+            "SELECT dp_count(*) AS n FROM visits WHERE (age + 1) * 2 - -3 > 70 OR age "
+            "% 7 = 0 AND vip OR -age ** 2 < -2000"
+        ),
+        "asks": ["count()"],
+        "keys": [],
+        "rows": (
+            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY((((((("age" '
+            '+ 1) * 2) - (-(3))) > 70) OR ((("age" % 7) = 0) AND "vip")) OR '
+            '(((-("age")) ** 2) < (-(2000)))))'
+        ),
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": (
+            "SELECT dp_count(*) AS n FROM visits WHERE age IS DISTINCT FROM 30 AND "
+            "coalesce(age, 0) <> 31 AND nullif(age, 32) IS NOT NULL"
+        ),
+        "asks": ["count()"],
+        "keys": [],
+        "rows": (
+            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY(((("age" IS '
+            'DISTINCT FROM 30) AND (coalesce("age", 0) != 31)) AND (nullif("age", 32) '
+            "IS NOT NULL)))"
+        ),
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": (
+            "SELECT dp_count(*) AS n FROM visits WHERE regexp_matches(city, '^[RO]') "
+            "AND length(trim(city)) = 4 AND city ~ 'R?o.*' AND city SIMILAR TO "
+            "'[A-Z][a-z]+'"
+        ),
+        "asks": ["count()"],
+        "keys": [],
+        "rows": (
+            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE '
+            'TRY((((regexp_matches("city", \'^[RO]\') AND (length(trim("city")) = 4)) '
+            "AND (\"city\" ~ 'R?o.*')) AND (\"city\" SIMILAR TO '[A-Z][a-z]+')))"
+        ),
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": (
+            "SELECT dp_count(*) AS n FROM visits WHERE substring(city FROM 2 FOR 1) = "
+            "'o' AND position('s' IN city) > 1 AND trim(BOTH 'R' FROM city) != 'ome' "
+            "AND city[1] = 'O'"
+        ),
+        "asks": ["count()"],
+        "keys": [],
+        "rows": (
+            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE '
+            "TRY(((((substring(\"city\", 2, 1) = 'o') AND (position('s' IN \"city\") > 1)) "
+            "AND (trim(\"city\", 'R') != 'ome')) AND (\"city\"[1] = 'O')))"
+        ),
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": (
+            "SELECT dp_mean(CASE WHEN vip THEN income END, 0, 100000) AS vip_income FROM visits"
+        ),
+        "asks": ["mean('CASE  WHEN (vip) THEN (income) END', bounds=(0.0, 100000.0))"],
+        "keys": [],
+        "rows": (
+            'SELECT TRY(CASE  WHEN ("vip") THEN ("income") END) AS "CASE  WHEN (vip) '
+            'THEN (income) END" FROM "memory"."main"."visits"'
+        ),
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": (
+            "SELECT dp_mean(TRY_CAST(note AS DOUBLE), 0, 10) AS note, "
+            "dp_count(TRY_CAST(note AS INTEGER)) AS notes FROM visits"
+        ),
+        "asks": [
+            "mean('TRY_CAST(note AS DOUBLE)', bounds=(0.0, 10.0))",
+            "count('TRY_CAST(note AS INTEGER)')",
+        ],
+        "keys": [],
+        "rows": (
+            'SELECT TRY(TRY_CAST("note" AS DOUBLE)) AS "TRY_CAST(note AS DOUBLE)", '
+            'TRY(TRY_CAST("note" AS INTEGER)) AS "TRY_CAST(note AS INTEGER)" FROM '
+            '"memory"."main"."visits"'
+        ),
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": (
+            "SELECT dp_mean(age::DOUBLE / 2, 0, 50) AS half, dp_mean(CAST(income AS "
+            "DECIMAL(9, 2)), 0, 100000) AS m FROM visits"
+        ),
+        "asks": [
+            "mean('(CAST(age AS DOUBLE) / 2)', bounds=(0.0, 50.0))",
+            "mean('CAST(income AS DECIMAL(9, 2))', bounds=(0.0, 100000.0))",
+        ],
+        "keys": [],
+        "rows": (
+            'SELECT TRY((CAST("age" AS DOUBLE) / 2)) AS "(CAST(age AS DOUBLE) / 2)", '
+            'TRY(CAST("income" AS DECIMAL(9, 2))) AS "CAST(income AS DECIMAL(9, 2))" '
+            'FROM "memory"."main"."visits"'
+        ),
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": (
+            "SELECT dp_mean(income / 1000, 0, 100) AS k, dp_sum(greatest(age, 30), 0, "
+            "100) AS s, dp_mean(if(vip, 1, 0), 0, 1) AS share FROM visits"
+        ),
+        "asks": [
+            "mean('(income / 1000)', bounds=(0.0, 100.0))",
+            "sum('greatest(age, 30)', bounds=(0.0, 100.0))",
+            "mean('if(vip, 1, 0)', bounds=(0.0, 1.0))",
+        ],
+        "keys": [],
+        "rows": (
+            'SELECT TRY(("income" / 1000)) AS "(income / 1000)", TRY(greatest("age", '
+            '30)) AS "greatest(age, 30)", TRY(if("vip", 1, 0)) AS "if(vip, 1, 0)" FROM '
+            '"memory"."main"."visits"'
+        ),
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": (
+            "SELECT dp_sum(v.place.flat, 0, 100) AS s, dp_sum(list_sum(tags), 0, 100) "
+            "AS t FROM visits v"
+        ),
+        "asks": [
+            "sum('v.place.flat', bounds=(0.0, 100.0))",
+            "sum('list_sum(tags)', bounds=(0.0, 100.0))",
+        ],
+        "keys": [],
+        "rows": (
+            'SELECT TRY(struct_extract("place", \'flat\')) AS "v.place.flat", '
+            'TRY(list_sum("tags")) AS "list_sum(tags)" FROM "memory"."main"."visits"'
+        ),
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": (
+            "WITH older AS (SELECT *, age / 10 AS decades FROM visits WHERE age > 30) "
+            "SELECT dp_mean(decades, 0, 10) AS m FROM older"
+        ),
+        "asks": ["mean('decades', bounds=(0.0, 10.0))"],
+        "keys": [],
+        "rows": (
+            'SELECT TRY(("age" / 10)) AS "decades" FROM "memory"."main"."visits" WHERE '
+            'TRY(("age" > 30))'
+        ),
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": (
+            "WITH visits AS (SELECT * FROM visits WHERE vip) SELECT dp_count(*) AS n FROM visits"
+        ),
+        "asks": ["count()"],
+        "keys": [],
+        "rows": 'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY("vip")',
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": (
+            "SELECT dp_count(*) AS n FROM (WITH c AS (SELECT age FROM visits) SELECT "
+            "age + 1 AS older FROM c WHERE older > 40)"
+        ),
+        "asks": ["count()"],
+        "keys": [],
+        "rows": 'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY((("age" + 1) > 40))',
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": (
+            "SELECT dp_mean(x, 0, 100) AS m FROM (SELECT * EXCLUDE (age, note) REPLACE "
+            "(income / 1000 AS income), income AS y, age AS x FROM visits)"
+        ),
+        "asks": ["mean('x', bounds=(0.0, 100.0))"],
+        "keys": [],
+        "rows": 'SELECT "age" AS "x" FROM "memory"."main"."visits"',
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": "SELECT dp_count(*) AS n FROM ((SELECT * FROM visits))",
+        "asks": ["count()"],
+        "keys": [],
+        "rows": 'SELECT true AS "row" FROM "memory"."main"."visits"',
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": "SELECT dp_count(*) AS n FROM romans WHERE age > 30",
+        "asks": ["count()"],
+        "keys": [],
+        "rows": (
+            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY(("city" LIKE '
+            "'R%')) AND TRY((\"age\" > 30))"
+        ),
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": (
+            "SELECT dp_count(*) AS n FROM visits WHERE md5(city) LIKE '%' AND hash(user_id) % 2 = 0"
+        ),
+        "asks": ["count()"],
+        "keys": [],
+        "rows": (
+            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE '
+            'TRY(((md5("city") LIKE \'%\') AND ((hash("user_id") % 2) = 0)))'
+        ),
+        "cost": (1.0, 0.0),
+    },
+]

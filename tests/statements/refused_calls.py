@@ -1,0 +1,264 @@
+"""Statements that are refused: raw aggregates, and dp_ calls with arguments that are none.
+
+Each with the error and how its message begins.
+"""
+
+REFUSED = [
+    ("SELECT dp_count(*), count(*) FROM visits", "RefusedStatementError", "count(...):"),
+    (
+        "SELECT city, dp_count(*) AS n, sum(age) AS s FROM visits GROUP BY city",
+        "RefusedStatementError",
+        "sum(...):",
+    ),
+    ("SELECT dp_count(*) AS n, min(age) AS low FROM visits", "RefusedStatementError", "min(...):"),
+    ("SELECT dp_count(*) AS n, max(age) AS high FROM visits", "RefusedStatementError", "max(...):"),
+    ("SELECT dp_count(*) AS n, avg(age) AS a FROM visits", "RefusedStatementError", "avg(...):"),
+    (
+        "SELECT dp_count(*) AS n, median(age) AS m FROM visits",
+        "RefusedStatementError",
+        "median(...):",
+    ),
+    ("SELECT dp_count(*) AS n, list(age) AS l FROM visits", "RefusedStatementError", "list(...):"),
+    (
+        "SELECT dp_count(*) AS n, string_agg(note, ',') AS l FROM visits",
+        "RefusedStatementError",
+        "string_agg(...):",
+    ),
+    (
+        "SELECT dp_count(*) AS n, any_value(note) AS l FROM visits",
+        "RefusedStatementError",
+        "any_value(...):",
+    ),
+    (
+        "SELECT city, dp_count(*) FROM visits GROUP BY city HAVING count(*) > 1",
+        "RefusedStatementError",
+        "count(...):",
+    ),
+    (
+        "SELECT city, dp_count(*) FROM visits GROUP BY city HAVING age > 1",
+        "RefusedStatementError",
+        'column "age" outside a dp_ call:',
+    ),
+    (
+        "SELECT city, dp_count(*) FROM visits GROUP BY city ORDER BY avg(age)",
+        "RefusedStatementError",
+        "avg(...):",
+    ),
+    (
+        "SELECT city, dp_count(*) FROM visits GROUP BY city ORDER BY age",
+        "RefusedStatementError",
+        'column "age" outside a dp_ call:',
+    ),
+    (
+        "SELECT CASE WHEN count(*) > 5 THEN dp_count(*) END FROM visits",
+        "RefusedStatementError",
+        "count(...):",
+    ),
+    ("SELECT max(dp_count(*)) FROM visits", "RefusedStatementError", "max(...):"),
+    ("SELECT avg(age) FROM visits", "RefusedStatementError", "avg(...):"),
+    (
+        "SELECT dp_mean(dp_count(*), 0, 100) FROM visits",
+        "RefusedStatementError",
+        "dp_count(...) here:",
+    ),
+    (
+        "SELECT dp_count(*) FROM visits WHERE dp_count(*) > 5",
+        "RefusedStatementError",
+        "dp_count(...) here:",
+    ),
+    (
+        "SELECT dp_mean(age, 0, user_id) FROM visits",
+        "RefusedStatementError",
+        "a bound that is no constant number:",
+    ),
+    (
+        "SELECT dp_mean(age, (SELECT min(age) FROM visits), 100) FROM visits",
+        "RefusedStatementError",
+        "a subquery in an expression:",
+    ),
+    (
+        "SELECT dp_mean(age, 0, 100, age) FROM visits",
+        "RefusedStatementError",
+        ("an epsilon that is no constant number:"),
+    ),
+    (
+        "SELECT dp_mean(age, 0, 100, NULL) FROM visits",
+        "RefusedStatementError",
+        ("an epsilon that is no constant number:"),
+    ),
+    (
+        "SELECT dp_mean(age, '0', '100') FROM visits",
+        "RefusedStatementError",
+        "a bound that is no constant number:",
+    ),
+    ("SELECT dp_mean(age, 0, ?) FROM visits", "RefusedStatementError", "a prepared parameter:"),
+    ("SELECT dp_mean(age, 0, $1) FROM visits", "RefusedStatementError", "a prepared parameter:"),
+    ("SELECT dp_mean(age, 0, $top) FROM visits", "RefusedStatementError", "a prepared parameter:"),
+    (
+        "SELECT dp_count(*) FROM visits WHERE age > ?",
+        "RefusedStatementError",
+        "a prepared parameter:",
+    ),
+    (
+        "SELECT dp_mean(age, 0, getvariable('top')) FROM visits",
+        "RefusedStatementError",
+        "getvariable(...):",
+    ),
+    ("SELECT dp_mean(age, 0, random() * 100) FROM visits", "RefusedStatementError", "random(...):"),
+    (
+        "SELECT dp_mean(age, 0, 100 / 0) FROM visits",
+        "RefusedStatementError",
+        "a bound that is no constant number:",
+    ),
+    (
+        "SELECT dp_mean(age, 0, 1e99999) FROM visits",
+        "RefusedStatementError",
+        "a bound that is no constant number:",
+    ),
+    ("SELECT dp_mean(age, 100, 0) FROM visits", "InvalidBoundsError", "bounds must be ordered:"),
+    (
+        "SELECT dp_mean(age, 0, 100, 0) FROM visits",
+        "InvalidLossError",
+        ("epsilon must be a positive, finite number, not 0"),
+    ),
+    (
+        "SELECT dp_mean(age, 0, 100, -1) FROM visits",
+        "InvalidLossError",
+        ("epsilon must be a positive, finite number, not -1"),
+    ),
+    (
+        "SELECT dp_mean(age, 0, 100, 1, 2) FROM visits",
+        "RefusedStatementError",
+        "dp_mean with these arguments:",
+    ),
+    ("SELECT dp_mean() FROM visits", "RefusedStatementError", "dp_mean with these arguments:"),
+    ("SELECT dp_mean(*) FROM visits", "RefusedStatementError", "dp_mean with these arguments:"),
+    ("SELECT dp_mean(age, epsilon := 1) FROM visits", "RefusedStatementError", "a named argument:"),
+    (
+        "SELECT dp_mean(age, 0, 100, epsilon => 1) FROM visits",
+        "RefusedStatementError",
+        "a named argument:",
+    ),
+    (
+        "SELECT dp_quantile(age) FROM visits",
+        "RefusedStatementError",
+        "dp_quantile with these arguments:",
+    ),
+    (
+        "SELECT dp_quantile(age, 1.5) FROM visits",
+        "InvalidQuestionError",
+        ("a quantile must be a number from 0 to 1, not 1.5"),
+    ),
+    (
+        "SELECT dp_quantile(age, age) FROM visits",
+        "RefusedStatementError",
+        ("a quantile that is no constant number:"),
+    ),
+    (
+        "SELECT dp_quantiles(age, [0.5, age]) FROM visits",
+        "RefusedStatementError",
+        ("a list of quantiles that is no constant number:"),
+    ),
+    (
+        "SELECT dp_quantiles(age, []) FROM visits",
+        "InvalidQuestionError",
+        ("quantiles come as a list of at least one number from 0 to 1"),
+    ),
+    (
+        "SELECT dp_count(*, 1) FROM visits",
+        "RefusedStatementError",
+        "dp_count with these arguments:",
+    ),
+    ("SELECT dp_max(age) FROM visits", "RefusedStatementError", "dp_max(...):"),
+    ('SELECT "dp_count"(*) FROM visits', "RefusedStatementError", "a quoted function name:"),
+    (
+        "SELECT main.dp_count(*) FROM visits",
+        "RefusedStatementError",
+        ("a name with dots before a call or after one:"),
+    ),
+    (
+        "SELECT dp_mean(note, 0, 100) FROM visits",
+        "UnsupportedDtypeError",
+        ("column 'note' is declared String, which holds no numbers"),
+    ),
+    (
+        "SELECT dp_mean(nothing, 0, 100) FROM visits",
+        "MissingColumnError",
+        ("'memory.main.visits' has no column 'nothing' here"),
+    ),
+    (
+        "SELECT dp_mean(adults.half, 0, 100) FROM visits",
+        "MissingColumnError",
+        ("'memory.main.visits' has no column 'adults.half' here"),
+    ),
+    (
+        "SELECT dp_keep(1e-6) FROM visits",
+        "RefusedStatementError",
+        ("dp_keep outside HAVING, or inside an expression:"),
+    ),
+    (
+        "SELECT city, dp_count(*) FROM visits GROUP BY city HAVING NOT dp_keep(1e-6)",
+        "RefusedStatementError",
+        ("dp_keep outside HAVING, or inside an expression:"),
+    ),
+    (
+        "SELECT city, dp_count(*) FROM visits GROUP BY city HAVING dp_keep(1e-6) OR vip",
+        "RefusedStatementError",
+        ("dp_keep outside HAVING, or inside an expression:"),
+    ),
+    (
+        "SELECT city, dp_count(*) FROM visits GROUP BY city HAVING dp_keep(1e-6, 0.5)",
+        "RefusedStatementError",
+        ("dp_keep with other arguments than a delta:"),
+    ),
+    (
+        "SELECT city, dp_count(*) FROM visits GROUP BY city HAVING dp_keep(1e-6) AND dp_keep(1e-5)",
+        "RefusedStatementError",
+        "dp_keep twice, or without GROUP BY:",
+    ),
+    (
+        "SELECT city, dp_count(*) FROM visits GROUP BY city HAVING dp_keep(age)",
+        "RefusedStatementError",
+        "a delta that is no constant number:",
+    ),
+    (
+        "SELECT dp_count(*) FROM visits HAVING dp_keep(1e-6)",
+        "RefusedStatementError",
+        "dp_keep twice, or without GROUP BY:",
+    ),
+    (
+        "SELECT city, dp_count(*) FROM visits GROUP BY city HAVING dp_keep(2)",
+        "InvalidLossError",
+        ("delta must be a number between 0 and 1, not 2"),
+    ),
+    (
+        "SELECT city, dp_count(*) FROM visits GROUP BY city LIMIT age",
+        "RefusedStatementError",
+        "a LIMIT that is no constant number:",
+    ),
+    (
+        "SELECT city, dp_count(*) FROM visits GROUP BY city LIMIT (SELECT 1)",
+        "RefusedStatementError",
+        "a LIMIT that is no constant number:",
+    ),
+    (
+        "SELECT city, dp_count(*) FROM visits GROUP BY city LIMIT 10%",
+        "RefusedStatementError",
+        "LIMIT in per cent, or WITH TIES:",
+    ),
+    (
+        "SELECT city, dp_count(*) FROM visits GROUP BY city OFFSET dp_count(*)",
+        "RefusedStatementError",
+        ("an OFFSET that is no constant number:"),
+    ),
+    (
+        "SELECT city, dp_count(*) FROM visits GROUP BY city ORDER BY 3",
+        "RefusedStatementError",
+        "place 3 in GROUP BY or ORDER BY:",
+    ),
+    (
+        "SELECT city, dp_count(*) FROM visits GROUP BY city FETCH FIRST 3 ROWS ONLY",
+        "RefusedStatementError",
+        "FETCH FIRST:",
+    ),
+]

@@ -1,0 +1,139 @@
+"""Statements that are refused: CTEs and subqueries that are more than rows one by one.
+
+Each with the error and how its message begins.
+"""
+
+REFUSED = [
+    (
+        "WITH c AS (SELECT * FROM visits) SELECT dp_count(*) FROM c, c AS d",
+        "RefusedStatementError",
+        "a join, or several tables in FROM:",
+    ),
+    (
+        "WITH c AS MATERIALIZED (SELECT * FROM visits) SELECT dp_count(*) FROM c",
+        "RefusedStatementError",
+        "MATERIALIZED or NOT MATERIALIZED:",
+    ),
+    (
+        "WITH c AS NOT MATERIALIZED (SELECT * FROM visits) SELECT dp_count(*) FROM c",
+        "RefusedStatementError",
+        "MATERIALIZED or NOT MATERIALIZED:",
+    ),
+    (
+        (
+            "WITH RECURSIVE c AS (SELECT age FROM visits UNION ALL SELECT age + 1 FROM "
+            "c) SELECT dp_count(*) FROM c"
+        ),
+        "RefusedStatementError",
+        "WITH RECURSIVE:",
+    ),
+    (
+        "WITH RECURSIVE c AS (SELECT age FROM visits) SELECT dp_count(*) FROM c",
+        "RefusedStatementError",
+        "WITH RECURSIVE:",
+    ),
+    (
+        "WITH c AS (SELECT * FROM visits), d AS (SELECT * FROM c) SELECT dp_count(*) FROM c",
+        "RefusedStatementError",
+        ("a CTE that is not used, or used beside another:"),
+    ),
+    (
+        "WITH c AS (SELECT * FROM visits) SELECT dp_count(*) FROM visits",
+        "RefusedStatementError",
+        ("a CTE that is not used, or used beside another:"),
+    ),
+    (
+        "WITH c AS (SELECT * FROM visits), c AS (SELECT * FROM adults) SELECT dp_count(*) FROM c",
+        "RefusedStatementError",
+        "two CTEs of one name:",
+    ),
+    (
+        (
+            "WITH c AS (SELECT * FROM visits) SELECT dp_count(*) FROM (WITH c AS "
+            "(SELECT * FROM adults) SELECT * FROM c)"
+        ),
+        "RefusedStatementError",
+        "two CTEs of one name:",
+    ),
+    (
+        "WITH c(x) AS (SELECT age FROM visits) SELECT dp_count(*) FROM c",
+        "RefusedStatementError",
+        ("new names for columns in FROM or WITH:"),
+    ),
+    (
+        "WITH c AS (SELECT age FROM visits LIMIT 5) SELECT dp_count(*) FROM c",
+        "RefusedStatementError",
+        "LIMIT inside a subquery or CTE:",
+    ),
+    (
+        "WITH c AS (SELECT age FROM visits ORDER BY age) SELECT dp_count(*) FROM c",
+        "RefusedStatementError",
+        "ORDER BY inside a subquery or CTE:",
+    ),
+    (
+        "WITH c AS (SELECT DISTINCT user_id FROM visits) SELECT dp_count(*) FROM c",
+        "RefusedStatementError",
+        "DISTINCT:",
+    ),
+    (
+        (
+            "WITH c AS (SELECT city, avg(age) AS a FROM visits GROUP BY city) "
+            "SELECT dp_count(*) FROM c"
+        ),
+        "RefusedStatementError",
+        "GROUP BY inside a subquery or CTE:",
+    ),
+    (
+        "WITH c AS (SELECT max(age) AS a FROM visits) SELECT dp_count(*) FROM c",
+        "RefusedStatementError",
+        "max(...):",
+    ),
+    (
+        (
+            "WITH c AS (SELECT *, row_number() OVER () AS r FROM visits) SELECT "
+            "dp_count(*) FROM c WHERE r = 1"
+        ),
+        "RefusedStatementError",
+        "a window function (OVER):",
+    ),
+    (
+        "WITH c AS (SELECT dp_count(*) AS n FROM visits) SELECT n FROM c",
+        "RefusedStatementError",
+        "dp_count(...) here:",
+    ),
+    (
+        "WITH c AS (SELECT unnest(tags) AS tag FROM visits) SELECT dp_count(*) FROM c",
+        "RefusedStatementError",
+        "unnest(...):",
+    ),
+    (
+        "SELECT dp_count(*) FROM (SELECT age FROM visits OFFSET 3)",
+        "RefusedStatementError",
+        "OFFSET inside a subquery or CTE:",
+    ),
+    (
+        "SELECT dp_count(*) FROM (SELECT age FROM visits QUALIFY row_number() OVER () = 1)",
+        "RefusedStatementError",
+        "QUALIFY:",
+    ),
+    (
+        "SELECT dp_count(*) FROM (SELECT age, age FROM visits)",
+        "RefusedStatementError",
+        ("two columns of one name in a subquery, CTE or view:"),
+    ),
+    (
+        "SELECT dp_count(*) FROM (SELECT COLUMNS(*) FROM visits)",
+        "RefusedStatementError",
+        "COLUMNS(...):",
+    ),
+    (
+        "SELECT dp_count(*) FROM (SELECT * EXCLUDE (nothing) FROM visits)",
+        "MissingColumnError",
+        ("'memory.main.visits' has no column 'nothing' here"),
+    ),
+    (
+        "SELECT dp_count(*) FROM (FROM visits LIMIT 3)",
+        "RefusedStatementError",
+        "LIMIT inside a subquery or CTE:",
+    ),
+]

@@ -1,0 +1,141 @@
+"""Statements that are refused: functions, types and operators that are not known.
+
+Each with the error and how its message begins.
+"""
+
+REFUSED = [
+    ("SELECT dp_mean(random(), 0, 1) FROM visits", "RefusedStatementError", "random(...):"),
+    (
+        "SELECT dp_count(*) FROM visits WHERE random() < 0.5",
+        "RefusedStatementError",
+        "random(...):",
+    ),
+    ("SELECT dp_count(uuid()) FROM visits", "RefusedStatementError", "uuid(...):"),
+    (
+        "SELECT dp_count(*) FROM visits WHERE day < current_date",
+        "RefusedStatementError",
+        "the current date or time:",
+    ),
+    ("SELECT dp_count(*) FROM visits WHERE day < now()", "RefusedStatementError", "now(...):"),
+    ("SELECT dp_count(*) FROM visits WHERE day < today()", "RefusedStatementError", "today(...):"),
+    (
+        "SELECT dp_count(*) FROM visits WHERE age(day) > INTERVAL '1' DAY",
+        "RefusedStatementError",
+        "age(...):",
+    ),
+    ("SELECT dp_count(error(note)) FROM visits", "RefusedStatementError", "error(...):"),
+    (
+        "SELECT dp_count(*) FROM visits WHERE CASE WHEN age > 90 THEN error('!') ELSE true END",
+        "RefusedStatementError",
+        "error(...):",
+    ),
+    (
+        "SELECT dp_count(*) FROM visits WHERE getenv('HOME') = city",
+        "RefusedStatementError",
+        "getenv(...):",
+    ),
+    (
+        "SELECT dp_count(*) FROM visits WHERE current_setting('threads') = 1",
+        "RefusedStatementError",
+        "current_setting(...):",
+    ),
+    (
+        "SELECT dp_count(*) FROM visits WHERE current_user = city",
+        "RefusedStatementError",
+        "a name of the session:",
+    ),
+    (
+        "SELECT dp_count(*) FROM visits WHERE nextval('s') = 1",
+        "RefusedStatementError",
+        "nextval(...):",
+    ),
+    (
+        "SELECT dp_count(*) FROM visits WHERE current_query() = note",
+        "RefusedStatementError",
+        "current_query(...):",
+    ),
+    (
+        "SELECT dp_count(*) FROM visits WHERE read_text('secret') = note",
+        "RefusedStatementError",
+        "read_text(...):",
+    ),
+    ("SELECT dp_count(repeat(note, age)) FROM visits", "RefusedStatementError", "repeat(...):"),
+    ("SELECT dp_count(lpad(note, age, 'x')) FROM visits", "RefusedStatementError", "lpad(...):"),
+    ("SELECT dp_count(my_macro(age)) FROM visits", "RefusedStatementError", "my_macro(...):"),
+    (
+        "SELECT dp_count(main.upper(city)) FROM visits",
+        "RefusedStatementError",
+        ("a name with dots before a call or after one:"),
+    ),
+    (
+        'SELECT dp_count("upper"(city)) FROM visits',
+        "RefusedStatementError",
+        "a quoted function name:",
+    ),
+    (
+        "SELECT dp_count(city.upper()) FROM visits",
+        "RefusedStatementError",
+        ("a name with dots before a call or after one:"),
+    ),
+    (
+        "SELECT dp_count(CAST(age AS mood)) FROM visits",
+        "RefusedStatementError",
+        "CAST to this type:",
+    ),
+    (
+        "SELECT dp_count(CAST(age AS STRUCT(x INTEGER))) FROM visits",
+        "RefusedStatementError",
+        "CAST to this type:",
+    ),
+    ("SELECT dp_count(age::INTEGER[]) FROM visits", "RefusedStatementError", "CAST to this type:"),
+    ("SELECT dp_count(note COLLATE NOCASE) FROM visits", "RefusedStatementError", "COLLATE:"),
+    ("SELECT dp_count(note->'$.a') FROM visits", "RefusedStatementError", "a lambda:"),
+    (
+        "SELECT dp_count(tags[1:2]) FROM visits",
+        "RefusedStatementError",
+        "x[...] with anything but a number:",
+    ),
+    (
+        "SELECT dp_count(tags[age]) FROM visits",
+        "RefusedStatementError",
+        "x[...] with anything but a number:",
+    ),
+    ("SELECT dp_count({'a': age}) FROM visits", "RefusedStatementError", "{...}:"),
+    ("SELECT dp_count((age, note)) FROM visits", "RefusedStatementError", "(..., ...):"),
+    (
+        "SELECT dp_count(day AT TIME ZONE 'UTC') FROM visits",
+        "RefusedStatementError",
+        "AT TIME ZONE:",
+    ),
+    (
+        "SELECT dp_count(INTERVAL (age) DAY) FROM visits",
+        "RefusedStatementError",
+        "an interval that is no constant:",
+    ),
+    ("SELECT dp_count(E'\\x41') FROM visits", "RefusedStatementError", "E'...':"),
+    (
+        "SELECT dp_count(rowid) FROM visits",
+        "MissingColumnError",
+        ("'memory.main.visits' has no column 'rowid' here"),
+    ),
+    (
+        "SELECT dp_count(*) FROM visits WHERE NOT age = 30 IS TRUE",
+        "RefusedStatementError",
+        ("the statement means something else to DuckDB than to the planner"),
+    ),
+    (
+        "SELECT dp_count(*) FROM visits |> WHERE age > 3",
+        "RefusedStatementError",
+        "DuckDB can't parse the statement",
+    ),
+    (
+        "SELECT dp_count(note + 1) FROM visits",
+        "InvalidQuestionError",
+        "DuckDB can't plan the statement:",
+    ),
+    (
+        "SELECT city, dp_count(*) FROM visits GROUP BY city HAVING city > 5",
+        "InvalidQuestionError",
+        "DuckDB can't plan the statement:",
+    ),
+]

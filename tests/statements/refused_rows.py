@@ -1,0 +1,213 @@
+"""Statements that are refused: expressions over several rows, groupings, rows shown as they are.
+
+Each with the error and how its message begins.
+"""
+
+REFUSED = [
+    (
+        "SELECT dp_mean(age - (SELECT avg(age) FROM visits), 0, 100) FROM visits",
+        "RefusedStatementError",
+        "a subquery in an expression:",
+    ),
+    (
+        (
+            "SELECT dp_mean(CASE WHEN (SELECT max(age) FROM visits) > 7 THEN 100 ELSE "
+            "0 END, 0, 100) FROM visits"
+        ),
+        "RefusedStatementError",
+        "a subquery in an expression:",
+    ),
+    (
+        "SELECT dp_count(*) FROM visits WHERE age > (SELECT avg(age) FROM visits)",
+        "RefusedStatementError",
+        "a subquery in an expression:",
+    ),
+    (
+        "SELECT dp_count(*) FROM visits WHERE user_id IN (SELECT person FROM adults)",
+        "RefusedStatementError",
+        "a subquery in an expression:",
+    ),
+    (
+        "SELECT dp_count(*) FROM visits WHERE EXISTS (SELECT 1 FROM adults WHERE person = user_id)",
+        "RefusedStatementError",
+        "EXISTS:",
+    ),
+    (
+        "SELECT dp_count(*) FROM visits WHERE age > ALL (SELECT half FROM adults)",
+        "RefusedStatementError",
+        "ALL (...):",
+    ),
+    (
+        "SELECT dp_count(*) FROM visits WHERE age = ANY ([30, 40])",
+        "RefusedStatementError",
+        "ANY (...):",
+    ),
+    (
+        "SELECT dp_mean(row_number() OVER (), 0, 100) FROM visits",
+        "RefusedStatementError",
+        "a window function (OVER):",
+    ),
+    (
+        "SELECT dp_mean(lag(age) OVER (ORDER BY day), 0, 100) FROM visits",
+        "RefusedStatementError",
+        "a window function (OVER):",
+    ),
+    (
+        "SELECT dp_count(*) OVER () FROM visits",
+        "RefusedStatementError",
+        "a window function (OVER):",
+    ),
+    (
+        "SELECT city, dp_count(*) AS n, rank() OVER (ORDER BY n) FROM visits GROUP BY city",
+        "RefusedStatementError",
+        "a window function (OVER):",
+    ),
+    (
+        "SELECT dp_count(*) FROM visits QUALIFY row_number() OVER () = 1",
+        "RefusedStatementError",
+        "QUALIFY:",
+    ),
+    (
+        "SELECT dp_count(*) FROM visits WINDOW w AS (ORDER BY age)",
+        "RefusedStatementError",
+        "a window:",
+    ),
+    (
+        "SELECT dp_count(DISTINCT user_id) FROM visits",
+        "RefusedStatementError",
+        "DISTINCT in a call:",
+    ),
+    (
+        "SELECT DISTINCT city, dp_count(*) FROM visits GROUP BY city",
+        "RefusedStatementError",
+        "DISTINCT:",
+    ),
+    (
+        "SELECT DISTINCT ON (city) city, dp_count(*) FROM visits GROUP BY city",
+        "RefusedStatementError",
+        "DISTINCT:",
+    ),
+    (
+        "SELECT dp_mean(age, 0, 100) FILTER (WHERE vip) FROM visits",
+        "RefusedStatementError",
+        "FILTER (WHERE ...) after a call:",
+    ),
+    (
+        "SELECT dp_median(age ORDER BY day) FROM visits",
+        "RefusedStatementError",
+        "ORDER BY inside a call:",
+    ),
+    (
+        "SELECT dp_median() WITHIN GROUP (ORDER BY age) FROM visits",
+        "RefusedStatementError",
+        "WITHIN GROUP:",
+    ),
+    (
+        "SELECT dp_mean(age IGNORE NULLS, 0, 100) FROM visits",
+        "RefusedStatementError",
+        "IGNORE NULLS inside a call:",
+    ),
+    ("SELECT dp_mean(max(age), 0, 100) FROM visits", "RefusedStatementError", "max(...):"),
+    (
+        "SELECT dp_mean(sum(age) FILTER (WHERE vip), 0, 100) FROM visits",
+        "RefusedStatementError",
+        "FILTER (WHERE ...) after a call:",
+    ),
+    (
+        "SELECT dp_mean(list_sum(list_transform(tags, t -> t + 1)), 0, 100) FROM visits",
+        "RefusedStatementError",
+        "list_transform(...):",
+    ),
+    (
+        "SELECT dp_mean(list_sum(list_transform(tags, lambda t: t + 1)), 0, 100) FROM visits",
+        "RefusedStatementError",
+        "list_transform(...):",
+    ),
+    ("SELECT dp_mean(unnest(tags), 0, 100) FROM visits", "RefusedStatementError", "unnest(...):"),
+    (
+        "SELECT city, dp_count(*) FROM visits GROUP BY ROLLUP (city)",
+        "RefusedStatementError",
+        "ROLLUP:",
+    ),
+    (
+        "SELECT city, dp_count(*) FROM visits GROUP BY CUBE (city, vip)",
+        "RefusedStatementError",
+        "CUBE:",
+    ),
+    (
+        "SELECT city, dp_count(*) FROM visits GROUP BY GROUPING SETS ((city), ())",
+        "RefusedStatementError",
+        "GROUPING SETS:",
+    ),
+    (
+        "SELECT city, dp_count(*) FROM visits GROUP BY vip, ROLLUP (city)",
+        "RefusedStatementError",
+        "ROLLUP:",
+    ),
+    (
+        "SELECT dp_count(*) FROM visits GROUP BY dp_count(*)",
+        "RefusedStatementError",
+        "dp_count(...) here:",
+    ),
+    (
+        "SELECT dp_count(*) AS n FROM visits GROUP BY n",
+        "RefusedStatementError",
+        "dp_count(...) here:",
+    ),
+    (
+        "SELECT dp_count(*) FROM visits GROUP BY ()",
+        "RefusedStatementError",
+        ("GROUP BY (...) with several columns, or none, in parentheses:"),
+    ),
+    (
+        "SELECT dp_count(*) FROM visits GROUP BY (city, vip)",
+        "RefusedStatementError",
+        ("GROUP BY (...) with several columns, or none, in parentheses:"),
+    ),
+    (
+        "SELECT dp_count(*) FROM visits GROUP BY 'x'",
+        "RefusedStatementError",
+        "GROUP BY a constant:",
+    ),
+    (
+        "SELECT dp_count(*) FROM visits GROUP BY 7",
+        "RefusedStatementError",
+        "place 7 in GROUP BY or ORDER BY:",
+    ),
+    (
+        "SELECT city, dp_count(*) FROM visits GROUP BY (SELECT 1)",
+        "RefusedStatementError",
+        "a subquery in an expression:",
+    ),
+    (
+        "SELECT city, dp_count(*) FROM visits GROUP BY random()",
+        "RefusedStatementError",
+        "random(...):",
+    ),
+    (
+        "SELECT city, age, dp_count(*) FROM visits GROUP BY city",
+        "RefusedStatementError",
+        'column "age" outside a dp_ call:',
+    ),
+    (
+        "SELECT city, dp_count(*) FROM visits",
+        "RefusedStatementError",
+        'column "city" outside a dp_ call:',
+    ),
+    (
+        "SELECT city FROM visits GROUP BY city",
+        "RefusedStatementError",
+        "a statement without a dp_ call:",
+    ),
+    ("SELECT age FROM visits", "RefusedStatementError", 'column "age" outside a dp_ call:'),
+    ("SELECT * FROM visits", "RefusedStatementError", "*:"),
+    ("SELECT *, dp_count(*) FROM visits", "RefusedStatementError", "*:"),
+    ("SELECT visits.*, dp_count(*) FROM visits", "RefusedStatementError", "*:"),
+    ("SELECT COLUMNS(*), dp_count(*) FROM visits", "RefusedStatementError", "COLUMNS(...):"),
+    ("SELECT dp_mean(COLUMNS(*), 0, 100) FROM visits", "RefusedStatementError", "COLUMNS(...):"),
+    (
+        "SELECT city, dp_count(*), city FROM visits GROUP BY city",
+        "RefusedStatementError",
+        ("two columns called 'city' in the result:"),
+    ),
+]

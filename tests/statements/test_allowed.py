@@ -1,0 +1,140 @@
+"""What is allowed is planned as it is written, costs what it says, answers what DuckDB would."""
+
+from __future__ import annotations
+
+import math
+import runpy
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy import conductor
+
+FILES = ("answers", "groups", "groups_2", "rows")
+CASES = [
+    case
+    for name in FILES
+    for case in runpy.run_path(str(Path(__file__).with_name(f"allowed_{name}.py")))["ALLOWED"]
+]
+QUERIES = [case["query"] for case in CASES]
+
+
+def delta_for(query):
+    return None if "dp_keep" in query else 0.001
+
+
+def test_there_are_enough():
+    """At least sixty statements are allowed."""
+    assert len(set(QUERIES)) >= 60
+
+
+@pytest.mark.parametrize("case", CASES, ids=QUERIES)
+def test_plan(shared, case):
+    """A statement asks these questions of these rows and groups, and costs this."""
+    plan = dfp.explain(case["query"], con=shared, delta=delta_for(case["query"]))
+    assert [question for _, question in plan.calls] == case["asks"]
+    assert list(plan.keys) == case["keys"]
+    assert plan.row_query == case["rows"]
+    assert (plan.epsilon, plan.delta) == case["cost"]
+
+
+def plain(value):
+    """Return a value with numbers rounded, and NaN as None."""
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, float | Decimal):
+        return None if math.isnan(value) else round(float(value), 3)
+    return value
+
+
+def floored(rows):
+    """Return rows with their numbers rounded down: a quantile is a number of 16 bits."""
+    return [[[math.floor(q) for q in v] if isinstance(v, list) else math.floor(v) for v in row]
+            for row in rows]  # fmt: skip
+
+
+def by_text(rows):
+    return sorted(rows, key=repr)
+
+
+NOISELESS = [
+    case["query"]
+    for case in CASES
+    if not any(own in case["query"] for own in ("0.25) AS m", "1 / 2) AS m"))
+]
+
+
+@pytest.mark.parametrize("query", NOISELESS)
+def test_answers(shared, exact, query):
+    """Without noise, a statement gives the rows, order and names that DuckDB gives.
+
+    At epsilon 10^9 all noise is 0 but with a probability below 10^-6.
+    """
+    ours = dfp.sql(query, con=shared, epsilon=1e9, delta=delta_for(query))
+    theirs = exact.sql(query)
+    assert ours.columns == theirs.columns
+    found, wanted = plain(ours.fetchall()), plain(theirs.fetchall())
+    if "quantile" in query:
+        found, wanted = floored(found), floored(wanted)
+    if "ORDER BY" not in query:
+        found, wanted = by_text(found), by_text(wanted)
+    assert found == wanted
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return dfp.Ledger(tmp_path / "budget.db", epsilon=1000, delta=0.5)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_every_draw_is_charged(shared, ledger, monkeypatch, query):
+    """A statement draws once, after it has paid: as many vectors as it names, for what they cost.
+
+    Each distinct call is one question of the one release, so that no statistic has two noisy
+    values; the losses of its parts add up to the charge in the ledger.
+    """
+    drawn = []
+    answered = conductor._answered
+
+    def spy(request, measured):
+        drawn.append((request, ledger.remaining("visits")))
+        return answered(request, measured)
+
+    monkeypatch.setattr(conductor, "_answered", spy)
+    terms = {"con": shared, "epsilon": 0.5, "delta": delta_for(query)}
+    plan = dfp.explain(query, **terms)
+    assert not drawn
+    dfp.sql(query, **terms, ledger=ledger, dataset="visits")
+    ((request, left),) = drawn
+    assert left.epsilon == pytest.approx(1000 - plan.epsilon, abs=1e-8)
+    assert ledger.remaining("visits") == left
+    assert float(sum(loss.value for loss in request.row_losses)) == pytest.approx(plan.epsilon)
+    assert sum(draw.epsilon for draw in plan.draws) == pytest.approx(plan.epsilon)
+    names = [name for part in request.parts for name in part.names]
+    assert sorted(names) == sorted(request.questions)
+
+
+def test_a_call_is_one_value(shared):
+    """The same call is the same noisy value wherever it stands, whatever it is called."""
+    (row,) = dfp.sql(
+        "SELECT dp_mean(age, 0, 100) AS a, dp_avg(age, 0, 100) AS b, a + 0 AS c, "
+        "dp_mean_interval(age, 0, 100).value AS d, dp_mean((age), 0.0, 50 * 2) AS e FROM visits "
+        "HAVING dp_mean(age, 0, 100) = a ORDER BY dp_mean(age, 0, 100) LIMIT 1",
+        con=shared,
+        epsilon=0.01,
+    ).fetchall()
+    assert len(set(row)) == 1
+
+
+def test_two_losses_are_two_draws(shared):
+    """A call with an epsilon of its own is another draw, and is paid for."""
+    query = (
+        "SELECT dp_count(age) AS a, dp_count(age, 0.25) AS b, dp_count(age, 0.125) AS c FROM visits"
+    )
+    plan = dfp.explain(query, con=shared, epsilon=0.5)
+    assert plan.epsilon == 0.875
+    assert [draw.epsilon for draw in plan.draws] == [0.5, 0.25, 0.125]

@@ -1,0 +1,161 @@
+"""Tables, views and functions of a connection, and tables that released rows go to."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import dfprivacy as dfp
+
+TERMS = {"epsilon": 1e9, "delta": 0.01}
+
+
+def count(connection, relation, **terms):
+    query = f"SELECT dp_count(*) AS n FROM {relation}"
+    return dfp.sql(query, con=connection, **TERMS | terms).fetchall()[0][0]
+
+
+def test_python_variables_are_no_tables(con):
+    """A name that is no table or view is refused, whatever variables there are."""
+    people = pa.table({"x": [1]})
+    assert con.sql("SELECT x FROM people").fetchall() == [(1,)]
+    with pytest.raises(dfp.RefusedStatementError, match="there is no table or view 'people'"):
+        count(con, "people")
+    del people
+
+
+def test_names_are_found_as_duckdb_finds_them(con):
+    """Temporary tables go first, then those of the current schema; qualified names are exact."""
+    con.execute(
+        "CREATE TABLE t AS SELECT * FROM range(10); CREATE SCHEMA s; "
+        "CREATE TABLE s.t AS SELECT * FROM range(20); ATTACH ':memory:' AS other; "
+        "CREATE TABLE other.t AS SELECT * FROM range(30)"
+    )
+    assert [count(con, name) for name in ("t", "T", '"t"', "main.t", "memory.main.t")] == [10] * 5
+    assert [count(con, name) for name in ("s.t", "memory.s.t", "other.t", "other.main.t")] == [
+        20, 20, 30, 30
+    ]  # fmt: skip
+    con.execute("USE s")
+    assert count(con, "t") == 20
+    con.execute("CREATE TEMP TABLE t AS SELECT * FROM range(40)")
+    assert count(con, "t") == 40
+    assert count(con, "s.t") == 20
+
+
+def test_views_are_taken_apart(con):
+    """A view stands for a row query over its table, through as many views as there are."""
+    con.execute(
+        "CREATE SCHEMA s; CREATE TABLE s.own AS SELECT range AS x FROM range(100); "
+        "CREATE TABLE own AS SELECT range AS x FROM range(7); "
+        "CREATE VIEW s.half AS SELECT x * 2 AS y, x FROM s.own WHERE x < 50; "
+        "CREATE VIEW few (a, b) AS SELECT x + 1, y FROM s.half WHERE y >= 20"
+    )
+    plan = dfp.explain("SELECT dp_sum(a, 0, 99) AS s FROM few WHERE b < 90", con=con)
+    assert plan.row_query == (
+        'SELECT TRY(("x" + 1)) AS "a" FROM "memory"."s"."own" WHERE TRY(("x" < 50)) AND '
+        'TRY((("x" * 2) >= 20)) AND TRY((("x" * 2) < 90))'
+    )
+    assert plan.relation == "memory.main.few"
+    wanted = con.execute("SELECT count(*) FROM few WHERE b < 90").fetchall()[0][0]
+    assert count(con, "few WHERE b < 90") == wanted
+
+
+def test_a_unit_is_a_column_of_the_relation_in_from(con):
+    """The unit is a column of the table or view that is named, whatever a subquery projects."""
+    inside = "(SELECT city, 1 AS user_id FROM visits)"
+    plan = dfp.explain(
+        f"SELECT city, dp_count(*) FROM {inside} GROUP BY city",
+        con=con, unit="USER_ID", max_rows=2, max_groups=1, delta=1e-6,
+    )  # fmt: skip
+    assert plan.row_query.startswith('SELECT "user_id" AS "USER_ID", "city" AS "city"')
+    plan = dfp.explain("SELECT dp_count(*) FROM adults", con=con, unit="person", max_rows=1)
+    assert plan.row_query.startswith('SELECT "user_id" AS "person"')
+    with pytest.raises(dfp.MissingColumnError, match="to be the privacy unit"):
+        dfp.explain("SELECT dp_count(*) FROM adults", con=con, unit="user_id", max_rows=1)
+
+
+HIDING = [
+    "upper(x) AS 'x'",
+    '"+"(a, b) AS 42',
+    '"||"(a, b) AS 42',
+    "sum(x) AS 42",
+    "floor(x) AS 42",
+    "count(x) AS 42",
+    "coalesce(a) AS a",
+    "ifnull(a, b) AS a",
+]
+
+
+@pytest.mark.parametrize("macro", HIDING)
+def test_macros_that_hide_a_function(con, macro):
+    """A macro under the name of one of DuckDB's functions or operators is refused."""
+    con.execute(f"CREATE MACRO {macro}")
+    with pytest.raises(dfp.RefusedStatementError, match="it hides a function of DuckDB's"):
+        dfp.sql("SELECT dp_count(*) FROM visits", con=con)
+
+
+def test_a_connection_that_is_busy_or_closed(con):
+    """A connection that can't be used is an error that says so."""
+    con.close()
+    with pytest.raises(dfp.EngineError, match="the connection can't be used"):
+        dfp.sql("SELECT dp_count(*) FROM visits", con=con)
+
+
+def test_create_table(con):
+    """CREATE TABLE AS keeps what was released; it is made once, and replaced when so asked."""
+    query = "TABLE released AS SELECT city, dp_count(*) AS n FROM visits GROUP BY city"
+    assert dfp.sql(f"CREATE {query}", con=con, **TERMS) is None
+    wanted = [("Bonn", 200), ("Oslo", 200), ("Rome", 200)]
+    assert con.execute("FROM released").fetchall() == wanted
+    views = "FROM duckdb_views() SELECT view_name WHERE temporary AND NOT internal"
+    assert con.execute(views).fetchall() == []
+    with pytest.raises(dfp.RefusedStatementError, match="there is one of that name"):
+        dfp.sql(f"CREATE {query}", con=con, **TERMS)
+    dfp.sql(f"CREATE OR REPLACE {query} HAVING city = 'Rome'", con=con, **TERMS)
+    assert con.execute("FROM released").fetchall() == wanted[2:]
+    dfp.sql(f"CREATE TEMP {query}", con=con, **TERMS)
+    assert con.execute("FROM temp.main.released").fetchall() == wanted
+    con.execute('CREATE SCHEMA "s {x}"')
+    dfp.sql(query.replace("TABLE released", 'CREATE TABLE "s {x}"."a ""b"""'), con=con, **TERMS)
+    assert con.execute('FROM "s {x}"."a ""b"""').fetchall() == wanted
+
+
+def test_insert(con, tmp_path):
+    """INSERT adds what was released; what does not fit is refused before a charge."""
+    con.execute("CREATE TABLE kept2 (city VARCHAR, n BIGINT, note VARCHAR DEFAULT 'x')")
+    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=3 * 10**9, delta=0.1)
+    terms = {"con": con, **TERMS, "ledger": ledger, "dataset": "visits"}
+    rows = "SELECT city, dp_count(*) AS n FROM visits GROUP BY city"
+    for wrong in ("kept2", "kept2 (n, city)", "kept2 (city, nothing)", "nowhere"):
+        with pytest.raises(dfp.RefusedStatementError, match="don't fit into"):
+            dfp.sql(f"INSERT INTO {wrong} {rows}", **terms)
+    assert ledger.remaining("visits").epsilon == 3 * 10**9
+    assert dfp.sql(f"INSERT INTO kept2 (city, n) {rows}", **terms) is None
+    dfp.sql(f"INSERT INTO kept2 (city, n) {rows} ORDER BY n LIMIT 1", **terms)
+    assert con.execute("FROM kept2").fetchall()[:3] == [
+        ("Bonn", 200, "x"), ("Oslo", 200, "x"), ("Rome", 200, "x")
+    ]  # fmt: skip
+    assert con.execute("SELECT count(*) FROM kept2").fetchall() == [(4,)]
+    assert ledger.remaining("visits").epsilon == 10**9
+
+
+def test_a_result_can_be_used_again(con):
+    """A result is a relation on the connection: frozen values, not a query over protected rows."""
+    released = dfp.sql("SELECT dp_count(*) AS n FROM visits", con=con, epsilon=0.01)
+    first = released.fetchall()
+    assert released.fetchall() == first
+    assert released.project("n - n AS zero").fetchall() == [(0,)]
+    con.execute("DELETE FROM visits")
+    assert released.fetchall() == first
+
+
+def test_nothing_is_left_behind(con):
+    """A statement leaves no table, view or setting on the connection."""
+    state = (
+        "SELECT table_name FROM duckdb_tables() UNION ALL SELECT view_name FROM duckdb_views() "
+        "WHERE NOT internal UNION ALL SELECT name || value FROM duckdb_settings() ORDER BY 1"
+    )
+    before = con.execute(state).fetchall()
+    query = "SELECT city, dp_median(age) AS m, dp_mean(age) AS a FROM visits GROUP BY city"
+    dfp.sql(query, con=con, **TERMS)
+    assert con.execute(state).fetchall() == before

@@ -1,0 +1,200 @@
+"""Frames by name: what SQL sees of them depends on their declared types, and they come back."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.statements.pandas_rows import arrow_columns
+
+TABLE = pa.table(
+    {
+        "city": ["Rome", "Oslo", None, "Rome"] * 50,
+        "age": pa.array([30, 40, 50, None] * 50, pa.int64()),
+        "day": [dt.date(2024, 1, 1), dt.date(2024, 2, 1), None, dt.date(2024, 1, 1)] * 50,
+    }
+)
+QUERY = "SELECT city, dp_count(*) AS n, dp_mean(age, 0, 100) AS m FROM t GROUP BY city"
+TERMS = {"epsilon": 1e9, "delta": 0.01}
+WANTED = [("Oslo", 50, 40.0), ("Rome", 100, 30.0), (None, 50, 50.0)]
+
+
+def rows(released):
+    if isinstance(released, pd.DataFrame):
+        released = pa.Table.from_pandas(released, preserve_index=False)
+    elif isinstance(released, pl.LazyFrame):
+        released = released.collect().to_arrow()
+    elif isinstance(released, pl.DataFrame):
+        released = released.to_arrow()
+    elif isinstance(released, duckdb.DuckDBPyRelation):
+        released = released.to_arrow_table()
+    return [(r["city"], r["n"], round(r["m"], 4)) for r in released.to_pylist()]
+
+
+def csv(table, folder):
+    path = folder / "t.csv"
+    table.to_pandas().to_csv(path, index=False)
+    return path
+
+
+def parquet(table, folder):
+    path = folder / "t.parquet"
+    pyarrow.parquet.write_table(table, path)
+    return str(path)
+
+
+FRAMES = {
+    "pandas": (lambda table, _: table.to_pandas(), pd.DataFrame),
+    "polars": (lambda table, _: pl.DataFrame(table), pl.DataFrame),
+    "polars lazy": (lambda table, _: pl.DataFrame(table).lazy(), pl.LazyFrame),
+    "arrow": (lambda table, _: table, pa.Table),
+    "batches": (lambda table, _: table.to_reader(), pa.Table),
+    "duckdb": (lambda table, _: duckdb.connect().from_arrow(table), duckdb.DuckDBPyRelation),
+    "csv": (csv, pa.Table),
+    "parquet": (parquet, pa.Table),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_every_frame(kind, tmp_path):
+    """Every frame is read by its name, and the result has its type."""
+    make, wanted = FRAMES[kind]
+    frame = make(TABLE, tmp_path)
+    released = dfp.sql(QUERY, T=frame, **TERMS)
+    assert isinstance(released, wanted)
+    assert rows(released) == WANTED
+
+
+def test_one_of_several():
+    """Several frames may be passed; a statement reads one, and one alone."""
+    other = pa.table({"x": [1]})
+    assert rows(dfp.sql(QUERY, t=TABLE, u=other, **TERMS)) == WANTED
+    with pytest.raises(dfp.RefusedStatementError, match="a join"):
+        dfp.sql("SELECT dp_count(*) FROM t, u", t=TABLE, u=other)
+    with pytest.raises(dfp.RefusedStatementError, match="no frame was passed under the name 'v'"):
+        dfp.sql("SELECT dp_count(*) FROM v", t=TABLE, u=other)
+    with pytest.raises(dfp.RefusedStatementError, match="either a connection or frames"):
+        dfp.sql("SELECT dp_count(*) FROM t", con=duckdb.connect(), t=TABLE)
+    with pytest.raises(dfp.RefusedStatementError, match="either a connection or frames"):
+        dfp.sql("SELECT dp_count(*) FROM t")
+    with pytest.raises(dfp.RefusedStatementError, match="CREATE TABLE and INSERT without con="):
+        dfp.sql("CREATE TABLE u AS SELECT dp_count(*) FROM t", t=TABLE)
+    with pytest.raises(dfp.UnsupportedFrameError):
+        dfp.sql("SELECT dp_count(*) FROM t", t=[1, 2])
+    with pytest.raises(dfp.UnsupportedFrameError):
+        dfp.sql("SELECT dp_count(*) FROM t", con="file.db")
+
+
+class Odd:
+    def __str__(self):
+        raise RuntimeError
+
+
+def objects(*values):
+    return pd.Series([*values], dtype=object)
+
+
+COLUMNS = {
+    "objects": (objects("a", 1, 2.5, None, float("nan"), b"x", Odd(), "\ud800"),
+                ["a", "1", "2.5", None, None, "b'x'", None, "?"], pa.string()),
+    "floats": (pd.Series([1.0, np.nan, np.inf]), [1.0, None, np.inf], pa.float64()),
+    "nullable": (pd.Series([1, None], dtype="Int64"), [1, None], pa.int64()),
+    "category": (pd.Series(["x", None, "x"], dtype="category"), ["x", None, "x"], None),
+    "numbers as categories": (pd.Series([3, 4, 3]).astype("category"), [3, 4, 3], pa.int64()),
+    "booleans": (pd.Series([True, False]), [True, False], pa.bool_()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_pandas_columns(name):
+    """A column has one type whatever is in it, and each value is converted by itself."""
+    series, wanted, kind = COLUMNS[name]
+    column = arrow_columns(series.to_frame("x"), ("x",)).column(0)
+    assert column.to_pylist() == wanted
+    assert kind is None or column.type == kind
+    for length in range(len(series)):
+        part = arrow_columns(series.iloc[:length].to_frame("x"), ("x",)).column(0)
+        assert part.to_pylist() == wanted[:length]
+        assert part.type == column.type
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        pd.Series([1 + 2j]),
+        pd.Series(pd.arrays.SparseArray([0, 1])),
+        pd.period_range("2024", periods=1, freq="D").to_series(),
+    ],
+)
+def test_dtypes_without_a_type(series):
+    """A dtype that SQL has no type for is refused where the column is used, and only there."""
+    frame = pd.DataFrame(
+        {"x": series.to_numpy() if series.dtype.kind == "c" else series.array, "y": 1}
+    )
+    with pytest.raises(dfp.UnsupportedDtypeError, match="which SQL has no type for"):
+        dfp.sql("SELECT dp_count(x) FROM t", t=frame)
+    assert dfp.sql("SELECT dp_count(y) AS n FROM t", t=frame).shape == (1, 1)
+
+
+def test_names_that_are_one():
+    """Columns that SQL does not tell apart, and columns that are there twice, are refused."""
+    with pytest.raises(dfp.MissingColumnError, match="names that are one to SQL"):
+        dfp.sql("SELECT dp_count(*) FROM t", t=pd.DataFrame({"x": [1], "X": [2]}))
+    with pytest.raises(dfp.MissingColumnError):
+        dfp.sql("SELECT dp_count(x) FROM t", t=pd.DataFrame([[1, 2]], columns=["x", "x"]))
+
+
+def test_polars_objects_and_categories():
+    """Categories are text, whose levels are no part of a type; Python objects are refused."""
+    levels = pl.Series(["a", "b"] * 20, dtype=pl.Categorical)
+    frame = pl.DataFrame({"c": levels, "o": pl.Series([Odd()] * 40, dtype=pl.Object)})
+    released = dfp.sql("SELECT c, dp_count(*) AS n FROM t GROUP BY c", t=frame, **TERMS)
+    assert released.rows() == [("a", 20), ("b", 20)]
+    assert released.schema["c"] == pl.String
+    with pytest.raises(dfp.UnsupportedDtypeError):
+        dfp.sql("SELECT dp_count(o) FROM t", t=frame)
+
+
+def test_texts_of_a_file_are_numbers_where_asked(tmp_path):
+    """A CSV file declares no types: its columns are text, and numbers where a call needs them."""
+    path = tmp_path / "t.csv"
+    path.write_text("city,age\n" + "Rome,30\nRome,n/a\nOslo,40\n" * 30)
+    query = (
+        "SELECT city, dp_mean(age, 0, 100) AS m, dp_count(age) AS n, dp_count(*) AS rows, "
+        "dp_mean(CAST(age AS DOUBLE) / 10, 0, 10) AS tens FROM t GROUP BY city"
+    )
+    released = dfp.sql(query, t=path, **TERMS)
+    found = [tuple(row.values()) for row in released.to_pylist()]
+    assert found == [
+        ("Oslo", pytest.approx(40), 30, 30, pytest.approx(4)),
+        ("Rome", pytest.approx(30), 60, 60, pytest.approx(3)),
+    ]
+    with pytest.raises(dfp.InvalidQuestionError, match="can't plan"):
+        dfp.sql("SELECT dp_mean(age / 10, 0, 10) FROM t", t=path)
+
+
+def test_only_what_is_named_is_read():
+    """Columns that a statement does not name are not converted, let alone read."""
+    wide = pl.LazyFrame({"x": [1.0] * 9}).with_columns(
+        pl.col("x").map_batches(lambda _: 1 / 0, return_dtype=pl.Float64).alias("broken")
+    )
+    assert dfp.sql("SELECT dp_count(x) AS n FROM t", t=wide).collect().shape == (1, 1)
+    with pytest.raises(dfp.EngineError):
+        dfp.sql("SELECT dp_count(broken) AS n FROM t", t=wide)
+    assert dfp.explain("SELECT dp_count(broken) AS n FROM t", t=wide).epsilon == 1
+
+
+def test_explaining_reads_nothing():
+    """An explanation leaves a reader of batches unread, and a lazy frame uncollected."""
+    reader = TABLE.to_reader()
+    plan = dfp.explain(QUERY, t=reader, delta=1e-6)
+    assert plan.keys == ("city",)
+    assert reader.read_all().num_rows == TABLE.num_rows

@@ -1,0 +1,156 @@
+"""Losses, keys, units and ledgers of a statement: what it costs, whom it protects."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+
+import pyarrow as pa
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.statements import jobs
+
+BY_CITY = "SELECT city, dp_count(*) AS n FROM visits GROUP BY city"
+
+
+def test_calls_share_epsilon_and_name_their_own(shared):
+    """Calls without an epsilon share that of the statement, evenly; named ones come on top."""
+    query = "SELECT dp_mean(age, 0, 100), dp_count(*), dp_median(age, 0.25), dp_sum(age, 0, 9, 1/8) FROM visits"  # fmt: skip # noqa: E501 one line
+    plan = dfp.explain(query, con=shared, epsilon=0.5)
+    assert (plan.epsilon, plan.delta) == (0.875, 0)
+    assert [draw.epsilon for draw in plan.draws] == [0.25, 0.25, 0.25, 0.125]
+    alone = dfp.explain("SELECT dp_count(age, 0.25) FROM visits", con=shared, epsilon=100)
+    assert alone.epsilon == 0.25
+
+
+def test_one_vector_for_several_questions(shared):
+    """Questions about one column with the same bounds are one draw, as in agg."""
+    query = "SELECT dp_mean(age, 0, 100), dp_var(age, 0, 100), dp_count(age) FROM visits"
+    plan = dfp.explain(query, con=shared, epsilon=1)
+    assert len(plan.draws) == 1
+    assert len(plan.draws[0].questions) == 3
+
+
+def test_delta_is_named_once(shared):
+    """Secret keys need a delta: by name or by dp_keep, not by both; public keys need none."""
+    kept = f"{BY_CITY} HAVING dp_keep(1e-5)"
+    assert dfp.explain(kept, con=shared).delta == 1e-5
+    assert dfp.explain(BY_CITY, con=shared, delta=1e-5).delta == 1e-5
+    assert dfp.explain(BY_CITY, con=shared, keys=["Rome"]).delta == 0
+    with pytest.raises(dfp.MissingDeltaError, match="need"):
+        dfp.explain(BY_CITY, con=shared)
+    for terms in ({"delta": 1e-5}, {"keys": ["Rome"]}):
+        with pytest.raises(dfp.RefusedStatementError, match=r"dp_keep and .* together"):
+            dfp.explain(kept, con=shared, **terms)
+
+
+def test_public_keys(shared):
+    """Exactly the public keys come out, sorted, the absent ones with noise."""
+    released = dfp.sql(BY_CITY, con=shared, keys=["Rome", "Paris"], epsilon=1e9)
+    assert released.fetchall() == [("Paris", 0), ("Rome", 200)]
+    query = "SELECT vip, upper(city) AS c, dp_count(*) AS n FROM visits GROUP BY ALL"
+    for keys in ([(True, "ROME"), (True, "BONN")], {"C": ["BONN", "ROME"], "vip": [True]}):
+        released = dfp.sql(query, con=shared, keys=keys, epsilon=1e9)
+        assert released.fetchall() == [(True, "BONN", 50), (True, "ROME", 50)]
+    for keys in ([], [("Rome",)], {"C": ["ROME"]}, {"c": ["ROME"], "x": [1]}, "Rome", [1]):
+        with pytest.raises(dfp.InvalidKeysError):
+            dfp.sql(query, con=shared, keys=keys)
+    with pytest.raises(dfp.InvalidKeysError, match="without GROUP BY"):
+        dfp.sql("SELECT dp_count(*) FROM visits", con=shared, keys=["Rome"])
+
+
+def test_units(shared):
+    """With a unit, noise grows with its limits, and the charge stays what was asked."""
+    terms = {"unit": "user_id", "max_rows": 2, "max_groups": 3, "delta": 1e-6}
+    plan = dfp.explain(BY_CITY, con=shared, **terms)
+    assert (plan.epsilon, plan.delta) == (1, 1e-6)
+    assert "'user_id'" in plan.protects
+    (row,) = dfp.sql(
+        "SELECT dp_count(*) AS n FROM visits", con=shared, unit="user_id", max_rows=2, epsilon=1e9
+    ).fetchall()
+    assert row == (100,)  # 50 people of 12 rows each, counting as two
+    with pytest.raises(dfp.InvalidUnitError):
+        dfp.explain(BY_CITY, con=shared, max_rows=2)
+    with pytest.raises(dfp.InvalidUnitError):
+        dfp.explain(BY_CITY, con=shared, unit="user_id", max_rows=2, delta=1e-6)
+
+
+def test_a_key_that_is_the_unit(shared):
+    """The unit may be a group key and a value too."""
+    query = "SELECT user_id, dp_count(user_id) AS n FROM visits GROUP BY user_id ORDER BY 1 LIMIT 2"
+    terms = {"unit": "user_id", "max_rows": 20, "max_groups": 1}
+    released = dfp.sql(query, con=shared, keys=[3, 4], epsilon=1e9, **terms)
+    assert released.fetchall() == [(3, 12), (4, 12)]
+
+
+def test_the_ledger_tells_what_was_asked(shared, tmp_path):
+    """A ledger's history shows questions, groups and note as they were written."""
+    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=3, delta=1e-3)
+    terms = {"con": shared, "ledger": ledger, "dataset": "visits", "note": "weekly", "delta": 1e-6}
+    dfp.sql("SELECT city AS c, dp_mean(age / 2, 0, 50) FROM visits GROUP BY c", **terms)
+    (line,) = ledger.history().to_dict("records")
+    assert line["question"] == "mean('(age / 2)', bounds=(0.0, 50.0)) by 'c'"
+    assert (line["epsilon"], line["delta"], line["note"]) == (1.0, 1e-6, "weekly")
+    with dfp.spending(ledger, dataset="visits"):
+        dfp.sql("SELECT dp_count(*) FROM visits", con=shared)
+        with pytest.raises(dfp.BudgetExceededError):
+            dfp.sql("SELECT dp_count(*) FROM visits", con=shared, epsilon=1.5)
+    assert ledger.remaining("visits").epsilon == 1
+    with pytest.raises(dfp.InvalidLedgerError):
+        dfp.explain("SELECT dp_count(*) FROM visits", con=shared, ledger=ledger)
+
+
+def test_a_version_tells_the_rows(shared, monkeypatch):
+    """What is remembered goes by the row query too: another WHERE asks for something else."""
+    seen = []
+
+    def spy(*arguments, **named):
+        seen.append(arguments[4].version)
+        return pa.table({"answer_0": [1], "answer_0_low": [1], "answer_0_high": [1]})
+
+    monkeypatch.setattr(jobs, "release_answers", spy)
+    for where in ("age > 30", "age > 31"):
+        dfp.sql(f"SELECT dp_count(*) FROM visits WHERE {where}", con=shared, version="2026")
+    assert len(set(seen)) == 2
+    assert all(version.startswith("2026; SELECT") for version in seen)
+
+
+def test_answers_come_under_the_names_that_are_expected(shared):
+    """Keys may be called as answers are inside; nothing is mixed up."""
+    query = "SELECT city AS answer_0, vip AS key_0, dp_count(*) AS place FROM visits GROUP BY ALL"
+    released = dfp.sql(query, con=shared, epsilon=1e9, delta=0.1)
+    assert released.columns == ["answer_0", "key_0", "place"]
+    assert released.fetchall()[0] == ("Bonn", False, 150)
+
+
+def test_an_explanation_is_a_frozen_value(shared):
+    """An explanation can be pickled, not changed, and prints every step."""
+    query = f"{BY_CITY} HAVING dp_keep(1e-6) AND n > 5 ORDER BY n LIMIT 3"
+    plan = dfp.explain(query, con=shared, epsilon=0.5)
+    assert pickle.loads(pickle.dumps(plan)) == plan
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        plan.epsilon = 0
+    assert repr(plan).splitlines() == [
+        "protects  one row, added or removed",
+        "relation  memory.main.visits",
+        'rows      SELECT "city" AS "city" FROM "memory"."main"."visits"',
+        "groups    city: secret, shown where noisy counts allow it: delta 1e-6",
+        "asks      dp_count() -> count()",
+        "draws     epsilon 0.5 for count()",
+        (
+            'then      SELECT released.key_0 AS "city", released.answer_0 AS "n" FROM released '
+            "WHERE TRY((released.answer_0 > 5)) "
+            "ORDER BY released.answer_0 ASC NULLS LAST, released.place LIMIT 3"
+        ),
+        "costs     epsilon 0.5, delta 1e-6",
+    ]
+
+
+def test_errors_in_released_expressions_cost_no_answer(shared):
+    """An expression over answers that fails is NULL: what was paid for comes out."""
+    query = (
+        "SELECT city, dp_count(*) AS n, CAST(city AS INTEGER) + n AS odd FROM visits GROUP BY city"
+    )
+    released = dfp.sql(query, con=shared, epsilon=1e9, delta=0.1)
+    assert released.fetchall()[0] == ("Bonn", 200, None)
