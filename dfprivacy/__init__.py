@@ -8,10 +8,12 @@ Importing the package puts `.dp` on pandas and polars frames:
 ['carrier', 'delay', 'low', 'high', 'count']
 """
 
+from dfprivacy import local
 from dfprivacy.accounting.charge import Budget
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import spending
 from dfprivacy.errors import (
+    AlreadyReportedError,
     BudgetExceededError,
     DPError,
     EngineError,
@@ -20,6 +22,7 @@ from dfprivacy.errors import (
     InvalidKeysError,
     InvalidLedgerError,
     InvalidLossError,
+    InvalidProtocolError,
     InvalidQuestionError,
     LedgerBudgetError,
     LedgerError,
@@ -42,6 +45,7 @@ from dfprivacy.terms import Bounds
 frame = Private
 
 __all__ = [
+    "AlreadyReportedError",
     "Bounds",
     "Budget",
     "BudgetExceededError",
@@ -54,6 +58,7 @@ __all__ = [
     "InvalidKeysError",
     "InvalidLedgerError",
     "InvalidLossError",
+    "InvalidProtocolError",
     "InvalidQuestionError",
     "Ledger",
     "LedgerBudgetError",
@@ -69,6 +74,7 @@ __all__ = [
     "center",
     "count",
     "frame",
+    "local",
     "mean",
     "median",
     "quantile",

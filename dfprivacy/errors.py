@@ -7,6 +7,8 @@
     |   `-- MissingBoundsError                    a question needs bounds and has none
     |-- InvalidKeysError          (ValueError)    public keys do not fit the group columns
     |-- InvalidQuestionError      (ValueError)    unknown method, level or combination
+    |-- InvalidProtocolError      (ValueError)    no protocol of the local or the shuffle model
+    |-- AlreadyReportedError      (ValueError)    an owner has reported in this campaign before
     |-- MissingColumnError        (KeyError)      the frame has no such column
     |-- UnsupportedDtypeError     (TypeError)     the declared dtype can't be aggregated or grouped
     |-- UnsupportedFrameError     (TypeError)     not a frame, relation or file that we can read
@@ -69,6 +71,14 @@ class InvalidKeysError(DPError, ValueError):
 
 class InvalidQuestionError(DPError, ValueError):
     """An unknown method, an interval level outside (0, 1), or questions that do not go together."""
+
+
+class InvalidProtocolError(DPError, ValueError):
+    """A protocol of the local or the shuffle model that can't be, or does not fit what it meets."""
+
+
+class AlreadyReportedError(DPError, ValueError):
+    """An owner's journal shows a report in this campaign: another one would cost a second time."""
 
 
 class MissingColumnError(DPError, KeyError):
