@@ -8,7 +8,6 @@ Importing the package puts `.dp` on pandas and polars frames:
 ['carrier', 'delay', 'low', 'high', 'count']
 """
 
-from dfprivacy import local
 from dfprivacy.accounting.charge import Budget
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import spending
@@ -74,7 +73,6 @@ __all__ = [
     "center",
     "count",
     "frame",
-    "local",
     "mean",
     "median",
     "quantile",

@@ -17,6 +17,7 @@ from dfprivacy.local.aggregate import Aggregate
 from dfprivacy.local.asks import Digit, Distance, Side
 from dfprivacy.local.estimate import LocalEstimate
 from dfprivacy.local.grid_noise import BallGaussian, GridLaplace
+from dfprivacy.local.journal import Journal
 from dfprivacy.local.planning import gaussian_mean
 from dfprivacy.local.protocol import Protocol
 from dfprivacy.local.response import RandomisedResponse
@@ -28,6 +29,7 @@ __all__ = [
     "Digit",
     "Distance",
     "GridLaplace",
+    "Journal",
     "LocalEstimate",
     "Protocol",
     "RandomisedResponse",

@@ -63,7 +63,7 @@ class Ask(abc.ABC):
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Self:
         """Return the ask that `to_json` has written."""
-        own = {
+        own: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in given.items()
             if name != "kind"
@@ -154,7 +154,7 @@ class Distance(Ask):
             away -= np.rint(away)
         np.clip(away, -0.5, 0.5, out=away)
         away[np.isnan(away)] = 0.0
-        return np.rint((away + 0.5) * self.steps).astype(np.int64)
+        return np.asarray(np.rint((away + 0.5) * self.steps), dtype=np.int64)
 
 
 def _with_missing(values: Floats, scaled: Floats, category: Any) -> Integers:

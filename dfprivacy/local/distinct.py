@@ -18,7 +18,7 @@ class Distinct:
     """Reports of different users, and the users who are barred for two different reports."""
 
     users: Integers
-    groups: Integers
+    groups: npt.NDArray[np.int32]
     values: Integers
     barred: Integers
 
@@ -66,4 +66,4 @@ def _unique(users: Integers, values: Integers) -> tuple[Integers, Integers]:
 
 def _differ(some: Integers, others: Integers) -> npt.NDArray[np.bool_]:
     unlike: Any = some != others
-    return unlike if unlike.ndim == 1 else unlike.any(axis=1)
+    return np.asarray(unlike if unlike.ndim == 1 else unlike.any(axis=1))

@@ -109,14 +109,14 @@ class GaussianPlan(Plan):
 
     def after(self, protocol: Protocol, aggregate: Aggregate) -> Self:
         """Return the plan with what the digits show of mean, spread and missing values."""
-        found = self._found(self._digits(protocol, aggregate))
+        found = self._found(self._digits(protocol, aggregate), self.sigma)
         spread = found.spread if self.sigma is None else None
         return replace(self, point=found.mean, spread=spread, present=found.present)
 
-    def _found(self, digits: Digits) -> Gaussian:
+    def _found(self, digits: Digits, sigma: float | None) -> Gaussian:
         """Return the Gaussian near the coarse step that fits the digits best."""
-        spread = coarse_spread(digits) if self.sigma is None else self.sigma
-        factors = np.exp2(np.linspace(-2, 1.5, 15)) if self.sigma is None else np.ones(1)
+        spread = coarse_spread(digits) if sigma is None else sigma
+        factors = np.exp2(np.linspace(-2, 1.5, 15)) if sigma is None else np.ones(1)
         spreads = np.maximum(spread * factors, math.ldexp(1.0, self.low - 1))
         found = fitted(digits, Gaussian(coarse_mean(digits), spread), spreads=spreads)
         return replace(found, mean=min(max(found.mean, -self.limit), self.limit))
@@ -125,7 +125,7 @@ class GaussianPlan(Plan):
         """Return the standard deviation that the digits show."""
         if protocol.round > 1:
             return super().spread_of(protocol, aggregate) if self.spread is None else self.spread
-        return replace(self, sigma=None)._found(self._digits(protocol, aggregate)).spread
+        return self._found(self._digits(protocol, aggregate), None).spread
 
     def _digits(self, protocol: Protocol, aggregate: Aggregate) -> Digits:
         return digits_of(aggregate.tallies[0], self.low, self._law(protocol), self.beta)

@@ -84,10 +84,9 @@ class BallGaussian:
         """Return one report for each row; rows outside the ball, of which there are none, are 0."""
         inside = (inputs * inputs).sum(axis=1, keepdims=True) <= self.radius**2
         drawn: Integers = self.noise.sample(inputs.size, entropy).reshape(inputs.shape)
-        return np.add(drawn, inputs * inside, out=drawn)
+        return np.asarray(drawn + inputs * inside)
 
     def possible(self, reports: Integers) -> npt.NDArray[np.bool_]:
         """Tell which rows an honest owner could have sent, but for e**-59."""
         reach = self.radius + 12 * (int(self.noise.sigma_squared**0.5) + 1)
-        within: npt.NDArray[np.bool_] = (np.abs(reports) <= reach).all(axis=1)
-        return within
+        return np.asarray((np.abs(reports) <= reach).all(axis=1))

@@ -101,8 +101,8 @@ def _batch(batch: pa.RecordBatch, width: int) -> Batch:
         array = values.flatten().to_numpy(zero_copy_only=False).reshape(-1, width)
     else:
         array = _integers(values)
-    columns = [_integers(whole.column(name)) for name in COLUMNS[:3]]
-    return Batch(*columns, array, batch.num_rows - whole.num_rows)
+    protocols, users, groups = (_integers(whole.column(name)) for name in COLUMNS[:3])
+    return Batch(protocols, users, groups, array, batch.num_rows - whole.num_rows)
 
 
 def _whole(batch: pa.RecordBatch) -> pa.Array:
@@ -111,5 +111,4 @@ def _whole(batch: pa.RecordBatch) -> pa.Array:
 
 
 def _integers(column: pa.Array) -> Integers:
-    array = column.to_numpy(zero_copy_only=False)
-    return array if array.dtype == np.int64 else array.astype(np.int64)
+    return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)

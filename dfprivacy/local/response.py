@@ -113,7 +113,7 @@ class RandomisedResponse:
         value is the true numbers, with owners of no value in equal parts everywhere.
         """
         total = counts.sum(axis=-1, keepdims=True)
-        return (counts - total * float(self.other)) / float(self.truth - self.other)
+        return np.asarray((counts - total * float(self.other)) / float(self.truth - self.other))
 
 
 def checked_epsilon(epsilon: Fraction) -> Fraction:

@@ -1,4 +1,4 @@
-"""What one round asks of whom, ready for use: the common ground of the owner's and analyst's side."""
+"""What one round asks of whom, ready for use on the owner's and on the analyst's side."""
 
 from __future__ import annotations
 
