@@ -19,9 +19,11 @@ from dfprivacy.local.estimate import LocalEstimate
 from dfprivacy.local.grid_noise import BallGaussian, GridLaplace
 from dfprivacy.local.journal import Journal
 from dfprivacy.local.planning import gaussian_mean
+from dfprivacy.local.planning_vectors import mean_vector
 from dfprivacy.local.protocol import Protocol
 from dfprivacy.local.response import RandomisedResponse
 from dfprivacy.local.simulation import simulate
+from dfprivacy.local.vectors import VectorMean
 
 __all__ = [
     "Aggregate",
@@ -34,6 +36,8 @@ __all__ = [
     "Protocol",
     "RandomisedResponse",
     "Side",
+    "VectorMean",
     "gaussian_mean",
+    "mean_vector",
     "simulate",
 ]

@@ -124,7 +124,7 @@ class Aggregate:
         barred = np.array(json.loads(metadata[b"dfprivacy.barred"]), dtype=np.int64)
         rejected = json.loads(metadata[b"dfprivacy.rejected"])
         users, groups = (table.column(name).to_numpy() for name in ("user", "group"))
-        values = value_array(table, protocol.sheet.width)
+        values = value_array(table, protocol.sheet.reported_width)
         return cls(protocol, Distinct(users, groups, values, barred), rejected)
 
     def __repr__(self) -> str:
@@ -148,7 +148,7 @@ def read_aggregate(protocol: Protocol, sources: Sequence[Any]) -> Aggregate:
     kept: list[Distinct] = []
     rejected = dict.fromkeys(REASONS, 0)
     for source in sources:
-        for batch in report_batches(source, sheet.width):
+        for batch in report_batches(source, sheet.reported_width):
             passed, out = screened(sheet, batch)
             kept.append(passed)
             rejected = _sum(rejected, out)

@@ -41,6 +41,11 @@ class Ask(abc.ABC):
         return 0
 
     @property
+    def reported_width(self) -> int:
+        """How many numbers a report has, where it is a vector; 0 for a plain number."""
+        return 0
+
+    @property
     @abc.abstractmethod
     def groups(self) -> int:
         """Into how many groups the users of this part fall."""

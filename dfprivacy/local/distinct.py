@@ -29,7 +29,7 @@ def settled(pieces: Sequence[Distinct], sheet: Sheet) -> Distinct:
     Equal reports of a user count once; a user with two different ones is barred, with all of
     theirs, from here on.
     """
-    width = (sheet.width,) if sheet.width else ()
+    width = (sheet.reported_width,) if sheet.reported_width else ()
     users = np.concatenate([np.empty(0, np.int64), *(piece.users for piece in pieces)])
     groups = np.concatenate([np.empty(0, np.int32), *(piece.groups for piece in pieces)])
     values = np.concatenate([np.empty((0, *width), np.int64), *(p.values for p in pieces)])

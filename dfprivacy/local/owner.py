@@ -58,7 +58,7 @@ def report_table(sheet: Sheet, values: Any, users: Any, entropy: EntropySource) 
     """Return the reports of many owners, one row for each that is asked in this round."""
     matrix = value_matrix(values, sheet.width)
     numbers = user_numbers(sheet, users, len(matrix))
-    out = Rows.of(len(matrix), sheet.width)
+    out = Rows.of(len(matrix), sheet.reported_width)
     kept = 0
     for start in range(0, len(matrix), BLOCK):
         block = slice(start, start + BLOCK)

@@ -83,7 +83,7 @@ def gaussian_mean(
     """
     loss = loss_of(epsilon)
     checked_epsilon(loss.pure())
-    count = _users(users)
+    count = user_count(users)
     if rounds not in {1, 2}:
         raise InvalidProtocolError("there are 1 or 2 rounds", hint="pass rounds=2")
     low, high = _levels(sigma, sigma_bounds, limit)
@@ -91,7 +91,7 @@ def gaussian_mean(
         law = RandomisedResponse(4, loss.pure())
         high = low + affordable_levels(law, count, beta) - 1
     plan = GaussianPlan(count, rounds, low, high, _known(sigma), float(beta))
-    return Protocol(_campaign(campaign), loss, count, HALVES, plan, bool(named))
+    return Protocol(campaign_name(campaign), loss, count, HALVES, plan, bool(named))
 
 
 def affordable_levels(law: RandomisedResponse, users: int, beta: float) -> int:
@@ -149,7 +149,8 @@ def _known(sigma: float | None) -> float | None:
     return None if sigma is None else float(sigma)
 
 
-def _users(users: object) -> int:
+def user_count(users: object) -> int:
+    """Return the public number of users."""
     exact = exact_number(users)
     if exact is None or exact.denominator != 1 or not 1 <= exact <= MOST_USERS:
         raise InvalidProtocolError(
@@ -159,7 +160,8 @@ def _users(users: object) -> int:
     return int(exact)
 
 
-def _campaign(campaign: object) -> str:
+def campaign_name(campaign: object) -> str:
+    """Return the name of a campaign; a new random one for None."""
     if campaign is None:
         return f"survey-{system_entropy(8).hex()}"
     if not isinstance(campaign, str) or not campaign or len(campaign) > 200:

@@ -59,6 +59,11 @@ class Sheet:
         """How many numbers a value has, where it is a vector; 0 for a plain number."""
         return self.parts[0].ask.width
 
+    @property
+    def reported_width(self) -> int:
+        """How many numbers a report has, where it is a vector; 0 for a plain number."""
+        return self.parts[0].ask.reported_width
+
     def words(self, users: Integers) -> Words:
         """Return the hash of each user number."""
         return hashed(users, self.salt)
