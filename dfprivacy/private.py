@@ -15,6 +15,7 @@ from dfprivacy.moment_methods import MomentMethods
 from dfprivacy.questions import Question
 from dfprivacy.rank_methods import RankMethods
 from dfprivacy.release import Number
+from dfprivacy.shuffle.on_frames import ShuffleMethods
 from dfprivacy.terms import EPSILON, INTERVAL, PublicKeys, Terms
 
 
@@ -75,6 +76,11 @@ class Private(MomentMethods[Any, dict[str, Number]], RankMethods[Any, dict[str, 
     def local(self) -> LocalMethods:
         """Simulate protocols of the local model over a column."""
         return LocalMethods(self._frame, self._terms)
+
+    @property
+    def shuffle(self) -> ShuffleMethods:
+        """Simulate protocols of the shuffle model over a column."""
+        return ShuffleMethods(self._frame, self._terms)
 
     def __repr__(self) -> str:
         """Show the kind of frame, never what is in it."""

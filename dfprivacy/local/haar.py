@@ -30,7 +30,7 @@ class HaarTree:
     @property
     def rows(self) -> int:
         """Rows of the largest Hadamard matrix, that of the lowest level."""
-        return 2 ** (self.height - 1)
+        return 1 << (self.height - 1)
 
     @property
     def groups(self) -> int:
@@ -40,7 +40,8 @@ class HaarTree:
     def leaves(self, values: Floats, low: float, high: float) -> Integers:
         """Return the leaf of each value between `low` and `high`; NaN is somewhere."""
         part = np.nan_to_num((values - low) / (high - low))
-        return np.clip(np.floor(part * 2**self.height), 0, 2**self.height - 1).astype(np.int64)
+        last = 2**self.height - 1
+        return np.asarray(np.clip(np.floor(part * (last + 1)), 0, last), dtype=np.int64)
 
     def sides(self, leaves: Integers, groups: Integers) -> Integers:
         """Return 0 or 1 for the sign that each owner's group asks for: + or -."""
@@ -48,7 +49,7 @@ class HaarTree:
         nodes = leaves >> (level + 1)
         rows = (groups % self.rows) & ((self.rows >> level) - 1)
         odd = np.bitwise_count(nodes & rows).astype(np.int64) & 1
-        return odd ^ ((leaves >> level) & 1)
+        return np.asarray(odd ^ ((leaves >> level) & 1))
 
     def shares(self, counts: npt.NDArray[Any], law: RandomisedResponse) -> Floats:
         """Return the estimated share of each leaf; `counts` has one row a group, by report."""
@@ -68,7 +69,6 @@ class HaarTree:
         owners = max(float(counts.sum()), 1.0)
         transformed: Floats = hadamard((plus - minus)[np.newaxis].copy())[0] / owners
         return transformed
-
 
     def error(self, owners: float, law: RandomisedResponse) -> float:
         """Return about the standard deviation of the share of owners below a leaf.

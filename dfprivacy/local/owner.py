@@ -29,8 +29,8 @@ def report_one(
 ) -> dict[str, Any] | None:
     """Return one owner's report, or None where the user is not asked."""
     numbers = np.array([user_number(sheet, user)])
-    table = report_table(sheet, np.array([_floats(value)]), numbers, entropy)
-    rows: list[dict[str, Any]] = table.to_pylist()
+    matrix = value_matrix(np.array([_floats(value)]), sheet.width)
+    rows: list[dict[str, Any]] = _table(sheet, matrix, numbers, entropy).to_pylist()
     return rows[0] if rows else None
 
 
@@ -57,7 +57,10 @@ def user_number(sheet: Sheet, user: object) -> int:
 def report_table(sheet: Sheet, values: Any, users: Any, entropy: EntropySource) -> pa.Table:
     """Return the reports of many owners, one row for each that is asked in this round."""
     matrix = value_matrix(values, sheet.width)
-    numbers = user_numbers(sheet, users, len(matrix))
+    return _table(sheet, matrix, user_numbers(sheet, users, len(matrix)), entropy)
+
+
+def _table(sheet: Sheet, matrix: Floats, numbers: Integers, entropy: EntropySource) -> pa.Table:
     out = Rows.of(len(matrix), sheet.reported_width)
     kept = 0
     for start in range(0, len(matrix), BLOCK):

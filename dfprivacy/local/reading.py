@@ -68,7 +68,7 @@ def _record_batches(source: Any) -> Iterator[pa.RecordBatch]:
         names = [adopted.values[name] for name in COLUMNS]
         lazy = adopted.lazy.select(*names)
         if lazy.implementation.is_duckdb():
-            reader = guarded(lambda: lazy.to_native().fetch_arrow_reader(ROWS))
+            reader = guarded(lambda: pa.RecordBatchReader.from_stream(lazy.to_native()))
             batches: Iterator[pa.RecordBatch] = iter(reader)
         else:
             batches = iter(guarded(lambda: collect(lazy)).to_batches(max_chunksize=ROWS))

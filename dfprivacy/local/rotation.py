@@ -30,7 +30,7 @@ def rotated(vectors: Floats, campaign: str) -> Floats:
     wide = np.zeros((rows, size))
     wide[:, :dimensions] = vectors
     wide *= signs_of(campaign, size)
-    return hadamard(wide) / np.sqrt(size)
+    return np.asarray(hadamard(wide) / np.sqrt(size))
 
 
 def unrotated(vector: Floats, campaign: str, dimensions: int) -> Floats:
@@ -38,7 +38,7 @@ def unrotated(vector: Floats, campaign: str, dimensions: int) -> Floats:
     size = len(vector)
     back = hadamard(vector[np.newaxis].copy())[0] / np.sqrt(size)
     back *= signs_of(campaign, size)
-    return back[:dimensions]
+    return np.asarray(back[:dimensions])
 
 
 def hadamard(rows: Floats) -> Floats:

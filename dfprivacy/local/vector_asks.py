@@ -122,4 +122,4 @@ class Whole(VectorAsk):
         away[np.isnan(values).any(axis=1)] = 0.0
         lengths = np.linalg.norm(away, axis=1, keepdims=True)
         away *= np.minimum(1.0, self.clip / np.maximum(lengths, 1e-300)) * (1 - 2.0**-30)
-        return np.trunc(away * (RADIUS / self.clip)).astype(np.int64)
+        return np.asarray(np.trunc(away * (RADIUS / self.clip)), dtype=np.int64)

@@ -59,7 +59,7 @@ class VectorPlan(Plan):
     height: int
     centre: tuple[float, ...] | None = None
     clip: float | None = None
-    rounds: ClassVar[int] = 3
+    rounds: int = 3
 
     @property
     def limit(self) -> float:

@@ -1,4 +1,4 @@
-"""Every randomiser has exactly the law it states, and that law is private: no sampling error here."""
+"""Every randomiser has exactly the law it states, and that law is private; nothing is sampled."""
 
 import itertools
 import math
