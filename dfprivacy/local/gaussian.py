@@ -111,7 +111,8 @@ class GaussianPlan(Plan):
         """Return the plan with what the digits show of mean, spread and missing values."""
         found = self._found(self._digits(protocol, aggregate), self.sigma)
         spread = found.spread if self.sigma is None else None
-        return replace(self, point=found.mean, spread=spread, present=found.present)
+        present = found.present if self.trusted(protocol) else 1.0
+        return replace(self, point=found.mean, spread=spread, present=present)
 
     def _found(self, digits: Digits, sigma: float | None) -> Gaussian:
         """Return the Gaussian near the coarse step that fits the digits best."""
