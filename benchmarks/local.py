@@ -65,7 +65,7 @@ def known(repeats: float) -> tuple[list[str], bool]:
     ]
     ratios, weights = [], []
     for epsilon in (0.5, 1.0):
-        for users, times in ((200_000, 2000), (1_000_000, 600), (2_000_000, 300)):
+        for users, times in ((200_000, 1000), (1_000_000, 300), (2_000_000, 150)):
             count = max(3, int(times * repeats))
             errors, offsets, held = runs(
                 lambda u=users, e=epsilon: dfp.local.gaussian_mean(
@@ -102,7 +102,7 @@ def others(repeats: float) -> tuple[list[str], bool]:
     }
     for epsilon in (1.0, 0.5):
         for name, given in plans.items():
-            count = max(3, int(150 * repeats))
+            count = max(3, int(80 * repeats))
             errors, _, held = runs(
                 lambda e=epsilon, g=given: dfp.local.gaussian_mean(
                     users=1_000_000, epsilon=e, limit=1024, **g
@@ -127,7 +127,7 @@ def models(repeats: float) -> list[str]:
         "|---:|---:|---:|---:|---:|---:|---:|",
     ]
     random = np.random.default_rng(7)
-    for users, times in ((1_000, 300), (10_000, 200), (100_000, 100), (1_000_000, 20)):
+    for users, times in ((1_000, 300), (10_000, 200), (100_000, 60), (1_000_000, 20)):
         values = np.clip(random.normal(0.5, 0.1, users), 0, 1)
         frame, truth = pd.DataFrame({"x": values}), values.mean()
         shuffled = dfp.shuffle.mean(users=users, bounds=(0, 1), epsilon=1, delta=1e-6)

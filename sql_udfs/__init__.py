@@ -15,6 +15,7 @@
     dp_bounds(x [, epsilon])         powers of two around nearly all values          STRUCT
     dp_keep(delta [, epsilon])       for HAVING: is the group large enough to show?  BOOLEAN
 
+and, of the local model, dp_local_report, dp_local_mean and dp_local_next (see `sql_udfs.local`);
 and `dp_count_interval`, `dp_sum_interval`, ... with the same arguments, which return
 STRUCT(value, low, high) from one draw; quantiles and bounds have none. `lo`, `hi`, `q`, `qs`,
 `epsilon` and `delta` are constants.
@@ -34,10 +35,11 @@ from dfprivacy.terms import interval_level
 from sql_udfs.checks import CHECKS, GRID
 from sql_udfs.finalize import FINALIZERS
 from sql_udfs.function import existing
+from sql_udfs.local import register_local
 from sql_udfs.macros import create_macros
 from sql_udfs.unbounded import LIST_FINALIZERS
 
-__all__ = ["register"]
+__all__ = ["register", "register_local"]
 
 
 def register(
@@ -88,3 +90,4 @@ def register(
         if function.name not in known:
             function.create(connection)
     create_macros(connection, default, level)
+    register_local(connection)
