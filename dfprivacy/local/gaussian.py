@@ -68,6 +68,11 @@ class GaussianPlan(Plan):
     spread: float | None = None
     present: float = 1.0
 
+    def __post_init__(self) -> None:
+        """Refuse other numbers of rounds: users of a part are asked once."""
+        if self.rounds not in {1, 2}:
+            raise ValueError(self.rounds)
+
     @property
     def limit(self) -> float:
         """Values are clipped to -limit and limit at their owner's."""

@@ -22,7 +22,8 @@ _TERMS = ("campaign", "epsilon", "rho", "users", "named", "shares")
 class Journal:
     """A folder at the owner's that remembers campaigns, for one user or many.
 
-    Privacy: with all reports made through one journal, every user sends at most one message a
+    It serves one user, or many who all answer in one call. Privacy: with all reports made through
+    one journal, every user sends at most one message a
     campaign (sequential interactivity), whatever the analyst publishes; a campaign costs each user
     what its protocol says, once.
 
@@ -109,7 +110,8 @@ class Journal:
 
 def _terms(protocol: Protocol) -> dict[str, Any]:
     written = json.loads(protocol.to_json())
-    return {name: written[name] for name in _TERMS if name in written}
+    terms = {name: written[name] for name in _TERMS if name in written}
+    return {**terms, "kind": protocol.plan.kind, "rounds": protocol.rounds}
 
 
 def _name(protocol: Protocol) -> str:

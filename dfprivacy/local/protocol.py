@@ -73,6 +73,14 @@ class Protocol:
     named: bool = False
     round: int = 1
 
+    def __post_init__(self) -> None:
+        """Refuse a round that there is not: a part of the users would be asked again."""
+        if not 1 <= self.round <= self.plan.rounds:
+            raise InvalidProtocolError(
+                f"there is no round {describe(self.round)} of {self.plan.rounds}",
+                hint="take the next round from aggregate.next_round()",
+            )
+
     @property
     def rounds(self) -> int:
         """How many rounds there are."""

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from dfprivacy.local.aggregate import Aggregate
     from dfprivacy.local.protocol import Protocol
 
+_ROUNDS = 3
+
 
 @dataclass(frozen=True)
 class VectorMean:
@@ -59,7 +61,12 @@ class VectorPlan(Plan):
     height: int
     centre: tuple[float, ...] | None = None
     clip: float | None = None
-    rounds: int = 3
+    rounds: int = _ROUNDS
+
+    def __post_init__(self) -> None:
+        """Refuse other numbers of rounds: users of a part are asked once."""
+        if self.rounds != _ROUNDS:
+            raise ValueError(self.rounds)
 
     @property
     def limit(self) -> float:

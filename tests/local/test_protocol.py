@@ -198,6 +198,32 @@ def test_a_journal_lets_nobody_answer_twice(tmp_path):
         journal.report(changed, 1.0, 5)
 
 
+def test_no_protocol_asks_a_part_again(tmp_path):
+    """Rounds that there are not, and a campaign that changes its rounds, are refused.
+
+    Each of these texts would ask users of an earlier round for a second message.
+    """
+    journal = dfp.local.Journal(tmp_path)
+    protocol = planned("known, two rounds", campaign="c")
+    second = protocol.aggregate(journal.reports(protocol, VALUES)).next_round()
+    vectors = dfp.local.mean_vector(users=100, dimensions=1, rho=1, radius=1)
+    forged = [
+        (second, {"round": 3}, {}),
+        (second, {"round": 2}, {"rounds": 1}),
+        (second, {"round": 3}, {"rounds": 3}),
+        (vectors, {"round": 4}, {}),
+        (vectors, {"round": 4}, {"rounds": 4}),
+    ]
+    for own, top, plan in forged:
+        written = json.loads(own.to_json())
+        text = json.dumps({**written, **top, "plan": {**written["plan"], **plan}})
+        with pytest.raises(dfp.InvalidProtocolError):
+            dfp.local.Protocol.from_json(text)
+    one = planned("known, one round", campaign="c")
+    with pytest.raises(dfp.AlreadyReportedError, match="terms"):
+        journal.reports(one, VALUES)
+
+
 def test_a_journal_that_cannot_be_written_makes_no_report(tmp_path):
     """Where the journal can't be kept there is an error, and no report."""
     (tmp_path / "taken").write_text("")
