@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from dfprivacy.local.aggregate import Aggregate
     from dfprivacy.local.protocol import Protocol
 
+SLACK = 1.0
+"""So many spreads the point to clip around may be off: half of what the coarse step may be."""
+
 
 @dataclass(frozen=True)
 class GaussianPlan(Plan):
@@ -95,7 +98,7 @@ class GaussianPlan(Plan):
         point = self.point or 0.0
         if self.sigma is not None:
             return Side(1, (point,))
-        reach = 2 + math.sqrt(math.log(4 * self.users))
+        reach = SLACK + math.sqrt(math.log(4 * self.users))
         return Distance(1, (point,), (2 * (self.spread or 1.0) * reach,))
 
     def _sides(self) -> Side:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -29,6 +29,7 @@ class ShuffleEstimate(float):
     std_error: float
     epsilon: float
     delta: float
+    _made: dict[str, Any]
 
     def __new__(
         cls, value: float, *, half: float, std_error: float, cost: tuple[Fraction, Fraction]
@@ -37,7 +38,12 @@ class ShuffleEstimate(float):
         estimate = super().__new__(cls, value)
         estimate.low, estimate.high, estimate.std_error = value - half, value + half, std_error
         estimate.epsilon, estimate.delta = float(cost[0]), float(cost[1])
+        estimate._made = {"half": half, "std_error": std_error, "cost": cost}
         return estimate
+
+    def __getnewargs_ex__(self) -> tuple[tuple[float], dict[str, Any]]:
+        """Return what a copy or a pickle is made from."""
+        return (float(self),), self._made
 
     def __repr__(self) -> str:
         """Show the number, its interval and its cost on one line."""
@@ -54,12 +60,18 @@ class ShuffleChoice(float):
 
     epsilon: float
     delta: float
+    _cost: tuple[Fraction, Fraction]
 
     def __new__(cls, value: float, *, cost: tuple[Fraction, Fraction]) -> Self:
         """Keep a value with its cost."""
         choice = super().__new__(cls, value)
         choice.epsilon, choice.delta = float(cost[0]), float(cost[1])
+        choice._cost = cost
         return choice
+
+    def __getnewargs_ex__(self) -> tuple[tuple[float], dict[str, Any]]:
+        """Return what a copy or a pickle is made from."""
+        return (float(self),), {"cost": self._cost}
 
     def __repr__(self) -> str:
         """Show the number and its cost on one line."""

@@ -1,6 +1,7 @@
 """The four protocols of Joseph et al. find the mean, and their intervals hold it."""
 
 import math
+import pickle
 
 import numpy as np
 import pandas as pd
@@ -111,6 +112,8 @@ def test_protocols_find_the_mean(kind):
     assert abs(found + 77.7) <= 6 * found.std_error <= 6 * largest * SIGMA
     assert abs(found.coarse + 77.7) <= 2 * SIGMA or "one round" in kind
     assert found.spread is None or found.spread == pytest.approx(SIGMA, rel=0.3)
+    copied = pickle.loads(pickle.dumps(found))
+    assert (float(copied), repr(copied)) == (float(found), repr(found))
     low, high = found.interval(0.999999)
     assert low < found.low < found < found.high < high
 

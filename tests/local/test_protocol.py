@@ -140,6 +140,17 @@ def test_groups_are_even_and_campaigns_independent():
     assert part_edges((Fraction(1, 4), Fraction(1, 8), Fraction(5, 8)))[-1] == 2**32
 
 
+@pytest.mark.parametrize("sigma", [1.0, 2.0, 1.999, 2.001, 0.3, 1000.0, 1e-5])
+def test_levels_reach_from_sigma_to_the_limit(sigma):
+    """The lowest level is floor(log2 sigma); the highest is the least that holds the limit."""
+    plan = planned("known, two rounds", sigma=sigma, limit=2000 * sigma).plan
+    assert 2.0**plan.low <= sigma < 2.0 ** (plan.low + 1)
+    assert 2.0 ** (plan.high - 1) < 2000 * sigma <= 2.0**plan.high == plan.limit
+    unknown = dfp.local.gaussian_mean(users=6000, sigma_bounds=(sigma, 9 * sigma)).plan
+    assert (unknown.low, unknown.sigma) == (plan.low, None)
+    assert unknown.limit >= 9 * sigma
+
+
 BAD = [
     ({"users": 0}, dfp.InvalidProtocolError),
     ({"users": 2.5}, dfp.InvalidProtocolError),

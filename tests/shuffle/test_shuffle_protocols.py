@@ -1,6 +1,7 @@
 """Protocols of the shuffle model: three parts that exchange tables, and their answers."""
 
 import json
+import pickle
 
 import numpy as np
 import pandas as pd
@@ -31,6 +32,15 @@ def test_a_total_and_a_mean_are_found():
     assert found.low < found < found.high
     mean = run(dfp.shuffle.mean(users=3000, bounds=(0, 100), **COST), VALUES)
     assert abs(mean - VALUES.mean()) < 11 * mean.std_error < 1
+
+
+def test_answers_survive_a_pickle():
+    """A copy of an answer knows all that the answer knows."""
+    plan = dfp.shuffle.mean(users=3000, bounds=(0, 100), **COST)
+    rank = dfp.shuffle.quantile(users=3000, q=0.5, bounds=(0, 100), resolution=2, **COST)
+    for found in (run(plan, VALUES), run(rank, VALUES)):
+        copied = pickle.loads(pickle.dumps(found))
+        assert (float(copied), repr(copied)) == (float(found), repr(found))
 
 
 def test_missing_values_count_as_documented():
