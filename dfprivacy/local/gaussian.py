@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from dfprivacy.local.aggregate import Aggregate
     from dfprivacy.local.protocol import Protocol
 
+MOST = 500
+"""Levels lie between -500 and 500, and there are at most 64 of them."""
+
 SLACK = 1.0
 """So many spreads the point to clip around may be off: half of what the coarse step may be."""
 
@@ -72,8 +75,8 @@ class GaussianPlan(Plan):
     present: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse other numbers of rounds: users of a part are asked once."""
-        if self.rounds not in {1, 2}:
+        """Refuse other numbers of rounds, as users of a part are asked once, and endless levels."""
+        if self.rounds not in {1, 2} or not -MOST < self.low < self.high < self.low + 64 < MOST:
             raise ValueError(self.rounds)
 
     @property

@@ -74,7 +74,11 @@ class Protocol:
     round: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse a round that there is not: a part of the users would be asked again."""
+        """Refuse rounds that there are not and parts that overlap: users would be asked again."""
+        if sum(self.shares) != 1 or min(self.shares) < 0:
+            raise InvalidProtocolError(
+                "the parts of the users do not make a whole", hint="plan with dfp.local"
+            )
         if not 1 <= self.round <= self.plan.rounds:
             raise InvalidProtocolError(
                 f"there is no round {describe(self.round)} of {self.plan.rounds}",

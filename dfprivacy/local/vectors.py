@@ -65,7 +65,8 @@ class VectorPlan(Plan):
 
     def __post_init__(self) -> None:
         """Refuse other numbers of rounds: users of a part are asked once."""
-        if self.rounds != _ROUNDS:
+        whole = 1 <= self.dimensions <= 2**15 and 1 <= self.height <= 14
+        if self.rounds != _ROUNDS or not whole:
             raise ValueError(self.rounds)
 
     @property

@@ -230,6 +230,10 @@ def test_no_protocol_asks_a_part_again(tmp_path):
         text = json.dumps({**written, **top, "plan": {**written["plan"], **plan}})
         with pytest.raises(dfp.InvalidProtocolError):
             dfp.local.Protocol.from_json(text)
+    overlapping = json.loads(vectors.to_json())
+    overlapping["shares"] = ["1", "-1/2", "1/2"]
+    with pytest.raises(dfp.InvalidProtocolError):
+        dfp.local.Protocol.from_json(json.dumps(overlapping))
     one = planned("known, one round", campaign="c")
     with pytest.raises(dfp.AlreadyReportedError, match="terms"):
         journal.reports(one, VALUES)
