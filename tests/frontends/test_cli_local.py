@@ -86,6 +86,15 @@ def test_mistakes_are_messages(run, words, message):
     assert "Hint:" in done.stderr
 
 
+def test_documented_commands_run_in_order(run):
+    """The commands of docs/local.md run one after the other, as they stand."""
+    page = Path(__file__).parents[2] / "docs" / "local.md"
+    lines = [each for each in page.read_text().splitlines() if each.startswith("dfprivacy local")]
+    said = [run(*line.split()[2:]) for line in lines]
+    assert len(said) == 7
+    assert said[-1].startswith("gaussian mean")
+
+
 def test_an_answer_needs_its_last_round(run):
     """After round 1 of 2 the answer is to publish round 2."""
     run("plan", "--users", str(USERS), "--sigma", "20", "-o", "p.json")
