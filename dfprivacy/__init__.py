@@ -12,6 +12,7 @@ from dfprivacy.accounting.charge import Budget
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import spending
 from dfprivacy.errors import (
+    AlreadyReportedError,
     BudgetExceededError,
     DPError,
     EngineError,
@@ -20,6 +21,7 @@ from dfprivacy.errors import (
     InvalidKeysError,
     InvalidLedgerError,
     InvalidLossError,
+    InvalidProtocolError,
     InvalidQuestionError,
     InvalidUnitError,
     LedgerBudgetError,
@@ -47,6 +49,7 @@ from dfprivacy.unit import Unit
 frame = Private
 
 __all__ = [
+    "AlreadyReportedError",
     "Bounds",
     "Budget",
     "BudgetExceededError",
@@ -59,6 +62,7 @@ __all__ = [
     "InvalidKeysError",
     "InvalidLedgerError",
     "InvalidLossError",
+    "InvalidProtocolError",
     "InvalidQuestionError",
     "InvalidUnitError",
     "Ledger",

@@ -9,6 +9,8 @@
     |-- InvalidUnitError          (ValueError)    unit, max_rows and max_groups don't go together
     |-- InvalidQuestionError      (ValueError)    unknown method, level or combination
     |-- RefusedStatementError     (ValueError)    an SQL statement can't be read, or not answered
+    |-- InvalidProtocolError      (ValueError)    no protocol of the local or the shuffle model
+    |-- AlreadyReportedError      (ValueError)    an owner has reported in this campaign before
     |-- MissingColumnError        (KeyError)      the frame has no such column
     |-- UnsupportedDtypeError     (TypeError)     the declared dtype can't be aggregated or grouped
     |-- UnsupportedFrameError     (TypeError)     not a frame, relation or file that we can read
@@ -79,6 +81,14 @@ class InvalidQuestionError(DPError, ValueError):
 
 class RefusedStatementError(DPError, ValueError):
     """An SQL statement can't be read, or holds what no bounded answer is known for."""
+
+
+class InvalidProtocolError(DPError, ValueError):
+    """A protocol of the local or the shuffle model that can't be, or does not fit what it meets."""
+
+
+class AlreadyReportedError(DPError, ValueError):
+    """An owner's journal shows a report in this campaign: another one would cost a second time."""
 
 
 class MissingColumnError(DPError, KeyError):

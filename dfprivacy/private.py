@@ -10,10 +10,12 @@ from dfprivacy.accounting.spending import account_of
 from dfprivacy.conductor import release_frame, release_numbers
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.labels import label_of
+from dfprivacy.local.on_frames import LocalMethods
 from dfprivacy.moment_methods import MomentMethods
 from dfprivacy.questions import Question
 from dfprivacy.rank_methods import RankMethods
 from dfprivacy.release import Number
+from dfprivacy.shuffle.on_frames import ShuffleMethods
 from dfprivacy.terms import EPSILON, INTERVAL, PublicKeys, Terms
 from dfprivacy.unit import Unit, unit_of
 
@@ -87,6 +89,16 @@ class Private(MomentMethods[Any, dict[str, Number]], RankMethods[Any, dict[str, 
         shows, up to `delta`, that it can't have been made by one row alone.
         """
         return PrivateGroupBy(self._frame, self._terms, by, keys)
+
+    @property
+    def local(self) -> LocalMethods:
+        """Simulate protocols of the local model over a column."""
+        return LocalMethods(self._frame, self._terms)
+
+    @property
+    def shuffle(self) -> ShuffleMethods:
+        """Simulate protocols of the shuffle model over a column."""
+        return ShuffleMethods(self._frame, self._terms)
 
     def __repr__(self) -> str:
         """Show the kind of frame, never what is in it."""

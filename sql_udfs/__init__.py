@@ -15,6 +15,7 @@
     dp_bounds(x [, epsilon])         powers of two around nearly all values          STRUCT
     dp_keep(delta [, epsilon])       for HAVING: is the group large enough to show?  BOOLEAN
 
+and, of the local model, dp_local_report, dp_local_mean and dp_local_next (see `sql_udfs.local`);
 and `dp_count_interval`, `dp_sum_interval`, ... with the same arguments, which return
 STRUCT(value, low, high) from one draw; quantiles and bounds have none. `lo`, `hi`, `q`, `qs`,
 `epsilon` and `delta` are constants.
@@ -38,11 +39,12 @@ from dfprivacy.unit import unit_of
 from sql_udfs.checks import CHECKS, GRID
 from sql_udfs.finalize import FINALIZERS
 from sql_udfs.function import existing
+from sql_udfs.local import register_local
 from sql_udfs.macros import Defaults, create_macros
 from sql_udfs.policy import ADMIT, Guard, guard
 from sql_udfs.unbounded import LIST_FINALIZERS
 
-__all__ = ["register"]
+__all__ = ["register", "register_local"]
 
 
 def register(
@@ -120,3 +122,4 @@ def register(
     else:
         catalog, engine = connection.cursor(), embedded_connection()
         guard(connection, Guard(catalog, engine, default, whose, account), level)
+    register_local(connection)

@@ -11,6 +11,7 @@ from rich.console import Console
 from dfprivacy.frontends import cli_limits, cli_ranks, cli_sums
 from dfprivacy.frontends.cli_errors import readable_errors
 from dfprivacy.frontends.cli_ledger import ledger_app
+from dfprivacy.frontends.cli_local import local_app
 from dfprivacy.frontends.demo import run_demo
 
 app = typer.Typer(
@@ -74,6 +75,7 @@ for _name, _command in {
 }.items():
     app.command(_name)(_command)
 app.add_typer(ledger_app, name="ledger")
+app.add_typer(local_app, name="local")
 
 
 @app.command()

@@ -35,6 +35,7 @@ WORDS = {
         "people",
     ],
     "duckdb_shell.py": ["AA", "july_seats", "dp_keep"],
+    "local_survey.py": ["one message an owner", "168,", "gaussian mean 1", "epsilon=2"],
     "etl_job.py": ["9 groups", "median", "stays", "hospital", "North", "South", "West"],
 }
 

@@ -38,8 +38,8 @@ LAYERS = [
     {"release", "released_frame", "remembered", "request"},
     {"conductor"},
     {"histogram", "limits"},
+    {"local", "shuffle"},
     {"asking", "moment_methods", "rank_methods", "private"},
-    {"statements"},
     {"statements"},
     {"frontends"},
     {"__init__"},
@@ -58,7 +58,8 @@ def test_imports_point_one_way(name):
     """Imports point one way.
 
     Terms and questions < statistics < mechanisms, accounting < estimators < plan, answers < engine
-    < parts < release < conductor < histogram < private < frontends: no import points back.
+    < parts < release < conductor < histogram < local, shuffle < private < frontends: no import
+    points back.
     """
     own = name.split("/")[0].removesuffix(".py")
     assert own in RANKS, f"{own} has no layer: give it one"

@@ -1,0 +1,143 @@
+"""Values, reports and aggregates in files: JSON lines and Parquet (values also CSV)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+
+from dfprivacy.engine.adopt import Columns, adopt
+from dfprivacy.engine.embedded import embedded_connection
+from dfprivacy.engine.run import collect, guarded
+from dfprivacy.errors import InvalidProtocolError, UnsupportedFrameError
+from dfprivacy.local.aggregate import Aggregate
+from dfprivacy.local.protocol import Protocol
+from dfprivacy.local.report_table import COLUMNS
+
+JSON_LINES = {".jsonl", ".ndjson"}
+
+
+def read_protocol(path: Path) -> Protocol:
+    """Return the protocol in a file.
+
+    Raises
+    ------
+    InvalidProtocolError
+        When there is none.
+    """
+    if not path.is_file():
+        raise InvalidProtocolError(
+            f"there is no file {str(path)!r}", hint="write protocol.to_json() to a file"
+        )
+    return Protocol.from_json(path.read_text(encoding="utf-8", errors="replace"))
+
+
+def read_column(path: Path, column: str, *, numbers: bool) -> Any:
+    """Return a column of a file as Arrow: as numbers, or as it is."""
+    if path.suffix.lower() in JSON_LINES:
+        kind = "DOUBLE" if numbers else "VARCHAR"
+        return json_lines(path, {column: kind}).column(0)
+    adopted = guarded(lambda: adopt(path, Columns((), {column: numbers}, ())))
+    try:
+        name = adopted.values[column]
+        return guarded(lambda: collect(adopted.lazy.select(name))).column(0)
+    finally:
+        adopted.close()
+
+
+def read_users(path: Path, column: str | None, protocol: Protocol) -> Any:
+    """Return who the owners in a file are; None where they are numbered as they stand there."""
+    if column is None:
+        return None
+    users = read_column(path, column, numbers=False)
+    if protocol.named:
+        return users.cast(pa.string())
+    return guarded(lambda: users.cast(pa.int64()))
+
+
+def read_reports(path: Path, protocol: Protocol) -> Any:
+    """Return what holds the reports in a file: its path, or a table for JSON lines.
+
+    Lines that are no JSON, or hold other things than reports, become malformed reports.
+    """
+    if path.suffix.lower() not in JSON_LINES:
+        return path
+    value = "BIGINT[]" if protocol.sheet.reported_width else "BIGINT"
+    return json_lines(path, {name: value if name == "value" else "BIGINT" for name in COLUMNS})
+
+
+def json_lines(path: Path, columns: dict[str, str]) -> pa.Table:
+    """Read columns of declared types from JSON lines; what does not fit is NULL."""
+    if not path.is_file():
+        raise UnsupportedFrameError(f"there is no file {str(path)!r}", hint="check the path")
+    connection = embedded_connection()
+    typed = ", ".join(
+        f"{_typed(_field(name), kind)} AS {_quoted(name)}" for name, kind in columns.items()
+    )
+    query = (
+        f"SELECT {typed} FROM read_csv($1, columns={{'line': 'VARCHAR'}}, auto_detect=false, "  # noqa: S608 column names of the caller, quoted
+        "header=false, quote='', escape='', delim='\x01', max_line_size=67108864) "
+        "WHERE line IS NOT NULL"
+    )
+    try:
+        return guarded(lambda: connection.sql(query, params=[str(path)]).to_arrow_table())
+    finally:
+        connection.close()
+
+
+def _field(name: str) -> str:
+    """Return the text of a field, NULL where a line is no JSON object that has it."""
+    path = ('$."' + name.replace('"', '\\"') + '"').replace("'", "''")
+    return f"CASE WHEN json_valid(line) THEN line ->> '{path}' END"
+
+
+def _typed(text: str, kind: str) -> str:
+    if kind == "VARCHAR":
+        return text
+    whole = f"regexp_extract({text}, '^-?[0-9]+$')" if kind == "BIGINT" else text
+    return f"TRY_CAST({whole} AS {kind})"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def write_reports(reports: pa.Table, path: Path) -> None:
+    """Write reports as JSON lines or Parquet, by the ending of the file's name.
+
+    Raises
+    ------
+    UnsupportedFrameError
+        When the name ends in something else.
+    """
+    if path.suffix.lower() in JSON_LINES:
+        frame = pl.from_arrow(reports)
+        assert isinstance(frame, pl.DataFrame)  # noqa: S101 a table never becomes a Series
+        frame.write_ndjson(path)
+    elif path.suffix.lower() in {".parquet", ".pq"}:
+        pa.parquet.write_table(reports, path)
+    else:
+        raise UnsupportedFrameError(
+            f"the file name ends in {path.suffix!r}", hint="name a .jsonl or .parquet file"
+        )
+
+
+def write_aggregate(aggregate: Aggregate, path: Path) -> None:
+    """Write an aggregate as Parquet."""
+    pa.parquet.write_table(aggregate.to_arrow(), path)
+
+
+def read_aggregate_file(path: Path) -> Aggregate:
+    """Return the aggregate in a Parquet file.
+
+    Raises
+    ------
+    UnsupportedFrameError, InvalidProtocolError
+        When there is no such file, or no aggregate in it.
+    """
+    if not path.is_file():
+        raise UnsupportedFrameError(f"there is no file {str(path)!r}", hint="check the path")
+    return Aggregate.from_arrow(guarded(lambda: pa.parquet.read_table(path)))

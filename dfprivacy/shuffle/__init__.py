@@ -1,0 +1,31 @@
+"""The shuffle model: messages that hide their sender once they are shuffled.
+
+Three parts: the randomiser at each user, a shuffler in between, the analyser.
+
+>>> import dfprivacy as dfp
+>>> protocol = dfp.shuffle.mean(users=2000, bounds=(0, 10), epsilon=1, delta=1e-6)
+>>> messages = protocol.messages([2.0, 4.0] * 1000)  # at the users
+>>> shuffled = dfp.shuffle.shuffle(messages)  # at the shuffler
+>>> 2.5 < protocol.analyse(shuffled).estimate() < 3.5  # at the analyst
+True
+"""
+
+from dfprivacy.shuffle.estimates import ShuffleChoice, ShuffledVector, ShuffleEstimate
+from dfprivacy.shuffle.messages import shuffle
+from dfprivacy.shuffle.planning import mean, mean_vector, quantile, simulate, total
+from dfprivacy.shuffle.protocol import Protocol
+from dfprivacy.shuffle.queries import joined
+
+__all__ = [
+    "Protocol",
+    "ShuffleChoice",
+    "ShuffleEstimate",
+    "ShuffledVector",
+    "joined",
+    "mean",
+    "mean_vector",
+    "quantile",
+    "shuffle",
+    "simulate",
+    "total",
+]

@@ -1,0 +1,147 @@
+"""The local model in DuckDB: reports at their owner, sums of reports at the analyst.
+
+    dp_local_report(x, user, protocol)      a report, or NULL for a user who is not asked   STRUCT
+    dp_local_next(report, protocol)         aggregate: the protocol of the next round       VARCHAR
+    dp_local_mean(report, protocol)         aggregate: the answer of the last round         DOUBLE
+    dp_local_mean_interval(...)             the same with its 95% interval                  STRUCT
+
+`protocol` is the JSON that `Protocol.to_json` returns, a constant; `report` is what
+dp_local_report has returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from dfprivacy.errors import InvalidProtocolError
+from dfprivacy.local import Aggregate, Protocol
+from dfprivacy.local.columns import user_numbers
+from dfprivacy.local.owner import report_table
+from dfprivacy.local.report_table import COLUMNS
+from dfprivacy.local.sheet import NOBODY
+from dfprivacy.mechanisms.entropy import system_entropy
+from sql_udfs.function import Column, Function, existing
+
+_REPORT = 'STRUCT(protocol BIGINT, "user" BIGINT, "group" BIGINT, "value" BIGINT)'
+_INTERVAL = 'STRUCT("value" DOUBLE, low DOUBLE, high DOUBLE)'
+
+
+@lru_cache(maxsize=64)
+def _protocol(text: str) -> Protocol:
+    protocol = Protocol.from_json(text)
+    if protocol.sheet.width:
+        raise InvalidProtocolError(
+            "protocols of vectors have no SQL functions", hint="use dfp.local in Python"
+        )
+    return protocol
+
+
+def _constant(column: Column) -> Protocol:
+    """Return the protocol that is the same in every row of a chunk."""
+    texts = column.unique().to_pylist()
+    if len(texts) != 1 or texts[0] is None:
+        raise InvalidProtocolError(
+            "the protocol must be one constant text",
+            hint="write it as a parameter: dp_local_report(x, user, ?)",
+        )
+    return _protocol(texts[0])
+
+
+def _report(values: Column, users: Column, protocols: Column) -> pa.Array:
+    """Return one report a row, NULL for users who are not asked in this round."""
+    own = _constant(protocols)
+    numbers = user_numbers(own.sheet, users if own.named else _indexes(users), len(values))
+    made = report_table(own.sheet, values, users if own.named else numbers, system_entropy)
+    asked = own.sheet.groups(own.sheet.words(numbers)) != NOBODY
+    rows = np.where(asked, np.cumsum(asked) - 1, 0)
+    columns = [made.column(name).combine_chunks() for name in COLUMNS]
+    structs = pa.StructArray.from_arrays(columns, names=list(COLUMNS))
+    return structs.take(pa.array(rows, mask=~asked))
+
+
+def _indexes(users: Column) -> Any:
+    """Return users that came as text as numbers; what is none is refused with them."""
+    try:
+        return users.cast(pa.int64()).fill_null(-1)
+    except pa.ArrowInvalid:
+        return np.array([-1])
+
+
+def _aggregates(reports: Column, protocols: Column) -> list[Aggregate]:
+    """Return the aggregate of each group's list of reports."""
+    own = _constant(protocols)
+    lists = reports.combine_chunks() if isinstance(reports, pa.ChunkedArray) else reports
+    return [own.aggregate(_table(lists[row].values)) for row in range(len(lists))]
+
+
+def _table(structs: Any) -> pa.Table:
+    """Return a group's reports as a table, without the users who were not asked."""
+    if structs is None or not len(structs):
+        return pa.table({name: pa.array([], pa.int64()) for name in COLUMNS})
+    fields = dict(zip(COLUMNS, structs.drop_null().flatten(), strict=True))
+    return pa.table(fields)
+
+
+def _mean(reports: Column, protocols: Column) -> pa.Array:
+    return pa.array([float(each.estimate()) for each in _aggregates(reports, protocols)])
+
+
+def _mean_interval(reports: Column, protocols: Column) -> pa.Array:
+    found = [each.estimate() for each in _aggregates(reports, protocols)]
+    kind = pa.struct([(name, pa.float64()) for name in ("value", "low", "high")])
+    return pa.array([{"value": float(e), "low": e.low, "high": e.high} for e in found], kind)
+
+
+def _next(reports: Column, protocols: Column) -> pa.Array:
+    return pa.array([a.next_round().to_json() for a in _aggregates(reports, protocols)])
+
+
+def _of_reports(name: str, call: Callable[..., Any], returns: str) -> Function:
+    return Function(name, call, (f"{_REPORT}[]", "VARCHAR"), returns)
+
+
+LOCAL_FUNCTIONS = (
+    Function(
+        "dfprivacy_local_report", _report, ("DOUBLE", "VARCHAR", "VARCHAR"), _REPORT, draws=True
+    ),
+    _of_reports("dfprivacy_local_mean", _mean, "DOUBLE"),
+    _of_reports("dfprivacy_local_mean_interval", _mean_interval, _INTERVAL),
+    _of_reports("dfprivacy_local_next", _next, "VARCHAR"),
+)
+
+
+def register_local(connection: duckdb.DuckDBPyConnection) -> None:
+    """Give a DuckDB connection the functions of the local model; `register` does it too.
+
+    An owner's database needs nothing else: what leaves it is private already, epsilon as the
+    protocol says, for replacing the value of a user. Each user is to be reported once: a query
+    that runs twice draws twice, and costs twice.
+
+    >>> import duckdb, sql_udfs, dfprivacy as dfp
+    >>> connection = duckdb.connect()
+    >>> sql_udfs.register_local(connection)
+    >>> plan = dfp.local.gaussian_mean(users=1000, epsilon=2, sigma=1.0, limit=8, rounds=1)
+    >>> query = "SELECT dp_local_report(x, user, $p) FROM (SELECT 0.5 AS x, range AS user"
+    >>> query += " FROM range(1000))"
+    >>> len(connection.execute(query, {"p": plan.to_json()}).fetchall())
+    1000
+    """
+    known = existing(connection)
+    for function in LOCAL_FUNCTIONS:
+        if function.name not in known:
+            function.create(connection)
+    connection.execute(
+        "CREATE OR REPLACE TEMP MACRO dp_local_report(x, user_, protocol) AS "
+        "dfprivacy_local_report(TRY_CAST(x AS DOUBLE), CAST(user_ AS VARCHAR), protocol)"
+    )
+    for name in ("mean", "mean_interval", "next"):
+        connection.execute(
+            f"CREATE OR REPLACE TEMP MACRO dp_local_{name}(report, protocol) AS "
+            f"dfprivacy_local_{name}(list(report), any_value(protocol))"
+        )

@@ -1,0 +1,157 @@
+"""Reports add up to the same whatever their order, files and format, and forged ones stay out."""
+
+import itertools
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.local.aggregate import Aggregate, merged
+
+VALUES = np.random.default_rng(5).normal(10.0, 2.0, 3000)
+
+
+@pytest.fixture(params=[{"sigma": 2.0}, {"sigma_bounds": (1, 4)}], ids=["sides", "distances"])
+def protocol(request):
+    """Plan one round, so that all parts report."""
+    return dfp.local.gaussian_mean(users=3000, epsilon=2, limit=64, rounds=1, **request.param)
+
+
+@pytest.fixture
+def reports(protocol):
+    """Return the reports of all users."""
+    return protocol.reports(VALUES)
+
+
+def same(one, other):
+    """Tell whether two aggregates agree on everything but the order of users."""
+    return (
+        one.rejected == other.rejected
+        and one.reports == other.reports
+        and all(
+            np.array_equal(a.reports, b.reports) and np.allclose(a.counts, b.counts, rtol=1e-12)
+            for a, b in zip(one.tallies, other.tallies, strict=True)
+        )
+    )
+
+
+def test_every_frame_and_file_gives_the_same(protocol, reports, engine):
+    """The sums do not depend on which frame, relation, reader or file holds the reports."""
+    assert same(protocol.aggregate(engine(reports)), protocol.aggregate(reports))
+
+
+def test_order_and_files_do_not_matter(protocol, reports):
+    """Any order and any split, merged in any order, gives the same."""
+    whole = protocol.aggregate(reports)
+    order = np.random.default_rng(1).permutation(len(reports))
+    assert same(protocol.aggregate(reports.take(order)), whole)
+    pieces = [reports[:500], reports[500:501], reports[501:501], reports[501:]]
+    for chosen in itertools.permutations(pieces):
+        assert same(protocol.aggregate(*chosen), whole)
+        assert same(merged([protocol.aggregate(piece) for piece in chosen]), whole)
+
+
+def test_a_report_that_arrives_twice_counts_once(protocol, reports):
+    """Equal reports of a user, in one file or in several, count once."""
+    whole = protocol.aggregate(reports)
+    assert same(protocol.aggregate(reports, reports[:700]), whole)
+    assert same(whole + whole, whole)
+
+
+def with_value(table, rows, change):
+    """Return a table with the values of some rows changed."""
+    values = table.column("value").to_numpy().copy()
+    values[rows] = change(values[rows])
+    return table.set_column(3, "value", pa.array(values))
+
+
+def test_a_user_with_two_different_reports_counts_not_at_all(protocol, reports):
+    """Whoever reports twice, with different reports, is barred: in any order, for good."""
+    rows = np.arange(0, 90, 3)
+    second = with_value(reports.take(rows), slice(None), lambda v: v ^ 1)
+    honest = reports.take(np.setdiff1d(np.arange(3000), rows))
+    expected = protocol.aggregate(honest)
+    for tables in itertools.permutations([reports[:50], reports[50:], second]):
+        found = protocol.aggregate(*tables)
+        assert found.rejected["repeated"] == 30
+        assert found.reports == expected.reports
+        step = merged([protocol.aggregate(table) for table in tables])
+        assert same(step, found)
+        assert same(step + protocol.aggregate(reports), found)
+
+
+def test_forged_reports_are_counted_and_left_out(protocol, reports):
+    """What is no report of this round is rejected, by reason, and changes no sum."""
+    other = dfp.local.gaussian_mean(users=3000, epsilon=2, sigma=2.0, limit=64)
+    fields = {name: reports.column(name).to_numpy() for name in reports.column_names}
+
+    def forged(**changed):
+        return pa.table({**{name: values[:7] for name, values in fields.items()}, **changed})
+
+    bad = {
+        "protocol": [other.reports(VALUES)[:7], forged(protocol=np.zeros(7, np.int64))],
+        "user": [forged(user=np.full(7, 3000)), forged(user=np.full(7, -1))],
+        "group": [
+            forged(group=fields["group"][:7] + 1),
+            forged(group=np.full(7, -1)),
+            forged(user=(fields["user"][:7] + 1) % 3000, group=np.full(7, 10**6)),
+        ],
+        "value": [forged(value=np.full(7, 2**60)), forged(value=np.full(7, -(2**60)))],
+        "malformed": [forged(value=pa.nulls(7, pa.int64())), forged(user=pa.nulls(7, pa.int64()))],
+    }
+    for reason, tables in bad.items():
+        for table in tables:
+            found = protocol.aggregate(reports, table)
+            assert found.rejected[reason] == 7
+            assert sum(found.rejected.values()) == 7
+            assert same(Aggregate(protocol, found.distinct, protocol.aggregate().screened_out),
+                        protocol.aggregate(reports))  # fmt: skip
+
+
+def test_a_forger_moves_a_sum_by_a_known_amount(protocol):
+    """The largest report that counts lies within 60 scales beyond the grid."""
+    part = protocol.sheet.parts[-1]
+    for value in (2**40, -(2**40), 2**62):
+        assert not part.law.possible(np.array([value]))[0]
+
+
+def test_tables_without_the_columns_are_refused(protocol, reports):
+    """Missing columns and columns of other types are typed errors."""
+    with pytest.raises(dfp.MissingColumnError, match="group"):
+        protocol.aggregate(reports.drop(["group"]))
+    text = reports.set_column(3, "value", reports.column("value").cast(pa.string()))
+    with pytest.raises(dfp.UnsupportedDtypeError, match="value"):
+        protocol.aggregate(text)
+    with pytest.raises(dfp.UnsupportedDtypeError, match="user"):
+        protocol.aggregate(pl.DataFrame(reports).with_columns(pl.col("user").cast(pl.Float64)))
+    with pytest.raises(dfp.UnsupportedFrameError):
+        protocol.aggregate(17)
+
+
+def test_an_aggregate_survives_a_file(protocol, reports, tmp_path):
+    """Written to Parquet and read back an aggregate is the same, and merges as before."""
+    clash = with_value(reports[:5], slice(None), lambda v: v ^ 1)
+    whole = protocol.aggregate(reports, clash)
+    pa.parquet.write_table(whole.to_arrow(), tmp_path / "sums.parquet")
+    back = Aggregate.from_arrow(pa.parquet.read_table(tmp_path / "sums.parquet"))
+    assert same(back, whole)
+    assert same(back + protocol.aggregate(reports), whole)
+    with pytest.raises(dfp.InvalidProtocolError, match="no aggregate"):
+        Aggregate.from_arrow(reports)
+
+
+def test_aggregates_of_other_rounds_do_not_add_up(protocol, reports):
+    """Two protocols' aggregates are never mixed."""
+    other = dfp.local.gaussian_mean(users=3000, epsilon=1, sigma=2.0, limit=64)
+    with pytest.raises(dfp.InvalidProtocolError, match="another protocol"):
+        protocol.aggregate(reports) + other.aggregate()
+
+
+def test_nobody_at_all_is_an_answer_too(protocol):
+    """Without reports the interval is all of the range, and nothing fails."""
+    estimate = protocol.aggregate().estimate()
+    assert (estimate.low, estimate.high, estimate.reports) == (-64, 64, 0)
+    two = dfp.local.gaussian_mean(users=3000, epsilon=2, limit=64, sigma=2.0)
+    assert two.aggregate().next_round().aggregate().estimate().high == 64

@@ -1,0 +1,246 @@
+"""Protocols are data: all that an owner needs is published, and nobody answers twice."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.local.users import group_numbers, hashed, number_of_name, part_edges, salt_of
+
+PLANS = {
+    "known, two rounds": {"sigma": 2.0, "limit": 64},
+    "known, one round": {"sigma": 2.0, "limit": 64, "rounds": 1},
+    "unknown, two rounds": {"sigma_bounds": (0.5, 8.0), "limit": 64},
+    "unknown, one round": {"sigma_bounds": (0.5, 8.0), "limit": 64, "rounds": 1},
+}
+
+
+def planned(name, **more):
+    return dfp.local.gaussian_mean(**{"users": 6000, "epsilon": 2, **PLANS[name], **more})
+
+
+@pytest.fixture(params=PLANS)
+def protocol(request):
+    """One protocol after the other, in its first round."""
+    return planned(request.param)
+
+
+def rounds_of(protocol, values):
+    """Yield every round of a protocol."""
+    yield protocol
+    while protocol.round < protocol.rounds:
+        protocol = protocol.aggregate(protocol.reports(values)).next_round()
+        yield protocol
+
+
+VALUES = np.random.default_rng(5).normal(10.0, 2.0, 6000)
+
+
+def test_json_carries_everything(protocol):
+    """What is read back is equal, has the same fingerprint and asks the same, in every round."""
+    for own in rounds_of(protocol, VALUES):
+        back = dfp.local.Protocol.from_json(own.to_json())
+        assert back == own
+        assert (back.fingerprint, back.asks) == (own.fingerprint, own.asks)
+
+
+def test_a_changed_protocol_is_refused(protocol):
+    """A protocol in which any published number was changed, or none at all, is not read."""
+    written = json.loads(protocol.to_json())
+    written["asks"][0]["levels"][0] -= 1
+    for text in (json.dumps(written), "{}", "[1]", "nonsense", '{"format": "dfprivacy local 1"}'):
+        with pytest.raises(dfp.InvalidProtocolError, match="no protocol"):
+            dfp.local.Protocol.from_json(text)
+
+
+def test_everybody_is_asked_exactly_once(protocol):
+    """Over all rounds every user sends one message (sequential interactivity)."""
+    reports = [own.reports(VALUES).column("user").to_numpy() for own in rounds_of(protocol, VALUES)]
+    assert sorted(np.concatenate(reports).tolist()) == list(range(6000))
+
+
+def test_one_by_one_and_all_at_once_is_the_same_form(protocol):
+    """`report` of each user and `reports` of all have the same users, groups and fields."""
+    table = protocol.reports(VALUES[:300])
+    single = [protocol.report(float(VALUES[user]), user) for user in range(300)]
+    rows = [row for row in single if row is not None]
+    assert [set(row) for row in rows] == [set(table.column_names)] * len(rows)
+    for name in ("protocol", "user", "group"):
+        assert [row[name] for row in rows] == table.column(name).to_pylist()
+
+
+def test_a_missing_value_looks_like_any_other(protocol):
+    """NULL and NaN make reports of the same users, groups, fields and types."""
+    missing = protocol.reports(pa.array([None] * 3000 + [float("nan")] * 3000, pa.float64()))
+    table = protocol.reports(VALUES)
+    assert missing.schema == table.schema
+    for name in ("protocol", "user", "group"):
+        assert missing.column(name).equals(table.column(name))
+    assert protocol.aggregate(missing).reports == len(missing)
+
+
+def test_a_missing_digit_is_uniform():
+    """Reports without a value are spread evenly over the digits (false alarms below 1e-9)."""
+    protocol = planned("known, two rounds", users=40_000)
+    table = protocol.reports([None] * 40_000)
+    counts = np.bincount(table.column("value").to_numpy(), minlength=4)
+    expected = len(table) / 4
+    assert np.abs(counts - expected).max() < 6.5 * np.sqrt(expected)
+
+
+def test_values_beyond_the_range_are_clipped():
+    """A value beyond the limit, however far, is reported as the limit is."""
+    protocol = planned("unknown, two rounds", epsilon=64)
+    far = protocol.reports([1e300, float("inf"), 2.0**70] * 2000).column("value")
+    assert far.equals(protocol.reports([64.0] * 6000).column("value"))
+    low = protocol.reports([-1e300, -float("inf"), -(2.0**70)] * 2000).column("value")
+    assert low.equals(protocol.reports([-64.0] * 6000).column("value"))
+
+
+def test_users_of_another_kind_are_refused(protocol):
+    """Indexes beyond the number of users, and names where indexes are meant, are errors."""
+    for user in (-1, 6000, 1.5, "ann", None, True):
+        with pytest.raises(dfp.InvalidProtocolError, match="an index from 0 to 5999"):
+            protocol.report(1.0, user)
+    for users in ([0, 6000], [0.5, 1.5], ["a", "b"], [1]):
+        with pytest.raises(dfp.InvalidProtocolError, match="users of this protocol"):
+            protocol.reports([1.0, 2.0], users)
+
+
+def test_named_users_report_under_a_number_of_their_own():
+    """With names the same name has the same number in a campaign, and another one elsewhere."""
+    protocol = planned("known, one round", named=True, campaign="first")
+    reports = protocol.reports([1.0, 2.0, 3.0], ["ann", "bob", "ann"])
+    numbers = reports.column("user").to_pylist()
+    assert numbers[0] == numbers[2] != numbers[1]
+    assert numbers[0] == number_of_name("ann", "first") != number_of_name("ann", "second")
+    assert protocol.report(1.0, "ann")["user"] == numbers[0]
+    with pytest.raises(dfp.InvalidProtocolError, match="names"):
+        protocol.reports([1.0])
+    with pytest.raises(dfp.InvalidProtocolError, match="a name"):
+        protocol.report(1.0, 7)
+
+
+def test_groups_are_even_and_campaigns_independent():
+    """Parts and groups have the sizes they should, and two campaigns mix users afresh.
+
+    Chi-square with 47 degrees of freedom stays below 130, but for a probability of 1e-9.
+    """
+    users = np.arange(480_000)
+    words = hashed(users, salt_of("one"))
+    assert len(np.unique(words)) == len(users)
+    groups = group_numbers(words, 48)
+    counts = np.bincount(groups, minlength=48)
+    assert ((counts - 10_000) ** 2 / 10_000).sum() < 130
+    other = group_numbers(hashed(users, salt_of("two")), 48)
+    assert abs(int((groups == other).sum()) - 10_000) < 6.5 * 100
+    assert part_edges((Fraction(1, 4), Fraction(1, 8), Fraction(5, 8)))[-1] == 2**32
+
+
+@pytest.mark.parametrize("sigma", [1.0, 2.0, 1.999, 2.001, 0.3, 1000.0, 1e-5])
+def test_levels_reach_from_sigma_to_the_limit(sigma):
+    """The lowest level is floor(log2 sigma); the highest is the least that holds the limit."""
+    plan = planned("known, two rounds", sigma=sigma, limit=2000 * sigma).plan
+    assert 2.0**plan.low <= sigma < 2.0 ** (plan.low + 1)
+    assert 2.0 ** (plan.high - 1) < 2000 * sigma <= 2.0**plan.high == plan.limit
+    unknown = dfp.local.gaussian_mean(users=6000, sigma_bounds=(sigma, 9 * sigma)).plan
+    assert (unknown.low, unknown.sigma) == (plan.low, None)
+    assert unknown.limit >= 9 * sigma
+
+
+BAD = [
+    ({"users": 0}, dfp.InvalidProtocolError),
+    ({"users": 2.5}, dfp.InvalidProtocolError),
+    ({"users": 2**34}, dfp.InvalidProtocolError),
+    ({"rounds": 3}, dfp.InvalidProtocolError),
+    ({"campaign": ""}, dfp.InvalidProtocolError),
+    ({"sigma": 0.0}, dfp.InvalidBoundsError),
+    ({"sigma": float("nan")}, dfp.InvalidBoundsError),
+    ({"limit": -1.0}, dfp.InvalidBoundsError),
+    ({"limit": 2.0**80}, dfp.InvalidBoundsError),
+    ({"sigma_bounds": (1.0, 2.0)}, dfp.InvalidBoundsError),
+    ({"epsilon": 0}, dfp.InvalidLossError),
+    ({"epsilon": 1e-4}, dfp.InvalidLossError),
+    ({"epsilon": 100}, dfp.InvalidLossError),
+]
+
+
+@pytest.mark.parametrize(("given", "error"), BAD)
+def test_bad_plans_are_refused(given, error):
+    """Arguments that make no protocol are typed errors with a hint."""
+    with pytest.raises(error) as caught:
+        planned("known, two rounds", **given)
+    assert caught.value.hint
+
+
+def test_steps_come_in_order(protocol):
+    """There is no answer before the last round, no round after it, and none from other reports."""
+    for own in rounds_of(protocol, VALUES):
+        aggregate = own.aggregate(own.reports(VALUES))
+        if own.round < own.rounds:
+            with pytest.raises(dfp.InvalidProtocolError, match="round 1 of 2"):
+                aggregate.estimate()
+        else:
+            assert isinstance(aggregate.estimate(), dfp.local.LocalEstimate)
+            with pytest.raises(dfp.InvalidProtocolError, match="last"):
+                aggregate.next_round()
+        other = planned("known, two rounds").aggregate()
+        with pytest.raises(dfp.InvalidProtocolError, match="another protocol"):
+            own.estimate(other)
+
+
+def test_a_journal_lets_nobody_answer_twice(tmp_path):
+    """With one journal a campaign is answered once a round, under the terms of its first round."""
+    journal = dfp.local.Journal(tmp_path / "journal")
+    protocol = planned("known, two rounds", campaign="commuting")
+    reports = journal.reports(protocol, VALUES)
+    second = protocol.aggregate(reports).next_round()
+    assert len(reports) + len(journal.reports(second, VALUES)) == 6000
+    for again in (protocol, second, planned("unknown, one round", campaign="commuting")):
+        with pytest.raises(dfp.AlreadyReportedError):
+            dfp.local.Journal(tmp_path / "journal").reports(again, VALUES)
+    dearer = planned("known, two rounds", campaign="shopping", epsilon=3)
+    journal.report(planned("known, two rounds", campaign="shopping"), 1.0, 5)
+    changed = dearer.aggregate(dearer.reports(VALUES)).next_round()
+    with pytest.raises(dfp.AlreadyReportedError, match="terms"):
+        journal.report(changed, 1.0, 5)
+
+
+def test_no_protocol_asks_a_part_again(tmp_path):
+    """Rounds that there are not, and a campaign that changes its rounds, are refused.
+
+    Each of these texts would ask users of an earlier round for a second message.
+    """
+    journal = dfp.local.Journal(tmp_path)
+    protocol = planned("known, two rounds", campaign="c")
+    second = protocol.aggregate(journal.reports(protocol, VALUES)).next_round()
+    vectors = dfp.local.mean_vector(users=100, dimensions=1, rho=1, radius=1)
+    forged = [
+        (second, {"round": 3}, {}),
+        (second, {"round": 2}, {"rounds": 1}),
+        (second, {"round": 3}, {"rounds": 3}),
+        (vectors, {"round": 4}, {}),
+        (vectors, {"round": 4}, {"rounds": 4}),
+    ]
+    for own, top, plan in forged:
+        written = json.loads(own.to_json())
+        text = json.dumps({**written, **top, "plan": {**written["plan"], **plan}})
+        with pytest.raises(dfp.InvalidProtocolError):
+            dfp.local.Protocol.from_json(text)
+    overlapping = json.loads(vectors.to_json())
+    overlapping["shares"] = ["1", "-1/2", "1/2"]
+    with pytest.raises(dfp.InvalidProtocolError):
+        dfp.local.Protocol.from_json(json.dumps(overlapping))
+    one = planned("known, one round", campaign="c")
+    with pytest.raises(dfp.AlreadyReportedError, match="terms"):
+        journal.reports(one, VALUES)
+
+
+def test_a_journal_that_cannot_be_written_makes_no_report(tmp_path):
+    """Where the journal can't be kept there is an error, and no report."""
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(dfp.LedgerFileError):
+        dfp.local.Journal(tmp_path / "taken")

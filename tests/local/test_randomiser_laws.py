@@ -1,0 +1,165 @@
+"""Every randomiser has exactly the law it states, and that law is private; nothing is sampled."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from flint import arb, ctx, fmpq
+
+from dfprivacy.errors import InvalidLossError
+from dfprivacy.local.exponential import exponential_above, exponential_below
+from dfprivacy.local.grid_noise import BallGaussian, GridLaplace
+from dfprivacy.local.response import MISSING, WORDS, RandomisedResponse
+from dfprivacy.mechanisms.noise import DiscreteGaussian, DiscreteLaplace
+
+EPSILONS = [
+    Fraction(1, 1024), Fraction(1, 10), Fraction(1, 3), Fraction(1), Fraction(2), Fraction(19, 7),
+    Fraction(10), Fraction(45), Fraction(64),
+]  # fmt: skip
+LAWS = [RandomisedResponse(m, epsilon) for m in (2, 4) for epsilon in EPSILONS]
+
+
+def exact_exponential(exponent):
+    """Return a ball around e**exponent, of 400 bits."""
+    ctx.prec = 400
+    return arb(fmpq(exponent.numerator, exponent.denominator)).exp()
+
+
+def at_most(ratio, epsilon):
+    """Tell whether ratio <= e**epsilon for certain."""
+    return arb(fmpq(ratio.numerator, ratio.denominator)) <= exact_exponential(epsilon)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_exponentials_are_enclosed(epsilon):
+    """The rational bounds lie on either side of e**epsilon, and within 3e-60 of each other."""
+    low, high = exponential_below(epsilon), exponential_above(epsilon)
+    exact = exact_exponential(epsilon)
+    assert arb(fmpq(low.numerator, low.denominator)) < exact
+    assert exact < arb(fmpq(high.numerator, high.denominator))
+    assert high / low - 1 < Fraction(3, 10**60)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_no_report_tells_two_inputs_apart_by_more_than_epsilon(law):
+    """For every report and all pairs of inputs, no value included, the ratio is at most e**eps."""
+    inputs = [MISSING, *range(law.categories)]
+    for report in range(law.categories):
+        for one, other in itertools.permutations(inputs, 2):
+            some = law.probability(report=report, given=one)
+            rest = law.probability(report=report, given=other)
+            assert at_most(some / rest, law.epsilon)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_probabilities_of_an_input_add_up_to_one(law):
+    """The table is a law: every row sums to 1, and truth is never less likely than another."""
+    for given in [MISSING, *range(law.categories)]:
+        assert sum(law.probability(report=r, given=given) for r in range(law.categories)) == 1
+    assert law.truth >= law.other > 0
+
+
+@pytest.mark.parametrize("law", LAWS[:4] + LAWS[9:13], ids=repr)
+def test_hardly_anything_of_epsilon_is_given_away(law):
+    """Rounding to the safe side costs less than a millionth of epsilon."""
+    spent = math.log(law.truth / law.other)
+    assert float(law.epsilon) * (1 - 1e-6) <= spent + 1e-12
+
+
+def words(*numbers):
+    """Return a source of these 64-bit words."""
+    data = np.array(numbers, dtype=np.uint64).tobytes()
+    return lambda size: data[:size]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+@pytest.mark.parametrize("given", [MISSING, 0, 1])
+def test_the_sampler_has_the_law_word_for_word(law, given):
+    """The 2**64 words fall into intervals, one report each, of exactly the stated sizes.
+
+    The report is constant between the edges that the law names; each edge is checked on both
+    sides, so that the number of words for a report is its probability times 2**64.
+    """
+    if given == MISSING:
+        edges = [k * WORDS // law.categories for k in range(law.categories)]
+        reports = list(range(law.categories))
+    else:
+        edges = [k * law.words_for_another for k in range(law.categories)]
+        reports = [(given - 1 - k) % law.categories for k in range(law.categories - 1)] + [given]
+    lasts = [*(edge - 1 for edge in edges[1:]), WORDS - 1]
+    found = {}
+    for edge, last, report in zip(edges, lasts, reports, strict=True):
+        inputs = np.full(3, given, np.int64)
+        drawn = law.privatise(inputs, words(edge, last, (edge + last) // 2)).tolist()
+        assert drawn == [report] * 3
+        found[report] = Fraction(last + 1 - edge, WORDS)
+    for report, share in found.items():
+        assert share == law.probability(report=report, given=given)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7, 2**20])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(3)])
+def test_a_grid_report_tells_two_inputs_apart_by_at_most_epsilon(steps, epsilon):
+    """A shift by d changes discrete Laplace probabilities by at most e**(d / scale) <= e**eps.
+
+    P(z) is proportional to a**|z| with a = e**(-1 / scale), so that the largest ratio over all
+    reports and the two inputs farthest apart is e**(steps / scale), an identity of rationals in
+    the exponent.
+    """
+    law = GridLaplace(steps, epsilon)
+    assert law.noise == DiscreteLaplace(Fraction(steps) / epsilon)
+    exponents = [
+        abs(abs(report - one) - abs(report - other)) / law.noise.scale
+        for report in range(-2, min(steps, 7) + 3)
+        for one, other in itertools.product({0, steps // 2, steps}, repeat=2)
+    ]
+    assert max(exponents) <= epsilon
+    assert Fraction(steps) / law.noise.scale == epsilon
+
+
+def test_inputs_beyond_the_grid_are_clipped_before_noise():
+    """Whatever integer comes in, what is made private lies on the grid."""
+    law = GridLaplace(10, Fraction(1000) / 16)
+    drawn = law.privatise(np.array([-(10**9), 10**9] * 50))
+    assert drawn[::2].max() <= 5
+    assert drawn[1::2].min() >= 5
+
+
+@pytest.mark.parametrize("rho", [Fraction(1, 8), Fraction(1, 2), Fraction(3)])
+def test_two_vectors_of_the_ball_are_as_far_apart_as_the_noise_assumes(rho):
+    """Noise has variance (2 r)**2 / (2 rho): rho-zCDP for vectors at most 2 r apart."""
+    law = BallGaussian(12, rho)
+    assert law.noise == DiscreteGaussian(Fraction(24**2) / (2 * rho))
+    farthest = Fraction(24**2) / (2 * law.noise.sigma_squared)
+    assert farthest == rho
+
+
+def test_a_vector_outside_the_ball_is_dropped():
+    """What could be farther away than the proof allows is replaced by the centre."""
+    law = BallGaussian(3, Fraction(10**6))
+    inputs = np.array([[3, 0], [2, 2], [0, -3], [3, 1]])
+    assert law.privatise(inputs).tolist() == [[3, 0], [2, 2], [0, -3], [0, 0]]
+
+
+def test_unbiased_counts_are_right_in_expectation():
+    """The expected value of the estimate is the true table, in exact arithmetic."""
+    law = RandomisedResponse(4, Fraction(1))
+    truth = np.array([700, 100, 0, 200])
+    expected = [
+        sum(int(n) * law.probability(report=r, given=g) for g, n in enumerate(truth))
+        for r in range(4)
+    ]
+    scale = law.truth - law.other
+    assert [(count - 1000 * law.other) / scale for count in expected] == truth.tolist()
+    assert np.allclose(law.unbiased(np.array([float(c) for c in expected])), truth)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2000), Fraction(65)])
+def test_epsilons_beyond_reach_are_refused(epsilon):
+    """Below 1/1024 nothing could be learned, above 64 nothing would be protected."""
+    with pytest.raises(InvalidLossError, match="1/1024"):
+        RandomisedResponse(2, epsilon)
+    with pytest.raises(InvalidLossError, match="1/1024"):
+        GridLaplace(16, epsilon)

@@ -1,0 +1,145 @@
+"""Protocols of the shuffle model: three parts that exchange tables, and their answers."""
+
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dfprivacy as dfp
+
+RANDOM = np.random.default_rng(31)
+VALUES = RANDOM.normal(50, 10, 3000)
+COST = {"epsilon": 1, "delta": 1e-6}
+
+
+def run(protocol, values):
+    """Hand data from part to part, as JSON and tables."""
+    while not protocol.finished:
+        public = dfp.shuffle.Protocol.from_json(protocol.to_json())
+        assert public == protocol
+        halves = [public.messages(values[:1000]), public.messages(values[1000:])]
+        protocol = protocol.analyse(dfp.shuffle.shuffle(dfp.shuffle.joined(halves)))
+    return protocol.estimate()
+
+
+def test_a_total_and_a_mean_are_found():
+    """Answers lie within eleven standard errors (false alarms below 1e-6), and say their cost."""
+    found = run(dfp.shuffle.total(users=3000, bounds=(0, 100), **COST), VALUES)
+    assert abs(found - VALUES.sum()) < 11 * found.std_error
+    assert (found.epsilon, found.delta) == (1, 1e-6)
+    assert found.low < found < found.high
+    mean = run(dfp.shuffle.mean(users=3000, bounds=(0, 100), **COST), VALUES)
+    assert abs(mean - VALUES.mean()) < 11 * mean.std_error < 1
+
+
+def test_answers_survive_a_pickle():
+    """A copy of an answer knows all that the answer knows."""
+    plan = dfp.shuffle.mean(users=3000, bounds=(0, 100), **COST)
+    rank = dfp.shuffle.quantile(users=3000, q=0.5, bounds=(0, 100), resolution=2, **COST)
+    for found in (run(plan, VALUES), run(rank, VALUES)):
+        copied = pickle.loads(pickle.dumps(found))
+        assert (float(copied), repr(copied)) == (float(found), repr(found))
+
+
+def test_missing_values_count_as_documented():
+    """NULL is 0 in a total, or the nearer bound, and the middle of the bounds in a mean."""
+    nothing = [None] * 3000
+    cost = {"epsilon": 30, "delta": 1e-6}
+    assert abs(run(dfp.shuffle.total(users=3000, bounds=(-9, 9), **cost), nothing)) < 20
+    least = run(dfp.shuffle.total(users=3000, bounds=(5, 9), **cost), nothing)
+    assert abs(least - 15_000) < 20
+    assert abs(run(dfp.shuffle.mean(users=3000, bounds=(5, 9), **cost), nothing) - 7) < 0.1
+
+
+@pytest.mark.parametrize("q", [0.0, 0.1, 0.5, 0.99])
+def test_a_quantile_is_found(q):
+    """Ranks are right to the noise of twelve counts (20 scales each: false alarms below 1e-7)."""
+    plan = dfp.shuffle.quantile(users=3000, q=q, bounds=(0, 100), **COST)
+    found = run(plan, VALUES)
+    slack = 20 * float(plan.sums_of(1).noise.scale) + 10
+    ordered = np.concatenate([np.zeros(1), np.sort(VALUES), np.full(1, 100.0)])
+    low = ordered[max(0, int(q * 3000 - slack))]
+    high = ordered[min(3001, int(q * 3000 + slack) + 1)]
+    assert low - 0.1 <= found <= high + 0.1
+    assert found.epsilon == 1
+
+
+def test_a_mean_of_vectors_is_found():
+    """Far from the origin the error is that of noise around the medians."""
+    centre = np.array([30.0, -20.0, 5.0])
+    values = RANDOM.normal(centre, 1.0, (3000, 3))
+    values[7, 1] = np.nan
+    plan = dfp.shuffle.mean_vector(
+        users=3000, dimensions=3, radius=100, resolution=8, epsilon=4, delta=1e-6
+    )
+    found = run(plan, values)
+    assert np.linalg.norm(found.mean - centre) < 12 * found.error + 0.2
+    assert found.clip < 50
+
+
+def test_unshuffled_or_missing_messages_are_told():
+    """The analyser refuses anything but the messages of all users, by their public number."""
+    plan = dfp.shuffle.total(users=3000, bounds=(0, 100), **COST)
+    messages = plan.messages(VALUES)
+    for wrong in (messages[1:], dfp.shuffle.joined([messages, messages]), messages.drop(["query"])):
+        with pytest.raises(dfp.InvalidProtocolError, match="messages of all 3000 users"):
+            plan.analyse(wrong)
+    with pytest.raises(dfp.InvalidProtocolError, match="round 1 of 1"):
+        plan.estimate()
+    done = plan.analyse(messages)
+    for call in (lambda: done.messages(VALUES), lambda: done.analyse(messages)):
+        with pytest.raises(dfp.InvalidProtocolError, match="all rounds are done"):
+            call()
+
+
+def test_changed_protocols_are_refused():
+    """A text that is no protocol is not read."""
+    plan = dfp.shuffle.total(users=3000, bounds=(0, 100), **COST)
+    written = json.loads(plan.to_json())
+    for change in ({"format": "x"}, {"epsilon": "zero"}, {"plan": {"kind": "none"}}, {"more": 1}):
+        with pytest.raises(dfp.InvalidProtocolError, match="no protocol"):
+            dfp.shuffle.Protocol.from_json(json.dumps({**written, **change}))
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"users": 18}, dfp.InvalidProtocolError),
+        ({"users": 2**33, "steps": 2**30}, dfp.InvalidProtocolError),
+        ({"delta": None}, dfp.MissingDeltaError),
+        ({"delta": 1e-60}, dfp.InvalidLossError),
+        ({"epsilon": 1e-5}, dfp.InvalidLossError),
+        ({"bounds": None}, dfp.InvalidBoundsError),
+        ({"bounds": (1, 1)}, dfp.InvalidBoundsError),
+        ({"steps": 0}, dfp.InvalidProtocolError),
+    ],
+)
+def test_bad_plans_are_refused(given, error):
+    """Arguments that make no protocol are typed errors with a hint."""
+    with pytest.raises(error) as caught:
+        dfp.shuffle.total(**{"users": 3000, "bounds": (0, 1), **COST, **given})
+    assert caught.value.hint
+
+
+def test_frames_simulate():
+    """`df.dp.shuffle` answers on a frame, and spends what it says."""
+    frame = pd.DataFrame({"x": VALUES})
+    private = frame.dp(delta=1e-6).shuffle
+    assert abs(private.sum("x", (0, 100), epsilon=2) - VALUES.sum()) < 2000
+    assert abs(private.mean("x", (0, 100)) - 50) < 5
+    assert 30 < private.quantile("x", 0.5, (0, 100)) < 70
+    with pytest.raises(dfp.MissingDeltaError):
+        frame.dp.shuffle.sum("x", (0, 100))
+    with pytest.raises(dfp.MissingColumnError):
+        private.sum("y", (0, 100))
+
+
+def test_shuffling_beats_the_local_model():
+    """At the same epsilon the error of a mean is far below that of local reports."""
+    shuffled = run(dfp.shuffle.mean(users=3000, bounds=(0, 100), **COST), VALUES)
+    local = dfp.local.GridLaplace(2**20, dfp.shuffle.mean(
+        users=3000, bounds=(0, 100), **COST).epsilon)  # fmt: skip
+    error = 100 * (local.noise.variance / 3000) ** 0.5 / 2**20
+    assert shuffled.std_error < error / 20
