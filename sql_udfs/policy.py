@@ -103,8 +103,8 @@ class Guard:
         shown = _SHOWN.match(query)
         text = _without_users(shown["query"] if shown else query, bounded=self.unit is not None)
         source, engine = connection_source(self.catalog), self.engine
-        statement = read(text, Reader(source, lambda parsed: check_agreement(parsed, engine)))
-        parsed = parse(text)
+        reader = Reader(source, lambda parsed: check_agreement(parsed, engine))
+        statement, parsed = read(_with_one_delta(text), reader), parse(text)
         if statement.keys and statement.delta is None:
             raise MissingDeltaError(
                 "group keys are secret, and showing them needs a delta",
@@ -219,10 +219,22 @@ def users_macro(guard: Guard) -> str:
     )
 
 
+def _with_one_delta(query: str) -> str:
+    """Return a statement in which dp_keep(delta, epsilon) is dp_keep(delta), as in `dfp.sql`."""
+    tokens = DuckDB().tokenize(query)
+    keeps = [place for place, token in enumerate(tokens) if token.text.lower() == KEEP]
+    for place in reversed(keeps):
+        kinds = [token.token_type for token in tokens[place : place + 6]]
+        if kinds[3:] == [TokenType.COMMA, TokenType.NUMBER, TokenType.R_PAREN]:
+            query = query[: tokens[place + 3].start] + query[tokens[place + 5].start :]
+    return query
+
+
 def guard(connection: duckdb.DuckDBPyConnection, asked: Guard, level: float) -> None:
     """Give a connection the macros of a guard."""
     GUARDS[asked.name] = asked
     spends = partial(admission, asked)
+    create_macros(asked.catalog, Defaults(asked.epsilon, level))  # views that hold dp_ calls bind
     create_macros(connection, Defaults(asked.epsilon, level, spends, asked.rows))
     if asked.unit is not None:
         connection.execute(users_macro(asked))

@@ -89,8 +89,11 @@ CONSTRUCTS: dict[str, Refusal] = {
         "RESPECT NULLS inside a call", "dp_ calls leave NULL out", "dp_mean(coalesce(x, 0), 0, 100)"
     ),
     "Rollup": Refusal("ROLLUP", _GROUPS, _BY),
+    "rollup": Refusal("ROLLUP", _GROUPS, _BY),
     "Cube": Refusal("CUBE", _GROUPS, _BY),
+    "cube": Refusal("CUBE", _GROUPS, _BY),
     "GroupingSets": Refusal("GROUPING SETS", _GROUPS, _BY),
+    "grouping_sets": Refusal("GROUPING SETS", _GROUPS, _BY),
     "Lambda": Refusal("a lambda", _PLAIN, "use a function of the row: list_sum(x)"),
     "Placeholder": Refusal(
         "a prepared parameter", _CONSTANT, "write the number itself: dp_mean(x, 0, 100)"

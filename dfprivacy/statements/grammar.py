@@ -14,6 +14,7 @@ from dfprivacy.statements.refusals import refused_statement
 LONGEST = 2**16
 _QUERIES = {TokenType.SELECT, TokenType.WITH, TokenType.FROM}
 _STATEMENTS = {*_QUERIES, TokenType.CREATE, TokenType.INSERT}
+_BEFORE_TABLE = {"OR", "REPLACE", "TEMP", "TEMPORARY"}
 _RUNS = "SELECT city, dp_mean(income, 0, 200000) FROM people GROUP BY city"
 
 
@@ -59,8 +60,7 @@ def _trees(text: str) -> tuple[list[exp.Expression], list[Token]]:
     dialect = DuckDB()
     try:
         tokens = dialect.tokenize(text)
-        if tokens and tokens[0].token_type not in _STATEMENTS:
-            raise refused_statement(tokens[0].text)
+        _check_kind(tokens)
         for token in tokens:
             if token.token_type is TokenType.R_PAREN:
                 token.comments = [exp.SQLGLOT_ANONYMOUS]
@@ -74,6 +74,18 @@ def _trees(text: str) -> tuple[list[exp.Expression], list[Token]]:
     else:
         return [tree for tree in found if isinstance(tree, exp.Expression)], tokens
     raise RefusedStatementError(f"the statement can't be read{_place(problem)}", hint=_RUNS)
+
+
+def _check_kind(tokens: list[Token]) -> None:
+    """Refuse other statements by their first words: sqlglot would log some, and read others."""
+    first = tokens[0] if tokens else None
+    if first is None or first.token_type in _QUERIES:
+        return
+    if first.token_type not in _STATEMENTS:
+        raise refused_statement(first.text)
+    words = [token.text for token in tokens[1:6] if token.text.upper() not in _BEFORE_TABLE]
+    if first.token_type is TokenType.CREATE and (not words or words[0].upper() != "TABLE"):
+        raise refused_statement(" ".join([first.text, *words[:1]]))
 
 
 def _place(error: SqlglotError) -> str:

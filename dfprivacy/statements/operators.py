@@ -93,20 +93,23 @@ def _in(node: Node, inner: Inner) -> str:
 def _like(sign: str) -> Rule:
     def rule(node: Node, inner: Inner) -> str:
         only(node, "this", "expression", "negate")
-        word = f"NOT {sign}" if node.args.get("negate") else sign
-        return f"({inner(node.this)} {word} {inner(node.expression)})"
+        like = f"({inner(node.this)} {sign} {inner(node.expression)})"
+        return f"(NOT {like})" if node.args.get("negate") else like
 
     return rule
 
 
 def _escape(node: Node, inner: Inner) -> str:
+    """Write x LIKE y ESCAPE z; a negation may stand inside or outside of it in the tree."""
     only(node, "this", "expression")
-    if not isinstance(node.this, exp.Like | exp.ILike) or not isinstance(
-        node.expression, exp.Literal
-    ):
+    like = node.this
+    if not isinstance(like, exp.Like | exp.ILike) or not isinstance(node.expression, exp.Literal):
         raise refuse("ESCAPE")
-    like = inner(node.this).removesuffix(")")
-    return f"{like} ESCAPE {inner(node.expression)})"
+    only(like, "this", "expression", "negate")
+    sign = "ILIKE" if isinstance(like, exp.ILike) else "LIKE"
+    pattern = f"{inner(like.expression)} ESCAPE {inner(node.expression)}"
+    text = f"({inner(like.this)} {sign} {pattern})"
+    return f"(NOT {text})" if like.args.get("negate") else text
 
 
 def _array(node: Node, inner: Inner) -> str:
@@ -132,7 +135,8 @@ _SIGNS: dict[type[Node], str] = {
     exp.Pow: "**", exp.DPipe: "||", exp.EQ: "=", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=",
     exp.GT: ">", exp.GTE: ">=", exp.NullSafeEQ: "IS NOT DISTINCT FROM",
     exp.NullSafeNEQ: "IS DISTINCT FROM", exp.And: "AND", exp.Or: "OR",
-    exp.SimilarTo: "SIMILAR TO", exp.RegexpLike: "~", exp.RegexpFullMatch: "~", exp.Glob: "GLOB", exp.StartsWith: "^@",
+    exp.SimilarTo: "SIMILAR TO", exp.RegexpLike: "~", exp.RegexpFullMatch: "~", exp.Glob: "GLOB",
+    exp.StartsWith: "^@",
     exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseLeftShift: "<<",
     exp.BitwiseRightShift: ">>",
 }  # fmt: skip

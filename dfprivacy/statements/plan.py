@@ -104,8 +104,14 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
     return replace(plan, terms=_versioned(plan))
 
 
+_PLAIN = str.maketrans({".": "\u00b7", '"': "'"})
+
+
 class _Columns:
-    """Labels of the row query, and the SQL of each."""
+    """Labels of the row query, and the SQL of each.
+
+    A label has no dot and no double quote: DuckDB 1.4 takes them for parts of a qualified name.
+    """
 
     def __init__(self) -> None:
         self.made: dict[str, str] = {}
@@ -115,7 +121,7 @@ class _Columns:
         for label, made in self.made.items():
             if made == sql:
                 return label
-        label = fresh(wanted, self.made)
+        label = fresh(wanted.translate(_PLAIN), self.made)
         self.made[label] = sql
         return label
 

@@ -84,6 +84,23 @@ def test_a_key_that_is_the_unit(shared):
     assert released.fetchall() == [(3, 12), (4, 12)]
 
 
+@pytest.mark.parametrize(
+    "name", ["a.b", 'a "b"', "a'b", "\u00e9 \u00b7", "SELECT", "a b.c.d", "x" * 200]
+)
+def test_names_of_any_kind(name):
+    """Columns, keys, units and results may have any name."""
+    table = pa.table({name: [1, 2] * 30, name.upper() + "2": [0.5] * 60})
+    column, other = ('"' + text.replace('"', '""') + '"' for text in table.column_names)
+    query = (
+        f"SELECT {column} AS {other}, dp_mean({other} * 0.5, 0, 1) AS {column}, "
+        f"dp_count({column}) AS n FROM t GROUP BY {column}"
+    )
+    terms = {"unit": name, "max_rows": 30, "max_groups": 1, "epsilon": 1e9, "keys": [1, 2]}
+    released = dfp.sql(query, t=table, **terms)
+    assert released.column_names == [*reversed(table.column_names), "n"]
+    assert released.to_pylist()[0][name] == pytest.approx(0.25)
+
+
 def test_the_ledger_tells_what_was_asked(shared, tmp_path):
     """A ledger's history shows questions, groups and note as they were written."""
     ledger = dfp.Ledger(tmp_path / "b.db", epsilon=3, delta=1e-3)
