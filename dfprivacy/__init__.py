@@ -38,6 +38,7 @@ from dfprivacy.questions import count, mean, std, sum, var  # noqa: A004 the fie
 from dfprivacy.rank_questions import center, median, quantile, quantiles
 from dfprivacy.release import Choice, Estimate
 from dfprivacy.terms import Bounds
+from dfprivacy.vector_estimate import VectorEstimate
 
 frame = Private
 
@@ -66,6 +67,7 @@ __all__ = [
     "TooManyRowsError",
     "UnsupportedDtypeError",
     "UnsupportedFrameError",
+    "VectorEstimate",
     "center",
     "count",
     "frame",

@@ -28,7 +28,7 @@ def modules_of(tree):
 
 
 LAYERS = [
-    {"errors", "exact", "labels", "terms", "rank_questions", "questions"},
+    {"errors", "exact", "labels", "terms", "rank_questions", "questions", "vector_question"},
     {"statistics"},
     {"mechanisms", "accounting"},
     {"estimators"},
@@ -38,7 +38,8 @@ LAYERS = [
     {"release", "released_frame"},
     {"conductor"},
     {"histogram"},
-    {"asking", "moment_methods", "rank_methods", "private"},
+    {"vector_passes", "vector_groups", "vector_estimate", "vector_release"},
+    {"asking", "vector_methods", "moment_methods", "rank_methods", "private"},
     {"frontends"},
     {"__init__"},
 ]
