@@ -14,16 +14,25 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dfprivacy.statistics.buffers import Buffers
 from dfprivacy.statistics.vector_grid import Floats
 
 Entries = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]
 """Row and item of each entry of a block of sets, and which rows hold no set."""
 
 
-def matrix_of_columns(columns: Sequence[pa.Array], out: Floats) -> Floats:
-    """Write numeric columns beside each other, one row a vector."""
+_TILE = 256
+
+
+def matrix_of_columns(columns: Sequence[pa.Array], buffers: Buffers) -> Floats:
+    """Return numeric columns beside each other, one row a vector: turned tile by tile."""
+    rows, size = len(columns[0]), len(columns)
+    lying = buffers.floats("columns", (size, rows))
     for index, column in enumerate(columns):
-        out[:, index] = numbers_of(column)
+        lying[index] = numbers_of(column)
+    out = buffers.floats("matrix", (rows, size))
+    for first in range(0, rows, _TILE):
+        out[first : first + _TILE] = lying[:, first : first + _TILE].T
     return out
 
 

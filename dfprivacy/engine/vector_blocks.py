@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from dfprivacy.engine.vector_batches import (
     matrix_of_lists,
     matrix_of_objects,
 )
-from dfprivacy.engine.vector_dtypes import dimension_of
+from dfprivacy.engine.vector_dtypes import block_rows, dimension_of
 from dfprivacy.statistics.buffers import Buffers
 from dfprivacy.statistics.vector_grid import Floats
 from dfprivacy.vector_question import MeanVector
@@ -35,6 +35,17 @@ class Block:
     keys: pa.Table
 
 
+def split(block: Block, dimension: int) -> Iterator[Block]:
+    """Yield a block of a matrix in parts that fit the cache; one of sets as it is."""
+    if block.matrix is None:
+        yield block
+        return
+    step = block_rows(dimension)
+    for first in range(0, block.rows, step):
+        part = block.matrix[first : first + step]
+        yield Block(len(part), part, None, block.keys.slice(first, step))
+
+
 def arrow_block(
     batch: pa.RecordBatch,
     values: Sequence[str],
@@ -48,8 +59,7 @@ def arrow_block(
     if question.universe is not None:
         return Block(batch.num_rows, None, entries_of_lists(columns[0], dimension), keys)
     if question.wide:
-        out = buffers.floats("matrix", (batch.num_rows, dimension))
-        matrix = matrix_of_columns(columns, out)
+        matrix = matrix_of_columns(columns, buffers)
     else:
         matrix = matrix_of_lists(columns[0], dimension)
     return block_of_matrix(matrix, question, keys)
@@ -88,6 +98,8 @@ def pandas_converter(
 
 
 def _plain(part: pd.DataFrame) -> Floats:
+    if all(isinstance(dtype, np.dtype) for dtype in part.dtypes):
+        return np.ascontiguousarray(part.to_numpy(np.float64))
     return np.ascontiguousarray(part.to_numpy(np.float64, na_value=np.nan))
 
 

@@ -11,14 +11,18 @@ from dfprivacy.statistics.rotation import padded_size
 from dfprivacy.vector_question import LARGEST_DIMENSION, MeanVector
 
 _BLOCK = 2**19  # numbers a block: 4 MiB, so that the buffers of a pass stay in the cache
+_CONVERTED = 2**22
 _MOST_ROWS = 2**15
 
 
-def block_rows(dimension: int, question: MeanVector) -> int:
-    """Return how many rows a block has: a function of the dimension."""
-    if question.universe is not None:
-        return _MOST_ROWS
+def block_rows(dimension: int) -> int:
+    """Return how many rows a block of a matrix has: a function of the dimension."""
     return max(min(_BLOCK // padded_size(dimension), _MOST_ROWS), 1)
+
+
+def converted_rows(dimension: int) -> int:
+    """Return how many rows become a matrix at a time, before it is split into blocks."""
+    return max(min(_CONVERTED // dimension, _MOST_ROWS), block_rows(dimension))
 
 
 def dimension_of(kinds: Sequence[pa.DataType], question: MeanVector) -> int:

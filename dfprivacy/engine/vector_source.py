@@ -16,8 +16,8 @@ import pyarrow as pa
 from dfprivacy.engine.adopt import Adopted, Columns, Wrap, adopt
 from dfprivacy.engine.columns import key_expression
 from dfprivacy.engine.run import collect, guarded
-from dfprivacy.engine.vector_blocks import Block, arrow_block, pandas_converter
-from dfprivacy.engine.vector_dtypes import block_rows, dimension_of
+from dfprivacy.engine.vector_blocks import Block, arrow_block, pandas_converter, split
+from dfprivacy.engine.vector_dtypes import converted_rows, dimension_of
 from dfprivacy.errors import UnsupportedFrameError
 from dfprivacy.statistics.buffers import Buffers
 from dfprivacy.statistics.statistics import key_name
@@ -103,15 +103,15 @@ def _(frame: pd.DataFrame, question: MeanVector, columns: Columns) -> VectorSour
         keys = collect(keyed.lazy.select(*_keys(keyed, columns))) if columns.keys else None
     finally:
         keyed.close()
-    chosen = frame[list(question.labels)]
-    dimension, convert = pandas_converter(chosen, question)
+    labels = list(question.labels)
+    dimension, convert = pandas_converter(frame.iloc[:0][labels], question)
+    step = converted_rows(dimension)
 
     def read() -> Iterator[Block]:
-        step = block_rows(dimension, question)
-        for first in range(0, len(chosen), step):
-            part = chosen.iloc[first : first + step]
+        for first in range(0, len(frame), step):
+            part = frame.iloc[first : first + step][labels]
             own = pa.table({}) if keys is None else keys.slice(first, step)
-            yield convert(part, own)
+            yield from split(convert(part, own), dimension)
 
     schema = pa.schema([]) if keys is None else keys.schema
     return VectorSource(
@@ -135,13 +135,14 @@ def _adopted_source(adopted: Adopted, question: MeanVector, columns: Columns) ->
     ).to_native()
     schema = _schema(native)
     dimension = dimension_of([schema.field(v).type for v in values], question)
-    step = block_rows(dimension, question)
+    step = converted_rows(dimension)
 
     def read() -> Iterator[Block]:
         buffers = Buffers()
         for batch in _batches(native):
             for first in range(0, batch.num_rows, step):
-                yield arrow_block(batch.slice(first, step), values, question, dimension, buffers)
+                part = batch.slice(first, step)
+                yield from split(arrow_block(part, values, question, dimension, buffers), dimension)
 
     keys = pa.schema([field for field in schema if field.name not in values])
     return VectorSource(
@@ -172,12 +173,12 @@ def _batches(native: Any) -> Iterator[pa.RecordBatch]:
 
 def _arrow_source(table: pa.Table, question: MeanVector, wrap: Wrap) -> VectorSource:
     dimension = dimension_of([field.type for field in table.schema], question)
-    step, names = block_rows(dimension, question), table.column_names
+    step, names = converted_rows(dimension), table.column_names
 
     def read() -> Iterator[Block]:
         buffers = Buffers()
         for batch in table.to_batches(max_chunksize=step):
-            yield arrow_block(batch, names, question, dimension, buffers)
+            yield from split(arrow_block(batch, names, question, dimension, buffers), dimension)
 
     return VectorSource(dimension, pa.schema([]), lambda: _guarded(read()), (), wrap, lambda: None)
 

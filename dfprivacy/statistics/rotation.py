@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -71,11 +72,13 @@ def transformed(rows: Floats, buffers: Buffers) -> Floats:
     return current
 
 
+@functools.cache
 def hadamard(size: int) -> Floats:
     """Return the Hadamard matrix of a power of two, entries 1 and -1."""
     matrix = np.ones((1, 1))
     for _ in range(round(math.log2(size))):
         matrix = np.block([[matrix, matrix], [matrix, -matrix]])
+    matrix.flags.writeable = False
     return matrix
 
 
