@@ -99,8 +99,8 @@ def coinpress(x: np.ndarray, radius: float, rho: Fraction, steps: int) -> np.nda
     n, d = x.shape
     spread = math.sqrt(d + 2 * math.sqrt(d * math.log(100)) + 2 * math.log(100))
     centre, r = np.zeros(d), radius
-    shares = [rho / (4 * (steps - 1))] * (steps - 1) + [rho * Fraction(3, 4)]
-    shares = [rho] if steps == 1 else shares
+    first = [rho / (4 * (steps - 1)) for _ in range(steps - 1)]
+    shares = [*first, rho * Fraction(3, 4) if first else rho]
     for share in shares:
         limit = min(math.sqrt(r * r + 6 * r + spread**2), r + spread)
         y = x - centre

@@ -1,4 +1,4 @@
-"""How long means of vectors take, and how much memory: made-up data of MNIST's and Kosarak's size."""
+"""How long means of vectors take, in how much memory, on data of MNIST's and Kosarak's size."""
 
 from __future__ import annotations
 

@@ -17,11 +17,15 @@ from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
 
+import matplotlib as mpl
 import numpy as np
+from matplotlib import pyplot as plt
+from sklearn.datasets import load_digits
 
 from benchmarks.vector_methods import DATA, HUANG, Gaussian, errors, plan, plan_items, shifted
 from benchmarks.vector_speed import speed
 
+mpl.use("Agg")
 RESULTS = Path(__file__).parent / "results"
 N = 4000
 Row = tuple[str, dict[str, float]]
@@ -39,11 +43,6 @@ def report(name: str, rows: list[Row], notes: Iterable[str] = ()) -> str:
 
 
 def draw(path: Path, panels: dict[str, list[Row]], x_of, *, xlabel: str, log2: bool) -> None:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
     figure, axes = plt.subplots(1, len(panels), figsize=(5 * len(panels), 4), squeeze=False)
     for axis, (title, rows) in zip(axes[0], panels.items(), strict=True):
         xs = [x_of(label) for label, _ in rows]
@@ -65,7 +64,7 @@ def draw(path: Path, panels: dict[str, list[Row]], x_of, *, xlabel: str, log2: b
 
 
 def value_of(label: str) -> float:
-    return float(label.split("=")[-1])
+    return float(label.rsplit("=", maxsplit=1)[-1])
 
 
 COVARIANCES = {
@@ -192,8 +191,6 @@ def figure_seven(rho: float) -> list[Row]:
 
 
 def digits(trials: int) -> list[Row]:
-    from sklearn.datasets import load_digits
-
     x = load_digits().data
     mean, rows = x.mean(axis=0), []
     for rho in (0.1, 0.2, 0.4, 0.8, 1.6):

@@ -83,10 +83,10 @@ class PairDistances(VectorTable):
     def _add(self, rows: Floats, buffers: Buffers) -> None:  # noqa: ARG002 one interface
         together = np.concatenate([self._waiting, rows])
         groups = len(together) // self._size
-        whole = together[: groups * self._size].reshape(groups, self._size, -1)
+        whole = together[: groups * self._size].reshape(groups, self._size, together.shape[1])
         self._waiting = together[groups * self._size :].copy()
         self.groups += groups
-        squares = np.zeros((groups, whole.shape[2]))
+        squares = np.zeros((groups, together.shape[1]))
         for first in range(0, self._size, 2):
             squares += (whole[:, first] - whole[:, first + 1]) ** 2
         _count(np.sqrt(squares / (self._size // 2)), self.counts)

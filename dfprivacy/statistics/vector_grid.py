@@ -45,12 +45,13 @@ class VectorGrid:
     def integers(self, rows: Floats, out: Floats) -> Floats:
         """Write each coordinate's integer; NaN stays NaN, infinities become the largest.
 
-        Multiplication by a power of two is exact and rounding is one rule of IEEE arithmetic: the
-        result of a row depends on that row alone, and is the same on every machine.
+        Values are clipped first, so that nothing overflows. Multiplication by a power of two is
+        exact and rounding is one rule of IEEE arithmetic: the result of a row depends on that row
+        alone, and is the same on every machine.
         """
-        np.multiply(rows, math.ldexp(1.0, -self.exponent), out=out)
-        np.rint(out, out=out)
-        return np.clip(out, -self.largest, self.largest, out=out)
+        np.clip(rows, -self.radius, self.radius, out=out)
+        np.multiply(out, math.ldexp(1.0, -self.exponent), out=out)
+        return np.rint(out, out=out)
 
 
 def vector_grid(dimension: int, radius: float) -> VectorGrid:
