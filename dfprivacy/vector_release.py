@@ -42,6 +42,7 @@ _MOST_NUMBERS = 2**26
 def release_vector(frame: object, question: MeanVector, terms: Terms) -> VectorEstimate:
     """Release the mean of all vectors of a frame."""
     loss, level = vector_loss(terms), interval_level(terms.interval)
+    _require_rows(terms)
     account = account_of(terms.ledger, terms.dataset, terms.note)
     if question.neighbours == "replace" and not isinstance(account, NoAccount):
         raise InvalidLedgerError(
@@ -70,6 +71,7 @@ def release_vector_frame(
     """Release the mean of the vectors of each group, as the caller's own frame type."""
     loss, level = vector_loss(terms), interval_level(terms.interval)
     delta = required_delta(delta_of(terms.delta), keys)
+    _require_rows(terms)
     _require_add_remove(question)
     names = _frame_names(by, question)
     account = account_of(terms.ledger, terms.dataset, terms.note)
@@ -116,6 +118,15 @@ def vector_loss(terms: Terms) -> Rho:
     loss = loss_of(None, terms.rho)
     assert isinstance(loss, Rho)  # noqa: S101 what rho names
     return loss
+
+
+def _require_rows(terms: Terms) -> None:
+    """Refuse terms that name another privacy unit than the row: nothing here bounds its rows."""
+    if getattr(terms, "unit", None) is not None:
+        raise InvalidQuestionError(
+            "a mean of vectors protects rows, and the terms name another unit",
+            hint="make one row of each unit first, or leave unit out",
+        )
 
 
 def _require_add_remove(question: MeanVector) -> None:

@@ -34,6 +34,8 @@ PAIRS = 2
 
 ROWS_A_BUCKET = 4
 MOST_BUCKETS = 4096
+MOST_SUMS = 2**24
+"""Buckets times dimension: a quarter of a GiB of sums and squares."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,8 @@ def generic_deviations(spread: Spread, rho: Fraction, mechanics: Mechanics) -> D
         pairs = PairDistances(spread.grid.dimension, spread.bits, PAIRS)
         yield pairs
         return distance_of(_of_groups(pairs.counts, pairs.groups, rho, mechanics)) / 2**0.5
-    buckets = min(max(spread.rows.value // ROWS_A_BUCKET, 1), MOST_BUCKETS)
+    most = min(MOST_BUCKETS, max(MOST_SUMS // spread.grid.dimension, 1))
+    buckets = min(max(spread.rows.value // ROWS_A_BUCKET, 1), most)
     table = BucketSpreads(
         spread.centre, buckets, spread.bits,
         lambda size: random_labels(size, buckets, mechanics.entropy),

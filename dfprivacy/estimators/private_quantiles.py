@@ -217,10 +217,11 @@ Halvings = tuple[int, ...]
 def rows_for_medians(size: int, halvings: int, rho: Fraction, relation: Relation) -> int:
     """Return the number of rows below which medians of `size` coordinates are mostly noise.
 
-    Three standard deviations of the noise, in ranks, reach half of so many rows.
+    Five standard deviations of the noise, in ranks, reach half of so many rows: a search asks
+    thousands of counts, and one that runs off spoils the centre.
     """
     sensitivity = MEDIAN.sensitivity(relation)
-    return math.ceil(3 * sensitivity * math.sqrt(size * halvings / (2 * rho)))
+    return math.ceil(5 * sensitivity * math.sqrt(size * halvings / (2 * rho)))
 
 
 def coordinate_medians(

@@ -15,6 +15,7 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy import vector_release
+from dfprivacy.terms import PublicKeys, Terms
 
 LISTS = pl.List(pl.Float64)
 
@@ -185,6 +186,21 @@ def test_secret_groups_need_a_delta_and_replace_is_refused():
         grouped.mean_vector(["x", "y"], rho=1, radius=5)
     with pytest.raises(dfp.InvalidQuestionError, match="group"):
         grouped.mean_vector(["x", "y"], rho=1, radius=5, delta=0.1, neighbours="replace")
+
+
+def test_another_unit_than_the_row_is_refused():
+    """Terms that name a privacy unit are refused: rows of a unit are not bounded here."""
+
+    class UnitTerms(Terms):
+        unit = "user"
+
+    frame = pl.DataFrame({"g": [1], "x": [1.0], "y": [2.0]})
+    terms = UnitTerms(epsilon=None, rho=1)
+    question = vector_release.MeanVector(("x", "y"), 5)
+    with pytest.raises(dfp.InvalidQuestionError, match="unit"):
+        vector_release.release_vector(frame, question, terms)
+    with pytest.raises(dfp.InvalidQuestionError, match="unit"):
+        vector_release.release_vector_frame(frame, ["g"], PublicKeys(((1,),)), question, terms)
 
 
 def test_public_groups_come_out_whatever_the_rows():

@@ -29,7 +29,7 @@ def error(frame, mu, **terms):
     ("neighbours", "least", "most"), [("replace", 0.16, 0.25), ("add-remove", 0.15, 0.22)]
 )
 def test_shifted_has_the_error_of_the_paper(neighbours, least, most):
-    """At d = 128, rho = 1/2: about 0.205 under replace and 0.185 under add-remove, wherever mu is."""
+    """At d = 128, rho = 1/2: about 0.205 under replace, 0.185 under add-remove, for any mu."""
     errors = [
         error(normal(N, 128, mu), mu, rho=0.5, radius=566, neighbours=neighbours)
         for mu in (0, 5, 10)

@@ -95,10 +95,10 @@ def test_scores_move_by_their_sensitivity(target, add_remove, replace):
 
 
 def test_rows_for_medians():
-    """Three standard deviations of the rank noise are half of the rows that medians need."""
+    """Five standard deviations of the rank noise are half of the rows that medians need."""
     least = rows_for_medians(128, 16, Fraction(1, 8), RELATIONS["add-remove"])
     deviation = np.sqrt(128 * 16 / (2 * 0.125)) / 2
-    assert least == np.ceil(6 * deviation)
+    assert least == np.ceil(10 * deviation)
     assert rows_for_medians(128, 16, Fraction(1, 8), RELATIONS["replace"]) == np.ceil(
-        12 * deviation
+        20 * deviation
     )

@@ -1,0 +1,148 @@
+"""The settings of Aumueller et al. 2023: Gaussian A, B and C, and Binary."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.vector_methods import DATA, Gaussian, plan, plan_items, shifted
+from benchmarks.vector_report import draw, report, value_of
+
+PLAN_A = {(0.5, 128): (0.204, 0.198), (0.5, 512): (0.512, 0.476), (0.125, 128): (0.263, 0.242)}
+PLAN_B = {
+    0: (0.473, 0.421),
+    0.5: (0.633, 0.589),
+    1: (1.06, 1.23),
+    1.5: (2.45, 4.07),
+    2: (7.90, 17.1),
+}
+PLAN_C = {
+    16: (0.196, 0.210),
+    64: (0.742, 2.45),
+    256: (3.38, 5.33),
+    512: (6.42, 13.1),
+    1024: (13.9, 34.7),
+}
+PLAN_BINARY = {
+    0: (3.32, 3.62),
+    0.25: (8.08, 10.2),
+    0.5: (12.0, 13.9),
+    0.75: (16.7, 17.0),
+    1: (20.4, 19.5),
+}
+
+
+def compare(data: Gaussian, radius: float, rho: Fraction, trials: int, *, to_sample: bool) -> dict:
+    names = {"plan": plan, "shifted": shifted}
+    found: dict[str, list[float]] = {"non-private": []}
+    for _ in range(trials):
+        x = data.draw()
+        mean = x.mean(axis=0)
+        found["non-private"].append(float(np.linalg.norm(mean - data.mu)))
+        for neighbours in ("replace", "add-remove"):
+            for name, make in names.items():
+                result = make(neighbours)(x, radius, rho)
+                value = result if isinstance(result, np.ndarray) else result.value()
+                key = f"{name}, {neighbours}"
+                found.setdefault(key, []).append(float(np.linalg.norm(value - data.mu)))
+                if name == "plan":
+                    noise = np.linalg.norm(result.standard_error())
+                    found.setdefault(f"plan's own noise, {neighbours}", []).append(float(noise))
+                if to_sample:
+                    found.setdefault(f"{key}, to sample", []).append(
+                        float(np.linalg.norm(value - mean))
+                    )
+    medians = {
+        f"{key}, median": float(np.median(values))
+        for key, values in found.items()
+        if key in {"plan, replace", "shifted, replace"}
+    }
+    return {key: float(np.mean(values)) for key, values in found.items()} | medians
+
+
+def beside(values: dict[str, float], published: tuple[float, float]) -> dict[str, float]:
+    return {**values, "authors' PLAN": published[0], "authors' IOME": published[1]}
+
+
+def plan_paper(trials: int, output: Path) -> bool:
+    a = [
+        (
+            f"rho={rho}, d={d}",
+            beside(
+                compare(
+                    Gaussian(4000, 0, np.ones(d)),
+                    25 * d**0.5,
+                    Fraction(rho),
+                    trials,
+                    to_sample=False,
+                ),
+                known,
+            ),
+        )
+        for (rho, d), known in PLAN_A.items()
+    ]
+    b = []
+    for skew, known in PLAN_B.items():
+        sigma = (512 / np.arange(1, 513)) ** (skew / 2)
+        data = Gaussian(10000, 10, sigma)
+        values = compare(
+            data, 50 * 512 * sigma.max() ** 0.5, Fraction(1, 16), trials, to_sample=False
+        )
+        b.append((f"a={skew}", beside(values, known)))
+    c = []
+    for d, known in PLAN_C.items():
+        sigma = d / np.arange(1, d + 1)
+        data = Gaussian(10000, 10, sigma)
+        values = compare(data, 50 * d * sigma.max() ** 0.5, Fraction(1, 8), trials, to_sample=True)
+        c.append((f"d={d}", beside(values, known)))
+    binary = []
+    for part, known in PLAN_BINARY.items():
+        p = np.where(np.arange(2048) < part * 2048, 0.5, 0.01)
+        values: dict[str, float] = {"non-private": 0.0}
+        for _ in range(trials):
+            x = DATA.random((4096, 2048)) < p
+            values["non-private"] += float(np.abs(x.mean(axis=0) - p).sum()) / 2 / trials
+            for neighbours in ("replace", "add-remove"):
+                value = plan_items(x, Fraction(1, 4), neighbours).value()
+                key = f"plan, {neighbours}"
+                values[key] = values.get(key, 0) + float(np.abs(value - p).sum()) / 2 / trials
+        binary.append((f"r={part}", beside(values, known)))
+    title = (
+        f"# Aumueller et al. 2023\n\nMeans of {trials} trials; l2 error, Binary: half of l1.\n\n"
+    )
+    texts = [
+        report("Gaussian A: no skew, n = 4000", a),
+        report("Gaussian B: n = 10000, d = 512, rho = 1/16", b),
+        report("Gaussian C: n = 10000, a = 2, rho = 1/8", c),
+        report("Binary: n = 4096, d = 2048, rho = 1/4", binary),
+    ]
+    draw(
+        output / "vectors_plan.png",
+        {"Gaussian B": b, "Gaussian C": c, "Binary": binary},
+        value_of,
+        xlabel="skew a; d; part r",
+        log2=False,
+        leave_out=("own noise", "to sample", "median"),
+    )
+    good, notes = True, []
+    for name, rows in (("A", a), ("B", b), ("C", c), ("Binary", binary)):
+        for label, values in rows:
+            ratio = values["plan, replace"] / values["authors' PLAN"]
+            notes.append(f"{name}, {label}: plan {ratio:.2f} times the authors' error")
+            if "plan, replace, to sample" in values:
+                own = values["plan, replace, to sample"] / values["plan's own noise, replace"]
+                good &= own <= 1.15
+                notes.append(f"{name}, {label}: error to the sample {own:.2f} times the prediction")
+    skewed = dict(b)["a=2"]
+    gain = (
+        skewed["shifted, replace"] / skewed["plan, replace"],
+        skewed["authors' IOME"] / skewed["authors' PLAN"],
+    )
+    good &= gain[0] >= gain[1]
+    notes.append(f"B, a = 2: shifted over plan {gain[0]:.2f}, in the authors' runs {gain[1]:.2f}")
+    body = "\n".join(texts) + "\n## Targets\n\n" + "\n".join(f"- {n}" for n in notes) + "\n"
+    (output / "vectors_plan.md").write_text(title + body)
+    print("\n".join(notes))
+    return good
