@@ -53,9 +53,10 @@ def arrow_block(
     dimension: int,
     buffers: Buffers,
 ) -> Block:
-    """Return the block of a batch whose columns `values` hold the vectors, the rest the keys."""
-    keys = pa.table({n: batch.column(n) for n in batch.schema.names if n not in values})
-    columns = [batch.column(name) for name in values]
+    """Return the block of a batch: first the keys, then the columns `values` of the vectors."""
+    names, first = batch.schema.names, batch.num_columns - len(values)
+    keys = pa.table({name: batch.column(index) for index, name in enumerate(names[:first])})
+    columns = batch.columns[first:]
     if question.universe is not None:
         return Block(batch.num_rows, None, entries_of_lists(columns[0], dimension), keys)
     if question.wide:

@@ -77,7 +77,7 @@ class PublicTotal:
     total: int
 
     def score(self, upto: Integers, rows: int) -> Integers:  # noqa: ARG002 one interface
-        """Return twice the values up to a bin, less all of them, halved towards the median."""
+        """Return the values up to a bin, less half of all, rounded down."""
         return upto - self.total // 2
 
     def sensitivity(self, relation: Relation) -> int:  # noqa: ARG002 one interface
