@@ -107,9 +107,8 @@ def plan_paper(trials: int, output: Path) -> bool:
                 key = f"plan, {neighbours}"
                 values[key] = values.get(key, 0) + float(np.abs(value - p).sum()) / 2 / trials
         binary.append((f"r={part}", beside(values, known)))
-    title = (
-        f"# Aumueller et al. 2023\n\nMedians of {trials} trials; l2 error, Binary: half of l1.\n\n"
-    )
+    measure = f"Medians of {trials} trials; l2 error; Binary: means, half of l1."
+    title = f"# Aumueller et al. 2023\n\n{measure}\n\n"
     texts = [
         report("Gaussian A: no skew, n = 4000", a),
         report("Gaussian B: n = 10000, d = 512, rho = 1/16", b),
@@ -130,9 +129,9 @@ def plan_paper(trials: int, output: Path) -> bool:
             ratio = values["plan, replace"] / values["authors' PLAN"]
             notes.append(f"{name}, {label}: plan {ratio:.2f} times the authors' error")
             if values.get("plan, replace: ran off"):
+                runs = f"{values['plan, replace: ran off']:.0f} of {trials} runs under replace"
                 notes.append(
-                    f"{name}, {label}: a median ran off in {values['plan, replace: ran off']:.0f} of "
-                    f"{trials} runs under replace, with more than ten times the median error"
+                    f"{name}, {label}: a search ran off in {runs}: over ten times the median error"
                 )
             if "plan, replace, to sample" in values:
                 own = values["plan, replace, to sample"] / values["plan's own noise, replace"]
