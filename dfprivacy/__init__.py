@@ -45,6 +45,7 @@ from dfprivacy.release import Choice, Estimate
 from dfprivacy.statements.interface import explain, sql
 from dfprivacy.terms import Bounds
 from dfprivacy.unit import Unit
+from dfprivacy.vector_estimate import VectorEstimate
 
 frame = Private
 
@@ -78,6 +79,7 @@ __all__ = [
     "Unit",
     "UnsupportedDtypeError",
     "UnsupportedFrameError",
+    "VectorEstimate",
     "center",
     "count",
     "explain",

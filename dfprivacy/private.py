@@ -18,9 +18,14 @@ from dfprivacy.release import Number
 from dfprivacy.shuffle.on_frames import ShuffleMethods
 from dfprivacy.terms import EPSILON, INTERVAL, PublicKeys, Terms
 from dfprivacy.unit import Unit, unit_of
+from dfprivacy.vector_methods import VectorMethods
 
 
-class Private(MomentMethods[Any, dict[str, Number]], RankMethods[Any, dict[str, Number]]):
+class Private(
+    MomentMethods[Any, dict[str, Number]],
+    RankMethods[Any, dict[str, Number]],
+    VectorMethods[Any, dict[str, Number]],
+):
     """A frame that answers privately.
 
     Calling it sets terms for the questions that follow:
@@ -118,7 +123,7 @@ class Private(MomentMethods[Any, dict[str, Number]], RankMethods[Any, dict[str, 
         return (), None
 
 
-class PrivateGroupBy(MomentMethods[Any, Any], RankMethods[Any, Any]):
+class PrivateGroupBy(MomentMethods[Any, Any], RankMethods[Any, Any], VectorMethods[Any, Any]):
     """A frame by group; every question returns the caller's own frame type.
 
     One row a group, sorted by key: the key columns, the answer, `low` and `high` of its interval,

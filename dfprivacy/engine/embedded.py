@@ -17,8 +17,10 @@ _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
 
 
 def embedded_connection() -> duckdb.DuckDBPyConnection:
-    """Return a fresh in-memory connection that installs and loads nothing by itself."""
-    return duckdb.connect(config=_OFFLINE)
+    """Return a fresh in-memory connection that installs, loads and prints nothing by itself."""
+    connection = duckdb.connect(config=_OFFLINE)
+    connection.execute("SET enable_progress_bar = false")  # a long pass would print on stdout
+    return connection
 
 
 def is_text(path: Path) -> bool:

@@ -14,6 +14,7 @@ from dfprivacy.statements.refusals import refused_statement
 LONGEST = 2**16
 _QUERIES = {TokenType.SELECT, TokenType.WITH, TokenType.FROM}
 _STATEMENTS = {*_QUERIES, TokenType.CREATE, TokenType.INSERT}
+_CREATED = {"TABLE", "VIEW"}  # a view for its definition in the catalog
 _BEFORE_TABLE = {"OR", "REPLACE", "TEMP", "TEMPORARY"}
 _RUNS = "SELECT city, dp_mean(income, 0, 200000) FROM people GROUP BY city"
 
@@ -84,7 +85,7 @@ def _check_kind(tokens: list[Token]) -> None:
     if first.token_type not in _STATEMENTS:
         raise refused_statement(first.text)
     words = [token.text for token in tokens[1:6] if token.text.upper() not in _BEFORE_TABLE]
-    if first.token_type is TokenType.CREATE and (not words or words[0].upper() != "TABLE"):
+    if first.token_type is TokenType.CREATE and (not words or words[0].upper() not in _CREATED):
         raise refused_statement(" ".join([first.text, *words[:1]]))
 
 

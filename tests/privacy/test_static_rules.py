@@ -28,7 +28,8 @@ def modules_of(tree):
 
 
 LAYERS = [
-    {"errors", "exact", "labels", "unit", "terms", "rank_questions", "questions"},
+    {"errors", "exact", "labels", "unit", "terms"},
+    {"rank_questions", "questions", "vector_question"},
     {"statistics"},
     {"mechanisms", "accounting"},
     {"estimators"},
@@ -38,8 +39,9 @@ LAYERS = [
     {"release", "released_frame", "remembered", "request"},
     {"conductor"},
     {"histogram", "limits"},
+    {"vector_passes", "vector_groups", "vector_estimate", "vector_release"},
     {"local", "shuffle"},
-    {"asking", "moment_methods", "rank_methods", "private"},
+    {"asking", "moment_methods", "rank_methods", "vector_methods", "private"},
     {"statements"},
     {"frontends"},
     {"__init__"},

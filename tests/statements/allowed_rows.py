@@ -63,7 +63,7 @@ ALLOWED = [
     },
     {
         "query": (
-            "SELECT dp_count(*) AS n FROM visits WHERE NOT ((age = 30) IS TRUE) AND age "
+            "SELECT dp_count(*) AS n FROM visits WHERE NOT (age = 30 IS TRUE) AND age "
             "IS NOT NULL AND vip IS NOT FALSE"
         ),
         "asks": ["count()"],

@@ -1,0 +1,155 @@
+"""What benchmarks/vectors.py compares: the package's estimators, CoinPress, and drawn data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dfprivacy.estimators.clipped_mean import ClippedMean, Passes
+from dfprivacy.estimators.noisy_mean import NoisyMean
+from dfprivacy.estimators.plan_items import PlanItems
+from dfprivacy.estimators.plan_mean import PlanMean
+from dfprivacy.estimators.private_quantiles import CHOOSERS, Mechanics
+from dfprivacy.estimators.relations import RELATIONS
+from dfprivacy.estimators.shifted_mean import ShiftedMean
+from dfprivacy.mechanisms.entropy import system_entropy
+from dfprivacy.statistics.buffers import Buffers
+from dfprivacy.statistics.item_tables import ItemRows
+from dfprivacy.statistics.vector_grid import vector_grid
+
+BLOCK_NUMBERS = 2**19
+DATA = np.random.default_rng(20210607)  # data only: noise comes from the package
+Method = Callable[[np.ndarray, float, Fraction], np.ndarray]
+
+
+def mechanics(neighbours: str, quantiles: str = "search") -> Mechanics:
+    return Mechanics(RELATIONS[neighbours], CHOOSERS[quantiles], system_entropy)
+
+
+def run_dense(passes: Passes, blocks: Callable[[], Iterator[np.ndarray]]) -> NoisyMean:
+    buffers = Buffers()
+    try:
+        table = next(passes)
+        while True:
+            for block in blocks():
+                table.add(block, buffers)
+            table = next(passes)
+    except StopIteration as done:
+        return done.value
+
+
+def mean_of(make: Callable[..., object], x: np.ndarray, radius: float) -> NoisyMean:
+    """Run an estimator over a matrix, block by block."""
+    grid = vector_grid(x.shape[1], radius)
+    rows = max(BLOCK_NUMBERS // x.shape[1], 1)
+
+    def blocks() -> Iterator[np.ndarray]:
+        for first in range(0, len(x), rows):
+            part = x[first : first + rows]
+            yield grid.integers(part, np.empty(part.shape))
+
+    return run_dense(make(grid).passes(), blocks)
+
+
+def clipped(neighbours: str) -> Method:
+    how = mechanics(neighbours)
+    return lambda x, radius, rho: mean_of(lambda g: ClippedMean(g, rho, how), x, radius).value()
+
+
+def shifted(neighbours: str, halvings: int | None = None) -> Method:
+    """Return the shifted mean; with `halvings`, the settings of the authors' code."""
+    how = mechanics(neighbours)
+
+    def run(x: np.ndarray, radius: float, rho: Fraction) -> np.ndarray:
+        def make(grid):
+            if halvings is None:
+                return ShiftedMean(grid, rho, how)
+            return ShiftedMean(grid, rho, how, (halvings,), halvings, reach=2)
+
+        return mean_of(make, x, radius).value()
+
+    return run
+
+
+def plan(neighbours: str, deviations: str = "gaussian") -> Callable[..., NoisyMean]:
+    how = mechanics(neighbours)
+    return lambda x, radius, rho: mean_of(
+        lambda g: PlanMean(g, rho, how, deviations=deviations), x, radius
+    )
+
+
+def plan_items(x: np.ndarray, rho: Fraction, neighbours: str) -> NoisyMean:
+    row, item = np.nonzero(x)
+    block = ItemRows(len(x), row, item)
+    return run_dense(
+        PlanItems(x.shape[1], rho, mechanics(neighbours)).passes(), lambda: iter([block])
+    )
+
+
+def coinpress(x: np.ndarray, radius: float, rho: Fraction, steps: int) -> np.ndarray:
+    """Iterate a confidence ball, as Biswas, Dong, Kamath and Ullman 2020 do for covariance I.
+
+    Replace relation. rho/4 is shared by all steps but the last, which has 3 rho/4. Floating-point
+    noise of numpy: a baseline, not a mechanism.
+    """
+    n, d = x.shape
+    spread = math.sqrt(d + 2 * math.sqrt(d * math.log(100)) + 2 * math.log(100))
+    centre, r = np.zeros(d), radius
+    first = [rho / (4 * (steps - 1)) for _ in range(steps - 1)]
+    shares = [*first, rho * Fraction(3, 4) if first else rho]
+    for share in shares:
+        limit = min(math.sqrt(r * r + 6 * r + spread**2), r + spread)
+        y = x - centre
+        y *= np.minimum(1.0, limit / np.maximum(np.linalg.norm(y, axis=1), 1e-300))[:, None]
+        deviation = 2 * limit / (n * math.sqrt(2 * float(share)))
+        centre = centre + y.mean(axis=0) + deviation * DATA.normal(size=d)
+        r = spread * math.sqrt(1 / n + deviation**2)
+    return centre
+
+
+def trimmed(values: list[float]) -> float:
+    """Return the mean without the tenth at either end, as Huang et al. report it."""
+    ordered = np.sort(values)
+    cut = len(ordered) // 10
+    return float(np.mean(ordered[cut : len(ordered) - cut]))
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Rows of N(mu, diag(sigma^2))."""
+
+    n: int
+    mu: float
+    sigma: np.ndarray
+
+    def draw(self) -> np.ndarray:
+        return self.mu + self.sigma * DATA.normal(size=(self.n, len(self.sigma)))
+
+
+HUANG: dict[str, Method] = {
+    "non-private": lambda x, _radius, _rho: x.mean(axis=0),
+    **{
+        f"CoinPress t={t}": (lambda x, radius, rho, t=t: coinpress(x, radius, rho, t))
+        for t in (1, 2, 3, 4, 10)
+    },
+    "clipped, replace": clipped("replace"),
+    "shifted, replace, T=10": shifted("replace", 10),
+    "shifted, replace": shifted("replace"),
+    "shifted, add-remove": shifted("add-remove"),
+}
+
+
+def errors(
+    data: Gaussian, radius: float, rho: Fraction, trials: int, methods: dict[str, Method]
+) -> dict[str, float]:
+    """Return the trimmed mean of the l2 error of each method, on the same draws."""
+    found: dict[str, list[float]] = {name: [] for name in methods}
+    for _ in range(trials):
+        x = data.draw()
+        for name, method in methods.items():
+            found[name].append(float(np.linalg.norm(method(x, radius, rho) - data.mu)))
+    return {name: trimmed(values) for name, values in found.items()}

@@ -1,0 +1,247 @@
+"""Private quantiles of many coordinates at once, from counts in bins: a search or a selection.
+
+Both are one function of the same form, so that an estimator takes either. A target scores a bin by
+the rows up to it and all rows: negative below the quantile, positive above. The noisy binary search
+is PrivQuant of Huang, Liang and Yi 2021 (Section 3.2, with the noisy counts of their Theorem 1);
+the selection is the exponential mechanism of Smith 2011 on a grid. Proofs: docs/vectors.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+
+from dfprivacy.accounting.loss import Rho
+from dfprivacy.estimators.relations import Relation
+from dfprivacy.mechanisms.additive import add_to
+from dfprivacy.mechanisms.entropy import EntropySource
+from dfprivacy.mechanisms.runs import Runs
+from dfprivacy.mechanisms.selection import ExponentialMechanism
+from dfprivacy.statistics.vector_grid import Floats
+from dfprivacy.statistics.vector_tables import Integers, VectorTable, Windows
+
+
+class Target(Protocol):
+    """Which quantile is looked for."""
+
+    def score(self, upto: Integers, rows: int) -> Integers:
+        """Return an integer that grows with the rows up to a bin: positive beyond the target."""
+
+    def sensitivity(self, relation: Relation) -> int:
+        """Return how much a score moves between neighbours, at most."""
+
+
+@dataclass(frozen=True)
+class FractionBelow:
+    """The value that numerator/denominator of the rows do not exceed: b F - a n."""
+
+    numerator: int
+    denominator: int
+
+    def score(self, upto: Integers, rows: int) -> Integers:
+        """Return b F - a n."""
+        return self.denominator * upto - self.numerator * rows
+
+    def sensitivity(self, relation: Relation) -> int:
+        """Return what the relation says."""
+        return relation.fraction_sensitivity(self.numerator, self.denominator)
+
+
+MEDIAN = FractionBelow(1, 2)
+
+
+@dataclass(frozen=True)
+class RowsAbove:
+    """The value that `rank` rows exceed, a public number: rank - (n - F)."""
+
+    rank: int
+
+    def score(self, upto: Integers, rows: int) -> Integers:
+        """Return the rank less the rows above."""
+        return self.rank - (rows - upto)
+
+    def sensitivity(self, relation: Relation) -> int:  # noqa: ARG002 one interface
+        """Return 1: a row is above, or it is not."""
+        return 1
+
+
+@dataclass(frozen=True)
+class PublicTotal:
+    """The median of values of which everybody knows how many there are."""
+
+    total: int
+
+    def score(self, upto: Integers, rows: int) -> Integers:  # noqa: ARG002 one interface
+        """Return the values up to a bin, less half of all, rounded down."""
+        return upto - self.total // 2
+
+    def sensitivity(self, relation: Relation) -> int:  # noqa: ARG002 one interface
+        """Return 1: a neighbour has one value in another place."""
+        return 1
+
+
+class Chooser(Protocol):
+    """A private quantile of many coordinates: a bin for each of them."""
+
+    def bins(
+        self,
+        counts: Integers,
+        rows: int,
+        *,
+        target: Target,
+        relation: Relation,
+        rho: Fraction,
+        entropy: EntropySource,
+    ) -> Integers:
+        """Return a bin for each coordinate.
+
+        Parameters
+        ----------
+        counts : numpy.ndarray
+            int64, a row a coordinate: rows below, in each of 2**T bins, and above. Secret.
+        rows : int
+            All rows. Secret under add-remove.
+        target, relation
+            What is looked for, and the neighbour relation.
+        rho : Fraction
+            What the bins of all coordinates may cost together (zCDP).
+        entropy : callable
+            Source of random bytes.
+
+        Returns
+        -------
+        numpy.ndarray
+            int64, one bin a coordinate, from 0.
+        """
+
+    def margin(self, halvings: int, rho: Fraction) -> float:
+        """Return by how many ranks a choice of sensitivity 1 among 2**halvings bins may be off."""
+
+
+class NoisySearch:
+    """A binary search over noisy counts; each of its T steps costs rho / T for all coordinates."""
+
+    def bins(
+        self,
+        counts: Integers,
+        rows: int,
+        *,
+        target: Target,
+        relation: Relation,
+        rho: Fraction,
+        entropy: EntropySource,
+    ) -> Integers:
+        """Return a bin for each coordinate: see `Chooser.bins`."""
+        size, width = counts.shape[0], counts.shape[1] - 2
+        upto = np.cumsum(counts, axis=1)
+        low, every = np.zeros(size, np.int64), np.arange(size)
+        if width == 1:
+            return low
+        sensitivity = target.sensitivity(relation)
+        step = rho / (size * (width.bit_length() - 1))
+        noise = Rho(step).noise(sensitivity, sensitivity**2)
+        while width > 1:
+            width //= 2
+            scores = target.score(upto[every, low + width], rows)  # up to bin low + width - 1
+            low += np.where(add_to(scores, noise, entropy) <= 0, width, 0)
+        return low
+
+    def margin(self, halvings: int, rho: Fraction) -> float:
+        """Return one standard deviation of a count, as the authors do."""
+        return math.sqrt(halvings / (2 * rho))
+
+
+class GridSelection:
+    """The exponential mechanism over bins, at rho / d a coordinate.
+
+    The loss of a bin is how far its scores, before and after it, lie beyond the target: it moves
+    by at most their sensitivity.
+    """
+
+    def bins(
+        self,
+        counts: Integers,
+        rows: int,
+        *,
+        target: Target,
+        relation: Relation,
+        rho: Fraction,
+        entropy: EntropySource,
+    ) -> Integers:
+        """Return a bin for each coordinate: see `Chooser.bins`."""
+        size, bins = counts.shape[0], counts.shape[1] - 2
+        upto = np.cumsum(counts, axis=1)
+        before, after = target.score(upto[:, :-2], rows), target.score(upto[:, 1:-1], rows)
+        losses = np.maximum(np.maximum(before, -after), 0).reshape(-1)
+        candidates = np.tile(np.arange(bins), size)
+        runs = Runs(np.arange(size) * bins, candidates, np.ones_like(candidates), losses)
+        sensitivity = target.sensitivity(relation)
+        return ExponentialMechanism.for_rho(rho / size, sensitivity).select(runs, entropy)
+
+    def margin(self, halvings: int, rho: Fraction) -> float:
+        """Return (2 / epsilon) log(10 * 2**halvings): a rank that all empty bins rarely reach."""
+        return 2 * (halvings * math.log(2) + math.log(10)) / math.sqrt(8 * rho)
+
+
+CHOOSERS: dict[str, Chooser] = {"search": NoisySearch(), "selection": GridSelection()}
+
+
+@dataclass(frozen=True)
+class Mechanics:
+    """How a release draws: the neighbour relation, the quantiles, the random source."""
+
+    relation: Relation
+    choose: Chooser
+    entropy: EntropySource
+
+    def bins(self, table: VectorTable, target: Target, rho: Fraction) -> Integers:
+        """Return the chosen bin of each coordinate of a table of counts."""
+        return self.choose.bins(
+            table.counts,
+            table.rows,
+            target=target,
+            relation=self.relation,
+            rho=rho,
+            entropy=self.entropy,
+        )
+
+
+Halvings = tuple[int, ...]
+
+
+def rows_for_medians(size: int, halvings: int, rho: Fraction, relation: Relation) -> int:
+    """Return the number of rows below which medians of `size` coordinates are mostly noise.
+
+    Five standard deviations of the noise, in ranks, reach half of so many rows: a search asks
+    thousands of counts, and one that runs off spoils the centre.
+    """
+    sensitivity = MEDIAN.sensitivity(relation)
+    return math.ceil(5 * sensitivity * math.sqrt(size * halvings / (2 * rho)))
+
+
+def coordinate_medians(
+    windows: Windows,
+    make: Callable[[Windows], VectorTable],
+    halvings: Halvings,
+    rho: Fraction,
+    mechanics: Mechanics,
+) -> Generator[VectorTable, None, tuple[Floats, int]]:
+    """Return the median of each coordinate, and the exact number of rows of the first pass.
+
+    Each pass splits the bin chosen by the one before into 2**h bins, h in `halvings`, and costs h
+    parts of rho. The number of rows is secret.
+    """
+    total, rows = sum(halvings), 0
+    for index, own in enumerate(halvings):
+        table = make(windows)
+        yield table
+        rows = rows or table.rows
+        chosen = mechanics.bins(table, MEDIAN, rho * Fraction(own, total))
+        if index + 1 < len(halvings):
+            windows = windows.within(chosen, 1 << halvings[index + 1])
+    return windows.middles(chosen), rows

@@ -1,0 +1,79 @@
+"""Groups of a pass over vectors: how many rows each has, and which rows are theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dfprivacy.engine.public_keys import align
+from dfprivacy.engine.vector_rows import prepared
+from dfprivacy.engine.vector_source import VectorSource
+from dfprivacy.statistics.buffers import Buffers
+from dfprivacy.statistics.linear_query import count_query
+from dfprivacy.statistics.statistics import Statistics, key_name, merge, rows_name
+from dfprivacy.vector_passes import grid_of
+from dfprivacy.vector_question import MeanVector
+
+Integers = npt.NDArray[np.int64]
+
+ROWS = count_query(None)
+_MERGED = 64
+
+
+def group_rows(
+    source: VectorSource, question: MeanVector, columns: int, *, public: bool
+) -> Statistics:
+    """Return the number of whole vectors of each group, sorted by key. Secret.
+
+    With public keys exactly these are the groups, whatever the rows are.
+    """
+    names = [key_name(index) for index in range(columns)]
+    parts: list[Statistics] = []
+    grid = None if question.binary else grid_of(question, source.dimension)
+    buffers = Buffers()
+    for block in source.read():
+        ready = prepared(block, grid, buffers, keeps_incomplete=False)
+        parts.append(_counted(block.keys, ready.kept, names))
+        if len(parts) == _MERGED:
+            parts = [merge(parts)]
+    parts = parts or [_counted(source.keys.empty_table(), None, names)]
+    together = merge(parts).checked()
+    return align(together, source.listed) if public else together
+
+
+def _counted(keys: pa.Table, kept: npt.NDArray[np.bool_] | None, names: list[str]) -> Statistics:
+    rows = keys if kept is None else keys.filter(pa.array(kept))
+    ones = rows.append_column(rows_name(0), pa.array(np.ones(rows.num_rows, np.int64)))
+    counted = ones.group_by(names).aggregate([(rows_name(0), "sum")])
+    return Statistics(counted.rename_columns([*names, rows_name(0)]), len(names), (ROWS.source,))
+
+
+def labels_among(keys: pa.Table) -> Callable[[pa.Table], Integers]:
+    """Return a function that finds the group of each row: its place in `keys`, or -1."""
+    distinct = [pc.unique(column) for column in keys.columns]
+    codes = _codes(keys, distinct)
+    order = np.argsort(codes, kind="stable")
+    ascending = codes[order]
+
+    def labelled(rows: pa.Table) -> Integers:
+        own = _codes(rows, distinct)
+        place = np.minimum(np.searchsorted(ascending, own), max(len(ascending) - 1, 0))
+        if not len(ascending):
+            return np.full(len(own), -1, np.int64)
+        return np.where((ascending[place] == own) & (own >= 0), order[place], -1)
+
+    return labelled
+
+
+def _codes(rows: pa.Table, distinct: list[Any]) -> Integers:
+    """Return one number for each combination of keys; -1 where one of them is not known."""
+    codes = np.zeros(rows.num_rows, np.int64)
+    for column, values in zip(rows.columns, distinct, strict=True):
+        index = pc.index_in(column, value_set=values).fill_null(-1).to_numpy().astype(np.int64)
+        codes = np.where((codes < 0) | (index < 0), -1, codes * (len(values) + 1) + index)
+    return codes

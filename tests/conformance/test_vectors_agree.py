@@ -1,0 +1,184 @@
+"""Means of vectors: every source gives the same exact tables, whatever its batches and order."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.estimators import clipped_mean, private_quantiles, relations
+from dfprivacy.mechanisms.additive import NoisyStatistics, NoisyVector
+
+N, D = 700, 5
+DRAWS = np.random.default_rng(4)
+X = np.round(DRAWS.normal(2, 3, (N, D)), 3)
+X[3, 1] = np.inf
+COLUMNS = ["a", "b", "c", "d", "e"]
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """Give the same vectors as columns `COLUMNS`, arrays `w`, lists `v`, with groups `g`."""
+    folder = tmp_path_factory.mktemp("vectors")
+    flat = pl.DataFrame(X, schema=COLUMNS).with_columns(g=pl.Series(np.arange(N) % 3))
+    holey = [None if i == 9 else row[: 4 if i == 11 else D] for i, row in enumerate(X.tolist())]
+    whole = flat.with_columns(
+        v=pl.Series(holey, dtype=pl.List(pl.Float64)), w=pl.Series(X, dtype=pl.Array(pl.Float64, D))
+    )
+    arrow = whole.to_arrow()
+    connection = duckdb.connect()
+    pq.write_table(arrow, folder / "v.parquet", row_group_size=90)
+    flat.write_csv(folder / "v.csv")
+    columns = {name: flat[name].to_numpy() for name in [*COLUMNS, "g"]}
+    objects = [None if row is None else np.array(row) for row in holey]
+    frames = {
+        "pandas": pd.DataFrame(columns).assign(v=objects, w=list(X)),
+        "pandas, reversed": pd.DataFrame(columns).assign(v=objects, w=list(X)).iloc[::-1],
+        "polars": whole,
+        "polars lazy": whole.lazy(),
+        "polars, reversed": whole.reverse(),
+        "arrow": arrow,
+        "arrow, small chunks": pa.Table.from_batches(arrow.to_batches(max_chunksize=17)),
+        "duckdb": connection.from_arrow(arrow),
+        "parquet": folder / "v.parquet",
+    }
+    yield {**frames, "csv": folder / "v.csv"}
+    connection.close()
+
+
+def fixed_signs(size, _entropy):
+    return np.where(np.arange(size) % 3, 1.0, -1.0)
+
+
+class Exact:
+    """What the mechanisms are given; their noise is none, and public coins are fixed."""
+
+    def __init__(self):
+        self.given = []
+
+    def add_to(self, exact, noise, _entropy=None):
+        self.given.append((np.array(exact).tolist(), noise))
+        return np.array(exact)
+
+    def of(self, frame, columns, by=None, **terms):
+        self.given = []
+        with (
+            mock.patch.object(clipped_mean, "add_to", self.add_to),
+            mock.patch.object(private_quantiles, "add_to", self.add_to),
+            mock.patch.object(relations, "add_to", self.add_to),
+            mock.patch("dfprivacy.estimators.shifted_mean.random_signs", fixed_signs),
+            mock.patch("dfprivacy.vector_release.add_noise", exact_groups),
+        ):
+            private = dfp.frame(frame)
+            private = private if by is None else private.group_by(*by)
+            private.mean_vector(columns, rho=1, radius=20, **terms)
+        return self.given
+
+
+def exact_groups(statistics, queries, _noises):
+    vectors = tuple(NoisyVector(statistics.coordinates(query), _noises[0]) for query in queries)
+    return NoisyStatistics(statistics.key_table(), vectors)
+
+
+@pytest.mark.parametrize("method", ["clipped", "shifted", "plan"])
+def test_columns_agree(sources, method):
+    """Columns of numbers give the same tables from every source."""
+    exact = Exact()
+    first = exact.of(sources["pandas"], COLUMNS, method=method)
+    assert len(first) >= 18
+    for name, frame in sources.items():
+        assert exact.of(frame, COLUMNS, method=method) == first, name
+
+
+@pytest.mark.parametrize("method", ["shifted", "plan"])
+def test_lists_agree(sources, method):
+    """Lists give the same tables from every source; rows that are no whole vector are left out."""
+    exact = Exact()
+    frames = {name: frame for name, frame in sources.items() if name != "csv"}
+    first = exact.of(frames["pandas"], "v", method=method, dimension=D)
+    assert first[-1] != exact.of(frames["pandas"], COLUMNS, method=method)[-1]
+    for name, frame in frames.items():
+        assert exact.of(frame, "v", method=method, dimension=D) == first, name
+
+
+def test_arrays_are_columns(sources):
+    """A column of arrays gives the tables of its coordinates as columns."""
+    exact = Exact()
+    first = exact.of(sources["pandas"], COLUMNS)
+    for name in ("polars", "polars lazy", "arrow", "arrow, small chunks", "duckdb"):
+        assert exact.of(sources[name], "w") == first, name
+
+
+def test_groups_agree(sources):
+    """By group every source gives the same tables, group by group."""
+    exact = Exact()
+    first = exact.of(sources["pandas"], COLUMNS, by=["g"], delta=1e-6)
+    assert len(first) > 3 * 18
+    for name, frame in sources.items():
+        assert exact.of(frame, COLUMNS, by=["g"], delta=1e-6) == first, name
+
+
+def test_integers_booleans_and_decimals_are_numbers():
+    """Declared number types of any kind give the vectors of their values."""
+    table = pa.table(
+        {
+            "i": pa.array([1, 2, None, 4], pa.int32()),
+            "b": [True, False, True, None],
+            "f": pa.array([1.5, 2.5, 3.5, 4.5], pa.float32()),
+            "d": pa.array([1, 2, 3, 4], pa.decimal128(9, 2)),
+        }
+    )
+    floats = pa.table(
+        {
+            "i": [1.0, 2.0, None, 4.0],
+            "b": [1.0, 0.0, 1.0, None],
+            "f": [1.5, 2.5, 3.5, 4.5],
+            "d": [1.0, 2.0, 3.0, 4.0],
+        }
+    )
+    exact, names = Exact(), list("ibfd")
+    first = exact.of(floats, names)
+    nullable = table.to_pandas(types_mapper=pd.ArrowDtype)
+    for frame in (table, pl.from_arrow(table), duckdb.from_arrow(table), nullable):
+        assert exact.of(frame, names) == first
+
+
+def test_item_sets_agree(tmp_path):
+    """Sets give the same means from every source; repeats and strange items count for nothing."""
+    sets = [[0, 2, 2], [], None, [5, 1, 99], [3, None, 0], [-1], [4, 4, 4, 1]] * 30
+    frame = pl.DataFrame({"s": pl.Series(sets, dtype=pl.List(pl.Int64))})
+    frame.write_parquet(tmp_path / "s.parquet")
+    frames = [
+        frame,
+        frame.lazy(),
+        frame.to_arrow(),
+        duckdb.from_arrow(frame.to_arrow()),
+        pd.DataFrame({"s": sets}),
+        tmp_path / "s.parquet",
+    ]
+    given = []
+    for each in frames:
+        with mock.patch("dfprivacy.estimators.plan_items.add_to", Exact().add_to):
+            mean = dfp.frame(each).mean_vector("s", rho=10**6, universe=6)
+        given.append(mean.noisy.sums.tolist())
+        assert abs(mean.count - 180) <= 1
+    assert all(sums == given[0] for sums in given[1:])
+
+
+def test_no_noise_is_the_mean():
+    """With next to no noise the mean is that of the vectors, up to the grid."""
+    x = np.linspace(-3, 3, 999)[:, np.newaxis] * [1.0, 0.5, 0.0]
+    frame = pl.DataFrame(x, schema=["a", "b", "c"])
+    for method in ("clipped", "shifted", "plan"):
+        for neighbours in ("add-remove", "replace"):
+            mean = frame.dp.mean_vector(
+                ["a", "b", "c"], rho=10**12, radius=4, method=method, neighbours=neighbours
+            )
+            np.testing.assert_allclose(mean.values, x.mean(axis=0), atol=0.2)

@@ -1,0 +1,261 @@
+"""Means of vectors: nothing but noisy numbers tells neighbours apart, and errors come first."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import warnings
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy import vector_release
+
+LISTS = pl.List(pl.Float64)
+
+
+def hostile_rows():
+    inf, nan = float("inf"), float("nan")
+    odd = [None, [], [1.0], [1.0, None, 2.0], [nan] * 3, [0.0] * 9]
+    return [[1.0, 2.0, 3.0], *odd, [inf, -inf, 0.0], [1e308, -1e308, 5e-324]]
+
+
+@pytest.mark.parametrize("method", ["clipped", "shifted", "plan"])
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+@pytest.mark.parametrize("rows", [0, 1, 2, 9])
+def test_no_row_raises_or_warns(method, neighbours, rows):
+    """Rows of any kind, and any number of them, give finite numbers of the declared dimension."""
+    sets = hostile_rows()[:rows]
+    frames = [
+        pl.DataFrame({"v": pl.Series(sets, dtype=LISTS)}),
+        pa.table({"v": pa.array(sets, pa.list_(pa.float64()))}),
+        pd.DataFrame({"v": pd.Series([*sets, "text", {1: 2}, 7], dtype=object)}),
+    ]
+    for frame in frames:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            mean = dfp.frame(frame).mean_vector(
+                "v", rho=0.5, radius=4, dimension=3, method=method, neighbours=neighbours
+            )
+        low, high = mean.interval(0.99)
+        for values in (mean.values, low, high, mean.std_error):
+            assert values.shape == (3,)
+            assert np.isfinite(values).all()
+        assert (np.abs(mean.values) <= 4).all()
+
+
+@pytest.mark.parametrize("method", ["clipped", "shifted", "plan"])
+def test_few_rows_get_wide_intervals(method):
+    """Where the noisy count does not rule out too few rows, intervals are the whole universe."""
+    frame = pl.DataFrame({"x": [1.0, 2.0], "y": [3.0, 4.0]})
+    mean = frame.dp.mean_vector(["x", "y"], rho=0.01, radius=50, method=method)
+    assert mean.low.tolist() == [-50, -50]
+    assert mean.high.tolist() == [50, 50]
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 7])
+@pytest.mark.parametrize("method", ["clipped", "shifted", "plan"])
+def test_dimensions_and_zeros(dimension, method):
+    """One coordinate, other numbers than powers of two, and vectors of norm 0 are all right."""
+    frame = pl.DataFrame(np.zeros((500, dimension)), schema=[f"x{i}" for i in range(dimension)])
+    mean = frame.dp.mean_vector(frame.columns, rho=5, radius=1e-3, method=method)
+    assert np.abs(mean.values).max() <= 1e-3
+    assert len(list(mean)) == len(mean) == dimension
+    assert mean[0] == mean.values[0]
+
+
+def test_a_radius_that_is_too_small_cuts():
+    """Vectors beyond the radius count as cut, whatever they are."""
+    frame = pl.DataFrame({"x": [1e9] * 400, "y": [-1e9] * 400})
+    mean = frame.dp.mean_vector(["x", "y"], rho=5, radius=2)
+    assert mean.values == pytest.approx([2, -2], abs=0.2)
+
+
+GOOD = {"columns": ["x", "y"], "rho": 1, "radius": 5}
+WRONG = [
+    ({"rho": 0}, dfp.InvalidLossError),
+    ({"rho": float("nan")}, dfp.InvalidLossError),
+    ({"rho": -1}, dfp.InvalidLossError),
+    ({"rho": None}, dfp.InvalidLossError),
+    ({"radius": None}, dfp.InvalidBoundsError),
+    ({"radius": 0}, dfp.InvalidBoundsError),
+    ({"radius": float("inf")}, dfp.InvalidBoundsError),
+    ({"radius": "5"}, dfp.InvalidBoundsError),
+    ({"radius": True}, dfp.InvalidBoundsError),
+    ({"method": "best"}, dfp.InvalidQuestionError),
+    ({"neighbours": "swap"}, dfp.InvalidQuestionError),
+    ({"deviations": "cauchy"}, dfp.InvalidQuestionError),
+    ({"p": 0.5}, dfp.InvalidQuestionError),
+    ({"p": "2"}, dfp.InvalidQuestionError),
+    ({"dimension": 2}, dfp.InvalidQuestionError),
+    ({"columns": []}, dfp.InvalidQuestionError),
+    ({"columns": ["x", "x"]}, dfp.InvalidQuestionError),
+    ({"columns": ["x", "z"]}, dfp.MissingColumnError),
+    ({"columns": ["x", "t"]}, dfp.UnsupportedDtypeError),
+    ({"columns": "x"}, dfp.UnsupportedDtypeError),
+    ({"columns": "v"}, dfp.InvalidQuestionError),
+    ({"columns": "v", "dimension": 0}, dfp.InvalidQuestionError),
+    ({"columns": "v", "dimension": 2**21}, dfp.InvalidQuestionError),
+    ({"columns": "w", "dimension": 3}, dfp.InvalidQuestionError),
+    ({"columns": "v", "universe": 3}, dfp.UnsupportedDtypeError),
+    ({"columns": "v", "universe": 3, "dimension": 3}, dfp.InvalidQuestionError),
+    ({"columns": "v", "universe": 3, "method": "shifted"}, dfp.InvalidQuestionError),
+    ({"interval": 1.0}, dfp.InvalidQuestionError),
+]
+
+
+@pytest.mark.parametrize(("change", "error"), WRONG)
+@pytest.mark.parametrize("kind", ["polars", "pandas", "arrow"])
+def test_mistakes_cost_nothing(change, error, kind, tmp_path):
+    """What can't be asked is refused before anything is charged or drawn."""
+    frame = pl.DataFrame({"x": [1.0], "y": [2.0], "t": ["a"]}).with_columns(
+        v=pl.Series([[1.0, 2.0]], dtype=LISTS),
+        w=pl.Series([[1.0, 2.0]], dtype=pl.Array(pl.Float64, 2)),
+    )
+    if kind == "pandas" and change.get("columns") in ("w", "v"):
+        pytest.skip("lists in pandas are objects, which declare nothing")
+    made = {"polars": frame, "pandas": frame.to_pandas(), "arrow": frame.to_arrow()}[kind]
+    ledger = dfp.Ledger(tmp_path / "b.db", rho=10)
+    private = dfp.frame(made)(ledger=ledger, dataset="d")
+    asked = {**GOOD, **change}
+    with (
+        mock.patch("dfprivacy.mechanisms.entropy.os.urandom", side_effect=AssertionError),
+        pytest.raises(error, match="Hint:"),
+    ):
+        private.mean_vector(asked.pop("columns"), **asked)
+    assert ledger.remaining("d").rho == 10
+
+
+def test_a_reader_is_refused():
+    """A source that can be read once is refused, and the hint says how to read it again."""
+    reader = pa.table({"x": [1.0], "y": [2.0]}).to_reader()
+    with pytest.raises(dfp.UnsupportedFrameError, match="read_all"):
+        dfp.frame(reader).mean_vector(["x", "y"], rho=1, radius=5)
+
+
+def test_the_ledger_pays_before_the_first_byte(tmp_path):
+    """The whole rho is charged when the first random byte is asked for, and stays charged."""
+    ledger = dfp.Ledger(tmp_path / "b.db", rho=10)
+    private = pl.DataFrame({"x": [1.0], "y": [2.0]}).dp(ledger=ledger, dataset="d")
+    seen = []
+
+    def failing(_):
+        seen.append(ledger.remaining("d").rho)
+        raise OSError
+
+    with (
+        mock.patch("dfprivacy.mechanisms.entropy.os.urandom", failing),
+        pytest.raises(dfp.EntropyError),
+    ):
+        private.mean_vector(["x", "y"], rho=4, radius=5)
+    assert seen == [6]
+    assert ledger.remaining("d").rho == 6
+    with pytest.raises(dfp.BudgetExceededError):
+        private.mean_vector(["x", "y"], rho=7, radius=5)
+    with pytest.raises(dfp.InvalidLedgerError, match="replace"):
+        private.mean_vector(["x", "y"], rho=1, radius=5, neighbours="replace")
+    assert ledger.remaining("d").rho == 6
+
+
+@pytest.mark.parametrize(
+    ("release", "last"),
+    [("release_vector", "run_estimators"), ("release_vector_frame", "_means")],
+)
+def test_the_release_goes_one_way(release, last):
+    """A release checks, opens, pays, and only then draws."""
+    function = ast.parse(inspect.getsource(getattr(vector_release, release)))
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+    calls.sort(key=lambda node: (node.lineno, node.col_offset))
+    names = [getattr(node.func, "attr", getattr(node.func, "id", "")) for node in calls]
+    steps = [*("vector_loss", "interval_level", "check", "open_source", "pay"), last]
+    assert [names.index(step) for step in steps] == sorted(names.index(step) for step in steps)
+    if release == "release_vector_frame":
+        assert names.index("pay") < names.index("add_noise") < names.index(last)
+
+
+def test_secret_groups_need_a_delta_and_replace_is_refused():
+    """By group without keys a delta is needed; replacing a row may change groups."""
+    grouped = pl.DataFrame({"g": [1], "x": [1.0], "y": [2.0]}).dp.group_by("g")
+    with pytest.raises(dfp.MissingDeltaError):
+        grouped.mean_vector(["x", "y"], rho=1, radius=5)
+    with pytest.raises(dfp.InvalidQuestionError, match="group"):
+        grouped.mean_vector(["x", "y"], rho=1, radius=5, delta=0.1, neighbours="replace")
+
+
+def test_another_unit_than_the_row_is_refused():
+    """Terms that name a privacy unit are refused: rows of a unit are not bounded here."""
+    frame = pl.DataFrame({"g": [1], "x": [1.0], "y": [2.0]})
+    private = frame.dp(unit="g", max_rows=1, max_groups=1, rho=1)
+    for asked in (private, private.group_by("g", keys=[1])):
+        with pytest.raises(dfp.InvalidQuestionError, match="unit"):
+            asked.mean_vector(["x", "y"], radius=5)
+
+
+def test_public_groups_come_out_whatever_the_rows():
+    """Exactly the listed groups are released, sorted; others are not, and NULL is a key."""
+    frame = pl.DataFrame(
+        {"g": ["a", None, "b", "c"] * 60, "x": [1.0] * 240, "y": [2.0] * 240}, strict=False
+    )
+    for made in (frame, frame.to_pandas(), frame.to_arrow(), frame.lazy()):
+        grouped = dfp.frame(made).group_by("g", keys=["zz", "b", None])
+        result = grouped.mean_vector(["x", "y"], rho=20, radius=5)
+        if isinstance(result, pl.LazyFrame):
+            result = result.collect()
+        table = pa.table(result)
+        assert table.column_names[:4] == ["g", "x", "y", "count"]
+        assert table.column("count").to_pylist()[0] == pytest.approx(60, abs=12)
+        assert table.column("x").to_pylist()[0] == pytest.approx(1, abs=0.2)
+        assert table.num_rows == 3
+
+
+def test_secret_groups_of_one_row_stay_hidden():
+    """A group that one row has made is not shown; large ones are, and lists come with ends."""
+    frame = pl.DataFrame(
+        {
+            "g": ["rare"] + ["often"] * 400,
+            "v": pl.Series([[1.0, 2.0]] * 401, dtype=pl.Array(pl.Float64, 2)),
+        }
+    )
+    result = frame.dp.group_by("g").mean_vector("v", rho=5, radius=5, delta=1e-9)
+    assert result.columns == ["g", "v", "low", "high", "count"]
+    assert result["g"].to_list() == ["often"]
+    low, value, high = (result[name][0].to_numpy() for name in ("low", "v", "high"))
+    assert ((low <= value) & (value <= high)).all()
+
+
+def test_no_rows_by_group():
+    """A frame without rows gives no secret group, and every public one."""
+    frame = pl.DataFrame(schema={"g": pl.Int64, "x": pl.Float64, "y": pl.Float64})
+    assert frame.dp.group_by("g").mean_vector(["x", "y"], rho=1, radius=5, delta=1e-6).height == 0
+    listed = frame.dp.group_by("g", keys=[1, 2]).mean_vector(["x", "y"], rho=1, radius=5)
+    assert listed["g"].to_list() == [1, 2]
+
+
+def test_what_is_shown_of_an_estimate():
+    """The repr names method, neighbours and cost, and an estimate is an array for numpy."""
+    frame = pl.DataFrame(np.ones((900, 6)), schema=list("abcdef"))
+    mean = frame.dp.mean_vector(list("abcdef"), rho=0.5, radius=9, skewed=True)
+    assert "6 coordinates" in repr(mean)
+    assert "plan, add-remove, rho=0.5" in repr(mean)
+    assert "&" not in mean._repr_html_()
+    assert np.asarray(mean).shape == (6,)
+    assert np.asarray(mean, dtype=np.float32).dtype == np.float32
+    assert (mean.rho, mean.method, mean.neighbours) == (0.5, "plan", "add-remove")
+    replaced = frame.dp.mean_vector(list("abcdef"), rho=0.5, radius=9, neighbours="replace")
+    assert replaced.count == 900
+
+
+def test_auto_follows_public_facts():
+    """The rule of "auto": item sets, another error or declared skew take plan, the rest shifted."""
+    question = vector_release.MeanVector
+    assert question(("x",), 1).chosen_method == "shifted"
+    assert question(("x", "y"), 1, p=1).chosen_method == "plan"
+    assert question(("x", "y"), 1, skewed=True).chosen_method == "plan"
+    assert question("s", universe=9).chosen_method == "plan"
+    assert question(("x", "y"), deviations="binary").chosen_method == "plan"
+    assert question(("x", "y"), 1, method="clipped").chosen_method == "clipped"
