@@ -81,6 +81,8 @@ def test_a_statement_is_remembered(memory, data):
     first, again = (dfp.sql(query, d=data, epsilon=0.25, **terms) for _ in range(2))
     assert first.equals(again)
     assert memory.spent("d") == dfp.Budget(epsilon=0.25, delta=1e-6)
+    dfp.sql(query.replace("GROUP", "WHERE x > 3 GROUP"), d=data, epsilon=0.25, **terms)
+    assert memory.spent("d") == dfp.Budget(epsilon=0.5, delta=2e-6)
 
 
 def test_a_remembered_number_knows_one_interval(memory, data):

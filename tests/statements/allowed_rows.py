@@ -42,8 +42,8 @@ ALLOWED = [
         "keys": [],
         "rows": (
             'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY(((("city" '
-            "LIKE 'R%') AND (\"city\" NOT ILIKE '%x%')) AND (\"Home town\" NOT LIKE 'a!_%' "
-            "ESCAPE '!')))"
+            "LIKE 'R%') AND (NOT (\"city\" ILIKE '%x%'))) AND (NOT (\"Home town\" LIKE "
+            "'a!_%' ESCAPE '!'))))"
         ),
         "cost": (1.0, 0.0),
     },
@@ -63,8 +63,8 @@ ALLOWED = [
     },
     {
         "query": (
-            "SELECT dp_count(*) AS n FROM visits WHERE NOT (age = 30 IS TRUE) AND age "
-            "IS NOT NULL AND vip IS NOT FALSE"
+            "SELECT dp_count(*) AS n FROM visits WHERE NOT ((age = 30) IS TRUE) AND "
+            "age IS NOT NULL AND vip IS NOT FALSE"
         ),
         "asks": ["count()"],
         "keys": [],
@@ -203,12 +203,12 @@ ALLOWED = [
             "AS t FROM visits v"
         ),
         "asks": [
-            "sum('v.place.flat', bounds=(0.0, 100.0))",
+            "sum('v·place·flat', bounds=(0.0, 100.0))",
             "sum('list_sum(tags)', bounds=(0.0, 100.0))",
         ],
         "keys": [],
         "rows": (
-            'SELECT TRY(struct_extract("place", \'flat\')) AS "v.place.flat", '
+            'SELECT TRY(struct_extract("place", \'flat\')) AS "v·place·flat", '
             'TRY(list_sum("tags")) AS "list_sum(tags)" FROM "memory"."main"."visits"'
         ),
         "cost": (1.0, 0.0),

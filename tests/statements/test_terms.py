@@ -47,11 +47,11 @@ def test_delta_is_named_once(shared):
 
 def test_public_keys(shared):
     """Exactly the public keys come out, sorted, the absent ones with noise."""
-    released = dfp.sql(BY_CITY, con=shared, keys=["Rome", "Paris"], epsilon=1e9)
+    released = dfp.sql(BY_CITY, con=shared, keys=["Rome", "Paris"], epsilon=1e13)
     assert released.fetchall() == [("Paris", 0), ("Rome", 200)]
     query = "SELECT vip, upper(city) AS c, dp_count(*) AS n FROM visits GROUP BY ALL"
     for keys in ([(True, "ROME"), (True, "BONN")], {"C": ["BONN", "ROME"], "vip": [True]}):
-        released = dfp.sql(query, con=shared, keys=keys, epsilon=1e9)
+        released = dfp.sql(query, con=shared, keys=keys, epsilon=1e13)
         assert released.fetchall() == [(True, "BONN", 50), (True, "ROME", 50)]
     for keys in ([], [("Rome",)], {"C": ["ROME"]}, {"c": ["ROME"], "x": [1]}, "Rome", [1]):
         with pytest.raises(dfp.InvalidKeysError):
@@ -67,7 +67,7 @@ def test_units(shared):
     assert (plan.epsilon, plan.delta) == (1, 1e-6)
     assert "'user_id'" in plan.protects
     (row,) = dfp.sql(
-        "SELECT dp_count(*) AS n FROM visits", con=shared, unit="user_id", max_rows=2, epsilon=1e9
+        "SELECT dp_count(*) AS n FROM visits", con=shared, unit="user_id", max_rows=2, epsilon=1e13
     ).fetchall()
     assert row == (100,)  # 50 people of 12 rows each, counting as two
     with pytest.raises(dfp.InvalidUnitError):
@@ -80,7 +80,7 @@ def test_a_key_that_is_the_unit(shared):
     """The unit may be a group key and a value too."""
     query = "SELECT user_id, dp_count(user_id) AS n FROM visits GROUP BY user_id ORDER BY 1 LIMIT 2"
     terms = {"unit": "user_id", "max_rows": 20, "max_groups": 1}
-    released = dfp.sql(query, con=shared, keys=[3, 4], epsilon=1e9, **terms)
+    released = dfp.sql(query, con=shared, keys=[3, 4], epsilon=1e13, **terms)
     assert released.fetchall() == [(3, 12), (4, 12)]
 
 
@@ -95,7 +95,7 @@ def test_names_of_any_kind(name):
         f"SELECT {column} AS {other}, dp_mean({other} * 0.5, 0, 1) AS {column}, "
         f"dp_count({column}) AS n FROM t GROUP BY {column}"
     )
-    terms = {"unit": name, "max_rows": 30, "max_groups": 1, "epsilon": 1e9, "keys": [1, 2]}
+    terms = {"unit": name, "max_rows": 30, "max_groups": 1, "epsilon": 1e13, "keys": [1, 2]}
     released = dfp.sql(query, t=table, **terms)
     assert released.column_names == [*reversed(table.column_names), "n"]
     assert released.to_pylist()[0][name] == pytest.approx(0.25)
@@ -136,7 +136,7 @@ def test_a_version_tells_the_rows(shared, monkeypatch):
 def test_answers_come_under_the_names_that_are_expected(shared):
     """Keys may be called as answers are inside; nothing is mixed up."""
     query = "SELECT city AS answer_0, vip AS key_0, dp_count(*) AS place FROM visits GROUP BY ALL"
-    released = dfp.sql(query, con=shared, epsilon=1e9, delta=0.1)
+    released = dfp.sql(query, con=shared, epsilon=1e13, delta=0.1)
     assert released.columns == ["answer_0", "key_0", "place"]
     assert released.fetchall()[0] == ("Bonn", False, 150)
 
@@ -169,5 +169,5 @@ def test_errors_in_released_expressions_cost_no_answer(shared):
     query = (
         "SELECT city, dp_count(*) AS n, CAST(city AS INTEGER) + n AS odd FROM visits GROUP BY city"
     )
-    released = dfp.sql(query, con=shared, epsilon=1e9, delta=0.1)
+    released = dfp.sql(query, con=shared, epsilon=1e13, delta=0.1)
     assert released.fetchall()[0] == ("Bonn", 200, None)
