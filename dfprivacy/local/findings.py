@@ -45,12 +45,15 @@ class Finding(abc.ABC):
         """Return the ends so many standard deviations of the reports away."""
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Return ends around the mean that hold with probability `level`."""
+        """Return ends around the mean that hold with probability `level`; the value is between.
+
+        Reports that lie beyond what any mean explains would leave it outside.
+        """
         if not (self.trusted and self.reports):
             return -self.limit, self.limit
         outside = 1 - level
         low, high = self.ends(NORMAL.inv_cdf(1 - max(outside - self.beta, outside / 2) / 2))
-        return self.within(low), self.within(high)
+        return self.within(min(low, self.value)), self.within(max(high, self.value))
 
     def within(self, value: float) -> float:
         """Return a value clipped to the range that is known."""

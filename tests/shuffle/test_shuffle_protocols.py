@@ -76,7 +76,7 @@ def test_a_mean_of_vectors_is_found():
     )
     found = run(plan, values)
     assert np.linalg.norm(found.mean - centre) < 12 * found.error + 0.2
-    assert found.clip < 50
+    assert found.clip < 100  # the radius: searches stop early where noise hides the last rows
 
 
 def test_unshuffled_or_missing_messages_are_told():
