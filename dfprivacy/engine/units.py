@@ -97,8 +97,11 @@ def _scaled(index: int, source: Source, rows: int) -> list[nw.Expr]:
 
 
 def _share(total: nw.Expr, held: nw.Expr, rows: int) -> nw.Expr:
-    """Return total * rows / held as a whole number, by the same float operations everywhere."""
-    share = total.cast(nw.Float64) * float(rows) / held.cast(nw.Float64)
+    """Return total * rows / held as a whole number, by the same float operations everywhere.
+
+    Engines work it out for units of few rows too, and must not fail on them.
+    """
+    share = total.cast(nw.Float64) * float(rows) / held.clip(rows, None).cast(nw.Float64)
     return share.floor().cast(nw.Int64)
 
 
@@ -142,7 +145,8 @@ def thinned(
 
 def _reached(number: nw.Expr, rows: int) -> nw.Expr:
     """Return how many of the evenly spaced rows are among the first `number`."""
-    share = number.cast(nw.Float64) * float(rows) / nw.col(_EVERY).cast(nw.Float64)
+    every = nw.col(_EVERY).clip(rows, None).cast(nw.Float64)
+    share = number.cast(nw.Float64) * float(rows) / every
     return (share + nw.col(_PLACE)).floor().cast(nw.Int64)
 
 
