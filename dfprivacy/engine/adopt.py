@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import uuid
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -74,8 +75,16 @@ class Adopted:
             self.connection.close()
 
 
+_ENGINES_APART = {
+    "dask": "dfprivacy.engine.dask_frames",
+    "ibis": "dfprivacy.engine.ibis_frames",
+    "pyspark": "dfprivacy.engine.spark_frames",
+}
+"""Where the frames of libraries that need not be installed are adopted, registered on import."""
+
+
 @singledispatch
-def adopt(frame: object, columns: Columns) -> Adopted:  # noqa: ARG001 the signature of all
+def adopt(frame: object, columns: Columns) -> Adopted:
     """Return `frame` as a lazy narwhals frame of the columns named.
 
     Raises
@@ -85,6 +94,11 @@ def adopt(frame: object, columns: Columns) -> Adopted:  # noqa: ARG001 the signa
     MissingColumnError
         When a column does not exist.
     """
+    apart = _ENGINES_APART.get(type(frame).__module__.partition(".")[0])
+    if apart is not None:
+        importlib.import_module(apart)
+        if adopt.dispatch(type(frame)) is not adopt.dispatch(object):
+            return adopt(frame, columns)
     raise UnsupportedFrameError(
         f"an object of type {type(frame).__name__} is not a frame that can be read",
         hint="pass a pandas or polars frame, an Arrow table, a DuckDB relation, or the path of a "

@@ -1,0 +1,1 @@
+"""Ibis frames."""
