@@ -53,7 +53,8 @@ class Adopted:
     `lazy` has the group keys under `keys`, each value column under `values` and the privacy units
     under the name in `unit`. `listed` has the public keys as the engine sees them. `wrap` turns a
     released Arrow table, whose first columns are the keys, into the caller's own frame type.
-    `connection` is the embedded one, if any: it lives as long as the pass.
+    `connection` is the embedded one, if any: it lives as long as the pass. A frame that
+    `reads_once` runs dry in its first pass.
     """
 
     lazy: nw.LazyFrame[Any]
@@ -63,6 +64,7 @@ class Adopted:
     wrap: Wrap
     unit: UnitColumn | None = None
     connection: duckdb.DuckDBPyConnection | None = None
+    reads_once: bool = False
 
     def holds_integers(self, column: Hashable) -> bool:
         """Tell whether a column is declared to hold integers or booleans."""
@@ -194,7 +196,8 @@ def _quoted(name: str) -> str:
 def _(frame: Any, columns: Columns) -> Adopted:
     _require(columns, frame.schema.names)
     connection = embedded_connection()
-    return _named(nw.from_native(connection.from_arrow(frame)), columns, _identity, connection)
+    adopted = _named(nw.from_native(connection.from_arrow(frame)), columns, _identity, connection)
+    return replace(adopted, reads_once=isinstance(frame, pa.RecordBatchReader))
 
 
 @adopt.register(str)

@@ -12,6 +12,7 @@ import struct
 
 import narwhals as nw
 import polars as pl
+from narwhals.dtypes import DType
 
 from dfprivacy.statistics.grid import Grid
 
@@ -34,17 +35,19 @@ def presence(column: str, *, floating: bool) -> nw.Expr:
     return nw.when(present).then(nw.lit(1, nw.Int64))
 
 
-def grid_integers(column: str, grid: Grid, *, floating: bool) -> nw.Expr:
-    """Return each row's integer on the grid, NULL where it holds no value."""
+def grid_integers(column: str, grid: Grid, numbers: DType, *, floating: bool) -> nw.Expr:
+    """Return each row's integer on the grid as Int64 or Float64, NULL where it holds no value."""
     value = nw.col(column).cast(nw.Float64)
     inside = (value >= grid.lower) & (value <= grid.upper)
     above, below = value > grid.upper, value < grid.lower
     if floating:
         inside = value.is_finite() & inside
         above, below = above & is_number(value), below & is_number(value)
-    scaled = ((value - grid.origin) * grid.inverse_step).floor().cast(nw.Int64)
-    at_last = nw.when(above).then(nw.lit(grid.last, nw.Int64))
-    at_first = nw.when(below).then(nw.lit(grid.first, nw.Int64))
+    scaled = ((value - grid.origin) * grid.inverse_step).floor()
+    if numbers.is_integer():
+        scaled = scaled.cast(numbers)
+    at_last = nw.when(above).then(nw.lit(grid.last, numbers))
+    at_first = nw.when(below).then(nw.lit(grid.first, numbers))
     return nw.when(inside).then(scaled).otherwise(at_first.otherwise(at_last))
 
 

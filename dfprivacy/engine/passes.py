@@ -7,6 +7,7 @@ from typing import Any
 
 import narwhals as nw
 import polars as pl
+from narwhals.dtypes import DType
 
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.columns import check_value_column, key_expressions
@@ -18,16 +19,21 @@ from dfprivacy.statistics.statistics import first_name, key_name, rows_name, sec
 
 
 def build_pass(
-    adopted: Adopted, labels: Sequence[Hashable], sources: Sequence[Source]
+    adopted: Adopted,
+    labels: Sequence[Hashable],
+    sources: Sequence[Source],
+    numbers: DType | None = None,
 ) -> nw.LazyFrame[Any]:
     """Return the lazy query of one release: key columns, then the sums of each source.
+
+    Grid integers are added up as `numbers`, Int64 unless told; the sums are Int64 whatever it is.
 
     Raises
     ------
     UnsupportedDtypeError, InvalidBoundsError
         When a column's declared dtype does not allow what is asked of it.
     """
-    integers = _select_integers(adopted, labels, sources)
+    integers = _select_integers(adopted, labels, sources, numbers or nw.Int64())
     sums = [sum_ for index, source in enumerate(sources) for sum_ in _sums(index, source)]
     names = [key_name(index) for index in range(len(labels))]
     if adopted.unit is not None:
@@ -63,7 +69,7 @@ def _sum_names(sources: Sequence[Source]) -> list[str]:
 
 
 def _select_integers(
-    adopted: Adopted, labels: Sequence[Hashable], sources: Sequence[Source]
+    adopted: Adopted, labels: Sequence[Hashable], sources: Sequence[Source], numbers: DType
 ) -> nw.LazyFrame[Any]:
     """Return the keys and one column of integers a source, each a function of its own row."""
     schema = adopted.lazy.collect_schema()
@@ -78,16 +84,17 @@ def _select_integers(
             expression = (
                 nw.col(made)
                 if made in frame.collect_schema()
-                else _integers(name, source, floating=schema[name].is_float())
+                else _integers(name, source, numbers, floating=schema[name].is_float())
             )
             chosen.append(expression.alias(_integer_name(index)))
     return frame.select(*chosen) if chosen else frame
 
 
-def _integers(name: str, source: Source, *, floating: bool) -> nw.Expr:
+def _integers(name: str, source: Source, numbers: DType, *, floating: bool) -> nw.Expr:
     if source.grid is None:
         return presence(name, floating=floating)
-    return grid_integers(name, source.grid, floating=floating)
+    chosen = numbers if source.moments == 1 else nw.Int64()  # squares fill 60 bits
+    return grid_integers(name, source.grid, chosen, floating=floating)
 
 
 def _with_polars_integers(adopted: Adopted, sources: Sequence[Source]) -> nw.LazyFrame[Any]:

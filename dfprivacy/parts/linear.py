@@ -11,9 +11,8 @@ import pyarrow as pa
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.answers import Counted, CountPiece, Estimated, Piece, everyone
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.passes import build_pass
+from dfprivacy.engine.exact_sums import exact_sums
 from dfprivacy.engine.public_keys import align
-from dfprivacy.engine.run import guarded, run_pass
 from dfprivacy.estimators.count import CountEstimator
 from dfprivacy.mechanisms.additive import add_noise
 from dfprivacy.mechanisms.keys import KeyRule
@@ -66,8 +65,7 @@ class LinearPart:
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredSums:
         """Run the pass."""
         sources = tuple(dict.fromkeys(query.source for query in self.plan.queries))
-        lazy = guarded(lambda: build_pass(adopted, grouping.by, sources))
-        statistics = run_pass(lazy, len(grouping.by), sources)
+        statistics = exact_sums(adopted, grouping.by, sources)
         if grouping.public:
             statistics = align(statistics, adopted.listed)
         return MeasuredSums(self, statistics)

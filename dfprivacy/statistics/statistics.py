@@ -85,6 +85,20 @@ class Statistics:
                 )
         return self
 
+    def largest_possible(self) -> int:
+        """Return a size that no partial sum of any group can have exceeded."""
+        sizes = [
+            source.grid.largest * int(self._column(rows_name(index)).max())
+            for index, source in enumerate(self.sources)
+            if source.grid is not None and self.table.num_rows
+        ]
+        return int(max(sizes, default=0))
+
+    def counts_like(self, other: Statistics) -> bool:
+        """Tell whether keys and numbers of values are those of another pass over the same rows."""
+        names = [name for name in self.table.column_names if name.startswith(("key_", "rows_"))]
+        return bool(self.table.select(names).equals(other.table.select(names)))
+
     def _column(self, name: str) -> Integers:
         column = self.table.column(name)
         filled = column.fill_null(0) if column.null_count else column
