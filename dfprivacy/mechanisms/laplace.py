@@ -7,6 +7,7 @@ sign and 63 digits of the uniform behind the magnitude.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -28,14 +29,31 @@ BLOCK = 2**14
 """Words a block: its buffers stay in the processor's cache."""
 
 
+_LEAST_SCALE = Fraction(1, 2**10)
+"""Below it one sign in two gives (-, 0), as at it."""
+
+
 def sample_laplace(scale: Fraction, size: int, entropy: EntropySource) -> npt.NDArray[Any]:
     """Return `size` independent draws: int64, or Python integers for scales above 2**51."""
     if scale > LARGEST_INT64_SCALE:
         draws = np.empty(size, dtype=object)
         draws[:] = [exact_laplace(scale, entropy) for _ in range(size)]
         return draws
-    blocks = LaplaceBlocks(scale, min(size, BLOCK), entropy)
-    return collected(blocks.draw, size, lambda missing: min(BLOCK, missing))
+    odds = _odds_of_refusal(scale)
+    blocks = LaplaceBlocks(scale, _words_for(size, odds), entropy)
+    return collected(blocks.draw, size, lambda missing: _words_for(missing, odds))
+
+
+def _odds_of_refusal(scale: Fraction) -> float:
+    """Return how many words give (-, 0) for one that does not, on average."""
+    refused = -math.expm1(-1 / float(max(scale, _LEAST_SCALE))) / 2
+    return refused / (1 - refused)
+
+
+def _words_for(missing: int, odds: float) -> int:
+    """Return so many words that they probably give all that is missing, at most a block."""
+    refused = missing * odds
+    return min(BLOCK, missing + int(refused + 4 * math.sqrt(refused)))
 
 
 def exact_laplace(scale: Fraction, entropy: EntropySource) -> int:
