@@ -1,0 +1,78 @@
+"""The catalogue of mistakes: every message is the one a beginner reads, and every mend runs."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import dfprivacy as dfp
+from dfprivacy.frontends.cli import app
+
+PAGE = (Path(__file__).resolve().parent.parent.parent / "docs" / "mistakes.md").read_text()
+FENCE = re.compile(r'^```(\w+) title="([\w ]+)"\n(.*?)^```\n', re.DOTALL | re.MULTILINE)
+ENTRIES = re.split(r"^### ", PAGE, flags=re.MULTILINE)
+SETUP = FENCE.search(ENTRIES[0]).group(3)
+TITLES = [entry.split("\n")[0] for entry in ENTRIES[1:]]
+
+
+def in_python(code, scope):
+    exec(compile(code, "page", "exec"), scope)
+
+
+def in_sql(code, scope):
+    dfp.sql(code, con=scope["con"], epsilon=1)
+
+
+class CommandFailedError(Exception):
+    """A command that ended with an exit code."""
+
+
+def on_the_command_line(code, _):
+    for line in code.strip().splitlines():
+        words = line.removeprefix("$ dfprivacy ").split()
+        result = CliRunner(env={"COLUMNS": "100"}).invoke(app, words)
+        if result.exit_code:
+            raise CommandFailedError(result.stderr.strip())
+
+
+RUN = {"python": in_python, "sql": in_sql, "console": on_the_command_line}
+
+
+def message_of(error):
+    """Return what a reader sees: the kind of error and its message, without this test's folder."""
+    kind = "" if isinstance(error, CommandFailedError) else f"{type(error).__name__}: "
+    return re.sub(r"[ \t]+$", "", f"{kind}{error}".replace(f"{os.getcwd()}/", ""), flags=re.M)
+
+
+@pytest.fixture(scope="module")
+def scope(tmp_path_factory):
+    before = Path.cwd()
+    os.chdir(tmp_path_factory.mktemp("mistakes"))
+    names = {}
+    in_python(SETUP, names)
+    yield names
+    os.chdir(before)
+
+
+@pytest.mark.parametrize("number", range(1, len(ENTRIES)), ids=TITLES)
+def test_a_mistake_has_its_message_and_its_mend(number, scope):
+    """A mistake raises the whole message of the page, with a hint, and the mend runs."""
+    blocks = {title: (kind, text) for kind, title, text in FENCE.findall(ENTRIES[number])}
+    assert set(blocks) == {"mistake", "message", "mend"}
+    kind, mistake = blocks["mistake"]
+    with pytest.raises(Exception) as caught:  # noqa: PT011 the whole message is compared
+        RUN[kind](mistake, scope)
+    assert message_of(caught.value).strip() == blocks["message"][1].strip()
+    assert "Hint: " in blocks["message"][1]
+    kind, mend = blocks["mend"]
+    RUN[kind](mend, scope)
+
+
+def test_the_catalogue_is_long_enough():
+    """There are thirty mistakes at least, in every front end."""
+    assert len(TITLES) >= 30
+    assert len(set(zip(TITLES, map(str, range(len(TITLES))), strict=True))) == len(TITLES)
+    kinds = re.findall(r'^```(\w+) title="mistake"', PAGE, flags=re.MULTILINE)
+    assert {kind: kinds.count(kind) >= 5 for kind in RUN} == dict.fromkeys(RUN, True)
