@@ -63,7 +63,7 @@ def run_bins(
         When a bin reaches the public limit of rows.
     """
     lazy = guarded(lambda: _build(adopted, labels, column, binning, moments))
-    table = guarded(lambda: collect(lazy))
+    table = guarded(lambda: collect(lazy, adopted.connection))
     names = [key_name(index) for index in range(len(labels))]
     return _tabulated(table, names, adopted.listed if public else None, binning, moments)
 

@@ -67,7 +67,7 @@ class LinearPart:
         """Run the pass."""
         sources = tuple(dict.fromkeys(query.source for query in self.plan.queries))
         lazy = guarded(lambda: build_pass(adopted, grouping.by, sources))
-        statistics = run_pass(lazy, len(grouping.by), sources)
+        statistics = run_pass(lazy, len(grouping.by), sources, adopted.connection)
         if grouping.public:
             statistics = align(statistics, adopted.listed)
         return MeasuredSums(self, statistics)
