@@ -83,9 +83,10 @@ def _require_alike(
     if len(files) == 1:
         return
     plain = {"hive_partitioning": False}
-    declared = [_read(connection, [file], plain) for file in files]
-    schemas = {tuple(sorted(zip(own.columns, map(str, own.types), strict=True))) for own in declared}
-    if len(schemas) > 1:
+    declared = (_read(connection, [file], plain) for file in files)
+    schemas = (sorted(zip(own.columns, map(str, own.types), strict=True)) for own in declared)
+    first = next(schemas)
+    if any(other != first for other in schemas):
         raise UnsupportedFrameError(
             f"the Parquet files of {str(path)!r} declare different columns or types",
             hint="write them anew with one schema, or name those that are alike by a glob",

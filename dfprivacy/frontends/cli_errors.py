@@ -27,8 +27,8 @@ _HINTS: dict[type[DPError], str] = {
     BudgetExceededError: "ask for no more than what is left: dfprivacy ledger show FILE",
     MissingDeltaError: "add --delta 1e-6, or list keys that are public anyway: --keys AA --keys UA",
     InvalidLedgerError: "name the ledger and the dataset: --ledger budget.db --dataset flights",
-    EngineError: "check that it is a whole CSV, TSV or Parquet file, with column names, and that --memory "
-    "suffices",
+    EngineError: "check that it is a whole CSV, TSV or Parquet file, with column names, and that "
+    "--memory suffices",
 }
 _SPELLINGS = (  # the library's words, as they are spelled on the command line
     (r"that Ledger\(path, epsilon=\.\.\.\) made", "that dfprivacy ledger create has made"),
