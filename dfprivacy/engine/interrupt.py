@@ -41,12 +41,13 @@ def interruptible(work: Callable[[], T], connection: duckdb.DuckDBPyConnection) 
         finally:
             done.set()
 
+    thread = Thread(target=job, name="dfprivacy query", daemon=True)
     with watched(connection):
         try:
-            Thread(target=job, name="dfprivacy query", daemon=True).start()
+            thread.start()
             _wait(done)
         except BaseException:
-            while not done.wait(_OFTEN):
+            while thread.ident is not None and not done.wait(_OFTEN):
                 connection.interrupt()
             raise
     return _outcome(result, failed)

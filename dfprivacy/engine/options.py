@@ -46,7 +46,7 @@ class Engine:
 
     memory: str | None = None
     threads: int | None = None
-    temporary: str | None = None
+    temporary: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         """Check the limits; nothing here looks at data."""

@@ -63,7 +63,6 @@ def test_memory_is_bounded_and_spill_files_go(tmp_path):
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     (before, after), spilled, left = json.loads(done.stdout)
-    print(before, after, spilled)
     assert spilled > 10
     assert after - before < 100 + 110 * 5_000_000 / 2**20
     assert left == []
