@@ -46,7 +46,7 @@ def test_memory_is_bounded_and_spill_files_go(tmp_path):
     """A table of groups and values far larger than the limit spills, and nothing is left of it.
 
     5 million rows make 5 million entries of 24 bytes and more in the engine. The process grows by
-    the limit and by 110 bytes for each entry that the answer needs, and by no more.
+    the limit and by 80 bytes for each entry that the answer needs, and by no more.
     """
     folder, temporary = tmp_path / "rows", tmp_path / "temporary"
     folder.mkdir()
@@ -64,5 +64,5 @@ def test_memory_is_bounded_and_spill_files_go(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     (before, after), spilled, left = json.loads(done.stdout)
     assert spilled > 10
-    assert after - before < 100 + 110 * 5_000_000 / 2**20
+    assert after - before < 100 + 80 * 5_000_000 / 2**20
     assert left == []
