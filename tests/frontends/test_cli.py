@@ -160,6 +160,10 @@ def test_error_writes_nothing(run, tmp_path, wrong):
     assert list(tmp_path.iterdir()) == [target]
 
 
+_WHOLE = (
+    "check that it is a whole CSV, TSV or Parquet file, with column names, and that "
+    "--memory suffices"
+)
 MISTAKES = [
     (
         ["count", "flight.csv"],
@@ -250,8 +254,7 @@ MISTAKES = [
     (
         ["std", "broken.parquet", "delay", *BOUNDS],
         "the engine could not run the query; its message could quote a row and is withheld",
-        "check that it is a whole CSV, TSV or Parquet file, with column names, and that --memory "
-        "suffices",
+        _WHOLE,
     ),
 ]
 
