@@ -14,6 +14,7 @@ from dfprivacy.engine.progress import watched
 T = TypeVar("T")
 
 _OFTEN = 0.05  # seconds between two requests to stop: one that comes before the query is lost
+_TIMES = 100
 
 
 def is_interrupt(error: BaseException) -> bool:
@@ -28,7 +29,7 @@ def interruptible(work: Callable[[], T], connection: duckdb.DuckDBPyConnection) 
 
     Python handles signals in its main thread, between two of its own instructions; a long query
     there would keep Ctrl-C waiting. So the query runs elsewhere. An interrupt stops it, waits
-    until it has stopped, and goes on as KeyboardInterrupt.
+    some seconds until it has stopped, and goes on as KeyboardInterrupt.
     """
     done, result, failed = Event(), [], []
     run = copy_context().run
@@ -47,10 +48,18 @@ def interruptible(work: Callable[[], T], connection: duckdb.DuckDBPyConnection) 
             thread.start()
             _wait(done)
         except BaseException:
-            while thread.ident is not None and not done.wait(_OFTEN):
-                connection.interrupt()
+            if thread.ident is not None:
+                _stop(connection, done)
             raise
     return _outcome(result, failed)
+
+
+def _stop(connection: duckdb.DuckDBPyConnection, done: Event) -> None:
+    """Ask a query to stop until it has, but not for ever: DuckDB 1 may hang when asked early."""
+    for _ in range(_TIMES):
+        if done.wait(_OFTEN):
+            return
+        connection.interrupt()
 
 
 def _wait(done: Event) -> None:
