@@ -11,6 +11,8 @@ Importing the package puts `.dp` on pandas and polars frames:
 from dfprivacy.accounting.charge import Budget
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import spending
+from dfprivacy.engine.options import Engine
+from dfprivacy.engine.progress import progress
 from dfprivacy.errors import (
     AlreadyReportedError,
     BudgetExceededError,
@@ -18,6 +20,7 @@ from dfprivacy.errors import (
     EngineError,
     EntropyError,
     InvalidBoundsError,
+    InvalidEngineError,
     InvalidKeysError,
     InvalidLedgerError,
     InvalidLossError,
@@ -56,10 +59,12 @@ __all__ = [
     "BudgetExceededError",
     "Choice",
     "DPError",
+    "Engine",
     "EngineError",
     "EntropyError",
     "Estimate",
     "InvalidBoundsError",
+    "InvalidEngineError",
     "InvalidKeysError",
     "InvalidLedgerError",
     "InvalidLossError",
@@ -86,6 +91,7 @@ __all__ = [
     "frame",
     "mean",
     "median",
+    "progress",
     "quantile",
     "quantiles",
     "spending",

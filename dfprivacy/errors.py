@@ -7,6 +7,7 @@
     |   `-- MissingBoundsError                    a question needs bounds and has none
     |-- InvalidKeysError          (ValueError)    public keys do not fit the group columns
     |-- InvalidUnitError          (ValueError)    unit, max_rows and max_groups don't go together
+    |-- InvalidEngineError        (ValueError)    memory, threads or temporary can't be used
     |-- InvalidQuestionError      (ValueError)    unknown method, level or combination
     |-- RefusedStatementError     (ValueError)    an SQL statement can't be read, or not answered
     |-- InvalidProtocolError      (ValueError)    no protocol of the local or the shuffle model
@@ -73,6 +74,10 @@ class InvalidKeysError(DPError, ValueError):
 
 class InvalidUnitError(DPError, ValueError):
     """Unit, max_rows and max_groups do not go together, or a limit is no whole number in range."""
+
+
+class InvalidEngineError(DPError, ValueError):
+    """Memory, threads or temporary directory of the embedded engine can't be used."""
 
 
 class InvalidQuestionError(DPError, ValueError):

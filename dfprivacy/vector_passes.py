@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from dfprivacy.engine.progress import watched
 from dfprivacy.engine.vector_rows import by_group, prepared
 from dfprivacy.engine.vector_source import VectorSource
 from dfprivacy.estimators.clipped_mean import ClippedMean, Passes
@@ -66,7 +67,8 @@ def run_estimators(
     means: dict[int, NoisyMean] = {}
     tables = _advanced(estimators, list(estimators), means)
     while tables:
-        _fill(source, question, tables, labelled)
+        with watched():
+            _fill(source, question, tables, labelled)
         tables = _advanced(estimators, list(tables), means)
     return means
 

@@ -16,7 +16,13 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-from dfprivacy.engine.embedded import embedded_connection, is_text, read_file
+from dfprivacy.engine.embedded import (
+    close_connection,
+    embedded_connection,
+    is_text,
+    opening,
+    read_file,
+)
 from dfprivacy.engine.pandas_columns import presence_column, value_column
 from dfprivacy.engine.pandas_keys import key_column
 from dfprivacy.engine.units import UNIT, UnitColumn, unit_column
@@ -74,7 +80,7 @@ class Adopted:
     def close(self) -> None:
         """Give up the embedded connection; what the caller brought stays open."""
         if self.connection is not None:
-            self.connection.close()
+            close_connection(self.connection)
 
 
 _ENGINES_APART = {
@@ -195,18 +201,19 @@ def _quoted(name: str) -> str:
 @adopt.register(pa.RecordBatchReader)
 def _(frame: Any, columns: Columns) -> Adopted:
     _require(columns, frame.schema.names)
-    connection = embedded_connection()
-    adopted = _named(nw.from_native(connection.from_arrow(frame)), columns, _identity, connection)
-    return replace(adopted, reads_once=isinstance(frame, pa.RecordBatchReader))
+    with opening() as connection:
+        read = nw.from_native(connection.from_arrow(frame))
+        adopted = _named(read, columns, _identity, connection)
+        return replace(adopted, reads_once=isinstance(frame, pa.RecordBatchReader))
 
 
 @adopt.register(str)
 @adopt.register(Path)
 def _(frame: str | Path, columns: Columns) -> Adopted:
-    connection = embedded_connection()
-    lazy = nw.from_native(read_file(connection, Path(frame)))
-    adopted = _named(lazy, columns, _identity, connection)
-    return _with_numbers(adopted, columns) if is_text(Path(frame)) else adopted
+    with opening() as connection:
+        lazy = nw.from_native(read_file(connection, Path(frame)))
+        adopted = _named(lazy, columns, _identity, connection)
+        return _with_numbers(adopted, columns) if is_text(Path(frame)) else adopted
 
 
 def _with_numbers(adopted: Adopted, columns: Columns) -> Adopted:
@@ -248,7 +255,7 @@ def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
         plain = [released.column(index).to_pandas() for index in range(len(keys), len(names))]
         return pd.DataFrame(dict(zip(names, [*restored, *plain], strict=True)))
 
-    connection = embedded_connection()
-    relation = nw.from_native(connection.from_arrow(pa.table(arrow)))
     unit = unit_column(columns.unit, UNIT)
-    return Adopted(relation, list(keys), values, listed, wrap, unit, connection)
+    with opening() as connection:
+        relation = nw.from_native(connection.from_arrow(pa.table(arrow)))
+        return Adopted(relation, list(keys), values, listed, wrap, unit, connection)

@@ -63,9 +63,11 @@ def run_bins(
         When a bin reaches the public limit of rows.
     """
     lazy = guarded(lambda: _build(adopted, labels, column, binning, moments))
-    table = guarded(lambda: collect(lazy))
     names = [key_name(index) for index in range(len(labels))]
-    return _tabulated(table, names, adopted.listed if public else None, binning, moments)
+    listed = adopted.listed if public else None
+    return _tabulated(
+        guarded(lambda: collect(lazy, adopted.connection)), names, listed, binning, moments
+    )
 
 
 def _build(
@@ -175,18 +177,13 @@ def _tabulated(
     moments: int,
 ) -> BinTable:
     numbered = number_groups(table, names, listed)
-    entries = numbered.entries
+    keys, groups, group, table = numbered.keys, numbered.groups, numbered.group, numbered.entries
+    del numbered  # with millions of entries, what is not needed any more makes room
     columns = [_LABEL, _ROWS, _FIRST, _SECOND][: 2 + moments]
-    label, rows, *sums = (_numpy(entries.column(name)) for name in columns)
-    return bin_table(
-        numbered.keys,
-        numbered.groups,
-        binning,
-        numbered.group,
-        label,
-        rows=rows.astype(np.int64),
-        moments=sums,
-    )
+    label, rows, *sums = (_numpy(table.column(name)) for name in columns)
+    del table
+    rows = rows.astype(np.int64, copy=False)
+    return bin_table(keys, groups, binning, group, label, rows=rows, moments=sums)
 
 
 def _numpy(column: pa.ChunkedArray) -> Any:

@@ -3,33 +3,109 @@
 from __future__ import annotations
 
 import csv
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary, finalize
 
 import duckdb
 
+from dfprivacy.engine.options import Engine, engine_options
+from dfprivacy.engine.parquet_files import ENDINGS, read_parquet
 from dfprivacy.errors import UnsupportedFrameError
 
+Config = dict[str, str | bool | int | float | list[str]]
+
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
-_OFFLINE: dict[str, str | bool | int | float | list[str]] = {
+_OFFLINE: Config = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
 }
 
 
 def embedded_connection() -> duckdb.DuckDBPyConnection:
-    """Return a fresh in-memory connection that installs, loads and prints nothing by itself."""
-    connection = duckdb.connect(config=_OFFLINE)
-    connection.execute("SET enable_progress_bar = false")  # a long pass would print on stdout
+    """Return a fresh in-memory connection that installs, loads and prints nothing by itself.
+
+    It keeps to the limits of `Engine`. What exceeds memory goes to a directory of its own, which
+    only this user may enter. `close_connection` removes it; so does the end of the connection, or
+    of the process.
+    """
+    options = engine_options()
+    place = Path(options.temporary or tempfile.gettempdir()).absolute()
+    spill = place / f"dfprivacy-{uuid.uuid4().hex}"
+    try:
+        spill.mkdir(mode=0o700)
+        connection = duckdb.connect(config=_OFFLINE | _limits(options, spill))
+        _SPILLS[connection] = finalize(connection, _remove, spill, os.getpid())
+        connection.execute("SET enable_progress_bar_print = false")  # it would print on stdout
+        connection.execute("SET enable_progress_bar = true")  # so that progress can be asked for
+    except BaseException:
+        _remove(spill, os.getpid())
+        raise
     return connection
+
+
+def close_connection(connection: duckdb.DuckDBPyConnection) -> None:
+    """Close an embedded connection and remove what it has written; a second time does nothing."""
+    try:
+        connection.close()
+    finally:
+        remove = _SPILLS.pop(connection, None)
+        if remove is not None:
+            remove()
+
+
+@contextmanager
+def embedded() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open an embedded connection for a block."""
+    connection = embedded_connection()
+    try:
+        yield connection
+    finally:
+        close_connection(connection)
+
+
+@contextmanager
+def opening() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open an embedded connection that outlives the block, unless the block fails."""
+    connection = embedded_connection()
+    try:
+        yield connection
+    except BaseException:
+        close_connection(connection)
+        raise
+
+
+_SPILLS: WeakKeyDictionary[duckdb.DuckDBPyConnection, finalize[Any, Any]] = WeakKeyDictionary()
+
+
+def _limits(options: Engine, spill: Path) -> Config:
+    limits: Config = {"temp_directory": str(spill)}
+    if options.memory is not None:
+        limits["memory_limit"] = options.memory
+    if options.threads is not None:
+        limits["threads"] = options.threads
+    return limits
+
+
+def _remove(spill: Path, owner: int) -> None:
+    """Remove a directory of the process that has made it: a fork leaves its parent's alone."""
+    if os.getpid() == owner:
+        shutil.rmtree(spill, ignore_errors=True)
 
 
 def is_text(path: Path) -> bool:
     """Tell a CSV or TSV file by its name; its columns are all text."""
-    return path.suffix.lower() in _SEPARATORS
+    return path.suffix.lower() in _SEPARATORS and not path.is_dir()
 
 
 def read_file(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDBPyRelation:
-    """Return a CSV, TSV or Parquet file as a relation; a Parquet path may hold a glob.
+    """Return a CSV, TSV or Parquet file as a relation, or the Parquet files of a glob or folder.
 
     A CSV file declares no types, and guessing them from its rows would let one row change them:
     every column is text, and nothing about the file is guessed. A record is what RFC 4180 calls
@@ -38,22 +114,20 @@ def read_file(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckD
     Raises
     ------
     UnsupportedFrameError
-        When there is no such file, its name ends in something else, or a text file has no line of
-        distinct column names.
+        When there is no such file, its name ends in something else, a text file has no line of
+        distinct column names, or Parquet files declare different columns.
     """
     suffix = path.suffix.lower()
-    if suffix not in {*_SEPARATORS, ".parquet", ".pq"}:
+    if path.is_dir() or suffix in ENDINGS:
+        return read_parquet(connection, path)
+    if suffix not in _SEPARATORS:
         raise UnsupportedFrameError(
-            f"the file name ends in {suffix!r}", hint="pass a .csv, .tsv or .parquet file"
+            f"the file name ends in {suffix!r}",
+            hint="pass a .csv, .tsv or .parquet file, or a folder of .parquet files",
         )
-    if "*" not in path.name and not path.is_file():
-        raise UnsupportedFrameError(
-            f"there is no file {str(path)!r}",
-            hint="check the path; several Parquet files are named by a glob, folder/*.parquet",
-        )
-    if suffix in _SEPARATORS:
-        return _read_text(connection, path, _SEPARATORS[suffix])
-    return connection.read_parquet(str(path))
+    if not path.is_file():
+        raise UnsupportedFrameError(f"there is no file {str(path)!r}", hint="check the path")
+    return _read_text(connection, path, _SEPARATORS[suffix])
 
 
 def _read_text(

@@ -62,4 +62,4 @@ def _summed(
     numbers: nw.dtypes.DType,
 ) -> Statistics:
     lazy = guarded(lambda: build_pass(adopted, labels, sources, numbers))
-    return run_pass(lazy, len(labels), sources)
+    return run_pass(lazy, len(labels), sources, adopted.connection)

@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.embedded import embedded_connection
+from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.run import collect, guarded
 from dfprivacy.engine.units import UNIT
 from dfprivacy.errors import InvalidKeysError
@@ -61,7 +61,7 @@ def match(keys: pa.Table, listed: Listed) -> tuple[pa.Table, Places]:
     names = keys.column_names
     order = ", ".join(f"{name} NULLS LAST" for name in names)
     same = " AND ".join(f"k.{name} IS NOT DISTINCT FROM e.{name}" for name in names)
-    with embedded_connection() as connection:
+    with embedded() as connection:
         connection.register("wanted", typed_table(listed, keys.schema))
         connection.register("e", _numbered(keys, "row"))
         sorted_keys = f"SELECT DISTINCT * FROM wanted ORDER BY {order}"  # noqa: S608 ours

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import duckdb
 import narwhals as nw
 import pyarrow as pa
 
+from dfprivacy.engine.interrupt import interruptible, is_interrupt
+from dfprivacy.engine.progress import watched
 from dfprivacy.errors import DPError, EngineError
 from dfprivacy.statistics.linear_query import Source
 from dfprivacy.statistics.statistics import Statistics
@@ -15,7 +18,12 @@ from dfprivacy.statistics.statistics import Statistics
 T = TypeVar("T")
 
 
-def run_pass(lazy: nw.LazyFrame[Any], keys: int, sources: Sequence[Source]) -> Statistics:
+def run_pass(
+    lazy: nw.LazyFrame[Any],
+    keys: int,
+    sources: Sequence[Source],
+    connection: duckdb.DuckDBPyConnection | None = None,
+) -> Statistics:
     """Execute the pass and return its exact, checked statistics.
 
     Raises
@@ -25,19 +33,24 @@ def run_pass(lazy: nw.LazyFrame[Any], keys: int, sources: Sequence[Source]) -> S
     TooManyRowsError
         When a group reaches the public limit of rows.
     """
-    table = guarded(lambda: collect(lazy))
+    table = guarded(lambda: collect(lazy, connection))
     return Statistics(table, keys, tuple(sources)).checked()
 
 
 def guarded(work: Callable[[], T]) -> T:
-    """Return what `work` returns; replace an engine's error, which could quote a row."""
-    result, done = None, False
+    """Return what `work` returns; replace an engine's error, which could quote a row.
+
+    An interrupt by the user goes on as one, without the error that the engine has made of it.
+    """
+    result, done, interrupted = None, False, False
     try:
         result, done = work(), True
-    except (DPError, KeyboardInterrupt, SystemExit, GeneratorExit):
+    except (DPError, SystemExit, GeneratorExit):
         raise
-    except BaseException:  # noqa: BLE001, S110 polars panics are no Exceptions; raised anew below
-        pass
+    except BaseException as error:  # noqa: BLE001 polars panics are no Exceptions; raised anew below
+        interrupted = is_interrupt(error)
+    if interrupted:
+        raise KeyboardInterrupt
     if not done:
         raise EngineError(
             "the engine could not run the query; its message could quote a row and is withheld",
@@ -46,11 +59,20 @@ def guarded(work: Callable[[], T]) -> T:
     return result  # type: ignore[return-value]
 
 
-def collect(lazy: nw.LazyFrame[Any]) -> pa.Table:
-    """Execute a lazy query by its own engine's fastest way to Arrow."""
+def collect(
+    lazy: nw.LazyFrame[Any], connection: duckdb.DuckDBPyConnection | None = None
+) -> pa.Table:
+    """Execute a lazy query by its own engine's fastest way to Arrow.
+
+    `connection` is the embedded one that the query belongs to, if any: it can be watched and
+    interrupted from outside.
+    """
     native: Any = lazy.to_native()
-    if lazy.implementation.is_polars():
-        return native.collect(engine="streaming").to_arrow()
-    if lazy.implementation.is_duckdb():
-        return native.to_arrow_table()
-    return lazy.collect("pyarrow").to_native()
+    if connection is not None:
+        return interruptible(native.to_arrow_table, connection)
+    with watched():
+        if lazy.implementation.is_polars():
+            return native.collect(engine="streaming").to_arrow()
+        if lazy.implementation.is_duckdb():
+            return native.to_arrow_table()
+        return lazy.collect("pyarrow").to_native()

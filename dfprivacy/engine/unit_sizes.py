@@ -36,7 +36,7 @@ def unit_sizes(adopted: Adopted, labels: Sequence[Hashable]) -> tuple[Integers, 
         nw.col(_ROWS).max(), nw.len().cast(nw.Int64).alias(_GROUPS)
     )  # fmt: skip
     sizes = units.group_by(_ROWS, _GROUPS).agg(nw.len().cast(nw.Int64).alias(_UNITS))
-    table = guarded(lambda: collect(sizes))
+    table = guarded(lambda: collect(sizes, adopted.connection))
     rows, groups, counts = (
         np.asarray(table.column(name).to_numpy(), dtype=np.int64)
         for name in (_ROWS, _GROUPS, _UNITS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
@@ -25,7 +26,10 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line."""
-    app()
+    try:
+        app()
+    except KeyboardInterrupt:  # before or after a command
+        sys.exit(130)
 
 
 def _show_version(asked: bool) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from dfprivacy.engine.options import Engine
 from dfprivacy.frontends.cli_errors import readable_errors
 from dfprivacy.frontends.cli_job import Job, release
 from dfprivacy.frontends.cli_ledger import charged
@@ -21,8 +22,11 @@ from dfprivacy.frontends.cli_options import (
     LEDGER,
     MAX_GROUPS,
     MAX_ROWS,
+    MEMORY,
     OUTPUT,
     RHO,
+    TEMPORARY,
+    THREADS,
     UNIT,
 )
 from dfprivacy.frontends.cli_words import Asked
@@ -33,6 +37,7 @@ Ask = Callable[..., Asked]
 Command = Callable[..., None]
 Parameters = Mapping[str, inspect.Parameter]
 
+_ENGINE = ("memory", "threads", "temporary")
 _TERMS = ("epsilon", "rho", "delta", "interval")
 
 
@@ -51,7 +56,7 @@ def _command(ask: Ask, shared: Parameters) -> Command:
     own = _parameters(ask)
 
     def run(file: Path, **given: Any) -> None:
-        with readable_errors(), charged(given["ledger"], given["dataset"]):
+        with readable_errors(), _engine(given), charged(given["ledger"], given["dataset"]):
             question = ask(**{name: given[name] for name in own})
             terms = {name: given[name] for name in _TERMS if name in given}
             unit = unit_of(given["unit"], given["max_rows"], given["max_groups"])
@@ -63,6 +68,10 @@ def _command(ask: Ask, shared: Parameters) -> Command:
     run.__annotations__ = {name: each.annotation for name, each in parameters.items()}
     run.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
     return run
+
+
+def _engine(given: Mapping[str, Any]) -> Engine:
+    return Engine(**{name: given[name] for name in _ENGINE})
 
 
 def _parameters(function: Callable[..., object]) -> Parameters:
@@ -91,5 +100,13 @@ def _interval(*, interval: INTERVAL = float(LEVEL)) -> None:
     """Say how wide intervals are."""
 
 
-def _place(*, ledger: LEDGER = None, dataset: DATASET = None, output: OUTPUT = None) -> None:
-    """Say what is charged, and where the answer goes."""
+def _place(
+    *,
+    ledger: LEDGER = None,
+    dataset: DATASET = None,
+    output: OUTPUT = None,
+    memory: MEMORY = None,
+    threads: THREADS = None,
+    temporary: TEMPORARY = None,
+) -> None:
+    """Say what is charged, where the answer goes, and what the engine may use."""

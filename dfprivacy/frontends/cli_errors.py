@@ -17,7 +17,9 @@ from dfprivacy.errors import (
     MissingBoundsError,
     MissingDeltaError,
 )
-from dfprivacy.frontends.cli_output import show_error
+from dfprivacy.frontends.cli_output import show_error, show_line
+
+INTERRUPTED = "Interrupted; what a ledger shows as charged stays charged"
 
 _HINTS: dict[type[DPError], str] = {
     MissingBoundsError: "add bounds that you know without looking at the data, e.g. --bounds 0 "
@@ -25,7 +27,8 @@ _HINTS: dict[type[DPError], str] = {
     BudgetExceededError: "ask for no more than what is left: dfprivacy ledger show FILE",
     MissingDeltaError: "add --delta 1e-6, or list keys that are public anyway: --keys AA --keys UA",
     InvalidLedgerError: "name the ledger and the dataset: --ledger budget.db --dataset flights",
-    EngineError: "check that it is a whole CSV, TSV or Parquet file, with column names",
+    EngineError: "check that it is a whole CSV, TSV or Parquet file, with column names, and that "
+    "--memory suffices",
 }
 _SPELLINGS = (  # the library's words, as they are spelled on the command line
     (r"that Ledger\(path, epsilon=\.\.\.\) made", "that dfprivacy ledger create has made"),
@@ -40,6 +43,10 @@ _SPELLINGS = (  # the library's words, as they are spelled on the command line
     (r'group_by\("(\w+)", "(\w+)"\)', r"--by \1 --by \2"),
     (r"name the answer: .* or rename", "rename"),
     (
+        r"dfp\.Engine\(.*\)",
+        "--memory 1GB --threads 2 --temporary DIR",
+    ),
+    (
         r"dfp\.suggest_limits\(df, unit='user_id', by='city'\)",
         "dfprivacy limits FILE --unit user_id",
     ),
@@ -53,12 +60,15 @@ _SPELLINGS = (  # the library's words, as they are spelled on the command line
 
 @contextmanager
 def readable_errors() -> Iterator[None]:
-    """Turn a typed error into a message on stderr and exit code 2."""
+    """Turn a typed error into a message on stderr and exit code 2, Ctrl-C into a line and 130."""
     try:
         yield
     except DPError as error:
         show_error(Console(stderr=True), error.message, _hint(error))
         raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        show_line(Console(stderr=True), INTERRUPTED)
+        raise typer.Exit(130) from None
 
 
 def _hint(error: DPError) -> str | None:

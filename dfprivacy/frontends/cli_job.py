@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from rich.console import Console
 
-from dfprivacy.engine.embedded import embedded_connection, read_file
+from dfprivacy.engine.embedded import embedded, read_file
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidKeysError
 from dfprivacy.frontends.cli_output import (
@@ -181,7 +181,7 @@ def typed_keys(file: Path, by: Sequence[str], keys: Sequence[str]) -> list[objec
 
 
 def _schema(file: Path) -> pa.Schema:
-    with embedded_connection() as connection:
+    with embedded() as connection:
         return read_file(connection, file).limit(0).to_arrow_table().schema
 
 

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from rich.console import Console
 
+from dfprivacy.engine.options import Engine
 from dfprivacy.frontends.cli_errors import readable_errors
 from dfprivacy.frontends.cli_ledger import charged
-from dfprivacy.frontends.cli_options import BY, DATASET, EPSILON, FILE, LEDGER, RHO, SHARE, WHOSE
+from dfprivacy.frontends.cli_options import (
+    BY,
+    DATASET,
+    EPSILON,
+    FILE,
+    LEDGER,
+    MEMORY,
+    RHO,
+    SHARE,
+    TEMPORARY,
+    THREADS,
+    WHOSE,
+)
 from dfprivacy.frontends.cli_output import show_line
 from dfprivacy.limits import suggest_limits
 from dfprivacy.terms import EPSILON as DEFAULT
@@ -22,6 +37,9 @@ def limits(
     rho: RHO = None,
     ledger: LEDGER = None,
     dataset: DATASET = None,
+    memory: MEMORY = None,
+    threads: THREADS = None,
+    temporary: TEMPORARY = None,
 ) -> None:
     """Find how many rows and groups nearly all units stay within, privately.
 
@@ -30,7 +48,8 @@ def limits(
     dfprivacy limits visits.csv --unit user --by shop --epsilon 0.2
     """
     loss = DEFAULT if epsilon is None else epsilon
-    with readable_errors(), charged(ledger, dataset):
+    engine = partial(Engine, memory=memory, threads=threads, temporary=temporary)
+    with readable_errors(), engine(), charged(ledger, dataset):
         found = suggest_limits(file, unit=unit, by=by or (), share=share, epsilon=loss, rho=rho)
         groups = "" if found.max_groups is None else f" --max-groups {found.max_groups}"
         show_line(Console(), f"--unit {unit} --max-rows {found.max_rows}{groups}")

@@ -8,7 +8,12 @@ from typing import Annotated
 import typer
 
 FILE = Annotated[
-    Path, typer.Argument(metavar="FILE", help="A .csv, .tsv or .parquet file.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="A .csv, .tsv or .parquet file, or a folder of .parquet files.",
+        show_default=False,
+    ),
 ]
 COLUMN = Annotated[
     str, typer.Argument(metavar="COLUMN", help="The column of numbers.", show_default=False)
@@ -153,5 +158,18 @@ OUTPUT = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE", help="Write a .csv, .parquet or .json file instead of printing a table."
+    ),
+]
+MEMORY = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE", help="What the engine may hold in memory, e.g. 500MB or 2GiB; more spills."
+    ),
+]
+THREADS = Annotated[int | None, typer.Option(metavar="N", help="How many threads it may use.")]
+TEMPORARY = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR", help="Where it spills, into a private folder that is removed at the end."
     ),
 ]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from dfprivacy.engine.adopt import Columns, adopt
-from dfprivacy.engine.embedded import embedded_connection
+from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.run import collect, guarded
 from dfprivacy.errors import InvalidProtocolError, UnsupportedFrameError
 from dfprivacy.local.aggregate import Aggregate
@@ -43,7 +43,7 @@ def read_column(path: Path, column: str, *, numbers: bool) -> Any:
     adopted = guarded(lambda: adopt(path, Columns((), {column: numbers}, ())))
     try:
         name = adopted.values[column]
-        return guarded(lambda: collect(adopted.lazy.select(name))).column(0)
+        return guarded(lambda: collect(adopted.lazy.select(name), adopted.connection)).column(0)
     finally:
         adopted.close()
 
@@ -73,7 +73,6 @@ def json_lines(path: Path, columns: dict[str, str]) -> pa.Table:
     """Read columns of declared types from JSON lines; what does not fit is NULL."""
     if not path.is_file():
         raise UnsupportedFrameError(f"there is no file {str(path)!r}", hint="check the path")
-    connection = embedded_connection()
     typed = ", ".join(
         f"{_typed(_field(name), kind)} AS {_quoted(name)}" for name, kind in columns.items()
     )
@@ -82,10 +81,8 @@ def json_lines(path: Path, columns: dict[str, str]) -> pa.Table:
         "header=false, quote='', escape='', delim='\x01', max_line_size=67108864) "
         "WHERE line IS NOT NULL"
     )
-    try:
+    with embedded() as connection:
         return guarded(lambda: connection.sql(query, params=[str(path)]).to_arrow_table())
-    finally:
-        connection.close()
 
 
 def _field(name: str) -> str:

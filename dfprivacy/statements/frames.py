@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 
 from dfprivacy.engine.adopt import Columns, adopt
-from dfprivacy.engine.embedded import embedded_connection, is_text, read_file
+from dfprivacy.engine.embedded import embedded, is_text, read_file
 from dfprivacy.errors import (
     MissingColumnError,
     RefusedStatementError,
@@ -233,7 +233,7 @@ def _(frame: str | Path) -> Source:
     def opened(names: Names, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:  # noqa: ARG001 one signature for all sources
         return read_file(engine, path)
 
-    with embedded_connection() as engine:
+    with embedded() as engine:
         columns = tuple(read_file(engine, path).columns)
     return Source(
         columns,

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from dfprivacy.conductor import release_answers
-from dfprivacy.engine.embedded import embedded_connection
+from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.statements.agreement import check_agreement
@@ -105,7 +105,7 @@ def job_of(
             "dfp.sql('SELECT dp_count(*) FROM t', t=frame)",
         )
     place: Place = FrameSource(frames) if con is None else connection_source(con)
-    with place.fenced(), embedded_connection() as engine:
+    with place.fenced(), embedded() as engine:
         fence(engine)
         reader = Reader(place, lambda parsed: check_agreement(parsed, engine))
         yield Job(plan_statement(read(query, reader), terms, keys), place, engine).checked()

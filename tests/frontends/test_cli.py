@@ -160,11 +160,15 @@ def test_error_writes_nothing(run, tmp_path, wrong):
     assert list(tmp_path.iterdir()) == [target]
 
 
+_WHOLE = (
+    "check that it is a whole CSV, TSV or Parquet file, with column names, and that "
+    "--memory suffices"
+)
 MISTAKES = [
     (
         ["count", "flight.csv"],
         "there is no file 'flight.csv'",
-        "check the path; several Parquet files are named by a glob, folder/*.parquet",
+        "check the path",
     ),
     (
         ["count", "flights.csv", "--by", "carrier"],
@@ -235,7 +239,7 @@ MISTAKES = [
     (
         ["var", "flights.xlsx", "delay", *BOUNDS],
         "the file name ends in '.xlsx'",
-        "pass a .csv, .tsv or .parquet file",
+        "pass a .csv, .tsv or .parquet file, or a folder of .parquet files",
     ),
     (
         ["std", "flights.csv", "delay", *BOUNDS, "--interval", "95"],
@@ -250,7 +254,7 @@ MISTAKES = [
     (
         ["std", "broken.parquet", "delay", *BOUNDS],
         "the engine could not run the query; its message could quote a row and is withheld",
-        "check that it is a whole CSV, TSV or Parquet file, with column names",
+        _WHOLE,
     ),
 ]
 

@@ -1,0 +1,73 @@
+"""Releases that get SIGINT at random moments. Run by test_interrupt.
+
+    python interrupts.py FOLDER LEDGER RUNS SEED
+
+Prints one JSON document: for each run, the releases said, the charges, whether it ended as it
+should, and what lies in the place for temporary files. Children are forked from here, where no
+engine has run.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import dfprivacy as dfp
+
+
+def release(folder, ledger, writing):
+    """Release until interrupted; say how the interrupt looked to the caller."""
+    try:
+        private = dfp.frame(folder)(ledger=ledger, dataset="d").group_by("g")
+        os.write(writing, b"begun\n")
+        while True:
+            private.mean("x", epsilon=0.001, delta=1e-12)
+            os.write(writing, b"released\n")
+    except KeyboardInterrupt as interrupt:
+        bare = interrupt.__context__ is None and interrupt.__cause__ is None
+        os.write(writing, b"bare\n" if bare else b"loaded\n")
+    except BaseException as error:
+        os.write(writing, f"{type(error).__name__}\n".encode())
+    os._exit(0)
+
+
+def interrupted(folder, ledger, moment):
+    """Interrupt a child once; return what it said."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        release(folder, ledger, writing)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        said = [pipe.readline().strip()]
+        time.sleep(moment)
+        os.kill(child, signal.SIGINT)
+        said += [line.strip() for line in pipe]
+    os.waitpid(child, 0)
+    return said
+
+
+def main(folder, path, runs, seed):
+    chance, found = random.Random(seed), []
+    ledger = dfp.Ledger(path, epsilon=1000, delta=1e-3)
+    for _ in range(int(runs)):
+        before = len(ledger.history("d"))
+        said = interrupted(folder, ledger, chance.uniform(0, 1.5))
+        whole = dfp.Ledger(path)
+        found.append({
+            "released": said.count("released"),
+            "charged": len(whole.history("d")) - before,
+            "ended": said[-1],
+            "left": [str(left) for left in Path(tempfile.gettempdir()).iterdir()],
+            "spent": round(whole.spent("d").epsilon * 1000),
+            "files": sorted(file.name for file in Path(path).parent.iterdir()),
+        })  # fmt: skip
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,155 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.engine.embedded import embedded
+from dfprivacy.engine.interrupt import interruptible
+from dfprivacy.engine.run import guarded
+
+ROOT = Path(__file__).parents[2]
+posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and signals")
+WORK = "SELECT sum(a.i * b.i) FROM range(1000000) a(i), range(1000000) b(i)"
+
+
+def environment(folder):
+    folder.mkdir()
+    return {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder), "COLUMNS": "80"}
+
+
+@posix
+def test_an_interrupt_stops_the_query(spills):
+    """Ctrl-C ends a query that would run for hours, as KeyboardInterrupt without a context."""
+
+    def ask():
+        with embedded() as connection:
+            query = connection.sql(WORK)
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+            guarded(lambda: interruptible(query.to_arrow_table, connection))
+
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        ask()
+    assert caught.value.__context__ is None
+    assert caught.value.__cause__ is None
+    assert list(spills.iterdir()) == []
+    deadline = time.monotonic() + 60
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt("row 4711"), RuntimeError("Query interrupted")]
+)
+def test_an_interrupt_carries_nothing(error):
+    """What an engine makes of Ctrl-C becomes a bare KeyboardInterrupt."""
+
+    def fail():
+        try:
+            int("row 4711")
+        except ValueError:
+            raise error  # noqa: B904 the context is the point
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        guarded(fail)
+    assert (caught.value.args, caught.value.__context__, caught.value.__cause__) == ((), None, None)
+
+
+def test_other_errors_are_no_interrupts():
+    """An engine's RuntimeError with other words is withheld, as ever."""
+    with pytest.raises(dfp.EngineError):
+        guarded(lambda: (_ for _ in ()).throw(RuntimeError("Query interrupted at row 4711")))
+
+
+def test_results_and_errors_of_the_other_thread_come_back():
+    """A query in another thread returns what it returns, and raises what it raises."""
+    with embedded() as connection:
+        assert interruptible(lambda: 7, connection) == 7
+        with pytest.raises(ZeroDivisionError):
+            interruptible(lambda: 1 / 0, connection)
+
+
+def test_an_interrupt_between_charge_and_noise_stays_charged(many_rows, tmp_path, monkeypatch):
+    """An interrupt after the charge leaves the charge, whole, in the ledger's history."""
+    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1)
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dfprivacy.parts.linear.add_noise", stop)
+    with pytest.raises(KeyboardInterrupt):
+        dfp.frame(many_rows)(ledger=ledger, dataset="d").count(epsilon=0.5)
+    assert dfp.Ledger(tmp_path / "b.db").history("d")["epsilon"].tolist() == [0.5]
+
+
+def test_an_interrupt_before_the_charge_costs_nothing(many_rows, tmp_path, monkeypatch, spills):
+    """An interrupt during the pass leaves no charge and no file."""
+    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1)
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dfprivacy.engine.interrupt._wait", stop)
+    with pytest.raises(KeyboardInterrupt):
+        dfp.frame(many_rows)(ledger=ledger, dataset="d").count(epsilon=0.5)
+    assert ledger.datasets() == []
+    assert list(spills.iterdir()) == []
+
+
+@posix
+@pytest.mark.parametrize("runs", [3, pytest.param(60, marks=pytest.mark.slow)])
+def test_interrupts_at_random_moments(many_rows, tmp_path, runs):
+    """Whenever a release is interrupted, what came out was charged, and nothing is left behind.
+
+    At most one charge more was under way; the ledger opens whole at once, and holds the sum of its
+    history; the caller sees a bare KeyboardInterrupt.
+    """
+    (tmp_path / "ledger").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning",
+         Path(__file__).with_name("interrupts.py"), many_rows, tmp_path / "ledger" / "b.db",
+         str(runs), "1"],
+        capture_output=True, text=True, env=environment(tmp_path / "temporary"), check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    found, total = json.loads(done.stdout), 0
+    assert len(found) == runs
+    for run in found:
+        total += run["charged"]
+        assert run["ended"] == "bare"
+        assert run["released"] <= run["charged"] <= run["released"] + 1
+        assert run["spent"] == total
+        assert run["left"] == []
+        assert run["files"] == ["b.db"]
+
+
+@posix
+def test_an_interrupt_on_the_command_line(many_rows, tmp_path):
+    """Ctrl-C ends a command with exit code 130 and one plain line; no output file is written."""
+    temporary, answer = tmp_path / "temporary", tmp_path / "answer.csv"
+    command = [
+        sys.executable, "-c", "from dfprivacy.frontends.cli import main; main()", "median",
+        str(many_rows), "x", "--by", "g", "--delta", "1e-6", "--output", str(answer),
+    ]  # fmt: skip
+    with subprocess.Popen(
+        command, env=environment(temporary), text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as child:  # fmt: skip
+        deadline = time.monotonic() + 120
+        while not list(temporary.iterdir()) and time.monotonic() < deadline:
+            time.sleep(0.005)
+        time.sleep(0.1)
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=120)
+    said = "Interrupted; what a ledger shows as charged stays charged\n"
+    assert (child.returncode, out, err) == (130, "", said)
+    assert not answer.exists()
+    assert list(temporary.iterdir()) == []

@@ -1,0 +1,68 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+CHILD = """
+import json, sys, threading
+from pathlib import Path
+import dfprivacy as dfp
+folder, temporary = sys.argv[1:]
+peaks, spilled, done = [], [0], threading.Event()
+
+def peak():
+    status = Path("/proc/self/status").read_text().splitlines()
+    return int(dict(line.split(":") for line in status)["VmHWM"].split()[0]) / 2**10
+
+def size(file):
+    try:
+        return file.stat().st_blocks * 512
+    except FileNotFoundError:
+        return 0
+
+def look():
+    while not done.wait(0.005):
+        spilled.append(sum(size(file) for file in Path(temporary).rglob("*")))
+
+with dfp.Engine(memory="100MB", threads=2, temporary=temporary):
+    dfp.frame(folder).count()
+    peaks.append(peak())
+    threading.Thread(target=look, daemon=True).start()
+    answer = dfp.frame(folder).group_by("g").median("x", epsilon=2, delta=0.1)
+    peaks.append(peak())
+done.set()
+print(json.dumps([peaks, max(spilled) / 2**20, [f.name for f in Path(temporary).iterdir()]]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
+def test_memory_is_bounded_and_spill_files_go(tmp_path):
+    """A table of groups and values far larger than the limit spills, and nothing is left of it.
+
+    5 million rows make 5 million entries of 24 bytes and more in the engine. The process grows by
+    the limit and by 80 bytes for each entry that the answer needs, and by no more.
+    """
+    folder, temporary = tmp_path / "rows", tmp_path / "temporary"
+    folder.mkdir()
+    temporary.mkdir()
+    for piece in range(5):
+        duckdb.sql(
+            f"COPY (SELECT hash(i) % 200000 AS g, exp(hash(i + 1) % 1000 / 20) AS x "
+            f"FROM range({piece}000000, {piece + 1}000000) r(i)) TO '{folder}/{piece}.parquet'"
+        )
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, folder, temporary],
+        capture_output=True, text=True, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin"},
+        check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    (before, after), spilled, left = json.loads(done.stdout)
+    assert spilled > 10
+    assert after - before < 100 + 80 * 5_000_000 / 2**20
+    assert left == []
