@@ -43,7 +43,9 @@ RUN = {"python": in_python, "sql": in_sql, "console": on_the_command_line}
 def message_of(error):
     """Return what a reader sees: the kind of error and its message, without this test's folder."""
     kind = "" if isinstance(error, CommandFailedError) else f"{type(error).__name__}: "
-    return re.sub(r"[ \t]+$", "", f"{kind}{error}".replace(f"{os.getcwd()}/", ""), flags=re.M)
+    return re.sub(
+        r"[ \t]+$", "", f"{kind}{error}".replace(f"{Path.cwd()}/", ""), flags=re.MULTILINE
+    )
 
 
 @pytest.fixture(scope="module")
