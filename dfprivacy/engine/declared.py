@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import singledispatch
+from pathlib import Path
 
 import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from dfprivacy.errors import MissingColumnError
 
@@ -58,6 +60,20 @@ _DUCKDB_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "BOOL
 def _(frame: duckdb.DuckDBPyRelation) -> Declared:
     kinds = zip(frame.columns, frame.types, strict=True)
     return {name: str(kind).removeprefix("U") in _DUCKDB_INTEGERS for name, kind in kinds}
+
+
+@declared.register(str)
+@declared.register(Path)
+def _(frame: str | Path) -> Declared | None:
+    """Look at the footer of a Parquet file; text files declare nothing."""
+    path = Path(frame)
+    if path.suffix.lower() != ".parquet" or not path.is_file():
+        return None
+    try:
+        schema = pq.read_schema(path)
+    except (OSError, pa.ArrowException):
+        return None
+    return declared(schema.empty_table())
 
 
 def integer_columns(frame: object, needed: Sequence[Hashable]) -> frozenset[object]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dfprivacy.frontends.cli_errors import readable_errors
+from dfprivacy.frontends.cli_explain import explain
 from dfprivacy.frontends.cli_job import Job, release
 from dfprivacy.frontends.cli_ledger import charged
 from dfprivacy.frontends.cli_options import (
@@ -15,6 +16,7 @@ from dfprivacy.frontends.cli_options import (
     DATASET,
     DELTA,
     EPSILON,
+    EXPLAIN,
     FILE,
     INTERVAL,
     KEYS,
@@ -56,7 +58,8 @@ def _command(ask: Ask, shared: Parameters) -> Command:
             terms = {name: given[name] for name in _TERMS if name in given}
             unit = unit_of(given["unit"], given["max_rows"], given["max_groups"])
             by, keys, output = given["by"] or (), given["keys"], given["output"]
-            release(Job(file, question, by, keys, output, terms, unit))
+            act = explain if given["explain"] else release
+            act(Job(file, question, by, keys, output, terms, unit))
 
     run.__doc__ = ask.__doc__
     parameters = {**_parameters(_file), **own, **shared}
@@ -91,5 +94,11 @@ def _interval(*, interval: INTERVAL = float(LEVEL)) -> None:
     """Say how wide intervals are."""
 
 
-def _place(*, ledger: LEDGER = None, dataset: DATASET = None, output: OUTPUT = None) -> None:
-    """Say what is charged, and where the answer goes."""
+def _place(
+    *,
+    ledger: LEDGER = None,
+    dataset: DATASET = None,
+    output: OUTPUT = None,
+    explain: EXPLAIN = False,
+) -> None:
+    """Say what is charged, where the answer goes, and whether there is to be one."""

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from rich.console import Console
 
+from dfprivacy.forecast.limits import explain_limits
 from dfprivacy.frontends.cli_errors import readable_errors
+from dfprivacy.frontends.cli_explain import show_explanation
 from dfprivacy.frontends.cli_ledger import charged
-from dfprivacy.frontends.cli_options import BY, DATASET, EPSILON, FILE, LEDGER, RHO, SHARE, WHOSE
+from dfprivacy.frontends.cli_options import (
+    BY,
+    DATASET,
+    EPSILON,
+    EXPLAIN,
+    FILE,
+    LEDGER,
+    RHO,
+    SHARE,
+    WHOSE,
+)
 from dfprivacy.frontends.cli_output import show_line
 from dfprivacy.limits import suggest_limits
 from dfprivacy.terms import EPSILON as DEFAULT
@@ -22,6 +34,7 @@ def limits(
     rho: RHO = None,
     ledger: LEDGER = None,
     dataset: DATASET = None,
+    explain: EXPLAIN = False,
 ) -> None:
     """Find how many rows and groups nearly all units stay within, privately.
 
@@ -31,6 +44,9 @@ def limits(
     """
     loss = DEFAULT if epsilon is None else epsilon
     with readable_errors(), charged(ledger, dataset):
+        if explain:
+            show_explanation(explain_limits(unit, by or (), share, epsilon=loss, rho=rho))
+            return
         found = suggest_limits(file, unit=unit, by=by or (), share=share, epsilon=loss, rho=rho)
         groups = "" if found.max_groups is None else f" --max-groups {found.max_groups}"
         show_line(Console(), f"--unit {unit} --max-rows {found.max_rows}{groups}")

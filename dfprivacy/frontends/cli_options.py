@@ -155,3 +155,10 @@ OUTPUT = Annotated[
         metavar="FILE", help="Write a .csv, .parquet or .json file instead of printing a table."
     ),
 ]
+EXPLAIN = Annotated[
+    bool,
+    typer.Option(
+        "--explain",
+        help="Show what the call would cost and how wrong it would be; nothing is read or spent.",
+    ),
+]
