@@ -14,6 +14,7 @@ from dfprivacy.histogram import Histogram
 from dfprivacy.moment_methods import MomentMethods
 from dfprivacy.questions import Question
 from dfprivacy.rank_methods import RankMethods
+from dfprivacy.released_frame import frame_names
 from dfprivacy.request import request_of
 from dfprivacy.terms import EPSILON, INTERVAL, PublicKeys, Terms
 from dfprivacy.unit import Unit
@@ -104,6 +105,8 @@ class Explaining(
         request = request_of(
             questions, terms, self._by, self._keys, form="frame" if self._by else "numbers"
         )
+        if self._by:
+            frame_names(request.parts, questions, [str(label) for label in self._by])
         needed = [name for part in request.parts for name in part.columns]
         return explained(request, self._integers(needed, request.unit))
 
