@@ -74,6 +74,10 @@ class Forecast:
         """Return the forecast with further remarks."""
         return replace(self, remarks=(*self.remarks, *remarks))
 
+    def measured(self, certain: HalfWidths, ordinary: HalfWidths | None = None) -> Forecast:
+        """Return the forecast with half-widths; ordinary ones are the certain ones unless given."""
+        return replace(self, certain=certain, ordinary=certain if ordinary is None else ordinary)
+
     def records(self) -> Iterator[dict[str, object]]:
         """Yield one record a size: answer, question, rows, certain, ordinary, unit."""
         for rows, certain, ordinary in zip(self.rows, self.certain, self.ordinary, strict=True):
