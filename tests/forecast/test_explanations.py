@@ -6,10 +6,12 @@ import dataclasses
 import math
 import pickle
 
+import numpy as np
 import polars as pl
 import pytest
 
 import dfprivacy as dfp
+from dfprivacy.estimators import clipped_mean
 from dfprivacy.forecast.forecast import SIZES
 
 FRAME = pl.DataFrame({"g": ["a", "b"] * 2000, "x": [1.0, 3.0] * 2000, "k": [1, 2] * 2000})
@@ -187,3 +189,31 @@ def test_statements_say_the_same(ledger):
     for one, other in zip(said.answers, plan.answers, strict=True):
         assert dataclasses.replace(one, name=other.name) == other
     assert [answer.name for answer in said.answers] == [call for call, _ in said.calls]
+
+
+@pytest.mark.parametrize("method", ["clipped", "shifted"])
+def test_forecasts_of_vectors_hold(method, monkeypatch):
+    """In lengths of clipping, vectors are off as forecast at most: 60 releases of 1,000 rows.
+
+    What is cut is compared with what was summed before noise. At 95 % more than 18 misses of 60
+    have a probability below 1e-9.
+    """
+    exact, true = [], clipped_mean.add_to
+
+    def spy(counts, noise, entropy):
+        if len(counts) > 1:
+            exact.append(counts.astype(float))
+        return true(counts, noise, entropy)
+
+    monkeypatch.setattr(clipped_mean, "add_to", spy)
+    angles = np.arange(1000) * 2.4
+    rows = np.stack([np.cos(angles), np.sin(angles), angles % 1], axis=1) + np.array([5, 0, 0])
+    frame = pl.DataFrame(rows, schema=["a", "b", "c"])
+    terms = {"rho": 0.5, "radius": 10, "method": method}
+    half = frame.dp.explain.mean_vector(["a", "b", "c"], **terms).answers[0].certain[2]
+    misses = 0
+    for _ in range(60):
+        noisy = frame.dp.mean_vector(["a", "b", "c"], **terms).noisy
+        summed = (noisy.centre + exact.pop() / 1000) * noisy.step
+        misses += np.linalg.norm(noisy.value() - summed) > half * noisy.threshold * noisy.step
+    assert misses <= 18
