@@ -73,20 +73,31 @@ def suggest_limits(
     >>> dfp.suggest_limits(visits, unit="user", by="shop", epsilon=2)
     Unit(column='user', max_rows=2, max_groups=1)
     """
-    labels = [label_of(by)] if isinstance(by, str) or not isinstance(by, Sequence) else list(by)
-    loss = loss_of(*_named_loss(epsilon, rho))
-    quantile = Quantile(label_of(unit), share)
-    asked = f"suggest_limits(unit={unit!r}, share={share!r})"
-    text = f"{asked} by {', '.join(map(repr, labels))}" if labels else asked
+    labels, quantile = group_labels(by), Quantile(label_of(unit), share)
+    charge = limits_charge(quantile, labels, epsilon, rho)
     columns = named_columns(labels, None, {}, Unit(unit, 1))
     _, (rows, groups, units) = paid(
         account_of(ledger, dataset, note),
-        Charge(loss, question=text),
+        charge,
         lambda: read(frame, columns, lambda a: unit_sizes(a, labels)),
     )
-    half = loss.share(Fraction(1, 2))
+    half = charge.loss.share(Fraction(1, 2))
     most_rows = _limit(quantile, rows, units, half)
     return Unit(unit, most_rows, _limit(quantile, groups, units, half) if labels else None)
+
+
+def group_labels(by: Hashable | Sequence[Hashable]) -> list[Hashable]:
+    """Return the columns to group by."""
+    return [label_of(by)] if isinstance(by, str) or not isinstance(by, Sequence) else list(by)
+
+
+def limits_charge(
+    quantile: Quantile, labels: Sequence[Hashable], epsilon: object, rho: object
+) -> Charge:
+    """Return what finding limits costs: `quantile` is asked of the units twice."""
+    asked = f"suggest_limits(unit={quantile.column!r}, share={quantile.q!r})"
+    text = f"{asked} by {', '.join(map(repr, labels))}" if labels else asked
+    return Charge(loss_of(*_named_loss(epsilon, rho)), question=text)
 
 
 def _named_loss(epsilon: object, rho: object) -> tuple[object, object]:

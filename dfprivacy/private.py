@@ -9,6 +9,7 @@ from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account_of
 from dfprivacy.conductor import release_frame, release_numbers
 from dfprivacy.errors import InvalidQuestionError
+from dfprivacy.explaining import Explaining
 from dfprivacy.labels import label_of
 from dfprivacy.local.on_frames import LocalMethods
 from dfprivacy.moment_methods import MomentMethods
@@ -96,6 +97,15 @@ class Private(
         return PrivateGroupBy(self._frame, self._terms, by, keys)
 
     @property
+    def explain(self) -> Explaining:
+        """Explain questions instead of answering them: no data is read, nothing is spent.
+
+        `df.dp.explain(dfp.mean("x", (0, 100)), dfp.count(), epsilon=1)` explains an `agg`,
+        `df.dp.explain.mean("x", (0, 100), epsilon=1)` a single question; see `Explaining`.
+        """
+        return Explaining(self._frame, self._terms)
+
+    @property
     def local(self) -> LocalMethods:
         """Simulate protocols of the local model over a column."""
         return LocalMethods(self._frame, self._terms)
@@ -138,6 +148,11 @@ class PrivateGroupBy(MomentMethods[Any, Any], RankMethods[Any, Any], VectorMetho
             )
         self._frame, self._terms, self._by = frame, terms, by
         self._keys = terms.keys_for(by, keys)
+
+    @property
+    def explain(self) -> Explaining:
+        """Explain questions by group instead of answering them: see `Private.explain`."""
+        return Explaining(self._frame, self._terms, self._by, self._keys)
 
     def __repr__(self) -> str:
         """Show the group columns."""

@@ -8,7 +8,7 @@ from typing import Any
 from dfprivacy.asking import Asking, Many, One
 from dfprivacy.histogram import Histogram, release_histogram
 from dfprivacy.rank_questions import Center, Median, PrivateBounds, Quantile, Quantiles
-from dfprivacy.terms import EPSILON, INTERVAL
+from dfprivacy.terms import EPSILON, INTERVAL, Terms
 
 
 class RankMethods(Asking[One, Many]):
@@ -155,5 +155,8 @@ class RankMethods(Asking[One, Many]):
         question = Histogram.of(
             column, bins, self._bounds(column, bounds), given=bounds is not None
         )
+        return self._histogram(question, terms)
+
+    def _histogram(self, question: Histogram, terms: Terms) -> Any:
         by, keys = self._grouping()
         return release_histogram(self._frame, by, keys, question, terms)

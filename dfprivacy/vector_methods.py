@@ -6,8 +6,8 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from dfprivacy.asking import Asking, Many, One
-from dfprivacy.terms import INTERVAL
-from dfprivacy.vector_question import mean_vector_question
+from dfprivacy.terms import INTERVAL, Terms
+from dfprivacy.vector_question import MeanVector, mean_vector_question
 from dfprivacy.vector_release import release_vector, release_vector_frame
 
 
@@ -92,7 +92,9 @@ class VectorMethods(Asking[One, Many]):
             columns, radius=radius, method=method, neighbours=neighbours, p=p,
             dimension=dimension, universe=universe, deviations=deviations, skewed=skewed,
         )  # fmt: skip
-        terms = self._terms.updated(rho=rho, delta=delta, interval=interval)
+        return self._vector(question, self._terms.updated(rho=rho, delta=delta, interval=interval))
+
+    def _vector(self, question: MeanVector, terms: Terms) -> Any:
         by, keys = self._grouping()
         if by:
             return release_vector_frame(self._frame, by, keys, question, terms)

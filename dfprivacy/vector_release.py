@@ -43,12 +43,8 @@ def release_vector(frame: object, question: MeanVector, terms: Terms) -> VectorE
     """Release the mean of all vectors of a frame."""
     loss, level = vector_loss(terms), interval_level(terms.interval)
     _require_rows(terms)
+    _require_counted(question, terms)
     account = account_of(terms.ledger, terms.dataset, terms.note, terms.version)
-    if question.neighbours == "replace" and not isinstance(account, NoAccount):
-        raise InvalidLedgerError(
-            "a ledger counts what adding or removing a row reveals, and replace protects less",
-            hint="ask with neighbours='add-remove', or without a ledger",
-        )
     charge = Charge(loss, question=question.text)
     account.check(charge)
     source = open_source(frame, question, _columns(question, (), None))
@@ -118,6 +114,31 @@ def vector_loss(terms: Terms) -> Rho:
     loss = loss_of(None, terms.rho)
     assert isinstance(loss, Rho)  # noqa: S101 what rho names
     return loss
+
+
+def checked_terms(question: MeanVector, terms: Terms, *, grouped: bool) -> Rho:
+    """Return the loss of a mean of vectors, once its terms are known to go together.
+
+    Raises
+    ------
+    DPError
+        Whatever a release would be refused for before it looks at the frame.
+    """
+    loss = vector_loss(terms)
+    _require_rows(terms)
+    if grouped:
+        _require_add_remove(question)
+    _require_counted(question, terms)
+    return loss
+
+
+def _require_counted(question: MeanVector, terms: Terms) -> None:
+    account = account_of(terms.ledger, terms.dataset, terms.note, terms.version)
+    if question.neighbours == "replace" and not isinstance(account, NoAccount):
+        raise InvalidLedgerError(
+            "a ledger counts what adding or removing a row reveals, and replace protects less",
+            hint="ask with neighbours='add-remove', or without a ledger",
+        )
 
 
 def _require_rows(terms: Terms) -> None:

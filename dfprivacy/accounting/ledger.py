@@ -132,6 +132,17 @@ class Ledger(Totals, Memory):
         with self._open("BEGIN") as connection:
             self._require_left(connection, name, cost)
 
+    def would_leave(self, dataset: str, charge: Charge) -> Budget | None:
+        """Return what a charge would leave of a dataset's budget, None where it does not fit.
+
+        Nothing is charged. Raises what `check` would raise, but for `BudgetExceededError`.
+        """
+        name = dataset_name(dataset)
+        cost = charge.units(self._total.measure)
+        with self._open("BEGIN") as connection:
+            left = self._left(connection, name)
+        return left.less(cost).budget() if left.covers(cost) else None
+
     def charge(self, dataset: str, charge: Charge, *, note: str | None = None) -> None:
         """Take a release's cost off a dataset's budget, durably, before anything is drawn.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from dfprivacy.engine.options import Engine
 from dfprivacy.frontends.cli_errors import readable_errors
+from dfprivacy.frontends.cli_explain import explain
 from dfprivacy.frontends.cli_job import Job, release
 from dfprivacy.frontends.cli_ledger import charged
 from dfprivacy.frontends.cli_options import (
@@ -16,6 +17,7 @@ from dfprivacy.frontends.cli_options import (
     DATASET,
     DELTA,
     EPSILON,
+    EXPLAIN,
     FILE,
     INTERVAL,
     KEYS,
@@ -61,7 +63,8 @@ def _command(ask: Ask, shared: Parameters) -> Command:
             terms = {name: given[name] for name in _TERMS if name in given}
             unit = unit_of(given["unit"], given["max_rows"], given["max_groups"])
             by, keys, output = given["by"] or (), given["keys"], given["output"]
-            release(Job(file, question, by, keys, output, terms, unit))
+            act = explain if given["explain"] else release
+            act(Job(file, question, by, keys, output, terms, unit))
 
     run.__doc__ = ask.__doc__
     parameters = {**_parameters(_file), **own, **shared}
@@ -108,5 +111,6 @@ def _place(
     memory: MEMORY = None,
     threads: THREADS = None,
     temporary: TEMPORARY = None,
+    explain: EXPLAIN = False,
 ) -> None:
-    """Say what is charged, where the answer goes, and what the engine may use."""
+    """Say what is charged, where the answer goes, what the engine may use, or only explain."""

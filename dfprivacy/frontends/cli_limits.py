@@ -7,12 +7,15 @@ from functools import partial
 from rich.console import Console
 
 from dfprivacy.engine.options import Engine
+from dfprivacy.forecast.limits import explain_limits
 from dfprivacy.frontends.cli_errors import readable_errors
+from dfprivacy.frontends.cli_explain import show_explanation
 from dfprivacy.frontends.cli_ledger import charged
 from dfprivacy.frontends.cli_options import (
     BY,
     DATASET,
     EPSILON,
+    EXPLAIN,
     FILE,
     LEDGER,
     MEMORY,
@@ -40,6 +43,7 @@ def limits(
     memory: MEMORY = None,
     threads: THREADS = None,
     temporary: TEMPORARY = None,
+    explain: EXPLAIN = False,
 ) -> None:
     """Find how many rows and groups nearly all units stay within, privately.
 
@@ -50,6 +54,9 @@ def limits(
     loss = DEFAULT if epsilon is None else epsilon
     engine = partial(Engine, memory=memory, threads=threads, temporary=temporary)
     with readable_errors(), engine(), charged(ledger, dataset):
+        if explain:
+            show_explanation(explain_limits(unit, by or (), share, epsilon=loss, rho=rho))
+            return
         found = suggest_limits(file, unit=unit, by=by or (), share=share, epsilon=loss, rho=rho)
         groups = "" if found.max_groups is None else f" --max-groups {found.max_groups}"
         show_line(Console(), f"--unit {unit} --max-rows {found.max_rows}{groups}")

@@ -173,3 +173,10 @@ TEMPORARY = Annotated[
         metavar="DIR", help="Where it spills, into a private folder that is removed at the end."
     ),
 ]
+EXPLAIN = Annotated[
+    bool,
+    typer.Option(
+        "--explain",
+        help="Show what the call would cost and how wrong it would be; nothing is read or spent.",
+    ),
+]

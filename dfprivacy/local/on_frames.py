@@ -14,6 +14,7 @@ from dfprivacy.engine.run import collect, guarded
 from dfprivacy.local.asks import Floats
 from dfprivacy.local.columns import value_matrix
 from dfprivacy.local.estimate import LocalEstimate
+from dfprivacy.local.explaining import LocalExplaining
 from dfprivacy.local.planning import gaussian_mean
 from dfprivacy.local.simulation import simulate
 from dfprivacy.terms import EPSILON, INTERVAL, Terms, interval_level
@@ -28,6 +29,11 @@ class LocalMethods:
 
     def __init__(self, frame: Any, terms: Terms) -> None:
         self._frame, self._terms = frame, terms
+
+    @property
+    def explain(self) -> LocalExplaining:
+        """Explain protocols instead of running them: no data is read, nothing is spent."""
+        return LocalExplaining(self._frame, self._terms)
 
     def __repr__(self) -> str:
         """Show the kind of frame, never what is in it."""

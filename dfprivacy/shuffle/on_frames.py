@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.loss import delta_of, loss_of
-from dfprivacy.accounting.spending import account_of
 from dfprivacy.local.on_frames import column_values
+from dfprivacy.shuffle.charges import shuffle_charge
 from dfprivacy.shuffle.planning import mean, quantile, simulate, total
 from dfprivacy.shuffle.protocol import Protocol
 from dfprivacy.terms import EPSILON, INTERVAL, Terms, interval_level
@@ -23,6 +21,13 @@ class ShuffleMethods:
 
     def __init__(self, frame: Any, terms: Terms) -> None:
         self._frame, self._terms = frame, terms
+
+    @property
+    def explain(self) -> ShuffleMethods:
+        """Explain protocols instead of running them: no data is read, nothing is spent."""
+        from dfprivacy.shuffle.explaining import ShuffleExplaining  # noqa: PLC0415 a subclass
+
+        return ShuffleExplaining(self._frame, self._terms)
 
     def __repr__(self) -> str:
         """Show the kind of frame, never what is in it."""
@@ -82,13 +87,10 @@ class ShuffleMethods:
         self, column: Hashable, terms: Terms, name: str, plan: Callable[[Any], Protocol]
     ) -> Any:
         """Check, read, plan, pay, and only then draw."""
-        epsilon: Any = terms.epsilon
-        loss, delta, level = loss_of(epsilon), delta_of(terms.delta), interval_level(terms.interval)
-        account = account_of(terms.ledger, terms.dataset, terms.note)
-        question = f"shuffle.{name}({column})"
-        charge = Charge(loss, question=question) if delta is None else Charge(loss, delta, question)
+        charge, account = shuffle_charge(column, terms, name)
+        level = interval_level(terms.interval)
         account.check(charge)
         values = column_values(self._frame, column)
-        protocol = plan({"users": len(values), "epsilon": epsilon, "delta": terms.delta})
+        protocol = plan({"users": len(values), "epsilon": terms.epsilon, "delta": terms.delta})
         account.pay(charge)
         return simulate(protocol, values, interval=level)

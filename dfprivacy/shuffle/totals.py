@@ -57,13 +57,22 @@ class Total(Plan):
 
     def estimate(self, protocol: Protocol, level: float) -> ShuffleEstimate:
         """Return the total, or the mean."""
-        step = (self.upper - self.lower) / self.steps / self.divisor
+        step = self.step
         start = self.lower * protocol.users / self.divisor
         sums = protocol.sums_of(1)
         variance = sums.noise.variance + protocol.users / 4
         return ShuffleEstimate(
             start + step * (self.found or 0),
-            half=step * half_width(sums, 1 - level, rounding=True),
+            half=self.half_width(protocol, level),
             std_error=step * math.sqrt(variance),
             cost=(protocol.epsilon, protocol.delta),
         )
+
+    @property
+    def step(self) -> float:
+        """What one step of the grid is worth in the answer."""
+        return (self.upper - self.lower) / self.steps / self.divisor
+
+    def half_width(self, protocol: Protocol, level: float) -> float:
+        """Return half the width of the interval: a public number, known before any message."""
+        return self.step * half_width(protocol.sums_of(1), 1 - level, rounding=True)

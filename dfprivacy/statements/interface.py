@@ -6,7 +6,7 @@ from typing import Any
 
 import duckdb
 
-from dfprivacy.statements.explanation import Explanation
+from dfprivacy.statements.explanation import StatementExplanation
 from dfprivacy.terms import EPSILON, INTERVAL, Terms
 from dfprivacy.unit import unit_of
 
@@ -115,10 +115,11 @@ def explain(
     note: str | None = None,
     version: str | None = None,
     **frames: Any,
-) -> Explanation:
+) -> StatementExplanation:
     """Return what `sql` would do with a statement, and what it would cost.
 
     It takes the arguments of `sql`, refuses what `sql` refuses, reads no row and spends nothing.
+    `df.dp.explain` says the same of questions to a frame; docs/explain.md has what it says.
 
     >>> import dfprivacy as dfp, pandas as pd
     >>> flights = pd.DataFrame({"carrier": ["AA"], "delay": [1.0]})
@@ -130,7 +131,8 @@ def explain(
     Raises
     ------
     DPError
-        Whatever `sql` would raise before it reads a row.
+        Whatever `sql` would raise before it reads a row, but for a budget that is too small: the
+        explanation says so.
     """
     terms = Terms(
         epsilon=epsilon, delta=delta, interval=interval, ledger=ledger, dataset=dataset,

@@ -1,0 +1,78 @@
+"""What to change so that an answer errs half as much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.questions import (
+    BoundedQuestion,
+    Count,
+    Mean,
+    Question,
+    StandardDeviation,
+    Sum,
+    Variance,
+)
+from dfprivacy.rank_questions import Quantile, Quantiles
+from dfprivacy.unit import Unit
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What a forecast depends on besides its part: public facts.
+
+    `loss` is the whole loss of the call, `draws` how many draws share it; `integers` holds the
+    columns that are declared to hold integers.
+    """
+
+    level: float
+    loss: Epsilon | Rho
+    unit: Unit | None
+    grouped: bool
+    draws: int
+    integers: frozenset[object] = frozenset()
+
+
+def halving(question: Question, circumstances: Circumstances) -> tuple[str, ...]:
+    """Return changes each of which halves the error, to first order."""
+    changes = [_loss(circumstances), *_bounds(question), *_rows(question)]
+    if circumstances.unit is not None:
+        changes += _limits(circumstances)
+    return (*changes, *_alone(circumstances))
+
+
+def _loss(circumstances: Circumstances) -> str:
+    return "2 x epsilon" if isinstance(circumstances.loss, Epsilon) else "4 x rho"
+
+
+def _bounds(question: Question) -> list[str]:
+    if not isinstance(question, BoundedQuestion) or question.bounds is None:
+        return []
+    if isinstance(question, Sum):
+        return ["bounds half as far from 0"]
+    return ["bounds 0.71 as wide" if isinstance(question, Variance) else "bounds half as wide"]
+
+
+def _rows(question: Question) -> list[str]:
+    if isinstance(question, Count | Sum):
+        return []
+    if isinstance(question, Quantile | Quantiles):
+        return ["2 x the rows (as a part of the rows)"]
+    averaged = isinstance(question, Mean | Variance | StandardDeviation)
+    return ["2 x the rows"] if averaged else []
+
+
+def _limits(circumstances: Circumstances) -> list[str]:
+    unit = circumstances.unit
+    if unit is None or (unit.max_rows == 1 and not circumstances.grouped):
+        return []
+    if isinstance(circumstances.loss, Epsilon):
+        return ["half of max_rows x groups of a unit"]
+    return ["half of max_rows, or a quarter of a unit's groups"]
+
+
+def _alone(circumstances: Circumstances) -> list[str]:
+    """Say how many draws share the loss: asked alone, an answer gets all of it."""
+    needed = 2 if isinstance(circumstances.loss, Epsilon) else 4
+    return ["ask it alone"] if circumstances.draws >= needed else []

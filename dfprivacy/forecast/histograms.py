@@ -1,0 +1,77 @@
+"""The explanation of a histogram."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from dfprivacy.accounting.charge import Charge
+from dfprivacy.accounting.loss import Epsilon, Rho, delta_of, loss_of
+from dfprivacy.accounting.spending import account_of
+from dfprivacy.estimators.octave_bounds import SHARE
+from dfprivacy.forecast.explaining import plain_explanation, protects
+from dfprivacy.forecast.explanation import Explanation
+from dfprivacy.forecast.forecast import SIZES, Forecast
+from dfprivacy.forecast.reaching import reaching
+from dfprivacy.forecast.sums import bounds_reach, law_of, spread_of
+from dfprivacy.histogram import Histogram
+from dfprivacy.mechanisms.noise import Noise
+from dfprivacy.request import limits_of, loss_terms, required_delta
+from dfprivacy.terms import PublicKeys, Terms, interval_level
+
+
+def explain_histogram(
+    by: Sequence[Hashable], keys: PublicKeys | None, question: Histogram, terms: Terms
+) -> Explanation:
+    """Return the explanation of a histogram, whole or by group.
+
+    Raises
+    ------
+    DPError
+        Whatever would be refused before anything is charged.
+    """
+    loss, level = loss_of(terms.epsilon, terms.rho), interval_level(terms.interval)
+    given = delta_of(terms.delta)
+    delta = required_delta(given, keys) if by else None
+    unit, contribution = limits_of(terms.unit, by, keys)
+    text = f"{question.text} by {', '.join(map(repr, by))}" if by else question.text
+    charge = Charge(loss, delta or Fraction(0), text if unit is None else f"{text}; {unit.text}")
+    account = account_of(terms.ledger, terms.dataset, terms.note, terms.version)
+    shown = None if keys is None else keys.rows
+    mark = account.fingerprint(
+        charge.question, {"keys": shown, "interval": level, **loss_terms(charge)}
+    )
+    finds = question.edges is None
+    noise = contribution.row_loss(loss.share(1 - SHARE) if finds else loss).noise(1, 1)
+    made = _forecast(question, noise, level)
+    if finds:
+        found = bounds_reach(contribution.pooled().row_loss(loss.share(SHARE)).pure())
+        made = made.noted(f"edges are found by rows in one octave, in all groups: {found}")
+    rule = None if delta is None else contribution.key_rule(delta).divided(question.bins)
+    if rule is not None:
+        made = made.noted("a group is shown by its fullest bin")
+    explanation = plain_explanation(
+        charge, (made,), _draws(question, loss), level, account, protects=protects(unit)
+    )
+    return replace(
+        explanation,
+        shown=None if rule is None else reaching(rule.least(noise, 1, 1), noise),
+        remembered=account.remembered(mark) is not None,
+    )
+
+
+def _forecast(question: Histogram, noise: Noise, level: float) -> Forecast:
+    half = (float(noise.quantile(1 - level)),) * len(SIZES)
+    return Forecast(
+        "count", question.text, law_of(noise), scale=spread_of(noise), scale_unit="rows",
+        unit="rows, in each bin", certain=half, ordinary=half,
+        halve=("2 x epsilon" if law_of(noise) == "discrete Laplace" else "4 x rho",),
+    )  # fmt: skip
+
+
+def _draws(question: Histogram, loss: Epsilon | Rho) -> list[tuple[Epsilon | Rho, str]]:
+    if question.edges is not None:
+        return [(loss, question.text)]
+    finding = (loss.share(SHARE), "the bounds of the bins")
+    return [finding, (loss.share(1 - SHARE), question.text)]

@@ -1,0 +1,49 @@
+"""The explanation of limits that are found privately."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from dfprivacy.accounting.spending import account_of
+from dfprivacy.forecast.advice import Circumstances
+from dfprivacy.forecast.explaining import plain_explanation
+from dfprivacy.forecast.explanation import Explanation
+from dfprivacy.forecast.ranks import quantile_forecasts
+from dfprivacy.labels import label_of
+from dfprivacy.limits import group_labels, limits_charge
+from dfprivacy.parts.ranks import QuantilePart
+from dfprivacy.rank_questions import Quantile
+from dfprivacy.terms import INTERVAL
+
+
+def explain_limits(
+    unit: Hashable,
+    by: Hashable | Sequence[Hashable],
+    share: float,
+    *,
+    epsilon: object,
+    rho: object,
+) -> Explanation:
+    """Return the explanation of `suggest_limits`: two quantiles over units, in ranks of units.
+
+    Raises
+    ------
+    DPError
+        Whatever would be refused before anything is charged.
+    """
+    labels, quantile = group_labels(by), Quantile(label_of(unit), share)
+    charge, level = limits_charge(quantile, labels, epsilon, rho), float(INTERVAL)
+    half = charge.loss.share(Fraction(1, 2))
+    known = Circumstances(level, charge.loss, None, grouped=False, draws=1)
+    names = ("max_rows", "max_groups") if labels else ("max_rows",)
+    made = []
+    for name in names:
+        part = QuantilePart(name, quantile, grouped=False)
+        (own,) = quantile_forecasts(part, half, {name: quantile}, known)
+        made.append(replace(own, unit="ranks of units"))
+    draws = [(half, name) for name in ("max_rows", "max_groups")]
+    who = f"all rows of one {unit!r}"
+    account = account_of(None, None, None)
+    return plain_explanation(charge, made, draws, level, account, protects=who)

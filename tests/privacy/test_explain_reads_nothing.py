@@ -1,0 +1,135 @@
+"""Explanations read no data, draw nothing and charge nothing; what they say is public."""
+
+from __future__ import annotations
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy import conductor, histogram, vector_release
+from dfprivacy.engine import adopt
+from dfprivacy.mechanisms import entropy
+
+TERMS = {"epsilon": 1, "delta": 1e-6}
+
+
+def everything(private):
+    """Explain every question, whole and by group, and return what is said."""
+    said = []
+    for asked in (private, private.group_by("g")):
+        explain = asked.explain
+        said += [
+            explain(dfp.count(), dfp.mean("x", (0, 1)), dfp.var("x", (0, 1)), dfp.sum("x", (0, 1)),
+                    y=dfp.std("x", (0, 1)), **TERMS),
+            explain(dfp.mean("x"), dfp.mean("i", method="inverse"), dfp.median("i"), **TERMS),
+            explain.mean("x", method="subset", **TERMS), explain.mean("x", method="dick", **TERMS),
+            explain.quantiles("i", [0.2, 0.4], **TERMS), explain.center("x", 1.5, **TERMS),
+            explain.bounds("x", **TERMS), explain.bounds("x", 9, **TERMS),
+            explain.histogram("x", 9, **TERMS), explain.histogram("x", [0, 1], **TERMS),
+            explain.mean_vector(["x", "i"], rho=0.5, delta=1e-6, radius=1),
+        ]  # fmt: skip
+    return said
+
+
+@pytest.fixture
+def forbidden(monkeypatch):
+    """Let every engine pass, random byte and charge fail."""
+
+    def fail(*_, **__):
+        raise AssertionError("an explanation went too far")
+
+    monkeypatch.setattr(entropy.os, "urandom", fail)
+    monkeypatch.setattr(dfp.Ledger, "charge", fail)
+    for module in (conductor, histogram, vector_release):
+        for name in ("adopt", "read", "open_source"):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, fail)
+    monkeypatch.setattr(adopt, "read_file", fail)
+
+
+def broken(frame):
+    """Fail when the frame is read."""
+    raise ZeroDivisionError
+
+
+LAZY = pl.LazyFrame({"g": ["a"], "x": [1.0], "i": [1]})
+
+
+@pytest.mark.usefixtures("forbidden")
+def test_a_frame_that_fails_when_it_is_read():
+    """A lazy frame whose rows can't be had is explained like any other."""
+    frame = LAZY.map_batches(broken, schema=LAZY.collect_schema())
+    assert len(everything(frame.dp)) == 22
+    with pytest.raises(ZeroDivisionError):
+        frame.collect()
+
+
+@pytest.mark.usefixtures("forbidden")
+def test_a_reader_is_left_unread():
+    """A reader of batches still has all its rows."""
+    table = pa.table({"g": ["a"] * 5, "x": [1.0] * 5, "i": [1] * 5})
+    reader = table.to_reader()
+    everything(dfp.frame(reader))
+    assert reader.read_all().num_rows == 5
+
+
+@pytest.mark.usefixtures("forbidden")
+def test_a_file_need_not_be_there():
+    """A file is explained by its name alone."""
+    everything(dfp.frame("nowhere.csv"))
+    everything(dfp.frame("nowhere.parquet"))
+
+
+@pytest.mark.usefixtures("forbidden")
+def test_explanations_are_the_same_for_all_data(tmp_path):
+    """Frames of the same columns and types are explained alike, whatever their rows."""
+    frames = [
+        {"g": ["a"], "x": [1.0], "i": [1]},
+        {"g": ["b", None] * 50, "x": [float("nan"), -1e300] * 50, "i": [0, 2**62] * 50},
+    ]
+    tables = [pa.table(frame, pa.schema({"g": "str", "x": "f8", "i": "i8"})) for frame in frames]
+    for make in (pl.from_arrow, lambda t: t, lambda t: t.to_pandas(
+            types_mapper={pa.int64(): pd.Int64Dtype()}.get)):  # fmt: skip
+        one, other = (everything(dfp.frame(make(table))) for table in tables)
+        assert one == other
+
+
+def test_types_of_columns_may_count():
+    """Integers are ranked on a finer grid by group: every engine's declared types say so."""
+    table = pa.table({"g": ["a"], "x": [1.0], "i": [1]})
+    connection = duckdb.connect()
+    relation = connection.from_arrow(table)
+    for frame in (table, pl.from_arrow(table), table.to_pandas(), relation):
+        explain = dfp.frame(frame).group_by("g").explain
+        real, whole = (explain.median(column, **TERMS).answers[0] for column in ("x", "i"))
+        assert whole.answered.half > real.answered.half
+
+
+def test_a_missing_column_is_refused():
+    """A column that a frame does not declare is refused, with no word about rows."""
+    for explain in (LAZY.dp.explain, LAZY.dp.group_by("g").explain, LAZY.dp(
+            unit="who", max_rows=1).explain):  # fmt: skip
+        with pytest.raises(dfp.MissingColumnError):
+            explain.mean("who", (0, 1), **TERMS)
+
+
+@pytest.mark.parametrize(
+    ("ask", "error"),
+    [
+        (lambda explain: explain.mean("x", (1, 0)), dfp.InvalidBoundsError),
+        (lambda explain: explain.mean("x", (0, 1), epsilon=-1), dfp.InvalidLossError),
+        (lambda explain: explain.mean("x", (0, 1)), dfp.MissingDeltaError),
+        (lambda explain: explain.histogram("x", 3), dfp.MissingDeltaError),
+        (lambda explain: explain.mean_vector(["x"], radius=1), dfp.InvalidLossError),
+        (lambda explain: explain(delta=0.1), dfp.InvalidQuestionError),
+        (lambda explain: explain("x"), dfp.InvalidQuestionError),
+        (lambda explain: explain(g=dfp.count(), delta=0.1), dfp.InvalidQuestionError),
+    ],
+)
+def test_what_a_release_refuses_is_refused(ask, error):
+    """An explanation refuses what the release refuses before it looks at data."""
+    with pytest.raises(error):
+        ask(LAZY.dp.group_by("g").explain)
