@@ -80,6 +80,8 @@ def _plain(column: pa.ChunkedArray, label: Hashable) -> pa.ChunkedArray:
             f"group column {label!r} is declared {kind}, which a file of statistics can't keep",
             hint="group by text, whole numbers, booleans, dates or times",
         )
+    if types.is_date64(column.type) or getattr(column.type, "unit", None) == "s":
+        return column.cast(common_form(column.type))  # Parquet has no seconds
     return column
 
 
