@@ -55,14 +55,17 @@ def measured(title: str, kind: str, groups: int, files: int) -> str:
 def main(groups: int = 10**6, files: int = 10) -> None:
     load = os.getloadavg()[0]
     lines = [measured(title, kind, groups, files) for title in ASKED for kind in KEYS]
+    about = (
+        f"`python -m benchmarks.partial {groups} {files}`: {files} files of {groups:,} groups "
+        f"with two rows each; {os.cpu_count()} cores, load average {load:.1f} at the start."
+    )
     text = "\n".join(
         [
             "# Adding up files of statistics",
             "",
-            f"`python -m benchmarks.partial {groups} {files}`: {files} files of {groups:,} groups "
-            f"with two rows each; {os.cpu_count()} cores, load average {load:.1f} at the start.",
+            about,
             "",
-            "| questions | keys | a file, s | processor, s | MiB a file | merge, s | processor, s |",
+            "| questions | keys | file, s | processor, s | MiB a file | merge, s | processor, s |",
             "|:--|:--|--:|--:|--:|--:|--:|",
             *lines,
             "",

@@ -12,8 +12,8 @@ from dfprivacy.conductor import release_frame, release_numbers
 from dfprivacy.errors import StatisticsFileError
 from dfprivacy.exact import describe
 from dfprivacy.partial.opened import open_file
+from dfprivacy.partial.pooled import Pooled, pooled
 from dfprivacy.partial.pooled import parts_per_unit as parts_of
-from dfprivacy.partial.pooled import pooled
 from dfprivacy.terms import EPSILON, INTERVAL, Files, Terms
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -87,7 +87,7 @@ def merge(
     ['city', 'spent', 'low', 'high', 'count']
     >>> folder.cleanup()
     """
-    files = pooled([open_file(path) for path in _listed(paths)])
+    files = files_of(paths)
     header = files.header
     parts = parts_of(header, len(files.files), parts_per_unit)
     terms = Terms(unit=header.of_unit(), files=Files(files.ids(), parts)).updated(
@@ -98,6 +98,17 @@ def merge(
     if not header.by:
         return release_numbers(files, questions, terms)
     return release_frame(files, header.by, files.public_keys(), questions, terms)
+
+
+def files_of(paths: Paths) -> Pooled:
+    """Return the files that are named, once they are known to go together.
+
+    Raises
+    ------
+    StatisticsFileError
+        When they can't be read or added up.
+    """
+    return pooled([open_file(path) for path in _listed(paths)])
 
 
 def _listed(paths: Paths) -> list[Path]:
