@@ -49,7 +49,9 @@ def measured(title: str, kind: str, groups: int, files: int) -> str:
             _, writing = timed(lambda t=table, p=path: dfp.statistics(t, p, **ASKED[title], by="g"))
         size = sum(path.stat().st_size for path in paths) / files / 2**20
         _, merging = timed(lambda: dfp.merge(paths, epsilon=1, delta=1e-6))
-    return f"| {title} | {kind} | {writing} | {size:.0f} | {merging} |"
+    line = f"| {title} | {kind} | {writing} | {size:.0f} | {merging} |"
+    print(line, flush=True)
+    return line
 
 
 def main(groups: int = 10**6, files: int = 10) -> None:
@@ -72,7 +74,6 @@ def main(groups: int = 10**6, files: int = 10) -> None:
         ]
     )
     OUTPUT.write_text(text, encoding="utf-8")
-    print(text)
 
 
 if __name__ == "__main__":

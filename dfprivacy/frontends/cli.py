@@ -72,10 +72,10 @@ for _name, _command in {
     "bounds": cli_ranks.bounds,
     "histogram": cli_sums.histogram,
     "limits": cli_limits.limits,
-    "statistics": cli_partial.statistics_command,
-    "merge": cli_partial.merge_command,
 }.items():
     app.command(_name)(_command)
+app.command("statistics")(cli_partial.statistics_command)
+app.command("merge")(cli_partial.merge_command)
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(local_app, name="local")
 

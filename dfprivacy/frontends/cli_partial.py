@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -112,10 +112,11 @@ def statistics_command(
         asked += [kind(column) for kind, given in columns.items() for column in given or ()]
         asked += [Median(column) for column in medians or ()]
         asked += [_quantile(given) for given in quantiles or ()]
+        within: dict[Hashable, tuple[float, float]] = dict(map(_bounds, bounds or ()))
         path = statistics(
             file, output, *asked, by=by or (),
             keys=typed_keys(file, by or (), keys) if keys else None, unit=unit,
-            max_rows=max_rows, max_groups=max_groups, bounds=dict(map(_bounds, bounds or ())),
+            max_rows=max_rows, max_groups=max_groups, bounds=within,
         )  # fmt: skip
         show_line(Console(), f"Wrote {path}. It is secret: guard it like the rows.")
 
@@ -126,9 +127,10 @@ def _quantile(given: str) -> Quantile:
     return Quantile(column, number)
 
 
-def _bounds(given: str) -> tuple[str, tuple[float, ...]]:
+def _bounds(given: str) -> tuple[str, tuple[float, float]]:
     column, _, ends = given.rpartition("=")
-    return column, _numbers("bounds", ends, 2)
+    lower, upper = _numbers("bounds", ends, 2)
+    return column, (lower, upper)
 
 
 def _numbers(option: str, text: str, count: int) -> tuple[float, ...]:
