@@ -34,6 +34,7 @@ from dfprivacy.errors import (
     MissingColumnError,
     MissingDeltaError,
     RefusedStatementError,
+    StatisticsFileError,
     TooManyRowsError,
     UnsupportedDtypeError,
     UnsupportedFrameError,
@@ -41,6 +42,8 @@ from dfprivacy.errors import (
 from dfprivacy.frontends import pandas as _pandas
 from dfprivacy.frontends import polars as _polars
 from dfprivacy.limits import suggest_limits
+from dfprivacy.partial.merging import merge
+from dfprivacy.partial.writing import statistics
 from dfprivacy.private import Private
 from dfprivacy.questions import count, mean, std, sum, var  # noqa: A004 the field's own words
 from dfprivacy.rank_questions import center, median, quantile, quantiles
@@ -80,6 +83,7 @@ __all__ = [
     "MissingDeltaError",
     "Private",
     "RefusedStatementError",
+    "StatisticsFileError",
     "TooManyRowsError",
     "Unit",
     "UnsupportedDtypeError",
@@ -91,11 +95,13 @@ __all__ = [
     "frame",
     "mean",
     "median",
+    "merge",
     "progress",
     "quantile",
     "quantiles",
     "spending",
     "sql",
+    "statistics",
     "std",
     "suggest_limits",
     "sum",

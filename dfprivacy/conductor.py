@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
+from functools import singledispatch
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -118,8 +119,9 @@ def paid(account: Account | NoAccount, charge: Charge, measured: Callable[[], T]
     return exact
 
 
+@singledispatch
 def measured_for(frame: object, request: Request) -> tuple[Adopted, list[Measured]]:
-    """Run the exact passes of a request."""
+    """Run the exact passes of a request; what has run them before registers how to get them."""
     return measure(frame, request.by, request.keys, request.parts, unit=request.unit)
 
 

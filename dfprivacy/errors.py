@@ -16,6 +16,7 @@
     |-- UnsupportedDtypeError     (TypeError)     the declared dtype can't be aggregated or grouped
     |-- UnsupportedFrameError     (TypeError)     not a frame, relation or file that we can read
     |-- TooManyRowsError          (OverflowError) 2**33 rows or more: beyond the public size limit
+    |-- StatisticsFileError       (ValueError)    a file of exact statistics can't be used
     |-- LedgerError               (RuntimeError)  a ledger can't be used; nothing was released
     |   |-- LedgerFileError       (OSError)       its file is missing, locked, corrupt or full
     |   |-- LedgerBudgetError     (ValueError)    its file was made with another budget
@@ -110,6 +111,10 @@ class UnsupportedFrameError(DPError, TypeError):
 
 class TooManyRowsError(DPError, OverflowError):
     """A group reaches the public limit of 2**33 rows, beyond which sums could wrap."""
+
+
+class StatisticsFileError(DPError, ValueError):
+    """A file of exact statistics can't be made or read, or files do not go together."""
 
 
 class LedgerError(DPError, RuntimeError):

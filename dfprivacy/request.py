@@ -6,7 +6,7 @@ Nothing here looks at data.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dfprivacy.accounting.charge import Charge
@@ -18,7 +18,7 @@ from dfprivacy.mechanisms.keys import KeyRule
 from dfprivacy.parts.part import Part
 from dfprivacy.parts.split import shares, split
 from dfprivacy.questions import Question, question_text
-from dfprivacy.terms import PublicKeys, Terms, interval_level
+from dfprivacy.terms import Files, PublicKeys, Terms, interval_level
 from dfprivacy.unit import Unit
 
 
@@ -65,8 +65,13 @@ def request_of(
     level, given = interval_level(terms.interval), delta_of(terms.delta)
     delta = required_delta(given, keys) if by else None
     unit, contribution = limits_of(terms.unit, by, keys)
+    text = _text(questions, by, unit)
+    made_of: dict[str, object] = {}
+    if terms.files is not None:
+        contribution = replace(contribution, parts=terms.files.parts)
+        text, made_of["files"] = f"{text}; {files_text(terms.files)}", terms.files
     parts, losses = _shared_out(questions, terms, own or {}, grouped=bool(by))
-    charge = Charge(_total(losses), delta or Fraction(0), _text(questions, by, unit))
+    charge = Charge(_total(losses), delta or Fraction(0), text)
     account = account_of(terms.ledger, terms.dataset, terms.note, terms.version)
     public = None if keys is None else keys.rows
     asked = {
@@ -87,8 +92,17 @@ def request_of(
         level,
         charge,
         account,
-        account.fingerprint(charge.question, {**asked, **loss_terms(charge)}),
+        account.fingerprint(charge.question, {**asked, **made_of, **loss_terms(charge)}),
     )
+
+
+def files_text(files: Files) -> str:
+    """Return what is added up, for the history of a ledger.
+
+    >>> files_text(Files(("a", "b", "c"), parts=1))
+    'from 3 files, parts_per_unit=1'
+    """
+    return f"from {len(files.ids)} files, parts_per_unit={files.parts}"
 
 
 def loss_terms(charge: Charge) -> dict[str, object]:

@@ -152,12 +152,20 @@ INTERVAL = Default(0.95)
 
 
 @dataclass(frozen=True)
+class Files:
+    """Files of statistics that are added up: their ids, and in how many of them a unit can be."""
+
+    ids: tuple[str, ...]
+    parts: int
+
+
+@dataclass(frozen=True)
 class Terms:
     """The terms of a release that a caller sets once for several questions.
 
     `bounds` maps columns to pairs, `keys` maps group columns to lists of public values; `ledger`,
     `dataset`, its `version` and `note` say what is charged, and what for; `unit` is who is
-    protected, one row if it is None.
+    protected, one row if it is None; `files` is where statistics come from that were made before.
     """
 
     epsilon: object = EPSILON
@@ -171,6 +179,7 @@ class Terms:
     note: object = None
     version: object = None
     unit: Unit | None = None
+    files: Files | None = None
 
     def updated(self, **given: object) -> Terms:
         """Return these terms with what was given; naming rho sets a default epsilon aside."""

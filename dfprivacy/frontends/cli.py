@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from dfprivacy.frontends import cli_limits, cli_ranks, cli_sums
+from dfprivacy.frontends import cli_limits, cli_partial, cli_ranks, cli_sums
 from dfprivacy.frontends.cli_errors import readable_errors
 from dfprivacy.frontends.cli_ledger import ledger_app
 from dfprivacy.frontends.cli_local import local_app
@@ -78,6 +78,8 @@ for _name, _command in {
     "limits": cli_limits.limits,
 }.items():
     app.command(_name)(_command)
+app.command("statistics")(cli_partial.statistics_command)
+app.command("merge")(cli_partial.merge_command)
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(local_app, name="local")
 

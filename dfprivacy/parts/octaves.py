@@ -73,11 +73,15 @@ class OctavePart:
         """Tell whether one of the answers is the count that groups are selected by."""
         return any(isinstance(question, Count) for question in self.questions.values())
 
+    @property
+    def moments(self) -> int:
+        """How many powers of the values it adds up."""
+        return max([1, *(query.source.moments for query in self.plan(_ANY).queries)])
+
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredOctaves:
         """Run the pass: one GROUP BY the keys and the octave."""
-        moments = max((q.source.moments for q in self.plan(_ANY).queries), default=1)
         table = run_bins(
-            adopted, grouping.by, self.column, Octaves(), max(moments, 1), public=grouping.public
+            adopted, grouping.by, self.column, Octaves(), self.moments, public=grouping.public
         )
         return MeasuredOctaves(self, table)
 

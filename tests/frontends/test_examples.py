@@ -36,6 +36,7 @@ WORDS = {
     ],
     "duckdb_shell.py": ["AA", "july_seats", "dp_keep"],
     "local_survey.py": ["one message an owner", "168,", "gaussian mean 1", "epsilon=2"],
+    "nightly_parts.py": ["7 nights", "a week", "North", "remembered: True", "parts_per_unit=1"],
     "etl_job.py": ["9 groups", "median", "stays", "hospital", "North", "South", "West"],
 }
 

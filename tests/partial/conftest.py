@@ -1,0 +1,103 @@
+"""What the tests of partial statistics share: rows, questions, and noise that can be repeated."""
+
+import hashlib
+import os
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+
+import dfprivacy as dfp
+
+WHOLE = {
+    "n": dfp.count(),
+    "c": dfp.count("x"),
+    "m": dfp.mean("x", (-60, 61.5)),
+    "shifted": dfp.mean("x", (0, 100), method="shifted"),
+    "independent": dfp.mean("i", (-9, 9), method="independent"),
+    "s": dfp.sum("x", (-100, 3)),
+    "v": dfp.var("x", (0, 100)),
+    "d": dfp.std("i", (-9, 9)),
+    "free mean": dfp.mean("x"),
+    "free sum": dfp.sum("i"),
+    "free var": dfp.var("x"),
+    "subset": dfp.mean("x", method="subset"),
+    "dick": dfp.mean("i", method="dick"),
+    "inverse": dfp.mean("x", method="inverse"),
+    "median": dfp.median("x"),
+    "other median": dfp.median("i", method="inverse"),
+    "q": dfp.quantile("i", 0.9),
+    "qs": dfp.quantiles("x", [0.25, 0.5, 0.75]),
+    "center": dfp.center("x", 1.5),
+    "bounded center": dfp.center("x", 3, (0, 100)),
+    "dick center": dfp.center("i", 2, method="dick"),
+}
+LEAN = {name: WHOLE[name] for name in ("n", "m", "v", "free var", "median", "qs")}
+"""Questions with every kind of table: sums, octaves with squares, values."""
+
+SCHEMA = pa.schema(
+    {"g": pa.string(), "h": pa.int64(), "x": pa.float64(), "i": pa.int64(), "u": pa.int64()}
+)
+
+
+def numbers(count, size, text):
+    """Return numbers below `size` that follow from a text."""
+    data = hashlib.shake_128(text.encode()).digest(4 * count)
+    return [int.from_bytes(data[k : k + 4], "little") % size for k in range(0, 4 * count, 4)]
+
+
+def rows(count, name="rows"):
+    """Return rows with missing values, ends and groups of all sizes; a user has several."""
+    odd = [None, float("nan"), float("inf"), -1e300, 0.0, -0.0, 5e-324]
+    drawn = [numbers(count, size, f"{name} {size}") for size in (10_000, 40, 7, 11, 97)]
+    return [
+        {
+            "g": [None, "", "a", "a", "b", "\u00e9", "A"][g],
+            "h": [None, -1, 2**40, 0, 0, 0, 0, 1, 1, 1, 1][h],
+            "x": odd[o] if o < len(odd) else v / 64 - 60,
+            "i": None if o == 39 else v % 23 - 11,
+            "u": None if u == 96 else u,
+        }
+        for v, o, g, h, u in zip(*drawn, strict=True)
+    ]
+
+
+def table(own):
+    return pa.Table.from_pylist(list(own), SCHEMA)
+
+
+class Tape:
+    """Bytes that follow from how many were taken before."""
+
+    def __init__(self):
+        self.taken = 0
+
+    def __call__(self, size):
+        data = hashlib.shake_128(f"tape {self.taken} {size}".encode()).digest(size)
+        self.taken += 1
+        return data
+
+
+@pytest.fixture
+def replayed(monkeypatch):
+    """Return what a call returns with the same random bytes every time."""
+
+    def run(call):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "urandom", Tape())
+            return call()
+
+    return run
+
+
+def shown(answers):
+    """Return all that a release shows, NaN as text."""
+    if isinstance(answers, pa.Table):
+        return answers.schema, [list(map(repr, own.to_pylist())) for own in answers.columns]
+    return {name: repr(own) for name, own in answers.items()}
+
+
+@pytest.fixture(scope="session")
+def lab():
+    """Return rows, tables and questions that all tests use."""
+    return SimpleNamespace(asked=WHOLE, lean=LEAN, rows=rows, table=table, shown=shown)

@@ -1,0 +1,122 @@
+"""Keys of several files meet in one declared type where none loses a bit, and nowhere else."""
+
+import datetime as dt
+from decimal import Decimal
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.partial.key_types import common_form, meet
+
+WHEN = dt.datetime(2026, 3, 1, 7, 30)  # noqa: DTZ001 local times
+LONG_AGO = dt.datetime(1900, 1, 1)  # noqa: DTZ001
+TOGETHER = [
+    (pa.int8(), pa.int64(), [1, 2]),
+    (pa.uint32(), pa.int16(), [1, 2]),
+    (pa.float32(), pa.float64(), [0.5, -2.0]),
+    (pa.string(), pa.large_string(), ["a", "\u00e9"]),
+    (pa.string(), pa.dictionary(pa.int8(), pa.string()), ["a", "\u00e9"]),
+    (pa.binary(), pa.large_binary(), [b"a", b"\xff"]),
+    (pa.timestamp("s"), pa.timestamp("us"), [WHEN, LONG_AGO]),
+    (pa.timestamp("ms"), pa.timestamp("us"), [WHEN]),
+    (pa.decimal128(5, 2), pa.decimal128(9, 2), [Decimal("1.50"), Decimal("-2.25")]),
+    (pa.bool_(), pa.bool_(), [True, False]),
+    (pa.date32(), pa.date64(), [WHEN.date()]),
+]
+APART = [
+    (pa.int64(), pa.string()),
+    (pa.int64(), pa.float64()),
+    (pa.int64(), pa.uint64()),
+    (pa.bool_(), pa.int64()),
+    (pa.date32(), pa.timestamp("us")),
+    (pa.timestamp("us"), pa.timestamp("ns")),
+    (pa.timestamp("us"), pa.timestamp("us", "UTC")),
+    (pa.decimal128(5, 2), pa.decimal128(5, 1)),
+    (pa.string(), pa.binary()),
+]
+
+
+def made(folder, number, values, kind):
+    frame = pa.table({"k": pa.array([*values, None] * 50).cast(kind)})
+    return dfp.statistics(frame, folder / f"{number}.parquet", dfp.count(), by="k")
+
+
+@pytest.mark.parametrize(("one", "other", "values"), TOGETHER)
+def test_types_that_hold_the_same_meet(tmp_path, one, other, values):
+    """Equal keys of both types are one group, NULL too, and keep their value."""
+    paths = [made(tmp_path, k, values, kind) for k, kind in enumerate((one, other))]
+    table = dfp.merge(paths, epsilon=100, delta=0.01)
+    assert table.column("k").to_pylist() == [*sorted(values), None]
+    assert all(abs(own - 100) < 9 for own in table.column("count").to_pylist())
+
+
+@pytest.mark.parametrize(("one", "other"), APART)
+def test_types_that_do_not_meet_are_refused(one, other):
+    """Types whose values could differ, or look alike and differ, have no common form."""
+    assert meet([one, other]) is None
+    assert meet([other, one, one]) is None
+    assert meet([one, one]) == one
+
+
+def test_the_message_names_both_types(tmp_path):
+    """Types that do not meet are told with column and files, and no key."""
+    paths = [made(tmp_path, 0, [4711], pa.int64()), made(tmp_path, 1, ["4711"], pa.string())]
+    with pytest.raises(dfp.StatisticsFileError, match=r"'k' is declared int64 in .* and string in"):
+        dfp.merge(paths, delta=0.01)
+
+
+def test_a_type_has_one_form():
+    """The form of a form is itself; lists and structs have none."""
+    for kind in {own for one, other, _ in TOGETHER for own in (one, other)}:
+        form = common_form(kind)
+        assert form is None or common_form(form) == form
+    assert common_form(pa.list_(pa.int64())) is None
+
+
+PANDAS = {
+    "text": ["a", "b"],
+    "category": pd.Categorical(["a", "b"], categories=["b", "a", "unseen"]),
+    "numbers": pd.Categorical([2, 1]),
+    "nullable": pd.array([1, None], dtype="Int64"),
+    "moment": pd.to_datetime(["2026-01-01", "2026-01-02"]).as_unit("us"),
+    "zoned": pd.to_datetime(["2026-01-01", "2026-01-02"]).as_unit("us").tz_localize("Europe/Rome"),
+    "span": pd.to_timedelta(["1 day", "2 days"]).as_unit("us"),
+}
+
+
+@pytest.mark.parametrize("column", PANDAS)
+def test_pandas_keys_are_the_values_themselves(tmp_path, column):
+    """What stands for categories and durations in a pass never reaches the file."""
+    frame = pd.DataFrame({column: PANDAS[column]}).loc[[0, 1] * 60].reset_index(drop=True)
+    if column == "text":
+        frame[column] = frame[column].astype("string")
+    paths = [
+        dfp.statistics(frame, tmp_path / f"{part}.parquet", dfp.count(), by=column)
+        for part in range(2)
+    ]
+    released = dfp.merge(paths, epsilon=50, delta=0.01)
+    whole = frame.dp.group_by(column).count(epsilon=50, delta=0.01)
+    kept = released.column(column).to_pandas().astype(whole[column].dtype)
+    pd.testing.assert_series_equal(kept, whole[column], check_names=False)
+
+
+def test_objects_declare_no_type(tmp_path):
+    """A pandas column of objects is no group column of a file, whatever is in it."""
+    for objects in (["a"], [1], [None], [(1, 2)]):
+        frame = pd.DataFrame({"k": pd.Series(objects, dtype=object)})
+        with pytest.raises(dfp.UnsupportedDtypeError, match="holds Python objects"):
+            dfp.statistics(frame, tmp_path / "x.parquet", dfp.count(), by="k")
+        text = frame.astype({"k": "string"})
+        dfp.statistics(text, tmp_path / f"{type(objects[0]).__name__}.parquet", dfp.count(), by="k")
+
+
+def test_categories_of_polars_are_text(tmp_path):
+    """Categorical and Enum columns of polars meet text."""
+    for number, kind in enumerate((pl.Categorical, pl.Enum(["a", "b"]), pl.String)):
+        frame = pl.DataFrame({"k": pl.Series(["a", "b"] * 50, dtype=kind)})
+        dfp.statistics(frame, tmp_path / f"{number}.parquet", dfp.count(), by="k")
+    table = dfp.merge(f"{tmp_path}/*.parquet", epsilon=100, delta=0.01)
+    assert table.column("k").to_pylist() == ["a", "b"]
