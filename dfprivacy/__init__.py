@@ -36,6 +36,7 @@ from dfprivacy.errors import (
     RefusedStatementError,
     StatisticsFileError,
     TooManyRowsError,
+    UnknownMethodError,
     UnsupportedDtypeError,
     UnsupportedFrameError,
 )
@@ -86,6 +87,7 @@ __all__ = [
     "StatisticsFileError",
     "TooManyRowsError",
     "Unit",
+    "UnknownMethodError",
     "UnsupportedDtypeError",
     "UnsupportedFrameError",
     "VectorEstimate",

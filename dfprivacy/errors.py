@@ -9,6 +9,7 @@
     |-- InvalidUnitError          (ValueError)    unit, max_rows and max_groups don't go together
     |-- InvalidEngineError        (ValueError)    memory, threads or temporary can't be used
     |-- InvalidQuestionError      (ValueError)    unknown method, level or combination
+    |   `-- UnknownMethodError    (AttributeError) no question of that name
     |-- RefusedStatementError     (ValueError)    an SQL statement can't be read, or not answered
     |-- InvalidProtocolError      (ValueError)    no protocol of the local or the shuffle model
     |-- AlreadyReportedError      (ValueError)    an owner has reported in this campaign before
@@ -83,6 +84,10 @@ class InvalidEngineError(DPError, ValueError):
 
 class InvalidQuestionError(DPError, ValueError):
     """An unknown method, an interval level outside (0, 1), or questions that do not go together."""
+
+
+class UnknownMethodError(InvalidQuestionError, AttributeError):
+    """There is no question of that name."""
 
 
 class RefusedStatementError(DPError, ValueError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account_of
@@ -17,6 +17,7 @@ from dfprivacy.questions import Question
 from dfprivacy.rank_methods import RankMethods
 from dfprivacy.release import Number
 from dfprivacy.shuffle.on_frames import ShuffleMethods
+from dfprivacy.spelling import unknown
 from dfprivacy.terms import EPSILON, INTERVAL, PublicKeys, Terms
 from dfprivacy.unit import Unit, unit_of
 from dfprivacy.vector_methods import VectorMethods
@@ -115,6 +116,10 @@ class Private(
         """Simulate protocols of the shuffle model over a column."""
         return ShuffleMethods(self._frame, self._terms)
 
+    def __getattr__(self, name: str) -> NoReturn:
+        """Say what was probably meant."""
+        unknown(self, name)
+
     def __repr__(self) -> str:
         """Show the kind of frame, never what is in it."""
         return f"Private({type(self._frame).__module__.split('.')[0]} {type(self._frame).__name__})"
@@ -153,6 +158,10 @@ class PrivateGroupBy(MomentMethods[Any, Any], RankMethods[Any, Any], VectorMetho
     def explain(self) -> Explaining:
         """Explain questions by group instead of answering them: see `Private.explain`."""
         return Explaining(self._frame, self._terms, self._by, self._keys)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Say what was probably meant."""
+        unknown(self, name)
 
     def __repr__(self) -> str:
         """Show the group columns."""

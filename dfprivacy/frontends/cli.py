@@ -13,9 +13,11 @@ from dfprivacy.frontends import cli_limits, cli_partial, cli_ranks, cli_sums
 from dfprivacy.frontends.cli_errors import readable_errors
 from dfprivacy.frontends.cli_ledger import ledger_app
 from dfprivacy.frontends.cli_local import local_app
+from dfprivacy.frontends.cli_usage import Commands
 from dfprivacy.frontends.demo import run_demo
 
 app = typer.Typer(
+    cls=Commands,
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,

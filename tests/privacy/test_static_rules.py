@@ -41,6 +41,7 @@ LAYERS = [
     {"vector_passes", "vector_groups", "vector_estimate", "vector_release"},
     {"forecast"},
     {"local", "shuffle"},
+    {"spelling"},
     {"asking", "moment_methods", "rank_methods", "vector_methods", "explaining", "private"},
     {"partial"},
     {"statements"},
