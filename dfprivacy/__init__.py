@@ -30,6 +30,7 @@ from dfprivacy.errors import (
     MissingBoundsError,
     MissingColumnError,
     MissingDeltaError,
+    PictureError,
     RefusedStatementError,
     TooManyRowsError,
     UnsupportedDtypeError,
@@ -38,6 +39,7 @@ from dfprivacy.errors import (
 from dfprivacy.frontends import pandas as _pandas
 from dfprivacy.frontends import polars as _polars
 from dfprivacy.limits import suggest_limits
+from dfprivacy.pictures import plot, save_plot, show
 from dfprivacy.private import Private
 from dfprivacy.questions import count, mean, std, sum, var  # noqa: A004 the field's own words
 from dfprivacy.rank_questions import center, median, quantile, quantiles
@@ -73,6 +75,7 @@ __all__ = [
     "MissingBoundsError",
     "MissingColumnError",
     "MissingDeltaError",
+    "PictureError",
     "Private",
     "RefusedStatementError",
     "TooManyRowsError",
@@ -86,8 +89,11 @@ __all__ = [
     "frame",
     "mean",
     "median",
+    "plot",
     "quantile",
     "quantiles",
+    "save_plot",
+    "show",
     "spending",
     "sql",
     "std",

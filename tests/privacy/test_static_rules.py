@@ -29,6 +29,7 @@ def modules_of(tree):
 
 LAYERS = [
     {"errors", "exact", "labels", "unit", "terms"},
+    {"display"},
     {"rank_questions", "questions", "vector_question"},
     {"statistics"},
     {"mechanisms", "accounting"},
@@ -36,13 +37,14 @@ LAYERS = [
     {"plan", "answers"},
     {"engine"},
     {"parts"},
-    {"release", "released_frame", "remembered", "request"},
+    {"release", "origin", "released_frame", "remembered", "request"},
     {"conductor"},
     {"histogram", "limits"},
     {"vector_passes", "vector_groups", "vector_estimate", "vector_release"},
     {"local", "shuffle"},
     {"asking", "moment_methods", "rank_methods", "vector_methods", "private"},
     {"statements"},
+    {"released_views", "pictures"},
     {"frontends"},
     {"__init__"},
 ]
