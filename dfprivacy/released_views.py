@@ -15,13 +15,17 @@ import pyarrow as pa
 
 from dfprivacy.display.markup import legible
 from dfprivacy.display.panels import Bin
-from dfprivacy.display.view import Cell, Series, View
+from dfprivacy.display.view import Cell, Series, View, unique_texts
+from dfprivacy.display.words import chart_text
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, MissingColumnError, UnsupportedFrameError
 from dfprivacy.origin import Origin
 from dfprivacy.remembered import frame_table
 
 Order = Literal["key", "value"]
+
+MOST_ANSWERS = 6
+"""So many answers of each group are shown: side by side there is no room for more."""
 
 _HISTOGRAM = ["lower", "upper", "count", "low", "high"]
 _OWN = (pa.Table, pd.DataFrame, pl.DataFrame, pl.LazyFrame, duckdb.DuckDBPyRelation)
@@ -46,20 +50,20 @@ def released_arrow(frame: object) -> pa.Table:
     """
     if isinstance(frame, _OWN):
         return guarded(lambda: frame_table(frame))
-    native = nw.from_native(frame, pass_through=True)  # type: ignore[call-overload]
+    native = nw.from_native(frame, pass_through=True)
     if isinstance(native, nw.LazyFrame):
         return guarded(lambda: native.collect(backend="pyarrow").to_arrow())
     if isinstance(native, nw.DataFrame):
         return guarded(native.to_arrow)
     raise UnsupportedFrameError(
-        f"a {type(frame).__name__} is nothing that was released",
+        f"a {type(frame).__name__} has no picture",
         hint="pass what a question has returned: a number, a list of them, or a frame",
     )
 
 
 def is_histogram(table: pa.Table) -> bool:
     """Tell whether a released table has the columns of a histogram."""
-    return table.column_names[-5:] == _HISTOGRAM
+    return list(table.column_names[-5:]) == _HISTOGRAM
 
 
 def layout_of(table: pa.Table, keys: Sequence[str] | None, answer: str | None) -> Layout:
@@ -84,6 +88,11 @@ def layout_of(table: pa.Table, keys: Sequence[str] | None, answer: str | None) -
     plain = "count" in found and ends["count"] is None and len(found) > 1
     answers = [name for name in found if not (plain and name == "count")]
     chosen = [name for name in answers if answer in (None, name)] or [answer or ""]
+    if any(pa.types.is_nested(table.schema.field(name).type) for name in names[first:]):
+        raise InvalidQuestionError(
+            "a frame with a vector for each group has no picture",
+            hint='ask about columns by name: mean_vector(["x", "y"], ...)',
+        )
     if not found or not all(_is_number(table, name) for name in chosen):
         raise _no_answer()
     return Layout(
@@ -126,6 +135,7 @@ def view_of(
     table: pa.Table, layout: Layout, origin: Origin, *, order: Order = "key", most: int
 ) -> View:
     """Return the first `most` groups of a released table, in its own order or the largest first."""
+    answers = layout.answers[:MOST_ANSWERS]
     if order == "value":
         table = table.sort_by([(layout.answers[0][0], "descending")])
     shown = table.slice(0, most)
@@ -134,9 +144,10 @@ def view_of(
         title=origin.question,
         key_names=tuple(map(legible, layout.keys)),
         keys=key_rows(shown, layout.keys),
-        answers=tuple(_series(shown, name, ends) for name, ends in layout.answers),
+        answers=tuple(_series(shown, name, ends) for name, ends in answers),
         counts=tuple(counts),
         groups=table.num_rows,
+        all_answers=len(layout.answers),
         cost=origin.cost,
         level=origin.level,
     )
@@ -172,7 +183,9 @@ def numbers(table: pa.Table, name: str) -> list[float]:
 def histogram_bins(table: pa.Table, keys: Sequence[str], most: int) -> tuple[list[Bin], int]:
     """Return the bins of the first `most` groups of a histogram, and how many groups there are."""
     names = key_rows(table, keys)
-    groups = {own: ", ".join(own) for own in names}
+    rows = list(dict.fromkeys(names))
+    labels = unique_texts([chart_text(", ".join(own)) for own in rows])
+    groups = dict(zip(rows, labels, strict=True))
     shown = set(list(groups)[:most])
     lower, upper, count, low, high = (numbers(table, name) for name in _HISTOGRAM)
     bins = [

@@ -88,7 +88,8 @@ def groups_figure(view: View, measured_in: MeasuredIn, order: str) -> Any:
     ends = any(answer.has_ends for answer in view.answers)
     lines = [
         *_asked(view), view.cost, *([bars(view.level)] if ends else []),
-        *left_out(len(labels), view.groups, "groups", order), *unknown(missing),
+        *left_out(len(labels), view.groups, "groups", order), *view.left_out,
+        *unknown(missing),
     ]  # fmt: skip
     return chart_of(titled(spec, _title(view), lines))
 
@@ -130,7 +131,7 @@ class Caption:
 
 
 def vector_figure(dots: Sequence[Dot], caption: Caption, measured_in: MeasuredIn) -> Any:
-    """Return the coordinates of a mean of vectors: dots with bars, or a line where they are many."""
+    """Return the coordinates of a mean of vectors: dots with bars, or a line if they are many."""
     shown = dots[:MOST_COORDINATES]
     axis = with_unit("mean of each coordinate", measured_in)
     few = len(dots) <= MOST_DOTS

@@ -1,4 +1,4 @@
-"""The page about a ledger: one file that fetches nothing, with its own table, drawing and script."""
+"""The page about a ledger: one file that fetches nothing, with tables, a drawing and a script."""
 
 from __future__ import annotations
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from datetime import datetime
+from decimal import ROUND_CEILING, Context
 
 from dfprivacy.display.ledger_facts import AccountFacts, ChargeFacts, LedgerFacts
 from dfprivacy.display.markup import Markup, element, joined
-from dfprivacy.display.staircase import MOST_LINES, Staircase, staircases
+from dfprivacy.display.staircase import MOST_LINES, Staircase, highest, staircases
 from dfprivacy.display.words import left_out
-
 
 _NEARLY = 99.99
 
@@ -24,13 +24,30 @@ def amount(value: float) -> str:
     return f"{value:.12g}".replace("e-0", "e-").replace("e+0", "e")
 
 
+def upper(value: float) -> str:
+    """Return a number with up to 6 digits, rounded up: no loss is shown as less than it is.
+
+    >>> upper(7.7662201), upper(0.5)
+    ('7.76623', '0.5')
+    """
+    exact = Context(prec=6, rounding=ROUND_CEILING).create_decimal(repr(value))
+    return f"{float(exact):.6g}"
+
+
 def opening(facts: LedgerFacts) -> list[Markup]:
     """Return the head of the page."""
     said: list[object] = ["Nothing has been spent."]
     if facts.charges:
         charges = counted(len(facts.charges), "charge")
         first, last = (_moment(facts.charges[place].time) for place in (0, -1))
-        said = [charges, f" to {counted(len(facts.accounts), 'dataset')}, ", first, " to ", last, "."]
+        said = [
+            charges,
+            f" to {counted(len(facts.accounts), 'dataset')}, ",
+            first,
+            " to ",
+            last,
+            ".",
+        ]
     made = element("p", *said, " Page made ", _moment(facts.made), ".", class_="soft")
     return [element("h1", f"Privacy ledger {facts.name}"), made]
 
@@ -53,7 +70,7 @@ def promise(facts: LedgerFacts) -> list[Markup]:
     epsilon, delta = facts.promise
     budget = f"{facts.measure} {amount(facts.budget.loss)}"
     budget += f" and delta {amount(facts.budget.delta)}" if facts.budget.delta else ""
-    bound = f"epsilon {epsilon:.6g}" + (f" and delta {amount(delta)}" if delta else "")
+    bound = f"epsilon {upper(epsilon)}" + (f" and delta {amount(delta)}" if delta else "")
     return [
         element(
             "section",
@@ -115,7 +132,7 @@ def _account_row(facts: LedgerFacts, own: AccountFacts) -> list[object]:
 
 
 def _epsilon(value: float | None) -> str:
-    return "" if value is None else f"{value:.6g}"
+    return "" if value is None else upper(value)
 
 
 def _meter(part: float, whole: float) -> Markup:
@@ -152,10 +169,12 @@ def spending(facts: LedgerFacts) -> Markup:
     """Return the drawing of what was spent over time, for the datasets that spent most."""
     stairs = _stairs(facts)
     shown = stairs[:MOST_LINES]
+    top = highest(shown[0].parts[-1])
+    about = f"Part of each budget of {facts.measure} that is spent, drawn up to {100 * top:g} %."
     lines = left_out(len(shown), len(stairs), "datasets", ", those that spent most")
     return element(
         "section", element("h2", "Spending over time"),
-        element("p", f"Part of each budget of {facts.measure} that is spent.", class_="soft"),
+        element("p", about, class_="soft"),
         staircases(shown, 960, 300, "wide"), staircases(shown, 360, 240, "narrow"),
         element("ul", *map(_legend, range(len(shown)), shown), class_="legend"),
         *(element("p", line, class_="soft") for line in lines),

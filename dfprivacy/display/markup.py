@@ -16,10 +16,10 @@ class Markup(str):
 
 
 def legible(text: object) -> str:
-    """Return text on one line, without characters that can't be seen or that turn others around.
+    r"""Return text on one line, without characters that can't be seen or turn others around.
 
-    >>> legible("two\\nlines\\x00")
-    'two lines\\ufffd'
+    >>> legible("two\nlines\x00")
+    'two lines\ufffd'
     """
     plain = str(text)
     if plain.isascii() and plain.isprintable():

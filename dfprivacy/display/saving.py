@@ -26,6 +26,13 @@ def save_plot(chart: Any, path: str | os.PathLike[str]) -> Path:
     Nothing is fetched, now or when the file is opened: an HTML page holds the script that draws
     it, and a policy under which a browser loads nothing. The file is written wholly or not at all.
 
+    >>> import dfprivacy as dfp, polars as pl, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> count = pl.DataFrame({"delay": range(100)}).dp.count()
+    >>> dfp.save_plot(count.plot(), folder.name + "/count.svg").name
+    'count.svg'
+    >>> folder.cleanup()
+
     Raises
     ------
     PictureError

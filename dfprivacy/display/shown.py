@@ -65,7 +65,7 @@ def _title(view: View) -> list[str]:
 
 def _captions(view: View) -> list[str]:
     ends = [bars(view.level)] if any(answer.has_ends for answer in view.answers) else []
-    return [view.cost, *ends, *left_out(len(view.keys), view.groups, "groups")]
+    return [view.cost, *ends, *left_out(len(view.keys), view.groups, "groups"), *view.left_out]
 
 
 def _heads(view: View) -> list[str]:

@@ -72,7 +72,9 @@ def staircases(stairs: Sequence[Staircase], width: int, height: int, class_: str
     most = max(part for own in stairs for part in own.parts)
     frame = Frame(width, height, min(times), max(times), highest(most))
     lines = [
-        element("path", d=_path(own.thinned(frame.start, frame.end), frame), class_=f"line c{place}")
+        element(
+            "path", d=_path(own.thinned(frame.start, frame.end), frame), class_=f"line c{place}"
+        )
         for place, own in enumerate(stairs[:MOST_LINES])
     ]
     return element(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dfprivacy.display.words import left_out
+
 Cell = tuple[float, tuple[float, float] | None]
 
 
@@ -25,7 +27,7 @@ class Series:
 class View:
     """The groups of a released frame that are shown, out of `groups` that there are.
 
-    `keys` has the texts of each group's keys under `key_names`; `counts` the noisy count of each
+    `answers` are the first of `all_answers`. `keys` has the texts of each group's keys under `key_names`; `counts` the noisy count of each
     group, or None where the frame has none.
     """
 
@@ -35,6 +37,7 @@ class View:
     answers: tuple[Series, ...]
     counts: tuple[int | None, ...]
     groups: int
+    all_answers: int
     cost: str
     level: float | None
 
@@ -47,6 +50,11 @@ class View:
     def labels(self) -> list[str]:
         """One label a group, no two alike."""
         return unique_texts([", ".join(own) for own in self.keys])
+
+    @property
+    def left_out(self) -> list[str]:
+        """The lines that say which answers are not shown."""
+        return left_out(len(self.answers), self.all_answers, "answers")
 
     @property
     def shows_counts(self) -> bool:
