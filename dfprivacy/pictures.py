@@ -60,8 +60,8 @@ def plot(
     `released` is a number, a list or a dict of numbers, a mean of vectors, or a frame: groups with
     their answers, or a histogram. Of a frame at most 40 groups are shown (12 of a histogram), in
     the order of the frame or, with `sort="value"`, the largest first, and at most 6 answers; the
-    caption says how many more there are. `answer` chooses one of several answers, and names the answer of a frame whose
-    columns do not tell. `measured_in` names the unit of the column for the axis, or is a mapping
+    caption says how many more there are. `answer` chooses one of several answers, and names the
+    answer of a frame whose columns do not tell. `measured_in` names the unit of the column for the axis, or is a mapping
     from answers to their units.
 
     The caption says what the release cost. A frame that a question has returned is known; of a copy

@@ -27,8 +27,8 @@ class Series:
 class View:
     """The groups of a released frame that are shown, out of `groups` that there are.
 
-    `answers` are the first of `all_answers`. `keys` has the texts of each group's keys under `key_names`; `counts` the noisy count of each
-    group, or None where the frame has none.
+    `keys` has the texts of each group's keys under `key_names`; `counts` the noisy count of each
+    group, or None where the frame has none. `answers` are the first of `all_answers`.
     """
 
     title: str

@@ -5,6 +5,7 @@ import hashlib
 import re
 from fractions import Fraction
 
+import polars as pl
 import pytest
 
 import dfprivacy as dfp
@@ -113,8 +114,6 @@ def test_the_page_loads_nothing(page, read_html):
 
 def test_no_answers_and_no_paths(tmp_path, page):
     """A ledger that remembers shows how many releases it keeps, and none of them."""
-    import polars as pl
-
     memory = dfp.Ledger(tmp_path / "memory.db", epsilon=5, remember=True)
     frame = pl.DataFrame({"secret carrier": ["AA"] * 100})
     private = frame.dp(ledger=memory, dataset="flights", version="1")

@@ -82,7 +82,7 @@ def test_a_view_is_the_same_in_both_forms(kind, request, read_html):
 
 
 FRAMES = {
-    "polars": lambda table: pl.DataFrame(table),
+    "polars": pl.DataFrame,
     "polars lazy": lambda table: pl.DataFrame(table).lazy(),
     "pandas": lambda table: table.to_pandas(),
     "arrow": lambda table: table,
