@@ -61,8 +61,8 @@ def plot(
     their answers, or a histogram. Of a frame at most 40 groups are shown (12 of a histogram), in
     the order of the frame or, with `sort="value"`, the largest first, and at most 6 answers; the
     caption says how many more there are. `answer` chooses one of several answers, and names the
-    answer of a frame whose columns do not tell. `measured_in` names the unit of the column for the axis, or is a mapping
-    from answers to their units.
+    answer of a frame whose columns do not tell. `measured_in` names the unit of the column for the
+    axis, or is a mapping from answers to their units.
 
     The caption says what the release cost. A frame that a question has returned is known; of a copy
     or a selection of it, say what it cost (`epsilon` or `rho`, `delta`) and the level of its
