@@ -136,7 +136,8 @@ def vector_figure(dots: Sequence[Dot], caption: Caption, measured_in: MeasuredIn
     axis = with_unit("mean of each coordinate", measured_in)
     few = len(dots) <= MOST_DOTS
     panel = dots_panel(unique(shown), axis, "coordinate") if few else band_panel(shown, axis)
-    lines = [caption.cost, bars(caption.level), *left_out(len(shown), len(dots), "coordinates")]
+    meaning = bars(caption.level) if few else bars(caption.level).replace("bars", "band", 1)
+    lines = [caption.cost, meaning, *left_out(len(shown), len(dots), "coordinates")]
     return chart_of(titled(panel, caption.title, lines))
 
 

@@ -164,6 +164,7 @@ def test_long_vectors():
     )  # fmt: skip
     chart = frame.dp.mean_vector("e", rho=0.5, radius=60).plot()
     assert len(rows_of(chart)) == 2000
+    assert subtitle(chart)[1] == BARS.replace("bars", "band")
     assert "2,000 of 2,500 coordinates shown; 500 more are not" in subtitle(chart)
 
 
