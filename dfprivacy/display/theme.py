@@ -33,7 +33,8 @@ def theme() -> dict[str, Any]:
         },
         "axis": {
             **text, "titleFontWeight": "normal", "titlePadding": 8, "labelLimit": 220,
-            "labelFlush": False, "labelOverlap": True, "labelSeparation": 8, "gridColor": "#e3e3e3", "domainColor": GREY, "tickColor": GREY,
+            "labelFlush": False, "labelOverlap": True, "labelSeparation": 8,
+            "gridColor": "#e3e3e3", "domainColor": GREY, "tickColor": GREY,
         },
         "header": {**text, "labelFontWeight": "bold", "labelLimit": 200},
         "legend": {**text},
