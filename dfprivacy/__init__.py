@@ -33,6 +33,7 @@ from dfprivacy.errors import (
     MissingBoundsError,
     MissingColumnError,
     MissingDeltaError,
+    PictureError,
     RefusedStatementError,
     StatisticsFileError,
     TooManyRowsError,
@@ -45,6 +46,7 @@ from dfprivacy.frontends import polars as _polars
 from dfprivacy.limits import suggest_limits
 from dfprivacy.partial.merging import merge
 from dfprivacy.partial.writing import statistics
+from dfprivacy.pictures import plot, save_plot, show
 from dfprivacy.private import Private
 from dfprivacy.questions import count, mean, std, sum, var  # noqa: A004 the field's own words
 from dfprivacy.rank_questions import center, median, quantile, quantiles
@@ -82,6 +84,7 @@ __all__ = [
     "MissingBoundsError",
     "MissingColumnError",
     "MissingDeltaError",
+    "PictureError",
     "Private",
     "RefusedStatementError",
     "StatisticsFileError",
@@ -98,9 +101,12 @@ __all__ = [
     "mean",
     "median",
     "merge",
+    "plot",
     "progress",
     "quantile",
     "quantiles",
+    "save_plot",
+    "show",
     "spending",
     "sql",
     "statistics",

@@ -16,6 +16,7 @@ from dfprivacy.answers import Answer, Counted, everyone
 from dfprivacy.engine.adopt import Adopted, Columns, adopt, rereadable
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import EngineError
+from dfprivacy.origin import Origin, with_origin
 from dfprivacy.parts.part import Grouping, Measured, Part
 from dfprivacy.parts.split import selections
 from dfprivacy.questions import Question
@@ -58,9 +59,10 @@ def release_frame(
     """Release the answers by group, as the caller's own frame type."""
     request = request_of(questions, terms, by, keys)
     names = frame_names(request.parts, questions, [str(label) for label in by])
+    origin = Origin.of(request.charge, request.level, by)
     remembered = request.account.remembered(request.mark)
     if remembered is not None:
-        return frame_of(frame, remembered)
+        return with_origin(frame_of(frame, remembered), origin)
     adopted, measured = paid(request.account, request.charge, lambda: measured_for(frame, request))
     answers, counted, found = _answered(request, measured)
     ordered = [answer for own in answers.values() for answer in own]
@@ -69,7 +71,7 @@ def release_frame(
     table = released_table(found, ordered, count, kept, names=names, level=request.level)
     released = adopted.wrap(table)
     keep(request.account, request.mark, released)
-    return released
+    return with_origin(released, origin)
 
 
 def release_answers(

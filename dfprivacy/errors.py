@@ -23,6 +23,7 @@
     |   |-- LedgerBudgetError     (ValueError)    its file was made with another budget
     |   `-- InvalidLedgerError    (ValueError)    ledger, dataset and note do not go together
     |-- BudgetExceededError       (ValueError)    the release costs more than the ledger has left
+    |-- PictureError              (RuntimeError)  a chart or page can't be drawn or written
     |-- EngineError               (RuntimeError)  the engine failed; its message is withheld
     `-- EntropyError              (OSError)       the operating system gave no random bytes
 
@@ -140,6 +141,10 @@ class InvalidLedgerError(LedgerError, ValueError):
 
 class BudgetExceededError(DPError, ValueError):
     """A release costs more than the ledger has left. Nothing was released, nothing charged."""
+
+
+class PictureError(DPError, RuntimeError):
+    """A chart or a page can't be drawn or written; or what draws it is not installed."""
 
 
 class EngineError(DPError, RuntimeError):

@@ -26,6 +26,7 @@ from dfprivacy.labels import label_of
 from dfprivacy.mechanisms.additive import add_to
 from dfprivacy.mechanisms.keys import KeyRule
 from dfprivacy.mechanisms.noise import Noise
+from dfprivacy.origin import Origin, with_origin
 from dfprivacy.remembered import frame_of
 from dfprivacy.request import limits_of, loss_terms, required_delta
 from dfprivacy.statistics.bin_table import BinTable, rebinned
@@ -132,8 +133,9 @@ def release_histogram(
         charge.question, {"keys": shown, "interval": level, **loss_terms(charge)}
     )
     remembered = account.remembered(mark)
+    origin = Origin.of(charge, level, by, about=question.column)
     if remembered is not None:
-        return frame_of(frame, remembered)
+        return with_origin(frame_of(frame, remembered), origin)
     adopted, table = paid(
         account,
         charge,
@@ -149,7 +151,7 @@ def release_histogram(
     half = noise.quantile(1 - level)
     released = adopted.wrap(_table(table.keys, edges, noisy, kept, half=half, names=names))
     keep(account, mark, released)
-    return released
+    return with_origin(released, origin)
 
 
 def _names(by: Sequence[Hashable]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account_of
 from dfprivacy.conductor import release_frame, release_numbers
+from dfprivacy.display.markup import element
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.explaining import Explaining
 from dfprivacy.labels import label_of
@@ -124,6 +125,9 @@ class Private(
         """Show the kind of frame, never what is in it."""
         return f"Private({type(self._frame).__module__.split('.')[0]} {type(self._frame).__name__})"
 
+    def _repr_html_(self) -> str:
+        return element("code", repr(self))
+
     def _answer(self, questions: Mapping[str, Question], terms: Terms) -> dict[str, Number]:
         return release_numbers(self._frame, questions, terms)
 
@@ -167,6 +171,9 @@ class PrivateGroupBy(MomentMethods[Any, Any], RankMethods[Any, Any], VectorMetho
         """Show the group columns."""
         keys = "secret keys" if self._keys is None else f"{len(self._keys.rows)} public keys"
         return f"PrivateGroupBy({', '.join(map(repr, self._by))}; {keys})"
+
+    def _repr_html_(self) -> str:
+        return element("code", repr(self))
 
     def _answer(self, questions: Mapping[str, Question], terms: Terms) -> Any:
         return release_frame(self._frame, self._by, self._keys, questions, terms)

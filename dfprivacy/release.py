@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
 from typing import Any, Self
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.answers import Answer, Estimated
+from dfprivacy.display.readable import Readable
+from dfprivacy.display.reading import Reading
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.estimators.estimator import Estimator
 from dfprivacy.mechanisms.additive import NoisyVector
@@ -41,7 +42,7 @@ class Release:
         return f"{name}={float(self.loss.value):.6g}{delta}"
 
 
-class Estimate(float):
+class Estimate(Readable, float):
     """A private number: a float that knows its interval, its noise and what it cost.
 
     It holds public facts only: the noisy integers it was computed from and the law of the noise.
@@ -127,31 +128,19 @@ class Estimate(float):
         """The noise on each integer coordinate behind the estimate."""
         return self._vector.noise
 
-    def __repr__(self) -> str:
-        """Show the number, its interval and its cost on one line."""
-        low, high = self.interval()
-        return (
-            f"{self._name} {float(self):.6g} [{low:.6g}, {high:.6g}] at {self._release.level:.0%}, "
-            f"{self._release.cost}"
+    def reading(self) -> Reading:
+        """Return what is shown of the number."""
+        law = "Laplace" if isinstance(self._release.loss, Epsilon) else "Gaussian"
+        law = f"discrete {law} noise, standard error {self.std_error:.3g}"
+        release = self._release
+        return Reading(
+            self._name, float(self), release.cost, self.interval(), release.level, law=law
         )
 
     __str__ = float.__repr__
 
-    def _repr_html_(self) -> str:
-        low, high = self.interval()
-        name = html.escape(self._name)
-        return (
-            f"<div><b>{name}</b> {float(self):.6g} "
-            f"<span style='color:#555'>[{low:.6g}, {high:.6g}] at {self._release.level:.0%}"
-            f"</span><br><small>{html.escape(self._release.cost)}, {self._law()}</small></div>"
-        )
 
-    def _law(self) -> str:
-        law = "Laplace" if isinstance(self._release.loss, Epsilon) else "Gaussian"
-        return f"discrete {law} noise, standard error {self.std_error:.3g}"
-
-
-class Choice(float):
+class Choice(Readable, float):
     """A private number that a selection has chosen: it knows its cost, and has no interval.
 
     >>> import dfprivacy as dfp, pandas as pd
@@ -188,18 +177,14 @@ class Choice(float):
         """The delta that the call spent on secret group keys; 0 without groups."""
         return self._release.delta
 
-    def __repr__(self) -> str:
-        """Show the number and its cost on one line."""
-        return f"{self._name} {float(self):.6g}, {self._release.cost}"
+    def reading(self) -> Reading:
+        """Return what is shown of the number."""
+        return Reading(self._name, float(self), self._release.cost, law="chosen")
 
     __str__ = float.__repr__
 
-    def _repr_html_(self) -> str:
-        name, cost = html.escape(self._name), html.escape(self._release.cost)
-        return f"<div><b>{name}</b> {float(self):.6g}<br><small>{cost}, chosen</small></div>"
 
-
-class Recalled(float):
+class Recalled(Readable, float):
     """A private number that a ledger has remembered: its interval is the one that was released.
 
     It costs nothing: what it says was paid for when it was made.
@@ -273,12 +258,11 @@ class Recalled(float):
         """The delta that the call spent on secret group keys; 0 without groups."""
         return self._release.delta
 
-    def __repr__(self) -> str:
-        """Show the number, its interval and its cost on one line."""
-        low, high = self._ends
-        return (
-            f"{self._name} {float(self):.6g} [{low:.6g}, {high:.6g}] at {self._release.level:.0%}, "
-            f"{self._release.cost}, remembered"
+    def reading(self) -> Reading:
+        """Return what is shown of the number."""
+        release = self._release
+        return Reading(
+            self._name, float(self), release.cost, self._ends, release.level, "remembered"
         )
 
     __str__ = float.__repr__

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dfprivacy.display.figures import Caption, vector_figure
+from dfprivacy.display.markup import Markup, element
+from dfprivacy.display.panels import Dot
+from dfprivacy.display.words import MeasuredIn, chart_text
 from dfprivacy.estimators.noisy_mean import NoisyMean
 from dfprivacy.release import Release
 from dfprivacy.statistics.vector_grid import Floats
@@ -103,13 +106,37 @@ class VectorEstimate:
 
     def __repr__(self) -> str:
         """Show the first coordinates, how far noise moves the whole, and the cost, on one line."""
+        return f"{self.question.name} {self._first()}, {self._about()}"
+
+    def _first(self) -> str:
         shown = ", ".join(f"{value:.6g}" for value in self.values[:4])
-        more = ", ..." if len(self) > 4 else ""
+        return f"[{shown}{', ...' if len(self) > 4 else ''}]"
+
+    def _about(self) -> str:
         noise = float(np.sqrt(np.sum(self.std_error**2)))
         return (
-            f"{self.question.name} [{shown}{more}], {len(self)} coordinates, noise {noise:.3g} in "
-            f"norm, {self.method}, {self.neighbours}, {self.release.cost}"
+            f"{len(self)} coordinates, noise {noise:.3g} in norm, {self.method}, "
+            f"{self.neighbours}, {self.release.cost}"
         )
 
     def _repr_html_(self) -> str:
-        return f"<div>{html.escape(repr(self))}</div>"
+        name, about = element("b", self.question.name), element("small", self._about())
+        return element("div", name, f" {self._first()}", Markup("<br>"), about)
+
+    def plot(self, *, measured_in: MeasuredIn = None) -> Any:
+        """Return a chart of all coordinates with their intervals (an altair chart).
+
+        Up to 40 coordinates are dots, more of them a line with a band; 2,000 are shown at most.
+        `measured_in` names the unit of the columns for the axis.
+
+        Raises
+        ------
+        PictureError
+            When altair is not installed: pip install 'dfprivacy[plot]'.
+        """
+        low, high = self.interval()
+        names = self.question.labels if self.question.wide else range(len(self))
+        rows = zip(names, self.values.tolist(), low.tolist(), high.tolist(), strict=True)
+        dots = [Dot(chart_text(name), value, (a, b)) for name, value, a, b in rows]
+        facts = Caption(self.question.name, self._about(), self.release.level)
+        return vector_figure(dots, facts, measured_in)

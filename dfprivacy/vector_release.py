@@ -24,6 +24,7 @@ from dfprivacy.estimators.relations import NoisyRows
 from dfprivacy.mechanisms.additive import add_noise
 from dfprivacy.mechanisms.keys import threshold
 from dfprivacy.mechanisms.noise import DiscreteGaussian
+from dfprivacy.origin import Origin, with_origin
 from dfprivacy.release import Release
 from dfprivacy.request import required_delta
 from dfprivacy.terms import PublicKeys, Terms, interval_level
@@ -88,7 +89,8 @@ def release_vector_frame(
         means = _means(source, question, kept, rows, left)
     finally:
         source.close()
-    return source.wrap(_table(kept, means, question, names, level))
+    released = source.wrap(_table(kept, means, question, names, level))
+    return with_origin(released, Origin.of(charge, level, by))
 
 
 def _shown(noisy: Any, noise: DiscreteGaussian, delta: Fraction | None) -> Any:

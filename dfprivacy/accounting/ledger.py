@@ -15,13 +15,13 @@ from dfprivacy.accounting.charge import Budget, Charge, Units, total_of
 from dfprivacy.accounting.founding import remember_flag
 from dfprivacy.accounting.history import history_frame
 from dfprivacy.accounting.ledger_memory import Memory
+from dfprivacy.accounting.ledger_report import Reports
 from dfprivacy.accounting.ledger_terms import dataset_name, file_path, note_text, seconds
-from dfprivacy.accounting.ledger_totals import Totals
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.errors import BudgetExceededError
 
 
-class Ledger(Totals, Memory):
+class Ledger(Reports, Memory):
     """A privacy budget for each dataset, kept in a file for ever.
 
     Each dataset named in a release has an account of its own with the whole budget: `epsilon` and

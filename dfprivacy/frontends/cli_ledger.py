@@ -1,4 +1,4 @@
-"""Ledgers on the command line: `dfprivacy ledger create`, `show`, and `--ledger` of a question."""
+"""Ledgers on the command line: `dfprivacy ledger create`, `show`, `report`, and `--ledger`."""
 
 from __future__ import annotations
 
@@ -89,6 +89,31 @@ def show(file: _FILE) -> None:
             return
         console.print(_accounts(ledger, names))
         console.print(_history(ledger))
+
+
+@ledger_app.command()
+def report(
+    file: _FILE,
+    *,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE.html", help="Where the page goes.")
+    ] = Path("report.html"),
+    delta: Annotated[
+        float | None,
+        typer.Option(help="Quote epsilons at this delta, e.g. 1e-6.", show_default=False),
+    ] = None,
+) -> None:
+    """Write a ledger as one HTML page: charges, what is left, and the promise.
+
+    The page needs no network: its tables can be sorted and filtered offline.
+
+    [bold]Example[/bold]
+
+    dfprivacy ledger report budget.db -o report.html
+    """
+    with readable_errors():
+        written = Ledger(file).report(output, delta=delta)
+        show_line(Console(), f"Wrote {written}: {written.stat().st_size:,} bytes")
 
 
 @contextmanager

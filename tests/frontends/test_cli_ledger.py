@@ -77,6 +77,21 @@ def test_show(run, ledger):
     assert max(map(len, output.splitlines())) <= 80
 
 
+def test_report(run, ledger):
+    """A ledger is written as a page; what is no page is refused."""
+    run("count", "flights.csv", *ledger)
+    result = run("ledger", "report", "budget.db", "-o", "page.html")
+    size = Path("page.html").stat().st_size
+    assert (result.exit_code, result.output) == (0, f"Wrote page.html: {size:,} bytes\n")
+    assert "Privacy ledger budget.db" in Path("page.html").read_text(encoding="utf-8")
+    refused = run("ledger", "report", "budget.db", "-o", "budget.db")
+    assert refused.exit_code == 2
+    assert refused.stderr == (
+        "Error: a report can't be written to 'budget.db'\n"
+        "Hint: name a file of its own that ends in .html\n"
+    )
+
+
 def test_show_in_rho(run):
     """A ledger in rho shows what was asked and what it cost."""
     run("ledger", "create", "r.db", "--rho", "1")
@@ -174,7 +189,7 @@ def test_mistakes(run, ledger, tmp_path, args, error, hint):
     assert not Path("new.db").exists()
 
 
-@pytest.mark.parametrize("command", [["create"], ["show"]])
+@pytest.mark.parametrize("command", [["create"], ["show"], ["report"]])
 def test_help_teaches(run, command):
     """Help fits 80 columns and shows an example."""
     result = run("ledger", *command, "--help")

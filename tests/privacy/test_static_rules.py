@@ -28,6 +28,7 @@ def modules_of(tree):
 
 LAYERS = [
     {"errors", "exact", "labels", "unit", "terms"},
+    {"display"},
     {"rank_questions", "questions", "vector_question"},
     {"statistics"},
     {"mechanisms", "accounting"},
@@ -35,7 +36,7 @@ LAYERS = [
     {"plan", "answers"},
     {"engine"},
     {"parts"},
-    {"release", "released_frame", "remembered", "request"},
+    {"release", "origin", "released_frame", "remembered", "request"},
     {"conductor"},
     {"histogram", "limits"},
     {"vector_passes", "vector_groups", "vector_estimate", "vector_release"},
@@ -45,6 +46,7 @@ LAYERS = [
     {"asking", "moment_methods", "rank_methods", "vector_methods", "explaining", "private"},
     {"partial"},
     {"statements"},
+    {"released_views", "pictures"},
     {"frontends"},
     {"__init__"},
 ]

@@ -1,0 +1,160 @@
+"""Pages in a real browser: they sort, filter, fit the screen, report no error and load nothing."""
+
+import json
+import shutil
+from fractions import Fraction
+
+import polars as pl
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.accounting.charge import Charge
+from dfprivacy.accounting.loss import Epsilon
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="no selenium: extra `browser`")
+from selenium.webdriver.chrome.service import Service  # noqa: E402 after the skip
+from selenium.webdriver.common.by import By  # noqa: E402 the same
+from selenium.webdriver.common.keys import Keys  # noqa: E402 the same
+from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402 the same
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Start a browser without a window, which keeps a log of its console and its network."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """Write the report of a ledger with 250 charges, one of them with a hostile note."""
+    folder = tmp_path_factory.mktemp("report")
+    ledger = dfp.Ledger(folder / "budget.db", epsilon=2000, timeout=60)
+    for number in range(250):
+        question = "count()" if number % 2 else "mean('delay', bounds=(0.0, 60.0)) by 'carrier'"
+        loss = Epsilon(Fraction(number % 7 + 1, 2))
+        note = "<script>document.title = 'taken'</script>" if number == 3 else f"run {number}"
+        dataset = ("alpha", "beta", "gamma")[number % 3]
+        ledger.charge(dataset, Charge(loss, question=question), note=note)
+    return ledger.report(folder / "report.html").as_uri()
+
+
+def opened(browser, address, width=1280, height=900):
+    """Open a page in a screen of some size, and forget what was logged before."""
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    for log in ("browser", "performance"):
+        browser.get_log(log)
+    browser.get(address)
+    return browser
+
+
+def requests_of(browser):
+    """Return the addresses that were asked for since the page was opened."""
+    logged = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    return {
+        entry["params"]["request"]["url"]
+        for entry in logged
+        if entry["method"] == "Network.requestWillBeSent"
+    }
+
+
+def column(browser, place):
+    rows = browser.find_elements(By.CSS_SELECTOR, f"#charges tbody td:nth-child({place})")
+    return [row.get_attribute("textContent") for row in rows]
+
+
+def header(browser, place):
+    return browser.find_element(By.CSS_SELECTOR, f"#charges th:nth-child({place})")
+
+
+def status(browser):
+    return browser.find_element(By.ID, "shown").text
+
+
+def test_a_header_sorts(browser, page):
+    """A click sorts upwards, another one downwards; aria-sort says which, on one header alone."""
+    opened(browser, page)
+    assert header(browser, 1).get_attribute("aria-sort") == "descending"
+    for direction, reverse in (("ascending", False), ("descending", True)):
+        header(browser, 4).find_element(By.TAG_NAME, "button").click()
+        values = [float(text) for text in column(browser, 4)]
+        assert len(set(values)) > 1
+        assert values == sorted(values, reverse=reverse)
+        assert header(browser, 4).get_attribute("aria-sort") == direction
+        assert header(browser, 1).get_attribute("aria-sort") is None
+
+
+def test_the_keyboard_sorts(browser, page):
+    """A header can be reached and pressed without a mouse."""
+    opened(browser, page)
+    button = header(browser, 2).find_element(By.TAG_NAME, "button")
+    browser.execute_script("arguments[0].focus()", button)
+    button.send_keys(Keys.ENTER)
+    assert column(browser, 2) == sorted(column(browser, 2))
+
+
+def test_the_box_filters(browser, page):
+    """Fewer rows stay, each with all the words; the status says how many, and more can be shown."""
+    opened(browser, page)
+    assert status(browser) == "250 of 250 found, the first 200 shown"
+    browser.find_element(By.CSS_SELECTOR, "#charges + button").click()
+    assert (status(browser), len(column(browser, 1))) == ("250 of 250 shown", 250)
+    box = browser.find_element(By.ID, "filter")
+    box.send_keys("BETA count")
+    WebDriverWait(browser, 30).until(lambda b: status(b).startswith("4"))
+    assert set(column(browser, 2)) == {"beta"}
+    assert set(column(browser, 3)) == {"count()"}
+    assert status(browser) == f"{len(column(browser, 1))} of 250 shown"
+    box.clear()
+    box.send_keys("no such words")
+    WebDriverWait(browser, 30).until(lambda b: status(b) == "0 of 250 shown")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_fits(browser, page, width):
+    """Nothing stands out at the side, on a desk or on a telephone."""
+    opened(browser, page, width)
+    assert browser.execute_script("return innerWidth") == width
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_is_loaded_and_nothing_fails(browser, page, width):
+    """One file is read, the console stays empty, and a note is no script."""
+    opened(browser, page, width)
+    assert {url for url in requests_of(browser) if not url.startswith("data:")} == {page}
+    assert browser.get_log("browser") == []
+    assert browser.title == "Privacy ledger budget.db"
+
+
+def test_printed_pages_hold_every_charge(browser, page):
+    """What is printed is not cut at what the screen shows."""
+    opened(browser, page)
+    browser.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    assert len(column(browser, 1)) == 250
+    browser.execute_script("window.dispatchEvent(new Event('afterprint'))")
+    assert len(column(browser, 1)) == 200
+
+
+def test_a_saved_chart_is_drawn(browser, tmp_path):
+    """The HTML of a chart draws itself from one file, without an error."""
+    frame = pl.DataFrame({"g": ["a", "</script><script>document.title = 'taken'</script>"] * 500})
+    released = frame.dp.group_by("g").count(delta=1e-6)
+    address = dfp.save_plot(dfp.plot(released), tmp_path / "chart.html").as_uri()
+    opened(browser, address)
+    WebDriverWait(browser, 60).until(
+        lambda b: b.find_elements(By.CSS_SELECTOR, "#chart canvas, #chart svg")
+    )
+    assert {url for url in requests_of(browser) if url.startswith(("http", "file"))} == {address}
+    assert browser.get_log("browser") == []
+    assert browser.title == "count by g"

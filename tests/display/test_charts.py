@@ -1,0 +1,253 @@
+"""Charts of releases: what is in them is what was released, and what they cost stands over them."""
+
+import re
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.display.theme import theme
+
+BARS = "bars: 95 % of the noise; not of sampling, not of what clipping did"
+
+
+def find(spec, name):
+    """Yield every value under a name, anywhere in a specification."""
+    if isinstance(spec, dict):
+        for key, value in spec.items():
+            if key == name:
+                yield value
+            yield from find(value, name)
+    elif isinstance(spec, list):
+        for value in spec:
+            yield from find(value, name)
+
+
+def rows_of(chart):
+    """Return the rows of data in a chart."""
+    spec = chart.to_dict()
+    inline = [row for values in find(spec, "values") for row in values]
+    return inline + [row for rows in spec.get("datasets", {}).values() for row in rows]
+
+
+def subtitle(chart):
+    return chart.to_dict()["title"]["subtitle"]
+
+
+def axis_titles(chart):
+    return {x["title"] for x in find(chart.to_dict(), "x") if "title" in x}
+
+
+def test_an_estimate(numbers):
+    """A number is drawn with its interval, its cost and the meaning of the bar."""
+    one = numbers["estimate"]
+    chart = one.plot(measured_in="minutes")
+    assert rows_of(chart) == [
+        {"label": "delay", "value": float(one), "low": one.low, "high": one.high}
+    ]
+    assert subtitle(chart) == ["epsilon=0.5", BARS]
+    assert axis_titles(chart) == {"delay (minutes)"}
+
+
+def test_another_level(numbers):
+    """The caption says the level that was asked for."""
+    assert subtitle(numbers["gaussian"].plot()) == ["rho=0.5", BARS.replace("95", "90")]
+
+
+def test_quantiles(flights):
+    """A list of numbers stands on one axis; what was chosen has no bars."""
+    several = flights.dp.quantiles("delay", [0.25, 0.5, 0.75], epsilon=1)
+    chart = dfp.plot(several)
+    assert [row["value"] for row in rows_of(chart)] == [float(one) for one in several]
+    assert [row["label"] for row in rows_of(chart)] == ["delay_0.25", "delay_0.5", "delay_0.75"]
+    assert subtitle(chart) == ["epsilon=1"]
+
+
+def test_several_questions_have_axes_of_their_own(sums):
+    """A dict of numbers: one axis a number, units by name or for all but counts."""
+    chart = dfp.plot(sums, measured_in="minutes")
+    assert len(chart.to_dict()["vconcat"]) == 3
+    assert len(axis_titles(chart)) == 3
+    named = dfp.plot(sums, measured_in={"m": "minutes"})
+    assert "m (minutes)" in axis_titles(named)
+
+
+def test_groups(means):
+    """A frame by group: one dot and bar a group, with count; the order is that of the frame."""
+    chart = dfp.plot(means, measured_in="minutes")
+    expected = means.select("delay", "low", "high", "count").rows()
+    assert [tuple(row[k] for k in ("value", "low", "high", "count")) for row in rows_of(chart)] == (
+        expected
+    )
+    assert subtitle(chart) == [
+        "mean('delay', bounds=(0.0, 60.0)) by 'carrier'", "epsilon=2, delta=1e-06", BARS,
+    ]  # fmt: skip
+    domains = [d for d in find(chart.to_dict(), "domain") if isinstance(d, list)]
+    assert domains[0][1:] == ["AA", "UA"]
+
+
+def test_groups_by_value(means):
+    """sort="value" puts the largest first."""
+    values = [row["value"] for row in rows_of(dfp.plot(means, sort="value"))]
+    assert values == sorted(means["delay"].to_list(), reverse=True)
+    with pytest.raises(dfp.InvalidQuestionError):
+        dfp.plot(means, sort="name")
+
+
+def test_many_groups_are_cut_and_say_so():
+    """Forty groups are drawn, and a line says how many more there are."""
+    frame = pl.DataFrame({"g": list(range(300)) * 4, "x": [1.0] * 1200})
+    released = frame.dp.group_by("g", keys=range(300)).mean("x", (0, 2))
+    chart = dfp.plot(released, sort="value")
+    assert len(rows_of(chart)) == 40
+    assert "40 of 300 groups shown, the largest first; 260 more are not" in subtitle(chart)
+
+
+def test_several_answers(flights):
+    """Answers stand side by side; one of them can be chosen by its name."""
+    released = flights.dp.group_by("carrier", keys=["AA", "UA"]).agg(
+        dfp.mean("delay", (0, 60)), n=dfp.count(), m=dfp.median("delay"), epsilon=3
+    )
+    assert len(dfp.plot(released).to_dict()["hconcat"]) == 3
+    assert axis_titles(dfp.plot(released, answer="m")) == {"m"}
+    with pytest.raises(dfp.MissingColumnError):
+        dfp.plot(released, answer="x")
+    with pytest.raises(dfp.InvalidQuestionError):
+        dfp.plot(released, answer="carrier")
+
+
+def test_a_copy_without_intervals_has_to_name_its_answer(flights):
+    """Where names don't tell the answer, it has to be named."""
+    released = flights.dp.group_by("carrier", keys=["AA", "UA"]).median("delay", epsilon=1)
+    assert len(rows_of(dfp.plot(released))) == 2
+    with pytest.raises(dfp.InvalidQuestionError, match="known as an answer"):
+        dfp.plot(released.clone().head(2))
+    assert len(rows_of(dfp.plot(released.head(1), answer="delay"))) == 1
+
+
+def test_unknown_groups_are_counted_and_not_drawn():
+    """Groups without an answer leave their line empty, and the caption counts them."""
+    frame = pl.DataFrame({"g": ["a", "b"] * 3, "x": [1.0] * 6})
+    released = frame.dp.group_by("g", keys=["a", "b"]).median("x", epsilon=0.01)
+    chart = dfp.plot(released)
+    assert rows_of(chart) == []
+    assert "2 unknown: too few values to tell" in subtitle(chart)
+
+
+def test_histograms(flights, histogram):
+    """Whole and by group: every bin with its noisy count and its bar."""
+    whole = flights.dp.histogram("delay", [0, 20, 40, 60], epsilon=1)
+    for released in (whole, histogram):
+        chart = dfp.plot(released, measured_in="minutes")
+        drawn = [(r["lower"], r["upper"], r["count"], r["low"], r["high"]) for r in rows_of(chart)]
+        assert drawn == released.select("lower", "upper", "count", "low", "high").rows()
+        assert axis_titles(chart) == {"delay (minutes)"}
+        assert BARS in subtitle(chart)
+    assert dfp.plot(histogram).to_dict()["facet"]["sort"] == ["<\u2060/script><b>", "AA", "UA"]
+    assert dfp.plot(histogram).to_dict()["title"]["text"] == "histogram of delay by carrier"
+
+
+def test_vectors(vector):
+    """A mean of vectors has one dot a coordinate, named by its column."""
+    chart = vector.plot()
+    assert [row["label"] for row in rows_of(chart)] == ["x", "<i>"]
+    assert [row["value"] for row in rows_of(chart)] == list(vector)
+    assert "rho=0.5" in subtitle(chart)[0]
+
+
+def test_long_vectors():
+    """Many coordinates are a line with a band, and 2,000 at most."""
+    frame = pl.DataFrame(
+        {"e": np.ones((100, 2500))}, schema={"e": pl.Array(pl.Float64, 2500)}
+    )  # fmt: skip
+    chart = frame.dp.mean_vector("e", rho=0.5, radius=60).plot()
+    assert len(rows_of(chart)) == 2000
+    assert subtitle(chart)[1] == BARS.replace("bars", "band")
+    assert "2,000 of 2,500 coordinates shown; 500 more are not" in subtitle(chart)
+
+
+def test_vectors_by_group(flights):
+    """Coordinates by group are shown by six; a frame of whole vectors is refused."""
+    frame = flights.with_columns(*(pl.col("x").alias(f"x{i}") for i in range(8)))
+    names = [f"x{i}" for i in range(8)]
+    keyed = frame.dp.group_by("carrier", keys=["AA"])
+    chart = dfp.plot(keyed.mean_vector(names, rho=0.5, radius=10))
+    assert "6 of 8 answers shown; 2 more are not" in subtitle(chart)
+    whole = frame.select("carrier", v=pl.concat_arr(names)).dp.group_by("carrier", keys=["AA"])
+    with pytest.raises(dfp.InvalidQuestionError, match="vector for each group"):
+        dfp.plot(whole.mean_vector("v", rho=0.5, radius=10))
+
+
+def test_text_can_not_leave_a_script(means, histogram, numbers):
+    """Keys and names can't end the script that altair writes a chart into."""
+    for chart in (dfp.plot(means), dfp.plot(histogram), numbers["hostile"].plot()):
+        assert "</" not in chart.to_json()
+
+
+def test_the_theme_is_readable():
+    """No text is smaller than 11, and no chart relies on red against green."""
+    sizes = [
+        value
+        for name in ("fontSize", "labelFontSize", "titleFontSize", "subtitleFontSize")
+        for value in find(theme(), name)
+    ]
+    assert min(sizes) >= 11
+    assert theme()["range"]["category"][:2] == ["#0072B2", "#D55E00"]
+    assert theme()["range"]["ramp"] == {"scheme": "viridis"}
+
+
+def test_pictures_cost_nothing(tmp_path, flights):
+    """Plots, views and pages leave the ledger as it was."""
+    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=5)
+    with dfp.spending(ledger, dataset="flights"):
+        one = flights.dp.mean("delay", (0, 60), epsilon=1)
+        dfp.plot(one), dfp.show(one), one._repr_html_(), ledger.report(tmp_path / "b.html")
+    assert ledger.spent("flights") == dfp.Budget(epsilon=1.0)
+    assert len(ledger.history()) == 1
+
+
+@pytest.mark.parametrize("missing", ["altair", "vl_convert"])
+def test_without_the_extra(monkeypatch, tmp_path, numbers, missing):
+    """Without its library a picture is refused, with what to install; views still work."""
+    chart = numbers["estimate"].plot()
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(dfp.PictureError, match=r"pip install 'dfprivacy\[plot\]'"):
+        dfp.save_plot(chart if missing == "vl_convert" else numbers["estimate"].plot(), "x.png")
+    assert repr(dfp.show(numbers["estimate"]))
+
+
+def test_saved_files_hold_the_chart(tmp_path, means):
+    """PNG, SVG and HTML are written, with the numbers and words that belong there."""
+    chart = dfp.plot(means, measured_in="minutes")
+    png, svg, page = (dfp.save_plot(chart, tmp_path / f"c.{end}") for end in ("png", "svg", "html"))
+    head = png.read_bytes()[:24]
+    assert head[:8] == b"\x89PNG\r\n\x1a\n"
+    assert int.from_bytes(head[16:20], "big") > 900
+    text = svg.read_text()
+    for words in ("delay (minutes)", "epsilon=2, delta=1e-06", "UA", BARS):
+        assert f">{words}<" in text
+    assert "<b>" not in text
+    assert '"epsilon=2, delta=1e-06"' in page.read_text()
+
+
+def test_a_saved_page_loads_nothing(tmp_path, means, read_html):
+    """The HTML has no reference to anything outside, and a policy that forbids to load it."""
+    page = dfp.save_plot(dfp.plot(means), tmp_path / "c.html").read_text()
+    read = read_html(page)
+    assert not [value for name, value in read.attributes if name == "src"]
+    assert [value for name, value in read.attributes if name == "href"] == ["data:,"]
+    (policy,) = [v for n, v in read.attributes if n == "content" and "default-src" in v]
+    assert policy.startswith("default-src 'none';")
+    assert not re.search(r"http|connect-src|\*", policy)
+    assert page.count("</script>") == 1
+
+
+def test_files_that_can_not_be_written(tmp_path, means):
+    """Another ending or a folder that is not there is refused; an old file stays."""
+    chart = dfp.plot(means)
+    for path in ("c.pdf", "c", "none/c.svg"):
+        with pytest.raises(dfp.PictureError):
+            dfp.save_plot(chart, tmp_path / path)
+    assert list(tmp_path.iterdir()) == []

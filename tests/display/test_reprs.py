@@ -1,0 +1,144 @@
+"""Releases in a notebook: HTML says what the plain text says, and nothing gets out of its place."""
+
+import re
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pytest
+
+import dfprivacy as dfp
+
+KINDS = ["estimate", "gaussian", "choice", "hostile", "unknown"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_html_has_the_facts_of_the_line(numbers, read_html, kind):
+    """Every word of the plain line stands in the HTML, in its order."""
+    words = iter(read_html(numbers[kind]._repr_html_()).words.replace(",", " ").split())
+    for word in repr(numbers[kind]).replace(",", " ").split():
+        assert word in words
+
+
+def test_a_remembered_number(tmp_path, flights, read_html):
+    """A remembered number says so in both forms."""
+    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1, remember=True)
+    private = flights.dp(ledger=ledger, dataset="flights", version="1")
+    again = [private.mean("delay", (0, 60), epsilon=0.5) for _ in range(2)][1]
+    assert repr(again).endswith("epsilon=0.5, remembered")
+    assert "epsilon=0.5, remembered" in read_html(again._repr_html_()).words
+
+
+def test_html_takes_the_colours_around_it(numbers, means):
+    """No colour and no background is set, so that dark and light pages both work."""
+    for html in (numbers["estimate"]._repr_html_(), dfp.show(means)._repr_html_()):
+        assert "currentColor" in html
+        assert "background" not in html
+        assert not re.search(r"(?<!&)#|[^-]color:", html)
+
+
+def test_no_markup_from_names_and_keys(numbers, means, vector, flights, read_html):
+    """Names of columns and keys are text: the HTML has the tags of its own alone."""
+    views = [numbers["hostile"], dfp.show(means), vector, flights.dp, flights.dp.group_by("<i>")]
+    own = {"div", "b", "span", "svg", "line", "circle", "br", "small", "code"}
+    own |= {"table", "thead", "tbody", "tr", "th", "td"}
+    for view in views:
+        html = view._repr_html_()
+        assert "<i>" not in html
+        assert "</script" not in html
+        assert html.count("<b>") == len([tag for tag in read_html(html).tags if tag == "b"]) <= 1
+        assert set(read_html(html).tags) <= own
+
+
+def test_private_frames_show_their_kind(flights, read_html):
+    """What answers shows what it is in both forms, and no row."""
+    for private in (flights.dp, flights.dp.group_by("carrier"), flights.dp(epsilon=2)):
+        assert read_html(private._repr_html_()).words == repr(private)
+
+
+def test_a_vector(vector, read_html):
+    """A mean of vectors says the same in both forms."""
+    words = read_html(vector._repr_html_()).words
+    for part in repr(vector).split(", "):
+        assert part in words
+
+
+def cells(view):
+    """Return the cells of a view, as its plain text has them."""
+    lines = repr(view).splitlines()
+    return [line.split() for line in lines]
+
+
+@pytest.mark.parametrize("kind", ["means", "histogram", "sums"])
+def test_a_view_is_the_same_in_both_forms(kind, request, read_html):
+    """Every word of the plain table stands in the HTML table, in its order."""
+    view = dfp.show(request.getfixturevalue(kind))
+    words = read_html(view._repr_html_()).words.split()
+    plain = [word for line in cells(view) for word in line]
+    if kind == "sums":  # the HTML says the law of the noise too, and sets lines apart
+        assert {word.strip(",") for word in plain} <= {word.strip(",") for word in words}
+    else:
+        assert [word for word in words if word in set(plain)] == plain
+
+
+FRAMES = {
+    "polars": pl.DataFrame,
+    "polars lazy": lambda table: pl.DataFrame(table).lazy(),
+    "pandas": lambda table: table.to_pandas(),
+    "arrow": lambda table: table,
+    "duckdb": lambda table: duckdb.connect().from_arrow(table),
+}
+
+
+@pytest.mark.parametrize("engine", FRAMES)
+def test_a_view_of_every_frame_type(flights, engine):
+    """Released frames of every type are known with their cost and their keys."""
+    private = dfp.Private(FRAMES[engine](flights.to_arrow()))
+    released = private.group_by("carrier").mean("delay", bounds=(0, 60), epsilon=2, delta=1e-6)
+    lines = repr(dfp.show(released)).splitlines()
+    assert lines[0] == "mean('delay', bounds=(0.0, 60.0)) by 'carrier'"
+    assert lines[1].split() == ["carrier", "delay", "interval", "count"]
+    assert lines[-2:] == [
+        "epsilon=2, delta=1e-06",
+        "bars: 95 % of the noise; not of sampling, not of what clipping did",
+    ]
+
+
+def test_a_copy_has_to_be_told(means):
+    """A selection of a released frame is another frame: its cost is not known, but can be said."""
+    part = means.head(2)
+    assert "cost not stated" in repr(dfp.show(part))
+    told = repr(dfp.show(part, epsilon=2, delta=1e-6, interval=0.9)).splitlines()
+    assert told[-2].startswith("epsilon=2, delta=1e-06")
+    assert told[-1].startswith("bars: 90 % of the noise")
+    with pytest.raises(dfp.InvalidLossError):
+        dfp.show(part, epsilon=-1)
+
+
+def test_long_frames_are_cut_and_say_so():
+    """A hundred groups are shown, and the view says how many more there are."""
+    frame = pl.DataFrame({"g": list(range(150)) * 4, "x": [1.0] * 600})
+    view = dfp.show(frame.dp.group_by("g", keys=range(150)).mean("x", (0, 2)))
+    assert repr(view).endswith("100 of 150 groups shown; 50 more are not")
+    assert view._repr_html_().count("<tr>") == 101
+
+
+def test_nulls_and_unknowns_are_named():
+    """A NULL key is called NULL, an answer that is no number unknown."""
+    frame = pd.DataFrame({"g": ["a", None] * 2, "x": [1.0, 2.0] * 2})
+    released = frame.dp.group_by("g", keys=["a", None]).median("x", epsilon=0.01)
+    rows = cells(dfp.show(released))[2:4]
+    assert [row[:2] for row in rows] == [["a", "unknown"], ["NULL", "unknown"]]
+
+
+def test_what_is_no_release():
+    """What has no picture is refused by its type, a frame by its columns; no value is quoted."""
+    for wrong, error in [
+        (4711, dfp.UnsupportedFrameError),
+        (["4711"], dfp.UnsupportedFrameError),
+        (pl.DataFrame({"secret": [4711]}), dfp.InvalidQuestionError),
+        (pd.DataFrame({"secret": [4711, "a"]}), dfp.EngineError),
+    ]:
+        with pytest.raises(error) as raised:
+            dfp.show(wrong)
+        assert "4711" not in str(raised.value)
