@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 LOADING = 10  # reading may take this many times the limit of one answer
 LOOK = 0.1  # seconds between two looks at the memory
@@ -43,11 +43,8 @@ def measure(
             text=True, cwd=folder, env=environment(python), start_new_session=True,
         )  # fmt: skip
         outcome = Outcome("ok")
-        try:
-            _tell(process, question)
-            _follow(process, outcome, limit, mib)
-        finally:
-            _end(process)
+        _tell(process, question)
+        _follow(process, outcome, limit, mib)
     if outcome.status == "ok" and not outcome.of("done"):
         outcome.status, outcome.trouble = "failed", last_line(errors.read_text())
     return outcome
@@ -74,12 +71,25 @@ def _tell(process: subprocess.Popen[str], question: Mapping[str, Any]) -> None:
 
 
 def _follow(process: subprocess.Popen[str], outcome: Outcome, limit: float, mib: int) -> None:
-    """Collect lines until the process is done, late, or too large."""
+    """Watch a process to its end, and leave none of it behind."""
+    assert process.stdout is not None
     lines: queue.Queue[str | None] = queue.Queue()
-    threading.Thread(target=_read, args=(process, lines), daemon=True).start()
+    reader = threading.Thread(target=_read, args=(process.stdout, lines), daemon=True)
+    reader.start()
+    try:
+        _watch(process.pid, lines, outcome, limit=limit, mib=mib)
+    finally:
+        _end(process)
+        reader.join()
+
+
+def _watch(
+    pid: int, lines: queue.Queue[str | None], outcome: Outcome, *, limit: float, mib: int
+) -> None:
+    """Collect lines until there are no more, one is late, or memory is exceeded."""
     deadline = time.monotonic() + limit * LOADING
     while True:
-        outcome.peak_mib = max(outcome.peak_mib, memory_of(process.pid))
+        outcome.peak_mib = max(outcome.peak_mib, memory_of(pid))
         if outcome.peak_mib > mib:
             outcome.status = "memory"
             return
@@ -99,10 +109,10 @@ def _follow(process: subprocess.Popen[str], outcome: Outcome, limit: float, mib:
                 deadline = time.monotonic() + limit
 
 
-def _read(process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> None:
-    assert process.stdout is not None
-    for text in process.stdout:
-        lines.put(text)
+def _read(output: IO[str], lines: queue.Queue[str | None]) -> None:
+    with output:
+        for text in output:
+            lines.put(text)
     lines.put(None)
 
 
