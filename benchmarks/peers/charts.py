@@ -10,6 +10,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 
 import matplotlib.pyplot as plt
+from matplotlib.ticker import NullFormatter
 
 from benchmarks.peers.jobs import GROUPS, NUMBER_OF_GROUPS
 from benchmarks.peers.registry import PEERS, Peer
@@ -89,6 +90,12 @@ def by_error(store: Store, folder: Path) -> Path:
     axes.set_yticks(range(len(peers)), names)
     axes.set_ylim(-0.6, len(peers) - 0.1)
     axes.set(xscale="log", xlabel="our mean squared error / theirs: left of 1 ours is smaller")
+    low, high = axes.get_xlim()
+    axes.set_xlim(min(low, 0.09), max(high, 2.2))
+    ticks = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20)
+    axes.set_xticks([tick for tick in ticks if axes.get_xlim()[0] < tick < axes.get_xlim()[1]])
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_title("Mean of a whole table: a dot a setting, the bar their geometric mean")
     axes.grid(axis="x", alpha=0.3)
     file = folder / "peers_errors.png"

@@ -19,6 +19,7 @@ from benchmarks.peers.tables import (
     scored_peers,
     time_name,
     time_table,
+    without_errors,
 )
 
 INTRODUCTION = """\
@@ -52,7 +53,8 @@ BETTER = """\
 
 CODE = """\
 The part of each script that is measured, keys secret where it can; `q` holds the terms of the
-question. `python -m benchmarks.peers.code_size` counts it."""
+question. `python -m benchmarks.peers.code_size` counts it. The blocks are shown here, and run by
+`python -m benchmarks` only."""
 
 
 def write_page(store: Store, docs: Path, results: Path) -> Path:
@@ -93,7 +95,8 @@ def _managed(store: Store, rows: int) -> int:
 
 def errors(store: Store) -> list[str]:
     """Return the errors of all settings together."""
-    return ["## Error at the same epsilon", "", ERRORS, "", *pooled_table(store), ""]
+    table = [*pooled_table(store), "", *without_errors(store)]
+    return ["## Error at the same epsilon", "", ERRORS, "", *table]
 
 
 def charts(link: str, results: Path) -> list[str]:

@@ -16,6 +16,7 @@ from benchmarks.peers.tables import (
     other_errors,
     pooled_table,
     time_table,
+    without_errors,
 )
 
 READING = f"""\
@@ -89,6 +90,7 @@ def errors(store: Store, notes: Notes) -> list[str]:
     other = "Root mean squared error at 10,000 rows (lognormal, clipped to 0 to 10), epsilon 1:"
     return [
         "## Error at the same epsilon", "", ERRORS, "", *pooled_table(store), "",
+        *without_errors(store),
         *error_table(store, notes), "", other, "", *other_errors(store, notes), "",
     ]  # fmt: skip
 

@@ -80,7 +80,7 @@ def _follow(process: subprocess.Popen[str], outcome: Outcome, limit: float, mib:
         _watch(process.pid, lines, outcome, limit=limit, mib=mib)
     finally:
         _end(process)
-        reader.join()
+        reader.join(timeout=5)  # a grandchild elsewhere may still hold the pipe
 
 
 def _watch(

@@ -171,6 +171,13 @@ def scored_peers(store: Store) -> list[Peer]:
     return [peer for peer in PEERS if not peer.ours and ratios_of(store, peer)]
 
 
+def without_errors(store: Store) -> list[str]:
+    """Name those that gave no errors in this run."""
+    silent = [peer.name for peer in present(store) if peer.scored and not scores_of(store, peer)]
+    text = f"No errors in this run (not asked for, or too slow): {', '.join(silent)}."
+    return [text, ""] if silent else []
+
+
 def error_table(store: Store, notes: Notes) -> list[str]:
     """Return a line a setting: our mean squared error, and its ratio to each peer's."""
     peers = scored_peers(store)
