@@ -32,9 +32,11 @@ class Store:
         return store
 
     def has(self, job: TimeJob | ScoreJob) -> bool:
-        """Say whether just this has been measured already."""
+        """Say whether just this has been measured already; what failed is tried again."""
         found = self.measured.get(job.name)
-        return found is not None and found["asked"] == asked(job)
+        if found is None or found["status"] == "failed":
+            return False
+        return found["asked"] == asked(job)
 
     def keep(self, job: TimeJob | ScoreJob, result: dict[str, Any]) -> None:
         """Remember a measurement, on disk too."""

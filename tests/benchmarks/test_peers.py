@@ -97,6 +97,14 @@ def load_of(store):
     return [found["load"] for found in store.measured.values()]
 
 
+def test_what_failed_is_tried_again(tmp_path):
+    """A run that goes on keeps what was too slow, and asks again where there was an error."""
+    store = Store(tmp_path / "peers.json")
+    store.keep(job(10), {"status": "slow"})
+    store.keep(job(100), {"status": "failed"})
+    assert (store.has(job(10)), store.has(job(100))) == (True, False)
+
+
 def job(rows, **changes):
     terms = {"peer": "google_pydp", "work": "mean", "groups": "whole table", "rows": rows}
     return TimeJob(**{**terms, "runs": 3, "seconds": 60.0, "mib": 8192, **changes})

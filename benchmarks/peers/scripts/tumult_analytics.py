@@ -10,8 +10,8 @@ from tmlt.analytics import (
     PureDPBudget,
     QueryBuilder,
     Session,
-    config,
 )
+from tmlt.analytics.config import config
 
 config.features.auto_partition_selection.enable()
 
