@@ -41,7 +41,7 @@ BETTER = """\
 ## Where another is better
 
 - **Joins, nested queries, a cluster.** Tumult Analytics and PipelineDP run on Spark (PipelineDP on
-  Beam too) and spread over machines; Tumult joins private tables. Their times above are those of
+  Beam too) and spread over machines; Tumult joins private tables. Their times here are those of
   one machine, which is not what they are made for.
 - **Proofs of the code.** OpenDP's building blocks come with written proofs of each function; ours
   are notes beside tests.

@@ -27,7 +27,8 @@ library works on, are not counted. The ratio is to the fastest engine without pr
 
 ERRORS = """\
 Our mean squared error of the mean of a whole table, divided by that of the other: below 1 ours is
-smaller. ± is one standard error. The form of most others is a noisy sum over a noisy count."""
+smaller. ± is one standard error; a target is met, or missed, where three of them don't matter. The
+form of most others is a noisy sum over a noisy count."""
 
 
 def write_report(store: Store, folder: Path) -> Path:
