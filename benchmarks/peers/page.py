@@ -46,9 +46,7 @@ BETTER = """\
 - **Proofs of the code.** OpenDP's building blocks come with written proofs of each function; ours
   are notes beside tests.
 - **Small tables in a plain process.** PyDP and diffprivlib answer about one list of numbers with
-  less fixed cost than a query engine has.
-- **n is public anyway.** A promise that lets everyone know the number of rows needs less noise;
-  diffprivlib makes that promise. Here n is always secret."""
+  less fixed cost than a query engine has."""
 
 
 CODE = """\

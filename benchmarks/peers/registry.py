@@ -147,7 +147,7 @@ PEERS = (
         ("diffprivlib==0.6.6", "scikit-learn<1.6", "pandas", "pyarrow"),
         "numpy array; pandas frame by group",
         notes=(
-            "treats the number of rows as public: less noise for a weaker promise",
+            "treats the number of rows as public, which is a weaker promise",
             "secret keys not supported: pandas shows every key as it is",
         ),
         concepts={
