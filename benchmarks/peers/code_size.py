@@ -22,9 +22,9 @@ REGION = re.compile(r"^[ ]*# region: .*?\n(.*?)^[ ]*# endregion", re.DOTALL | re
 
 @dataclass(frozen=True)
 class CodeSize:
-    """The marked region of a script, and what it asks of the reader."""
+    """The marked region of a script, as a function, and what it asks of the reader."""
 
-    code: str
+    shown: str
     statements: int
     lines: int
     concepts: tuple[str, ...]
@@ -36,6 +36,12 @@ def region(peer: Peer) -> str:
     return textwrap.dedent(found[0]) if found else ""
 
 
+def shown(peer: Peer) -> str:
+    """Return the marked code as the function that it is the body of."""
+    head = re.search(r"^def mean_by_group\(.*\):$", peer.file.read_text(), re.MULTILINE)
+    return f"{head[0] if head else ''}\n{textwrap.indent(region(peer), '    ')}".strip()
+
+
 def code_size(peer: Peer) -> CodeSize:
     """Count the marked region of a peer's script."""
     code = region(peer)
@@ -43,7 +49,9 @@ def code_size(peer: Peer) -> CodeSize:
     statements = sum(isinstance(node, ast.stmt) for node in ast.walk(tree)) - 1
     also = [line for line in code.splitlines() if line.startswith("# also: ")]
     lines = [line for line in code.splitlines() if line.strip() and line not in also]
-    return CodeSize(code, statements + len(also), len(lines) + len(also), tuple(peer.concepts))
+    return CodeSize(
+        shown(peer), statements + len(also), len(lines) + len(also), tuple(peer.concepts)
+    )
 
 
 def sizes() -> dict[str, CodeSize]:

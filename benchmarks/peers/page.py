@@ -158,5 +158,5 @@ def code() -> list[str]:
     lines = ["## A private mean by group", "", CODE, "", *markdown(head, rows), ""]
     for name, size in sizes().items():
         lines += [f"### {name}", "", f"Concepts: {', '.join(size.concepts)}.", ""]
-        lines += ["```py", size.code.rstrip(), "```", ""]
+        lines += ["```py", size.shown, "```", ""]
     return lines
