@@ -1,11 +1,11 @@
 """Time our mean against the engine's own plain average, in turn, in one run.
 
-    python -m benchmarks.speed [--rows 20000000] [--no-opendp] [--no-memory]
+    python -m benchmarks.speed [--rows 20000000] [--no-memory]
 
 DuckDB (frame and SQL) and polars, by 1,000 groups, by 1,000,000 groups and whole-table, noise
-included; then the peak memory of a 100-million-row Parquet file by 1,000 groups; then
-opendp[polars] 0.16 in an environment of its own. Prints a Markdown table, writes it to
-benchmarks/results/speed.md, and ends with exit code 1 if a target is missed.
+included; then the peak memory of a 100-million-row Parquet file by 1,000 groups. Prints a Markdown
+table, writes it to benchmarks/results/speed.md, and ends with exit code 1 if a target is missed.
+Other libraries are timed by `python -m benchmarks`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import venv
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -34,7 +33,6 @@ import sql_udfs
 BOUNDS = (-60.0, 240.0)
 GROUPS = {"whole table": None, "1,000 groups": "g3", "1,000,000 groups": "g6"}
 TARGETS = {"whole table": 6.0, "1,000 groups": 2.0, "1,000,000 groups": 2.5}
-OPENDP_TARGET = 30.0
 MEMORY_TARGET = 1.5
 
 
@@ -144,63 +142,6 @@ def time_engines(rows: int, rounds: int) -> list[Row]:
     return result
 
 
-_OURS_FOR_OPENDP = """
-import sys, time
-import polars as pl
-import dfprivacy as dfp
-frame = pl.read_parquet(sys.argv[1])
-for _ in range(3):
-    start = time.perf_counter()
-    frame.dp.group_by("g3").mean("x", (-60.0, 240.0), epsilon=1, delta=1e-7)
-    print(time.perf_counter() - start)
-"""
-
-_OPENDP = """
-import sys, time
-import opendp.prelude as dp, polars as pl
-dp.enable_features("contrib")
-frame = pl.read_parquet(sys.argv[1])
-for _ in range(3):
-    start = time.perf_counter()
-    context = dp.Context.compositor(
-        data=frame.lazy(),
-        privacy_unit=dp.unit_of(contributions=1),
-        privacy_loss=dp.loss_of(epsilon=1.0, delta=1e-7),
-        split_evenly_over=1,
-        margins=[dp.polars.Margin(by=["g3"], max_length=100_000_000, max_groups=1_000_000)],
-    )
-    query = context.query().group_by("g3").agg(dp.len(), pl.col("x").dp.mean((-60.0, 240.0)))
-    query.release().collect()
-    print(time.perf_counter() - start)
-"""
-
-
-def time_opendp(rows: int) -> Row:
-    """Time opendp[polars] 0.16 in its own environment on the same file."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "rows.parquet"
-        make_frame(rows).select("g3", "x").write_parquet(file)
-        python = Path(folder) / "opendp" / "bin" / "python"
-        venv.create(python.parent.parent, with_pip=True)
-        install = [str(python), "-m", "pip", "install", "-q", "opendp[polars]==0.16.*"]
-        subprocess.run(install, check=True)
-        ours = _best_of(sys.executable, _OURS_FOR_OPENDP, file)
-        theirs = _best_of(str(python), _OPENDP, file)
-    return Row(
-        "opendp[polars] 0.16",
-        f"{rows / 1e6:g} million rows, 1,000 groups",
-        theirs,
-        ours,
-        1 / OPENDP_TARGET,
-    )
-
-
-def _best_of(python: str, script: str, *arguments: object) -> float:
-    command = [python, "-c", script, *map(str, arguments)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=_environment())
-    return min(float(line) for line in done.stdout.split())
-
-
 def _environment() -> dict[str, str]:
     here = str(Path(__file__).resolve().parent.parent)
     return {**os.environ, "PYTHONPATH": here}
@@ -255,16 +196,11 @@ def heading(count: int, head: str) -> list[str]:
 
 def lines_of(rows: list[Row]) -> list[str]:
     """Return one line a row."""
-    lines = []
-    for row in rows:
-        ratio, target = f"{row.ratio:.2f}", f"at most {row.target:g}"
-        if row.target < 1:
-            ratio, target = f"1/{1 / row.ratio:.0f}", f"at most 1/{1 / row.target:.0f}"
-        lines.append(
-            f"| {row.engine} | {row.work} | {row.plain:.4f} | {row.ours:.4f} | {ratio} "
-            f"| {target} | {'yes' if row.met else 'NO'} |"
-        )
-    return lines
+    return [
+        f"| {row.engine} | {row.work} | {row.plain:.4f} | {row.ours:.4f} | {row.ratio:.2f} "
+        f"| at most {row.target:g} | {'yes' if row.met else 'NO'} |"
+        for row in rows
+    ]
 
 
 def memory_lines(memory: dict[str, float] | None) -> list[str]:
@@ -281,13 +217,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--no-opendp", action="store_true")
     parser.add_argument("--no-memory", action="store_true")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
     rows = time_engines(options.rows, options.rounds)
-    if not options.no_opendp:
-        rows.append(time_opendp(5_000_000))
     memory = None if options.no_memory else peak_memory(100_000_000)
     text = report(rows, memory, options.rows)
     options.output.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,162 @@
+"""docs/peers.md: the latest figures in plain words, and the code side by side."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from benchmarks.peers.code_size import sizes
+from benchmarks.peers.jobs import GROUPS
+from benchmarks.peers.registry import PEERS, Peer
+from benchmarks.peers.report import ERRORS, READING, heading
+from benchmarks.peers.store import Store
+from benchmarks.peers.tables import (
+    Notes,
+    markdown,
+    measured_rows,
+    pooled_table,
+    ratios_of,
+    scored_peers,
+    time_name,
+    time_table,
+    without_errors,
+)
+
+INTRODUCTION = """\
+# Beside the others
+
+What other libraries and the plain engines need for the same questions, measured by one command:
+
+```sh
+pip install '.[bench,demo]'
+python -m benchmarks --quick                     # two sizes, fewer questions
+python -m benchmarks --full --resume --environments ~/.cache/peers   # up to 20 million rows, hours
+```
+
+It makes a virtual environment for each, runs every measurement in a fresh process with a limit on
+time and memory, and writes this page. Each script in `benchmarks/peers/scripts` is the short way
+that the library's own documentation shows."""
+
+BETTER = """\
+## Where another is better
+
+- **Joins, nested queries, a cluster.** Tumult Analytics and PipelineDP run on Spark (PipelineDP on
+  Beam too) and spread over machines; Tumult joins private tables. Their times here are those of
+  one machine, which is not what they are made for.
+- **Proofs of the code.** OpenDP's building blocks come with written proofs of each function; ours
+  are notes beside tests.
+- **Small tables in a plain process.** PyDP and diffprivlib answer about one list of numbers with
+  less fixed cost than a query engine has."""
+
+
+CODE = """\
+The part of each script that is measured, keys secret where it can; `q` holds the terms of the
+question. `python -m benchmarks.peers.code_size` counts it. The blocks are shown here, and run by
+`python -m benchmarks` only."""
+
+
+def write_page(store: Store, docs: Path, results: Path) -> Path:
+    """Write docs/peers.md."""
+    file = docs / "peers.md"
+    docs.mkdir(parents=True, exist_ok=True)
+    file.write_text("\n".join(page(store, os.path.relpath(results, docs), results)) + "\n")
+    return file
+
+
+def page(store: Store, link: str, results: Path) -> list[str]:
+    """Return the lines of the page."""
+    notes = Notes()
+    return [
+        INTRODUCTION, "", *heading(store), "", f"All tables: [peers.md]({link}/peers.md).", "",
+        *times(store, notes), *errors(store), *charts(link, results), BETTER, "",
+        *measured_better(store), "", *code(), "", "## Notes", "", *notes.lines(),
+    ]  # fmt: skip
+
+
+def times(store: Store, notes: Notes) -> list[str]:
+    """Return the table of the size that most peers manage."""
+    sizes_ = measured_rows(store)
+    if not sizes_:
+        return []
+    rows = max(sizes_, key=lambda size: (_managed(store, size), size))
+    lines = ["## Time", "", READING, ""]
+    for groups in GROUPS:
+        table = time_table(store, groups, rows, notes)
+        lines += [f"### {rows:,} rows, {groups}", "", *table, ""] if table else []
+    return lines
+
+
+def _managed(store: Store, rows: int) -> int:
+    names = [time_name(peer, "mean", "1,000 groups", rows) for peer in PEERS]
+    return sum(store.status(name) == "ok" for name in names)
+
+
+def errors(store: Store) -> list[str]:
+    """Return the errors of all settings together."""
+    table = [*pooled_table(store), "", *without_errors(store)]
+    return ["## Error at the same epsilon", "", ERRORS, "", *table]
+
+
+def charts(link: str, results: Path) -> list[str]:
+    """Return the charts that were drawn."""
+    known = {
+        "peers_errors.png": "Our mean squared error over theirs",
+        "peers_rows.png": "Time of the mean by 1,000 groups over the number of rows",
+        "peers_groups.png": "Time of the mean over the number of groups",
+    }
+    lines: list[str] = []
+    for name, title in known.items():
+        if (results / name).exists():
+            lines += [f"![{title}]({link}/{name})", ""]
+    return lines
+
+
+def measured_better(store: Store) -> list[str]:
+    """Name what was measured to be better than ours, so that no figure is passed over."""
+    lines = [line for peer in scored_peers(store) if (line := _smaller_error(store, peer))]
+    lines += [line for rows in measured_rows(store) if (line := _faster(store, rows))]
+    return ["In this run:", "", *lines] if lines else []
+
+
+def _smaller_error(store: Store, peer: Peer) -> str | None:
+    """Say in which settings a peer's error was smaller by more than three standard errors."""
+    ratios = ratios_of(store, peer)
+    won = [key for key, (ratio, error) in ratios.items() if ratio - 3 * error > 1]
+    if not won:
+        return None
+    named = "; ".join(key.replace("/", ", ") for key in won[:6])
+    more = f" and {len(won) - 6} more" if len(won) > 6 else ""
+    public = "" if peer.n_is_secret else " (n public)"
+    share = f"in {len(won)} of {len(ratios)} settings"
+    return f"- {peer.name}{public} has the smaller error {share}: {named}{more}."
+
+
+def _faster(store: Store, rows: int) -> str | None:
+    """Say who answered the mean faster than the fastest of ours."""
+    found = []
+    for groups in GROUPS:
+        names = [(peer, time_name(peer, "mean", groups, rows)) for peer in PEERS if not peer.plain]
+        known = [
+            (peer, store.measured[name]["seconds"])
+            for peer, name in names
+            if store.status(name) == "ok"
+        ]
+        best = min((value for peer, value in known if peer.ours), default=None)
+        quick = [peer.name for peer, value in known if best is not None and value < best]
+        found += [f"{name} ({groups})" for name in quick]
+    return (
+        f"- Faster than the fastest of ours at {rows:,} rows: {', '.join(found)}."
+        if found
+        else None
+    )
+
+
+def code() -> list[str]:
+    """Return every peer's private mean by group, and how much there is to it."""
+    rows = [[name, str(size.statements), str(len(size.concepts))] for name, size in sizes().items()]
+    head = ["", "statements", "concepts"]
+    lines = ["## A private mean by group", "", CODE, "", *markdown(head, rows), ""]
+    for name, size in sizes().items():
+        lines += [f"### {name}", "", f"Concepts: {', '.join(size.concepts)}.", ""]
+        lines += ["```py", size.shown, "```", ""]
+    return lines

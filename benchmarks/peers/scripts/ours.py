@@ -1,0 +1,46 @@
+"""What the scripts of dfprivacy share: the same four calls on every frame."""
+
+import duckdb
+import pandas as pd
+
+import dfprivacy as dfp
+
+
+def asks_of(private, finish, mean_by_group):
+    """Return one function a question; `private` is `.dp`, `finish` makes a result whole."""
+
+    def ask(work):
+        def whole(data, q):
+            return CALLS[work](private(data), q, {"epsilon": q.epsilon})
+
+        def grouped(data, q):
+            spent = {"epsilon": q.epsilon, "delta": q.delta}
+            return finish(CALLS[work](private(data).group_by(q.key), q, spent))
+
+        def by_key(data, q):
+            if not q.key:
+                return whole(data, q)
+            return mean_by_group(data, q) if work == "mean" else grouped(data, q)
+
+        return by_key
+
+    return {work: ask(work) for work in CALLS}
+
+
+CALLS = {
+    "count": lambda asked, _, spent: asked.count(**spent),
+    "sum": lambda asked, q, spent: asked.sum("x", bounds=(q.lower, q.upper), **spent),
+    "mean": lambda asked, q, spent: asked.mean("x", bounds=(q.lower, q.upper), **spent),
+    "median": lambda asked, _, spent: asked.median("x", **spent),
+}
+
+
+def copies(points, q, left):
+    """Release copies with public keys: the same noise as one release of each alone."""
+    number = min(left, max(1, 50_000_000 // len(points)))
+    con = duckdb.connect()
+    con.register("points", pd.DataFrame({"x": points}))
+    relation = con.sql(f"SELECT copy, x FROM range({number}) AS r(copy), points")
+    asked = dfp.frame(relation).group_by("copy", keys=range(number))
+    table = CALLS[q.work](asked, q, {"epsilon": q.epsilon}).to_arrow_table()
+    return table.column(1).to_pylist()

@@ -1,0 +1,102 @@
+"""What every peer's script speaks: a job in JSON on standard input, JSON lines out.
+
+Only the standard library: this file runs in every peer's own environment. A script hands
+`serve` how it reads a Parquet file into what its library works on, and one function a question.
+
+A timing job reads the file (not timed), then asks the same question up to `runs` times, as long
+as another one fits into `seconds`. A scoring job asks for `releases` private answers about a
+small data set, as many as fit into `seconds`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+Question = SimpleNamespace  # work, key, lower, upper, epsilon, delta, rows, groups
+Ask = Callable[[Any, Question], Any]
+Releases = Callable[[list[float], Question, int], Iterable[float]]
+
+
+def tell(**line: Any) -> None:
+    """Write one line of the answer."""
+    sys.stdout.write("\n" + json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+def peak_mib() -> float:
+    """Return the largest memory of this process so far, in MiB."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+        return int(lines["VmHWM"].split()[0]) / 2**10  # this process alone, not its parent
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def serve(
+    read: Callable[[Question], Any],
+    asks: Mapping[str, Ask],
+    releases: Releases,
+    packages: Iterable[str],
+) -> None:
+    """Answer the job on standard input."""
+    question = Question(**json.load(sys.stdin))
+    tell(event="versions", versions={name: version(name) for name in packages})
+    if question.kind == "score":
+        return score(question, releases)
+    start = time.perf_counter()
+    data = read(question)
+    tell(event="ready", seconds=time.perf_counter() - start, peak_mib=peak_mib())
+    return clock(lambda: asks[question.work](data, question), question)
+
+
+def clock(ask: Callable[[], Any], question: Question) -> None:
+    """Time a question, again as long as there is time for one more."""
+    begin = time.perf_counter()
+    for _ in range(question.runs):
+        start = time.perf_counter()
+        answer = ask()
+        seconds = time.perf_counter() - start
+        groups = len(answer) if question.key else None
+        tell(event="run", seconds=seconds, groups=groups, peak_mib=peak_mib())
+        if time.perf_counter() - begin + seconds > question.seconds:
+            break
+    tell(event="done")
+    sys.stdout.flush()
+    os._exit(0)  # freeing millions of objects one by one is not what is measured
+
+
+def score(question: Question, releases: Releases) -> None:
+    """Make private answers until there are enough, or no time is left."""
+    points = json.loads(Path(question.points).read_text())
+    begin, made = time.perf_counter(), 0
+    while made < question.releases:
+        batch = [float(value) for value in releases(points, question, question.releases - made)]
+        made += len(batch)
+        tell(event="released", values=batch)
+        if time.perf_counter() - begin > question.seconds:
+            break
+    tell(event="done")
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def one_by_one(data: Callable[[list[float]], Any], asks: Mapping[str, Ask]) -> Releases:
+    """Return releases that ask the whole-table question again and again."""
+    kept: dict[int, Any] = {}
+
+    def releases(points: list[float], question: Question, left: int) -> Iterator[float]:
+        if id(points) not in kept:
+            kept[id(points)] = data(points)
+        for _ in range(min(left, 10)):
+            yield asks[question.work](kept[id(points)], question)
+
+    return releases

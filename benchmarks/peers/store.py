@@ -1,0 +1,85 @@
+"""The file of results: every finished measurement is in it before the next one starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers.jobs import ScoreJob, TimeJob, asked
+
+
+@dataclass
+class Store:
+    """Measurements by name, and what is known of the environments and the machine."""
+
+    file: Path
+    measured: dict[str, dict[str, Any]] = field(default_factory=dict)
+    environments: dict[str, dict[str, Any]] = field(default_factory=dict)
+    machine: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def opened(cls, file: Path, *, resume: bool) -> Store:
+        """Open a file of results, to be continued or begun anew."""
+        store = cls(file)
+        if resume and file.exists():
+            kept = json.loads(file.read_text())
+            store.measured, store.environments = kept["measured"], kept["environments"]
+        store.machine = machine()
+        return store
+
+    def has(self, job: TimeJob | ScoreJob) -> bool:
+        """Say whether just this has been measured already; what failed is tried again."""
+        found = self.measured.get(job.name)
+        if found is None or found["status"] == "failed":
+            return False
+        return found["asked"] == asked(job)
+
+    def keep(self, job: TimeJob | ScoreJob, result: dict[str, Any]) -> None:
+        """Remember a measurement, on disk too."""
+        self.measured[job.name] = {"asked": asked(job), "load": load(), **result}
+        self.write()
+
+    def write(self) -> None:
+        """Replace the file by what is known now."""
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        known = {
+            "machine": self.machine,
+            "environments": self.environments,
+            "measured": dict(sorted(self.measured.items())),
+        }
+        half = self.file.with_suffix(".half")
+        half.write_text(json.dumps(known, indent=1) + "\n")
+        half.replace(self.file)
+
+    def status(self, name: str) -> str | None:
+        """Return what came of a measurement, None when there is none."""
+        return self.measured[name]["status"] if name in self.measured else None
+
+
+def load() -> float:
+    """Return how many processes wanted a core over the last minute."""
+    return round(os.getloadavg()[0], 2)
+
+
+def machine() -> dict[str, Any]:
+    """Return what the figures depend on."""
+    return {
+        "cores": os.cpu_count(),
+        "processor": _processor(),
+        "memory GiB": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+    }
+
+
+def _processor() -> str:
+    known = Path("/proc/cpuinfo")
+    if known.exists():
+        for line in known.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,243 @@
+"""The tables: times, memory, errors, code; a cell that is no number says why in a footnote."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.peers.jobs import GROUPS
+from benchmarks.peers.registry import PEERS, WORKS, Peer
+from benchmarks.peers.scores import Score, pooled
+from benchmarks.peers.store import Store
+
+BEST = "dfprivacy, DuckDB"
+TARGET = 0.55
+
+
+@dataclass
+class Notes:
+    """Footnotes, numbered as they are first used."""
+
+    texts: list[str] = field(default_factory=list)
+
+    def mark(self, text: str) -> str:
+        """Return the mark of a footnote."""
+        if text not in self.texts:
+            self.texts.append(text)
+        return f"<sup>{self.texts.index(text) + 1}</sup>"
+
+    def lines(self) -> list[str]:
+        """Return what stands below the tables."""
+        return [f"{place}. {text}" for place, text in enumerate(self.texts, start=1)]
+
+
+def markdown(head: list[str], rows: list[list[str]]) -> list[str]:
+    """Return the lines of a table; the first column is text, the others are numbers."""
+    line = [":--", *["---:"] * (len(head) - 1)]
+    return [f"| {' | '.join(cells)} |" for cells in (head, line, *rows)]
+
+
+def time_name(peer: Peer, work: str, groups: str, rows: int) -> str:
+    """Return the name of a timing."""
+    return f"time/{peer.slug}/{work}/{groups}/{rows}"
+
+
+def measured_rows(store: Store) -> list[int]:
+    """Return the sizes that were timed."""
+    times = [found["asked"] for name, found in store.measured.items() if name.startswith("time/")]
+    return sorted({asked["rows"] for asked in times})
+
+
+def label(peer: Peer, notes: Notes) -> str:
+    """Return a peer's name with the marks of what must be said of it."""
+    return peer.name + "".join(notes.mark(f"{peer.name}: {text}.") for text in peer.notes)
+
+
+def seconds(value: float) -> str:
+    """Return a time with three figures that count."""
+    return f"{value:.3g}" if value < 100 else f"{value:.0f}"
+
+
+def time_cell(store: Store, peer: Peer, work: str, groups: str, rows: int, notes: Notes) -> str:
+    """Return a time, or why there is none."""
+    if work in peer.cannot:
+        return "-" + notes.mark(f"{peer.name}: {peer.cannot[work]}.")
+    trouble = store.environments.get(peer.slug, {}).get("trouble")
+    if trouble:
+        return "-" + notes.mark(f"{peer.name} could not be installed: {trouble}")
+    found = store.measured.get(time_name(peer, work, groups, rows))
+    if found is None:
+        return ""
+    if found["status"] == "ok":
+        return seconds(found["seconds"])
+    return reason(found, peer, notes)
+
+
+def reason(found: dict[str, Any], peer: Peer, notes: Notes) -> str:
+    """Return what a table says of a measurement without a time."""
+    limit, mib = found["asked"]["seconds"], found["asked"]["mib"]
+    if found["status"] == "slow":
+        if "loading" in found:
+            return f"> {limit:g} s"
+        return f"> {limit:g} s" + notes.mark("The rows were not read in ten times that limit.")
+    if found["status"] == "memory":
+        return f"> {mib / 1024:g} GiB"
+    if found["status"] == "skipped":
+        text = f"Not tried: {found['after']:,} rows were too much already."
+        return "-" + notes.mark(text)
+    return "-" + notes.mark(f"{peer.name} failed: {found.get('trouble', 'without a word')}")
+
+
+def fastest_plain(store: Store, work: str, groups: str, rows: int) -> float | None:
+    """Return the time of the fastest engine without privacy."""
+    names = [time_name(peer, work, groups, rows) for peer in PEERS if peer.plain]
+    found = [store.measured[name] for name in names if store.status(name) == "ok"]
+    return min((one["seconds"] for one in found), default=None)
+
+
+def present(store: Store) -> list[Peer]:
+    """Return the peers that anything is known of."""
+    return [peer for peer in PEERS if peer.slug in store.environments]
+
+
+def time_table(store: Store, groups: str, rows: int, notes: Notes) -> list[str]:
+    """Return the times of one grouping and size, with the ratio to the fastest plain engine."""
+    known = [work for work in WORKS if fastest_plain(store, work, groups, rows) is not None]
+    if not known:
+        return []
+    head = ["", *[f"{work}, s" for work in known], *[f"{work}, ratio" for work in known]]
+    lines = []
+    for peer in present(store):
+        cells = [time_cell(store, peer, work, groups, rows, notes) for work in known]
+        ratios = [ratio_cell(store, peer, work, groups, rows) for work in known]
+        if any(cells):
+            lines.append([label(peer, notes), *cells, *ratios])
+    return markdown(head, lines) if lines else []
+
+
+def ratio_cell(store: Store, peer: Peer, work: str, groups: str, rows: int) -> str:
+    """Return a time over that of the fastest plain engine."""
+    plain = fastest_plain(store, work, groups, rows)
+    name = time_name(peer, work, groups, rows)
+    if plain is None or store.status(name) != "ok":
+        return ""
+    ratio = store.measured[name]["seconds"] / plain
+    return f"{ratio:.2f}" if ratio < 10 else f"{ratio:,.0f}"
+
+
+def memory_table(store: Store, notes: Notes) -> list[str]:
+    """Return the peak memory of the mean at the largest size, and what the rows alone take."""
+    sizes = measured_rows(store)
+    if not sizes:
+        return []
+    head = ["", *[f"{groups}, {rows:,} rows" for rows in sizes[-2:] for groups in GROUPS]]
+    lines = []
+    for peer in present(store):
+        found = [
+            store.measured.get(time_name(peer, "mean", groups, rows), {})
+            for rows in sizes[-2:]
+            for groups in GROUPS
+        ]
+        cells = [f"{one['peak_mib']:,}" if "peak_mib" in one else "" for one in found]
+        if any(cells):
+            lines.append([label(peer, notes), *cells])
+    return markdown(head, lines)
+
+
+def scores_of(store: Store, peer: Peer, work: str = "mean") -> dict[str, Score]:
+    """Return the errors of a peer by setting."""
+    start = f"score/{peer.slug}/{work}/"
+    return {
+        name.removeprefix(start): Score.of(found)
+        for name, found in store.measured.items()
+        if name.startswith(start) and found["status"] == "ok"
+    }
+
+
+def ours(store: Store, work: str = "mean") -> dict[str, Score]:
+    """Return our own errors by setting."""
+    return scores_of(store, next(peer for peer in PEERS if peer.name == BEST), work)
+
+
+def ratios_of(store: Store, peer: Peer, work: str = "mean") -> dict[str, tuple[float, float]]:
+    """Return our mean squared error over a peer's, by setting, with standard errors."""
+    mine = ours(store, work)
+    theirs = scores_of(store, peer, work)
+    return {key: mine[key].over(one) for key, one in theirs.items() if key in mine}
+
+
+def scored_peers(store: Store) -> list[Peer]:
+    """Return the others that have errors."""
+    return [peer for peer in PEERS if not peer.ours and ratios_of(store, peer)]
+
+
+def without_errors(store: Store) -> list[str]:
+    """Name those that gave no errors in this run."""
+    silent = [peer.name for peer in present(store) if peer.scored and not scores_of(store, peer)]
+    text = f"No errors in this run (not asked for, or too slow): {', '.join(silent)}."
+    return [text, ""] if silent else []
+
+
+def error_table(store: Store, notes: Notes) -> list[str]:
+    """Return a line a setting: our mean squared error, and its ratio to each peer's."""
+    peers = scored_peers(store)
+    head = ["data, rows, epsilon", "RMSE of ours"]
+    head += [label(peer, notes) for peer in peers]
+    lines = []
+    for key, score in ours(store).items():
+        dataset, rows, epsilon = key.split("/")
+        cells = [ratio_text(ratios_of(store, peer).get(key)) for peer in peers]
+        lines.append([f"{dataset}, {int(rows):,}, {epsilon}", f"{score.mse**0.5:.3g}", *cells])
+    return markdown(head, lines) if peers else []
+
+
+def ratio_text(ratio: tuple[float, float] | None) -> str:
+    """Return a ratio with its standard error."""
+    if ratio is None:
+        return ""
+    value, error = ratio
+    return f"{value:.3f} ± {error:.3f}" if value < 1000 else f"{value:.3g}"
+
+
+def pooled_table(store: Store) -> list[str]:
+    """Return a line a peer: all its settings together, and whether the target is met."""
+    head = ["", "n is", "settings", "geometric mean of ours / theirs", "least", "most", "target"]
+    lines = []
+    for peer in scored_peers(store):
+        ratios = list(ratios_of(store, peer).values())
+        values = [ratio for ratio, _ in ratios]
+        secret = "secret" if peer.n_is_secret else "public"
+        met = f"at most {TARGET}: {verdict(ratios)}" if peer.n_is_secret else "none"
+        spread = [f"{min(values):.3f}", f"{max(values):.3f}"]
+        middle = ratio_text(pooled(ratios))
+        lines.append([peer.name, secret, str(len(ratios)), middle, *spread, met])
+    return markdown(head, lines) if lines else []
+
+
+def verdict(ratios: list[tuple[float, float]]) -> str:
+    """Say whether all settings together meet the target: three standard errors must not matter."""
+    middle, error = pooled(ratios)
+    if middle + 3 * error <= TARGET:
+        return "met"
+    return "missed" if middle - 3 * error > TARGET else "undecided"
+
+
+def other_errors(store: Store, notes: Notes) -> list[str]:
+    """Return the errors of count, sum and median: information, without a target."""
+    works = ("count", "sum", "median")
+    lines = []
+    for peer in PEERS:
+        found = [next(iter(scores_of(store, peer, work).values()), None) for work in works]
+        if any(found):
+            cells = [
+                other_cell(peer, work, one, notes) for work, one in zip(works, found, strict=True)
+            ]
+            lines.append([peer.name, *cells])
+    return markdown(["RMSE", *works], lines) if lines else []
+
+
+def other_cell(peer: Peer, work: str, score: Score | None, notes: Notes) -> str:
+    """Return a root mean squared error, or why there is none."""
+    if work in peer.cannot:
+        return "-" + notes.mark(f"{peer.name}: {peer.cannot[work]}.")
+    return "" if score is None else f"{score.mse**0.5:.3g}"
