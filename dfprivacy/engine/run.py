@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import narwhals as nw
 import pyarrow as pa
 
+from dfprivacy.engine.adopt import Adopted
 from dfprivacy.errors import DPError, EngineError
 from dfprivacy.statistics.linear_query import Source
 from dfprivacy.statistics.statistics import Statistics
@@ -15,7 +16,12 @@ from dfprivacy.statistics.statistics import Statistics
 T = TypeVar("T")
 
 
-def run_pass(lazy: nw.LazyFrame[Any], keys: int, sources: Sequence[Source]) -> Statistics:
+def run_pass(
+    adopted: Adopted,
+    build: Callable[[Adopted], nw.LazyFrame[Any]],
+    names: Sequence[str],
+    sources: Sequence[Source],
+) -> Statistics:
     """Execute the pass and return its exact, checked statistics.
 
     Raises
@@ -25,8 +31,23 @@ def run_pass(lazy: nw.LazyFrame[Any], keys: int, sources: Sequence[Source]) -> S
     TooManyRowsError
         When a group reaches the public limit of rows.
     """
-    table = guarded(lambda: collect(lazy))
-    return Statistics(table, keys, tuple(sources)).checked()
+    table = exact_table(adopted, build, names)
+    return Statistics(table, len(names), tuple(sources)).checked()
+
+
+def exact_table(
+    adopted: Adopted, build: Callable[[Adopted], nw.LazyFrame[Any]], by: Sequence[str]
+) -> pa.Table:
+    """Return the table of a query that adds up rows by the columns `by`.
+
+    What is declared is checked before a row is read. Partitions are measured one by one, where
+    they lie, and their tables are added up.
+    """
+    lazy = guarded(lambda: build(adopted))
+    partitions = adopted.partitions
+    if partitions is None:
+        return guarded(lambda: collect(lazy))
+    return guarded(lambda: partitions.added(build, by))
 
 
 def guarded(work: Callable[[], T]) -> T:

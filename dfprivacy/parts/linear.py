@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import pyarrow as pa
 
@@ -13,13 +14,13 @@ from dfprivacy.answers import Counted, CountPiece, Estimated, Piece, everyone
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.passes import build_pass
 from dfprivacy.engine.public_keys import align
-from dfprivacy.engine.run import guarded, run_pass
+from dfprivacy.engine.run import run_pass
 from dfprivacy.estimators.count import CountEstimator
 from dfprivacy.mechanisms.additive import add_noise
 from dfprivacy.mechanisms.keys import KeyRule
 from dfprivacy.parts.part import Answered, Grouping
 from dfprivacy.plan import Plan
-from dfprivacy.statistics.statistics import Statistics
+from dfprivacy.statistics.statistics import Statistics, key_name
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,9 @@ class LinearPart:
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredSums:
         """Run the pass."""
         sources = tuple(dict.fromkeys(query.source for query in self.plan.queries))
-        lazy = guarded(lambda: build_pass(adopted, grouping.by, sources))
-        statistics = run_pass(lazy, len(grouping.by), sources)
+        names = [key_name(index) for index in range(len(grouping.by))]
+        build = partial(build_pass, labels=grouping.by, sources=sources)
+        statistics = run_pass(adopted, build, names, sources)
         if grouping.public:
             statistics = align(statistics, adopted.listed)
         return MeasuredSums(self, statistics)
