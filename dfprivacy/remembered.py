@@ -8,6 +8,7 @@ from functools import singledispatch
 from typing import Any
 
 import duckdb
+import narwhals as nw
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -54,8 +55,10 @@ def _number(row: Mapping[str, Any], release: Release) -> Number:
 @singledispatch
 def frame_table(frame: Any) -> pa.Table:
     """Return a released frame as an Arrow table; an Arrow table is one already."""
-    assert isinstance(frame, pa.Table)  # noqa: S101 adopt makes no other frames
-    return frame
+    if isinstance(frame, pa.Table):
+        return frame
+    lazy: nw.LazyFrame[Any] = nw.from_native(frame)
+    return lazy.collect("pyarrow").to_native()
 
 
 @frame_table.register

@@ -60,8 +60,8 @@ class Adopted:
     `lazy` has the group keys under `keys`, each value column under `values` and the privacy units
     under the name in `unit`. `listed` has the public keys as the engine sees them. `wrap` turns a
     released Arrow table, whose first columns are the keys, into the caller's own frame type.
-    `connection` is the embedded one, if any: it lives as long as the pass. Of a frame in `partitions`
-    `lazy` has the declared columns and no row.
+    `connection` is the embedded one, if any: it lives as long as the pass. Where a frame lies in
+    `partitions`, `lazy` has the declared columns and no row.
     """
 
     lazy: nw.LazyFrame[Any]
@@ -89,7 +89,7 @@ class Adopted:
         if self.partitions is None:
             return self.lazy
         raise UnsupportedFrameError(
-            "this needs the rows themselves, and those of a frame in partitions stay where they are",
+            "this needs the rows themselves, which stay in the partitions of this frame",
             hint="ask about a frame that fits into memory, e.g. frame[columns].compute()",
         )
 

@@ -46,7 +46,9 @@ def exact_table(
     lazy = guarded(lambda: build(adopted))
     partitions = adopted.partitions
     if partitions is None:
-        return guarded(lambda: collect(lazy))
+        table = guarded(lambda: collect(lazy))
+        ordered = not (lazy.implementation.is_ibis() and by)  # others sort as we do
+        return table if ordered else table.sort_by([(name, "ascending") for name in by])
     return guarded(lambda: partitions.added(build, by))
 
 

@@ -159,6 +159,8 @@ def _schema(native: Any) -> pa.Schema:
     """Return the declared Arrow schema of a lazy frame, without reading a row."""
     if isinstance(native, pl.LazyFrame):
         return pl.DataFrame(schema=native.collect_schema()).to_arrow().schema
+    if not isinstance(native, duckdb.DuckDBPyRelation):
+        return native.schema().to_pyarrow()  # an Ibis table
     return native.limit(0).to_arrow_table().schema
 
 
@@ -170,6 +172,9 @@ def _batches(native: Any) -> Iterator[pa.RecordBatch]:
                 yield from frame.to_arrow().to_batches()
         else:  # polars before 1.34
             yield from native.collect(engine="streaming").to_arrow().to_batches()
+        return
+    if not isinstance(native, duckdb.DuckDBPyRelation):
+        yield from native.to_pyarrow_batches(chunk_size=_FETCHED)  # an Ibis table
         return
     again: duckdb.DuckDBPyRelation = native.project("*")
     reader = getattr(again, "to_arrow_reader", None) or again.fetch_record_batch
