@@ -7,10 +7,13 @@ each by itself, so that no row decides about the type, or the failure, of others
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
+import duckdb
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
@@ -81,14 +84,25 @@ def typed_rows(part: pd.DataFrame, layout: Layout) -> pa.Table:
 
 
 def adopted_rows(rows: pa.Table, layout: Layout) -> Adopted:
-    """Adopt a partition's table: an embedded engine of one thread, for workers run side by side."""
-    connection = embedded_connection()
-    connection.execute("SET threads = 1")
+    """Adopt a partition's table on the engine of this process."""
+    connection = _engine(os.getpid()).cursor()
+    connection.execute("SET enable_progress_bar = false")
     lazy = nw.from_native(connection.from_arrow(rows))
     keys = [f"key_{index}" for index in range(len(layout.keys))]
     values = {value.label: f"value_{index}" for index, value in enumerate(layout.values)}
     unit = unit_column(layout.unit, UNIT)
     return Adopted(lazy, keys, values, layout.listed, _identity, unit, connection)
+
+
+@lru_cache(maxsize=1)
+def _engine(process: int) -> duckdb.DuckDBPyConnection:  # noqa: ARG001 a fork needs its own
+    """Return an embedded engine of one thread a query: Dask runs partitions side by side.
+
+    Partitions are handed to it and never stored in it.
+    """
+    connection = embedded_connection()
+    connection.execute("SET threads = 1")
+    return connection
 
 
 def rows_with_buckets(part: pd.DataFrame, layout: Layout) -> pd.DataFrame:
