@@ -8,7 +8,6 @@ from functools import singledispatch
 from typing import Any
 
 import duckdb
-import narwhals as nw
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -57,8 +56,8 @@ def frame_table(frame: Any) -> pa.Table:
     """Return a released frame as an Arrow table; an Arrow table is one already."""
     if isinstance(frame, pa.Table):
         return frame
-    lazy: nw.LazyFrame[Any] = nw.from_native(frame)
-    return lazy.collect("pyarrow").to_native()
+    held = frame.compute() if hasattr(frame, "compute") else frame.to_pyarrow()  # Dask, Ibis
+    return frame_table(held)
 
 
 @frame_table.register
