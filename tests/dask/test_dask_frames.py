@@ -159,12 +159,12 @@ def unread(frame):
         (dfp.UnsupportedFrameError, lambda f: f.shuffle.sum("x", (0, 1), epsilon=1, delta=1e-6)),
     ],
 )
-def test_refusals_read_no_partition(error, ask_for):
+def test_refusals_read_no_partition(error, ask_for, monkeypatch):
     """What dtypes or the engine do not allow is refused by name, and costs nothing."""
     frame = unread(pd.DataFrame({"g": ["a"], "x": [1.0], "i": [1], "u": [1]}))
     paid = []
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(error, match="Hint"):
-        patch.setattr("dfprivacy.accounting.spending.NoAccount.pay", paid.append)
+    monkeypatch.setattr("dfprivacy.accounting.spending.NoAccount.pay", paid.append)
+    with pytest.raises(error, match="Hint"):
         ask_for(dfp.frame(frame))
     assert paid == []
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 @pytest.fixture
 def connection():
-    """An Ibis connection to DuckDB with a table of two groups, in other spellings too."""
+    """Return an Ibis connection to DuckDB with a table of two groups, in other spellings too."""
     made = ibis.duckdb.connect()
     made.con.execute(
         "CREATE TABLE t AS SELECT CASE WHEN i % 2 = 0 THEN 'a' ELSE 'A' END COLLATE NOCASE AS g, "
