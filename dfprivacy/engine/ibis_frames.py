@@ -54,7 +54,7 @@ def _backend(frame: Any) -> Any:
 def duckdb_relation(frame: Any, backend: Any) -> duckdb.DuckDBPyRelation:
     """Return an Ibis table on DuckDB as a relation of the same connection, with no row read."""
     if frame.op().find((ops.InMemoryTable, ops.ScalarUDF)):
-        frame.limit(0).to_pyarrow()  # Ibis registers what lives in memory where it runs a query
+        frame.limit(0).count().to_pyarrow()  # Ibis registers what lives in memory when it runs
     relation: duckdb.DuckDBPyRelation = backend.con.sql(backend.compile(frame))
     return relation
 

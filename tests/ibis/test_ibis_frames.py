@@ -12,7 +12,7 @@ import dfprivacy as dfp
 ibis = pytest.importorskip("ibis")
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:fetch_arrow_table:DeprecationWarning",  # Ibis 12 calls it; DuckDB 2 has another name
+    "ignore:fetch_:DeprecationWarning",  # Ibis 12 calls what has another name in DuckDB 2
     "ignore:The 'future.infer_string' option",  # Ibis 12 reads it; pandas 3 has retired it
 )
 
