@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import sqlite3
 
@@ -12,11 +13,11 @@ import pyarrow.parquet
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.engine import ibis_frames
 from dfprivacy.statistics.binning import Edges, Octaves, SignificantBits
 from dfprivacy.unit import Unit
 
 ibis = pytest.importorskip("ibis")
+ibis_frames = importlib.import_module("dfprivacy.engine.ibis_frames")
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:fetch_:DeprecationWarning",  # Ibis 12 calls what has another name in DuckDB 2
