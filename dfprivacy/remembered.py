@@ -54,8 +54,10 @@ def _number(row: Mapping[str, Any], release: Release) -> Number:
 @singledispatch
 def frame_table(frame: Any) -> pa.Table:
     """Return a released frame as an Arrow table; an Arrow table is one already."""
-    assert isinstance(frame, pa.Table)  # noqa: S101 adopt makes no other frames
-    return frame
+    if isinstance(frame, pa.Table):
+        return frame
+    held = frame.compute() if hasattr(frame, "compute") else frame.to_pyarrow()  # Dask, Ibis
+    return frame_table(held)
 
 
 @frame_table.register

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -15,7 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from dfprivacy.conductor import measure
+import dfprivacy as dfp
+from dfprivacy.conductor import measure, named_columns, read
+from dfprivacy.engine.bins import run_bins
+from dfprivacy.mechanisms import entropy
 from dfprivacy.parts.linear import LinearPart
 from dfprivacy.plan import plan_release
 from dfprivacy.statistics.statistics import Statistics
@@ -173,3 +178,40 @@ def table_of() -> Callable[[Sequence[Mapping[str, Any]]], pa.Table]:
         [("g", pa.string()), ("h", pa.int64()), ("x", pa.float64()), ("i", pa.int64())]
     )
     return lambda rows: pa.Table.from_pylist(list(rows), schema=schema)
+
+
+def _sums(frame, asked, by=(), keys=None, unit=None):
+    """Return the exact sums of questions, group by group."""
+    plan = plan_release(asked, grouped=bool(by))
+    (measured,) = measure(frame, by, keys_of(keys, by), [LinearPart(plan)], unit=unit)[1]
+    return [list(row.values()) for row in measured.statistics.table.to_pylist()]
+
+
+def _bins(frame, binning, moments=0, by=(), keys=None, unit=None, column="x"):
+    """Return an exact table of bins: its keys, and its entries."""
+    public = keys_of(keys, by) if by else None
+    columns = named_columns(by, public, {column: True}, unit)
+    _, table = read(
+        frame, columns,
+        lambda a: run_bins(a, by, column, binning, moments, public=public is not None),
+    )  # fmt: skip
+    entries = zip(table.group, table.bins, table.rows, *table.moments, strict=True)
+    return table.keys.to_pylist(), [tuple(v.item() for v in entry) for entry in entries]
+
+
+def _replayed(frame, ask):
+    """Return what `ask` releases with the same random bytes every time."""
+    state = itertools.count()
+
+    def some(size):
+        return hashlib.shake_128(next(state).to_bytes(8, "big")).digest(size)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(entropy, "os", SimpleNamespace(urandom=some))
+        return ask(dfp.frame(frame))
+
+
+@pytest.fixture(scope="session")
+def ask() -> SimpleNamespace:
+    """Exact sums and bins of any frame, and releases with the same random bytes every time."""
+    return SimpleNamespace(sums=_sums, bins=_bins, replayed=_replayed)

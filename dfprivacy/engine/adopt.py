@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, singledispatch
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import duckdb
 import narwhals as nw
@@ -30,6 +30,13 @@ from dfprivacy.errors import MissingColumnError, UnsupportedFrameError
 from dfprivacy.unit import Unit
 
 Wrap = Callable[[pa.Table], Any]
+
+
+class Partitions(Protocol):
+    """The rows of a frame that lies in partitions: each is measured where it lies."""
+
+    def added(self, build: Callable[[Adopted], nw.LazyFrame[Any]], by: Sequence[str]) -> pa.Table:
+        """Run a query on every partition and add up the tables by the columns `by`."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,8 @@ class Adopted:
     under the name in `unit`. `listed` has the public keys as the engine sees them. `wrap` turns a
     released Arrow table, whose first columns are the keys, into the caller's own frame type.
     `connection` is the embedded one, if any: it lives as long as the pass. A frame that
-    `reads_once` runs dry in its first pass.
+    `reads_once` runs dry in its first pass. Where a frame lies in `partitions`, `lazy` has the
+    declared columns and no row.
     """
 
     lazy: nw.LazyFrame[Any]
@@ -71,11 +79,27 @@ class Adopted:
     unit: UnitColumn | None = None
     connection: duckdb.DuckDBPyConnection | None = None
     reads_once: bool = False
+    partitions: Partitions | None = None
 
     def holds_integers(self, column: Hashable) -> bool:
         """Tell whether a column is declared to hold integers or booleans."""
         dtype = self.lazy.collect_schema()[self.values[column]]
         return dtype.is_integer() or dtype == nw.Boolean
+
+    def rows(self) -> nw.LazyFrame[Any]:
+        """Return the frame as one that hands over its rows, not sums of them.
+
+        Raises
+        ------
+        UnsupportedFrameError
+            When the frame lies in partitions, whose rows stay where they are.
+        """
+        if self.partitions is None:
+            return self.lazy
+        raise UnsupportedFrameError(
+            "this needs the rows themselves, which stay in the partitions of this frame",
+            hint="ask about a frame that fits into memory, e.g. frame[columns].compute()",
+        )
 
     def close(self) -> None:
         """Give up the embedded connection; what the caller brought stays open."""
@@ -119,7 +143,7 @@ def rereadable(frame: object) -> object:
     return frame.read_all() if isinstance(frame, pa.RecordBatchReader) else frame
 
 
-def _require(columns: Columns, present: Sequence[Hashable]) -> None:
+def require_columns(columns: Columns, present: Sequence[Hashable]) -> None:
     """Refuse a column that is not there, or that is there twice."""
     for name in columns.names():
         if present.count(name) == 0:
@@ -140,7 +164,7 @@ def _named(
     connection: duckdb.DuckDBPyConnection | None = None,
 ) -> Adopted:
     """Adopt a lazy frame whose columns keep their own names."""
-    _require(columns, lazy.collect_schema().names())
+    require_columns(columns, lazy.collect_schema().names())
     values = {label: str(label) for label in columns.values}
     keys = [str(key) for key in columns.keys]
     unit = unit_column(columns.unit, str(columns.unit and columns.unit.column))
@@ -200,7 +224,7 @@ def _quoted(name: str) -> str:
 @adopt.register(pa.Table)
 @adopt.register(pa.RecordBatchReader)
 def _(frame: Any, columns: Columns) -> Adopted:
-    _require(columns, frame.schema.names)
+    require_columns(columns, frame.schema.names)
     with opening() as connection:
         read = nw.from_native(connection.from_arrow(frame))
         adopted = _named(read, columns, _identity, connection)
@@ -235,7 +259,7 @@ def _identity(table: pa.Table) -> pa.Table:
 
 @adopt.register
 def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
-    _require(columns, list(frame.columns))
+    require_columns(columns, list(frame.columns))
     pairs = zip(columns.keys, columns.listed, strict=True)
     keys = {f"key_{index}": key_column(frame[k], li) for index, (k, li) in enumerate(pairs)}
     values = {label: f"value_{index}" for index, label in enumerate(columns.values)}

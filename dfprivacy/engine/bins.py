@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import Any
 
 import narwhals as nw
@@ -19,7 +20,7 @@ from dfprivacy.engine.columns import check_number_column, key_expressions
 from dfprivacy.engine.grid import clipped_value
 from dfprivacy.engine.group_numbers import number_groups
 from dfprivacy.engine.public_keys import known_units
-from dfprivacy.engine.run import collect, guarded
+from dfprivacy.engine.run import exact_table
 from dfprivacy.engine.units import UNIT, thinned, within_groups
 from dfprivacy.statistics.bin_table import BinTable, bin_table
 from dfprivacy.statistics.binning import (
@@ -62,12 +63,10 @@ def run_bins(
     TooManyRowsError
         When a bin reaches the public limit of rows.
     """
-    lazy = guarded(lambda: _build(adopted, labels, column, binning, moments))
     names = [key_name(index) for index in range(len(labels))]
-    listed = adopted.listed if public else None
-    return _tabulated(
-        guarded(lambda: collect(lazy, adopted.connection)), names, listed, binning, moments
-    )
+    build = partial(_build, labels=labels, column=column, binning=binning, moments=moments)
+    table = exact_table(adopted, build, [*names, _LABEL])
+    return _tabulated(table, names, adopted.listed if public else None, binning, moments)
 
 
 def _build(

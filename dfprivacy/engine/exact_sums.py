@@ -10,15 +10,16 @@ give the same integers; only the time differs.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import partial
 
 import narwhals as nw
 
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.passes import build_pass
-from dfprivacy.engine.run import guarded, run_pass
+from dfprivacy.engine.run import run_pass
 from dfprivacy.errors import EngineError
 from dfprivacy.statistics.linear_query import Source
-from dfprivacy.statistics.statistics import Statistics
+from dfprivacy.statistics.statistics import Statistics, key_name
 
 _WHOLE_FLOATS = 2**53
 """Floats hold every whole number up to this size."""
@@ -61,5 +62,6 @@ def _summed(
     sources: Sequence[Source],
     numbers: nw.dtypes.DType,
 ) -> Statistics:
-    lazy = guarded(lambda: build_pass(adopted, labels, sources, numbers))
-    return run_pass(lazy, len(labels), sources, adopted.connection)
+    build = partial(build_pass, labels=labels, sources=sources, numbers=numbers)
+    names = [key_name(index) for index in range(len(labels))]
+    return run_pass(adopted, build, names, sources)

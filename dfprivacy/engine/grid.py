@@ -51,6 +51,35 @@ def grid_integers(column: str, grid: Grid, numbers: DType, *, floating: bool) ->
     return nw.when(inside).then(scaled).otherwise(at_first.otherwise(at_last))
 
 
+def plain_grid_integers(column: str, grid: Grid) -> nw.Expr:
+    """Return the same integers of a column where NULL stands for NaN already.
+
+    Only numbers on the grid are scaled: some engines work out what a condition then drops.
+    """
+    scaled = (_clipped(column, grid.lower, grid.upper) - grid.origin) * grid.inverse_step
+    return scaled.floor().cast(nw.Int64)
+
+
+def _clipped(column: str, lower: float, upper: float) -> nw.Expr:
+    value = nw.col(column).cast(nw.Float64)
+    low, high = nw.lit(lower, nw.Float64), nw.lit(upper, nw.Float64)
+    inside = nw.when(value > upper).then(high).otherwise(value)
+    return nw.when(value < lower).then(low).otherwise(inside)
+
+
+def whole_quotient(dividend: nw.Expr, divisor: int, engine: nw.Implementation) -> nw.Expr:
+    """Return the whole number of times that a divisor is in a number from 0 up to 2**62.
+
+    Ibis divides floats, which is off by one at most: the rest tells.
+    """
+    if not engine.is_ibis():
+        return dividend // divisor
+    near = (dividend.cast(nw.Float64) / float(divisor)).floor().cast(nw.Int64)
+    rest = dividend - near * divisor
+    more = nw.when(rest >= divisor).then(nw.lit(1, nw.Int64)).otherwise(nw.lit(0, nw.Int64))
+    return near + nw.when(rest < 0).then(nw.lit(-1, nw.Int64)).otherwise(more)
+
+
 def clipped_value(
     column: str, largest: float, *, floating: bool, engine: nw.Implementation
 ) -> nw.Expr:
@@ -59,6 +88,8 @@ def clipped_value(
     if engine.is_polars():
         kept = nw.when(~value.is_nan()).then(value) if floating else value
         return kept.clip(-largest, largest)
+    if engine.is_ibis():
+        return _clipped(column, -largest, largest)
     inside = (value >= -largest) & (value <= largest)
     end = nw.when(value > 0).then(nw.lit(largest)).otherwise(nw.lit(-largest))
     if floating:

@@ -1,1 +1,129 @@
-"""Ibis frames."""
+"""Ibis tables: on DuckDB they are DuckDB relations; other backends run the same pass as Ibis SQL.
+
+What backends disagree on is settled here, before the pass: NaN is NULL, text is compared as it
+is written, and columns go by their place. What a backend lacks is refused by its own declaration.
+docs/dask-ibis.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+import ibis
+import ibis.expr.operations as ops
+import ibis.expr.types as ir
+import narwhals as nw
+import pyarrow as pa
+from ibis.common.exceptions import IbisError
+
+from dfprivacy.engine.adopt import Adopted, Columns, adopt, require_columns
+from dfprivacy.engine.units import UNIT, unit_column
+from dfprivacy.errors import UnsupportedDtypeError, UnsupportedFrameError
+
+_FOLDS_CASE = frozenset({"mssql", "mysql", "singlestoredb"})
+"""Backends where texts that look different can be equal, as long as nobody says otherwise."""
+
+
+@adopt.register(ir.Table)
+def _(frame: Any, columns: Columns) -> Adopted:
+    require_columns(columns, list(frame.columns))
+    backend = _backend(frame)
+    if backend.name == "duckdb":
+        adopted = adopt(duckdb_relation(frame, backend), columns)
+    else:
+        adopted = adopt_through_ibis(frame, columns, backend)
+    return replace(adopted, wrap=_ibis_table)
+
+
+def _backend(frame: Any) -> Any:
+    """Return the backend that runs an expression."""
+    try:
+        return frame.get_backend()
+    except IbisError:
+        known = False
+    assert not known  # noqa: S101 raised below, without Ibis' own message
+    raise UnsupportedFrameError(
+        "this Ibis table belongs to no backend, or to several",
+        hint="take it from a connection: con.table(name), con.read_parquet(path)",
+    )
+
+
+def duckdb_relation(frame: Any, backend: Any) -> duckdb.DuckDBPyRelation:
+    """Return an Ibis table on DuckDB as a relation of the same connection, with no row read."""
+    if frame.op().find((ops.InMemoryTable, ops.ScalarUDF)):
+        frame.limit(0).count().to_pyarrow()  # Ibis registers what lives in memory when it runs
+    relation: duckdb.DuckDBPyRelation = backend.con.sql(backend.compile(frame))
+    return relation
+
+
+def adopt_through_ibis(frame: Any, columns: Columns, backend: Any) -> Adopted:
+    """Adopt a table of any backend, for a pass that Ibis compiles.
+
+    Raises
+    ------
+    UnsupportedFrameError, UnsupportedDtypeError
+        When the backend declares that it lacks what the pass needs.
+    """
+    if columns.unit is not None:
+        _require_units(backend)
+    keys = {f"key_{index}": label for index, label in enumerate(columns.keys)}
+    values = {f"value_{index}": label for index, label in enumerate(columns.values)}
+    units = {} if columns.unit is None else {UNIT: columns.unit.column}
+    chosen = {name: _plain(frame, label, backend) for name, label in values.items()}
+    for name, label in {**keys, **units}.items():
+        chosen[name] = _key(frame, label, backend, hashed=columns.unit is not None)
+    lazy = nw.from_native(frame.select(**chosen or {"row": ibis.literal(1)}))
+    names = {label: name for name, label in values.items()}
+    unit = unit_column(columns.unit, UNIT)
+    return Adopted(lazy, list(keys), names, columns.listed, _ibis_table, unit)
+
+
+def _plain(frame: Any, label: Hashable, backend: Any) -> Any:
+    """Return a column with NULL for NaN, so that no backend has to compare with it."""
+    column = frame[label]
+    if column.type().is_floating() and backend.has_operation(ops.IsNan):
+        return column.isnan().ifelse(ibis.null(column.type()), column)
+    return column
+
+
+def _key(frame: Any, label: Hashable, backend: Any, *, hashed: bool) -> Any:
+    """Return a column to group by, by what is written and not by a collation."""
+    column = _plain(frame, label, backend)
+    kind = column.type()
+    if kind.is_string():
+        if backend.name in _FOLDS_CASE:
+            raise _refused(label, kind, backend, "number the groups, and group by the number")
+        return column.concat("")  # an expression has no column's collation
+    if kind.is_interval() or (hashed and kind.is_binary()):
+        raise _refused(label, kind, backend, "group by text, numbers, dates or times")
+    return column
+
+
+def _refused(label: Hashable, kind: Any, backend: Any, hint: str) -> UnsupportedDtypeError:
+    return UnsupportedDtypeError(
+        f"column {label!r} is declared {kind}, which can't be told apart on the backend "
+        f"{backend.name}",
+        hint=hint,
+    )
+
+
+def _require_units(backend: Any) -> None:
+    lacking = [
+        name
+        for name, operation in (("hash", ops.Hash), ("window", ops.WindowFunction))
+        if not backend.has_operation(operation)
+    ]
+    if lacking:
+        raise UnsupportedFrameError(
+            f"the Ibis backend {backend.name} has no {' and no '.join(lacking)} functions, which "
+            "limits of a unit need",
+            hint="hand over the table itself, dfp.frame(table.to_pyarrow()), or leave out unit=",
+        )
+
+
+def _ibis_table(table: pa.Table) -> Any:
+    """Return a released table as an Ibis table that holds the numbers, on any backend."""
+    return ibis.memtable(table)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 Codes = npt.NDArray[np.int64]
-_Mark = tuple[str, Any]
+Mark = tuple[str, Any]
 
 
 def is_missing(value: object) -> bool:
@@ -42,9 +42,9 @@ def coded_objects(
     The objects are those of the column and the public keys together, sorted by kind and value, so
     that the order of groups does not depend on the order of rows.
     """
-    codes, objects = _distinct(series)
-    marks = [_mark(value) for value in objects]
-    wanted = [None if is_missing(value) else _mark(value) for value in listed]
+    codes, objects = distinct_objects(series)
+    marks = [mark_of(value) for value in objects]
+    wanted = [None if is_missing(value) else mark_of(value) for value in listed]
     known = {mark: _shown(mark, value) for mark, value in zip(marks, objects, strict=True)}
     for mark, value in zip(wanted, listed, strict=True):
         if mark is not None:
@@ -55,7 +55,16 @@ def coded_objects(
     return ranks[codes], [known[mark] for mark in sorted(known)], listed_codes
 
 
-def _distinct(series: pd.Series[Any]) -> tuple[Codes, list[object]]:
+def known_objects(series: pd.Series[Any], listed: Sequence[object]) -> dict[Mark, object]:
+    """Return the objects of a column and of its public keys by their marks, missing ones left out.
+
+    What is known of the parts of a column adds up to what is known of the column.
+    """
+    objects = [*distinct_objects(series)[1], *(value for value in listed if not is_missing(value))]
+    return {mark_of(value): _shown(mark_of(value), value) for value in objects}
+
+
+def distinct_objects(series: pd.Series[Any]) -> tuple[Codes, list[object]]:
     """Return codes and objects; several objects may have the same mark."""
     if not pd.api.types.is_object_dtype(series.dtype):
         codes, objects = pd.factorize(series, use_na_sentinel=True)
@@ -65,12 +74,12 @@ def _distinct(series: pd.Series[Any]) -> tuple[Codes, list[object]]:
         texts[:] = [_plain_text(value) for value in series]
         places, plain = pd.factorize(texts, use_na_sentinel=True)
         return np.asarray(places, dtype=np.int64), list(plain)
-    first: dict[_Mark, int] = {}
+    first: dict[Mark, int] = {}
     found: list[object] = []
     own = np.full(len(series), -1, dtype=np.int64)
     for row, value in enumerate(series):
         if not is_missing(value):
-            own[row] = first.setdefault(_mark(value), len(first))
+            own[row] = first.setdefault(mark_of(value), len(first))
             if own[row] == len(found):
                 found.append(value)
     return own, found
@@ -80,7 +89,7 @@ def _plain_text(value: object) -> str | None:
     return str.__str__(value) if isinstance(value, str) else None
 
 
-def _mark(value: object) -> _Mark:
+def mark_of(value: object) -> Mark:
     """Return a sortable, hashable form of one object: its kind, then its value or appearance."""
     if isinstance(value, str):
         return ("str", str.__str__(value))
@@ -96,7 +105,7 @@ def _mark(value: object) -> _Mark:
         return (type(value).__name__, "")
 
 
-def _shown(mark: _Mark, value: object) -> object:
+def _shown(mark: Mark, value: object) -> object:
     """Return what stands for a mark in a result: plain text and numbers, else the object."""
     kind, form = mark
     return form if kind in {"str", "bool", "int", "float"} else value

@@ -11,7 +11,13 @@ from narwhals.dtypes import DType
 
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.columns import check_value_column, key_expressions
-from dfprivacy.engine.grid import grid_integers, polars_grid_integers, presence
+from dfprivacy.engine.grid import (
+    grid_integers,
+    plain_grid_integers,
+    polars_grid_integers,
+    presence,
+    whole_quotient,
+)
 from dfprivacy.engine.public_keys import known_units
 from dfprivacy.engine.units import UNIT, scaled, within_groups
 from dfprivacy.statistics.linear_query import Source
@@ -33,15 +39,17 @@ def build_pass(
     UnsupportedDtypeError, InvalidBoundsError
         When a column's declared dtype does not allow what is asked of it.
     """
+    engine = adopted.lazy.implementation
     integers = _select_integers(adopted, labels, sources, numbers or nw.Int64())
-    sums = [sum_ for index, source in enumerate(sources) for sum_ in _sums(index, source)]
+    sums = [sum_ for index, source in enumerate(sources) for sum_ in _sums(index, source, engine)]
     names = [key_name(index) for index in range(len(labels))]
     if adopted.unit is not None:
         integers = _by_unit(integers, adopted, names, sources, sums)
         sums = [nw.col(name).sum().cast(nw.Int64) for name in _sum_names(sources)]
     if not names:
         return integers.select(*sums)
-    return integers.group_by(*names).agg(*sums).sort(*names, nulls_last=True)
+    added = integers.group_by(*names).agg(*sums)
+    return added if engine.is_ibis() else added.sort(*names, nulls_last=True)
 
 
 def _by_unit(
@@ -84,15 +92,20 @@ def _select_integers(
             expression = (
                 nw.col(made)
                 if made in frame.collect_schema()
-                else _integers(name, source, numbers, floating=schema[name].is_float())
+                else _integers(name, source, numbers, engine, floating=schema[name].is_float())
             )
             chosen.append(expression.alias(_integer_name(index)))
     return frame.select(*chosen) if chosen else frame
 
 
-def _integers(name: str, source: Source, numbers: DType, *, floating: bool) -> nw.Expr:
+def _integers(
+    name: str, source: Source, numbers: DType, engine: nw.Implementation, *, floating: bool
+) -> nw.Expr:
+    nan = floating and not engine.is_ibis()  # there it became NULL when the table was adopted
     if source.grid is None:
-        return presence(name, floating=floating)
+        return presence(name, floating=nan)
+    if engine.is_ibis():
+        return plain_grid_integers(name, source.grid)
     chosen = numbers if source.moments == 1 else nw.Int64()  # squares fill 60 bits
     return grid_integers(name, source.grid, chosen, floating=floating)
 
@@ -123,7 +136,7 @@ def _integer_name(index: int) -> str:
     return f"integer_{index}"
 
 
-def _sums(index: int, source: Source) -> list[nw.Expr]:
+def _sums(index: int, source: Source, engine: nw.Implementation) -> list[nw.Expr]:
     if source.column is None:
         return [nw.len().cast(nw.Int64).alias(rows_name(index))]
     integer = nw.col(_integer_name(index))
@@ -132,6 +145,6 @@ def _sums(index: int, source: Source) -> list[nw.Expr]:
         return sums
     sums.append(integer.sum().cast(nw.Int64).alias(first_name(index)))
     if source.moments == 2:
-        square = (integer * integer) // source.grid.last
+        square = whole_quotient(integer * integer, source.grid.last, engine)
         sums.append(square.sum().cast(nw.Int64).alias(second_name(index)))
     return sums

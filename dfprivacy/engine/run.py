@@ -9,6 +9,7 @@ import duckdb
 import narwhals as nw
 import pyarrow as pa
 
+from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.interrupt import interruptible, is_interrupt
 from dfprivacy.engine.progress import watched
 from dfprivacy.errors import DPError, EngineError
@@ -19,10 +20,10 @@ T = TypeVar("T")
 
 
 def run_pass(
-    lazy: nw.LazyFrame[Any],
-    keys: int,
+    adopted: Adopted,
+    build: Callable[[Adopted], nw.LazyFrame[Any]],
+    names: Sequence[str],
     sources: Sequence[Source],
-    connection: duckdb.DuckDBPyConnection | None = None,
 ) -> Statistics:
     """Execute the pass and return its exact, checked statistics.
 
@@ -33,8 +34,25 @@ def run_pass(
     TooManyRowsError
         When a group reaches the public limit of rows.
     """
-    table = guarded(lambda: collect(lazy, connection))
-    return Statistics(table, keys, tuple(sources)).checked()
+    table = exact_table(adopted, build, names)
+    return Statistics(table, len(names), tuple(sources)).checked()
+
+
+def exact_table(
+    adopted: Adopted, build: Callable[[Adopted], nw.LazyFrame[Any]], by: Sequence[str]
+) -> pa.Table:
+    """Return the table of a query that adds up rows by the columns `by`.
+
+    What is declared is checked before a row is read. Partitions are measured one by one, where
+    they lie, and their tables are added up.
+    """
+    lazy = guarded(lambda: build(adopted))
+    partitions = adopted.partitions
+    if partitions is None:
+        table = guarded(lambda: collect(lazy, adopted.connection))
+        ordered = not (lazy.implementation.is_ibis() and by)  # others sort as we do
+        return table if ordered else table.sort_by([(name, "ascending") for name in by])
+    return guarded(lambda: partitions.added(build, by))
 
 
 def guarded(work: Callable[[], T]) -> T:

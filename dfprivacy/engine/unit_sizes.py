@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import Any
 
 import narwhals as nw
@@ -11,7 +12,7 @@ import numpy as np
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.columns import key_expressions
 from dfprivacy.engine.public_keys import known_units
-from dfprivacy.engine.run import collect, guarded
+from dfprivacy.engine.run import exact_table
 from dfprivacy.engine.units import UNIT
 from dfprivacy.statistics.binning import Integers
 from dfprivacy.statistics.statistics import key_name
@@ -29,19 +30,22 @@ def unit_sizes(adopted: Adopted, labels: Sequence[Hashable]) -> tuple[Integers, 
     EngineError
         When the engine fails; the message says nothing of the data.
     """
-    names = [key_name(index) for index in range(len(labels))]
-    frame = guarded(lambda: known_units(_keyed(adopted, labels), adopted))
-    pairs = frame.group_by(UNIT, *names).agg(nw.len().cast(nw.Int64).alias(_ROWS))
-    units = pairs.group_by(UNIT).agg(
-        nw.col(_ROWS).max(), nw.len().cast(nw.Int64).alias(_GROUPS)
-    )  # fmt: skip
-    sizes = units.group_by(_ROWS, _GROUPS).agg(nw.len().cast(nw.Int64).alias(_UNITS))
-    table = guarded(lambda: collect(sizes, adopted.connection))
+    table = exact_table(adopted, partial(_build, labels=labels), [_ROWS, _GROUPS])
     rows, groups, counts = (
         np.asarray(table.column(name).to_numpy(), dtype=np.int64)
         for name in (_ROWS, _GROUPS, _UNITS)
     )
     return rows, groups, counts
+
+
+def _build(adopted: Adopted, labels: Sequence[Hashable]) -> nw.LazyFrame[Any]:
+    names = [key_name(index) for index in range(len(labels))]
+    frame = known_units(_keyed(adopted, labels), adopted)
+    pairs = frame.group_by(UNIT, *names).agg(nw.len().cast(nw.Int64).alias(_ROWS))
+    units = pairs.group_by(UNIT).agg(
+        nw.col(_ROWS).max(), nw.len().cast(nw.Int64).alias(_GROUPS)
+    )  # fmt: skip
+    return units.group_by(_ROWS, _GROUPS).agg(nw.len().cast(nw.Int64).alias(_UNITS))
 
 
 def _keyed(adopted: Adopted, labels: Sequence[Hashable]) -> nw.LazyFrame[Any]:

@@ -23,6 +23,7 @@ from dfprivacy.unit import Unit
 UNIT = "unit"
 _PLACE, _ONE, _NUMBER, _EVERY = "place", "one", "number", "every"
 _HALF = 2**32
+_PLACES = 2**52
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,16 @@ def _placed(frame: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]
     if frame.implementation.is_polars():
         hashed = pl.struct(*names).hash(seed=0) // 2
         placed = native.with_columns(hashed.cast(pl.Int64).alias(_PLACE))
+    elif frame.implementation.is_ibis():
+        placed = native.mutate(**{_PLACE: _ibis_hash(native, names)})
     else:
         placed = native.project(f"*, (hash({', '.join(names)}) // 2)::BIGINT AS {_PLACE}")
     lazy: nw.LazyFrame[Any] = nw.from_native(placed)
     return lazy
+
+
+def _ibis_hash(native: Any, names: Sequence[str]) -> Any:
+    """Return a hash of the columns' texts, from 0 to 2**52: backends divide it as floats."""
+    texts = [native[name].cast("string").fill_null("") for name in names]
+    joined = texts[0].concat(*(part for text in texts[1:] for part in ("|", text)))
+    return ((joined.hash() % _PLACES) + _PLACES) % _PLACES

@@ -130,9 +130,14 @@ def _keys(adopted: Adopted, columns: Columns) -> list[Any]:
 def _adopted_source(adopted: Adopted, question: MeanVector, columns: Columns) -> VectorSource:
     names = [adopted.values[label] for label in question.labels]
     values = [f"vector_{index}" for index in range(len(names))]
-    native: Any = adopted.lazy.select(
-        *_keys(adopted, columns), *(nw.col(n).alias(v) for n, v in zip(names, values, strict=True))
-    ).to_native()
+    native: Any = (
+        adopted.rows()
+        .select(
+            *_keys(adopted, columns),
+            *(nw.col(n).alias(v) for n, v in zip(names, values, strict=True)),
+        )
+        .to_native()
+    )
     schema = _schema(native)
     dimension = dimension_of([schema.field(v).type for v in values], question)
     step = converted_rows(dimension)
@@ -154,6 +159,8 @@ def _schema(native: Any) -> pa.Schema:
     """Return the declared Arrow schema of a lazy frame, without reading a row."""
     if isinstance(native, pl.LazyFrame):
         return pl.DataFrame(schema=native.collect_schema()).to_arrow().schema
+    if not isinstance(native, duckdb.DuckDBPyRelation):
+        return native.schema().to_pyarrow()  # an Ibis table
     return native.limit(0).to_arrow_table().schema
 
 
@@ -165,6 +172,9 @@ def _batches(native: Any) -> Iterator[pa.RecordBatch]:
                 yield from frame.to_arrow().to_batches()
         else:  # polars before 1.34
             yield from native.collect(engine="streaming").to_arrow().to_batches()
+        return
+    if not isinstance(native, duckdb.DuckDBPyRelation):
+        yield from native.to_pyarrow_batches(chunk_size=_FETCHED)  # an Ibis table
         return
     again: duckdb.DuckDBPyRelation = native.project("*")
     reader = getattr(again, "to_arrow_reader", None) or again.fetch_record_batch

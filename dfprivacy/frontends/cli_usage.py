@@ -18,15 +18,17 @@ _UsageError: type[Any] = typer.BadParameter.__bases__[0]
 class Commands(TyperGroup):
     """The commands of a program, with readable errors of usage."""
 
-    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+    def main(self, *args: Any, **options: Any) -> Any:
         """Run a command; a wrong call ends with a message on stderr and exit code 2."""
-        if not standalone_mode:
-            return super().main(*args, standalone_mode=False, **extra)
+        standalone = options.pop("standalone_mode", True)
+        quiet = {**options, "standalone_mode": False}
+        if not standalone:
+            return super().main(*args, **quiet)
         try:
-            result = super().main(*args, standalone_mode=False, **extra)
+            result = super().main(*args, **quiet)
         except _UsageError as error:
             if not error.message:  # the help has been shown already
-                super().main(*args, **extra)
+                super().main(*args, **options)
             show_error(Console(stderr=True), error.format_message(), self._hint(error))
             sys.exit(2)
         except typer.Abort:

@@ -89,7 +89,8 @@ def column_values(frame: Any, column: Hashable) -> Floats:
     try:
         name = adopted.values[column]
         check_number_column(column, adopted.lazy.collect_schema()[name])
-        table = guarded(lambda: collect(adopted.lazy.select(name), adopted.connection))
+        rows = adopted.rows().select(name)
+        table = guarded(lambda: collect(rows, adopted.connection))
     finally:
         adopted.close()
     return value_matrix(table.column(0), 0)

@@ -1,0 +1,212 @@
+"""Partitions of a Dask frame as Arrow tables of the declared types.
+
+A partition can have other dtypes than its frame declares: one missing integer turns its column
+into floats. Types are those of the declaration, and a value that has no place in its type is NULL,
+each by itself, so that no row decides about the type, or the failure, of others.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import duckdb
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dfprivacy.engine.adopt import Adopted
+from dfprivacy.engine.embedded import embedded_connection
+from dfprivacy.engine.pandas_columns import presence_column, value_column
+from dfprivacy.engine.pandas_keys import key_column
+from dfprivacy.engine.pandas_objects import Mark, distinct_objects, mark_of
+from dfprivacy.engine.public_keys import typed_keys
+from dfprivacy.engine.units import UNIT, unit_column
+from dfprivacy.errors import EngineError, InvalidKeysError
+from dfprivacy.unit import Unit
+
+BUCKET = "bucket"
+_BUCKETS = 2**31
+
+
+@dataclass(frozen=True)
+class KeyLayout:
+    """A group column: its declared Arrow type, or the ranks of its objects.
+
+    With `learned` ranks all objects of the frame are known, and another one shows that it changed;
+    declared categories are all there can be, and another object is NULL.
+    """
+
+    label: Hashable
+    declared: pa.DataType
+    ranks: Mapping[Mark, int] | None = None
+    learned: bool = False
+
+
+@dataclass(frozen=True)
+class ValueLayout:
+    """A value column: its declared Arrow type, or None where only its presence is needed."""
+
+    label: Hashable
+    declared: pa.DataType | None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a partition as the pass sees them, named by their place.
+
+    `unit_type` is the declared Arrow type of the units, None where they are objects.
+    """
+
+    keys: Sequence[KeyLayout]
+    values: Sequence[ValueLayout]
+    listed: Sequence[Sequence[object]]
+    unit: Unit | None = None
+    unit_type: pa.DataType | None = None
+
+
+def typed_rows(part: pd.DataFrame, layout: Layout) -> pa.Table:
+    """Return a partition as an Arrow table of the declared types."""
+    columns = {f"key_{i}": _keys(part[key.label], key) for i, key in enumerate(layout.keys)}
+    for index, value in enumerate(layout.values):
+        columns[f"value_{index}"] = _values(part[value.label], value)
+    if layout.unit is not None:
+        columns[UNIT] = _units(part[layout.unit.column], layout.unit_type)
+    if not columns:
+        columns["row"] = pa.nulls(len(part), pa.bool_())
+    return pa.table(columns)
+
+
+def adopted_rows(rows: pa.Table, layout: Layout) -> Adopted:
+    """Adopt a partition's table on the engine of this process."""
+    connection = _engine(os.getpid()).cursor()
+    connection.execute("SET enable_progress_bar = false")
+    lazy = nw.from_native(connection.from_arrow(rows))
+    keys = [f"key_{index}" for index in range(len(layout.keys))]
+    values = {value.label: f"value_{index}" for index, value in enumerate(layout.values)}
+    unit = unit_column(layout.unit, UNIT)
+    return Adopted(lazy, keys, values, layout.listed, _identity, unit, connection)
+
+
+@lru_cache(maxsize=1)
+def _engine(process: int) -> duckdb.DuckDBPyConnection:  # noqa: ARG001 a fork needs its own
+    """Return an embedded engine of one thread a query: Dask runs partitions side by side.
+
+    Partitions are handed to it and never stored in it.
+    """
+    connection = embedded_connection()
+    connection.execute("SET threads = 1")
+    return connection
+
+
+def rows_with_buckets(part: pd.DataFrame, layout: Layout) -> pd.DataFrame:
+    """Return a partition's rows that have a unit, with a number that follows from the unit alone.
+
+    Units that the pass takes for the same one have the same number in every partition.
+    """
+    rows = typed_rows(part, layout)
+    rows = rows.filter(pc.is_valid(rows.column(UNIT)))
+    for index, value in enumerate(layout.values):
+        if value.declared is not None and not pa.types.is_decimal(value.declared):
+            place = rows.column_names.index(f"value_{index}")
+            floats = rows.column(place).cast(pa.float64(), safe=False)
+            rows = rows.set_column(place, f"value_{index}", floats)
+    columns: dict[str, Any] = {name: _arrow_series(rows.column(name)) for name in rows.column_names}
+    return pd.DataFrame(columns | {BUCKET: _buckets(rows.column(UNIT))})
+
+
+def rows_of_frame(part: pd.DataFrame) -> pa.Table:
+    """Return what `rows_with_buckets` has made as an Arrow table again."""
+    return pa.table({name: pa.array(part[name]) for name in part.columns if name != BUCKET})
+
+
+def _keys(series: pd.Series[Any], key: KeyLayout) -> pa.Array | pa.ChunkedArray:
+    if key.ranks is None:
+        return _declared(series, key.declared)
+    codes, objects = distinct_objects(series.astype(object))
+    ranks = [key.ranks.get(mark_of(value), -1) for value in objects]
+    if key.learned and -1 in ranks:
+        raise EngineError(
+            "the frame changed while it was read", hint="ask again, on a copy: frame.persist()"
+        )
+    own = np.array([*ranks, -1], dtype=np.int64)[codes]
+    return pa.array(own, mask=own < 0)
+
+
+def _declared(series: pd.Series[Any], declared: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """Return a column in its declared type; what has no place in it is NULL."""
+    found = key_column(series, [])
+    if found.objects is None:
+        if found.column.type == declared:
+            return found.column
+        if _is_text(found.column.type) and _is_text(declared):
+            return found.column.cast(declared)
+    codes, objects = distinct_objects(series.astype(object))
+    typed = pa.concat_arrays([*(_typed(value, declared) for value in objects), _none(declared)])
+    return typed.take(pa.array(np.where(codes < 0, len(objects), codes)))
+
+
+def _typed(value: object, declared: pa.DataType) -> pa.Array:
+    try:
+        return typed_keys([value], declared)
+    except InvalidKeysError:
+        return _none(declared)
+
+
+def _none(declared: pa.DataType) -> pa.Array:
+    return pa.nulls(1, declared)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _values(series: pd.Series[Any], value: ValueLayout) -> pa.Array | pa.ChunkedArray:
+    if value.declared is None:
+        return presence_column(series)
+    if pd.api.types.is_numeric_dtype(series.dtype) and not pa.types.is_decimal(value.declared):
+        return value_column(value.label, series)
+    return _declared(series, value.declared)
+
+
+def _units(series: pd.Series[Any], declared: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
+    """Return units in their declared type, floats without -0.0 and NaN; objects as their marks."""
+    if declared is None:
+        codes, objects = distinct_objects(series.astype(object))
+        texts = pa.array([*(repr(mark_of(value)) for value in objects), None], pa.string())
+        return texts.take(pa.array(np.where(codes < 0, len(objects), codes)))
+    units = _declared(series, declared)
+    if not pa.types.is_floating(declared):
+        return units
+    whole = pc.add(units, pa.scalar(0.0, declared))
+    return pc.if_else(pc.is_nan(whole), pa.scalar(None, declared), whole)
+
+
+def _buckets(units: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """Return a number for each unit, by a hash that is the same in every process."""
+    hashed: Any = pd.util.hash_array(_hashable(units))
+    return np.asarray(hashed % np.uint64(_BUCKETS), dtype=np.int64)
+
+
+def _hashable(units: pa.ChunkedArray) -> npt.NDArray[Any]:
+    kind = units.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return np.asarray(units.to_numpy())
+    if pa.types.is_timestamp(kind):
+        return np.asarray(units.cast(pa.int64()).to_numpy())
+    plain = units if pa.types.is_binary(kind) else units.cast(pa.string())
+    return np.array(plain.to_pylist(), dtype=object)
+
+
+def _arrow_series(column: pa.ChunkedArray) -> pd.Series[Any]:
+    return pd.Series(pd.arrays.ArrowExtensionArray(column))
+
+
+def _identity(table: pa.Table) -> pa.Table:
+    return table
