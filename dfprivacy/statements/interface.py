@@ -39,7 +39,7 @@ def sql(
     Parameters
     ----------
     query : str
-        One SELECT, CREATE [OR REPLACE] [TEMP] TABLE ... AS SELECT, or INSERT INTO ... SELECT.
+        One SELECT, `CREATE [OR REPLACE] [TEMP] TABLE ... AS SELECT`, or `INSERT INTO ... SELECT`.
     con : duckdb.DuckDBPyConnection
         Where the tables are. Python variables are no tables.
     unit, max_rows, max_groups
