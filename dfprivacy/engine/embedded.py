@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
@@ -19,7 +20,8 @@ _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
 def embedded_connection() -> duckdb.DuckDBPyConnection:
     """Return a fresh in-memory connection that installs, loads and prints nothing by itself."""
     connection = duckdb.connect(config=_OFFLINE)
-    connection.execute("SET enable_progress_bar = false")  # a long pass would print on stdout
+    with suppress(duckdb.InvalidInputException):  # Jupyter without ipywidgets has none to turn off
+        connection.execute("SET enable_progress_bar = false")  # a long pass would print on stdout
     return connection
 
 
