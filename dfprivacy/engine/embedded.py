@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary, finalize
@@ -42,8 +42,9 @@ def embedded_connection() -> duckdb.DuckDBPyConnection:
         spill.mkdir(mode=0o700)
         connection = duckdb.connect(config=_OFFLINE | _limits(options, spill))
         _SPILLS[connection] = finalize(connection, _remove, spill, os.getpid())
-        connection.execute("SET enable_progress_bar_print = false")  # it would print on stdout
-        connection.execute("SET enable_progress_bar = true")  # so that progress can be asked for
+        with suppress(duckdb.InvalidInputException):  # Jupyter without ipywidgets has no progress
+            connection.execute("SET enable_progress_bar_print = false")  # it would print on stdout
+            connection.execute("SET enable_progress_bar = true")  # so that it can be asked for
     except BaseException:
         _remove(spill, os.getpid())
         raise
