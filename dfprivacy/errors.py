@@ -8,6 +8,7 @@
     |-- InvalidKeysError          (ValueError)    public keys do not fit the group columns
     |-- InvalidUnitError          (ValueError)    unit, max_rows and max_groups don't go together
     |-- InvalidQuestionError      (ValueError)    unknown method, level or combination
+    |-- InvalidDescriptionError   (ValueError)    the file that describes releases has faults
     |-- RefusedStatementError     (ValueError)    an SQL statement can't be read, or not answered
     |-- InvalidProtocolError      (ValueError)    no protocol of the local or the shuffle model
     |-- AlreadyReportedError      (ValueError)    an owner has reported in this campaign before
@@ -20,6 +21,7 @@
     |   |-- LedgerBudgetError     (ValueError)    its file was made with another budget
     |   `-- InvalidLedgerError    (ValueError)    ledger, dataset and note do not go together
     |-- BudgetExceededError       (ValueError)    the release costs more than the ledger has left
+    |-- OutputError               (OSError)       a release could not be written where it should go
     |-- EngineError               (RuntimeError)  the engine failed; its message is withheld
     `-- EntropyError              (OSError)       the operating system gave no random bytes
 
@@ -79,6 +81,10 @@ class InvalidQuestionError(DPError, ValueError):
     """An unknown method, an interval level outside (0, 1), or questions that do not go together."""
 
 
+class InvalidDescriptionError(DPError, ValueError):
+    """A file that describes releases has faults; the message names each with its line."""
+
+
 class RefusedStatementError(DPError, ValueError):
     """An SQL statement can't be read, or holds what no bounded answer is known for."""
 
@@ -125,6 +131,10 @@ class InvalidLedgerError(LedgerError, ValueError):
 
 class BudgetExceededError(DPError, ValueError):
     """A release costs more than the ledger has left. Nothing was released, nothing charged."""
+
+
+class OutputError(DPError, OSError):
+    """A release can't be written where its description says. What was charged stays paid."""
 
 
 class EngineError(DPError, RuntimeError):

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from dfprivacy.frontends import cli_limits, cli_ranks, cli_sums
+from dfprivacy.frontends import cli_limits, cli_ranks, cli_run, cli_sums
 from dfprivacy.frontends.cli_errors import readable_errors
 from dfprivacy.frontends.cli_ledger import ledger_app
 from dfprivacy.frontends.cli_local import local_app
@@ -72,6 +72,7 @@ for _name, _command in {
     "bounds": cli_ranks.bounds,
     "histogram": cli_sums.histogram,
     "limits": cli_limits.limits,
+    "run": cli_run.run,
 }.items():
     app.command(_name)(_command)
 app.add_typer(ledger_app, name="ledger")

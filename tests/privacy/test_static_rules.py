@@ -43,6 +43,7 @@ LAYERS = [
     {"local", "shuffle"},
     {"asking", "moment_methods", "rank_methods", "vector_methods", "private"},
     {"statements"},
+    {"jobs"},
     {"frontends"},
     {"__init__"},
 ]
