@@ -72,9 +72,9 @@ for _name, _command in {
     "bounds": cli_ranks.bounds,
     "histogram": cli_sums.histogram,
     "limits": cli_limits.limits,
-    "run": cli_run.run,
 }.items():
     app.command(_name)(_command)
+app.command("run")(cli_run.run)
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(local_app, name="local")
 

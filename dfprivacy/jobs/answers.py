@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -23,6 +23,8 @@ from dfprivacy.request import request_of
 from dfprivacy.statements.jobs import Job, job_of
 from dfprivacy.terms import Terms
 
+T = TypeVar("T")
+
 
 def required_charge(release: Release) -> Charge:
     """Return what a release costs, once its source is known to have what it asks for.
@@ -38,7 +40,9 @@ def required_charge(release: Release) -> Charge:
         typed_keys(release, release.source)
         return charge_of(release)
     with _database(release.source) as connection:
-        return _statement(release, release.source, connection, terms_of(release), _planned)
+        return _statement(
+            release, release.source, connection, terms=terms_of(release), use=_planned
+        )
 
 
 def made(release: Release, ledger: ClaimingLedger) -> pa.Table:
@@ -46,7 +50,7 @@ def made(release: Release, ledger: ClaimingLedger) -> pa.Table:
     terms = replace(terms_of(release), ledger=ledger, dataset=release.budget.dataset)
     if isinstance(release.source, QuerySource):
         with _database(release.source) as connection:
-            return _statement(release, release.source, connection, terms, _answered)
+            return _statement(release, release.source, connection, terms=terms, use=_answered)
     keys = typed_keys(release, release.source)
     with rows_of(release.source) as rows:
         if release.histogram is not None:
@@ -79,8 +83,13 @@ def _database(source: QuerySource) -> AbstractContextManager[duckdb.DuckDBPyConn
 
 
 def _statement(
-    release: Release, source: QuerySource, connection: Any, terms: Terms, use: Any
-) -> Any:
+    release: Release,
+    source: QuerySource,
+    connection: duckdb.DuckDBPyConnection | None,
+    *,
+    terms: Terms,
+    use: Callable[[Job], T],
+) -> T:
     """Hand a query's job on, once it is known to be a SELECT."""
     keys = None if release.keys is None else [list(row) for row in release.keys.rows]
     listed = None if keys is None else [row[0] if len(row) == 1 else tuple(row) for row in keys]
@@ -104,4 +113,6 @@ def _planned(job: Job) -> Charge:
 
 def _answered(job: Job) -> pa.Table:
     answer = job.run()
-    return answer if isinstance(answer, pa.Table) else answer.to_arrow_table()
+    if isinstance(answer, pa.Table):
+        return answer
+    return answer.to_arrow_table()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from dfprivacy.accounting.ledger_terms import dataset_name, version_name
@@ -61,7 +62,8 @@ def _releases(top: Fields, places: Places) -> list[Release]:
     node = top.get("releases")
     assert node is not None  # noqa: S101 it is there
     if not node.fields:
-        top.wrong("releases", f"this is {node.kind}, not releases by name")
+        empty = "there is none" if node.kind == "a group of fields" else f"this is {node.kind}"
+        top.wrong("releases", f"{empty}; write releases by name")
     found = [_release(name, item, top, places) for name, item in node.fields.items()]
     releases = [release for release in found if release is not None]
     places.require_apart(releases)
@@ -82,14 +84,16 @@ def _release(name: str, node: Marked, top: Fields, places: Places) -> Release | 
     outputs = _outputs(fields, places)
     level = fields.number("interval")
     interval = faults.attempt(
-        fields.line_of("interval"), lambda: interval_level(INTERVAL if level is None else level)
+        fields.line_of("interval"),
+        f"{where}: interval",
+        lambda: interval_level(INTERVAL if level is None else level),
     )
     if source is None or budget is None or interval is None or len(faults.found) > before:
         return None
     release = Release(name, node.line, source, unit, by, keys, questions, interval, budget, outputs)
     _groups(release, fields)
     if not isinstance(source, QuerySource) and len(faults.found) == before:
-        faults.attempt(node.line, lambda: charge_of(release))
+        faults.attempt(node.line, where, lambda: charge_of(release))
     return release if len(faults.found) == before else None
 
 
@@ -124,7 +128,8 @@ def _budget(fields: Fields, top: Fields, places: Places) -> Budget | None:
     _losses(budget, losses_)
     for name, check in (("dataset", dataset_name), ("version", version_name)):
         if texts[name] is not None:
-            fields.faults.attempt(budget.line_of(name), lambda c=check, n=name: c(texts[n]))  # type: ignore[misc]
+            where = f"{budget.where}: {name}"
+            fields.faults.attempt(budget.line_of(name), where, partial(check, texts[name]))
     if not complete or None in texts.values():
         return None
     ledger, dataset, version = (str(text) for text in texts.values())
@@ -139,8 +144,10 @@ def _losses(budget: Fields, given: Mapping[str, float | None]) -> None:
         budget.faults.add(budget.line, f"{budget.where}: 'epsilon' or 'rho' is missing")
     elif given["epsilon"] is not None or given["rho"] is not None:
         name = "epsilon" if rho is None else "rho"
-        budget.faults.attempt(budget.line_of(name), lambda: loss_of(given["epsilon"], given["rho"]))
-    budget.faults.attempt(budget.line_of("delta"), lambda: delta_of(given["delta"]))
+        budget.faults.attempt(
+            budget.line_of(name), budget.where, lambda: loss_of(given["epsilon"], given["rho"])
+        )
+    budget.faults.attempt(budget.line_of("delta"), budget.where, lambda: delta_of(given["delta"]))
 
 
 def _unit(fields: Fields, top: Fields) -> Unit | None:
@@ -156,7 +163,7 @@ def _unit(fields: Fields, top: Fields) -> Unit | None:
     column, rows, groups = unit.text("column"), unit.number("max_rows"), unit.number("max_groups")
     if column is None or rows is None:
         return None
-    return fields.faults.attempt(node.line, lambda: unit_of(column, rows, groups))
+    return fields.faults.attempt(node.line, unit.where, lambda: unit_of(column, rows, groups))
 
 
 def _keys(fields: Fields, by: tuple[str, ...]) -> PublicKeys | None:
@@ -172,14 +179,14 @@ def _keys(fields: Fields, by: tuple[str, ...]) -> PublicKeys | None:
             return None
         lists = [[item.value for item in node.fields[name].items] for name in by or node.fields]
         rows = [list(row) for row in itertools.product(*lists)]
-        listed = [row[0] if len(row) == 1 else row for row in rows]
+        listed: list[object] = [row[0] if len(row) == 1 else row for row in rows]
     else:
         listed = [_key(item) for item in node.items]
     if any(isinstance(part, Marked | dict) for key in listed for part in _parts(key)):
         fields.wrong("keys", "a key is a text, a number, or a list of one for each column of by")
         return None
     width = [None] * max(len(by), 1)
-    return fields.faults.attempt(node.line, lambda: keys_of(listed, width))
+    return fields.faults.attempt(node.line, f"{fields.where}: keys", lambda: keys_of(listed, width))
 
 
 def _parts(key: object) -> list[object]:

@@ -64,7 +64,7 @@ def _question(
     before = len(faults.found)
     given = bounds_in(fields, "bounds")
     bounds = shared.get(column) if given is None else given
-    asked = faults.attempt(node.line, lambda: _made(kind, column, bounds, fields))
+    asked = faults.attempt(node.line, where, lambda: _made(kind, column, bounds, fields))
     return asked if len(faults.found) == before else None
 
 
@@ -73,7 +73,9 @@ def bounds_in(fields: Fields, name: str) -> Bounds | None:
     numbers = fields.numbers(name)
     if numbers is None:
         return None
-    return fields.faults.attempt(fields.line_of(name), lambda: bounds_of(list(numbers)))
+    return fields.faults.attempt(
+        fields.line_of(name), f"{fields.where}: {name}", lambda: bounds_of(list(numbers))
+    )
 
 
 def _made(kind: str, column: str, bounds: Bounds | None, fields: Fields) -> Asked:

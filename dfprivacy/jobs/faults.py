@@ -27,12 +27,12 @@ class Faults:
         if (line, what) not in self.found:
             self.found.append((line, what))
 
-    def attempt(self, line: int, make: Callable[[], T]) -> T | None:
+    def attempt(self, line: int, where: str, make: Callable[[], T]) -> T | None:
         """Return what `make` returns; what it refuses is a fault of this line."""
         try:
             return make()
         except DPError as error:
-            self.add(line, error.message)
+            self.add(line, f"{where}: {error.message}")
             return None
 
     def require_none(self) -> None:

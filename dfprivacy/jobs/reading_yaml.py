@@ -50,7 +50,8 @@ def _marked(node: yaml.Node, line: int, faults: Faults) -> Marked:
         return Marked(_fields(node, faults), line)
     if isinstance(node, yaml.SequenceNode):
         return Marked(tuple(_marked(item, _line(item), faults) for item in node.value), line)
-    return Marked(node.value if node.style else plain(node.value), line)
+    quoted = isinstance(node, yaml.ScalarNode) and node.style
+    return Marked(node.value if quoted else plain(node.value), line)
 
 
 def _fields(node: yaml.MappingNode, faults: Faults) -> dict[str, Marked]:

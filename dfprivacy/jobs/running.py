@@ -89,4 +89,4 @@ def run_releases(description: Description) -> Iterator[Done]:
         for output in step.release.outputs:
             write_note(description, step.release, output, charge=step.charge, paid=paid)
             write(table, output)
-        yield Done(step.release, step.charge, step.settled)
+        yield Done(step.release, step.charge, step.settled or kept is not None)
