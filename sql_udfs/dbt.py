@@ -26,7 +26,7 @@ _REQUIRED = ("ledger", "dataset")
 _OPTIONS = ("epsilon", "interval", "unit", "max_rows", "max_groups", "note")
 
 
-class Plugin(BasePlugin):
+class Plugin(BasePlugin):  # type: ignore[misc]  # dbt is not there when types are checked
     """Registers the guarded dp_* functions on every connection that dbt opens.
 
     Config: `ledger` (the path of a file made by `dfprivacy ledger create`) and `dataset` are

@@ -107,7 +107,7 @@ def test_room(path):
     """Several charges fit together or not at all."""
     ledger = ClaimingLedger(path, "d", MARK)
     ledger.require_room([CHARGE, CHARGE])
-    with pytest.raises(dfp.BudgetExceededError, match="costs epsilon 1.5"):
+    with pytest.raises(dfp.BudgetExceededError, match=r"costs epsilon 1\.5"):
         ledger.require_room([CHARGE] * 3)
 
 

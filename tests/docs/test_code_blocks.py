@@ -45,6 +45,8 @@ def test_links_lead_somewhere(page):
 @pytest.mark.parametrize("name", sorted(modules()))
 def test_docstrings_run(name):
     """Every example in a docstring gives what it says."""
+    if name == "sql_udfs.dbt":
+        pytest.importorskip("dbt.adapters.duckdb", reason="the lane dbt of .ci/run has it")
     result = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
     assert result.failed == 0
 

@@ -32,7 +32,7 @@ RELEASES = 3
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A description of three releases, its rows and its ledger."""
+    """Write a description of three releases, its rows and its ledger."""
     monkeypatch.chdir(tmp_path)
     rows = pl.DataFrame({"key": ["a", "b"] * 500, "x": [float(i % 10) for i in range(1000)]})
     rows.write_parquet("rows.parquet")
@@ -106,13 +106,13 @@ def test_killed_at_random_moments(folder):
     assert run()
     limit = min(time.monotonic() - start, 2.0)
     total = {"killed": 0, "ended": 0}
-    for attempt in range(8):
+    for attempt in range(3):
         for path in Path().glob("*.*"):
             if path.name not in {"release.yml", "rows.parquet"} and path.is_file():
                 path.unlink()
         ledger = dfp.Ledger("budget.db", epsilon=10, delta=1e-6, remember=True)
         seen = {}
-        for seconds in (limit / 4, limit / 2, limit):
+        for seconds in (limit / 3, limit):
             done = subprocess.run(
                 [sys.executable, str(here), str(seconds), "4"],
                 check=True,
@@ -127,4 +127,4 @@ def test_killed_at_random_moments(folder):
         assert all(files()[name] == content for name, content in seen.items()), attempt
         assert ledger.spent("rows") == dfp.Budget(epsilon=1.5, delta=1e-7)
         assert len(ledger.history()) == RELEASES
-    assert total["killed"] >= 20
+    assert total["killed"] >= 5
