@@ -10,6 +10,7 @@
     |-- InvalidEngineError        (ValueError)    memory, threads or temporary can't be used
     |-- InvalidQuestionError      (ValueError)    unknown method, level or combination
     |   `-- UnknownMethodError    (AttributeError) no question of that name
+    |-- InvalidDescriptionError   (ValueError)    the file that describes releases has faults
     |-- RefusedStatementError     (ValueError)    an SQL statement can't be read, or not answered
     |-- InvalidProtocolError      (ValueError)    no protocol of the local or the shuffle model
     |-- AlreadyReportedError      (ValueError)    an owner has reported in this campaign before
@@ -24,6 +25,7 @@
     |   `-- InvalidLedgerError    (ValueError)    ledger, dataset and note do not go together
     |-- BudgetExceededError       (ValueError)    the release costs more than the ledger has left
     |-- PictureError              (RuntimeError)  a chart or page can't be drawn or written
+    |-- OutputError               (OSError)       a release could not be written where it should go
     |-- EngineError               (RuntimeError)  the engine failed; its message is withheld
     `-- EntropyError              (OSError)       the operating system gave no random bytes
 
@@ -91,6 +93,10 @@ class UnknownMethodError(InvalidQuestionError, AttributeError):
     """There is no question of that name."""
 
 
+class InvalidDescriptionError(DPError, ValueError):
+    """A file that describes releases has faults; the message names each with its line."""
+
+
 class RefusedStatementError(DPError, ValueError):
     """An SQL statement can't be read, or holds what no bounded answer is known for."""
 
@@ -145,6 +151,10 @@ class BudgetExceededError(DPError, ValueError):
 
 class PictureError(DPError, RuntimeError):
     """A chart or a page can't be drawn or written; or what draws it is not installed."""
+
+
+class OutputError(DPError, OSError):
+    """A release can't be written where its description says. What was charged stays paid."""
 
 
 class EngineError(DPError, RuntimeError):

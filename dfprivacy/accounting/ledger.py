@@ -158,11 +158,17 @@ class Ledger(Reports, Memory):
         LedgerError
             When the charge could not be made durable.
         """
-        name, about = dataset_name(dataset), _about(charge, note_text(note))
-        cost = charge.units(self._total.measure)
+        name, about = dataset_name(dataset), note_text(note)
         with self._open("BEGIN IMMEDIATE") as connection:
-            self._require_left(connection, name, cost)
-            ledger_file.append(connection, name, self._total, cost, about)
+            self._append(connection, name, charge, note=about)
+
+    def _append(
+        self, connection: Connection, name: str, charge: Charge, *, note: str | None
+    ) -> None:
+        """Charge an account in a transaction that is open."""
+        cost = charge.units(self._total.measure)
+        self._require_left(connection, name, cost)
+        ledger_file.append(connection, name, self._total, cost, _about(charge, note))
 
     def _left(self, connection: Connection, name: str) -> Units:
         return self._total.less(ledger_file.read_spent(connection, name, self._total.measure))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import UTC, datetime
+from sqlite3 import Connection
 
 import pyarrow as pa
 
@@ -65,16 +66,8 @@ class Memory(Opened):
             raise InvalidLedgerError(
                 "a release of more than 512 MiB is not kept", hint="release fewer groups at a time"
             )
-        row = (
-            fingerprint, datetime.now(UTC).isoformat(timespec="microseconds"), name,
-            hashlib.sha256(content).digest(), content,
-        )  # fmt: skip
         with self._open("BEGIN IMMEDIATE") as connection:
-            connection.execute(
-                "INSERT INTO release (fingerprint, time, dataset, digest, content) "
-                "VALUES (?, ?, ?, ?, ?) ON CONFLICT (fingerprint) DO NOTHING",
-                row,
-            )
+            insert_release(connection, name, fingerprint, content)
 
     def stored(self, dataset: str | None = None) -> int:
         """Return how many releases of a dataset, or of all, are kept.
@@ -109,3 +102,18 @@ class Memory(Opened):
                 "DELETE FROM release WHERE :dataset IS NULL OR dataset = :dataset",
                 {"dataset": name},
             ).rowcount
+
+
+def insert_release(
+    connection: Connection, dataset: str, fingerprint: bytes, content: bytes
+) -> None:
+    """Keep bytes under a fingerprint; what is kept already stays."""
+    row = (
+        fingerprint, datetime.now(UTC).isoformat(timespec="microseconds"), dataset,
+        hashlib.sha256(content).digest(), content,
+    )  # fmt: skip
+    connection.execute(
+        "INSERT INTO release (fingerprint, time, dataset, digest, content) "
+        "VALUES (?, ?, ?, ?, ?) ON CONFLICT (fingerprint) DO NOTHING",
+        row,
+    )

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from dfprivacy.frontends import cli_limits, cli_partial, cli_ranks, cli_sums
+from dfprivacy.frontends import cli_limits, cli_partial, cli_ranks, cli_run, cli_sums
 from dfprivacy.frontends.cli_errors import readable_errors
 from dfprivacy.frontends.cli_ledger import ledger_app
 from dfprivacy.frontends.cli_local import local_app
@@ -82,6 +82,7 @@ for _name, _command in {
     app.command(_name)(_command)
 app.command("statistics")(cli_partial.statistics_command)
 app.command("merge")(cli_partial.merge_command)
+app.command("run")(cli_run.run)
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(local_app, name="local")
 

@@ -64,14 +64,14 @@ def readable_errors() -> Iterator[None]:
     try:
         yield
     except DPError as error:
-        show_error(Console(stderr=True), error.message, _hint(error))
+        show_error(Console(stderr=True), error.message, hint_of(error))
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
         show_line(Console(stderr=True), INTERRUPTED)
         raise typer.Exit(130) from None
 
 
-def _hint(error: DPError) -> str | None:
+def hint_of(error: DPError) -> str | None:
     """Return what to do, in the words of the command line."""
     hint = _HINTS.get(type(error), error.hint)
     for library, here in _SPELLINGS if hint else ():

@@ -21,7 +21,7 @@ _RUNS = "SELECT city, dp_mean(income, 0, 200000) FROM people GROUP BY city"
 
 @dataclass(frozen=True)
 class Parsed:
-    """A statement's syntax tree, and the text of the query in it, from SELECT or WITH on."""
+    """A statement's syntax tree, and the text of the query in it, from SELECT, WITH or ( on."""
 
     tree: exp.Expression
     query: str
@@ -53,8 +53,15 @@ def parse(text: object) -> Parsed:
             "several statements in one text: one of them could not be charged for",
             hint=f"call dfp.sql once for each, e.g. with {_RUNS}",
         )
-    start = next((t.start for t in tokens if t.token_type in _QUERIES), 0)
-    return Parsed(trees[0], text[start:].rstrip().rstrip(";"))
+    return Parsed(trees[0], text[_start(tokens) :].rstrip().rstrip(";"))
+
+
+def _start(tokens: list[Token]) -> int:
+    """Return where the query begins: at its first word, or at the parentheses around it."""
+    place = next((p for p, t in enumerate(tokens) if t.token_type in _QUERIES), 0)
+    while place > 0 and tokens[place - 1].token_type is TokenType.L_PAREN:
+        place -= 1
+    return tokens[place].start
 
 
 def _trees(text: str) -> tuple[list[exp.Expression], list[Token]]:

@@ -30,6 +30,9 @@ def target_of(tree: exp.Expression) -> tuple[Target | None, exp.Expression]:
 
 def _select(tree: exp.Expression) -> exp.Expression:
     select = tree.args.get("expression")
+    while isinstance(select, exp.Subquery):  # parentheses, as dbt writes them
+        only(select, "this")
+        select = select.this
     if isinstance(select, exp.SetOperation):
         raise refuse(type(select).__name__)
     if not isinstance(select, exp.Select):

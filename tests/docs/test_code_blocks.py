@@ -14,6 +14,7 @@ import sql_udfs
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NEEDS = {
+    "sql_udfs.dbt": ("dbt.adapters.duckdb",),
     "dask-ibis.md": ("dask.dataframe", "ibis"),
     "dfprivacy.engine.dask_frames": ("dask.dataframe",),
     "dfprivacy.engine.ibis_frames": ("ibis",),

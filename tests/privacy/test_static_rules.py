@@ -46,6 +46,7 @@ LAYERS = [
     {"asking", "moment_methods", "rank_methods", "vector_methods", "explaining", "private"},
     {"partial"},
     {"statements"},
+    {"jobs"},
     {"released_views", "pictures"},
     {"frontends"},
     {"__init__"},

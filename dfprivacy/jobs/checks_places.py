@@ -1,0 +1,171 @@
+"""Where rows come from and answers go: paths stand relative to the description's folder."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dfprivacy.jobs.description import (
+    FileOutput,
+    FileSource,
+    Output,
+    QuerySource,
+    Release,
+    Source,
+    TableOutput,
+    TableSource,
+)
+from dfprivacy.jobs.faults import Faults
+from dfprivacy.jobs.fields import Fields
+from dfprivacy.jobs.marked import Marked
+
+READ = (".csv", ".tsv", ".parquet", ".pq")
+WRITTEN = (".csv", ".parquet")
+_FORMS = {
+    frozenset({"file"}),
+    frozenset({"folder"}),
+    frozenset({"table", "database"}),
+    frozenset({"query", "database"}),
+    frozenset({"query", "tables"}),
+}
+_NAMES = ("file", "folder", "table", "query", "database", "tables")
+
+
+@dataclass(frozen=True)
+class Places:
+    """The folder of a description, and its faults."""
+
+    folder: Path
+    faults: Faults
+
+    def path(self, text: str) -> Path:
+        """Return a path of the description."""
+        return self.folder / text
+
+    def require_apart(self, releases: Sequence[Release]) -> None:
+        """Find outputs that would overwrite one another, or what is read."""
+        taken: dict[tuple[Path, str], str] = {}
+        read = {path.resolve() for release in releases for path in _files(release)}
+        globs = [_glob(release.source) for release in releases]
+        for release in releases:
+            for output in release.outputs:
+                self._require_free(release, output, taken, read, [g for g in globs if g])
+
+    def _require_free(
+        self,
+        release: Release,
+        output: Output,
+        taken: dict[tuple[Path, str], str],
+        read: set[Path],
+        globs: Sequence[Path],
+    ) -> None:
+        place = output.path.resolve()
+        table = output.table.lower() if isinstance(output, TableOutput) else ""
+        whose = f"releases: {release.name}: outputs: {output.text}"
+        if (place, table) in taken:
+            other = taken[place, table]
+            self.faults.add(release.line, f"{whose}: the release {other!r} writes there too")
+        elif (place in read and not table) or place == release.budget.ledger.resolve():
+            self.faults.add(release.line, f"{whose}: the output is a file that is read")
+        elif any(_matches(place, pattern) for pattern in globs):
+            self.faults.add(release.line, f"{whose}: the output would be read as a source")
+        taken.setdefault((place, table), release.name)
+
+
+def _files(release: Release) -> list[Path]:
+    source = release.source
+    if isinstance(source, QuerySource):
+        return [*source.tables.values(), *([source.database] if source.database else [])]
+    return [source.path if isinstance(source, FileSource) else source.database]
+
+
+def _glob(source: Source) -> Path | None:
+    return source.path if isinstance(source, FileSource) and "*" in source.path.name else None
+
+
+def _matches(place: Path, pattern: Path) -> bool:
+    return place.parent == pattern.parent.resolve() and fnmatch.fnmatch(place.name, pattern.name)
+
+
+def source_of(holder: Fields, places: Places) -> Source | None:
+    """Return the source that a group of fields holds under `source`."""
+    node = holder.get("source")
+    assert node is not None  # noqa: S101 it is there
+    fields = Fields(node, f"{holder.where}: source", places.faults, _NAMES)
+    given = frozenset(node.fields)
+    if given <= set(_NAMES) and given not in _FORMS:
+        forms = "file; folder; table, database; query, database; query, tables"
+        places.faults.add(node.line, f"{fields.where}: the fields are one of: {forms}")
+        return None
+    texts = {name: fields.text(name) for name in given if name != "tables" and name in _NAMES}
+    if not fields.require(*sorted(given)) or None in texts.values() or given not in _FORMS:
+        return None
+    return _made({name: str(text) for name, text in texts.items()}, fields, places)
+
+
+def _made(texts: dict[str, str], fields: Fields, places: Places) -> Source | None:
+    if "query" in texts:
+        database = places.path(texts["database"]) if "database" in texts else None
+        tables = _tables(fields, places)
+        files = ", ".join(str(fields.node.fields["tables"].fields[name].value) for name in tables)
+        return QuerySource(texts["query"], database, tables, texts.get("database", files))
+    if "table" in texts:
+        text = f"{texts['table']} in {texts['database']}"
+        return TableSource(places.path(texts["database"]), texts["table"], text)
+    if "folder" in texts:
+        return FileSource(places.path(texts["folder"]) / "*.parquet", texts["folder"])
+    return _file(texts["file"], fields, places)
+
+
+def _file(text: str, fields: Fields, places: Places) -> Source | None:
+    path = places.path(text)
+    if path.suffix.lower() not in READ:
+        fields.wrong("file", f"the name does not end in one of {', '.join(READ)}")
+    elif "*" in text and ("*" in str(Path(text).parent) or path.suffix.lower() in READ[:2]):
+        fields.wrong("file", "a pattern names Parquet files of one folder, as in days/*.parquet")
+    return FileSource(path, text)
+
+
+def _tables(fields: Fields, places: Places) -> dict[str, Path]:
+    node = fields.get("tables")
+    if node is None:
+        return {}
+    inside = Fields(node, f"{fields.where}: tables", places.faults, node.fields)
+    texts = {name: inside.text(name) for name in node.fields}
+    for name, text in texts.items():
+        if not name.isidentifier():
+            places.faults.add(inside.line_of(name), f"{inside.where}: {name!r} is no plain name")
+        if text is not None and not text.lower().endswith(READ):
+            inside.wrong(name, f"the name does not end in one of {', '.join(READ)}")
+    return {name: places.path(text) for name, text in texts.items() if text is not None}
+
+
+def outputs_of(fields: Fields, places: Places) -> list[Output]:
+    """Return where a release goes: files, and tables of DuckDB files."""
+    node = fields.get("outputs")
+    assert node is not None  # noqa: S101 it is there
+    items = [node] if node.fields else list(node.items)
+    if not items:
+        fields.wrong("outputs", "there is none")
+    found = [_output(item, f"{fields.where}: outputs", places) for item in items]
+    return [output for output in found if output is not None]
+
+
+def _output(node: Marked, where: str, places: Places) -> Output | None:
+    if isinstance(node.value, str):
+        if node.value.lower().endswith(WRITTEN):
+            return FileOutput(places.path(node.value), node.value)
+        places.faults.add(
+            node.line,
+            f"{where}: {node.value!r} does not end in .csv or .parquet; a table is "
+            "{database: FILE, table: NAME}",
+        )
+        return None
+    fields = Fields(node, where, places.faults, ("database", "table"))
+    fields.require("database", "table")
+    database, table = fields.text("database"), fields.text("table")
+    if database is None or table is None:
+        return None
+    return TableOutput(places.path(database), table, f"{database}:{table}")

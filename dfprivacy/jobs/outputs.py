@@ -1,0 +1,140 @@
+"""Where releases go: files that are there wholly or not at all, tables made in one transaction.
+
+An output that is there without a note of where it came from was not made by a run, and is never
+replaced.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dfprivacy.errors import OutputError, UnsupportedFrameError
+from dfprivacy.jobs.description import Output, TableOutput
+from dfprivacy.jobs.sources import opened
+
+NOTE = ".provenance.json"
+
+
+def note_of(output: Output) -> Path:
+    """Return the file beside an output that says where it came from."""
+    table = f".{output.table}" if isinstance(output, TableOutput) else ""
+    return output.path.with_name(f"{output.path.name}{table}{NOTE}")
+
+
+def require_writable(output: Output) -> None:
+    """Refuse an output that could not be written, or that a run has not made.
+
+    Raises
+    ------
+    OutputError
+        When its folder is missing, or something else stands there.
+    """
+    if not output.path.parent.is_dir():
+        raise OutputError(
+            f"there is no directory {str(output.path.parent)!r} to write to",
+            hint="create it first",
+        )
+    if output.path.is_dir() or (_is_there(output) and not note_of(output).is_file()):
+        raise OutputError(
+            f"{output.text!r} is there already, and no run has made it",
+            hint="name another output, or move what is there away",
+        )
+
+
+def _is_there(output: Output) -> bool:
+    if not output.path.exists() or not isinstance(output, TableOutput):
+        return output.path.exists()
+    query = (
+        "SELECT count(*) FROM (SELECT table_name AS name FROM duckdb_tables() "
+        "UNION ALL SELECT view_name FROM duckdb_views()) WHERE lower(name) = lower(?)"
+    )
+    try:
+        with opened(output.path) as connection:
+            found = connection.execute(query, [output.table]).fetchone()
+    except UnsupportedFrameError:
+        found = (1,)
+    return found != (0,)
+
+
+def write(table: pa.Table, output: Output) -> None:
+    """Write a release.
+
+    Raises
+    ------
+    OutputError
+        When the operating system or DuckDB does not let us.
+    """
+    if isinstance(output, TableOutput):
+        _write_table(table, output)
+    else:
+        form = _FORMATS[output.path.suffix.lower()]
+        replace_file(output.path, lambda path: form(table, path))
+
+
+def replace_file(path: Path, fill: Callable[[Path], None]) -> None:
+    """Make a file beside its place and move it there once it is on the disk.
+
+    Raises
+    ------
+    OutputError
+        When the operating system does not let us.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix=".dfprivacy-", dir=path.parent) as directory:
+            whole = Path(directory) / path.name
+            fill(whole)
+            with whole.open("rb+") as file:
+                os.fsync(file.fileno())
+            whole.replace(path)
+    except OSError as error:
+        reason = error.strerror or "the system refused"
+        raise OutputError(
+            f"{str(path)!r} could not be written: {reason}",
+            hint="make room, or choose a directory in which you may write; then run again: what "
+            "is paid for is repeated",
+        ) from None
+
+
+def _write_csv(table: pa.Table, path: Path) -> None:
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)  # noqa: S101 a table never becomes a Series
+    frame.write_csv(path)
+
+
+def _write_parquet(table: pa.Table, path: Path) -> None:
+    pq.write_table(table, path)
+
+
+_FORMATS: dict[str, Callable[[pa.Table, Path], None]] = {
+    ".csv": _write_csv,
+    ".parquet": _write_parquet,
+}
+
+
+def _write_table(table: pa.Table, output: TableOutput) -> None:
+    """Make or replace a table of a DuckDB file, in one transaction."""
+    quoted = '"' + output.table.replace('"', '""') + '"'
+    try:
+        with duckdb.connect(str(output.path)) as connection:
+            connection.register("dfprivacy_released", table)
+            connection.begin()
+            connection.execute(
+                f"CREATE OR REPLACE TABLE {quoted} AS SELECT * FROM dfprivacy_released"  # noqa: S608 the name is quoted
+            )
+            connection.commit()
+        done = True
+    except duckdb.Error:
+        done = False
+    if not done:
+        raise OutputError(
+            f"the table {output.text!r} could not be written",
+            hint="close what holds the file open; then run again: what is paid for is repeated",
+        )

@@ -1,0 +1,59 @@
+"""From a file to marked values: YAML or TOML by its name."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from dfprivacy.jobs.faults import Faults
+from dfprivacy.jobs.marked import Marked
+from dfprivacy.jobs.reading_toml import read_toml
+from dfprivacy.jobs.reading_yaml import read_yaml
+
+MOST_BYTES = 2**20
+_READERS = {".yml": read_yaml, ".yaml": read_yaml, ".toml": read_toml}
+
+
+@dataclass(frozen=True)
+class Text:
+    """What a file says, and its SHA-256."""
+
+    content: Marked | None
+    digest: str
+
+
+def read_text(path: Path, faults: Faults) -> Text:
+    """Return a file's content with lines; what is wrong with it is noted.
+
+    Raises
+    ------
+    InvalidDescriptionError
+        When it can't be read at all.
+    """
+    raw = _bytes(path, faults)
+    faults.require_none()
+    try:
+        text = raw.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        faults.add(raw[: error.start].count(b"\n") + 1, "this is not UTF-8 text")
+        text = ""
+    faults.require_none()
+    content = _READERS[path.suffix.lower()](text, faults)
+    if content is None:
+        faults.require_none()
+    return Text(content, hashlib.sha256(raw).hexdigest())
+
+
+def _bytes(path: Path, faults: Faults) -> bytes:
+    if path.suffix.lower() not in _READERS:
+        faults.add(1, "a description is a .yml, .yaml or .toml file")
+        return b""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        faults.add(1, f"the file can't be read: {error.strerror}")
+        return b""
+    if len(raw) > MOST_BYTES:
+        faults.add(1, "a description has at most 1 MiB")
+    return raw

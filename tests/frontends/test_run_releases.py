@@ -1,0 +1,338 @@
+import json
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import dfprivacy as dfp
+from dfprivacy.frontends.cli import app
+
+ROWS = 3000
+HEAD = """\
+source: {file: flights.parquet}
+budget: {ledger: budget.db, dataset: flights, version: "1", epsilon: 1}
+releases:
+"""
+DELAYS = """\
+  delays:
+    by: carrier
+    budget: {delta: 1e-7}
+    questions: {delay: {mean: delay, bounds: [-60, 240]}}
+    outputs: [delays.csv, delays.parquet, {database: out.duckdb, table: "de lays"}]
+"""
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Run a description beside 3,000 flights in a file, a folder and a DuckDB file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    flights = pl.DataFrame(
+        {
+            "carrier": ["AA"] * 2000 + ["UA"] * 1000,
+            "month": [1, 2] * 1500,
+            "user": [i // 3 for i in range(ROWS)],
+            "delay": [10.0] * 2000 + [-40.0] * 1000,
+        }
+    )
+    flights.write_parquet("flights.parquet")
+    flights.write_csv("flights.csv")
+    Path("days").mkdir()
+    flights[:1500].write_parquet("days/1.parquet")
+    flights[1500:].write_parquet("days/2.parquet")
+    with duckdb.connect("flights.duckdb") as connection:
+        connection.sql("CREATE TABLE flights AS SELECT * FROM 'flights.parquet'")
+        connection.sql("CREATE VIEW early AS SELECT * FROM flights WHERE delay < 0")
+    dfp.Ledger("budget.db", epsilon=100, delta=1e-6, remember=True)
+
+    def run_text(text, *args):
+        Path("release.yml").write_text(text)
+        return CliRunner().invoke(app, ["run", "release.yml", *args])
+
+    return run_text
+
+
+def spent():
+    return dfp.Ledger("budget.db").spent("flights")
+
+
+def contents():
+    """Return the bytes of everything but the ledger, and what the DuckDB file holds."""
+    kept = {p.name: p.read_bytes() for p in Path().iterdir() if p.suffix in {".csv", ".json"}}
+    kept["delays.parquet"] = Path("delays.parquet").read_bytes()
+    with duckdb.connect("out.duckdb", read_only=True) as connection:
+        kept["out.duckdb"] = connection.sql('SELECT * FROM "de lays"').fetchall()
+    return kept
+
+
+def test_a_run_and_the_same_again(run):
+    """The second run spends nothing and writes the same bytes; all outputs hold one answer."""
+    first = run(HEAD + DELAYS)
+    assert (first.exit_code, first.stderr) == (0, "")
+    assert first.stdout == (
+        "delays: wrote delays.csv, delays.parquet, out.duckdb:de lays; "
+        "spent epsilon 1, delta 1e-7\n"
+    )
+    once = contents()
+    assert pl.read_csv("delays.csv").equals(pl.read_parquet("delays.parquet"))
+    assert pl.read_parquet("delays.parquet").rows() == once["out.duckdb"]
+    second = run(HEAD + DELAYS)
+    assert second.stdout.endswith("; paid before, nothing spent\n")
+    assert contents() == once
+    assert spent() == dfp.Budget(epsilon=1.0, delta=1e-7)
+    assert len(dfp.Ledger("budget.db").history()) == 1
+
+
+def test_outputs_that_were_lost_come_back(run):
+    """What was deleted or damaged is written again, from what the ledger keeps."""
+    run(HEAD + DELAYS)
+    once = contents()
+    Path("delays.csv").write_text("damaged")
+    Path("delays.parquet").unlink()
+    Path("out.duckdb").unlink()
+    assert run(HEAD + DELAYS).exit_code == 0
+    assert contents() == once
+    assert spent().epsilon == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        HEAD.replace('"1"', '"2"') + DELAYS,
+        HEAD + DELAYS.replace("240", "241"),
+        HEAD + DELAYS.replace("1e-7", "2e-7"),
+        HEAD.replace("flights.parquet", "days/*.parquet") + DELAYS,
+        HEAD + DELAYS.replace("    questions", "    unit: {column: user, max_rows: 3, "
+                              "max_groups: 1}\n    questions"),
+        HEAD + DELAYS.replace("    questions", "    interval: 0.9\n    questions"),
+    ],
+)  # fmt: skip
+def test_another_release_is_charged(run, other):
+    """Another version, question, loss, source, unit or level is another release."""
+    run(HEAD + DELAYS)
+    before = Path("delays.csv").read_bytes()
+    assert run(other).exit_code == 0
+    assert spent().epsilon == 2
+    assert Path("delays.csv").read_bytes() != before
+
+
+def test_what_is_forgotten_is_charged_again(run):
+    """`Ledger.forget` drops the claim with the answer."""
+    run(HEAD + DELAYS)
+    dfp.Ledger("budget.db").forget("flights")
+    assert run(HEAD + DELAYS).stdout.endswith("; spent epsilon 1, delta 1e-7\n")
+    assert spent().epsilon == 2
+
+
+def test_the_note_beside_an_output(run):
+    """The note says what was asked, charged and promised; nothing of the data is in it."""
+    run(HEAD + DELAYS)
+    note = json.loads(Path("delays.csv.provenance.json").read_text())
+    (charge,) = dfp.Ledger("budget.db").history().to_dict("records")
+    assert note["charged"] == {"epsilon": 1.0, "delta": 1e-7}
+    assert note["asked"] == {
+        "source": "flights.parquet",
+        "questions": {"delay": "mean('delay', bounds=(-60.0, 240.0))"},
+        "by": ["carrier"],
+        "keys": None,
+        "unit": "one row",
+        "interval": 0.95,
+    }
+    assert (note["dataset"], note["version"], note["dfprivacy"]) == (
+        "flights",
+        "1",
+        charge["version"],
+    )
+    assert note["time"] == charge["time"].isoformat(timespec="microseconds")
+    assert note["promise"] == (
+        "This release is differentially private with epsilon 1, delta 1e-7 for adding or removing "
+        "one row; other releases about the dataset 'flights' add to that, and its ledger adds "
+        "them up."
+    )
+    assert set(note) == {
+        "release", "output", "asked", "charged", "dataset", "version", "time", "dfprivacy",
+        "description", "parameters", "promise",
+    }  # fmt: skip
+    assert "AA" not in json.dumps(note)
+
+
+def test_the_note_does_not_depend_on_the_data(run):
+    """Two tables that differ in everything have the same notes, but for the time."""
+    run(HEAD + DELAYS)
+    notes = [json.loads(p.read_text()) for p in sorted(Path().glob("*.json"))]
+    pl.read_parquet("flights.parquet")[:0].write_parquet("flights.parquet")
+    Path("budget.db").unlink()
+    dfp.Ledger("budget.db", epsilon=100, delta=1e-6, remember=True)
+    assert run(HEAD + DELAYS).exit_code == 0
+    others = [json.loads(p.read_text()) for p in sorted(Path().glob("*.json"))]
+    for one, other in zip(notes, others, strict=True):
+        assert one | {"time": None} == other | {"time": None}
+
+
+SOURCES = {
+    "file: flights.csv": ROWS,
+    "file: days/*.parquet": ROWS,
+    "folder: days": ROWS,
+    "{table: flights, database: flights.duckdb}": ROWS,
+    "{table: main.early, database: flights.duckdb}": 1000,
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_sources(run, source):
+    """Files, folders, patterns, tables and views are read; all rows of them count."""
+    text = source if source.startswith("{") else f"{{{source}}}"
+    release = """\
+  counts:
+    questions: {rows: {count: "*"}, typical: {median: delay}}
+    outputs: [counts.csv]
+"""
+    head = HEAD.replace("{file: flights.parquet}", text).replace("epsilon: 1", "epsilon: 100")
+    assert run(head + release).exit_code == 0
+    found = pl.read_csv("counts.csv")
+    assert found.columns == ["name", "value", "low", "high"]
+    assert found["name"].to_list() == ["rows", "typical"]
+    assert found["value"][0] == pytest.approx(SOURCES[source], abs=1)  # false alarm below 1e-20
+    assert found["low"].is_null().to_list() == [False, True]
+
+
+@pytest.mark.parametrize(
+    "place", ["database: flights.duckdb", "tables: {flights: flights.parquet}"]
+)
+def test_queries(run, place):
+    """A statement of dfp.sql over a DuckDB file or files, with a parameter, is a release too."""
+    text = f"""\
+parameters: {{who: text}}
+budget: {{ledger: budget.db, dataset: flights, version: "1", epsilon: 50}}
+releases:
+  counts:
+    source:
+      query: SELECT month, dp_count(*) AS n FROM flights WHERE carrier = ${{who}} GROUP BY month
+      {place}
+    keys: [1, 2, 3]
+    outputs: [counts.csv]
+"""
+    assert run(text, "--set", "who=AA").exit_code == 0
+    rows = pl.read_csv("counts.csv").rows()
+    assert [month for month, _ in rows] == [1, 2, 3]
+    assert [n for _, n in rows] == pytest.approx([1000, 1000, 0], abs=2)  # below 1e-40
+    assert run(text, "--set", "who=AA").stdout.endswith("nothing spent\n")
+    assert run(text, "--set", "who=UA").stdout.endswith("; spent epsilon 50\n")
+
+
+def test_keys_have_the_types_of_their_columns(run):
+    """Listed keys are read as their column declares: text in CSV, numbers in Parquet."""
+    for file in ("flights.csv", "flights.parquet"):
+        release = """\
+  months:
+    by: month
+    keys: [2, 12]
+    questions: {rows: {count: "*"}}
+    outputs: [months.csv]
+"""
+        head = HEAD.replace("flights.parquet", file).replace("epsilon: 1", "epsilon: 50")
+        assert run(head + release).exit_code == 0
+        rows = dict(pl.read_csv("months.csv")["month", "rows"].rows())
+        assert rows == {2: pytest.approx(1500, abs=2), 12: pytest.approx(0, abs=2)}
+
+
+def test_check_and_explain_spend_nothing(run):
+    """--explain shows the simple charge, and what was paid before; neither reads a row."""
+    explained = run(HEAD + DELAYS, "--explain")
+    assert explained.stdout == "delays: epsilon 1, delta 1e-7 of flights in budget.db\n"
+    run(HEAD + DELAYS, "--check")
+    assert spent() == dfp.Budget(epsilon=0.0)
+    assert not Path("delays.csv").exists()
+    assert run(HEAD + DELAYS, "--quiet").output == ""
+    again = run(HEAD + DELAYS, "--explain")
+    assert again.stdout.endswith(" of flights in budget.db, paid before\n")
+
+
+def test_releases_that_do_not_fit_together(run):
+    """A budget that does not cover the whole run refuses it with 3, before anything is spent."""
+    other = DELAYS.replace("delays", "again").replace("de lays", "other").replace("240", "250")
+    result = run(HEAD.replace("epsilon: 1", "epsilon: 60") + DELAYS + other)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr == (
+        "Error: the budget of dataset 'flights' does not cover this run: it costs epsilon 120, "
+        "delta 2e-7, and what is left is epsilon 100, delta 1e-6\n"
+        f"Hint: see what was charged: dfprivacy ledger show {Path('budget.db').absolute()}\n"
+    )
+    assert spent() == dfp.Budget(epsilon=0.0)
+
+
+def test_a_release_that_is_asked_for_twice(run):
+    """Two releases that ask the same are one: charged once, with one answer."""
+    same = DELAYS.replace("delays", "again").replace("de lays", "other")
+    result = run(HEAD.replace("epsilon: 1", "epsilon: 60") + DELAYS + same)
+    assert result.stdout.splitlines()[1].endswith("; paid before, nothing spent")
+    assert spent().epsilon == 60
+    assert Path("delays.csv").read_bytes() == Path("again.csv").read_bytes()
+
+
+FAILURES = [
+    ("flights.parquet", "no.parquet", "there is no file "),
+    ("mean: delay", "mean: dealy", "the source of release 'delays' has no column 'dealy'"),
+    ("ledger: budget.db", "ledger: no.db", "the ledger "),
+    ("{file: flights.parquet}", "{table: no, database: flights.duckdb}", "there is no table 'no'"),
+    ("{file: flights.parquet}", "{table: no, database: days/1.parquet}", "'"),
+    ("[delays.csv,", "[no/delays.csv,", "there is no directory "),
+    ("[delays.csv,", "[flights.csv,", "'flights.csv' is there already, and no run has made it"),
+    ("database: out.duckdb, table: \"de lays\"", "database: flights.duckdb, table: EARLY",
+     "'flights.duckdb:EARLY' is there already, and no run has made it"),
+    ("    by: carrier\n    budget: {delta: 1e-7}", "    by: month\n    keys: [May]",
+     "a key does not fit column 'month', which is declared int64"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "message"), FAILURES)
+def test_other_failures(run, old, new, message):
+    """Sources, ledgers and outputs that can't be used end with 1, before anything is spent."""
+    text = HEAD + DELAYS
+    assert text.count(old) == 1
+    result = run(text.replace(old, new))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"Error: {message}")
+    assert "\nHint: " in result.stderr
+    assert spent() == dfp.Budget(epsilon=0.0)
+    assert not list(Path().glob("*.json"))
+
+
+def test_a_ledger_must_remember(run):
+    """A ledger that keeps no releases can't be run with: a second run would pay again."""
+    dfp.Ledger("short.db", epsilon=1, delta=1e-6)
+    result = run((HEAD + DELAYS).replace("budget.db", "short.db"))
+    assert result.exit_code == 1
+    assert "remembers no releases, and a run repeats its own" in result.stderr
+    assert "dfprivacy ledger create FILE --epsilon 10 --remember" in result.stderr
+
+
+def test_what_an_engine_says_is_withheld(run):
+    """A file that turns out to be damaged fails without a quotation and without a charge."""
+    Path("flights.parquet").write_text("secret 4711")
+    result = run(HEAD + DELAYS)
+    assert result.exit_code == 1
+    assert "4711" not in result.output
+    assert spent() == dfp.Budget(epsilon=0.0)
+
+
+def test_set_takes_pairs(run):
+    """--set without a name or a value, or twice the same, is a fault of the call."""
+    for args in (["--set", "day"], ["--set", "=1"], ["--set", "a=1", "--set", "a=2"]):
+        result = run(HEAD + DELAYS, *args)
+        assert result.exit_code == 2
+        assert result.stderr.splitlines()[0] == (
+            "release.yml:1: --set takes NAME=VALUE, once for each name"
+        )
+
+
+def test_paths_are_relative_to_the_description(run, tmp_path, monkeypatch):
+    """A scheduler may start the command anywhere."""
+    run(HEAD + DELAYS)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    again = CliRunner().invoke(app, ["run", "../release.yml"])
+    assert again.stdout.endswith("nothing spent\n")
+    assert list(Path().iterdir()) == []
