@@ -37,7 +37,17 @@ def on_the_command_line(code, _):
             raise CommandFailedError(result.stderr.strip())
 
 
-RUN = {"python": in_python, "sql": in_sql, "console": on_the_command_line}
+def in_a_description(code, _):
+    Path("release.yml").write_text(code)
+    on_the_command_line("$ dfprivacy run release.yml --check", _)
+
+
+RUN = {
+    "python": in_python,
+    "sql": in_sql,
+    "console": on_the_command_line,
+    "yaml": in_a_description,
+}
 
 
 def message_of(error):
