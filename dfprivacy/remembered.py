@@ -54,6 +54,8 @@ def _number(row: Mapping[str, Any], release: Release) -> Number:
 @singledispatch
 def frame_table(frame: Any) -> pa.Table:
     """Return a released frame as an Arrow table; an Arrow table is one already."""
+    if hasattr(frame, "toArrow"):  # Spark, which need not be installed
+        frame = frame.toArrow()
     assert isinstance(frame, pa.Table)  # noqa: S101 adopt makes no other frames
     return frame
 

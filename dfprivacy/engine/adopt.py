@@ -69,6 +69,21 @@ class Adopted:
         dtype = self.lazy.collect_schema()[self.values[column]]
         return dtype.is_integer() or dtype == nw.Boolean
 
+    def rows(self) -> nw.LazyFrame[Any]:
+        """Return the frame as one that hands over its rows, not sums of them.
+
+        Raises
+        ------
+        UnsupportedFrameError
+            When the frame lies on a cluster, whose rows stay where they are.
+        """
+        if self.lazy.implementation.is_spark_like():
+            raise UnsupportedFrameError(
+                "this needs the rows themselves, and those of a Spark frame stay on its cluster",
+                hint="ask about a file of the columns: frame.select(...).write.parquet(path)",
+            )
+        return self.lazy
+
     def close(self) -> None:
         """Give up the embedded connection; what the caller brought stays open."""
         if self.connection is not None:
@@ -111,7 +126,7 @@ def rereadable(frame: object) -> object:
     return frame.read_all() if isinstance(frame, pa.RecordBatchReader) else frame
 
 
-def _require(columns: Columns, present: Sequence[Hashable]) -> None:
+def require_columns(columns: Columns, present: Sequence[Hashable]) -> None:
     """Refuse a column that is not there, or that is there twice."""
     for name in columns.names():
         if present.count(name) == 0:
@@ -132,7 +147,7 @@ def _named(
     connection: duckdb.DuckDBPyConnection | None = None,
 ) -> Adopted:
     """Adopt a lazy frame whose columns keep their own names."""
-    _require(columns, lazy.collect_schema().names())
+    require_columns(columns, lazy.collect_schema().names())
     values = {label: str(label) for label in columns.values}
     keys = [str(key) for key in columns.keys]
     unit = unit_column(columns.unit, str(columns.unit and columns.unit.column))
@@ -192,7 +207,7 @@ def _quoted(name: str) -> str:
 @adopt.register(pa.Table)
 @adopt.register(pa.RecordBatchReader)
 def _(frame: Any, columns: Columns) -> Adopted:
-    _require(columns, frame.schema.names)
+    require_columns(columns, frame.schema.names)
     connection = embedded_connection()
     return _named(nw.from_native(connection.from_arrow(frame)), columns, _identity, connection)
 
@@ -225,7 +240,7 @@ def _identity(table: pa.Table) -> pa.Table:
 
 @adopt.register
 def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
-    _require(columns, list(frame.columns))
+    require_columns(columns, list(frame.columns))
     pairs = zip(columns.keys, columns.listed, strict=True)
     keys = {f"key_{index}": key_column(frame[k], li) for index, (k, li) in enumerate(pairs)}
     values = {label: f"value_{index}" for index, label in enumerate(columns.values)}

@@ -12,7 +12,9 @@ from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.columns import check_value_column, key_expressions
 from dfprivacy.engine.grid import grid_integers, polars_grid_integers, presence
 from dfprivacy.engine.public_keys import known_units
+from dfprivacy.engine.spark_terms import integer_term, square_term
 from dfprivacy.engine.units import UNIT, scaled, within_groups
+from dfprivacy.statistics.grid import Grid
 from dfprivacy.statistics.linear_query import Source
 from dfprivacy.statistics.statistics import first_name, key_name, rows_name, second_name
 
@@ -28,14 +30,16 @@ def build_pass(
         When a column's declared dtype does not allow what is asked of it.
     """
     integers = _select_integers(adopted, labels, sources)
-    sums = [sum_ for index, source in enumerate(sources) for sum_ in _sums(index, source)]
+    engine = adopted.lazy.implementation
+    sums = [sum_ for index, source in enumerate(sources) for sum_ in _sums(index, source, engine)]
     names = [key_name(index) for index in range(len(labels))]
     if adopted.unit is not None:
         integers = _by_unit(integers, adopted, names, sources, sums)
         sums = [nw.col(name).sum().cast(nw.Int64) for name in _sum_names(sources)]
     if not names:
         return integers.select(*sums)
-    return integers.group_by(*names).agg(*sums).sort(*names, nulls_last=True)
+    grouped = integers.group_by(*names).agg(*sums)
+    return grouped if engine.is_spark_like() else grouped.sort(*names, nulls_last=True)
 
 
 def _by_unit(
@@ -69,7 +73,12 @@ def _select_integers(
     schema = adopted.lazy.collect_schema()
     engine = adopted.lazy.implementation
     chosen = key_expressions(adopted, labels)
-    frame = _with_polars_integers(adopted, sources) if engine.is_polars() else adopted.lazy
+    frame = adopted.lazy
+    if engine.is_polars():
+        frame = _with_polars_integers(adopted, sources)
+    elif engine.is_spark_like():
+        frame = _with_spark_integers(adopted, sources)
+        chosen += [nw.col(_square_name(index)) for index in _squared(sources)]
     for index, source in enumerate(sources):
         if source.column is not None:
             name = adopted.values[source.column]
@@ -104,6 +113,24 @@ def _with_polars_integers(adopted: Adopted, sources: Sequence[Source]) -> nw.Laz
     return nw.from_native(native.with_columns(made))
 
 
+def _with_spark_integers(adopted: Adopted, sources: Sequence[Source]) -> nw.LazyFrame[Any]:
+    """Add the integers and their squares in Spark's own terms; the frame's names are ours."""
+    schema = adopted.lazy.collect_schema()
+    integers = []
+    for index, source in enumerate(sources):
+        if source.column is not None:
+            name, integer = adopted.values[source.column], _integer_name(index)
+            check_value_column(source.column, schema[name], source)
+            term = integer_term(name, source.grid, floating=schema[name].is_float())
+            integers.append(f"{term} AS {integer}")
+    squares = [
+        f"{square_term(_integer_name(index), grid)} AS {_square_name(index)}"
+        for index, grid in _squared(sources).items()
+    ]
+    native: Any = adopted.lazy.to_native()
+    return nw.from_native(native.selectExpr("*", *integers).selectExpr("*", *squares))
+
+
 def _scratch_name(index: int, schema: nw.Schema) -> str:
     """Return a column name that the frame does not have."""
     name = _integer_name(index)
@@ -116,7 +143,20 @@ def _integer_name(index: int) -> str:
     return f"integer_{index}"
 
 
-def _sums(index: int, source: Source) -> list[nw.Expr]:
+def _squared(sources: Sequence[Source]) -> dict[int, Grid]:
+    """Return the grids of the sources whose squares are added up, by index."""
+    return {
+        index: source.grid
+        for index, source in enumerate(sources)
+        if source.moments == 2 and source.grid is not None
+    }
+
+
+def _square_name(index: int) -> str:
+    return f"square_{index}"
+
+
+def _sums(index: int, source: Source, engine: nw.Implementation) -> list[nw.Expr]:
     if source.column is None:
         return [nw.len().cast(nw.Int64).alias(rows_name(index))]
     integer = nw.col(_integer_name(index))
@@ -126,5 +166,7 @@ def _sums(index: int, source: Source) -> list[nw.Expr]:
     sums.append(integer.sum().cast(nw.Int64).alias(first_name(index)))
     if source.moments == 2:
         square = (integer * integer) // source.grid.last
+        if engine.is_spark_like():  # where // divides floats
+            square = nw.col(_square_name(index))
         sums.append(square.sum().cast(nw.Int64).alias(second_name(index)))
     return sums

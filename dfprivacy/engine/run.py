@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 import narwhals as nw
 import pyarrow as pa
 
+from dfprivacy.engine.spark_log import quiet
 from dfprivacy.errors import DPError, EngineError
 from dfprivacy.statistics.linear_query import Source
-from dfprivacy.statistics.statistics import Statistics
+from dfprivacy.statistics.statistics import Statistics, key_name
 
 T = TypeVar("T")
 
@@ -26,6 +27,8 @@ def run_pass(lazy: nw.LazyFrame[Any], keys: int, sources: Sequence[Source]) -> S
         When a group reaches the public limit of rows.
     """
     table = guarded(lambda: collect(lazy))
+    if keys and lazy.implementation.is_spark_like():  # a sort of its own would be a second job
+        table = table.sort_by([(key_name(index), "ascending") for index in range(keys)])
     return Statistics(table, keys, tuple(sources)).checked()
 
 
@@ -53,4 +56,7 @@ def collect(lazy: nw.LazyFrame[Any]) -> pa.Table:
         return native.collect(engine="streaming").to_arrow()
     if lazy.implementation.is_duckdb():
         return native.to_arrow_table()
+    if lazy.implementation.is_spark_like():
+        with quiet():
+            return native.toArrow()
     return lazy.collect("pyarrow").to_native()

@@ -130,7 +130,8 @@ def _keys(adopted: Adopted, columns: Columns) -> list[Any]:
 def _adopted_source(adopted: Adopted, question: MeanVector, columns: Columns) -> VectorSource:
     names = [adopted.values[label] for label in question.labels]
     values = [f"vector_{index}" for index in range(len(names))]
-    native: Any = adopted.lazy.select(
+    lazy = adopted.rows()
+    native: Any = lazy.select(
         *_keys(adopted, columns), *(nw.col(n).alias(v) for n, v in zip(names, values, strict=True))
     ).to_native()
     schema = _schema(native)

@@ -83,7 +83,7 @@ def column_values(frame: Any, column: Hashable) -> Floats:
     try:
         name = adopted.values[column]
         check_number_column(column, adopted.lazy.collect_schema()[name])
-        table = guarded(lambda: collect(adopted.lazy.select(name)))
+        table = guarded(lambda: collect(adopted.rows().select(name)))
     finally:
         adopted.close()
     return value_matrix(table.column(0), 0)

@@ -66,7 +66,7 @@ def _record_batches(source: Any) -> Iterator[pa.RecordBatch]:
     adopted = guarded(lambda: adopt(source, wanted))
     try:
         names = [adopted.values[name] for name in COLUMNS]
-        lazy = adopted.lazy.select(*names)
+        lazy = adopted.rows().select(*names)
         if lazy.implementation.is_duckdb():
             reader = guarded(lambda: pa.RecordBatchReader.from_stream(lazy.to_native()))
             batches: Iterator[pa.RecordBatch] = iter(reader)
