@@ -18,16 +18,16 @@ from dfprivacy.statistics.grid import Grid
 def integer_term(column: str, grid: Grid | None, *, floating: bool) -> str:
     """Return each row's integer on the grid, or 1 if there is none; NULL where it holds no value.
 
-    It is clipped after it has become an integer: floor gives the smallest or the largest BIGINT
-    where there is no nearer one, so that the ends of the grid are right for every number. Whatever
-    a column gives when it is worked out twice, the integer is on the grid.
+    It is clipped first, as a float: floor raises in ANSI mode where no BIGINT is near. `greatest`
+    passes NULL over, and NaN is larger than all for `least`, so that whatever a column gives when
+    it is worked out twice, the integer is on the grid.
     """
     number = f"{column} IS NOT NULL" + (f" AND NOT isnan({column})" if floating else "")
     if grid is None:
         return f"CASE WHEN {number} THEN 1L END"
-    scaled = f"floor((CAST({column} AS DOUBLE) - ({grid.origin!r}D)) * {grid.inverse_step!r}D)"
-    clipped = f"least(greatest({scaled}, {grid.first}L), {grid.last}L)"
-    return f"CASE WHEN {number} THEN {clipped} END"
+    clipped = f"least(greatest(CAST({column} AS DOUBLE), {grid.lower!r}D), {grid.upper!r}D)"
+    scaled = f"floor(({clipped} - ({grid.origin!r}D)) * {grid.inverse_step!r}D)"
+    return f"CASE WHEN {number} THEN {scaled} END"
 
 
 def square_term(integer: str, grid: Grid) -> str:
