@@ -135,7 +135,9 @@ def _values(
     keys = key_expressions(adopted, labels)
     frame = adopted.lazy.select(*keys, value.alias(_VALUE))
     if isinstance(binning, Edges) and frame.implementation.is_spark_like():
-        return nw.from_native(with_edges_reached(frame.to_native(), _VALUE, binning.edges))
+        native = with_edges_reached(frame.to_native(), _VALUE, binning.edges)
+        labelled: nw.LazyFrame[Any] = nw.from_native(native)
+        return labelled
     return frame.with_columns(_counted_value(binning).alias(_VALUE))
 
 

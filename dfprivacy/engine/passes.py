@@ -128,7 +128,9 @@ def _with_spark_integers(adopted: Adopted, sources: Sequence[Source]) -> nw.Lazy
         for index, grid in _squared(sources).items()
     ]
     native: Any = adopted.lazy.to_native()
-    return nw.from_native(native.selectExpr("*", *integers).selectExpr("*", *squares))
+    made = native.selectExpr("*", *integers).selectExpr("*", *squares)
+    frame: nw.LazyFrame[Any] = nw.from_native(made)
+    return frame
 
 
 def _scratch_name(index: int, schema: nw.Schema) -> str:

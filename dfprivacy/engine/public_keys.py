@@ -106,7 +106,8 @@ def only_listed(frame: nw.LazyFrame[Any], listed: Listed) -> nw.LazyFrame[Any]:
         chosen: nw.LazyFrame[Any] = nw.from_native(joined)
         return chosen
     if frame.implementation.is_spark_like():
-        return nw.from_native(only_rows_of(native, wanted))
+        those: nw.LazyFrame[Any] = nw.from_native(only_rows_of(native, wanted))
+        return those
     rows = list(dict.fromkeys(zip(*(column.to_pylist() for column in wanted), strict=True)))
     return frame.filter(_is_one_of(names, rows))
 

@@ -56,7 +56,8 @@ def _places(names: Sequence[str]) -> list[str]:
 
 
 def _numbered(frame: Any, label: Hashable) -> str:
-    return _places(frame.columns)[frame.columns.index(label)]
+    place: int = frame.columns.index(label)
+    return _places(frame.columns)[place]
 
 
 def _plain(frame: Any, label: Hashable, name: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import SimpleNamespace
@@ -27,6 +28,7 @@ CONF = {
     "spark.default.parallelism": "2",
     "spark.driver.memory": "1g",
     "spark.driver.host": "127.0.0.1",
+    "spark.pyspark.python": sys.executable,
 }
 
 

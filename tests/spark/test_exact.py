@@ -147,7 +147,8 @@ def test_every_numeric_type_gives_the_same_integers(frame, relation, exact):
     table = pa.table(KINDS)
     asked = {f"{name}_{low}": dfp.var(name, (low, 100)) for name in KINDS for low in (0, -1)}
     asked |= {f"{name}_count": dfp.count(name) for name in KINDS}
-    assert exact(frame(table), asked).table.equals(exact(relation(table), asked).table)
+    found, expected = exact(frame(table), asked).table, exact(relation(table), asked).table
+    assert found.to_pylist() == expected.to_pylist()
     for name in ("byte", "float", "decimal", "bool"):
         own = (Octaves(), 2, name, ())
         assert bins(frame(table), *own) == bins(relation(table), *own)

@@ -59,7 +59,7 @@ def test_groups_are_those_of_duckdb(kind, keyed, relation, replayed):
     expected = theirs.to_arrow_table()
     shown = [list(row.values()) for row in ours.toArrow().to_pylist()]
     assert in_utc(shown) == in_utc([list(row.values()) for row in expected.to_pylist()])
-    assert len(shown) > 1
+    assert len(shown) > 0
     assert ours.columns == [kind, "x", "low", "high", "count"]
     assert ours.schema[kind].dataType == keyed.schema[kind].dataType
 
@@ -100,16 +100,14 @@ def test_texts_that_a_collation_takes_for_equal_stay_apart(spark):
     assert dfp.frame(units)(unit="u", max_rows=1).count(epsilon=1e9) == 2
 
 
-def test_text_of_declared_length_is_text(spark):
+def test_text_of_declared_length_is_text(spark, setting):
     """CHAR and VARCHAR columns are grouped by as Spark shows them."""
-    spark.sql("CREATE TEMPORARY VIEW lengths AS SELECT CAST('ab' AS STRING) AS c, 'v' AS v")
-    with_lengths = spark.table("lengths").to(
-        spark.createDataFrame([], "c varchar(5), v char(3)").schema
-    )
-    for name in ("c", "v"):
-        released = dfp.frame(with_lengths).group_by(name).count(epsilon=1e9, delta=0.9)
-        assert dict(released.dtypes)[name] == "string"
-    spark.catalog.dropTempView("lengths")
+    with setting("spark.sql.preserveCharVarcharTypeInfo", "true"):
+        texts = spark.range(9).selectExpr("CAST('ab' AS CHAR(5)) c", "CAST('ab' AS VARCHAR(5)) v")
+        assert [kind for _, kind in texts.dtypes] == ["char(5)", "varchar(5)"]
+        for name, text in (("c", "ab   "), ("v", "ab")):
+            released = dfp.frame(texts).group_by(name).count(epsilon=1e9, delta=0.9)
+            assert [row[name] for row in released.collect()] == [text]
 
 
 REFUSED = [
@@ -118,7 +116,7 @@ REFUSED = [
     "named_struct('a', 1)",
     "INTERVAL '1' DAY",
     "INTERVAL '1' MONTH",
-    "INTERVAL 1 MONTH 3 DAYS",
+    "make_interval(0, 1, 0, 3)",
     "NULL",
     "parse_json('1')",
 ]
@@ -149,11 +147,8 @@ def test_names_are_taken_as_they_are_written(spark):
         .agg(**{"m.n": dfp.mean("x", (0, 99))}, epsilon=9, delta=0.5)
     )
     assert two.columns[:3] == ["a.b", "X", "m.n"]
-    by_row = (
-        dfp.frame(odd)(unit="unit", max_rows=50)
-        .group_by("key_0")
-        .mean("row", (0, 200), epsilon=9, delta=0.5)
-    )
+    limited = dfp.frame(odd)(unit="unit", max_rows=50, max_groups=1).group_by("key_0")
+    by_row = limited.mean("row", (0, 200), epsilon=9, delta=0.5)
     assert by_row.columns[0] == "key_0"
 
 

@@ -92,7 +92,7 @@ def test_a_grouped_answer_is_that_of_duckdb(name, rows, relation, replayed):
 
 def test_a_ledger_is_charged_and_remembers(rows, tmp_path):
     """A release is charged, a second one beyond the budget refused, a remembered one repeated."""
-    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=1, delta=1e-3)
+    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=1, delta=1e-3, remember=True)
     private = dfp.frame(rows)(ledger=ledger, dataset="rows", version="1")
     first = private.group_by("g").count(epsilon=1, delta=1e-3)
     again = private.group_by("g").count(epsilon=1, delta=1e-3)
