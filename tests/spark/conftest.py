@@ -28,7 +28,6 @@ CONF = {
     "spark.default.parallelism": "2",
     "spark.driver.memory": "1g",
     "spark.driver.host": "127.0.0.1",
-    "spark.pyspark.python": sys.executable,
 }
 
 
@@ -55,6 +54,7 @@ def spark() -> Iterator[Any]:
     """Start a local session of two threads that logs nothing."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 need not be installed
 
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # of the caller's Python functions
     builder = SparkSession.builder.master("local[2]").appName("tests")
     for name, value in CONF.items():
         builder = builder.config(name, value)
