@@ -128,8 +128,9 @@ def _with_spark_integers(adopted: Adopted, sources: Sequence[Source]) -> nw.Lazy
         for index, grid in _squared(sources).items()
     ]
     native: Any = adopted.lazy.to_native()
-    made = native.selectExpr("*", *integers).selectExpr("*", *squares)
-    frame: nw.LazyFrame[Any] = nw.from_native(made)
+    for terms in filter(None, (integers, squares)):  # each stage costs the driver an analysis
+        native = native.selectExpr("*", *terms)
+    frame: nw.LazyFrame[Any] = nw.from_native(native)
     return frame
 
 

@@ -33,14 +33,18 @@ def _(frame: DataFrame, columns: Columns) -> Adopted:
             "a streaming frame has no end, and can't be read once",
             hint="ask about each batch: frame.writeStream.foreachBatch(...)",
         )
-    require_columns(columns, frame.columns)
+    fields = frame.schema.fields
+    names: list[Hashable] = [field.name for field in fields]
+    require_columns(columns, names)
     keys = [f"key_{index}" for index in range(len(columns.keys))]
     values = {label: f"value_{index}" for index, label in enumerate(columns.values)}
-    chosen = [_plain(frame, label, name) for label, name in zip(columns.keys, keys, strict=True)]
-    chosen += [f"{_numbered(frame, label)} AS {name}" for label, name in values.items()]
+    grouped = dict(zip(keys, columns.keys, strict=True))
     if columns.unit is not None:
-        chosen.append(_plain(frame, columns.unit.column, UNIT))
-    native = frame.toDF(*_places(frame.columns)).selectExpr(*chosen or ["true AS row"])
+        grouped[UNIT] = columns.unit.column
+    chosen = [f"{_plain(names.index(label), fields)} AS {name}" for name, label in grouped.items()]
+    chosen += [f"column_{names.index(label)} AS {name}" for label, name in values.items()]
+    placed = frame.toDF(*(f"column_{place}" for place in range(len(names))))
+    native = placed.selectExpr(*chosen or ["true AS row"])
     return Adopted(
         nw.from_native(native),
         keys,
@@ -51,22 +55,11 @@ def _(frame: DataFrame, columns: Columns) -> Adopted:
     )
 
 
-def _places(names: Sequence[str]) -> list[str]:
-    return [f"column_{index}" for index in range(len(names))]
-
-
-def _numbered(frame: Any, label: Hashable) -> str:
-    place: int = frame.columns.index(label)
-    return _places(frame.columns)[place]
-
-
-def _plain(frame: Any, label: Hashable, name: str) -> str:
+def _plain(place: int, fields: Sequence[Any]) -> str:
     """Return a column that is grouped by; text that looks different is different.
 
     Where a collation says that texts are equal, one row could choose how a group of others is
     shown.
     """
-    column = _numbered(frame, label)
-    declared = frame.schema.fields[frame.columns.index(label)].dataType
-    binary = f"collate({column}, 'UTF8_BINARY')" if isinstance(declared, _TEXTS) else column
-    return f"{binary} AS {name}"
+    text = isinstance(fields[place].dataType, _TEXTS)
+    return f"collate(column_{place}, 'UTF8_BINARY')" if text else f"column_{place}"
