@@ -56,6 +56,8 @@ def frame_table(frame: Any) -> pa.Table:
     """Return a released frame as an Arrow table; an Arrow table is one already."""
     if isinstance(frame, pa.Table):
         return frame
+    if hasattr(frame, "toArrow"):  # Spark
+        return frame.toArrow()
     held = frame.compute() if hasattr(frame, "compute") else frame.to_pyarrow()  # Dask, Ibis
     return frame_table(held)
 

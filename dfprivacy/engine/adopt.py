@@ -92,8 +92,13 @@ class Adopted:
         Raises
         ------
         UnsupportedFrameError
-            When the frame lies in partitions, whose rows stay where they are.
+            When the frame lies on a cluster or in partitions, whose rows stay where they are.
         """
+        if self.lazy.implementation.is_spark_like():
+            raise UnsupportedFrameError(
+                "this needs the rows themselves, and those of a Spark frame stay on its cluster",
+                hint="ask about a file of the columns: frame.select(...).write.parquet(path)",
+            )
         if self.partitions is None:
             return self.lazy
         raise UnsupportedFrameError(

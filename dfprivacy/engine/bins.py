@@ -21,6 +21,7 @@ from dfprivacy.engine.grid import clipped_value
 from dfprivacy.engine.group_numbers import number_groups
 from dfprivacy.engine.public_keys import known_units
 from dfprivacy.engine.run import exact_table
+from dfprivacy.engine.spark_terms import with_edges_reached
 from dfprivacy.engine.units import UNIT, thinned, within_groups
 from dfprivacy.statistics.bin_table import BinTable, bin_table
 from dfprivacy.statistics.binning import (
@@ -134,6 +135,10 @@ def _values(
     )
     keys = key_expressions(adopted, labels)
     frame = adopted.lazy.select(*keys, value.alias(_VALUE))
+    if isinstance(binning, Edges) and frame.implementation.is_spark_like():
+        native = with_edges_reached(frame.to_native(), _VALUE, binning.edges)
+        labelled: nw.LazyFrame[Any] = nw.from_native(native)
+        return labelled
     return frame.with_columns(_counted_value(binning).alias(_VALUE))
 
 

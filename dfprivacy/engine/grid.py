@@ -90,6 +90,9 @@ def clipped_value(
         return kept.clip(-largest, largest)
     if engine.is_ibis():
         return _clipped(column, -largest, largest)
+    if engine.is_spark_like():  # its division looks at the sign of what it divides, twice
+        number = ~value.is_nan() if floating else ~value.is_null()
+        return nw.when(number).then(value.clip(-largest, largest))
     inside = (value >= -largest) & (value <= largest)
     end = nw.when(value > 0).then(nw.lit(largest)).otherwise(nw.lit(-largest))
     if floating:

@@ -19,7 +19,9 @@ from dfprivacy.engine.grid import (
     whole_quotient,
 )
 from dfprivacy.engine.public_keys import known_units
+from dfprivacy.engine.spark_terms import integer_term, square_term
 from dfprivacy.engine.units import UNIT, scaled, within_groups
+from dfprivacy.statistics.grid import Grid
 from dfprivacy.statistics.linear_query import Source
 from dfprivacy.statistics.statistics import first_name, key_name, rows_name, second_name
 
@@ -49,7 +51,8 @@ def build_pass(
     if not names:
         return integers.select(*sums)
     added = integers.group_by(*names).agg(*sums)
-    return added if engine.is_ibis() else added.sort(*names, nulls_last=True)
+    sorted_after = engine.is_ibis() or engine.is_spark_like()
+    return added if sorted_after else added.sort(*names, nulls_last=True)
 
 
 def _by_unit(
@@ -83,7 +86,12 @@ def _select_integers(
     schema = adopted.lazy.collect_schema()
     engine = adopted.lazy.implementation
     chosen = key_expressions(adopted, labels)
-    frame = _with_polars_integers(adopted, sources) if engine.is_polars() else adopted.lazy
+    frame = adopted.lazy
+    if engine.is_polars():
+        frame = _with_polars_integers(adopted, sources)
+    elif engine.is_spark_like():
+        frame = _with_spark_integers(adopted, sources)
+        chosen += [nw.col(_square_name(index)) for index in _squared(sources)]
     for index, source in enumerate(sources):
         if source.column is not None:
             name = adopted.values[source.column]
@@ -124,6 +132,27 @@ def _with_polars_integers(adopted: Adopted, sources: Sequence[Source]) -> nw.Laz
     return nw.from_native(native.with_columns(made))
 
 
+def _with_spark_integers(adopted: Adopted, sources: Sequence[Source]) -> nw.LazyFrame[Any]:
+    """Add the integers and their squares in Spark's own terms; the frame's names are ours."""
+    schema = adopted.lazy.collect_schema()
+    integers = []
+    for index, source in enumerate(sources):
+        if source.column is not None:
+            name, integer = adopted.values[source.column], _integer_name(index)
+            check_value_column(source.column, schema[name], source)
+            term = integer_term(name, source.grid, floating=schema[name].is_float())
+            integers.append(f"{term} AS {integer}")
+    squares = [
+        f"{square_term(_integer_name(index), grid)} AS {_square_name(index)}"
+        for index, grid in _squared(sources).items()
+    ]
+    native: Any = adopted.lazy.to_native()
+    for terms in filter(None, (integers, squares)):  # each stage costs the driver an analysis
+        native = native.selectExpr("*", *terms)
+    frame: nw.LazyFrame[Any] = nw.from_native(native)
+    return frame
+
+
 def _scratch_name(index: int, schema: nw.Schema) -> str:
     """Return a column name that the frame does not have."""
     name = _integer_name(index)
@@ -136,6 +165,19 @@ def _integer_name(index: int) -> str:
     return f"integer_{index}"
 
 
+def _squared(sources: Sequence[Source]) -> dict[int, Grid]:
+    """Return the grids of the sources whose squares are added up, by index."""
+    return {
+        index: source.grid
+        for index, source in enumerate(sources)
+        if source.moments == 2 and source.grid is not None
+    }
+
+
+def _square_name(index: int) -> str:
+    return f"square_{index}"
+
+
 def _sums(index: int, source: Source, engine: nw.Implementation) -> list[nw.Expr]:
     if source.column is None:
         return [nw.len().cast(nw.Int64).alias(rows_name(index))]
@@ -146,5 +188,7 @@ def _sums(index: int, source: Source, engine: nw.Implementation) -> list[nw.Expr
     sums.append(integer.sum().cast(nw.Int64).alias(first_name(index)))
     if source.moments == 2:
         square = whole_quotient(integer * integer, source.grid.last, engine)
+        if engine.is_spark_like():  # where // divides floats
+            square = nw.col(_square_name(index))
         sums.append(square.sum().cast(nw.Int64).alias(second_name(index)))
     return sums

@@ -14,6 +14,7 @@ import pyarrow as pa
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.run import collect, guarded
+from dfprivacy.engine.spark_terms import only_rows_of
 from dfprivacy.engine.units import UNIT
 from dfprivacy.errors import InvalidKeysError
 from dfprivacy.exact import exact_number
@@ -104,6 +105,9 @@ def only_listed(frame: nw.LazyFrame[Any], listed: Listed) -> nw.LazyFrame[Any]:
         joined = native.join(keys, on=names, how="semi", nulls_equal=True)
         chosen: nw.LazyFrame[Any] = nw.from_native(joined)
         return chosen
+    if frame.implementation.is_spark_like():
+        those: nw.LazyFrame[Any] = nw.from_native(only_rows_of(native, wanted))
+        return those
     rows = list(dict.fromkeys(zip(*(column.to_pylist() for column in wanted), strict=True)))
     return frame.filter(_is_one_of(names, rows))
 

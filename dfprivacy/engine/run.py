@@ -12,6 +12,7 @@ import pyarrow as pa
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.interrupt import interruptible, is_interrupt
 from dfprivacy.engine.progress import watched
+from dfprivacy.engine.spark_log import quiet
 from dfprivacy.errors import DPError, EngineError
 from dfprivacy.statistics.linear_query import Source
 from dfprivacy.statistics.statistics import Statistics
@@ -50,8 +51,10 @@ def exact_table(
     partitions = adopted.partitions
     if partitions is None:
         table = guarded(lambda: collect(lazy, adopted.connection))
-        ordered = not (lazy.implementation.is_ibis() and by)  # others sort as we do
-        return table if ordered else table.sort_by([(name, "ascending") for name in by])
+        engine = lazy.implementation
+        if by and (engine.is_ibis() or engine.is_spark_like()):  # the others have sorted it
+            return table.sort_by([(name, "ascending") for name in by])
+        return table
     return guarded(lambda: partitions.added(build, by))
 
 
@@ -93,4 +96,7 @@ def collect(
             return native.collect(engine="streaming").to_arrow()
         if lazy.implementation.is_duckdb():
             return native.to_arrow_table()
+        if lazy.implementation.is_spark_like():
+            with quiet():
+                return native.toArrow()
         return lazy.collect("pyarrow").to_native()

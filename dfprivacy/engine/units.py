@@ -15,6 +15,7 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
+from dfprivacy.engine.spark_terms import with_place
 from dfprivacy.statistics.grid import Grid
 from dfprivacy.statistics.linear_query import Source
 from dfprivacy.statistics.statistics import first_name, rows_name, second_name
@@ -159,6 +160,8 @@ def _placed(frame: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]
         placed = native.with_columns(hashed.cast(pl.Int64).alias(_PLACE))
     elif frame.implementation.is_ibis():
         placed = native.mutate(**{_PLACE: _ibis_hash(native, names)})
+    elif frame.implementation.is_spark_like():
+        placed = with_place(native, names, _PLACE)
     else:
         placed = native.project(f"*, (hash({', '.join(names)}) // 2)::BIGINT AS {_PLACE}")
     lazy: nw.LazyFrame[Any] = nw.from_native(placed)

@@ -1,0 +1,101 @@
+"""Frames of Spark Connect, in a process of its own: a client and a server can't share one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
+
+SCRIPT = """
+import json, math
+import duckdb, numpy as np, pyarrow as pa
+from pyspark.sql import SparkSession
+import dfprivacy as dfp
+from dfprivacy.conductor import measure
+from dfprivacy.parts.linear import LinearPart
+from dfprivacy.plan import plan_release
+
+spark = (
+    SparkSession.builder.remote("local[2]")
+    .config("spark.ui.enabled", "false")
+    .config("spark.sql.shuffle.partitions", "2")
+    .getOrCreate()
+)
+generator = np.random.default_rng(3)
+x = generator.normal(0, 60, 300)
+x[::9], x[::11], x[::13] = math.nan, math.inf, -0.0
+g = generator.choice(["a", "b", "A", None], 300).tolist()
+table = pa.table({"g": pa.array(g, pa.string()), "x": x, "u": np.arange(300) % 70})
+ours = spark.createDataFrame(table)
+con = duckdb.connect()
+theirs = con.from_arrow(table)
+
+plan = plan_release({"v": dfp.var("x", (0, 100)), "n": dfp.count()}, grouped=True)
+
+def sums(frame):
+    (measured,) = measure(frame, ("g",), None, [LinearPart(plan)])[1]
+    return measured.statistics.table.to_pylist()
+
+said = {"module": type(ours).__module__, "same": sums(ours) == sums(theirs)}
+private = dfp.frame(ours)
+huge = {"epsilon": 1e9}
+said["count"] = float(private.count(**huge))
+said["median"] = [float(dfp.frame(f).median("x", **huge)) for f in (ours, theirs)]
+said["bounded"] = [float(dfp.frame(f).mean("x", (0, 9), **huge)) for f in (ours, theirs)]
+by = private.group_by("g").mean("x", delta=0.1, **huge)
+said["columns"], said["groups"] = by.columns, [row.g for row in by.collect()]
+listed = private(unit="u", max_rows=2).group_by("g", keys=["a", "zz"])
+said["units"] = [row["count"] for row in listed.count(**huge).collect()]
+bins = private.histogram("x", [-100, 0, 100], **huge)
+said["histogram"] = [row["count"] for row in bins.collect()]
+failing = spark.range(9).selectExpr("CAST(concat('Alice ', id) AS DOUBLE) AS x")
+try:
+    dfp.frame(failing).mean("x", (0, 1))
+except dfp.EngineError as error:
+    said["error"] = [repr(error), repr(error.__cause__), repr(error.__context__)]
+print(json.dumps(said))
+spark.stop()
+"""
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory):
+    """Ask a handful of questions through Spark Connect; return what came out."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        check=False, capture_output=True, text=True, timeout=500, env=environment,
+        cwd=tmp_path_factory.mktemp("connect"),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_sums_are_those_of_duckdb(said):
+    """A frame of Spark Connect gives the same exact sums by group as DuckDB."""
+    assert said["module"].startswith("pyspark.sql.connect")
+    assert said["same"] is True
+
+
+def test_questions_are_answered(said):
+    """Whole answers, groups in order, units with public keys and histograms come out right."""
+    assert said["count"] == 300
+    assert said["bounded"][0] == pytest.approx(said["bounded"][1], abs=1e-6)
+    assert said["median"][0] == pytest.approx(said["median"][1], abs=5)
+    assert said["columns"] == ["g", "x", "low", "high", "count"]
+    assert said["groups"] == ["A", "a", "b", None]
+    assert said["units"][0] > 0
+    assert said["units"][1] == 0
+    assert len(said["histogram"]) == 2
+
+
+def test_what_the_server_says_of_a_row_is_withheld(said):
+    """No error, cause or context quotes a row."""
+    assert "withheld" in said["error"][0]
+    assert said["error"][1:] == ["None", "None"]
+    assert "Alice" not in json.dumps(said)

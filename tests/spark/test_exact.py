@@ -1,0 +1,191 @@
+"""Spark counts and adds up the same integers as every other engine."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.conductor import named_columns, read
+from dfprivacy.engine.bins import run_bins
+from dfprivacy.statistics.binning import Edges, Octaves, SignificantBits
+from dfprivacy.terms import keys_of
+
+pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
+
+BOUNDS = [(0, 100), (-60.0, 61.5), (100, 101), (-7, -3), (0.1, 0.3), (-1e-300, 1e-299), (-1e9, 2)]
+WIDE = [(-8e307, 0.0), (-4e307, 4e307)]
+FLOATS = [
+    *[None, 0.0, -0.0, math.nan, math.inf, -math.inf, 1e300, -1e300, 1.7976931348623157e308],
+    *[
+        -1.7976931348623157e308,
+        5e-324,
+        -5e-324,
+        2.2e-308,
+        100.0,
+        101.0,
+        61.5,
+        -60.0,
+        -7.0,
+        0.1,
+        0.3,
+    ],
+]
+INTEGERS = [None, 0, 1, -9, 100, 101, 2**53, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63)]
+TEXTS = [None, "", "a", "b", "A", "b ", "\u00e9", "NaN", "null", "\U0001f600", "\uffff", "a\x00"]
+SIZE = 1200
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    """Return a table in which every odd value meets every odd key."""
+    generator = np.random.default_rng(5)
+    x = [*FLOATS, *generator.normal(20, 60, 60), *(generator.normal(0, 1, 60) * 1e-300)]
+    x += list(generator.normal(0, 1, 200) * 2.0 ** generator.integers(-1000, 1000, 200))
+    near = 2.0 ** generator.integers(-3, 3, 300)
+    x += list(near * (1 + generator.integers(-4, 5, 300) * 2.0**-23))
+    i = [*INTEGERS, *map(int, generator.integers(-120, 120, 40))]
+    i += list(map(int, generator.integers(-(2**62), 2**62, 20)))
+    return pa.table(
+        {
+            "g": pa.array([TEXTS[k % len(TEXTS)] for k in range(SIZE)], pa.string()),
+            "h": pa.array([[None, -1, 0, 1, 2**62][k % 5] for k in range(SIZE)], pa.int64()),
+            "x": pa.array([x[(7 * k + k // 11) % len(x)] for k in range(SIZE)], pa.float64()),
+            "i": pa.array([i[(5 * k + k // 7) % len(i)] for k in range(SIZE)], pa.int64()),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def odd(frame, hostile):
+    return frame(hostile)
+
+
+def questions():
+    asked = {"rows": dfp.count(), "texts": dfp.count("g"), "numbers": dfp.count("x")}
+    asked |= {f"wide_{low}": dfp.mean("x", (low, high)) for low, high in WIDE}
+    for index, bounds in enumerate(BOUNDS):
+        asked |= {
+            f"variance_{index}": dfp.std("x", bounds),
+            f"total_{index}": dfp.sum("x", bounds),
+        }
+    for index, bounds in enumerate(BOUNDS):
+        asked |= {f"whole_{index}": dfp.std("i", bounds), f"sum_{index}": dfp.sum("i", bounds)}
+    return asked
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+@pytest.mark.parametrize("by", [[], ["g"], ["h", "g"]])
+def test_sums_are_those_of_duckdb(by, ansi, hostile, odd, relation, exact, setting):
+    """Every sum of every source has the same bits, groups in the same order, ANSI mode or not."""
+    with setting("spark.sql.ansi.enabled", ansi):
+        found = exact(odd, questions(), by).table
+    expected = exact(relation(hostile), questions(), by).table
+    assert found.to_pylist() == expected.to_pylist()
+
+
+BINNINGS = {
+    "octaves": (Octaves(), 2),
+    "8 bits": (SignificantBits(8), 0),
+    "16 bits": (SignificantBits(16), 0),
+    "edges": (Edges((-50.0, -0.5, 0.0, 1e-9, 50.0, 100.0)), 0),
+    "two edges": (Edges((0.0, 100.0)), 0),
+    "many edges": (Edges(tuple(k / 8 for k in range(-256, 257))), 0),
+}
+
+
+def bins(handed_in, binning, moments, column="x", by=("g",), keys=None):
+    public = keys_of(keys, by) if by else None
+    _, table = read(
+        handed_in,
+        named_columns(by, public, {column: True}, None),
+        lambda a: run_bins(a, by, column, binning, moments, public=public is not None),
+    )
+    entries = zip(table.group, table.bins, table.rows, *table.moments, strict=True)
+    return table.keys.to_pylist(), [tuple(v.item() for v in entry) for entry in entries]
+
+
+@pytest.mark.parametrize("kind", BINNINGS)
+def test_bins_are_those_of_duckdb(kind, hostile, odd, relation):
+    """Counts and moments of every bin have the same bits, next to edges and at all magnitudes."""
+    asked = BINNINGS[kind]
+    assert bins(odd, *asked) == bins(relation(hostile), *asked)
+
+
+@pytest.mark.parametrize("kind", ["octaves", "edges"])
+def test_bins_without_ansi_mode(kind, hostile, odd, relation, setting):
+    """The same without ANSI mode, for integers, over a whole frame and with public keys."""
+    with setting("spark.sql.ansi.enabled", "false"):
+        for more in ({"column": "i"}, {"by": ()}, {"keys": ["b", "a", "zz", None]}):
+            asked = (*BINNINGS[kind],)
+            assert bins(odd, *asked, **more) == bins(relation(hostile), *asked, **more)
+
+
+KINDS = {
+    "byte": pa.array([0, 1, 100, 127, -128, None], pa.int8()),
+    "short": pa.array([0, 1, 32767, -32768, 99, None], pa.int16()),
+    "int": pa.array([0, 2**31 - 1, -(2**31), 77, None, 1], pa.int32()),
+    "long": pa.array([-(2**63), 2**63 - 1, 2**53 + 1, 3, None, 50], pa.int64()),
+    "float": pa.array([0.1, 99.9, math.inf, math.nan, 1e-45, None], pa.float32()),
+    "double": pa.array([0.1, 1e300, 5e-324, math.nan, -0.0, None], pa.float64()),
+    "bool": pa.array([True, False, True, None, None, True]),
+    "decimal": pa.array([*map(Decimal, ["1.25", "-2", "99.99", "3", "0"]), None]).cast(
+        pa.decimal128(18, 2)
+    ),
+    "long_decimal": pa.array([*map(Decimal, ["0.1", "0.3", "-7", "50", "1"]), None]).cast(
+        pa.decimal128(38, 18)
+    ),
+}
+
+
+def test_every_numeric_type_gives_the_same_integers(frame, relation, exact):
+    """Integers of every width, floats, decimals and booleans are the 64-bit float nearest."""
+    table = pa.table(KINDS)
+    asked = {f"{name}_{low}": dfp.var(name, (low, 100)) for name in KINDS for low in (0, -1)}
+    asked |= {f"{name}_count": dfp.count(name) for name in KINDS}
+    found, expected = exact(frame(table), asked).table, exact(relation(table), asked).table
+    assert found.to_pylist() == expected.to_pylist()
+    for name in ("byte", "float", "decimal", "bool"):
+        own = (Octaves(), 2, name, ())
+        assert bins(frame(table), *own) == bins(relation(table), *own)
+
+
+def test_nan_in_parquet_is_no_value(spark, tmp_path, exact):
+    """NaN contributes nothing, whatever the smallest and the largest value of a file are."""
+    for bounds, other in (((0, 100), 1.0), ((100, 101), 1.0), ((-7, -3), -5.0)):
+        path = str(tmp_path / f"{other}{bounds[0]}")
+        spark.createDataFrame([(math.nan,)] * 3 + [(other,)], "x double").write.parquet(path)
+        found = exact(spark.read.parquet(path), {"v": dfp.var("x", bounds), "n": dfp.count("x")})
+        assert found.table["rows_0"].to_pylist() == [1]
+
+
+SETTINGS = [
+    ("spark.sql.codegen.factoryMode", "NO_CODEGEN"),
+    ("spark.sql.codegen.wholeStage", "false"),
+    ("spark.sql.shuffle.partitions", "7"),
+    ("spark.sql.adaptive.enabled", "false"),
+    ("spark.sql.caseSensitive", "true"),
+    ("spark.sql.execution.arrow.useLargeVarTypes", "true"),
+    ("spark.sql.session.timeZone", "America/New_York"),
+    ("spark.sql.timestampType", "TIMESTAMP_NTZ"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), SETTINGS)
+def test_settings_of_the_session_do_not_matter(name, value, hostile, odd, relation, exact, setting):
+    """What a caller has set on the session changes no exact statistic and no key."""
+    asked = {"v": dfp.var("x", (-60, 61.5)), "i": dfp.sum("i", (-9, 9)), "n": dfp.count()}
+    expected = exact(relation(hostile), asked, ["g"]).table
+    with setting(name, value):
+        assert exact(odd, asked, ["g"]).table.to_pylist() == expected.to_pylist()
+
+
+def test_a_column_that_changes_as_it_is_read_stays_on_the_grid(spark, exact):
+    """Random values, drawn anew wherever the column is named, are integers on the grid."""
+    random = spark.range(20_000).selectExpr("rand() * 300 - 100 AS x", "id % 3 AS g")
+    statistics = exact(random, {"v": dfp.var("x", (0, 100)), "s": dfp.sum("x", (-5, 100))}, ["g"])
+    assert sum(statistics.table["rows_0"].to_pylist()) == 20_000

@@ -1,0 +1,162 @@
+"""Every question about a Spark frame is answered as about a relation of DuckDB."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dfprivacy as dfp
+
+pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
+
+GENERATOR = np.random.default_rng(8)
+TABLE = pa.table(
+    {
+        "g": pa.array(GENERATOR.choice(["a", "b", "c", None], 900).tolist(), pa.string()),
+        "x": GENERATOR.normal(40, 60, 900),
+        "i": GENERATOR.integers(-20, 20, 900),
+        "u": np.arange(900) % 300,
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def rows(frame):
+    return frame(TABLE).cache()
+
+
+WHOLE = {
+    "count": lambda p: p.count(epsilon=1),
+    "sum": lambda p: p.sum("i", (-20, 20), epsilon=1),
+    "mean without bounds": lambda p: p.mean("x", epsilon=1),
+    "var": lambda p: p.var("x", (0, 100), rho=0.5),
+    "std without bounds": lambda p: p.std("x", epsilon=1),
+    "quantiles": lambda p: p.quantiles("x", [0.1, 0.5, 0.9], epsilon=1),
+    "center": lambda p: p.center("x", 3, (0, 100), epsilon=1),
+    "bounds": lambda p: p.bounds("x", epsilon=1),
+    "several": lambda p: p.agg(dfp.mean("x", (0, 99)), n=dfp.count("i"), m=dfp.median("x")),
+    "unit": lambda p: p(unit="u", max_rows=5).mean("x", (0, 100)),
+    "limits": lambda p: dfp.suggest_limits(p._frame, unit="u", by="g", epsilon=9),
+}
+
+
+def shown(answer):
+    """Return an answer as text, with its interval."""
+    if isinstance(answer, dict):
+        return {name: shown(own) for name, own in answer.items()}
+    return repr(answer), getattr(answer, "low", None), getattr(answer, "high", None)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_an_answer_is_that_of_duckdb(name, rows, relation, replayed):
+    """With the same random bytes an answer about the whole frame is the same, to the last bit."""
+    ours, theirs = (
+        replayed(lambda source=source: WHOLE[name](dfp.frame(source)))
+        for source in (rows, relation(TABLE))
+    )
+    assert shown(ours) == shown(theirs)
+
+
+GROUPED = {
+    "agg": lambda p: p.group_by("g").agg(
+        dfp.mean("x", (0, 99)), n=dfp.count(), m=dfp.median("x"), epsilon=9, delta=0.1
+    ),
+    "two keys": lambda p: p.group_by("g", "i").sum("x", (0, 99), epsilon=9, delta=0.5),
+    "public": lambda p: p.group_by("g", keys=["a", "zz", None]).std("x", (0, 99), rho=1),
+    "unbounded": lambda p: p.group_by("g").mean("x", epsilon=9, delta=0.1),
+    "histogram": lambda p: p.group_by("g").histogram("x", [0, 10, 50], epsilon=9, delta=0.1),
+    "found histogram": lambda p: p.histogram("x", 4, epsilon=9),
+    "unit": lambda p: (
+        p(unit="u", max_rows=3, max_groups=3)
+        .group_by("g")
+        .agg(dfp.mean("x", (0, 99)), m=dfp.median("x"), epsilon=9, delta=0.1)
+    ),
+    "unit of public keys": lambda p: (
+        p(unit="u", max_rows=3)
+        .group_by("g", keys=["a", "b", None])
+        .agg(dfp.mean("x", (0, 99)), b=dfp.var("i", (-20, 20)), epsilon=9)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_a_grouped_answer_is_that_of_duckdb(name, rows, relation, replayed):
+    """By group too: the same rows in the same order, as a frame of the caller's session."""
+    ours = replayed(lambda: GROUPED[name](dfp.frame(rows)))
+    theirs = replayed(lambda: GROUPED[name](dfp.frame(relation(TABLE)))).to_arrow_table()
+    assert ours.toArrow().to_pylist() == theirs.to_pylist()
+    assert len(theirs) > 0
+    assert ours.sparkSession is rows.sparkSession
+
+
+def test_a_ledger_is_charged_and_remembers(rows, tmp_path):
+    """A release is charged, a second one beyond the budget refused, a remembered one repeated."""
+    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=1, delta=1e-3, remember=True)
+    private = dfp.frame(rows)(ledger=ledger, dataset="rows", version="1")
+    first = private.group_by("g").count(epsilon=1, delta=1e-3)
+    again = private.group_by("g").count(epsilon=1, delta=1e-3)
+    assert again.collect() == first.collect()
+    assert again.schema.simpleString() == first.schema.simpleString()
+    assert len(ledger.history()) == 1
+    with pytest.raises(dfp.BudgetExceededError):
+        private.count(epsilon=0.1)
+
+
+def jobs_of(spark, work):
+    """Return how many Spark jobs a call starts."""
+    spark.sparkContext.setJobGroup("counted", "counted")
+    tracker = spark.sparkContext.statusTracker()
+    before = len(tracker.getJobIdsForGroup("counted"))
+    work()
+    return len(tracker.getJobIdsForGroup("counted")) - before
+
+
+def test_one_job_a_part(spark, rows, setting):
+    """A release is one Spark job for each of its parts: no sample, no sort, no look at the schema.
+
+    Adaptive execution, which runs each stage of a query as a job, is off here.
+    """
+    rows.count()
+    private = dfp.frame(rows)
+    with setting("spark.sql.adaptive.enabled", "false"):
+        assert jobs_of(spark, lambda: private.mean("x", (0, 99))) == 1
+        assert jobs_of(spark, lambda: private.group_by("g").var("x", (0, 99), delta=0.1)) == 1
+        assert jobs_of(spark, lambda: private.group_by("g", keys=["a"]).median("x")) == 1
+        both = {"m": dfp.median("x"), "n": dfp.count()}
+        assert jobs_of(spark, lambda: private.group_by("g").agg(**both, delta=0.1)) == 2
+        limited = private(unit="u", max_rows=2, max_groups=2).group_by("g")
+        assert jobs_of(spark, lambda: limited.mean("x", (0, 99), delta=0.1)) == 1
+
+
+def test_only_sums_come_to_the_driver(spark, rows, monkeypatch):
+    """Tables that leave Spark have one row a group, or one a group and bin, never one a row."""
+    sizes, collected = [], type(rows).toArrow
+
+    def seen(own):
+        table = collected(own)
+        sizes.append(table.num_rows)
+        return table
+
+    monkeypatch.setattr(type(rows), "toArrow", seen)
+    private = dfp.frame(rows)
+    private.mean("x", (0, 99))
+    private.group_by("g").mean("x", (0, 99), delta=0.1)
+    private.group_by("g").histogram("x", [0, 50, 100], delta=0.1)
+    private(unit="u", max_rows=1, max_groups=1).group_by("g").mean("x", (0, 99), delta=0.1)
+    assert sizes[0] == 1
+    assert max(sizes) <= 4 * 4
+
+
+ROW_BY_ROW = {
+    "vectors": lambda p: p.mean_vector(["x", "i"], rho=1, radius=1),
+    "local": lambda p: p.local.gaussian_mean("x", sigma=10, limit=1000),
+    "reports": lambda p: dfp.frame(p._frame).local.gaussian_mean("i", limit=1000),
+}
+
+
+@pytest.mark.parametrize("name", ROW_BY_ROW)
+def test_questions_that_need_the_rows_are_refused(name, rows):
+    """What would bring rows to the driver is refused by name, with a way out."""
+    with pytest.raises(dfp.UnsupportedFrameError, match="Spark frame"):
+        ROW_BY_ROW[name](dfp.frame(rows))
