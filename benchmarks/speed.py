@@ -32,7 +32,7 @@ import sql_udfs
 
 BOUNDS = (-60.0, 240.0)
 GROUPS = {"whole table": None, "1,000 groups": "g3", "1,000,000 groups": "g6"}
-TARGETS = {"whole table": 6.0, "1,000 groups": 2.0, "1,000,000 groups": 2.5}
+TARGETS = {"whole table": 4.0, "1,000 groups": 1.5, "1,000,000 groups": 2.0}
 MEMORY_TARGET = 1.5
 
 
