@@ -67,7 +67,7 @@ class Adopted:
     under the name in `unit`. `listed` has the public keys as the engine sees them. `wrap` turns a
     released Arrow table, whose first columns are the keys, into the caller's own frame type.
     `connection` is the embedded one, if any: it lives as long as the pass. A frame that
-    `reads_once` runs dry in its first pass. Where a frame lies in `partitions`, `lazy` has the
+    `reads_once` may run dry in its first pass. Where a frame lies in `partitions`, `lazy` has the
     declared columns and no row.
     """
 
@@ -195,6 +195,7 @@ def _polars_frame(table: pa.Table) -> pl.DataFrame:
 @adopt.register
 def _(frame: duckdb.DuckDBPyRelation, columns: Columns) -> Adopted:
     adopted = _named(nw.from_native(frame), columns, partial(_duckdb_relation, frame))
+    adopted = replace(adopted, reads_once=frame.type != "TABLE_RELATION")  # views can hold readers
     schema = adopted.lazy.collect_schema()
     units = [] if adopted.unit is None else [adopted.unit.name]
     texts = [name for name in dict.fromkeys([*adopted.keys, *units]) if schema[name] == nw.String]
