@@ -1,14 +1,15 @@
 """A release that is paid for once, however often it is interrupted: charge, claim, keep.
 
-The charge and a claim to it are one durable transaction. Whoever holds the claim may make the
-release without another charge until one has been kept; what is kept is all that ever comes out.
+The charge and a claim to it are one durable transaction. Whoever finds the claim may make the
+release without another charge until one has been kept, which is all that ever comes out, or until
+one has failed: an error may tell something about its draw, so it uses the charge up.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from sqlite3 import Connection
 
@@ -38,7 +39,9 @@ class ClaimingLedger(Ledger):
     Privacy: the charge is on the disk before anything is drawn, as with every ledger. A process
     that dies between its charge and `keep` has shown nothing, and leaves a claim: the next one
     draws under the same charge. Of several that draw under it only the one that is kept first ever
-    comes out, because callers use what `keep` returns. docs/etl.md has the proof.
+    comes out, because callers use what `keep` returns. An error after the charge shows, and can
+    depend on the draw: `kept_of` then gives the claim up, and the next attempt is charged.
+    docs/etl.md has the proof.
 
     >>> import dfprivacy as dfp, pandas as pd, pyarrow as pa, tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -68,6 +71,7 @@ class ClaimingLedger(Ledger):
             )
         self._dataset, self._mark, self._asked = dataset_name(dataset), mark, 0
         self._claim = hashlib.sha256(b"claim" + mark).digest()
+        self._drawn_under: Charge | None = None
 
     @property
     def note(self) -> str:
@@ -107,6 +111,49 @@ class ClaimingLedger(Ledger):
             if not self._is_settled(connection):
                 self._append(connection, self._dataset, charge, note=self.note or note)
                 insert_release(connection, self._dataset, self._claim, _CLAIM)
+        self._drawn_under = charge
+
+    def kept_of(self, make: Callable[[], pa.Table]) -> pa.Table:
+        """Make the release and keep it, and return what is kept.
+
+        An error that `make` or `keep` raises after the charge uses the charge up. An interrupt, or
+        the end of the process, does not: the claim stays.
+
+        Raises
+        ------
+        BudgetExceededError
+            In place of an error, when another attempt has used the charge up before and there is
+            no room for one more.
+        Exception
+            What `make` and `keep` raise, unless another process has kept the release meanwhile.
+        """
+        try:
+            return self.keep(make())
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 polars panics are no Exceptions; raised below
+            failure = error
+        kept = self._without_claim()
+        if kept is None:
+            raise failure
+        return kept
+
+    def _without_claim(self) -> pa.Table | None:
+        """Let a draw that failed use its charge up; return what another process has kept.
+
+        When the claim is gone, a draw that failed before has used the charge up, and this one is
+        charged too.
+        """
+        charge = self._drawn_under
+        if charge is None:
+            return None
+        with self._open("BEGIN IMMEDIATE") as connection:
+            dropped = connection.execute(
+                "DELETE FROM release WHERE fingerprint = ?", (self._claim,)
+            ).rowcount
+            if not dropped and not self._is_settled(connection):
+                self._append(connection, self._dataset, charge, note=self.note)
+        return self.kept()
 
     def keep(self, table: pa.Table) -> pa.Table:
         """Keep the release that was charged, give the claim up, and return what is kept.
@@ -116,7 +163,7 @@ class ClaimingLedger(Ledger):
         Raises
         ------
         LedgerError
-            When it could not be written; the claim stays, and another attempt is free.
+            When it could not be written, or the claim is gone.
         """
         content = release_bytes(table)
         if len(content) > MOST_BYTES:
@@ -125,7 +172,10 @@ class ClaimingLedger(Ledger):
             )
         with self._open("BEGIN IMMEDIATE") as connection:
             if not self._is_settled(connection):
-                raise InvalidLedgerError("the release was forgotten while it was made")
+                raise InvalidLedgerError(
+                    "the release was forgotten, or another run of it failed, while it was made",
+                    hint="run again; it is charged again",
+                )
             insert_release(connection, self._dataset, self._mark, content)
             connection.execute("DELETE FROM release WHERE fingerprint = ?", (self._claim,))
         kept = self.kept()

@@ -109,8 +109,11 @@ def _made(texts: dict[str, str], fields: Fields, places: Places) -> Source | Non
     if "query" in texts:
         database = places.path(texts["database"]) if "database" in texts else None
         tables = _tables(fields, places)
-        files = ", ".join(str(fields.node.fields["tables"].fields[name].value) for name in tables)
-        return QuerySource(texts["query"], database, tables, texts.get("database", files))
+        files = tuple(
+            (name, str(fields.node.fields["tables"].fields[name].value)) for name in sorted(tables)
+        )
+        text = texts.get("database", ", ".join(path for _, path in files))
+        return QuerySource(texts["query"], database, tables, files, text)
     if "table" in texts:
         text = f"{texts['table']} in {texts['database']}"
         return TableSource(places.path(texts["database"]), texts["table"], text)

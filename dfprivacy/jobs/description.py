@@ -31,11 +31,15 @@ class TableSource:
 
 @dataclass(frozen=True)
 class QuerySource:
-    """A statement of `dfp.sql` over a DuckDB file, or over files by name."""
+    """A statement of `dfp.sql` over a DuckDB file, or over files by name.
+
+    `files` are the names of the files with their paths as they were written, sorted by name.
+    """
 
     query: str
     database: Path | None
     tables: Mapping[str, Path]
+    files: tuple[tuple[str, str], ...]
     text: str
 
 

@@ -69,5 +69,5 @@ def mark_of(release: Release) -> bytes:
         "delta": delta_of(budget.delta),
     }
     if isinstance(source, QuerySource):
-        asked |= {"query": source.query, "tables": sorted(source.tables)}
+        asked |= {"query": source.query, "tables": source.files}
     return fingerprint(budget.dataset, budget.version, "run", asked)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+import pyarrow as pa
+
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.claims import ClaimingLedger
 from dfprivacy.jobs.answers import made, required_charge
@@ -73,20 +75,25 @@ def _account(step: Step) -> tuple[Path, str]:
 def run_releases(description: Description) -> Iterator[Done]:
     """Make every release and write it, one at a time; what was made before is repeated.
 
-    Each release is charged to its ledger at most once, however often the run is killed or
-    repeated, and all its outputs hold the one table that the ledger keeps.
+    Each release is charged to its ledger once, however often the run is killed or repeated, and
+    all its outputs hold the one table that the ledger keeps. Only an error between the charge and
+    what the ledger keeps uses the charge up: it may tell something about the draw.
 
     Raises
     ------
     DPError
         As `planned`, before anything is charged; or when an engine, a ledger or a disk fails on
-        the way. To run again finishes what was not, without paying twice.
+        the way. To run again finishes what was not; what the ledger has kept is not paid again.
     """
     for step in planned(description):
         kept = step.ledger.kept()
-        table = step.ledger.keep(made(step.release, step.ledger)) if kept is None else kept
+        table = _released(step) if kept is None else kept
         paid = step.ledger.paid()
         for output in step.release.outputs:
             write_note(description, step.release, output, charge=step.charge, paid=paid)
             write(table, output)
         yield Done(step.release, step.charge, step.settled or kept is not None)
+
+
+def _released(step: Step) -> pa.Table:
+    return step.ledger.kept_of(lambda: made(step.release, step.ledger))

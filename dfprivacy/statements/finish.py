@@ -25,7 +25,7 @@ def released_query(plan: Plan) -> str:
     parts = [f"SELECT {chosen} FROM released"]  # noqa: S608 every part was written by rules
     if released.having:
         parts.append(f"WHERE {' AND '.join(_tried(sql) for sql in released.having)}")
-    parts.append(f"ORDER BY {', '.join([*released.order, qualified(_PLACE)])}")
+    parts.append(f"ORDER BY {', '.join([*map(_tried_order, released.order), qualified(_PLACE)])}")
     if released.limit is not None:
         parts.append(f"LIMIT {released.limit}")
     if released.offset is not None:
@@ -35,6 +35,12 @@ def released_query(plan: Plan) -> str:
 
 def _tried(sql: str) -> str:
     return sql if sql.replace(".", "_").isidentifier() else f"TRY({sql})"
+
+
+def _tried_order(text: str) -> str:
+    """Return an item of ORDER BY, whose direction is three words, with NULL where it fails."""
+    sql, *direction = text.rsplit(" ", 3)
+    return " ".join([_tried(sql), *direction])
 
 
 def finished(plan: Plan, answers: pa.Table, engine: duckdb.DuckDBPyConnection) -> pa.Table:

@@ -70,6 +70,37 @@ def test_forgotten(path):
     assert ledger.spent("d").epsilon == 1
 
 
+def failing():
+    raise ZeroDivisionError
+
+
+def test_every_draw_that_fails_uses_a_charge_up(path):
+    """Of two that drew under one claim and failed the second is charged too, if there is room.
+
+    Without room it ends in the same way, whether its draw failed or not.
+    """
+    crowd = [claimed(path) for _ in range(4)]
+    with pytest.raises(ZeroDivisionError):
+        crowd[0].kept_of(failing)
+    assert crowd[0].spent("d").epsilon == 0.5
+    with pytest.raises(ZeroDivisionError):
+        crowd[1].kept_of(failing)
+    assert crowd[0].spent("d").epsilon == 1
+    for ledger, make in zip(crowd[2:], (failing, lambda: ONE), strict=True):
+        with pytest.raises(dfp.BudgetExceededError) as refused:
+            ledger.kept_of(make)
+        assert refused.value.__context__ is None
+    assert crowd[0].stored("d") == 0
+
+
+def test_a_failure_beside_an_answer(path):
+    """A draw that fails once another was kept does not show: what was kept comes out."""
+    first, second = claimed(path), claimed(path)
+    assert first.kept_of(lambda: ONE).equals(ONE)
+    assert second.kept_of(failing).equals(ONE)
+    assert first.spent("d").epsilon == 0.5
+
+
 def test_a_ledger_for_one_release(path):
     """It charges once, and its own dataset only: no second release goes free."""
     ledger = claimed(path)

@@ -49,8 +49,8 @@ def files():
     return {p.name: p.read_bytes() for p in Path().iterdir() if p.suffix in {".csv", ".parquet"}}
 
 
-class StoppedError(BaseException):
-    """Stands for the end of a process: nothing catches it."""
+class StoppedError(KeyboardInterrupt):
+    """Stands for an interrupt, or the end of a process: nothing is done about it."""
 
 
 def stop(*_, **__):

@@ -1,0 +1,164 @@
+"""An error after the charge may tell something about the draw, so that it uses the charge up."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import dfprivacy as dfp
+from dfprivacy.accounting import claims
+from dfprivacy.errors import EngineError
+from dfprivacy.frontends.cli import app
+from dfprivacy.jobs import prices, running
+from dfprivacy.jobs.checks import read_description
+
+TEXT = """\
+budget: {{ledger: budget.db, dataset: rows, version: "1", epsilon: 0.5}}
+releases:
+  counts:
+    source: {{query: "{query}", tables: {tables}}}
+    keys: [a, b]
+    outputs: [counts.csv]
+"""
+COUNTS = "SELECT k, dp_count(*) AS n FROM t GROUP BY k"
+ONE = "{t: rows.parquet}"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Write three rows in two groups, and a ledger."""
+    monkeypatch.chdir(tmp_path)
+    pl.DataFrame({"k": ["a", "a", "b"]}).write_parquet("rows.parquet")
+    dfp.Ledger("budget.db", epsilon=10, remember=True)
+
+
+def describe(query=COUNTS, tables=ONE):
+    Path("release.yml").write_text(TEXT.format(query=query, tables=tables))
+    return read_description("release.yml")
+
+
+def run():
+    return list(running.run_releases(describe()))
+
+
+def charges():
+    return len(dfp.Ledger("budget.db").history())
+
+
+ORDERS = {
+    "expression": f"{COUNTS} ORDER BY {{}}",
+    "alias": "SELECT k, dp_count(*) AS n, {} AS e FROM t GROUP BY k ORDER BY e DESC, k",
+    "ordinal": "SELECT k, dp_count(*) AS n, {} AS e FROM t GROUP BY k ORDER BY 3, 1",
+    "all": "SELECT {} AS e, k, dp_count(*) AS n FROM t GROUP BY k ORDER BY ALL",
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("bound", ["2", "-1000"])
+def test_an_order_that_fails(order, bound):
+    """An expression of ORDER BY that no type holds is NULL: the answer comes, with all groups."""
+    describe(ORDERS[order].format(f"CAST({bound} - dp_count(*) AS UTINYINT)"))
+    done = CliRunner().invoke(app, ["run", "release.yml"])
+    assert (done.exit_code, done.stderr) == (0, "")
+    released = pl.read_csv("counts.csv")
+    assert sorted(released["k"]) == ["a", "b"]
+    if bound == "-1000" and "e" in released.columns:
+        assert released["e"].is_null().all()  # false alarm below 1e-200
+        assert released["k"].to_list() == ["a", "b"]
+    assert charges() == 1
+
+
+@pytest.mark.parametrize("direction", ["", "DESC"])
+def test_an_order_that_does_not_fail(direction):
+    """An expression sorts by its own values; TRY changes nothing about them."""
+    describe(f"{COUNTS} ORDER BY 1000 - 2 * n {direction}, k")
+    assert CliRunner().invoke(app, ["run", "release.yml"]).exit_code == 0
+    counts = pl.read_csv("counts.csv")["n"].to_list()
+    assert counts == sorted(counts, reverse=not direction)
+
+
+def fail(*_, **__):
+    raise EngineError("a failure that a draw has caused")
+
+
+class PanicError(BaseException):
+    """Stands for a panic of an engine, which is no Exception."""
+
+
+def panic(*_, **__):
+    raise PanicError
+
+
+STAGES = ["dfprivacy.conductor._answered", "dfprivacy.statements.jobs.finished"]
+LARGE = "dfprivacy.accounting.claims.release_bytes"
+
+
+@pytest.mark.parametrize("stage", [*STAGES, LARGE])
+@pytest.mark.parametrize("error", [fail, panic])
+def test_an_error_uses_the_charge_up(monkeypatch, stage, error):
+    """Whatever fails between the charge and what is kept, the next attempt pays anew."""
+    for failed in (1, 2):
+        with monkeypatch.context() as patched:
+            patched.setattr(stage, error)
+            with pytest.raises((EngineError, PanicError)):
+                run()
+        assert charges() == failed
+    assert [done.paid_before for done in run()] == [False]
+    assert charges() == 3
+    assert [done.paid_before for done in run()] == [True]
+    assert charges() == 3
+
+
+def test_a_release_that_is_too_large_is_paid(monkeypatch):
+    """That a release is too large to be kept shows its size: the next attempt pays anew."""
+    with monkeypatch.context() as patched:
+        patched.setattr(claims, "MOST_BYTES", 10)
+        with pytest.raises(dfp.InvalidLedgerError, match="512 MiB"):
+            run()
+    run()
+    assert charges() == 2
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("stage", STAGES)
+def test_an_interrupt_pays_once(monkeypatch, stage, stop):
+    """An interrupt after the charge leaves the claim: the next attempt is free."""
+
+    def stopped(*_, **__):
+        raise stop
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stage, stopped)
+        with pytest.raises(stop):
+            run()
+    assert charges() == 1
+    assert [done.paid_before for done in run()] == [True]
+    assert charges() == 1
+
+
+def test_an_error_before_the_draw_leaves_a_claim(monkeypatch):
+    """An attempt that draws nothing uses no charge up: neither its own nor one it found."""
+    with monkeypatch.context() as patched:
+        patched.setattr(STAGES[0], lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            run()
+    with monkeypatch.context() as patched:
+        patched.setattr("dfprivacy.conductor.measured_for", fail)
+        with pytest.raises(EngineError):
+            run()
+    run()
+    assert charges() == 1
+
+
+def test_names_go_with_their_files():
+    """Which name has which file is part of a release; the order in which they stand is not."""
+    tables = [
+        "{t: rows.parquet, u: other.parquet}",
+        "{u: rows.parquet, t: other.parquet}",
+        "{u: other.parquet, t: rows.parquet}",
+    ]
+    (one,), (swapped,), (same,) = (describe(tables=text).releases for text in tables)
+    assert prices.mark_of(one) == prices.mark_of(same)
+    assert prices.mark_of(one) != prices.mark_of(swapped)
+    assert one.source.text == same.source.text
