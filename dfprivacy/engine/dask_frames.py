@@ -9,7 +9,7 @@ docs/dask-ibis.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -28,15 +28,18 @@ from dfprivacy.engine.dask_layout import (
     Layout,
     ValueLayout,
     adopted_rows,
+    declared_mark,
+    declared_object,
     rows_of_frame,
     rows_with_buckets,
     typed_rows,
 )
 from dfprivacy.engine.pandas_columns import value_column
 from dfprivacy.engine.pandas_keys import KeyColumn, key_column
-from dfprivacy.engine.pandas_objects import Mark, is_missing, known_objects, mark_of
+from dfprivacy.engine.pandas_objects import Mark, distinct_objects, is_missing
 from dfprivacy.engine.partitions import added_up
 from dfprivacy.engine.run import collect, guarded
+from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError
 
 _FAN_IN = 8  # tables added up at a time
 
@@ -48,12 +51,43 @@ Objects = Mapping[Mark, object]
 def _(frame: Any, columns: Columns) -> Adopted:
     declared: pd.DataFrame = make_meta(frame)
     require_columns(columns, list(declared.columns))
+    _require_declared(declared, columns)
     chosen = frame[list(dict.fromkeys(columns.names()))]
     keys = _key_columns(chosen, declared, columns)
     layout = _layout(declared, columns, keys)
     adopted = adopted_rows(typed_rows(declared.iloc[:0], layout), layout)
     wrap = partial(_dask_frame, keys=[column for _, column in keys])
     return replace(adopted, wrap=wrap, partitions=DaskPartitions(chosen, layout))
+
+
+def _require_declared(declared: pd.DataFrame, columns: Columns) -> None:
+    """Refuse keys and units of no declared type: a row could decide about the dtype of others.
+
+    Pandas makes integers floats, and times its own, by what else is in a partition.
+    """
+    units = [] if columns.unit is None else [columns.unit.column]
+    for label in [*columns.keys, *units]:
+        if not _has_type(declared[label]):
+            raise UnsupportedDtypeError(
+                f"column {label!r} is declared {declared[label].dtype}, by which values of "
+                "different partitions can't be told apart",
+                hint=f"declare what it holds, frame.astype({{{label!r}: 'string'}}), 'Int64' or "
+                f"'float64'; or its categories, frame[{label!r}].cat.as_known()",
+            )
+
+
+def _has_type(declared: pd.Series[Any]) -> bool:
+    """Tell whether a dtype fixes what its values are, or their categories."""
+    if _is_categorical(declared):
+        return bool(has_known_categories(declared))
+    return key_column(declared, []).objects is None or _is_learned(declared)
+
+
+def _is_learned(declared: pd.Series[Any]) -> bool:
+    """Tell dtypes whose values go as objects, and are all of one kind: differences and periods."""
+    return isinstance(declared.dtype, pd.PeriodDtype) or pd.api.types.is_timedelta64_dtype(
+        declared.dtype
+    )
 
 
 @dataclass(frozen=True)
@@ -129,7 +163,8 @@ def _layout(
         units = key_column(declared[columns.unit.column], [])
         unit_type = units.column.type if units.objects is None else None
     listed = [column.listed for _, column in keys]
-    return Layout([key for key, _ in keys], values, listed, columns.unit, unit_type)
+    dtype = None if columns.unit is None else declared[columns.unit.column].dtype
+    return Layout([key for key, _ in keys], values, listed, columns.unit, unit_type, dtype)
 
 
 def _key_columns(
@@ -137,14 +172,11 @@ def _key_columns(
 ) -> list[tuple[KeyLayout, KeyColumn]]:
     """Return how each group column is laid out, and the way back to the caller's dtype.
 
-    Objects that no dtype declares are read off the partitions in a pass of their own.
+    Differences and periods are read off the partitions in a pass of their own, to rank them.
     """
     pairs = list(zip(columns.keys, columns.listed, strict=True))
     found = {label: key_column(declared[label], []) for label, _ in pairs}
-    unknown = [
-        label for label, column in found.items()
-        if column.objects is not None and not _declares_objects(declared[label])
-    ]  # fmt: skip
+    unknown = {label: declared[label].dtype for label in found if _is_learned(declared[label])}
     learned = _learned(frame, unknown) if unknown else {}
     laid = []
     for label, listed in pairs:
@@ -163,35 +195,56 @@ def _coded(
     learned: Objects | None,
 ) -> tuple[KeyLayout, KeyColumn]:
     """Return the layout of a column of objects, which go as their ranks by kind and value."""
-    categories = declared.cat.categories.to_series() if learned is None else declared
-    known = {**(learned or {}), **known_objects(categories.astype(object), listed)}
+    if learned is None:
+        known = _own_objects([*listed, *declared.cat.categories.astype(object)], declared.dtype)
+    else:
+        known = {**_own_objects(listed, declared.dtype), **learned}
     marks = sorted(known)
     ranks = {mark: rank for rank, mark in enumerate(marks)}
-    wanted = [None if is_missing(value) else ranks[mark_of(value)] for value in listed]
-    dtype = object if learned is not None and _is_categorical(declared) else column.dtype
-    layout = KeyLayout(declared.name, pa.int64(), ranks, learned=learned is not None)
+    wanted = [_rank(value, declared, ranks) for value in listed]
+    layout = KeyLayout(declared.name, pa.int64(), ranks, learned is not None, declared.dtype)
     objects = [known[mark] for mark in marks]
-    return layout, replace(column, listed=wanted, objects=objects, dtype=dtype)
+    return layout, replace(column, listed=wanted, objects=objects)
+
+
+def _rank(value: object, declared: pd.Series[Any], ranks: Mapping[Mark, int]) -> int | None:
+    if is_missing(value):
+        return None
+    mark = declared_mark(value, declared.dtype)
+    if mark is None:
+        raise InvalidKeysError(
+            f"a key of the column {declared.name!r} is no value of {declared.dtype}",
+            hint="write keys as the column has them, e.g. pd.Timedelta(days=1)",
+        )
+    return ranks[mark]
+
+
+def _own_objects(values: Iterable[object], dtype: Any) -> dict[Mark, object]:
+    """Return the objects that have a place in a dtype, by their marks; the last one is shown."""
+    marked = ((declared_mark(value, dtype), value) for value in values)
+    return {mark: value for mark, value in marked if mark is not None}
 
 
 def _is_categorical(declared: pd.Series[Any]) -> bool:
     return isinstance(declared.dtype, pd.CategoricalDtype)
 
 
-def _declares_objects(declared: pd.Series[Any]) -> bool:
-    return _is_categorical(declared) and bool(has_known_categories(declared))
-
-
-def _learned(frame: Any, labels: Sequence[Hashable]) -> dict[Hashable, Objects]:
+def _learned(frame: Any, dtypes: Mapping[Hashable, Any]) -> dict[Hashable, Objects]:
     """Return the distinct objects of some columns, from all partitions."""
-    found = dask.delayed(partial(_objects_of, labels=list(labels)), pure=False)
-    parts = [found(part) for part in frame[list(labels)].to_delayed()]
+    found = dask.delayed(partial(_objects_of, dtypes=dtypes), pure=False)
+    parts = [found(part) for part in frame[list(dtypes)].to_delayed()]
     together: list[Objects] = _computed(parts, _united)
-    return dict(zip(labels, together, strict=True))
+    return dict(zip(dtypes, together, strict=True))
 
 
-def _objects_of(part: pd.DataFrame, labels: Sequence[Hashable]) -> list[Objects]:
-    return guarded(lambda: [known_objects(part[label].astype(object), []) for label in labels])
+def _objects_of(part: pd.DataFrame, dtypes: Mapping[Hashable, Any]) -> list[Objects]:
+    return guarded(lambda: [_distinct(part[label], dtype) for label, dtype in dtypes.items()])
+
+
+def _distinct(series: pd.Series[Any], dtype: Any) -> Objects:
+    _, objects = distinct_objects(series.astype(object))
+    own = [declared_object(value, dtype) for value in objects]
+    return _own_objects([value for value in own if value is not None], dtype)
 
 
 def _united(parts: Sequence[Sequence[Objects]]) -> list[Objects]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import narwhals as nw
@@ -25,7 +26,7 @@ from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.embedded import embedded_connection
 from dfprivacy.engine.pandas_columns import presence_column, value_column
 from dfprivacy.engine.pandas_keys import key_column
-from dfprivacy.engine.pandas_objects import Mark, distinct_objects, mark_of
+from dfprivacy.engine.pandas_objects import Mark, distinct_objects, is_missing, mark_of
 from dfprivacy.engine.public_keys import typed_keys
 from dfprivacy.engine.units import UNIT, unit_column
 from dfprivacy.errors import EngineError, InvalidKeysError
@@ -40,13 +41,15 @@ class KeyLayout:
     """A group column: its declared Arrow type, or the ranks of its objects.
 
     With `learned` ranks all objects of the frame are known, and another one shows that it changed;
-    declared categories are all there can be, and another object is NULL.
+    declared categories are all there can be, and another object is NULL. `dtype` is the declared
+    one of the objects.
     """
 
     label: Hashable
     declared: pa.DataType
     ranks: Mapping[Mark, int] | None = None
     learned: bool = False
+    dtype: Any = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,8 @@ class ValueLayout:
 class Layout:
     """The columns of a partition as the pass sees them, named by their place.
 
-    `unit_type` is the declared Arrow type of the units, None where they are objects.
+    `unit_type` is the declared Arrow type of the units, None where they are objects of the
+    declared `unit_dtype`.
     """
 
     keys: Sequence[KeyLayout]
@@ -69,6 +73,7 @@ class Layout:
     listed: Sequence[Sequence[object]]
     unit: Unit | None = None
     unit_type: pa.DataType | None = None
+    unit_dtype: Any = None
 
 
 def typed_rows(part: pd.DataFrame, layout: Layout) -> pa.Table:
@@ -77,7 +82,7 @@ def typed_rows(part: pd.DataFrame, layout: Layout) -> pa.Table:
     for index, value in enumerate(layout.values):
         columns[f"value_{index}"] = _values(part[value.label], value)
     if layout.unit is not None:
-        columns[UNIT] = _units(part[layout.unit.column], layout.unit_type)
+        columns[UNIT] = _units(part[layout.unit.column], layout)
     if not columns:
         columns["row"] = pa.nulls(len(part), pa.bool_())
     return pa.table(columns)
@@ -130,13 +135,41 @@ def _keys(series: pd.Series[Any], key: KeyLayout) -> pa.Array | pa.ChunkedArray:
     if key.ranks is None:
         return _declared(series, key.declared)
     codes, objects = distinct_objects(series.astype(object))
-    ranks = [key.ranks.get(mark_of(value), -1) for value in objects]
-    if key.learned and -1 in ranks:
+    marks = [declared_mark(value, key.dtype) for value in objects]
+    if key.learned and any(mark is not None and mark not in key.ranks for mark in marks):
         raise EngineError(
             "the frame changed while it was read", hint="ask again, on a copy: frame.persist()"
         )
+    ranks = [-1 if mark is None else key.ranks.get(mark, -1) for mark in marks]
     own = np.array([*ranks, -1], dtype=np.int64)[codes]
     return pa.array(own, mask=own < 0)
+
+
+def declared_object(value: object, dtype: Any) -> object | None:
+    """Return an object as its declared dtype has it, whatever dtype its partition has.
+
+    What has no place in a dtype of differences or periods is None. A category is no float that an
+    integer can stand for, and its times are those of pandas: partitions hold the others when one
+    row makes pandas choose another dtype.
+    """
+    try:
+        if not isinstance(dtype, pd.CategoricalDtype):
+            plain = isinstance(value, timedelta | pd.Period)
+            return cast("object", pd.array([value], dtype=dtype)[0]) if plain else None
+        if isinstance(value, timedelta):
+            return pd.Timedelta(value)
+        if isinstance(value, datetime):
+            return pd.Timestamp(value)
+        whole = isinstance(value, float | np.floating) and float(value).is_integer()
+        return int(cast("float", value)) if whole else value
+    except Exception:  # noqa: BLE001 what has no place in the dtype, for whatever reason
+        return None
+
+
+def declared_mark(value: object, dtype: Any) -> Mark | None:
+    """Return the mark of an object as its declared dtype has it, None where it has no place."""
+    own = declared_object(value, dtype)
+    return None if is_missing(own) else mark_of(own)
 
 
 def _declared(series: pd.Series[Any], declared: pa.DataType) -> pa.Array | pa.ChunkedArray:
@@ -175,11 +208,14 @@ def _values(series: pd.Series[Any], value: ValueLayout) -> pa.Array | pa.Chunked
     return _declared(series, value.declared)
 
 
-def _units(series: pd.Series[Any], declared: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
+def _units(series: pd.Series[Any], layout: Layout) -> pa.Array | pa.ChunkedArray:
     """Return units in their declared type, floats without -0.0 and NaN; objects as their marks."""
+    declared = layout.unit_type
     if declared is None:
         codes, objects = distinct_objects(series.astype(object))
-        texts = pa.array([*(repr(mark_of(value)) for value in objects), None], pa.string())
+        marks = [declared_mark(value, layout.unit_dtype) for value in objects]
+        shown = [None if mark is None else repr(mark) for mark in marks]
+        texts = pa.array([*shown, None], pa.string())
         return texts.take(pa.array(np.where(codes < 0, len(objects), codes)))
     units = _declared(series, declared)
     if not pa.types.is_floating(declared):

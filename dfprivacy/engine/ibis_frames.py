@@ -1,8 +1,8 @@
 """Ibis tables: on DuckDB they are DuckDB relations; other backends run the same pass as Ibis SQL.
 
-What backends disagree on is settled here, before the pass: NaN is NULL, text is compared as it
-is written, and columns go by their place. What a backend lacks is refused by its own declaration.
-docs/dask-ibis.md.
+What backends disagree on is settled here, before the pass: NaN is NULL, text is compared byte by
+byte or not at all, and columns go by their place. What a backend lacks is refused by its name or
+its own declaration. docs/dask-ibis.md.
 """
 
 from __future__ import annotations
@@ -23,14 +23,18 @@ from dfprivacy.engine.adopt import Adopted, Columns, adopt, require_columns
 from dfprivacy.engine.units import UNIT, unit_column
 from dfprivacy.errors import UnsupportedDtypeError, UnsupportedFrameError
 
-_FOLDS_CASE = frozenset({"mssql", "mysql", "singlestoredb"})
-"""Backends where texts that look different can be equal, as long as nobody says otherwise."""
+_GROUPS_BYTES = frozenset({"duckdb", "polars"})
+"""Backends that are tested to group texts by their bytes; others may go by a collation."""
+
+_THROUGH_PANDAS = frozenset({"flink", "impala", "mysql", "pyspark", "sqlite"})
+"""Backends whose results Ibis guesses types of, by pandas: one row decides how others are shown."""
 
 
 @adopt.register(ir.Table)
 def _(frame: Any, columns: Columns) -> Adopted:
-    require_columns(columns, list(frame.columns))
     backend = _backend(frame)
+    _require_types(backend)
+    require_columns(columns, list(frame.columns))
     if backend.name == "duckdb":
         adopted = adopt(duckdb_relation(frame, backend), columns)
     else:
@@ -49,6 +53,16 @@ def _backend(frame: Any) -> Any:
         "this Ibis table belongs to no backend, or to several",
         hint="take it from a connection: con.table(name), con.read_parquet(path)",
     )
+
+
+def _require_types(backend: Any) -> None:
+    """Refuse backends where one row can change the type, or the failure, of others."""
+    if backend.name in _THROUGH_PANDAS:
+        raise UnsupportedFrameError(
+            f"Ibis gives results of the backend {backend.name} types that depend on rows",
+            hint="read the table with DuckDB, ibis.duckdb.connect().read_sqlite(path, "
+            "table_name=name) for SQLite, or from a Parquet file",
+        )
 
 
 def duckdb_relation(frame: Any, backend: Any) -> duckdb.DuckDBPyRelation:
@@ -90,16 +104,21 @@ def _plain(frame: Any, label: Hashable, backend: Any) -> Any:
 
 
 def _key(frame: Any, label: Hashable, backend: Any, *, hashed: bool) -> Any:
-    """Return a column to group by, by what is written and not by a collation."""
+    """Return a column to group by, by its bytes and not by a collation."""
     column = _plain(frame, label, backend)
     kind = column.type()
-    if kind.is_string():
-        if backend.name in _FOLDS_CASE:
-            raise _refused(label, kind, backend, "number the groups, and group by the number")
-        return column.concat("")  # an expression has no column's collation
+    if not _is_plain(kind) and backend.name not in _GROUPS_BYTES:
+        raise _refused(
+            label, kind, backend, "group by a number, or copy the table into DuckDB or Parquet"
+        )
     if kind.is_interval() or (hashed and kind.is_binary()):
         raise _refused(label, kind, backend, "group by text, numbers, dates or times")
-    return column
+    return column.concat("") if kind.is_string() else column  # no column's collation
+
+
+def _is_plain(kind: Any) -> bool:
+    """Tell whether no collation decides which values of a type are equal."""
+    return bool(kind.is_numeric() or kind.is_boolean() or kind.is_temporal())
 
 
 def _refused(label: Hashable, kind: Any, backend: Any, hint: str) -> UnsupportedDtypeError:

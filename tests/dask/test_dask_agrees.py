@@ -101,7 +101,6 @@ def test_limits_of_a_unit_hold_over_all_partitions(unit, many, ask):
 ONE = {
     "floats": [0.0, -0.0, 0.0, -0.0],
     "float32": pd.array([0.0, -0.0, 0.0, -0.0], dtype="Float32"),
-    "objects": np.array([7, 7, 7, 7], dtype=object),
     "texts": ["a", "a", "a", "a"],
     "categories": pd.Categorical(["a", "a", "a", "a"]),
     "times": pd.to_datetime(["2020-01-01"] * 4),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from decimal import Decimal
+from datetime import timedelta
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ import pytest
 import dfprivacy as dfp
 from dfprivacy.unit import Unit
 
+dask = pytest.importorskip("dask")
 dd = pytest.importorskip("dask.dataframe")
 
 COUNT = {"n": dfp.count()}
@@ -30,7 +31,6 @@ KEYS = {
     "str": pd.Series(["b", "a", None, "é", "b", ""] * 20),
     "string": pd.Series(["b", "a", None, "é", "b", ""] * 20, dtype="string"),
     "arrow text": pd.Series(["b", "a", None, "é", "b", ""] * 20, dtype="string[pyarrow]"),
-    "objects": pd.Series([1, True, 1.0, "1", None, Decimal("1.0")] * 20, dtype=object),
     "categories": pd.Series(["b", "a", None, "c"] * 30, dtype="category"),
     "numbers of categories": pd.Series(pd.Categorical([3, 1, None, 2] * 30)),
     "int64": pd.Series([3, 1, 2] * 40),
@@ -56,7 +56,9 @@ def test_groups_and_dtypes_are_those_of_pandas(kind, ask):
     pd.testing.assert_frame_equal(found, expected)
 
 
-@pytest.mark.parametrize("kind", ["str", "objects", "categories", "float64", "timedelta"])
+@pytest.mark.parametrize(
+    "kind", ["str", "categories", "numbers of categories", "float64", "timedelta"]
+)
 def test_listed_keys_are_those_of_pandas(kind, ask):
     """Public keys come out exactly, also those that no partition has."""
     frame = pd.DataFrame({"g": KEYS[kind]})
@@ -67,19 +69,72 @@ def test_listed_keys_are_those_of_pandas(kind, ask):
     assert grouped(empty, keys=keys)["count"].tolist() == [0] * len(keys)
 
 
-def test_unknown_categories_are_found(ask):
-    """Categories that differ by partition, and that Dask does not know, are grouped as one column.
+NO_TYPE = {
+    "objects": pd.Series([1, None], dtype=object),
+    "unknown categories": pd.Series(pd.Categorical(["__UNKNOWN_CATEGORIES__"] * 2)),
+    "complex": pd.Series([1j, 1]),
+    "intervals": pd.Series(pd.interval_range(0, 2)),
+}
 
-    Their dtype is not declared either: they come back as objects.
+
+@pytest.mark.parametrize("kind", NO_TYPE)
+@pytest.mark.parametrize("column", ["key", "unit"])
+def test_keys_and_units_of_no_type_are_refused(kind, column, monkeypatch):
+    """Where one row can turn the integers of its partition into floats, no partition is read.
+
+    Values are still counted, and known categories and text are keys and units.
     """
-    texts = ["a", "b", "a", "c"] * 30
-    parts = [pd.DataFrame({"g": pd.Categorical(texts[i : i + 40])}) for i in range(0, 120, 40)]
-    frame = dd.from_pandas(pd.DataFrame({"g": texts}), npartitions=3).astype({"g": "category"})
-    assert not frame["g"].cat.known
-    for own in (frame, ask.in_partitions(parts, frame._meta)):
+    with dask.config.set({"dataframe.convert-string": False}):
+        frame = dfp.frame(unread(pd.DataFrame({"k": NO_TYPE[kind], "x": 1.0})))
+    paid = []
+    monkeypatch.setattr("dfprivacy.accounting.spending.NoAccount.pay", paid.append)
+    asked = frame.group_by("k") if column == "key" else frame(unit="k", max_rows=1)
+    with pytest.raises(dfp.UnsupportedDtypeError, match=r"'k'(?s:.*)Hint"):
+        asked.count(epsilon=1, delta=0.1)
+    assert paid == []
+
+
+def test_known_categories_and_text_take_the_place_of_objects(ask):
+    """What the hint says works; objects are counted all the same."""
+    texts = pd.DataFrame({"g": np.array(["a", "b", "a", None] * 30, dtype=object)})
+    frame = ask.cut(texts, [40, 80])
+    assert ask.sums(frame, {"n": dfp.count("g")}) == [[90]]
+    expected = [["a", 60], ["b", 30], [None, 30]]
+    known = frame.assign(g=frame["g"].astype("category").cat.as_known())
+    for own in (frame.astype({"g": "string"}), known):
         found = grouped(own)
-        assert found["g"].dtype == object
-        assert found.to_numpy().tolist() == [["a", 60], ["b", 30], ["c", 30]]
+        shown = [[None if pd.isna(g) else g, n] for g, n in found.to_numpy().tolist()]
+        assert sorted(shown, key=repr) == sorted(expected, key=repr)
+
+
+ONE_ROW = {
+    "integer categories": (pd.Categorical([1, 2]), [1], None, 1),
+    "float categories": (pd.Categorical([1.0, 2.5]), [1], None, 1.0),
+    "times": (
+        pd.Categorical(pd.to_datetime(["2020-01-01"])),
+        [pd.Timestamp(2020, 1, 1).to_pydatetime()],
+        "a",
+        pd.Timestamp(2020, 1, 1),
+    ),
+    "differences": (pd.to_timedelta([1], unit="D"), [timedelta(1)], "a", pd.Timedelta(days=1)),
+    "integers": (pd.array([1], dtype="int64"), [1], None, 1),
+    "texts": (pd.array(["a"], dtype="str"), ["a"], 1, "a"),
+}
+
+
+@pytest.mark.parametrize("kind", ONE_ROW)
+def test_one_row_changes_no_key_and_no_unit_of_others(kind, ask):
+    """A row that gives its partition another dtype leaves the keys and units of others alone."""
+    declared, value, odd, shown = ONE_ROW[kind]
+    declared = pd.DataFrame({"k": declared})
+    for rows in (value * 600, [*value * 600, odd]):
+        parts = [pd.DataFrame({"k": value * 600}), pd.DataFrame({"k": rows})]
+        frame = ask.in_partitions(parts, declared)
+        found = grouped(frame, "k")
+        assert found["count"].tolist()[0] == 1200
+        assert shown is None or found["k"].tolist()[0] == shown
+        strangers = kind == "times" and len(rows) > 600
+        assert ask.sums(frame, COUNT, unit=Unit("k", 1)) == [[1 + strangers]]
 
 
 def test_known_categories_have_no_others(ask):
@@ -185,9 +240,9 @@ def test_a_frame_that_changes_between_passes_is_refused():
     turns = iter(range(10**6))
 
     def part(_):
-        return pd.DataFrame({"g": np.array([next(turns)] * 30, dtype=object), "x": 1.0})
+        return pd.DataFrame({"g": pd.to_timedelta([next(turns)] * 30, unit="D"), "x": 1.0})
 
-    frame = dd.from_map(part, [0], meta=pd.DataFrame({"g": [], "x": []}).astype({"g": object}))
+    frame = dd.from_map(part, [0], meta=part(0).iloc[:0])
     with pytest.raises(dfp.EngineError, match="changed while it was read"):
         dfp.frame(frame).group_by("g").agg(a=dfp.median("x"), b=dfp.mean("x"), epsilon=9, delta=0.1)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import itertools
-import sqlite3
 
 import numpy as np
 import polars as pl
@@ -31,7 +29,6 @@ ASKED = {
     "total": dfp.sum("x", (-7, 100)),
     "whole": dfp.mean("i", (-9, 100)),
 }
-KINDS = {"int64": "INTEGER", "double": "REAL", "string": "TEXT COLLATE NOCASE"}
 
 
 def on_duckdb(table):
@@ -41,24 +38,11 @@ def on_duckdb(table):
     return connection.table("stored")
 
 
-def on_sqlite(table, folder, numbers=itertools.count()):  # noqa: B008 one file a table
-    path = folder / f"{next(numbers)}.db"
-    connection = sqlite3.connect(path)
-    columns = ", ".join(f"{field.name} {KINDS[str(field.type)]}" for field in table.schema)
-    connection.execute(f"CREATE TABLE stored ({columns})")
-    marks = ", ".join("?" for _ in table.column_names)
-    rows = zip(*(column.to_pylist() for column in table), strict=True)
-    connection.executemany(f"INSERT INTO stored VALUES ({marks})", rows)
-    connection.commit()
-    connection.close()
-    return ibis.sqlite.connect(path).table("stored")
-
-
-NAMES = ["duckdb", "duckdb through Ibis", "polars", "sqlite"]
+NAMES = ["duckdb", "duckdb through Ibis", "polars"]
 
 
 @pytest.fixture(params=NAMES)
-def make(request, monkeypatch, tmp_path):
+def make(request, monkeypatch):
     """One kind of Ibis table after the other, as a function from an Arrow table."""
     if request.param == "duckdb through Ibis":
         through = lambda frame, backend: frame  # noqa: E731
@@ -77,7 +61,6 @@ def make(request, monkeypatch, tmp_path):
         "duckdb": on_duckdb,
         "duckdb through Ibis": on_duckdb,
         "polars": lambda table: ibis.polars.connect({"t": pl.DataFrame(table)}).table("t"),
-        "sqlite": lambda table: on_sqlite(table, tmp_path),
     }[request.param]
 
 
@@ -100,7 +83,7 @@ def hostile():
 def test_sums_are_those_of_the_rows(by, keys, hostile, make, ask):
     """Sums of NULL, NaN, infinite and huge values, by keys with NULL, are those of the Arrow table.
 
-    Text that differs in case is different, whatever collation its column has.
+    Text that differs in case is different.
     """
     assert ask.sums(make(hostile), ASKED, by, keys) == ask.sums(hostile, ASKED, by, keys)
 
@@ -149,8 +132,8 @@ def test_many_squares_are_divided_exactly(make, ask):
 def test_limits_of_a_unit_are_those_of_other_engines(unit, many, make, ask, request):
     """A unit's sums count up to its limits; a backend without hashes or windows refuses by name."""
     kind = request.node.callspec.params["make"]
-    if kind in {"polars", "sqlite"}:
-        with pytest.raises(dfp.UnsupportedFrameError, match=f"{kind} has no"):
+    if kind == "polars":
+        with pytest.raises(dfp.UnsupportedFrameError, match="polars has no"):
             ask.sums(make(many), ASKED, ("g",), None, unit)
         return
     found = ask.sums(make(many), ASKED, ("g",), None, unit)
@@ -160,7 +143,7 @@ def test_limits_of_a_unit_are_those_of_other_engines(unit, many, make, ask, requ
 @pytest.mark.parametrize("limits", [(1, 1), (2, 3)])
 def test_no_unit_counts_beyond_its_limits(limits, many, make, ask, request):
     """Whichever groups and rows of a unit a backend takes, they are no more than its limits."""
-    if request.node.callspec.params["make"] in {"polars", "sqlite"}:
+    if request.node.callspec.params["make"] == "polars":
         pytest.skip("refused, as the test before this one shows")
     most_rows, most_groups = limits
     own = many.slice(0, 300).set_column(3, "u", pa.array([7] * 300))
@@ -227,7 +210,7 @@ def shown(released):
 def test_releases_are_the_same_bytes(name, many, make, ask, request):
     """With the same random bytes every question releases the same of Ibis and of Arrow."""
     kind = request.node.callspec.params["make"]
-    if name == "unit" and kind in {"polars", "sqlite"}:
+    if name == "unit" and kind == "polars":
         pytest.skip("refused, as another test shows")
     if name == "vectors" and kind == "duckdb through Ibis":
         pytest.skip("Ibis 12 reads batches by a method that DuckDB 2 has no more; we go past it")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
+
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
+from dfprivacy.unit import Unit
 
 ibis = pytest.importorskip("ibis")
 
@@ -102,13 +106,46 @@ def test_tables_of_no_backend_are_refused():
         dfp.frame(ibis.table({"x": "float64"}, name="t")).count(epsilon=1)
 
 
-def test_backends_that_fold_case_are_refused_text_keys(monkeypatch):
-    """Where texts that look different are equal, they are no keys; numbers are."""
-    table = ibis.polars.connect({"t": pl.DataFrame({"g": ["a"] * 90, "n": [1] * 90})}).table("t")
-    monkeypatch.setattr(type(table.get_backend()), "name", "mysql")
-    with pytest.raises(dfp.UnsupportedDtypeError, match="mysql"):
-        grouped(table)
+@pytest.mark.parametrize("name", ["mysql", "sqlite"])
+def test_backends_without_types_of_their_own_are_refused(name, monkeypatch, tmp_path):
+    """Where one row decides how others are shown, or about failure, nothing is asked or charged."""
+    table = ibis.polars.connect({"t": pl.DataFrame({"k": [2**53 + 1] * 9})}).table("t")
+    if name == "sqlite":
+        with contextlib.closing(sqlite3.connect(tmp_path / "t.db")) as stored, stored:
+            stored.execute("CREATE TABLE t (k INTEGER)")
+            stored.executemany("INSERT INTO t VALUES (?)", [(1,), ("abc",), (2**53 + 1,), (None,)])
+        table = ibis.sqlite.connect(tmp_path / "t.db").table("t")
+    else:
+        monkeypatch.setattr(type(table.get_backend()), "name", name)
+    paid = []
+    monkeypatch.setattr("dfprivacy.accounting.spending.NoAccount.pay", paid.append)
+    for ask_for in (
+        lambda f: f.group_by("k").count(delta=0.1),
+        lambda f: f.sum("k", bounds=(0, 1)),
+        lambda f: f.count("no such column"),
+        lambda f: f.mean_vector(["k"], radius=1, rho=1),
+    ):
+        with pytest.raises(dfp.UnsupportedFrameError, match=f"{name}(?s:.*)DuckDB"):
+            ask_for(dfp.frame(table))
+    assert paid == []
+
+
+@pytest.mark.parametrize("name", ["postgres", "snowflake", "bigquery", "mssql", "unheard of"])
+def test_text_is_a_key_only_where_bytes_are_compared(name, monkeypatch, ask):
+    """Where a collation could make different texts one, they are no keys; numbers are."""
+    frame = pl.DataFrame({"g": ["a"] * 90, "b": [b"a"] * 90, "l": [["a"]] * 90, "n": [1] * 90})
+    table = ibis.polars.connect({"t": frame}).table("t")
+    monkeypatch.setattr(type(table.get_backend()), "name", name)
+    paid = []
+    monkeypatch.setattr("dfprivacy.accounting.spending.NoAccount.pay", paid.append)
+    for key in ("g", "b", "l"):
+        with pytest.raises(dfp.UnsupportedDtypeError, match=f"{name}(?s:.*)group by a number"):
+            grouped(table, key)
+    assert paid == []
     assert grouped(table, "n") == {1: 90}
+    monkeypatch.setattr(type(table.get_backend()), "has_operation", lambda *_: True)
+    with pytest.raises(dfp.UnsupportedDtypeError, match=name):
+        ask.sums(table, {"n": dfp.count()}, unit=Unit("g", 1))
 
 
 def test_simulations_read_ibis_tables(connection):
