@@ -6,7 +6,6 @@ import csv
 import os
 import shutil
 import tempfile
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -37,9 +36,8 @@ def embedded_connection() -> duckdb.DuckDBPyConnection:
     """
     options = engine_options()
     place = Path(options.temporary or tempfile.gettempdir()).absolute()
-    spill = place / f"dfprivacy-{uuid.uuid4().hex}"
+    spill = Path(tempfile.mkdtemp(prefix="dfprivacy-", dir=place))  # for this user alone
     try:
-        spill.mkdir(mode=0o700)
         connection = duckdb.connect(config=_OFFLINE | _limits(options, spill))
         _SPILLS[connection] = finalize(connection, _remove, spill, os.getpid())
         with suppress(duckdb.InvalidInputException):  # Jupyter without ipywidgets has no progress

@@ -18,6 +18,7 @@ NEEDS = {
     "dask-ibis.md": ("dask.dataframe", "ibis"),
     "dfprivacy.engine.dask_frames": ("dask.dataframe",),
     "dfprivacy.engine.ibis_frames": ("ibis",),
+    "dfprivacy.engine.progress_notebook": ("IPython",),
     "dfprivacy.engine.spark_frames": ("pyspark",),
 }
 """Pages and modules that need a library beyond those of the tests; .ci/run has a lane with it."""

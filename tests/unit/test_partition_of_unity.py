@@ -8,6 +8,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from dfprivacy.statistics import grid
 from dfprivacy.statistics.linear_query import (
     count_query,
     independent_mean_query,
@@ -36,7 +37,7 @@ QUERIES = [*PARTITIONS, shifted_mean_query, independent_mean_query, sum_query, s
 
 def small_grid(monkeypatch, last):
     """Grids of few integers: the same code on a coarser step."""
-    monkeypatch.setattr("dfprivacy.statistics.grid.BITS", last)
+    monkeypatch.setattr(grid, "BITS", last)
 
 
 def moves(query, q):
