@@ -15,9 +15,10 @@ from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.run import guarded
 from dfprivacy.mechanisms.entropy import system_entropy
 from dfprivacy.partial.asked import asked_of
+from dfprivacy.partial.declared_types import check_declared
 from dfprivacy.partial.exact_tables import exact_tables
 from dfprivacy.partial.header import header_for
-from dfprivacy.partial.key_types import check_objects, declared_keys
+from dfprivacy.partial.key_types import declared_keys
 from dfprivacy.partial.written import check_target, write_file
 from dfprivacy.questions import Question
 from dfprivacy.remembered import frame_table
@@ -95,7 +96,7 @@ def statistics(
         questions, named_questions, by, keys,
         unit=unit, limits=(max_rows, max_groups), bounds=bounds,
     )  # fmt: skip
-    check_objects(frame, asked.by)
+    check_declared(frame, asked.by)
     adopted, measured = measure(frame, asked.by, asked.keys, asked.parts, unit=asked.unit)
     found = _arrow_keys(frame, adopted, measured[0].keys) if asked.by else pa.table({})
     tables = exact_tables(measured, declared_keys(found, asked.by))

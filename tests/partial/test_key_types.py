@@ -1,8 +1,10 @@
 """Keys of several files meet in one declared type where none loses a bit, and nowhere else."""
 
 import datetime as dt
+import itertools
 from decimal import Decimal
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -20,19 +22,23 @@ TOGETHER = [
     (pa.string(), pa.large_string(), ["a", "\u00e9"]),
     (pa.string(), pa.dictionary(pa.int8(), pa.string()), ["a", "\u00e9"]),
     (pa.binary(), pa.large_binary(), [b"a", b"\xff"]),
-    (pa.timestamp("s"), pa.timestamp("us"), [WHEN, LONG_AGO]),
-    (pa.timestamp("ms"), pa.timestamp("us"), [WHEN]),
+    (pa.timestamp("ms"), pa.timestamp("ms"), [WHEN, LONG_AGO]),
+    (pa.time32("s"), pa.time64("us"), [WHEN.time()]),
     (pa.decimal128(5, 2), pa.decimal128(9, 2), [Decimal("1.50"), Decimal("-2.25")]),
     (pa.bool_(), pa.bool_(), [True, False]),
     (pa.date32(), pa.date64(), [WHEN.date()]),
 ]
+UNITS = list(itertools.combinations(("ms", "us", "ns"), 2))
 APART = [
     (pa.int64(), pa.string()),
     (pa.int64(), pa.float64()),
     (pa.int64(), pa.uint64()),
     (pa.bool_(), pa.int64()),
     (pa.date32(), pa.timestamp("us")),
-    (pa.timestamp("us"), pa.timestamp("ns")),
+    *((pa.timestamp(one), pa.timestamp(other)) for one, other in UNITS),
+    *((pa.duration(one), pa.duration(other)) for one, other in UNITS),
+    (pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC")),
+    (pa.time64("us"), pa.time64("ns")),
     (pa.timestamp("us"), pa.timestamp("us", "UTC")),
     (pa.decimal128(5, 2), pa.decimal128(5, 1)),
     (pa.string(), pa.binary()),
@@ -74,6 +80,86 @@ def test_a_type_has_one_form():
         form = common_form(kind)
         assert form is None or common_form(form) == form
     assert common_form(pa.list_(pa.int64())) is None
+
+
+SIZES = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
+FIXED = [
+    *(pa.int8(), pa.int16(), pa.int32(), pa.int64()),
+    *(pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+    *(pa.float16(), pa.float32(), pa.float64(), pa.date32(), pa.date64()),
+    *(pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")),
+    *(pa.timestamp(unit) for unit in ("s", "ms", "us", "ns")),
+    *(pa.timestamp(unit, "Europe/Rome") for unit in ("s", "ms", "us", "ns")),
+    *(pa.duration(unit) for unit in ("s", "ms", "us", "ns")),
+]
+
+
+@pytest.mark.parametrize("kind", FIXED, ids=str)
+def test_every_value_of_a_type_has_a_place_in_its_form(kind):
+    """The cast to the common form takes any bits and gives them back, or there is no such form."""
+    size = kind.bit_width
+    bits = pa.array([0, 1, -1, 2 ** (size - 1) - 1, -(2 ** (size - 1))], SIZES[size])
+    values = bits.view(kind)
+    if (form := common_form(kind)) is None:
+        assert kind.unit == "s" if pa.types.is_timestamp(kind) else kind == pa.date64()
+    else:
+        kept = values.cast(form).cast(kind, safe=False)
+        if pa.types.is_floating(kind):  # a NaN is one key, whatever its bits
+            assert list(map(repr, kept.to_pylist())) == list(map(repr, values.to_pylist()))
+        else:
+            assert kept.view(SIZES[size]).equals(bits)
+
+
+FAR = {"ms": 9 * 10**18, "s": 4 * 10**15}
+
+
+def outcome(call):
+    """Return the message of the error that a call raises."""
+    with pytest.raises(dfp.DPError) as caught:
+        call()
+    assert not any(str(far) in str(caught.value) for far in FAR.values())
+    return type(caught.value), str(caught.value)
+
+
+def test_no_row_decides_whether_files_go_together(tmp_path):
+    """Milliseconds and microseconds are refused as declared, a time beyond the others or not."""
+    fine = pa.table({"k": pa.array([0] * 9, pa.timestamp("us"))})
+    other = dfp.statistics(fine, tmp_path / "us.parquet", dfp.count(), by="k")
+    said = []
+    for number, moments in enumerate(([0], [0, FAR["ms"]])):
+        rows = pa.table({"k": pa.array(moments, pa.timestamp("ms"))})
+        (folder := tmp_path / str(number)).mkdir()
+        path = dfp.statistics(rows, folder / "ms.parquet", dfp.count(), by="k")
+        refused = outcome(lambda: dfp.merge([path, other], delta=0.01))  # noqa: B023 called here
+        said.append((refused[0], refused[1].replace(str(folder), "")))
+        assert dfp.merge(path, epsilon=1, delta=0.01).schema.field("k").type == pa.timestamp("ms")
+    assert said[0] == said[1]
+    assert said[0][0] is dfp.StatisticsFileError
+    assert "timestamp[ms] in" in said[0][1]
+
+
+@pytest.mark.parametrize("engine", [pd.DataFrame, pa.table])
+def test_no_row_decides_whether_a_file_is_made(tmp_path, engine):
+    """Datetimes of seconds are refused as declared; no message quotes one."""
+    said = set()
+    for moments in ([0], [0, FAR["s"]]):
+        rows = engine({"k": np.array(moments, dtype="datetime64[s]")})
+        said.add(
+            outcome(lambda: dfp.statistics(rows, tmp_path / "s.parquet", dfp.count(), by="k"))  # noqa: B023 called here
+        )
+    ((error, message),) = said
+    assert error is dfp.UnsupportedDtypeError
+    assert "declared timestamp[s]" in message
+    assert "frame['k'].dt.as_unit(\"us\")" in message
+
+
+def test_durations_far_away_are_kept(tmp_path):
+    """A duration of seconds that no finer unit can hold is a key like others."""
+    spans = np.array([1, FAR["s"]] * 50, dtype="timedelta64[s]")
+    path = dfp.statistics(pd.DataFrame({"k": spans}), tmp_path / "s.parquet", dfp.count(), by="k")
+    released = dfp.merge(path, epsilon=100, delta=0.01)
+    assert released.column("k").type == pa.duration("s")
+    assert released.column("k").cast(pa.int64()).to_pylist() == [1, FAR["s"]]
 
 
 PANDAS = {
