@@ -46,10 +46,10 @@ BETTER = """\
 - **Proofs of the code.** OpenDP's building blocks come with written proofs of each function; ours
   are notes beside tests.
 - **Small tables in a plain process.** PyDP and diffprivlib answer about one list of numbers with
-  less fixed cost than a query engine has."""
+  less fixed cost than a query engine has.
 - **Sums and medians of some data.** Sums are not what the transformed noise helps: PipelineDP's and
   Tumult's had smaller errors in some settings, and PyDP's median in the one that was scored; see
-  the table of errors.
+  the table of errors."""
 
 
 CODE = """\
