@@ -16,9 +16,9 @@ def con(tmp_path):
 
 
 STATEMENTS = [
-    "CREATE TABLE out AS (SELECT dp_count() AS n FROM flights)",
-    "CREATE TABLE out AS (\n-- a comment (\nSELECT dp_count() AS n FROM flights\n);\n ",
-    '/* dbt */ CREATE TABLE "flights"."main"."out" AS ((SELECT dp_count() AS n FROM flights))',
+    "CREATE TABLE made AS (SELECT dp_count() AS n FROM flights)",
+    "CREATE TABLE made AS (\n-- a comment (\nSELECT dp_count() AS n FROM flights\n);\n ",
+    '/* dbt */ CREATE TABLE "flights"."main"."made" AS ((SELECT dp_count() AS n FROM flights))',
 ]
 
 
@@ -28,15 +28,18 @@ def test_parentheses_around_the_select(con, statement):
     connection, ledger = con
     connection.execute(statement)
     assert ledger.spent("flights").epsilon == 1
-    assert len(connection.sql("FROM out").fetchall()) == 1
+    assert len(connection.sql("FROM made").fetchall()) == 1
 
 
 REFUSED = [
-    ("CREATE TABLE out AS (SELECT dp_count() AS n FROM flights) LIMIT 1", "LIMIT"),
-    ("CREATE TABLE out AS (SELECT dp_count() AS n FROM flights) ORDER BY 1", "ORDER BY"),
-    ("CREATE TABLE out AS (SELECT dp_count() AS n FROM flights) UNION ALL SELECT 1", "UNION"),
-    ("CREATE TABLE out AS (SELECT dp_count() FROM flights UNION ALL SELECT 1)", "UNION"),
-    ("CREATE TABLE out AS (SELECT dp_count() FROM flights a JOIN flights b USING (delay))", "join"),
+    ("CREATE TABLE made AS (SELECT dp_count() AS n FROM flights) LIMIT 1", "LIMIT"),
+    ("CREATE TABLE made AS (SELECT dp_count() AS n FROM flights) ORDER BY 1", "ORDER BY"),
+    ("CREATE TABLE made AS (SELECT dp_count() AS n FROM flights) UNION ALL SELECT 1", "UNION"),
+    ("CREATE TABLE made AS (SELECT dp_count() FROM flights UNION ALL SELECT 1)", "UNION"),
+    (
+        "CREATE TABLE made AS (SELECT dp_count() FROM flights a JOIN flights b USING (delay))",
+        "join",
+    ),
 ]
 
 
