@@ -103,11 +103,12 @@ def clipped_value(
     return nw.when(inside).then(value).otherwise(end)
 
 
-def polars_grid_integers(column: str, grid: Grid, *, floating: bool) -> pl.Expr:
-    """Return the same integers in polars' own terms, in half the time of its checked cast."""
+def polars_shifted_integers(column: str, grid: Grid, *, floating: bool) -> pl.Expr:
+    """Return the same integers plus POLARS_SHIFT, in as few steps a row as polars can take.
+
+    To polars NaN is larger than any number: it goes to the upper end, and is taken out at last.
+    """
     value = pl.col(column).cast(pl.Float64)
-    if floating:
-        value = value.fill_nan(None)
     clipped = (
         pl.when(value < grid.lower)
         .then(grid.lower)
@@ -115,17 +116,19 @@ def polars_grid_integers(column: str, grid: Grid, *, floating: bool) -> pl.Expr:
         .then(grid.upper)
         .otherwise(value)
     )
-    return _polars_int64(((clipped - grid.origin) * grid.inverse_step).floor())
+    whole = (clipped - grid.origin) // grid.step
+    if _READS_BITS:
+        shifted: pl.Expr = (whole + _MAGIC).reinterpret(dtype=pl.Int64)
+    else:
+        shifted = whole.cast(pl.Int64, wrap_numerical=True)
+    return pl.when(value.is_not_nan()).then(shifted) if floating else shifted
 
 
 _MAGIC = 1.5 * 2.0**52  # this plus an integer below 2**51 holds that integer in its low bits
-_MAGIC_BITS = struct.unpack("<q", struct.pack("<d", _MAGIC))[0]
 _READS_BITS = "dtype" in inspect.signature(pl.Expr.reinterpret).parameters  # polars 2
+POLARS_SHIFT = struct.unpack("<q", struct.pack("<d", _MAGIC))[0] if _READS_BITS else 0
+"""The bits of the magic number: cheaper to take from a sum, times the rows, than from each row.
 
-
-def _polars_int64(whole: pl.Expr) -> pl.Expr:
-    """Return whole floats below 2**51 as integers; nothing can wrap or be lost."""
-    if _READS_BITS:
-        bits: pl.Expr = (whole + _MAGIC).reinterpret(dtype=pl.Int64)
-        return bits.sub(_MAGIC_BITS)
-    return whole.cast(pl.Int64, wrap_numerical=True)
+Sums of shifted integers wrap around 2**64, as polars' sums and products do; without the shift they
+are below 2**63, so that what is left after it is taken out is exact.
+"""

@@ -12,9 +12,10 @@ from narwhals.dtypes import DType
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.columns import check_value_column, key_expressions
 from dfprivacy.engine.grid import (
+    POLARS_SHIFT,
     grid_integers,
     plain_grid_integers,
-    polars_grid_integers,
+    polars_shifted_integers,
     presence,
     whole_quotient,
 )
@@ -119,14 +120,19 @@ def _integers(
 
 
 def _with_polars_integers(adopted: Adopted, sources: Sequence[Source]) -> nw.LazyFrame[Any]:
-    """Add the integers of bounded sources in polars' own terms, under names the frame lacks."""
+    """Add the integers of bounded sources in polars' own terms, under names the frame lacks.
+
+    Those that are only added up are shifted; their sums are put right.
+    """
     schema = adopted.lazy.collect_schema()
     made: list[pl.Expr] = []
     for index, source in enumerate(sources):
         if source.grid is not None:
             name = adopted.values[source.column]
             check_value_column(source.column, schema[name], source)
-            integer = polars_grid_integers(name, source.grid, floating=schema[name].is_float())
+            integer = polars_shifted_integers(name, source.grid, floating=schema[name].is_float())
+            if source.moments == 2:
+                integer = integer - POLARS_SHIFT
             made.append(integer.alias(_scratch_name(index, schema)))
     native: pl.LazyFrame = adopted.lazy.to_native()
     return nw.from_native(native.with_columns(made))
@@ -182,10 +188,13 @@ def _sums(index: int, source: Source, engine: nw.Implementation) -> list[nw.Expr
     if source.column is None:
         return [nw.len().cast(nw.Int64).alias(rows_name(index))]
     integer = nw.col(_integer_name(index))
-    sums = [integer.count().cast(nw.Int64).alias(rows_name(index))]
+    rows, first = integer.count().cast(nw.Int64), integer.sum().cast(nw.Int64)
+    sums = [rows.alias(rows_name(index))]
     if source.grid is None:
         return sums
-    sums.append(integer.sum().cast(nw.Int64).alias(first_name(index)))
+    if engine.is_polars() and source.moments == 1:
+        first = first - rows * POLARS_SHIFT
+    sums.append(first.alias(first_name(index)))
     if source.moments == 2:
         square = whole_quotient(integer * integer, source.grid.last, engine)
         if engine.is_spark_like():  # where // divides floats
