@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import dask.dataframe as dd
@@ -19,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 import dfprivacy as dfp
+from benchmarks.speed import best_in_turn
 
 FILES, GROUPS = 20, 1000
 
@@ -29,15 +29,6 @@ def written(folder, millions):
     for number in range(FILES):
         columns = {"g": generator.integers(0, GROUPS, size), "x": generator.normal(50, 20, size)}
         pyarrow.parquet.write_table(pa.table(columns), folder / f"{number:02}.parquet")
-
-
-def best(work):
-    seconds = []
-    for _ in range(3):
-        start = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
 
 
 def private(frame):
@@ -60,7 +51,7 @@ def main(millions):
         folder = Path(name)
         written(folder, millions)
         for title, plain, ours in compared(folder):
-            first, second = best(plain), best(ours)
+            first, second = best_in_turn(plain, ours, 3)
             print(f"| {title} | {first:.2f} s | {second:.2f} s | {second / first:.1f} |")
 
 

@@ -51,7 +51,6 @@ EXACT = {
     "var": "var_pop(x)", "var, no bounds": "var_pop(x)",
     "std": "stddev_pop(x)", "std, no bounds": "stddev_pop(x)",
     "median": "500.0", "quantile": "900.0", "quantiles": "250.0", "histogram": "count(*) / 4",
-    "bounds": "NULL",
 }  # fmt: skip
 TOLERANCE = 0.05
 """The largest median error of answers by group, relative to the exact ones."""
@@ -59,37 +58,24 @@ TOLERANCE = 0.05
 Found = dict[str, Any]
 
 CHILD = """
-import json, os, sys, tempfile, threading, time
+import json, sys, time
 from pathlib import Path
 import dfprivacy as dfp
+from benchmarks.watching import peak_mib, spilled_mib
 folder, asked, grouped, memory, temporary, output = json.loads(sys.argv[1])
 BOUNDS, terms = (0.0, 1000.0), {"epsilon": 1.0}
-status = lambda: dict(l.split(":") for l in Path("/proc/self/status").read_text().splitlines())
-peak = lambda: int(status()["VmHWM"].split()[0]) / 2**10
-before, spilled, done = peak(), [0], threading.Event()
-
-def size(file):
+before, failed, answer = peak_mib(), None, None
+with spilled_mib(temporary, every=0.05) as spilled:
+    start = time.perf_counter()
     try:
-        return file.stat().st_blocks * 512
-    except FileNotFoundError:
-        return 0
-
-def look():
-    while not done.wait(0.05):
-        spilled.append(sum(size(file) for file in Path(temporary).rglob("*")))
-
-threading.Thread(target=look, daemon=True).start()
-start, failed, answer = time.perf_counter(), None, None
-try:
-    with dfp.Engine(memory=memory, threads=2, temporary=temporary):
-        private = dfp.frame(folder)
-        if grouped:
-            private, terms = private.group_by("g"), {**terms, "delta": 1e-6}
-        answer = eval(asked)
-except dfp.DPError as error:
-    failed = type(error).__name__
-seconds = time.perf_counter() - start
-done.set()
+        with dfp.Engine(memory=memory, threads=2, temporary=temporary):
+            private = dfp.frame(folder)
+            if grouped:
+                private, terms = private.group_by("g"), {**terms, "delta": 1e-6}
+            answer = eval(asked)
+    except dfp.DPError as error:
+        failed = type(error).__name__
+    seconds = time.perf_counter() - start
 left = [file.name for file in Path(temporary).iterdir()]
 value = None
 if grouped and answer is not None:
@@ -98,8 +84,8 @@ if grouped and answer is not None:
 elif answer is not None and not isinstance(answer, tuple):
     first = answer[0] if isinstance(answer, list) else answer
     value = first["count"][0].as_py() if hasattr(first, "column_names") else float(first)
-print(json.dumps({"seconds": seconds, "before": before, "peak": peak(), "value": value,
-                  "spill": max(spilled) / 2**20, "left": left, "failed": failed}))
+print(json.dumps({"seconds": seconds, "before": before, "peak": peak_mib(), "value": value,
+                  "spill": max(spilled), "left": left, "failed": failed}))
 """
 
 
@@ -135,7 +121,7 @@ def measure(folder: Path, work: Path, name: str, memory: str, *, grouped: bool) 
 
 def error_of(name: str, found: Found, work: Path, *, grouped: bool) -> float | None:
     """Return the relative error of an answer, the median one of answers by group."""
-    if name == "bounds" or found["failed"]:
+    if name not in EXACT or found["failed"]:
         return None
     if not grouped:
         query = f"SELECT {name_of(name)} FROM '{work}/whole.parquet'"

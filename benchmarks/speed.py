@@ -149,15 +149,13 @@ def _environment() -> dict[str, str]:
 
 _PEAK = """
 import json, sys, time
-from pathlib import Path
 import dfprivacy as dfp
+from benchmarks.watching import peak_mib
 start = time.perf_counter()
 bounds = json.loads(sys.argv[2])
 table = dfp.frame(sys.argv[1]).group_by("g").mean("x", bounds, delta=1e-6)
 seconds = time.perf_counter() - start
-status = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
-peak = int(status["VmHWM"].split()[0]) / 2**20  # of this process alone, not of its parent
-print(json.dumps({"groups": table.num_rows, "seconds": seconds, "gib": peak}))
+print(json.dumps({"groups": table.num_rows, "seconds": seconds, "gib": peak_mib() / 2**10}))
 """
 
 

@@ -12,11 +12,11 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.ticker import NullFormatter
 
-from benchmarks.peers.jobs import GROUPS, NUMBER_OF_GROUPS
+from benchmarks.peers.jobs import GROUPS, NUMBER_OF_GROUPS, time_name
 from benchmarks.peers.registry import PEERS, Peer
 from benchmarks.peers.scores import pooled
 from benchmarks.peers.store import Store
-from benchmarks.peers.tables import TARGET, measured_rows, ratios_of, scored_peers, time_name
+from benchmarks.peers.tables import TARGET, common_size, measured_rows, ratios_of, scored_peers
 
 # Okabe and Ito's colours, which the colour-blind tell apart; a marker each besides.
 OURS = ("#0072B2", "#56B4E9", "#009E73", "#004D73")
@@ -38,9 +38,9 @@ def style(peer: Peer) -> dict[str, Any]:
 def draw(store: Store, folder: Path) -> list[Path]:
     """Write the charts there is anything to show in."""
     made = []
-    sizes = measured_rows(store)
-    if sizes:
-        made += [by_rows(store, sizes, folder), by_groups(store, sizes, folder)]
+    common = common_size(store)
+    if common is not None:
+        made += [by_rows(store, measured_rows(store), folder), by_groups(store, common, folder)]
     if scored_peers(store):
         made.append(by_error(store, folder))
     return made
@@ -57,9 +57,8 @@ def by_rows(store: Store, sizes: list[int], folder: Path) -> Path:
     return _finish(figure, axes, folder / "peers_rows.png")
 
 
-def by_groups(store: Store, sizes: list[int], folder: Path) -> Path:
-    """Draw the time of the mean over the number of groups, at the size most peers manage."""
-    rows = max(sizes, key=lambda rows: (_managed(store, rows), rows))
+def by_groups(store: Store, rows: int, folder: Path) -> Path:
+    """Draw the time of the mean over the number of groups."""
     figure, axes = plt.subplots(figsize=(9, 5.2), layout="constrained")
     for peer in PEERS:
         points = [
@@ -105,12 +104,8 @@ def by_error(store: Store, folder: Path) -> Path:
 
 
 def _seconds(store: Store, peer: Peer, groups: str, rows: int) -> float | None:
-    name = time_name(peer, "mean", groups, rows)
+    name = time_name(peer.script, "mean", groups, rows)
     return store.measured[name]["seconds"] if store.status(name) == "ok" else None
-
-
-def _managed(store: Store, rows: int) -> int:
-    return sum(_seconds(store, peer, name, rows) is not None for peer in PEERS for name in GROUPS)
 
 
 def _line(axes: Any, peer: Peer, points: list[tuple[int, float | None]]) -> None:

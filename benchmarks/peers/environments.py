@@ -24,7 +24,7 @@ def prepare(peer: Peer, folder: Path) -> Environment:
     """Return the peer's interpreter; make its environment when there is none yet."""
     if not peer.requires:
         return Environment(sys.executable)
-    home = folder / peer.slug
+    home = folder / peer.script
     python, stamp = home / "bin" / "python", home / "requires.txt"
     wanted = "\n".join(peer.requires)
     if stamp.exists() and stamp.read_text() == wanted:

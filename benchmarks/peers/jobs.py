@@ -14,6 +14,11 @@ NUMBER_OF_GROUPS = {None: 1, "g3": 1_000, "g6": 1_000_000}
 EPSILON, DELTA = 1.0, 1e-6
 
 
+def time_name(peer: str, work: str, groups: str, rows: int) -> str:
+    """Return the name of a timing."""
+    return f"time/{peer}/{work}/{groups}/{rows}"
+
+
 @dataclass(frozen=True)
 class TimeJob:
     """One question about a made-up table, to be timed."""
@@ -28,10 +33,7 @@ class TimeJob:
 
     @property
     def name(self) -> str:
-        return f"time/{self.peer}/{self.work}/{self.groups}/{self.rows}"
-
-    def smaller(self, rows: int) -> str:
-        return f"time/{self.peer}/{self.work}/{self.groups}/{rows}"
+        return time_name(self.peer, self.work, self.groups, self.rows)
 
     def question(self, file: str) -> dict[str, Any]:
         """Return what the script is told."""
@@ -107,7 +109,7 @@ def time_jobs(peers: tuple[Peer, ...], extent: Extent) -> Iterator[tuple[Peer, T
                 for peer in peers:
                     if work not in peer.cannot:
                         limits = (extent.runs, extent.seconds, extent.mib)
-                        yield peer, TimeJob(peer.slug, work, groups, rows, *limits)
+                        yield peer, TimeJob(peer.script, work, groups, rows, *limits)
 
 
 def score_jobs(
@@ -121,11 +123,11 @@ def score_jobs(
         for dataset in datasets:
             for rows, epsilon in SCORED:
                 limits = (releases, extent.score_seconds, extent.mib)
-                yield peer, ScoreJob(peer.slug, "mean", dataset, rows, epsilon, *limits)
+                yield peer, ScoreJob(peer.script, "mean", dataset, rows, epsilon, *limits)
         for work in ALSO_SCORED:
             if work not in peer.cannot:
                 limits = (min(releases, 300), extent.score_seconds, extent.mib)
-                yield peer, ScoreJob(peer.slug, work, datasets[0], 10_000, 1.0, *limits)
+                yield peer, ScoreJob(peer.script, work, datasets[0], 10_000, 1.0, *limits)
 
 
 def asked(job: TimeJob | ScoreJob) -> dict[str, Any]:

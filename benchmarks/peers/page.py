@@ -6,18 +6,18 @@ import os
 from pathlib import Path
 
 from benchmarks.peers.code_size import sizes
-from benchmarks.peers.jobs import GROUPS
+from benchmarks.peers.jobs import GROUPS, time_name
 from benchmarks.peers.registry import PEERS, Peer
 from benchmarks.peers.report import ERRORS, READING, heading
 from benchmarks.peers.store import Store
 from benchmarks.peers.tables import (
     Notes,
+    common_size,
     markdown,
     measured_rows,
     pooled_table,
     ratios_of,
     scored_peers,
-    time_name,
     time_table,
     without_errors,
 )
@@ -45,11 +45,11 @@ BETTER = """\
   are those of one machine, which is not what they are made for.
 - **Proofs of the code.** OpenDP's building blocks come with written proofs of each function; ours
   are notes beside tests.
-- **Small tables in a plain process.** PyDP and diffprivlib answer about one list of numbers with
-  less fixed cost than a query engine has.
-- **Sums and medians of some data.** Sums are not what the transformed noise helps: PipelineDP's and
-  Tumult's had smaller errors in some settings, and PyDP's median in the one that was scored; see
-  the table of errors."""
+- **Small tables in a plain process.** PyDP and diffprivlib answer about one list of numbers without
+  a query engine.
+- **Sums and medians of some data.** Sums are not what the transformed noise helps: in the one
+  setting that was scored, PipelineDP's and Tumult's had smaller errors, by less than three standard
+  errors of few answers, and PyDP's median by more; see the table of errors."""
 
 
 CODE = """\
@@ -78,20 +78,14 @@ def page(store: Store, link: str, results: Path) -> list[str]:
 
 def times(store: Store, notes: Notes) -> list[str]:
     """Return the table of the size that most peers manage."""
-    sizes_ = measured_rows(store)
-    if not sizes_:
+    rows = common_size(store)
+    if rows is None:
         return []
-    rows = max(sizes_, key=lambda size: (_managed(store, size), size))
     lines = ["## Time", "", READING, ""]
     for groups in GROUPS:
         table = time_table(store, groups, rows, notes)
         lines += [f"### {rows:,} rows, {groups}", "", *table, ""] if table else []
     return lines
-
-
-def _managed(store: Store, rows: int) -> int:
-    names = [time_name(peer, "mean", "1,000 groups", rows) for peer in PEERS]
-    return sum(store.status(name) == "ok" for name in names)
 
 
 def errors(store: Store) -> list[str]:
@@ -138,7 +132,9 @@ def _faster(store: Store, rows: int) -> str | None:
     """Say who answered the mean faster than the fastest of ours."""
     found = []
     for groups in GROUPS:
-        names = [(peer, time_name(peer, "mean", groups, rows)) for peer in PEERS if not peer.plain]
+        names = [
+            (peer, time_name(peer.script, "mean", groups, rows)) for peer in PEERS if not peer.plain
+        ]
         known = [
             (peer, store.measured[name]["seconds"])
             for peer, name in names
@@ -159,7 +155,9 @@ def code() -> list[str]:
     rows = [[name, str(size.statements), str(len(size.concepts))] for name, size in sizes().items()]
     head = ["", "statements", "concepts"]
     lines = ["## A private mean by group", "", CODE, "", *markdown(head, rows), ""]
+    works_on = {peer.name: peer.works_on for peer in PEERS}
     for name, size in sizes().items():
-        lines += [f"### {name}", "", f"Concepts: {', '.join(size.concepts)}.", ""]
+        concepts = ", ".join(size.concepts)
+        lines += [f"### {name}", "", f"Works on: {works_on[name]}. Concepts: {concepts}.", ""]
         lines += ["```py", size.shown, "```", ""]
     return lines

@@ -48,10 +48,6 @@ class Peer:
     n_is_secret: bool = True
 
     @property
-    def slug(self) -> str:
-        return self.script
-
-    @property
     def file(self) -> Path:
         return SCRIPTS / f"{self.script}.py"
 

@@ -53,8 +53,9 @@ def report(store: Store) -> list[str]:
 def heading(store: Store) -> list[str]:
     """Return the machine, how busy it was, and the versions."""
     known = store.machine
-    loads = [found["load"] for found in store.measured.values() if "load" in found]
-    busy = f"load average {min(loads):g} to {max(loads):g}" if loads else "nothing measured"
+    timed = [found for name, found in store.measured.items() if name.startswith("time/")]
+    loads = [found["load"] for found in timed if "load" in found]
+    busy = f"load average {min(loads):g} to {max(loads):g}" if loads else "nothing timed"
     about = f"{known['cores']} cores ({known['processor']}), {known['memory GiB']} GiB"
     versions: dict[str, dict[str, None]] = {}
     for found in store.environments.values():
@@ -65,7 +66,7 @@ def heading(store: Store) -> list[str]:
         f"`python -m benchmarks`: {about}, {known['system']}, Python {known['python']}, {busy}."
     ]
     if loads and max(loads) > 1.5 * known["cores"]:
-        lines += ["", "**The machine was busy with other work: times are too long, all of them.**"]
+        lines += ["", "**The machine was busy with other work: times are too long.**"]
     return [*lines, "", f"Versions: {named}."]
 
 

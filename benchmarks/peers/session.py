@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,10 @@ def prepare_all(peers: tuple[Peer, ...], folder: Path, store: Store) -> dict[str
     """Return every peer's environment; what could not be made is kept with its reason."""
     made = {}
     for peer in peers:
-        made[peer.slug] = prepare(peer, folder)
-        known = store.environments.setdefault(peer.slug, {})
-        known["trouble"] = made[peer.slug].trouble
-        say(f"environment {peer.slug}: {made[peer.slug].trouble or 'ready'}")
+        made[peer.script] = prepare(peer, folder)
+        known = store.environments.setdefault(peer.script, {})
+        known["trouble"] = made[peer.script].trouble
+        say(f"environment {peer.script}: {made[peer.script].trouble or 'ready'}")
     store.write()
     return made
 
@@ -34,7 +34,7 @@ def time_all(
 ) -> None:
     """Time every question; a size is skipped where a smaller one was too much already."""
     for peer, job in time_jobs(peers, extent):
-        python = made[peer.slug].python
+        python = made[peer.script].python
         if python is None or store.has(job):
             continue
         earlier = too_much(job, extent, store)
@@ -54,7 +54,7 @@ def score_all(
     """Score every data set that is there."""
     known = datasets()
     for peer, job in score_jobs(peers, extent, tuple(known)):
-        python = made[peer.slug].python
+        python = made[peer.script].python
         if python is None or store.has(job):
             continue
         dataset = known[job.dataset]
@@ -77,7 +77,7 @@ def too_much(job: TimeJob, extent: Extent, store: Store) -> int | None:
     """Return the smaller number of rows that was slow or large already."""
     for rows in extent.rows:
         bad = ("slow", "memory", "failed")
-        if rows < job.rows and store.status(job.smaller(rows)) in bad:
+        if rows < job.rows and store.status(replace(job, rows=rows).name) in bad:
             return rows
     return None
 
@@ -110,7 +110,7 @@ def scored(outcome: Outcome, true: float) -> dict[str, Any]:
 
 def _remember_versions(outcome: Outcome, peer: Peer, store: Store) -> None:
     for line in outcome.of("versions"):
-        store.environments.setdefault(peer.slug, {})["versions"] = line["versions"]
+        store.environments.setdefault(peer.script, {})["versions"] = line["versions"]
 
 
 def say(text: str) -> None:

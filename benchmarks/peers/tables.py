@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.peers.jobs import GROUPS
+from benchmarks.peers.jobs import GROUPS, time_name
 from benchmarks.peers.registry import PEERS, WORKS, Peer
 from benchmarks.peers.scores import Score, pooled
 from benchmarks.peers.store import Store
@@ -37,15 +37,20 @@ def markdown(head: list[str], rows: list[list[str]]) -> list[str]:
     return [f"| {' | '.join(cells)} |" for cells in (head, line, *rows)]
 
 
-def time_name(peer: Peer, work: str, groups: str, rows: int) -> str:
-    """Return the name of a timing."""
-    return f"time/{peer.slug}/{work}/{groups}/{rows}"
-
-
 def measured_rows(store: Store) -> list[int]:
     """Return the sizes that were timed."""
     times = [found["asked"] for name, found in store.measured.items() if name.startswith("time/")]
     return sorted({asked["rows"] for asked in times})
+
+
+def common_size(store: Store) -> int | None:
+    """Return the size at which most peers have a mean by 1,000 groups, the largest of several."""
+
+    def managed(rows: int) -> tuple[int, int]:
+        names = [time_name(peer.script, "mean", "1,000 groups", rows) for peer in PEERS]
+        return sum(store.status(name) == "ok" for name in names), rows
+
+    return max(measured_rows(store), key=managed, default=None)
 
 
 def label(peer: Peer, notes: Notes) -> str:
@@ -62,10 +67,10 @@ def time_cell(store: Store, peer: Peer, work: str, groups: str, rows: int, notes
     """Return a time, or why there is none."""
     if work in peer.cannot:
         return "-" + notes.mark(f"{peer.name}: {peer.cannot[work]}.")
-    trouble = store.environments.get(peer.slug, {}).get("trouble")
+    trouble = store.environments.get(peer.script, {}).get("trouble")
     if trouble:
         return "-" + notes.mark(f"{peer.name} could not be installed: {trouble}")
-    found = store.measured.get(time_name(peer, work, groups, rows))
+    found = store.measured.get(time_name(peer.script, work, groups, rows))
     if found is None:
         return ""
     if found["status"] == "ok":
@@ -90,14 +95,14 @@ def reason(found: dict[str, Any], peer: Peer, notes: Notes) -> str:
 
 def fastest_plain(store: Store, work: str, groups: str, rows: int) -> float | None:
     """Return the time of the fastest engine without privacy."""
-    names = [time_name(peer, work, groups, rows) for peer in PEERS if peer.plain]
+    names = [time_name(peer.script, work, groups, rows) for peer in PEERS if peer.plain]
     found = [store.measured[name] for name in names if store.status(name) == "ok"]
     return min((one["seconds"] for one in found), default=None)
 
 
 def present(store: Store) -> list[Peer]:
     """Return the peers that anything is known of."""
-    return [peer for peer in PEERS if peer.slug in store.environments]
+    return [peer for peer in PEERS if peer.script in store.environments]
 
 
 def time_table(store: Store, groups: str, rows: int, notes: Notes) -> list[str]:
@@ -118,7 +123,7 @@ def time_table(store: Store, groups: str, rows: int, notes: Notes) -> list[str]:
 def ratio_cell(store: Store, peer: Peer, work: str, groups: str, rows: int) -> str:
     """Return a time over that of the fastest plain engine."""
     plain = fastest_plain(store, work, groups, rows)
-    name = time_name(peer, work, groups, rows)
+    name = time_name(peer.script, work, groups, rows)
     if plain is None or store.status(name) != "ok":
         return ""
     ratio = store.measured[name]["seconds"] / plain
@@ -134,7 +139,7 @@ def memory_table(store: Store, notes: Notes) -> list[str]:
     lines = []
     for peer in present(store):
         found = [
-            store.measured.get(time_name(peer, "mean", groups, rows), {})
+            store.measured.get(time_name(peer.script, "mean", groups, rows), {})
             for rows in sizes[-2:]
             for groups in GROUPS
         ]
@@ -146,7 +151,7 @@ def memory_table(store: Store, notes: Notes) -> list[str]:
 
 def scores_of(store: Store, peer: Peer, work: str = "mean") -> dict[str, Score]:
     """Return the errors of a peer by setting."""
-    start = f"score/{peer.slug}/{work}/"
+    start = f"score/{peer.script}/{work}/"
     return {
         name.removeprefix(start): Score.of(found)
         for name, found in store.measured.items()

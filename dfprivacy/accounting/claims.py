@@ -93,7 +93,7 @@ class ClaimingLedger(Ledger):
         if not self.settled():
             super().check(dataset, charge)
 
-    def charge(self, dataset: str, charge: Charge, *, note: str | None = None) -> None:
+    def charge(self, dataset: str, charge: Charge, *, note: str | None = None) -> None:  # noqa: ARG002 it has its own
         """Charge the release and claim it, in one transaction; nothing if it is claimed already.
 
         Raises
@@ -109,7 +109,7 @@ class ClaimingLedger(Ledger):
             raise InvalidLedgerError("a ledger for one release was asked to charge another")
         with self._open("BEGIN IMMEDIATE") as connection:
             if not self._is_settled(connection):
-                self._append(connection, self._dataset, charge, note=self.note or note)
+                self._append(connection, self._dataset, charge, note=self.note)
                 insert_release(connection, self._dataset, self._claim, _CLAIM)
         self._drawn_under = charge
 

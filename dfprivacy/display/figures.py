@@ -108,7 +108,7 @@ def histogram_figure(
 ) -> Any:
     """Return the bars of a histogram, whole or one panel a group."""
     known, keys = [one for one in bins if one.known], bool(view.keys_title)
-    panel = bins_panel(known, with_unit(view.title or "value", measured_in))
+    panel = bins_panel(with_unit(view.title or "value", measured_in))
     spec: Spec = faceted(panel, groups) if keys else panel
     if not keys:
         spec |= {"width": WIDTH, "height": 240}

@@ -89,7 +89,7 @@ class Bin:
     lower: float
     upper: float
     count: float
-    ends: tuple[float, float] | None
+    ends: tuple[float, float]
 
     @property
     def known(self) -> bool:
@@ -98,15 +98,14 @@ class Bin:
 
     def record(self) -> dict[str, Any]:
         """Return the row of data behind the bar."""
-        ends = {} if self.ends is None else {"low": self.ends[0], "high": self.ends[1]}
         middle = self.lower / 2 + self.upper / 2
         return {
             "group": self.group, "lower": self.lower, "upper": self.upper, "middle": middle,
-            "count": self.count, **ends,
+            "count": self.count, "low": self.ends[0], "high": self.ends[1],
         }  # fmt: skip
 
 
-def bins_panel(bins: Sequence[Bin], title: str) -> Spec:
+def bins_panel(title: str) -> Spec:
     """Return the bars of a histogram, each with the bar of its interval."""
     x: Spec = {"type": "quantitative", "title": title, "scale": {"zero": False, "nice": False}}
     y: Spec = {"type": "quantitative", "title": "noisy count (values)"}
@@ -123,10 +122,9 @@ def bins_panel(bins: Sequence[Bin], title: str) -> Spec:
             "x": {"field": "middle", **x}, "y": {"field": "low", **y}, "y2": {"field": "high"},
         },
     }  # fmt: skip
-    with_ends = any(one.ends is not None for one in bins)
-    fields = ["lower", "upper", "count", *(["low", "high"] if with_ends else [])]
+    fields = ("lower", "upper", "count", "low", "high")
     tooltip = [{"field": name, "type": "quantitative"} for name in fields]
-    return {"encoding": {"tooltip": tooltip}, "layer": [bar, rule] if with_ends else [bar]}
+    return {"encoding": {"tooltip": tooltip}, "layer": [bar, rule]}
 
 
 def labelled(panel: Spec) -> Spec:

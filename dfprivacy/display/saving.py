@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from dfprivacy.display.chart import library
 from dfprivacy.display.markup import Markup, element
 from dfprivacy.errors import PictureError
+from dfprivacy.whole_files import put_whole
 
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
@@ -94,10 +94,7 @@ def write_whole(path: Path, content: bytes) -> Path:
         When the operating system does not let us write there.
     """
     try:
-        with tempfile.TemporaryDirectory(dir=path.absolute().parent) as directory:
-            whole = Path(directory) / "whole"
-            whole.write_bytes(content)
-            whole.replace(path)
+        put_whole(path, lambda whole: whole.write_bytes(content))
     except OSError as error:
         raise PictureError(
             f"{str(path)!r} could not be written: {error.strerror}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -45,7 +46,11 @@ class ShownFrame:
 
     def _repr_html_(self) -> str:
         view = self.view
-        head = [_head(name, place < len(view.key_names)) for place, name in enumerate(_heads(view))]
+        keys = len(view.key_names)
+        head = [
+            element("th", name, scope="col", style=_TEXT if place < keys else _NUMBER)
+            for place, name in enumerate(_heads(view))
+        ]
         spans = [_span(answer) for answer in view.answers]
         body = [_html_row(view, place, row, spans) for place, row in enumerate(_rows(view))]
         return element(
@@ -90,7 +95,7 @@ def _rows(view: View) -> list[list[str]]:
 
 def _cell_texts(answer: Series, cell: Cell) -> list[str]:
     value, ends = cell
-    text = "unknown" if value != value else f"{value:.6g}"  # noqa: PLR0124 NaN alone differs
+    text = "unknown" if math.isnan(value) else f"{value:.6g}"
     if not answer.has_ends:
         return [text]
     return [text, "" if ends is None else f"[{ends[0]:.6g}, {ends[1]:.6g}]"]
@@ -102,10 +107,6 @@ def _line(row: Sequence[str], widths: Sequence[int], left: int) -> str:
         for place, (text, width) in enumerate(zip(row, widths, strict=True))
     ]
     return "  ".join(cells).rstrip()
-
-
-def _head(name: str, is_key: bool) -> Markup:  # noqa: FBT001 which of two alignments
-    return element("th", name, scope="col", style=_TEXT if is_key else _NUMBER)
 
 
 def _span(answer: Series) -> Span:

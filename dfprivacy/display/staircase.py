@@ -93,11 +93,11 @@ def highest(most: float) -> float:
 
 
 def _path(stairs: Staircase, frame: Frame) -> str:
-    steps, before = [f"M{frame.x(stairs.times[0])} {frame.y(0)}"], 0.0
-    for time, part in zip(stairs.times, stairs.parts, strict=True):
-        steps.append(f"H{frame.x(time)}V{frame.y(part)}")
-        before = part
-    return "".join([*steps, f"H{frame.x(frame.end)}V{frame.y(before)}"])
+    steps = [
+        f"H{frame.x(time)}V{frame.y(part)}"
+        for time, part in zip(stairs.times, stairs.parts, strict=True)
+    ]
+    return "".join([f"M{frame.x(stairs.times[0])} {frame.y(0)}", *steps, f"H{frame.x(frame.end)}"])
 
 
 def _grid(frame: Frame) -> list[Markup]:

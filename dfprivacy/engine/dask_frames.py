@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import dask
 import dask.dataframe as dd
@@ -40,6 +40,8 @@ from dfprivacy.engine.pandas_objects import Mark, distinct_objects, is_missing
 from dfprivacy.engine.partitions import added_up
 from dfprivacy.engine.run import collect, guarded
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError
+
+T = TypeVar("T")
 
 _FAN_IN = 8  # tables added up at a time
 
@@ -78,7 +80,7 @@ def _require_declared(declared: pd.DataFrame, columns: Columns) -> None:
 
 def _has_type(declared: pd.Series[Any]) -> bool:
     """Tell whether a dtype fixes what its values are, or their categories."""
-    if _is_categorical(declared):
+    if isinstance(declared.dtype, pd.CategoricalDtype):
         return bool(has_known_categories(declared))
     return key_column(declared, []).objects is None or _is_learned(declared)
 
@@ -99,7 +101,7 @@ class DaskPartitions:
 
     def added(self, build: Build, by: Sequence[str]) -> pa.Table:
         """Run a query on every partition and add up the tables by the columns `by`."""
-        measured = dask.delayed(partial(_measured, layout=self.layout, build=build), pure=False)
+        measured = _delayed(partial(_measured, layout=self.layout, build=build))
         if self.layout.unit is None:
             parts = self.frame.to_delayed()
         else:
@@ -107,12 +109,17 @@ class DaskPartitions:
         return _computed([measured(part) for part in parts], partial(added_up, by=list(by)))
 
 
+def _delayed(work: Callable[..., Any]) -> Any:
+    """Return what makes a task of some work, whose errors are withheld on the worker."""
+    return dask.delayed(partial(_on_worker, work=work), pure=False)
+
+
+def _on_worker(given: Any, work: Callable[[Any], T]) -> T:
+    return guarded(lambda: work(given))
+
+
 def _measured(part: pd.DataFrame, layout: Layout, build: Build) -> pa.Table:
-    """Return the exact table of one partition; it runs on a worker."""
-    return guarded(lambda: _collected(part, layout, build))
-
-
-def _collected(part: pd.DataFrame, layout: Layout, build: Build) -> pa.Table:
+    """Return the exact table of one partition."""
     rows = typed_rows(part, layout) if layout.unit is None else rows_of_frame(part)
     adopted = adopted_rows(rows, layout)
     try:
@@ -123,15 +130,11 @@ def _collected(part: pd.DataFrame, layout: Layout, build: Build) -> pa.Table:
 
 def _computed(parts: Sequence[Any], combine: Callable[[Sequence[Any]], Any]) -> Any:
     """Combine the results of partitions in a tree and return what is left."""
-    combined = dask.delayed(partial(_guarded_combine, combine=combine), pure=False)
+    combined = _delayed(combine)
     level = [combined(list(parts[i : i + _FAN_IN])) for i in range(0, len(parts), _FAN_IN)]
     while len(level) > 1:
         level = [combined(level[i : i + _FAN_IN]) for i in range(0, len(level), _FAN_IN)]
     return dask.compute(level[0])[0]
-
-
-def _guarded_combine(parts: Sequence[Any], combine: Callable[[Sequence[Any]], Any]) -> Any:
-    return guarded(lambda: combine(parts))
 
 
 def _by_unit(frame: Any, layout: Layout) -> Any:
@@ -140,15 +143,10 @@ def _by_unit(frame: Any, layout: Layout) -> Any:
     The partition of a row follows from its unit as the pass sees it, not as Dask does: 0.0 and
     -0.0 are one unit there.
     """
-    declared = rows_with_buckets(make_meta(frame), layout)
-    rows = frame.map_partitions(
-        partial(_guarded_rows, layout=layout), meta=declared, enforce_metadata=False
-    )
+    laid = partial(rows_with_buckets, layout=layout)
+    declared = laid(make_meta(frame))
+    rows = frame.map_partitions(_on_worker, work=laid, meta=declared, enforce_metadata=False)
     return rows if rows.npartitions == 1 else rows.shuffle(on=BUCKET)
-
-
-def _guarded_rows(part: pd.DataFrame, layout: Layout) -> pd.DataFrame:
-    return guarded(lambda: rows_with_buckets(part, layout))
 
 
 def _layout(
@@ -158,13 +156,14 @@ def _layout(
         ValueLayout(label, value_column(label, declared[label]).type if numbers else None)
         for label, numbers in columns.values.items()
     ]
-    unit_type = None
-    if columns.unit is not None:
-        units = key_column(declared[columns.unit.column], [])
-        unit_type = units.column.type if units.objects is None else None
     listed = [column.listed for _, column in keys]
-    dtype = None if columns.unit is None else declared[columns.unit.column].dtype
-    return Layout([key for key, _ in keys], values, listed, columns.unit, unit_type, dtype)
+    layout = Layout([key for key, _ in keys], values, listed)
+    if columns.unit is None:
+        return layout
+    own = declared[columns.unit.column]
+    units = key_column(own, [])
+    kind = units.column.type if units.objects is None else None
+    return replace(layout, unit=columns.unit, unit_type=kind, unit_dtype=own.dtype)
 
 
 def _key_columns(
@@ -225,20 +224,16 @@ def _own_objects(values: Iterable[object], dtype: Any) -> dict[Mark, object]:
     return {mark: value for mark, value in marked if mark is not None}
 
 
-def _is_categorical(declared: pd.Series[Any]) -> bool:
-    return isinstance(declared.dtype, pd.CategoricalDtype)
-
-
 def _learned(frame: Any, dtypes: Mapping[Hashable, Any]) -> dict[Hashable, Objects]:
     """Return the distinct objects of some columns, from all partitions."""
-    found = dask.delayed(partial(_objects_of, dtypes=dtypes), pure=False)
+    found = _delayed(partial(_objects_of, dtypes=dtypes))
     parts = [found(part) for part in frame[list(dtypes)].to_delayed()]
     together: list[Objects] = _computed(parts, _united)
     return dict(zip(dtypes, together, strict=True))
 
 
 def _objects_of(part: pd.DataFrame, dtypes: Mapping[Hashable, Any]) -> list[Objects]:
-    return guarded(lambda: [_distinct(part[label], dtype) for label, dtype in dtypes.items()])
+    return [_distinct(part[label], dtype) for label, dtype in dtypes.items()]
 
 
 def _distinct(series: pd.Series[Any], dtype: Any) -> Objects:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from functools import singledispatch
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import narwhals as nw
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dfprivacy.errors import MissingColumnError
+from dfprivacy.engine.adopt import Columns, require_columns
+from dfprivacy.engine.parquet_files import ENDINGS
 
 Declared = Mapping[Hashable, bool]
 """The columns of a frame, and whether each is declared to hold integers or booleans."""
@@ -39,9 +42,10 @@ def _(frame: pd.DataFrame) -> Declared:
 
 @declared.register(pl.DataFrame)
 @declared.register(pl.LazyFrame)
-def _(frame: pl.DataFrame | pl.LazyFrame) -> Declared:
-    schema = frame.collect_schema()
-    return {name: kind.is_integer() or kind == pl.Boolean for name, kind in schema.items()}
+@declared.register(duckdb.DuckDBPyRelation)
+def _(frame: Any) -> Declared:
+    schema = nw.from_native(frame).collect_schema()
+    return {name: kind.is_integer() or kind == nw.Boolean for name, kind in schema.items()}
 
 
 @declared.register(pa.Table)
@@ -53,21 +57,12 @@ def _(frame: pa.Table | pa.RecordBatchReader) -> Declared:
     }
 
 
-_DUCKDB_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "BOOLEAN")
-
-
-@declared.register
-def _(frame: duckdb.DuckDBPyRelation) -> Declared:
-    kinds = zip(frame.columns, frame.types, strict=True)
-    return {name: str(kind).removeprefix("U") in _DUCKDB_INTEGERS for name, kind in kinds}
-
-
 @declared.register(str)
 @declared.register(Path)
 def _(frame: str | Path) -> Declared | None:
     """Look at the footer of a Parquet file; text files declare nothing."""
     path = Path(frame)
-    if path.suffix.lower() != ".parquet" or not path.is_file():
+    if path.suffix.lower() not in ENDINGS or not path.is_file():
         return None
     try:
         schema = pq.read_schema(path)
@@ -87,10 +82,5 @@ def integer_columns(frame: object, needed: Sequence[Hashable]) -> frozenset[obje
     known = declared(frame)
     if known is None:
         return frozenset()
-    for name in needed:
-        if name not in known:
-            raise MissingColumnError(
-                f"the frame has no column {name!r}",
-                hint=f"its columns are {', '.join(map(repr, list(known)[:20]))}",
-            )
+    require_columns(Columns(needed, {}, ()), list(known))
     return frozenset(name for name, integer in known.items() if integer)

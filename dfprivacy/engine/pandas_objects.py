@@ -55,15 +55,6 @@ def coded_objects(
     return ranks[codes], [known[mark] for mark in sorted(known)], listed_codes
 
 
-def known_objects(series: pd.Series[Any], listed: Sequence[object]) -> dict[Mark, object]:
-    """Return the objects of a column and of its public keys by their marks, missing ones left out.
-
-    What is known of the parts of a column adds up to what is known of the column.
-    """
-    objects = [*distinct_objects(series)[1], *(value for value in listed if not is_missing(value))]
-    return {mark_of(value): _shown(mark_of(value), value) for value in objects}
-
-
 def distinct_objects(series: pd.Series[Any]) -> tuple[Codes, list[object]]:
     """Return codes and objects; several objects may have the same mark."""
     if not pd.api.types.is_object_dtype(series.dtype):

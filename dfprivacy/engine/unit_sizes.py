@@ -40,13 +40,9 @@ def unit_sizes(adopted: Adopted, labels: Sequence[Hashable]) -> tuple[Integers, 
 
 def _build(adopted: Adopted, labels: Sequence[Hashable]) -> nw.LazyFrame[Any]:
     names = [key_name(index) for index in range(len(labels))]
-    frame = known_units(_keyed(adopted, labels), adopted)
+    frame = known_units(adopted.lazy.select(*key_expressions(adopted, labels)), adopted)
     pairs = frame.group_by(UNIT, *names).agg(nw.len().cast(nw.Int64).alias(_ROWS))
     units = pairs.group_by(UNIT).agg(
         nw.col(_ROWS).max(), nw.len().cast(nw.Int64).alias(_GROUPS)
     )  # fmt: skip
     return units.group_by(_ROWS, _GROUPS).agg(nw.len().cast(nw.Int64).alias(_UNITS))
-
-
-def _keyed(adopted: Adopted, labels: Sequence[Hashable]) -> nw.LazyFrame[Any]:
-    return adopted.lazy.select(*key_expressions(adopted, labels))

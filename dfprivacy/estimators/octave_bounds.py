@@ -88,7 +88,7 @@ def find_bounds(
     >>> values, rows = np.array([3.0, 90.0]), np.array([1000, 1000])
     >>> group, labels = np.zeros(2, np.int64), Octaves().labels(values)
     >>> table = bin_table(pa.table({}), 1, Octaves(), group, labels, rows=rows)
-    >>> find_bounds(table, Fraction(10))
+    >>> find_bounds(table, Fraction(30))
     FoundBounds(lower=array([2.]), upper=array([128.]))
     """
     return octave_bounds(exceedances(table, epsilon, LEAST, entropy), table.groups)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.questions import (
     BoundedQuestion,
-    Count,
     Mean,
     Question,
     StandardDeviation,
@@ -36,14 +35,15 @@ class Circumstances:
 
 def halving(question: Question, circumstances: Circumstances) -> tuple[str, ...]:
     """Return changes each of which halves the error, to first order."""
-    changes = [_loss(circumstances), *_bounds(question), *_rows(question)]
-    if circumstances.unit is not None:
-        changes += _limits(circumstances)
-    return (*changes, *_alone(circumstances))
+    return (
+        halving_loss(circumstances.loss), *_bounds(question), *_rows(question),
+        *_limits(circumstances), *_alone(circumstances),
+    )  # fmt: skip
 
 
-def _loss(circumstances: Circumstances) -> str:
-    return "2 x epsilon" if isinstance(circumstances.loss, Epsilon) else "4 x rho"
+def halving_loss(loss: Epsilon | Rho) -> str:
+    """Return the loss that halves an error."""
+    return "2 x epsilon" if isinstance(loss, Epsilon) else "4 x rho"
 
 
 def _bounds(question: Question) -> list[str]:
@@ -55,8 +55,6 @@ def _bounds(question: Question) -> list[str]:
 
 
 def _rows(question: Question) -> list[str]:
-    if isinstance(question, Count | Sum):
-        return []
     if isinstance(question, Quantile | Quantiles):
         return ["2 x the rows (as a part of the rows)"]
     averaged = isinstance(question, Mean | Variance | StandardDeviation)

@@ -10,6 +10,7 @@ from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.loss import Epsilon, Rho, delta_of, loss_of
 from dfprivacy.accounting.spending import account_of
 from dfprivacy.estimators.octave_bounds import SHARE
+from dfprivacy.forecast.advice import halving_loss
 from dfprivacy.forecast.explaining import plain_explanation, protects
 from dfprivacy.forecast.explanation import Explanation
 from dfprivacy.forecast.forecast import SIZES, Forecast
@@ -44,7 +45,7 @@ def explain_histogram(
     )
     finds = question.edges is None
     noise = contribution.row_loss(loss.share(1 - SHARE) if finds else loss).noise(1, 1)
-    made = _forecast(question, noise, level)
+    made = replace(_forecast(question, noise, level), halve=(halving_loss(loss),))
     if finds:
         found = bounds_reach(contribution.pooled().row_loss(loss.share(SHARE)).pure())
         made = made.noted(f"edges are found by rows in one octave, in all groups: {found}")
@@ -66,7 +67,6 @@ def _forecast(question: Histogram, noise: Noise, level: float) -> Forecast:
     return Forecast(
         "count", question.text, law_of(noise), scale=spread_of(noise), scale_unit="rows",
         unit="rows, in each bin", certain=half, ordinary=half,
-        halve=("2 x epsilon" if law_of(noise) == "discrete Laplace" else "4 x rho",),
     )  # fmt: skip
 
 

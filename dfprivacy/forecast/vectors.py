@@ -13,6 +13,7 @@ from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.loss import Rho, delta_of
 from dfprivacy.accounting.spending import account_of
 from dfprivacy.estimators.relations import RELATIONS
+from dfprivacy.forecast.advice import halving_loss
 from dfprivacy.forecast.explaining import plain_explanation, protects
 from dfprivacy.forecast.explanation import Explanation
 from dfprivacy.forecast.forecast import SIZES, Forecast, by_size
@@ -64,7 +65,7 @@ def vector_forecast(
     """Return the forecast; `counted` is the noise of a count that was paid for apart."""
     made = Forecast(
         question.name, question.text, f"{question.chosen_method}: discrete Gaussian on every sum",
-        halve=("4 x rho", "2 x the rows"),
+        halve=(halving_loss(loss), "2 x the rows"),
     )  # fmt: skip
     dimension = len(question.labels) if question.wide else question.dimension or question.universe
     share = _SUM_SHARES.get(question.chosen_method)

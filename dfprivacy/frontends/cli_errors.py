@@ -55,6 +55,7 @@ _SPELLINGS = (  # the library's words, as they are spelled on the command line
     (r'\bunit="(\w+)"', r"--unit \1"),
     (r"group_by\(\.\.\., keys=\[\.\.\.\]\)", "--keys AA --keys UA"),
     (r"pass \(lower, upper\): ", "lower, then upper: "),
+    (r"list keys that can be read", "give --keys that can be read"),
 )
 
 

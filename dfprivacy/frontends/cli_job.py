@@ -11,8 +11,6 @@ from typing import Any
 import pyarrow as pa
 from rich.console import Console
 
-from dfprivacy.engine.embedded import embedded, read_file
-from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidKeysError
 from dfprivacy.frontends.cli_output import (
     UNKNOWN,
@@ -25,6 +23,7 @@ from dfprivacy.frontends.cli_output import (
 )
 from dfprivacy.frontends.cli_words import Asked, finds_bounds, kind, mechanism, title
 from dfprivacy.histogram import Histogram
+from dfprivacy.jobs.sources import file_columns, typed_column
 from dfprivacy.private import Private
 from dfprivacy.questions import Count
 from dfprivacy.rank_questions import Quantiles
@@ -125,7 +124,7 @@ def _shown(job: Job, table: pa.Table) -> pa.Table:
 
 def _whole(job: Job) -> Answered:
     if job.keys:
-        raise InvalidKeysError("--keys need a column to group by", hint="add --by COLUMN")
+        split_keys(job.by, job.keys)  # refuses them: there are no groups
     answers = job.ask(job.private)
     how = mechanism(job.question, job.law)
     if isinstance(job.question, Histogram):
@@ -168,35 +167,32 @@ def typed_keys(file: Path, by: Sequence[str], keys: Sequence[str]) -> list[objec
     InvalidKeysError
         When there are too many or too few parts, or a part does not fit its column.
     """
-    rows = [(key,) for key in keys] if len(by) == 1 else list(map(tuple, csv.reader(keys)))
+    rows = split_keys(by, keys)
+    schema = file_columns(file)
+    declared = [schema.field(n).type if n in schema.names else pa.string() for n in by]
+    texts = zip(*rows, strict=True)
+    columns = list(map(typed_column, by, texts, declared))
+    return columns[0] if len(by) == 1 else list(zip(*columns, strict=True))
+
+
+def split_keys(by: Sequence[str], keys: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return keys as they were typed, each with its parts; with several columns, split at commas.
+
+    Raises
+    ------
+    InvalidKeysError
+        When there is no column to group by, or there are too many or too few parts.
+    """
+    if not by:
+        raise InvalidKeysError("--keys need a column to group by", hint="add --by COLUMN")
+    parts = csv.reader(keys) if len(by) > 1 else ([key] for key in keys)
+    rows = [tuple(row) for row in parts]
     if any(len(row) != len(by) for row in rows):
         raise InvalidKeysError(
             f"each of --keys must have {len(by)} parts, for {', '.join(by)}",
             hint="separate the parts by commas, e.g. --keys AA,1 --keys UA,12",
         )
-    schema = guarded(lambda: _schema(file))
-    texts = zip(*rows, strict=True)
-    columns = [_typed(name, part, schema) for name, part in zip(by, texts, strict=True)]
-    return columns[0] if len(by) == 1 else list(zip(*columns, strict=True))
-
-
-def _schema(file: Path) -> pa.Schema:
-    with embedded() as connection:
-        return read_file(connection, file).limit(0).to_arrow_table().schema
-
-
-def _typed(name: str, texts: Sequence[str], schema: pa.Schema) -> list[object]:
-    declared = schema.field(name).type if name in schema.names else pa.string()
-    if pa.types.is_dictionary(declared):
-        return list(texts)
-    try:
-        column: list[object] = pa.array(texts, pa.string()).cast(declared).to_pylist()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise InvalidKeysError(
-            f"a key does not fit column {name!r}, which is declared {declared}",
-            hint=f"give --keys that can be read as {declared}",
-        ) from None
-    return column
+    return rows
 
 
 def _size(table: pa.Table) -> str:

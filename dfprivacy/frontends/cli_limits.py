@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from rich.console import Console
 
 from dfprivacy.engine.options import Engine
@@ -52,8 +50,11 @@ def limits(
     dfprivacy limits visits.csv --unit user --by shop --epsilon 0.2
     """
     loss = DEFAULT if epsilon is None else epsilon
-    engine = partial(Engine, memory=memory, threads=threads, temporary=temporary)
-    with readable_errors(), engine(), charged(ledger, dataset):
+    with (
+        readable_errors(),
+        Engine(memory=memory, threads=threads, temporary=temporary),
+        charged(ledger, dataset),
+    ):
         if explain:
             show_explanation(explain_limits(unit, by or (), share, epsilon=loss, rho=rho))
             return

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
 from dfprivacy.errors import InvalidQuestionError
+from dfprivacy.whole_files import put_whole, write_csv, write_parquet
 
 MOST_ROWS = 200  # of a table on the terminal; a file holds all of them
 UNKNOWN = "unknown: too few values to tell at this privacy loss (text counts as no value)"
@@ -92,18 +90,6 @@ def _number(value: float, places: int) -> Text:
     return Text(f"{value:z,.{places if isinstance(value, float) else 0}f}")
 
 
-def write_csv(table: pa.Table, path: Path) -> None:
-    """Write one line a group under a line of names."""
-    frame = pl.from_arrow(table)
-    assert isinstance(frame, pl.DataFrame)  # noqa: S101 a table never becomes a Series
-    frame.write_csv(path)
-
-
-def write_parquet(table: pa.Table, path: Path) -> None:
-    """Write one row a group, keys in the type of their column."""
-    pq.write_table(table, path)
-
-
 def write_json(table: pa.Table, path: Path) -> None:
     """Write a list of records, one a group."""
     records = [
@@ -158,11 +144,9 @@ def write_table(table: pa.Table, output: Path) -> None:
     InvalidQuestionError
         When the operating system does not let us write there.
     """
+    form = _WRITERS[output.suffix.lower()]
     try:
-        with tempfile.TemporaryDirectory(dir=output.absolute().parent) as directory:
-            whole = Path(directory) / "whole"
-            _WRITERS[output.suffix.lower()](table, whole)
-            whole.replace(output)
+        put_whole(output, lambda path: form(table, path))
     except OSError as error:
         raise InvalidQuestionError(
             f"{str(output)!r} could not be written: {error.strerror}",

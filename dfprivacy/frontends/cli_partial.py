@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Annotated, Any
 
-import pyarrow as pa
 import typer
 from rich.console import Console
 
@@ -30,11 +29,11 @@ from dfprivacy.frontends.cli_options import (
     UNIT,
 )
 from dfprivacy.frontends.cli_output import check_output, show_line, show_table, write_table
+from dfprivacy.jobs.answers import answers_table
 from dfprivacy.partial.merging import files_of, merge
 from dfprivacy.partial.writing import statistics
 from dfprivacy.questions import Count, Mean, Question, StandardDeviation, Sum, Variance
 from dfprivacy.rank_questions import Median, Quantile
-from dfprivacy.release import Number
 from dfprivacy.terms import INTERVAL as LEVEL
 
 _COLUMNS = "Ask for the {} of this column; repeat for several."
@@ -173,23 +172,12 @@ def merge_command(
         by = files_of(files).header.by
         answers = merge(files, parts_per_unit=parts_per_unit, **terms)
         if output is not None:
-            write_table(answers if by else _table(answers), output)
+            names = ["answer", "value", "low", "high"]
+            table = answers if by else answers_table(answers).rename_columns(names)
+            write_table(table, output)
             show_line(Console(), f"Wrote the answers to {output}.")
         elif by:
             show_table(Console(), answers, len(by), f"Private answers from {len(files)} files")
         else:
             for answer in answers.values():
                 show_line(Console(), repr(answer))
-
-
-def _table(answers: Mapping[str, Number]) -> pa.Table:
-    """Return one row an answer; ends are missing where there is no interval."""
-    ends = [getattr(own, "interval", lambda: (None, None))() for own in answers.values()]
-    return pa.table(
-        {
-            "answer": pa.array(list(answers), pa.string()),
-            "value": pa.array(map(float, answers.values()), pa.float64()),
-            "low": pa.array([low for low, _ in ends], pa.float64()),
-            "high": pa.array([high for _, high in ends], pa.float64()),
-        }
-    )

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from dfprivacy.errors import BudgetExceededError, DPError, InvalidDescriptionError, LedgerFileError
-from dfprivacy.frontends.cli_errors import hint_of
+from dfprivacy.frontends.cli_errors import INTERRUPTED, hint_of
 from dfprivacy.frontends.cli_output import plain, show_error, show_line
 from dfprivacy.jobs.checks import read_description
 from dfprivacy.jobs.description import Description
@@ -104,7 +104,7 @@ def _parameters(file: Path, given: Sequence[str]) -> dict[str, str]:
 
 @contextmanager
 def _exit_codes() -> Iterator[None]:
-    """Turn a typed error into a message on stderr and an exit code."""
+    """Turn a typed error into a message on stderr and an exit code, Ctrl-C into a line and 130."""
     console = Console(stderr=True)
     try:
         yield
@@ -113,12 +113,10 @@ def _exit_codes() -> Iterator[None]:
             show_line(console, line)
         console.print(f"Hint: {plain(error.hint or '')}", soft_wrap=True, markup=False)
         raise typer.Exit(WRONG) from None
-    except BudgetExceededError as error:
-        show_error(console, error.message, error.hint)
-        raise typer.Exit(REFUSED) from None
-    except LedgerFileError as error:
-        show_error(console, error.message, hint_of(error))
-        raise typer.Exit(FAILED) from None
     except DPError as error:
-        show_error(console, error.message, error.hint)
-        raise typer.Exit(FAILED) from None
+        hint = hint_of(error) if isinstance(error, LedgerFileError) else error.hint
+        show_error(console, error.message, hint)
+        raise typer.Exit(REFUSED if isinstance(error, BudgetExceededError) else FAILED) from None
+    except KeyboardInterrupt:
+        show_line(console, INTERRUPTED)
+        raise typer.Exit(130) from None

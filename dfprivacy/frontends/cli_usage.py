@@ -27,9 +27,8 @@ class Commands(TyperGroup):
         try:
             result = super().main(*args, **quiet)
         except _UsageError as error:
-            if not error.message:  # the help has been shown already
-                super().main(*args, **options)
-            show_error(Console(stderr=True), error.format_message(), self._hint(error))
+            if message := error.format_message():  # none where the help has been shown already
+                show_error(Console(stderr=True), message, self._hint(error))
             sys.exit(2)
         except typer.Abort:
             sys.exit(1)

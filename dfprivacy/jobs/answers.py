@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from typing import TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -19,11 +18,10 @@ from dfprivacy.jobs.description import QuerySource, Release
 from dfprivacy.jobs.prices import charge_of, terms_of
 from dfprivacy.jobs.sources import opened, require_columns, rows_of, typed_keys
 from dfprivacy.release import Choice, Number
+from dfprivacy.remembered import frame_table
 from dfprivacy.request import request_of
 from dfprivacy.statements.jobs import Job, job_of
 from dfprivacy.terms import Terms
-
-T = TypeVar("T")
 
 
 def required_charge(release: Release) -> Charge:
@@ -35,35 +33,31 @@ def required_charge(release: Release) -> Charge:
         When a file, a table or a column is missing, a key does not fit its column, or a query is
         refused. No row is read.
     """
-    require_columns(release)
-    if not isinstance(release.source, QuerySource):
-        typed_keys(release, release.source)
-        return charge_of(release)
-    with _database(release.source) as connection:
-        return _statement(
-            release, release.source, connection, terms=terms_of(release), use=_planned
-        )
+    if isinstance(release.source, QuerySource):
+        with _statement(release, release.source, terms_of(release)) as job:
+            return _planned(job)
+    require_columns(release, release.source)
+    typed_keys(release, release.source)
+    return charge_of(release)
 
 
 def made(release: Release, ledger: ClaimingLedger) -> pa.Table:
     """Return a release, paid for; nobody may see it before the ledger has kept it."""
     terms = replace(terms_of(release), ledger=ledger, dataset=release.budget.dataset)
     if isinstance(release.source, QuerySource):
-        with _database(release.source) as connection:
-            return _statement(release, release.source, connection, terms=terms, use=_answered)
+        with _statement(release, release.source, terms) as job:
+            return frame_table(job.run())
     keys = typed_keys(release, release.source)
     with rows_of(release.source) as rows:
         if release.histogram is not None:
-            answer = release_histogram(rows, release.by, keys, release.histogram, terms)
-        elif release.by:
-            answer = release_frame(rows, release.by, keys, release.numbers, terms)
-        else:
-            answer = _table(release_numbers(rows, release.numbers, terms))
-        return answer if isinstance(answer, pa.Table) else answer.to_arrow_table()
+            return frame_table(release_histogram(rows, release.by, keys, release.histogram, terms))
+        if release.by:
+            return frame_table(release_frame(rows, release.by, keys, release.numbers, terms))
+        return answers_table(release_numbers(rows, release.numbers, terms))
 
 
-def _table(numbers: Mapping[str, Number]) -> pa.Table:
-    """Return numbers about all rows: one row each, with the ends of their intervals."""
+def answers_table(numbers: Mapping[str, Number]) -> pa.Table:
+    """Return numbers about all rows: one row each; the ends of no interval are missing."""
     ends = [
         (None, None) if isinstance(number, Choice) else (number.low, number.high)
         for number in numbers.values()
@@ -82,25 +76,22 @@ def _database(source: QuerySource) -> AbstractContextManager[duckdb.DuckDBPyConn
     return nullcontext() if source.database is None else opened(source.database)
 
 
-def _statement(
-    release: Release,
-    source: QuerySource,
-    connection: duckdb.DuckDBPyConnection | None,
-    *,
-    terms: Terms,
-    use: Callable[[Job], T],
-) -> T:
-    """Hand a query's job on, once it is known to be a SELECT."""
-    keys = None if release.keys is None else [list(row) for row in release.keys.rows]
-    listed = None if keys is None else [row[0] if len(row) == 1 else tuple(row) for row in keys]
-    frames = dict(source.tables)
-    with job_of(source.query, connection, frames, terms, listed) as job:
+@contextmanager
+def _statement(release: Release, source: QuerySource, terms: Terms) -> Iterator[Job]:
+    """Open a query as a job, once it is known to be a SELECT."""
+    listed = None
+    if release.keys is not None:
+        listed = [row[0] if len(row) == 1 else row for row in release.keys.rows]
+    with (
+        _database(source) as connection,
+        job_of(source.query, connection, source.tables, terms, listed) as job,
+    ):
         if job.plan.statement.target is not None:
             raise RefusedStatementError(
                 f"the query of release {release.name!r} writes a table itself",
                 hint="write a SELECT; where it goes stands in outputs",
             )
-        return use(job)
+        yield job
 
 
 def _planned(job: Job) -> Charge:
@@ -109,10 +100,3 @@ def _planned(job: Job) -> Charge:
         plan.questions, plan.terms, plan.by, plan.keys, own=plan.own, form="answers"
     )
     return request.charge
-
-
-def _answered(job: Job) -> pa.Table:
-    answer = job.run()
-    if isinstance(answer, pa.Table):
-        return answer
-    return answer.to_arrow_table()

@@ -11,10 +11,10 @@ from dfprivacy.accounting.ledger_terms import dataset_name, version_name
 from dfprivacy.accounting.loss import delta_of, loss_of
 from dfprivacy.jobs.checks_places import Places, outputs_of, source_of
 from dfprivacy.jobs.checks_questions import Asked, bounds_in, questions_of
-from dfprivacy.jobs.description import Budget, Description, Output, QuerySource, Release, Source
+from dfprivacy.jobs.description import Budget, Description, QuerySource, Release, Source
 from dfprivacy.jobs.faults import Faults
 from dfprivacy.jobs.fields import Fields
-from dfprivacy.jobs.marked import Marked
+from dfprivacy.jobs.marked import Marked, Plain
 from dfprivacy.jobs.parameters import parameters_of, substituted
 from dfprivacy.jobs.prices import charge_of
 from dfprivacy.jobs.reading import read_text
@@ -40,16 +40,11 @@ def read_description(file: str | Path, given: Mapping[str, str] | None = None) -
     path, given = Path(file), dict(given or {})
     faults = Faults(path)
     text = read_text(path, faults)
-    assert text.content is not None  # noqa: S101 read_text raises what it could not read
-    declared = text.content.fields.get("parameters")
-    parameters = parameters_of(declared, given, faults)
+    found, content = dict(text.content.fields), text.content
+    parameters = parameters_of(found.pop("parameters", None), given, faults)
     faults.require_none()
-    shown = {name: item for name, item in text.content.fields.items() if name != "parameters"}
-    content = text.content
     if isinstance(content.value, dict):
-        content = Marked(
-            {**content.fields, **substituted(Marked(shown, 1), parameters, faults).fields}, 1
-        )
+        content = substituted(Marked(found, 1), parameters, faults)
     fields = Fields(content, "description", faults, _ALL)
     releases = _releases(fields, Places(path.absolute().parent, faults))
     faults.require_none()
@@ -57,10 +52,9 @@ def read_description(file: str | Path, given: Mapping[str, str] | None = None) -
 
 
 def _releases(top: Fields, places: Places) -> list[Release]:
-    if not top.require("releases"):
+    node = top.required("releases")
+    if node is None:
         return []
-    node = top.get("releases")
-    assert node is not None  # noqa: S101 it is there
     if not node.fields:
         empty = "there is none" if node.kind == "a group of fields" else f"this is {node.kind}"
         top.wrong("releases", f"{empty}; write releases by name")
@@ -81,7 +75,7 @@ def _release(name: str, node: Marked, top: Fields, places: Places) -> Release | 
     by = fields.texts("by")
     keys = _keys(fields, by)
     questions = _questions(fields, source)
-    outputs = _outputs(fields, places)
+    outputs = outputs_of(fields, places)
     level = fields.number("interval")
     interval = faults.attempt(
         fields.line_of("interval"),
@@ -104,10 +98,11 @@ def _inherited(fields: Fields, top: Fields, name: str) -> Fields:
 
 def _source(fields: Fields, top: Fields, places: Places) -> Source | None:
     holder = _inherited(fields, top, "source")
-    if holder.get("source") is None:
+    node = holder.get("source")
+    if node is None:
         fields.require("source")
         return None
-    return source_of(holder, places)
+    return source_of(node, f"{holder.where}: source", places)
 
 
 def _budget(fields: Fields, top: Fields, places: Places) -> Budget | None:
@@ -178,25 +173,23 @@ def _keys(fields: Fields, by: tuple[str, ...]) -> PublicKeys | None:
             )
             return None
         lists = [[item.value for item in node.fields[name].items] for name in by or node.fields]
-        rows = [list(row) for row in itertools.product(*lists)]
-        listed: list[object] = [row[0] if len(row) == 1 else row for row in rows]
+        rows: list[tuple[object, ...]] = list(itertools.product(*lists))
     else:
-        listed = [_key(item) for item in node.items]
-    if any(isinstance(part, Marked | dict) for key in listed for part in _parts(key)):
+        rows = [_key(item) for item in node.items]
+    nested = len(by) == 1 and any(len(row) != 1 for row in rows)
+    if nested or not all(isinstance(part, Plain) for row in rows for part in row):
         fields.wrong("keys", "a key is a text, a number, or a list of one for each column of by")
         return None
-    width = [None] * max(len(by), 1)
-    return fields.faults.attempt(node.line, f"{fields.where}: keys", lambda: keys_of(listed, width))
+    listed = [row[0] if len(row) == 1 else row for row in rows]
+    columns = by or [None] * max(map(len, rows), default=1)  # a query has the columns
+    return fields.faults.attempt(
+        node.line, f"{fields.where}: keys", lambda: keys_of(listed, columns)
+    )
 
 
-def _parts(key: object) -> list[object]:
-    return key if isinstance(key, list) else [key]
-
-
-def _key(node: Marked) -> object:
-    if isinstance(node.value, str | int | float | bool | None):
-        return node.value
-    return [item.value for item in node.items] if not node.fields else dict(node.fields)
+def _key(node: Marked) -> tuple[object, ...]:
+    is_list = node.kind == "a list"
+    return tuple(item.value for item in node.items) if is_list else (node.value,)
 
 
 def _questions(fields: Fields, source: Source | None) -> dict[str, Asked]:
@@ -216,10 +209,6 @@ def _questions(fields: Fields, source: Source | None) -> dict[str, Asked]:
         fields.require(*(() if source is None else ("questions",)))
         return {}
     return questions_of(node, f"{fields.where}: questions", shared, fields.faults)
-
-
-def _outputs(fields: Fields, places: Places) -> list[Output]:
-    return outputs_of(fields, places) if fields.require("outputs") else []
 
 
 def _groups(release: Release, fields: Fields) -> None:

@@ -89,11 +89,9 @@ def _matches(place: Path, pattern: Path) -> bool:
     return place.parent == pattern.parent.resolve() and fnmatch.fnmatch(place.name, pattern.name)
 
 
-def source_of(holder: Fields, places: Places) -> Source | None:
-    """Return the source that a group of fields holds under `source`."""
-    node = holder.get("source")
-    assert node is not None  # noqa: S101 it is there
-    fields = Fields(node, f"{holder.where}: source", places.faults, _NAMES)
+def source_of(node: Marked, where: str, places: Places) -> Source | None:
+    """Return the source that a group of fields describes."""
+    fields = Fields(node, where, places.faults, _NAMES)
     given = frozenset(node.fields)
     if given <= set(_NAMES) and given not in _FORMS:
         forms = "file; folder; table, database; query, database; query, tables"
@@ -147,8 +145,9 @@ def _tables(fields: Fields, places: Places) -> dict[str, Path]:
 
 def outputs_of(fields: Fields, places: Places) -> list[Output]:
     """Return where a release goes: files, and tables of DuckDB files."""
-    node = fields.get("outputs")
-    assert node is not None  # noqa: S101 it is there
+    node = fields.required("outputs")
+    if node is None:
+        return []
     items = [node] if node.fields else list(node.items)
     if not items:
         fields.wrong("outputs", "there is none")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from dfprivacy.errors import DPError, InvalidDescriptionError
+from dfprivacy.spelling import meant
 
 T = TypeVar("T")
 
@@ -48,8 +48,7 @@ class Faults:
             raise InvalidDescriptionError("\n".join(lines), hint=HINT)
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Collection[str]) -> str:
     """Return the name that was probably meant, as the end of a message; else all of them."""
-    names = list(known)
-    close = difflib.get_close_matches(name, names, 1)
-    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
+    other = meant(name, known)
+    return f"there are {', '.join(known)}" if other is None else f"did you mean {other!r}?"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from dfprivacy.jobs.faults import Faults, nearest
 from dfprivacy.jobs.marked import Marked
@@ -11,9 +11,8 @@ from dfprivacy.jobs.marked import Marked
 class Fields:
     """A group of fields; every known one is asked for by its type, the others are faults."""
 
-    def __init__(self, node: Marked, where: str, faults: Faults, known: Iterable[str]) -> None:
+    def __init__(self, node: Marked, where: str, faults: Faults, known: Collection[str]) -> None:
         self.node, self.where, self.faults = node, where, faults
-        known = tuple(known)
         if not isinstance(node.value, dict):
             faults.add(node.line, f"{where}: this is {node.kind}, not a group of fields")
         for name, item in node.fields.items():
@@ -41,6 +40,11 @@ class Fields:
         for name in missing if isinstance(self.node.value, dict) else ():
             self.faults.add(self.line, f"{self.where}: {name!r} is missing")
         return not missing
+
+    def required(self, name: str) -> Marked | None:
+        """Return a field that has to be there; where it is not, that is a fault."""
+        self.require(name)
+        return self.get(name)
 
     def wrong(self, name: str, what: str) -> None:
         """Note a fault of a field."""
@@ -83,13 +87,11 @@ class Fields:
     def numbers(self, name: str) -> tuple[float, ...] | None:
         """Return a list of numbers."""
         node = self.get(name)
-        return None if node is None else self.numbers_of(node, name)
-
-    def numbers_of(self, node: Marked, name: str) -> tuple[float, ...] | None:
-        """Return the numbers of a list that was read."""
+        if node is None:
+            return None
         found = [] if isinstance(node.value, str) else [item.value for item in node.items]
         numbers = [v for v in found if isinstance(v, int | float) and not isinstance(v, bool)]
         if numbers and len(numbers) == len(found):
             return tuple(numbers)
-        self.faults.add(node.line, f"{self.where}: {name}: this is not a list of numbers")
+        self.wrong(name, "this is not a list of numbers")
         return None

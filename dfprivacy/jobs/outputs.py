@@ -6,19 +6,17 @@ replaced.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
-import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dfprivacy.errors import OutputError, UnsupportedFrameError
 from dfprivacy.jobs.description import Output, TableOutput
 from dfprivacy.jobs.sources import opened
+from dfprivacy.whole_files import put_whole, write_csv, write_parquet
 
 NOTE = ".provenance.json"
 
@@ -50,18 +48,18 @@ def require_writable(output: Output) -> None:
 
 
 def _is_there(output: Output) -> bool:
-    if not output.path.exists() or not isinstance(output, TableOutput):
-        return output.path.exists()
+    there = output.path.exists()
+    if not there or not isinstance(output, TableOutput):
+        return there
     query = (
         "SELECT count(*) FROM (SELECT table_name AS name FROM duckdb_tables() "
         "UNION ALL SELECT view_name FROM duckdb_views()) WHERE lower(name) = lower(?)"
     )
     try:
         with opened(output.path) as connection:
-            found = connection.execute(query, [output.table]).fetchone()
+            return connection.execute(query, [output.table]).fetchone() != (0,)
     except UnsupportedFrameError:
-        found = (1,)
-    return found != (0,)
+        return True
 
 
 def write(table: pa.Table, output: Output) -> None:
@@ -79,8 +77,8 @@ def write(table: pa.Table, output: Output) -> None:
         replace_file(output.path, lambda path: form(table, path))
 
 
-def replace_file(path: Path, fill: Callable[[Path], None]) -> None:
-    """Make a file beside its place and move it there once it is on the disk.
+def replace_file(path: Path, fill: Callable[[Path], object]) -> None:
+    """Make a file wholly or not at all.
 
     Raises
     ------
@@ -88,12 +86,7 @@ def replace_file(path: Path, fill: Callable[[Path], None]) -> None:
         When the operating system does not let us.
     """
     try:
-        with tempfile.TemporaryDirectory(prefix=".dfprivacy-", dir=path.parent) as directory:
-            whole = Path(directory) / path.name
-            fill(whole)
-            with whole.open("rb+") as file:
-                os.fsync(file.fileno())
-            whole.replace(path)
+        put_whole(path, fill)
     except OSError as error:
         reason = error.strerror or "the system refused"
         raise OutputError(
@@ -103,38 +96,24 @@ def replace_file(path: Path, fill: Callable[[Path], None]) -> None:
         ) from None
 
 
-def _write_csv(table: pa.Table, path: Path) -> None:
-    frame = pl.from_arrow(table)
-    assert isinstance(frame, pl.DataFrame)  # noqa: S101 a table never becomes a Series
-    frame.write_csv(path)
-
-
-def _write_parquet(table: pa.Table, path: Path) -> None:
-    pq.write_table(table, path)
-
-
 _FORMATS: dict[str, Callable[[pa.Table, Path], None]] = {
-    ".csv": _write_csv,
-    ".parquet": _write_parquet,
+    ".csv": write_csv,
+    ".parquet": write_parquet,
 }
 
 
 def _write_table(table: pa.Table, output: TableOutput) -> None:
     """Make or replace a table of a DuckDB file, in one transaction."""
     quoted = '"' + output.table.replace('"', '""') + '"'
-    try:
-        with duckdb.connect(str(output.path)) as connection:
-            connection.register("dfprivacy_released", table)
-            connection.begin()
-            connection.execute(
-                f"CREATE OR REPLACE TABLE {quoted} AS SELECT * FROM dfprivacy_released"  # noqa: S608 the name is quoted
-            )
-            connection.commit()
-        done = True
-    except duckdb.Error:
-        done = False
-    if not done:
-        raise OutputError(
-            f"the table {output.text!r} could not be written",
-            hint="close what holds the file open; then run again: what is paid for is repeated",
+    with suppress(duckdb.Error), duckdb.connect(str(output.path)) as connection:
+        connection.register("dfprivacy_released", table)
+        connection.begin()
+        connection.execute(
+            f"CREATE OR REPLACE TABLE {quoted} AS SELECT * FROM dfprivacy_released"  # noqa: S608 the name is quoted
         )
+        connection.commit()
+        return
+    raise OutputError(
+        f"the table {output.text!r} could not be written",
+        hint="close what holds the file open; then run again: what is paid for is repeated",
+    )

@@ -7,7 +7,7 @@ nothing of the data, and no number of rows.
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from fractions import Fraction
 from typing import Any
 
 from dfprivacy.accounting.charge import Charge, short
@@ -36,7 +36,7 @@ def write_note(
         "release": release.name,
         "output": output.text,
         "asked": asked(release),
-        "charged": _charged(charge),
+        "charged": {name: float(value) for name, value in _amounts(charge).items()},
         "dataset": release.budget.dataset,
         "version": release.budget.version,
         "time": None if paid is None else paid.time,
@@ -46,11 +46,7 @@ def write_note(
         "promise": promise(release, charge),
     }
     text = json.dumps(note, indent=2, ensure_ascii=False, default=str) + "\n"
-    replace_file(note_of(output), lambda path: _write(path, text))
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+    replace_file(note_of(output), lambda path: path.write_text(text, encoding="utf-8"))
 
 
 def asked(release: Release) -> dict[str, Any]:
@@ -69,9 +65,9 @@ def asked(release: Release) -> dict[str, Any]:
     }
 
 
-def _charged(charge: Charge) -> dict[str, float]:
+def _amounts(charge: Charge) -> dict[str, Fraction]:
     measure = "epsilon" if isinstance(charge.loss, Epsilon) else "rho"
-    return {measure: float(charge.loss.value), "delta": float(charge.delta)}
+    return {measure: charge.loss.value, "delta": charge.delta}
 
 
 def cost(charge: Charge) -> str:
@@ -81,9 +77,8 @@ def cost(charge: Charge) -> str:
     >>> cost(Charge(Epsilon(Fraction(1, 2)), Fraction(1, 10**6)))
     'epsilon 0.5, delta 1e-6'
     """
-    measure = "epsilon" if isinstance(charge.loss, Epsilon) else "rho"
-    loss = f"{measure} {short(charge.loss.value)}"
-    return f"{loss}, delta {short(charge.delta)}" if charge.delta else loss
+    amounts = _amounts(charge).items()
+    return ", ".join(f"{name} {short(value)}" for name, value in amounts if value)
 
 
 def promise(release: Release, charge: Charge) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
-
-import pyarrow as pa
 
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.claims import ClaimingLedger
@@ -87,13 +86,12 @@ def run_releases(description: Description) -> Iterator[Done]:
     """
     for step in planned(description):
         kept = step.ledger.kept()
-        table = _released(step) if kept is None else kept
+        if kept is None:
+            table = step.ledger.kept_of(partial(made, step.release, step.ledger))
+        else:
+            table = kept
         paid = step.ledger.paid()
         for output in step.release.outputs:
             write_note(description, step.release, output, charge=step.charge, paid=paid)
             write(table, output)
         yield Done(step.release, step.charge, step.settled or kept is not None)
-
-
-def _released(step: Step) -> pa.Table:
-    return step.ledger.kept_of(lambda: made(step.release, step.ledger))

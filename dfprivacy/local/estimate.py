@@ -15,8 +15,9 @@ class LocalEstimate(float):
     Unlike the intervals of `.dp`, this one covers the sampling of owners as well: the mean is that
     of the distribution that values are drawn from, assumed Gaussian.
 
-    >>> import dfprivacy as dfp, numpy as np
-    >>> values = np.random.default_rng(1).normal(3.0, 1.0, 50_000)
+    >>> import dfprivacy as dfp, statistics
+    >>> normal = statistics.NormalDist(3.0, 1.0)
+    >>> values = [normal.inv_cdf((k + 0.5) / 50_000) for k in range(50_000)]
     >>> estimate = dfp.local.simulate(dfp.local.gaussian_mean(
     ...     users=50_000, epsilon=2, sigma=1.0, limit=64), values)
     >>> estimate.low < estimate < estimate.high and estimate.epsilon == 2

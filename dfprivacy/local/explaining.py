@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.loss import loss_of
-from dfprivacy.accounting.spending import account_of
 from dfprivacy.engine.declared import integer_columns
 from dfprivacy.forecast.explanation import Explanation
 from dfprivacy.forecast.forecast import Forecast, HalfWidths
 from dfprivacy.forecast.surveys import by_users, explain_survey
+from dfprivacy.local.charges import protocol_charge
 from dfprivacy.local.findings import SideFinding
 from dfprivacy.local.gaussian import GaussianPlan
 from dfprivacy.local.planning import gaussian_mean
@@ -52,9 +50,8 @@ class LocalExplaining:
         """
         terms = self._terms.updated(epsilon=epsilon, interval=interval)
         pure: Any = terms.epsilon
-        loss, level = loss_of(pure), interval_level(terms.interval)
-        account = account_of(terms.ledger, terms.dataset, terms.note)
-        charge = Charge(loss, question=f"local.gaussian_mean({column})")
+        charge, account = protocol_charge(f"local.gaussian_mean({column})", terms)
+        level = interval_level(terms.interval)
         integer_columns(self._frame, [column])
 
         def half_width(users: int) -> float:
@@ -63,7 +60,7 @@ class LocalExplaining:
                 rounds=rounds, campaign="explained",
             )  # fmt: skip
             assert isinstance(protocol.plan, GaussianPlan)  # noqa: S101 what was planned
-            return side_half_width(protocol.plan, RandomisedResponse(2, loss.pure()), level)
+            return side_half_width(protocol.plan, RandomisedResponse(2, charge.loss.pure()), level)
 
         half_width(1000)
         made = Forecast(

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.loss import loss_of
-from dfprivacy.accounting.spending import account_of
 from dfprivacy.engine.adopt import Columns, adopt
 from dfprivacy.engine.columns import check_number_column
 from dfprivacy.engine.run import collect, guarded
 from dfprivacy.local.asks import Floats
+from dfprivacy.local.charges import protocol_charge
 from dfprivacy.local.columns import value_matrix
 from dfprivacy.local.estimate import LocalEstimate
 from dfprivacy.local.explaining import LocalExplaining
@@ -53,8 +51,9 @@ class LocalMethods:
     ) -> LocalEstimate:
         """Simulate the mean of a Gaussian in the local model: see `dfp.local.gaussian_mean`.
 
-        >>> import dfprivacy as dfp, numpy as np, pandas as pd
-        >>> minutes = np.random.default_rng(1).normal(150, 20, 40_000)
+        >>> import dfprivacy as dfp, pandas as pd, statistics
+        >>> normal = statistics.NormalDist(150, 20)
+        >>> minutes = [normal.inv_cdf((k + 0.5) / 40_000) for k in range(40_000)]
         >>> frame = pd.DataFrame({"minutes": minutes})
         >>> mean = frame.dp.local.gaussian_mean("minutes", epsilon=2, sigma=20, limit=1000)
         >>> abs(mean - 150) < 10 and mean.epsilon == 2
@@ -62,10 +61,8 @@ class LocalMethods:
         """
         terms = self._terms.updated(epsilon=epsilon, interval=interval)
         pure: Any = terms.epsilon
-        loss = loss_of(pure)
-        account = account_of(terms.ledger, terms.dataset, terms.note)
+        charge, account = protocol_charge(f"local.gaussian_mean({column})", terms)
         level = interval_level(terms.interval)
-        charge = Charge(loss, question=f"local.gaussian_mean({column})")
         account.check(charge)
         values = column_values(self._frame, column)
         protocol = gaussian_mean(

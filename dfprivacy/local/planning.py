@@ -74,11 +74,13 @@ def gaussian_mean(
 
     Examples
     --------
-    >>> protocol = gaussian_mean(users=100_000, epsilon=1, sigma=2.0, limit=1000)
-    >>> reports = protocol.reports([7.0] * 100_000)
-    >>> second = protocol.aggregate(reports).next_round()
-    >>> estimate = second.aggregate(second.reports([7.0] * 100_000)).estimate()
-    >>> estimate.low <= 1024
+    >>> import statistics
+    >>> normal = statistics.NormalDist(7.0, 2.0)
+    >>> values = [normal.inv_cdf((k + 0.5) / 100_000) for k in range(100_000)]
+    >>> protocol = gaussian_mean(users=100_000, epsilon=2, sigma=2.0, limit=1000)
+    >>> second = protocol.aggregate(protocol.reports(values)).next_round()
+    >>> estimate = second.aggregate(second.reports(values)).estimate()
+    >>> abs(estimate - 7) < 1
     True
     """
     loss = loss_of(epsilon)

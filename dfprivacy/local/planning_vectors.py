@@ -54,8 +54,9 @@ def mean_vector(
     Examples
     --------
     >>> import dfprivacy as dfp, numpy as np
-    >>> protocol = mean_vector(users=20_000, dimensions=2, rho=2, radius=100)
-    >>> vectors = np.random.default_rng(1).normal([10.0, -20.0], 1.0, (20_000, 2))
+    >>> protocol = mean_vector(users=100_000, dimensions=2, rho=2, radius=100)
+    >>> angles = np.arange(100_000)
+    >>> vectors = np.stack([10 + np.cos(angles), np.sin(angles) - 20], axis=1)
     >>> found = dfp.local.simulate(protocol, vectors)
     >>> bool(np.abs(found.mean - [10, -20]).max() < 10)
     True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -116,5 +116,4 @@ def _numbers(group: Integers, sizes: Sequence[int]) -> Integers:
 
 def _moved(table: BinTable, place: Integers, keys: pa.Table, groups: int) -> BinTable:
     """Return a table whose groups have the numbers `place` among other groups."""
-    group = place[table.group]
-    return BinTable(keys, groups, table.binning, group, table.bins, table.rows, table.moments)
+    return replace(table, keys=keys, groups=groups, group=place[table.group])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -18,7 +18,6 @@ from dfprivacy.partial.key_types import in_types, meet
 from dfprivacy.partial.opened import StatisticsFile
 from dfprivacy.parts.part import Measured
 from dfprivacy.request import Request
-from dfprivacy.statistics.statistics import key_name
 from dfprivacy.terms import PublicKeys
 
 TOGETHER = 8
@@ -69,8 +68,7 @@ class Pooled:
         return total[0]
 
     def _typed(self, tables: ExactTables) -> ExactTables:
-        keys = in_types(tables.keys, self.kinds) if self.kinds else tables.keys
-        return ExactTables(keys, tables.groups, tables.sums, tables.bins)
+        return replace(tables, keys=in_types(tables.keys, self.kinds))
 
 
 def pooled(files: Sequence[StatisticsFile]) -> Pooled:
@@ -162,8 +160,4 @@ def _(frame: Pooled, request: Request) -> tuple[Adopted, list[Measured]]:
     """Add the files up; no pass is run."""
     adopted = adopt(frame, Columns((), {}, ()))
     adopted.close()
-    tables = frame.tables()
-    names = [key_name(index) for index in range(len(request.by))]
-    keys = tables.keys.rename_columns(names) if names else tables.keys
-    whole = ExactTables(keys, tables.groups, tables.sums, tables.bins)
-    return adopted, measured_of(whole, request.parts)
+    return adopted, measured_of(frame.tables(), request.parts)

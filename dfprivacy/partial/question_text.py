@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from typing import Any, get_args
 
@@ -47,21 +48,17 @@ def questions_of(written: Sequence[JSON]) -> dict[str, Question]:
         When it is anything else.
     """
     named = None
-    try:
+    with suppress(DPError, LookupError, TypeError, ValueError, AttributeError):
         named = {str(own["name"]): _of(own) for own in written}
-    except (DPError, LookupError, TypeError, ValueError, AttributeError):
-        pass_on = True
-    else:
-        pass_on = len(named) < len(written)
-    if named is None or pass_on:
+    if named is None or len(named) < len(written):
         raise StatisticsFileError("the questions of a file of statistics can't be read")
     return named
 
 
 def _question(question: Question) -> JSON:
     given = {field.name: getattr(question, field.name) for field in fields(question)}
-    column = label_json(given.pop("column")) if question.column is not None else None
-    given.pop("column", None)
+    label = given.pop("column")
+    column = None if label is None else label_json(label)
     return {"ask": question.kind, "column": column, **{n: _plain(v) for n, v in given.items()}}
 
 

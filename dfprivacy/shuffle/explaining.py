@@ -10,7 +10,6 @@ from dfprivacy.engine.declared import integer_columns
 from dfprivacy.forecast.explanation import Explanation
 from dfprivacy.forecast.forecast import Forecast
 from dfprivacy.forecast.surveys import by_users, explain_survey
-from dfprivacy.shuffle.charges import shuffle_charge
 from dfprivacy.shuffle.on_frames import ShuffleMethods
 from dfprivacy.shuffle.protocol import Protocol
 from dfprivacy.shuffle.totals import Total
@@ -36,7 +35,7 @@ class ShuffleExplaining(ShuffleMethods):
         self, column: Hashable, terms: Terms, name: str, plan: Callable[[Any], Protocol]
     ) -> Explanation:
         """Check and plan for several numbers of users."""
-        charge, account = shuffle_charge(column, terms, name)
+        charge, account = self._charge(column, terms, name)
         level = interval_level(terms.interval)
         integer_columns(self._frame, [column])
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from dfprivacy.accounting.charge import Charge
+from dfprivacy.accounting.loss import delta_of
+from dfprivacy.accounting.spending import Account, NoAccount
+from dfprivacy.local.charges import protocol_charge
 from dfprivacy.local.on_frames import column_values
-from dfprivacy.shuffle.charges import shuffle_charge
 from dfprivacy.shuffle.planning import mean, quantile, simulate, total
 from dfprivacy.shuffle.protocol import Protocol
 from dfprivacy.terms import EPSILON, INTERVAL, Terms, interval_level
@@ -87,10 +90,16 @@ class ShuffleMethods:
         self, column: Hashable, terms: Terms, name: str, plan: Callable[[Any], Protocol]
     ) -> Any:
         """Check, read, plan, pay, and only then draw."""
-        charge, account = shuffle_charge(column, terms, name)
+        charge, account = self._charge(column, terms, name)
         level = interval_level(terms.interval)
         account.check(charge)
         values = column_values(self._frame, column)
         protocol = plan({"users": len(values), "epsilon": terms.epsilon, "delta": terms.delta})
         account.pay(charge)
         return simulate(protocol, values, interval=level)
+
+    def _charge(
+        self, column: Hashable, terms: Terms, name: str
+    ) -> tuple[Charge, Account | NoAccount]:
+        """Return the charge of a protocol by its name, and the account that pays."""
+        return protocol_charge(f"shuffle.{name}({column})", terms, delta_of(terms.delta))

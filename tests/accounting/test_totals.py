@@ -12,16 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from scipy.stats import norm
 
 import dfprivacy as dfp
-from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.composition import Composition, float_above
-from dfprivacy.accounting.loss import Epsilon, Rho, delta_of, loss_of
+from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.accounting.loss_distribution import levelled, responses_law, tight_total
+from tests.accounting.charges import charge
 
 DELTA = 1e-6
-
-
-def charge(epsilon=None, rho=None, delta=None):
-    return Charge(loss_of(epsilon, rho), delta_of(delta) or Fraction(0), "count()")
 
 
 def pure(*losses):

@@ -261,4 +261,4 @@ def test_ratios_are_printed_with_their_error():
 def test_a_report_without_measurements_is_a_report(tmp_path):
     """Nothing measured yet is no error."""
     store = Store.opened(tmp_path / "none.json", resume=False)
-    assert any("nothing measured" in line for line in report(store))
+    assert any("nothing timed" in line for line in report(store))

@@ -85,6 +85,5 @@ def test_a_mistake_has_its_message_and_its_mend(number, scope):
 def test_the_catalogue_is_long_enough():
     """There are thirty mistakes at least, in every front end."""
     assert len(TITLES) >= 30
-    assert len(set(zip(TITLES, map(str, range(len(TITLES))), strict=True))) == len(TITLES)
     kinds = re.findall(r'^```(\w+) title="mistake"', PAGE, flags=re.MULTILINE)
     assert {kind: kinds.count(kind) >= 5 for kind in RUN} == dict.fromkeys(RUN, True)

@@ -77,30 +77,32 @@ def test_results_and_errors_of_the_other_thread_come_back():
             interruptible(lambda: 1 / 0, connection)
 
 
-def test_an_interrupt_between_charge_and_noise_stays_charged(many_rows, tmp_path, monkeypatch):
+@pytest.fixture
+def interrupted(many_rows, tmp_path, monkeypatch):
+    """Ask for a count that is interrupted at a place of the code; return its ledger."""
+
+    def ask(place):
+        def stop(*_, **__):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(place, stop)
+        ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1)
+        with pytest.raises(KeyboardInterrupt):
+            dfp.frame(many_rows)(ledger=ledger, dataset="d").count(epsilon=0.5)
+        return dfp.Ledger(tmp_path / "b.db")
+
+    return ask
+
+
+def test_an_interrupt_between_charge_and_noise_stays_charged(interrupted):
     """An interrupt after the charge leaves the charge, whole, in the ledger's history."""
-    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1)
-
-    def stop(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("dfprivacy.parts.linear.add_noise", stop)
-    with pytest.raises(KeyboardInterrupt):
-        dfp.frame(many_rows)(ledger=ledger, dataset="d").count(epsilon=0.5)
-    assert dfp.Ledger(tmp_path / "b.db").history("d")["epsilon"].tolist() == [0.5]
+    ledger = interrupted("dfprivacy.parts.linear.add_noise")
+    assert ledger.history("d")["epsilon"].tolist() == [0.5]
 
 
-def test_an_interrupt_before_the_charge_costs_nothing(many_rows, tmp_path, monkeypatch, spills):
+def test_an_interrupt_before_the_charge_costs_nothing(interrupted, spills):
     """An interrupt during the pass leaves no charge and no file."""
-    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1)
-
-    def stop(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("dfprivacy.engine.interrupt._wait", stop)
-    with pytest.raises(KeyboardInterrupt):
-        dfp.frame(many_rows)(ledger=ledger, dataset="d").count(epsilon=0.5)
-    assert ledger.datasets() == []
+    assert interrupted("dfprivacy.engine.interrupt._wait").datasets() == []
     assert list(spills.iterdir()) == []
 
 

@@ -111,7 +111,7 @@ def test_nothing_to_read(tmp_path):
     (tmp_path / "empty").mkdir()
     ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1)
     for name in ("empty", "none*.parquet", "none.parquet", "none.csv"):
-        with pytest.raises(dfp.UnsupportedFrameError, match="no"):
+        with pytest.raises(dfp.UnsupportedFrameError, match=r"there is no|no file is"):
             dfp.frame(tmp_path / name)(ledger=ledger, dataset="d").count()
     assert ledger.datasets() == []
 
@@ -125,7 +125,7 @@ def test_rows_do_not_change_what_is_declared(write):
         with pytest.raises(dfp.UnsupportedFrameError) as caught:
             count(folder)
         texts.append(str(caught.value))
-    assert texts[0].replace("DOUBLE", "") == texts[1].replace("DOUBLE", "")
+    assert texts[0] == texts[1]
     assert "secret" not in texts[0]
 
 

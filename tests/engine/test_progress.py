@@ -57,12 +57,16 @@ def test_a_pass_over_a_file_shows_how_far_it_is(recorded, many_rows):
     assert threading.active_count() == before
 
 
-def test_other_engines_show_the_time_alone(recorded, engines):
-    """A frame that another engine reads is watched, and its connection is not asked."""
+def test_other_engines_show_the_time_alone(recorded, engines, monkeypatch):
+    """The embedded connection is asked how far it is; a caller's, and polars, are not."""
+    asked, part_of = [], progress._part_of
+    monkeypatch.setattr(progress, "_part_of", lambda own: asked.append(own) or part_of(own))
     table = pa.table({"x": [1.0] * 1000})
     for name in ("polars", "duckdb"):
         dfp.frame(engines[name](table)).count()
-    assert all(part is None for display in recorded for part in display.parts)
+    assert asked == []
+    dfp.frame(table).count()
+    assert len(asked) == 1
     assert all(display.erased == 1 for display in recorded)
 
 
@@ -147,9 +151,14 @@ def test_a_notebook_gets_text_that_is_emptied(monkeypatch):
     monkeypatch.delitem(sys.modules, "dfprivacy.engine.progress_notebook")
 
 
-def test_the_terminal_gets_a_bar_that_is_erased(capsys):
-    """The bar goes to the standard error stream; the standard output stays as it was."""
+def test_the_terminal_gets_a_bar_that_is_erased(capsys, monkeypatch):
+    """The bar goes to the standard error stream, and its line is emptied; the output stays."""
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes the stream for a terminal
+    monkeypatch.setenv("TERM", "xterm")
     display = TerminalDisplay()
     display.show(0.5)
     display.erase()
-    assert capsys.readouterr().out == ""
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "50%" in printed.err
+    assert printed.err.endswith("\x1b[2K")  # a line is erased, and nothing follows

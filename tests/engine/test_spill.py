@@ -9,34 +9,18 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 CHILD = """
-import json, sys, threading
+import json, sys
 from pathlib import Path
 import dfprivacy as dfp
+from benchmarks.watching import peak_mib, spilled_mib
 folder, temporary = sys.argv[1:]
-peaks, spilled, done = [], [0], threading.Event()
-
-def peak():
-    status = Path("/proc/self/status").read_text().splitlines()
-    return int(dict(line.split(":") for line in status)["VmHWM"].split()[0]) / 2**10
-
-def size(file):
-    try:
-        return file.stat().st_blocks * 512
-    except FileNotFoundError:
-        return 0
-
-def look():
-    while not done.wait(0.005):
-        spilled.append(sum(size(file) for file in Path(temporary).rglob("*")))
-
 with dfp.Engine(memory="100MB", threads=2, temporary=temporary):
     dfp.frame(folder).count()
-    peaks.append(peak())
-    threading.Thread(target=look, daemon=True).start()
-    answer = dfp.frame(folder).group_by("g").median("x", epsilon=2, delta=0.1)
-    peaks.append(peak())
-done.set()
-print(json.dumps([peaks, max(spilled) / 2**20, [f.name for f in Path(temporary).iterdir()]]))
+    peaks = [peak_mib()]
+    with spilled_mib(temporary, every=0.005) as spilled:
+        answer = dfp.frame(folder).group_by("g").median("x", epsilon=2, delta=0.1)
+    peaks.append(peak_mib())
+print(json.dumps([peaks, max(spilled), [f.name for f in Path(temporary).iterdir()]]))
 """
 
 

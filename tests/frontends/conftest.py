@@ -1,12 +1,16 @@
 """What the tests of the command line share: made-up flights, and a command line beside them."""
 
 import datetime as dt
+from pathlib import Path
 
+import duckdb
 import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+import dfprivacy as dfp
 from dfprivacy.frontends.cli import app
+from tests.frontends.described_delays import ROWS
 
 
 @pytest.fixture(scope="session")
@@ -45,3 +49,33 @@ def cells():
         return [[cell.strip() for cell in row.split("│")] for row in rows]
 
     return of
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Run a description beside 3,000 flights in a file, a folder and a DuckDB file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    flights = pl.DataFrame(
+        {
+            "carrier": ["AA"] * 2000 + ["UA"] * 1000,
+            "month": [1, 2] * 1500,
+            "user": [i // 3 for i in range(ROWS)],
+            "delay": [10.0] * 2000 + [-40.0] * 1000,
+        }
+    )
+    flights.write_parquet("flights.parquet")
+    flights.write_csv("flights.csv")
+    Path("days").mkdir()
+    flights[:1500].write_parquet("days/1.parquet")
+    flights[1500:].write_parquet("days/2.parquet")
+    with duckdb.connect("flights.duckdb") as connection:
+        connection.sql("CREATE TABLE flights AS SELECT * FROM 'flights.parquet'")
+        connection.sql("CREATE VIEW early AS SELECT * FROM flights WHERE delay < 0")
+    dfp.Ledger("budget.db", epsilon=100, delta=1e-6, remember=True)
+
+    def run_text(text, *args):
+        Path("release.yml").write_text(text)
+        return CliRunner().invoke(app, ["run", "release.yml", *args])
+
+    return run_text

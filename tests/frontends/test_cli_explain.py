@@ -41,3 +41,5 @@ def test_mistakes_are_told(ask):
     assert "--delta" in result.output
     result = ask("mean", "nowhere.csv", "delay", "--keys", "AA", "--explain")
     assert "--by COLUMN" in result.output
+    result = ask("count", "nowhere.csv", "--by", "a", "--by", "b", "--keys", "AA", "--explain")
+    assert "each of --keys must have 2 parts, for a, b" in result.output

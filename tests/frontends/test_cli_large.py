@@ -17,6 +17,7 @@ def test_limits_for_units(ask, tmp_path):
     limits = ("--memory", "500MB", "--threads", "1", "--temporary", str(tmp_path))
     result = ask("limits", "flights.parquet", "--unit", "day", *limits)
     assert (result.exit_code, result.stderr) == (0, "")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

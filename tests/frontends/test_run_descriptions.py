@@ -164,3 +164,25 @@ def test_words_are_what_they_seem(folder):
     (folder / "release.yml").write_text(other("epsilon: 1}", "epsilon: 1e-3}"))
     (release,) = read_description("release.yml").releases
     assert release.budget.epsilon == 0.001
+
+
+QUERY = """\
+budget: {ledger: budget.db, dataset: flights, version: "1", epsilon: 1}
+releases:
+  counts:
+    source: {query: "SELECT k, m, dp_count(*) AS n FROM t GROUP BY k, m", tables: {t: t.csv}}
+    keys: [[AA, 1], [UA, 2], [AA, 1]]
+    outputs: [counts.csv]
+"""
+
+
+def test_keys_of_several_columns(folder):
+    """Keys of several columns have a part for each, whether `by` or a query names the columns."""
+    lists = "    by: [k, m]\n    keys: {m: [1], k: [AA, UA]}\n    outputs:"
+    for text, keys in (
+        (QUERY, (("AA", 1), ("UA", 2))),
+        (other("    outputs:", lists), (("AA", 1), ("UA", 1))),
+    ):
+        (folder / "release.yml").write_text(text)
+        (release,) = read_description("release.yml").releases
+        assert release.keys.rows == keys

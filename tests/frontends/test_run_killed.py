@@ -6,8 +6,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 import dfprivacy as dfp
+from dfprivacy.frontends.cli import app
+from dfprivacy.frontends.cli_errors import INTERRUPTED
 from dfprivacy.jobs import running
 from dfprivacy.jobs.checks import read_description
 
@@ -92,6 +95,16 @@ def test_stopped_between_charge_and_draw(folder, monkeypatch):
     assert not list(Path().glob("*.csv"))
     assert [done.paid_before for done in run()] == [True, False, False]
     assert kept.spent("rows").epsilon == 1.5
+
+
+def test_interrupted_on_the_command_line(folder, monkeypatch):
+    """Ctrl-C ends a run with one line and exit code 130; the same command finishes it."""
+    with monkeypatch.context() as patched:
+        patched.setattr("dfprivacy.conductor._answered", stop)
+        stopped = CliRunner().invoke(app, ["run", "release.yml"])
+    assert (stopped.exit_code, stopped.stdout, stopped.stderr) == (130, "", f"{INTERRUPTED}\n")
+    assert CliRunner().invoke(app, ["run", "release.yml"]).exit_code == 0
+    assert dfp.Ledger("budget.db").spent("rows").epsilon == 1.5
 
 
 @pytest.mark.slow

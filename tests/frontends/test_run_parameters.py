@@ -39,9 +39,14 @@ def test_values_stand_where_they_are_named(read, tmp_path):
     assert release.outputs[0].text == "north-2024-01-31.csv"
 
 
-def test_a_value_adds_no_field(read):
-    """What would be YAML in a file is text in a value."""
-    assert read(name="a, epsilon 9, {b}"[:10]).budget.dataset == "of a, epsilon "[:13]
+def test_a_value_adds_no_field(tmp_path):
+    """What would be YAML in a file is text in a value: quotes, commas and braces too."""
+    text = TEXT.replace("${name}.db", "budget.db").replace("${name}-$", "$")
+    (tmp_path / "release.yml").write_text(text)
+    value = 'a", epsilon: 9}, by: "b'
+    (release,) = read_description(tmp_path / "release.yml", GOOD | {"name": value}).releases
+    assert release.budget.dataset == f"of {value}"
+    assert (release.budget.epsilon, release.by) == (0.25, ())
 
 
 WRONG = {
@@ -54,7 +59,7 @@ WRONG = {
 
 @pytest.mark.parametrize(("name", "value"), [(n, v) for n, vs in WRONG.items() for v in vs])
 def test_a_value_of_another_type(read, name, value):
-    """A value that is not of its type is refused, and not shown."""
+    """A value that is not of its type is refused and not shown; the example is of the type."""
     with pytest.raises(dfp.InvalidDescriptionError) as caught:
         read(**{name: value})
     kind = {"name": "text", "day": "date", "share": "number", "rows": "integer"}[name]
@@ -62,6 +67,7 @@ def test_a_value_of_another_type(read, name, value):
     assert where.endswith("release.yml")
     assert what.startswith(f"--set {name}: the value is no {kind} such as ")
     assert len(value.strip()) < 4 or value not in what
+    assert TYPES[kind](what.rpartition(" ")[2]) is not None
 
 
 @pytest.mark.parametrize("value", ["../north", "/etc/x", "a\\b", "*", "a?", "[a]", "..", "~root"])
@@ -74,10 +80,12 @@ def test_a_value_in_a_path(read, value):
     assert all(line.endswith("the value can't be part of a file's name") for line in lines)
 
 
-def test_parameters_that_do_not_fit(read):
+def test_parameters_that_do_not_fit(read, tmp_path):
     """A parameter is declared and set: one that is only one of both is a fault."""
     with pytest.raises(dfp.InvalidDescriptionError, match="--set dya: no such parameter"):
         read(dya="2024-01-31")
+    with pytest.raises(dfp.InvalidDescriptionError, match="day is not set; add --set day=2024-"):
+        read_description(tmp_path / "release.yml", {**GOOD, "day": None})
 
 
 def sql(query, **values):
@@ -127,8 +135,8 @@ def test_numbers_in_a_query():
     assert duckdb.sql(query).fetchall() == [(8, -5)]
 
 
-def test_every_type_reads_its_example():
-    """Each type takes what its message shows."""
+def test_types_have_their_values():
+    """A date and a text stay text; numbers are those of Python."""
     assert TYPES["date"]("2024-01-31") == "2024-01-31"
     assert TYPES["integer"]("-7") == -7
     assert TYPES["number"]("-1.5e-3") == -0.0015

@@ -1,3 +1,5 @@
+"""A run is charged once, writes its outputs, and says beside each what was asked and paid."""
+
 import json
 from pathlib import Path
 
@@ -8,54 +10,7 @@ from typer.testing import CliRunner
 
 import dfprivacy as dfp
 from dfprivacy.frontends.cli import app
-
-ROWS = 3000
-HEAD = """\
-source: {file: flights.parquet}
-budget: {ledger: budget.db, dataset: flights, version: "1", epsilon: 1}
-releases:
-"""
-DELAYS = """\
-  delays:
-    by: carrier
-    budget: {delta: 1e-7}
-    questions: {delay: {mean: delay, bounds: [-60, 240]}}
-    outputs: [delays.csv, delays.parquet, {database: out.duckdb, table: "de lays"}]
-"""
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch):
-    """Run a description beside 3,000 flights in a file, a folder and a DuckDB file."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-    flights = pl.DataFrame(
-        {
-            "carrier": ["AA"] * 2000 + ["UA"] * 1000,
-            "month": [1, 2] * 1500,
-            "user": [i // 3 for i in range(ROWS)],
-            "delay": [10.0] * 2000 + [-40.0] * 1000,
-        }
-    )
-    flights.write_parquet("flights.parquet")
-    flights.write_csv("flights.csv")
-    Path("days").mkdir()
-    flights[:1500].write_parquet("days/1.parquet")
-    flights[1500:].write_parquet("days/2.parquet")
-    with duckdb.connect("flights.duckdb") as connection:
-        connection.sql("CREATE TABLE flights AS SELECT * FROM 'flights.parquet'")
-        connection.sql("CREATE VIEW early AS SELECT * FROM flights WHERE delay < 0")
-    dfp.Ledger("budget.db", epsilon=100, delta=1e-6, remember=True)
-
-    def run_text(text, *args):
-        Path("release.yml").write_text(text)
-        return CliRunner().invoke(app, ["run", "release.yml", *args])
-
-    return run_text
-
-
-def spent():
-    return dfp.Ledger("budget.db").spent("flights")
+from tests.frontends.described_delays import DELAYS, HEAD, ROWS, spent
 
 
 def contents():
@@ -162,6 +117,7 @@ def test_the_note_does_not_depend_on_the_data(run):
     """Two tables that differ in everything have the same notes, but for the time."""
     run(HEAD + DELAYS)
     notes = [json.loads(p.read_text()) for p in sorted(Path().glob("*.json"))]
+    assert len(notes) == 3
     pl.read_parquet("flights.parquet")[:0].write_parquet("flights.parquet")
     Path("budget.db").unlink()
     dfp.Ledger("budget.db", epsilon=100, delta=1e-6, remember=True)
@@ -239,7 +195,7 @@ def test_keys_have_the_types_of_their_columns(run):
 
 
 def test_check_and_explain_spend_nothing(run):
-    """--explain shows the simple charge, and what was paid before; neither reads a row."""
+    """--explain shows the simple charge, and what was paid before; --check too spends nothing."""
     explained = run(HEAD + DELAYS, "--explain")
     assert explained.stdout == "delays: epsilon 1, delta 1e-7 of flights in budget.db\n"
     run(HEAD + DELAYS, "--check")
@@ -250,19 +206,6 @@ def test_check_and_explain_spend_nothing(run):
     assert again.stdout.endswith(" of flights in budget.db, paid before\n")
 
 
-def test_releases_that_do_not_fit_together(run):
-    """A budget that does not cover the whole run refuses it with 3, before anything is spent."""
-    other = DELAYS.replace("delays", "again").replace("de lays", "other").replace("240", "250")
-    result = run(HEAD.replace("epsilon: 1", "epsilon: 60") + DELAYS + other)
-    assert (result.exit_code, result.stdout) == (3, "")
-    assert result.stderr == (
-        "Error: the budget of dataset 'flights' does not cover this run: it costs epsilon 120, "
-        "delta 2e-7, and what is left is epsilon 100, delta 1e-6\n"
-        f"Hint: see what was charged: dfprivacy ledger show {Path('budget.db').absolute()}\n"
-    )
-    assert spent() == dfp.Budget(epsilon=0.0)
-
-
 def test_a_release_that_is_asked_for_twice(run):
     """Two releases that ask the same are one: charged once, with one answer."""
     same = DELAYS.replace("delays", "again").replace("de lays", "other")
@@ -270,62 +213,6 @@ def test_a_release_that_is_asked_for_twice(run):
     assert result.stdout.splitlines()[1].endswith("; paid before, nothing spent")
     assert spent().epsilon == 60
     assert Path("delays.csv").read_bytes() == Path("again.csv").read_bytes()
-
-
-FAILURES = [
-    ("flights.parquet", "no.parquet", "there is no file "),
-    ("mean: delay", "mean: dealy", "the source of release 'delays' has no column 'dealy'"),
-    ("ledger: budget.db", "ledger: no.db", "the ledger "),
-    ("{file: flights.parquet}", "{table: no, database: flights.duckdb}", "there is no table 'no'"),
-    ("{file: flights.parquet}", "{table: no, database: days/1.parquet}", "'"),
-    ("[delays.csv,", "[no/delays.csv,", "there is no directory "),
-    ("[delays.csv,", "[flights.csv,", "'flights.csv' is there already, and no run has made it"),
-    ("database: out.duckdb, table: \"de lays\"", "database: flights.duckdb, table: EARLY",
-     "'flights.duckdb:EARLY' is there already, and no run has made it"),
-    ("    by: carrier\n    budget: {delta: 1e-7}", "    by: month\n    keys: [May]",
-     "a key does not fit column 'month', which is declared int64"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("old", "new", "message"), FAILURES)
-def test_other_failures(run, old, new, message):
-    """Sources, ledgers and outputs that can't be used end with 1, before anything is spent."""
-    text = HEAD + DELAYS
-    assert text.count(old) == 1
-    result = run(text.replace(old, new))
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith(f"Error: {message}")
-    assert "\nHint: " in result.stderr
-    assert spent() == dfp.Budget(epsilon=0.0)
-    assert not list(Path().glob("*.json"))
-
-
-def test_a_ledger_must_remember(run):
-    """A ledger that keeps no releases can't be run with: a second run would pay again."""
-    dfp.Ledger("short.db", epsilon=1, delta=1e-6)
-    result = run((HEAD + DELAYS).replace("budget.db", "short.db"))
-    assert result.exit_code == 1
-    assert "remembers no releases, and a run repeats its own" in result.stderr
-    assert "dfprivacy ledger create FILE --epsilon 10 --remember" in result.stderr
-
-
-def test_what_an_engine_says_is_withheld(run):
-    """A file that turns out to be damaged fails without a quotation and without a charge."""
-    Path("flights.parquet").write_text("secret 4711")
-    result = run(HEAD + DELAYS)
-    assert result.exit_code == 1
-    assert "4711" not in result.output
-    assert spent() == dfp.Budget(epsilon=0.0)
-
-
-def test_set_takes_pairs(run):
-    """--set without a name or a value, or twice the same, is a fault of the call."""
-    for args in (["--set", "day"], ["--set", "=1"], ["--set", "a=1", "--set", "a=2"]):
-        result = run(HEAD + DELAYS, *args)
-        assert result.exit_code == 2
-        assert result.stderr.splitlines()[0] == (
-            "release.yml:1: --set takes NAME=VALUE, once for each name"
-        )
 
 
 def test_paths_are_relative_to_the_description(run, tmp_path, monkeypatch):

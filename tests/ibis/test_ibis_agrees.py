@@ -11,8 +11,16 @@ import pyarrow.parquet
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.statistics.binning import Edges, Octaves, SignificantBits
+from dfprivacy.statistics.binning import Octaves, SignificantBits
 from dfprivacy.unit import Unit
+from tests.conformance.frame_releases import (
+    BINNINGS,
+    RELEASES,
+    SUMS,
+    many_rows,
+    of_units,
+    shown,
+)
 
 ibis = pytest.importorskip("ibis")
 ibis_frames = importlib.import_module("dfprivacy.engine.ibis_frames")
@@ -21,14 +29,6 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:fetch_:DeprecationWarning",  # Ibis 12 calls what has another name in DuckDB 2
     "ignore:The 'future.infer_string' option",  # Ibis 12 reads it; pandas 3 has retired it
 )
-BINNINGS = [(Octaves(), 2), (Octaves(), 1), (SignificantBits(16), 0), (Edges((-9.0, 0.0, 50.0)), 0)]
-ASKED = {
-    "rows": dfp.count(),
-    "texts": dfp.count("g"),
-    "variance": dfp.std("x", (-60.0, 61.5)),
-    "total": dfp.sum("x", (-7, 100)),
-    "whole": dfp.mean("i", (-9, 100)),
-}
 
 
 def on_duckdb(table):
@@ -38,6 +38,14 @@ def on_duckdb(table):
     return connection.table("stored")
 
 
+def go_through_ibis(monkeypatch):
+    """Run the pass as Ibis' own SQL on DuckDB too."""
+    monkeypatch.setattr(ibis_frames, "duckdb_relation", lambda frame, _: frame)
+    monkeypatch.setattr(
+        ibis_frames, "adopt", lambda f, c: ibis_frames.adopt_through_ibis(f, c, f.get_backend())
+    )
+
+
 NAMES = ["duckdb", "duckdb through Ibis", "polars"]
 
 
@@ -45,18 +53,7 @@ NAMES = ["duckdb", "duckdb through Ibis", "polars"]
 def make(request, monkeypatch):
     """One kind of Ibis table after the other, as a function from an Arrow table."""
     if request.param == "duckdb through Ibis":
-        through = lambda frame, backend: frame  # noqa: E731
-        monkeypatch.setattr(ibis_frames, "duckdb_relation", through)
-        plain = ibis_frames.adopt
-        monkeypatch.setattr(
-            ibis_frames,
-            "adopt",
-            lambda frame, columns: (
-                ibis_frames.adopt_through_ibis(frame, columns, frame.get_backend())
-                if isinstance(frame, ibis.Table)
-                else plain(frame, columns)
-            ),
-        )
+        go_through_ibis(monkeypatch)
     return {
         "duckdb": on_duckdb,
         "duckdb through Ibis": on_duckdb,
@@ -85,7 +82,7 @@ def test_sums_are_those_of_the_rows(by, keys, hostile, make, ask):
 
     Text that differs in case is different.
     """
-    assert ask.sums(make(hostile), ASKED, by, keys) == ask.sums(hostile, ASKED, by, keys)
+    assert ask.sums(make(hostile), SUMS, by, keys) == ask.sums(hostile, SUMS, by, keys)
 
 
 @pytest.mark.parametrize(("binning", "moments"), BINNINGS)
@@ -98,24 +95,12 @@ def test_bins_are_those_of_the_rows(binning, moments, hostile, make, ask):
 
 @pytest.fixture(scope="module")
 def many():
-    generator = np.random.default_rng(1)
-    size = 6_000
-    x = generator.normal(40, 60, size) * 2.0 ** generator.integers(-3, 60, size)
-    x[::97], x[::101], x[::103], x[::107] = np.nan, np.inf, -0.0, 5e-324
-    return pa.table(
-        {
-            "g": generator.choice(["a", "b", "c", None], size).tolist(),
-            "x": x,
-            "i": generator.integers(-(2**62), 2**62, size),
-            "u": generator.integers(0, 400, size),
-            "f": generator.choice([0.0, -0.0, 1.5, np.nan], size),
-        }
-    )
+    return many_rows()
 
 
 def test_floats_are_grouped_by_value(many, make, ask):
     """-0.0 is 0.0, NaN is NULL, in keys."""
-    assert ask.sums(make(many), ASKED, ("f",)) == ask.sums(many, ASKED, ("f",))
+    assert ask.sums(make(many), SUMS, ("f",)) == ask.sums(many, SUMS, ("f",))
 
 
 def test_many_squares_are_divided_exactly(make, ask):
@@ -134,10 +119,10 @@ def test_limits_of_a_unit_are_those_of_other_engines(unit, many, make, ask, requ
     kind = request.node.callspec.params["make"]
     if kind == "polars":
         with pytest.raises(dfp.UnsupportedFrameError, match="polars has no"):
-            ask.sums(make(many), ASKED, ("g",), None, unit)
+            ask.sums(make(many), SUMS, ("g",), None, unit)
         return
-    found = ask.sums(make(many), ASKED, ("g",), None, unit)
-    assert found == ask.sums(many, ASKED, ("g",), None, unit)
+    found = ask.sums(make(many), SUMS, ("g",), None, unit)
+    assert found == ask.sums(many, SUMS, ("g",), None, unit)
 
 
 @pytest.mark.parametrize("limits", [(1, 1), (2, 3)])
@@ -165,48 +150,19 @@ def test_nan_in_parquet_is_no_value(column, bounds, through, ask, tmp_path, monk
     pyarrow.parquet.write_table(pa.table({"x": column}), tmp_path / "x.parquet")
     table = ibis.duckdb.connect().read_parquet(tmp_path / "x.parquet")
     if through:
-        monkeypatch.setattr(
-            ibis_frames, "adopt", lambda f, c: ibis_frames.adopt_through_ibis(f, c, f.get_backend())
-        )
-        monkeypatch.setattr(ibis_frames, "duckdb_relation", lambda frame, backend: frame)
+        go_through_ibis(monkeypatch)
     assert ask.sums(table, {"v": dfp.var("x", bounds)})[0][0] == 1
     assert sum(rows for _, _, rows in ask.bins(table, Octaves())[1]) == 1
     assert [n for _, n in ask.sums(table, {"n": dfp.count()}, ("x",))] == [1, 3]
 
 
-RELEASES = {
-    "moments": lambda f: f.agg(
-        n=dfp.count(), s=dfp.sum("x", (0, 9)), m=dfp.mean("x", (0, 9)), v=dfp.var("x", (0, 9)),
-        d=dfp.std("x", (0, 9)), rho=0.5,
-    ),
-    "without bounds": lambda f: f.agg(m=dfp.mean("x"), s=dfp.sum("i"), d=dfp.std("x"), epsilon=2),
-    "ranks": lambda f: f.agg(
-        m=dfp.median("x"), q=dfp.quantile("x", 0.9), t=dfp.quantiles("i", [0.2, 0.4]), epsilon=2
-    ),
-    "center": lambda f: f.center("x", 2, epsilon=2),
-    "bounds": lambda f: f.bounds("x", epsilon=2),
-    "histogram": lambda f: f.histogram("x", bins=3, epsilon=2),
-    "by group": lambda f: f.group_by("g").agg(
-        n=dfp.count(), m=dfp.mean("x"), q=dfp.median("x"), epsilon=9, delta=1e-3
-    ),
-    "listed": lambda f: f.group_by("g", keys=["b", "zz", None]).var("x", bounds=(0, 9)),
-    "unit": lambda f: f(unit="u", max_rows=2, max_groups=4).group_by("g").mean(
-        "x", bounds=(0, 9), epsilon=9, delta=1e-3
-    ),
+OWN = RELEASES | {
+    "unit": of_units(4),
     "vectors": lambda f: f.mean_vector(["x", "i"], radius=100, rho=1),
-}  # fmt: skip
+}
 
 
-def shown(released):
-    """Return what a release shows, from a table of any kind."""
-    released = released.to_pyarrow() if isinstance(released, ibis.Table) else released
-    if isinstance(released, pa.Table):
-        return {name: released[name].to_pylist() for name in released.column_names}
-    values = released.values() if isinstance(released, dict) else released
-    return list(map(float, values)) if isinstance(values, list | tuple) else repr(values)
-
-
-@pytest.mark.parametrize("name", RELEASES)
+@pytest.mark.parametrize("name", OWN)
 def test_releases_are_the_same_bytes(name, many, make, ask, request):
     """With the same random bytes every question releases the same of Ibis and of Arrow."""
     kind = request.node.callspec.params["make"]
@@ -214,5 +170,5 @@ def test_releases_are_the_same_bytes(name, many, make, ask, request):
         pytest.skip("refused, as another test shows")
     if name == "vectors" and kind == "duckdb through Ibis":
         pytest.skip("Ibis 12 reads batches by a method that DuckDB 2 has no more; we go past it")
-    found = [shown(ask.replayed(data, RELEASES[name])) for data in (make(many), many)]
+    found = [shown(ask.replayed(data, OWN[name])) for data in (make(many), many)]
     assert repr(found[0]) == repr(found[1])

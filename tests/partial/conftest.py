@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
+from tests.partial.secret_files import ASKED, FRAME
 
 WHOLE = {
     "n": dfp.count(),
@@ -103,3 +104,13 @@ def shown(answers):
 def lab():
     """Return rows, tables and questions that all tests use."""
     return SimpleNamespace(asked=WHOLE, lean=LEAN, rows=rows, table=table, shown=shown)
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Return a function that makes a file of the same questions, with changes."""
+
+    def make(name, frame=FRAME, **given):
+        return dfp.statistics(frame, tmp_path / name, **{**ASKED, "by": "g", **given})
+
+    return make

@@ -1,4 +1,4 @@
-"""Answers without bounds: what one row, or a group of one row, can't change."""
+"""Answers without bounds: one outcome for any rows, and what may not change the numbers."""
 
 from __future__ import annotations
 
@@ -8,54 +8,20 @@ from fractions import Fraction
 from types import SimpleNamespace
 
 import duckdb
-import hypothesis.strategies as st
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
 
 import dfprivacy as dfp
-from dfprivacy import answers, histogram
-from dfprivacy.estimators import octave_bounds
 from dfprivacy.mechanisms import entropy
-from dfprivacy.mechanisms.exceedances import Exceedances
-from dfprivacy.mechanisms.keys import threshold
-from dfprivacy.mechanisms.noise import DiscreteLaplace
-from dfprivacy.parts import octaves
+from tests.privacy.unbounded_questions import ASKED, KINDS, frame, replayed
 
-ASKED = {
-    "mean": {"x": dfp.mean("x")},
-    "sum": {"x": dfp.sum("x")},
-    "var": {"x": dfp.var("x")},
-    "std and count": {"x": dfp.std("x"), "n": dfp.count("x")},
-    "several": {"m": dfp.mean("x"), "s": dfp.sum("x"), "v": dfp.var("x"), "n": dfp.count()},
-    "two columns": {"m": dfp.mean("x"), "i": dfp.mean("i"), "n": dfp.count("i")},
-    "bounds": {"b": dfp.mean("x", (0, 1)), "x": dfp.sum("x")},
-}
 ROWS = [
     [], [None], [math.nan], [0.0], [-0.0], [5e-324], [1e300], [math.inf], [-math.inf], [-7.5],
     [1.0, 2.0], [1.0] * 50, [0.0] * 50, [-3.0] * 50, [None] * 50, [1e300, -1e300] * 30,
     [*[1.0] * 100, 1e9], [2.0**53 + 1] * 60, [*[2.0**k for k in range(60)]] * 40,
 ]  # fmt: skip
-
-
-def frame(values, groups="a"):
-    """Return rows of one group, or of several named groups."""
-    named = {groups: values} if isinstance(groups, str) else dict(zip(groups, values, strict=True))
-    g = [name for name, own in named.items() for _ in own]
-    x = [value for own in named.values() for value in own]
-    integers = [None if v is None or v != v else int(max(min(v, 2**62), -(2**62))) for v in x]
-    return pl.DataFrame(
-        {"g": g, "x": x, "i": integers}, schema={"g": pl.String, "x": pl.Float64, "i": pl.Int64}
-    )
-
-
-KINDS = {
-    "polars": lambda table: table,
-    "pandas": lambda table: table.to_pandas(),
-    "arrow": lambda table: table.to_arrow(),
-}
 
 
 def outcome(work):
@@ -128,165 +94,6 @@ def test_few_rows_are_unknown(ask):
     assert found.count(None) >= 15  # five of twenty: below 1e-9
 
 
-class Tape:
-    """Both mechanisms of an octave part: what they were given, and answers to repeat."""
-
-    def __init__(self, patch, replayed=None):
-        self.replayed, self.tables, self.sums, self.found, self.noisy = replayed, [], [], [], []
-        self.true = octave_bounds.exceedances, octaves.add_noise
-        patch.setattr(octave_bounds, "exceedances", self.exceedances)
-        patch.setattr(octaves, "add_noise", self.add_noise)
-
-    def exceedances(self, table, epsilon, heights, entropy):
-        self.tables.append((table, epsilon))
-        repeated = self.replayed.found[len(self.found)] if self.replayed else None
-        self.found.append(repeated or self.true[0](table, epsilon, heights, entropy))
-        return self.found[-1]
-
-    def add_noise(self, statistics, queries, noises):
-        self.sums.append((statistics, queries, noises))
-        repeated = self.replayed.noisy[len(self.noisy)] if self.replayed else None
-        self.noisy.append(repeated or self.true[1](statistics, queries, noises))
-        return self.noisy[-1]
-
-
-def counts_by_place(table):
-    places = zip(table.group.tolist(), table.bins.tolist(), strict=True)
-    return dict(zip(places, table.rows.tolist(), strict=True))
-
-
-def spent(one, other):
-    """Return what two recorded inputs cost together, in units of the noise that was drawn."""
-    total = Fraction(0)
-    for (table, epsilon), (twin, _) in zip(one.tables, other.tables, strict=True):
-        left, right = counts_by_place(table), counts_by_place(twin)
-        places = left.keys() | right.keys()
-        total += epsilon * sum(abs(left.get(p, 0) - right.get(p, 0)) for p in places)
-    for (statistics, queries, noises), (twin, again, same) in zip(
-        one.sums, other.sums, strict=True
-    ):
-        assert (queries, noises) == (again, same)
-        for query, noise in zip(queries, noises, strict=True):
-            assert isinstance(noise, DiscreteLaplace)
-            gaps = np.abs(statistics.coordinates(query) - twin.coordinates(query)).sum(axis=0)
-            assert max(gaps, default=0) <= query.l1
-            total += Fraction(int(gaps.sum())) / noise.scale
-    return total
-
-
-@settings(max_examples=15)
-@given(data=st.data())
-def test_one_row_costs_no_more_than_epsilon(data, rows, table_of):
-    """One row costs no more than epsilon.
-
-    With the noisy numbers frozen, neighbours give the same frame, bit for bit, and what both
-    mechanisms were given differs by at most epsilon in units of their own noise.
-    """
-    many = [{"g": g, "h": 0, "x": x, "i": 3} for g, x in (("a", 3.0), ("b", -700.0))] * 40
-    drawn = many + data.draw(st.lists(rows, min_size=1, max_size=8))
-    out = data.draw(st.integers(0, len(drawn) - 1))
-    sides = [table_of(drawn), table_of(drawn[:out] + drawn[out + 1 :])]
-    if data.draw(st.booleans()):
-        sides.reverse()
-    asked = ASKED[data.draw(st.sampled_from(["mean", "sum", "var", "std and count"]))]
-    epsilon = data.draw(st.sampled_from([1, 3]))
-    tapes, shown = [], []
-    for side in sides:
-        with pytest.MonkeyPatch.context() as patch:
-            tapes.append(Tape(patch, tapes[0] if tapes else None))
-            grouped = dfp.frame(side).group_by("g", keys=["a", "b", "zz", None])
-            shown.append(str(grouped.agg(**asked, epsilon=epsilon).to_pydict()))
-    assert shown[0] == shown[1]
-    assert spent(*tapes) <= epsilon
-
-
-@pytest.mark.parametrize("rows", [2, 400])
-def test_the_shares_add_up_to_epsilon(rows):
-    """A row in one octave costs exactly epsilon for a mean, with bounds found and without."""
-    with pytest.MonkeyPatch.context() as patch:
-        one = Tape(patch)
-        dfp.frame(frame([3.0] * rows)).mean("x", epsilon=1)
-    with pytest.MonkeyPatch.context() as patch:
-        other = Tape(patch, one)
-        dfp.frame(frame([3.0] * (rows + 1))).mean("x", epsilon=1)
-    assert spent(one, other) == 1
-
-
-def stage_one(heights):
-    """Return a replacement of the noisy histogram: chosen heights of groups, by their key."""
-
-    def found(table, epsilon, least, entropy):
-        names = table.keys.column(0).to_pylist()
-        chosen = sorted((names.index(g), b, h) for g, b, h in heights if g in names)
-        columns = [np.array(c) for c in zip(*chosen, strict=True)]
-        return Exceedances(columns[0], columns[1], columns[2].astype(float))
-
-    return found
-
-
-@pytest.mark.parametrize("others", [1, 2, 5])
-@pytest.mark.parametrize("ask", ["mean", "sum", "var", "std and count", "several"])
-def test_a_group_that_is_not_shown_lends_no_bounds(ask, others, monkeypatch):
-    """A group that is not shown lends no bounds.
-
-    Even where stage one finds bounds for groups of one row, what is said of groups without bounds
-    is the same with them as without them; groups that are shown do lend theirs.
-    """
-    heights = [("a", 130, 99.0), *((f"one {k}", 160 + k, 99.0) for k in range(5))]
-    monkeypatch.setattr(octave_bounds, "exceedances", stage_one(heights))
-    shown = []
-    for extra, copies in ((0, 0), (others, 1), (others, 30)):
-        named = {"a": [5.0] * 40, "no bounds": [3.0, 6.0] * 30}
-        named |= {f"one {k}": [2.0 ** (33 + k)] * copies for k in range(extra)}
-        grouped = frame(list(named.values()), list(named)).dp.group_by("g")
-        released = grouped.agg(**ASKED[ask], epsilon=2**59, delta=1e-9)
-        shown.append(released.filter(pl.col("g") == "no bounds").to_dicts())
-        assert set(released["g"]) == {"a", "no bounds"} | (set(named) if copies > 1 else set())
-    assert shown[0] == shown[1]
-    assert shown[0] != shown[2]
-
-
-@pytest.mark.parametrize(
-    ("asked", "selections"),
-    [
-        ({"m": dfp.mean("x")}, 1),
-        ({"m": dfp.mean("x"), "n": dfp.count("x")}, 1),
-        ({"m": dfp.mean("x"), "n": dfp.count()}, 2),
-        ({"m": dfp.mean("x"), "i": dfp.mean("i")}, 2),
-        ({"m": dfp.mean("x"), "i": dfp.sum("i"), "n": dfp.count()}, 3),
-        ({"m": dfp.mean("x", (0, 9)), "n": dfp.count()}, 1),
-    ],
-)
-def test_all_selections_of_groups_share_one_delta(asked, selections, monkeypatch):
-    """All selections of groups share one delta.
-
-    Each noisy count that decides which groups are shown, or which lend their bounds, has its part
-    of delta; the parts of the counts that judge one group add up to no more than delta.
-    """
-    judged = []
-    true = answers.CountPiece.kept
-
-    def kept(self, rule):
-        judged.append((self.vector, self.groups.tolist(), rule.delta))
-        return true(self, rule)
-
-    monkeypatch.setattr(answers.CountPiece, "kept", kept)
-    delta = Fraction(1, 4)
-    rows = [[5.0] * 60, [1.0], [0.1, 3.0]]
-    frame(rows, list("abc")).dp.group_by("g").agg(**asked, epsilon=3, delta=0.25)
-    vectors = {id(vector): (groups, each) for vector, groups, each in judged}
-    for group in range(3):
-        parts = [each for groups, each in vectors.values() if group in groups]
-        assert sum(parts) <= delta
-        assert set(parts) == {delta / selections}
-
-
-def replayed(patch, seed=1):
-    """Make the operating system's random bytes the same for every release that follows."""
-    generator = np.random.default_rng(seed)
-    patch.setattr(entropy, "os", SimpleNamespace(urandom=generator.bytes))
-
-
 @pytest.mark.parametrize("ask", ["mean", "sum", "var", "std"])
 def test_a_larger_unit_changes_the_scale_only(ask):
     """With the same random bytes, data 2**20 times as large have answers as much larger."""
@@ -327,61 +134,6 @@ def test_a_failing_source_releases_nothing(monkeypatch):
         monkeypatch.setattr(entropy, "os", SimpleNamespace(urandom=failing))
         with pytest.raises(dfp.EntropyError):
             frame([3.0] * 99).dp.mean("x")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_histogram_counts_each_value_where_it_is(kind):
-    """A histogram counts each value where it is.
-
-    A bin has its lower edge, the last has both; what is beyond the edges, NULL and NaN are in
-    none, and infinities neither.
-    """
-    values = [0.0, -0.0, 4.0, 7.99, 8.0, 16.0, 16.1, -1e-300, math.inf, -math.inf, math.nan, None]
-    private = dfp.frame(KINDS[kind](frame(values)))
-    found = pl.DataFrame(private.histogram("x", bins=[0, 4, 8, 16], epsilon=1e12))
-    assert found.columns == ["lower", "upper", "count", "low", "high"]
-    assert found.select("lower", "upper", "count").rows() == [(0, 4, 2), (4, 8, 2), (8, 16, 2)]
-    assert (found["low"] == found["count"]).all()
-
-
-def test_a_histogram_finds_its_edges():
-    """Found edges are equal bins between octave edges, and hold what lies between them."""
-    values = np.random.default_rng(5).uniform(33, 120, 5000)
-    found = frame(values.tolist()).dp.histogram("x", bins=12, epsilon=1e9)
-    assert found["lower"].to_list() == np.linspace(32, 128, 13)[:-1].tolist()
-    assert found["upper"].to_list() == np.linspace(32, 128, 13)[1:].tolist()
-    assert found["count"].sum() == 5000
-
-
-def test_a_histogram_of_nobody_has_edges_too():
-    """Without rows the edges are public ones, and the schema is that of any other histogram."""
-    few, many = (frame(rows).dp.histogram("x", bins=4, epsilon=0.1) for rows in ([], [5.0] * 999))
-    assert few.schema == many.schema
-    assert len(few) == len(many) == 4
-
-
-@pytest.mark.parametrize("bins", [1, 4, 100])
-def test_a_histogram_shows_a_group_by_one_of_its_bins(bins, monkeypatch):
-    """A secret group is shown from the count on that one row reaches with delta / bins at most."""
-    monkeypatch.setattr(histogram, "add_to", lambda exact, noise: exact)
-    delta = Fraction(1, 1000)
-    least = threshold(DiscreteLaplace(Fraction(1)), 1, 1, delta / bins)
-    assert Fraction(math.exp(-(least - 2))) / 2 > delta / bins / 4  # not far too cautious
-    named = {"shown": [0.5] * least, "below": [0.5] * (least - 1), "one": [0.5]}
-    named["spread"] = [0.5 + k % bins for k in range(least if bins > 1 else 1)]
-    private = frame(list(named.values()), list(named)).dp.group_by("g")
-    edges = [float(k) for k in range(bins + 1)]
-    found = private.histogram("x", bins=edges, epsilon=1, delta=0.001)
-    assert found["g"].unique().to_list() == ["shown"]
-    assert len(found) == bins
-
-
-def test_a_histogram_by_group_has_the_same_bins_for_all():
-    """By group every group has all bins, sorted by key; absent public groups are counted too."""
-    private = frame([[1.0] * 9, [], [3.0] * 4], list("abc")).dp
-    found = private.group_by("g", keys=["c", "b", "a"]).histogram("x", bins=[0, 2, 4], epsilon=1e12)
-    assert found["g"].to_list() == ["a", "a", "b", "b", "c", "c"]
-    assert found["count"].to_list() == [9, 0, 0, 0, 0, 4]
 
 
 INTEGERS = {

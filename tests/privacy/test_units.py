@@ -22,6 +22,7 @@ from dfprivacy.statistics.binning import Edges, Octaves, SignificantBits
 from dfprivacy.statistics.statistics import Statistics
 from dfprivacy.terms import keys_of
 from dfprivacy.unit import Unit
+from tests.privacy.unit_tables import FRAMES, table
 
 QUESTIONS = {
     "n": dfp.count(),
@@ -35,7 +36,6 @@ QUESTIONS = {
     "d": dfp.std("i", (-9, 9)),
 }
 BINNINGS = {"octaves": Octaves(), "values": SignificantBits(8), "edges": Edges((-9.0, 0.0, 50.0))}
-FRAMES = ["pandas", "polars", "duckdb"]
 PLAN = plan_release(QUESTIONS, grouped=True)
 
 
@@ -58,11 +58,6 @@ UNITS = st.builds(
     st.sampled_from([1, 2, 3, 50]),
     st.sampled_from([1, 2, 10]),
 )
-SCHEMA = pa.schema({"u": pa.int64(), "g": pa.string(), "x": pa.float64(), "i": pa.int64()})
-
-
-def table(rows):
-    return pa.Table.from_pylist(list(rows), SCHEMA)
 
 
 def of(rows, unit):
@@ -255,47 +250,3 @@ def test_the_charge_and_the_history_name_the_unit(tmp_path):
     first, second = ledger.history()["question"]
     assert first.endswith("by 'g'; unit='u', max_rows=3, max_groups=2")
     assert second == "suggest_limits(unit='u', share=0.95) by 'g'"
-
-
-@pytest.mark.parametrize(
-    "terms",
-    [
-        {"unit": "u"},
-        {"unit": "u", "max_rows": 0},
-        {"unit": "u", "max_rows": 2.5},
-        {"unit": "u", "max_rows": 2**20 + 1},
-        {"unit": "u", "max_rows": True},
-        {"max_rows": 3},
-        {"max_groups": 3},
-        {"unit": "u", "max_rows": 1, "max_groups": 0},
-        {"unit": "u", "max_rows": 1},
-    ],
-)
-def test_limits_that_are_missing_or_wrong_are_refused(terms):
-    """A unit needs whole limits, and secret keys need max_groups: an error before anything."""
-    frame = dfp.frame(pa.table({"u": [1], "g": ["a"]}))
-    with pytest.raises(dfp.InvalidUnitError, match="Hint"):
-        frame(**terms, delta=1e-6).group_by("g").count()
-
-
-def test_a_unit_that_is_no_column_is_refused():
-    """A unit is a column of the frame."""
-    with pytest.raises(dfp.MissingColumnError, match="'user'"):
-        dfp.frame(pa.table({"u": [1]}))(unit="user", max_rows=1).count()
-
-
-@pytest.mark.parametrize("name", FRAMES)
-def test_suggested_limits_hold_for_nearly_all_units(engines, name):
-    """The limits of a table in which most units have 3 rows in 2 groups each are 3 and 2."""
-    rows = [{"u": u, "g": g, "x": 1.0, "i": i} for u in range(600) for g in "ab" for i in range(3)]
-    heavy = [{"u": 1000, "g": str(i), "x": 1.0, "i": i} for i in range(90)]
-    frame = engines[name](table(rows + heavy))
-    assert dfp.suggest_limits(frame, unit="u", by="g", epsilon=20) == dfp.Unit("u", 3, 2)
-    assert dfp.suggest_limits(frame, unit="u", epsilon=20) == dfp.Unit("u", 6)
-
-
-def test_too_few_units_have_the_smallest_limits():
-    """Where nothing can be told of the units, limits are 1, and no error says so."""
-    frame = pa.table({"u": pa.array([], pa.int64()), "g": pa.array([], pa.string())})
-    found = {dfp.suggest_limits(frame, unit="u", by="g", epsilon=0.1) for _ in range(5)}
-    assert dfp.Unit("u", 1, 1) in found

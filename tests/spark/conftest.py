@@ -34,17 +34,17 @@ CONF = {
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[Any]:
     """Turn a skipped test into a failed one where Spark is required."""
-    report = yield
-    if REQUIRED and report.skipped and "spark" in item.path.parts:
-        report.outcome = "failed"
-    return report
+    return _required((yield), item)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[Any]:
     """Turn a skipped file into a failed one where Spark is required."""
-    report = yield
-    if REQUIRED and report.skipped and "spark" in collector.path.parts:
+    return _required((yield), collector)
+
+
+def _required(report: Any, node: pytest.Item | pytest.Collector) -> Any:
+    if REQUIRED and report.skipped and "spark" in node.path.parts:
         report.outcome = "failed"
     return report
 

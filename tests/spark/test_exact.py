@@ -10,10 +10,7 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.conductor import named_columns, read
-from dfprivacy.engine.bins import run_bins
 from dfprivacy.statistics.binning import Edges, Octaves, SignificantBits
-from dfprivacy.terms import keys_of
 
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
 
@@ -98,31 +95,21 @@ BINNINGS = {
 }
 
 
-def bins(handed_in, binning, moments, column="x", by=("g",), keys=None):
-    public = keys_of(keys, by) if by else None
-    _, table = read(
-        handed_in,
-        named_columns(by, public, {column: True}, None),
-        lambda a: run_bins(a, by, column, binning, moments, public=public is not None),
-    )
-    entries = zip(table.group, table.bins, table.rows, *table.moments, strict=True)
-    return table.keys.to_pylist(), [tuple(v.item() for v in entry) for entry in entries]
-
-
 @pytest.mark.parametrize("kind", BINNINGS)
-def test_bins_are_those_of_duckdb(kind, hostile, odd, relation):
+def test_bins_are_those_of_duckdb(kind, hostile, odd, relation, ask):
     """Counts and moments of every bin have the same bits, next to edges and at all magnitudes."""
-    asked = BINNINGS[kind]
-    assert bins(odd, *asked) == bins(relation(hostile), *asked)
+    asked = (*BINNINGS[kind], ("g",))
+    assert ask.bins(odd, *asked) == ask.bins(relation(hostile), *asked)
 
 
 @pytest.mark.parametrize("kind", ["octaves", "edges"])
-def test_bins_without_ansi_mode(kind, hostile, odd, relation, setting):
+def test_bins_without_ansi_mode(kind, hostile, odd, relation, setting, ask):
     """The same without ANSI mode, for integers, over a whole frame and with public keys."""
     with setting("spark.sql.ansi.enabled", "false"):
         for more in ({"column": "i"}, {"by": ()}, {"keys": ["b", "a", "zz", None]}):
-            asked = (*BINNINGS[kind],)
-            assert bins(odd, *asked, **more) == bins(relation(hostile), *asked, **more)
+            asked = {"by": ("g",), **more}
+            expected = ask.bins(relation(hostile), *BINNINGS[kind], **asked)
+            assert ask.bins(odd, *BINNINGS[kind], **asked) == expected
 
 
 KINDS = {
@@ -142,7 +129,7 @@ KINDS = {
 }
 
 
-def test_every_numeric_type_gives_the_same_integers(frame, relation, exact):
+def test_every_numeric_type_gives_the_same_integers(frame, relation, exact, ask):
     """Integers of every width, floats, decimals and booleans are the 64-bit float nearest."""
     table = pa.table(KINDS)
     asked = {f"{name}_{low}": dfp.var(name, (low, 100)) for name in KINDS for low in (0, -1)}
@@ -150,8 +137,8 @@ def test_every_numeric_type_gives_the_same_integers(frame, relation, exact):
     found, expected = exact(frame(table), asked).table, exact(relation(table), asked).table
     assert found.to_pylist() == expected.to_pylist()
     for name in ("byte", "float", "decimal", "bool"):
-        own = (Octaves(), 2, name, ())
-        assert bins(frame(table), *own) == bins(relation(table), *own)
+        expected = ask.bins(relation(table), Octaves(), 2, column=name)
+        assert ask.bins(frame(table), Octaves(), 2, column=name) == expected
 
 
 def test_nan_in_parquet_is_no_value(spark, tmp_path, exact):

@@ -155,12 +155,12 @@ def test_without_values_nothing_is_known(values):
     """Over no values a moment is NaN on the whole line, bounds are NULL, quantiles are NaN."""
     given_rows([(0, value) for value in values])
     for function in QUESTIONS:
-        [(answer, parts)] = ask(f"SELECT {function}(x, 1), {function}_interval(x, 1) FROM t")
+        [(answer, parts)] = ask(f"SELECT {function}(x), {function}_interval(x) FROM t")
         assert math.isnan(answer)
         assert math.isnan(parts["value"])
         assert (parts["low"], parts["high"]) == (-math.inf, math.inf)
-    assert ask("SELECT dp_bounds(x, 1) FROM t") == [({"lower": None, "upper": None},)]
-    [(median, several)] = ask("SELECT dp_median(x, 1), dp_quantiles(x, [0.2, 0.7], 1) FROM t")
+    assert ask("SELECT dp_bounds(x) FROM t") == [({"lower": None, "upper": None},)]
+    [(median, several)] = ask("SELECT dp_median(x), dp_quantiles(x, [0.2, 0.7]) FROM t")
     assert all(map(math.isnan, [median, *several]))
 
 

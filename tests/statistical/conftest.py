@@ -18,8 +18,10 @@ from scipy import stats
 from dfprivacy.accounting.loss import loss_of
 from dfprivacy.conductor import measure
 from dfprivacy.mechanisms.additive import NoisyVector, add_to
+from dfprivacy.mechanisms.selection import Selection
 from dfprivacy.parts.linear import LinearPart
 from dfprivacy.plan import plan_release
+from tests.statistical.audited_choices import law
 
 ALPHA = 1e-9
 
@@ -104,3 +106,22 @@ def vectors() -> Callable[..., Any]:
         return plan.answers[0].estimator, vector, exact
 
     return release
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    """Return the laws of the choices that a call makes; the choices themselves are forced."""
+
+    def watch(call, *forced):
+        seen = []
+
+        def select(mechanism, runs, entropy=None):
+            seen.append((mechanism, runs))
+            return np.full(len(runs.group_starts), forced[len(seen) - 1], np.int64)
+
+        monkeypatch.setattr(Selection, "select", select)
+        call()
+        assert len(seen) == len(forced)
+        return [law(*choice) for choice in seen], [m.epsilon(sensitivity=1) for m, _ in seen]
+
+    return watch

@@ -179,8 +179,7 @@ def test_forecasts_without_bounds_hold(ask, upper_limit):
 def test_forecast_ranks_hold(q, upper_limit):
     """A quantile is as many ranks off as forecast, for spread and for repeated values; 1e-9 each.
 
-    Among values that are spread evenly the ordinary forecast holds, and is at most twice what is
-    needed.
+    Both forecasts hold for both. How many ranks are needed is not told: bins hold several ranks.
     """
     groups, size, loss = 1000, 1000, {"epsilon": 2}
     grid = SignificantBits(8)

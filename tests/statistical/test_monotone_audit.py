@@ -1,12 +1,9 @@
-"""Audits of thresholds and monotone properties: the laws of the shipped choices, by quadrature.
+"""Audits of monotone properties: exact laws, by quadrature.
 
-Each call is watched: what it hands to its mechanisms, and the mechanisms themselves with their
-rates, give the exact law of its choices. Neighbours differ by one row; no choice may have
-probabilities further apart than its share of the loss. Nothing is drawn but in the last tests,
-which state their false-alarm rate.
+No choice may have probabilities further apart than its share of the loss. Nothing is drawn but in
+the last tests, which state their false-alarm rate.
 """
 
-import itertools
 import math
 from fractions import Fraction
 
@@ -16,7 +13,6 @@ import pytest
 from scipy import stats
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.estimators import subset_optimal
 from dfprivacy.estimators.inverse_sensitivity import (
     CentreLength,
     MeanLength,
@@ -24,153 +20,21 @@ from dfprivacy.estimators.inverse_sensitivity import (
     QuantileLength,
 )
 from dfprivacy.estimators.monotone import monotone_estimate, select_monotone, trimmed_rank
-from dfprivacy.estimators.subset_optimal import dick_bounds, subset_bounds
-from dfprivacy.estimators.threshold import select_thresholds, threshold_runs, window_threshold
-from dfprivacy.mechanisms.noise import DiscreteLaplace
-from dfprivacy.mechanisms.selection import ExponentialMechanism, Selection
+from dfprivacy.estimators.threshold import threshold_runs
 from dfprivacy.statistics.bin_table import bin_table
 from dfprivacy.statistics.binning import SignificantBits
-
-EPSILON = Epsilon(Fraction(3, 2))
-RHO = Rho(Fraction(1, 8))
-LOSSES = [EPSILON, RHO]
-SLACK = 1e-9
-SPOTS = [-1e300, -2.0, 1.0, 1e300]
-ROWS = [*SPOTS, math.inf, math.nan, 0.0]
-SMALL = [d for n in range(3) for d in itertools.combinations_with_replacement(SPOTS, n)]
-LARGE = [(1.0,) * 60, (-1e300,) * 40 + (1e300,) * 30, (*np.linspace(-2, 2, 50),), (0.0,) * 3]
-PROPERTIES = [MedianLength(), QuantileLength(0.9), MeanLength(), CentreLength(1.5), CentreLength(3)]
-
-
-def columns(rows):
-    return np.array(rows, np.float64), np.ones(len(rows), np.int64)
-
-
-def one_group(rows, bits):
-    values, counts = columns(rows)
-    grid, group = SignificantBits(bits), np.zeros(len(rows), np.int64)
-    return bin_table(pa.table({}), 1, grid, group, grid.labels(values), rows=counts)
-
-
-# The exact law of a choice
-
-
-def panels():
-    """Nodes and weights of Gauss's rule on [2**-(k+1), 2**-k], k < 120."""
-    nodes, weights = np.polynomial.legendre.leggauss(20)
-    widths = 2.0 ** -np.arange(1, 121)[:, None]
-    return (widths * (1 + (nodes + 1) / 2)).ravel(), (widths * weights / 2).ravel()
-
-
-NODES, WEIGHTS = panels()
-
-
-def law(mechanism, runs):
-    """First candidate of each run, and the probability of each of its candidates.
-
-    Permute-and-flip: the integral over [0, 1] of p * product of (1 - p_j v) over the others
-    (tests/mechanisms/test_selection.py proves it equal to McKenna and Sheldon's Algorithm 1).
-    """
-    p = np.exp(-float(mechanism.rate) * (runs.loss - runs.loss.min()))
-    if isinstance(mechanism, ExponentialMechanism):
-        each = p / (runs.length * p).sum()
-    else:
-        missed = np.log1p(-np.outer(NODES, p))
-        alone = np.exp((missed @ runs.length)[:, None] - missed)
-        each = p * (WEIGHTS @ alone)
-    assert (runs.length * each).sum() == pytest.approx(1, abs=1e-9)
-    assert (runs.first[1:] == runs.first[:-1] + runs.length[:-1]).all()
-    return runs.first, each
-
-
-def log_ratio(one, other):
-    """Return the largest |ln P(c) / P'(c)| over all candidates."""
-    edges = np.union1d(one[0], other[0])
-    probabilities = [
-        each[np.searchsorted(first, edges, side="right") - 1] for first, each in (one, other)
-    ]
-    return float(np.abs(np.log(probabilities[0]) - np.log(probabilities[1])).max())
-
-
-@pytest.fixture
-def watched(monkeypatch):
-    """Return the laws of the choices that a call makes; the choices themselves are forced."""
-
-    def watch(call, *forced):
-        seen = []
-
-        def select(mechanism, runs, entropy=None):
-            seen.append((mechanism, runs))
-            return np.full(len(runs.group_starts), forced[len(seen) - 1], np.int64)
-
-        monkeypatch.setattr(Selection, "select", select)
-        call()
-        assert len(seen) == len(forced)
-        return [law(*choice) for choice in seen], [m.epsilon(sensitivity=1) for m, _ in seen]
-
-    return watch
-
-
-def audit(watched, call, losses, *forced, datasets=(*SMALL, *LARGE)):
-    """Every dataset with and without each further row: each choice stays within its epsilon."""
-    largest = [0.0] * len(forced)
-    for rows in datasets:
-        own, epsilons = watched(lambda rows=rows: call(rows), *forced)
-        for row in ROWS:
-            more, same = watched(lambda row=row, rows=rows: call((*rows, row)), *forced)
-            assert epsilons == same == losses
-            for step, (one, other) in enumerate(zip(own, more, strict=True)):
-                ratio = log_ratio(one, other)
-                assert ratio <= float(losses[step]) * (1 + SLACK) + SLACK
-                largest[step] = max(largest[step], ratio)
-    return largest
-
-
-def epsilons_of(loss, *parts):
-    """Return the epsilon that each choice is to be run with."""
-    if isinstance(loss, Epsilon):
-        return [loss.value * Fraction(part) for part in parts]
-    return [ExponentialMechanism.for_rho(loss.value * Fraction(p), 1).epsilon(1) for p in parts]
-
-
-def test_the_audit_has_power(watched):
-    """A mechanism of twice the rate is seen."""
-    table, double = one_group, Epsilon(2 * EPSILON.value)
-
-    def call(rows):
-        select_thresholds(table(rows, 3), 2, double)
-
-    with pytest.raises(AssertionError):
-        audit(watched, call, epsilons_of(EPSILON, 1), 0)
-    assert audit(watched, call, epsilons_of(double, 1), 0)[0] > float(EPSILON.value)
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=str)
-@pytest.mark.parametrize("side", ["lower", "upper"])
-@pytest.mark.parametrize("rank", [1, 4, 25])
-def test_thresholds(watched, loss, side, rank):
-    """Choices of bins of a value-count table keep epsilon, or the epsilon that rho buys."""
-
-    def call(rows):
-        select_thresholds(one_group(rows, 3), rank, loss, side)
-
-    (largest,) = audit(watched, call, epsilons_of(loss, 1), 0)
-    assert largest > float(epsilons_of(loss, 1)[0]) / 4
-
-
-@pytest.mark.parametrize("side", ["lower", "upper"])
-@pytest.mark.parametrize(
-    ("rank", "lower", "upper", "alpha"), [(1, -3, 3, 3), (2, -3, 3, 0.01), (9, -(2.0**1000), 1, 1)]
+from tests.statistical.audited_choices import (
+    EPSILON,
+    LARGE,
+    LOSSES,
+    RHO,
+    SMALL,
+    audit,
+    columns,
+    epsilons_of,
 )
-def test_window_thresholds(watched, rank, lower, upper, alpha, side):
-    """Choices on a uniform grid keep epsilon, whatever the window."""
-    terms = {"lower": lower, "upper": upper, "alpha": alpha, "side": side}
 
-    def call(rows):
-        window_threshold(*columns(rows), rank, **terms, epsilon=EPSILON.value)
-
-    (largest,) = audit(watched, call, [EPSILON.value], 0)
-    assert largest > float(EPSILON.value) / 4
+PROPERTIES = [MedianLength(), QuantileLength(0.9), MeanLength(), CentreLength(1.5), CentreLength(3)]
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -210,47 +74,6 @@ def test_monotone_estimate(watched, loss, ends):
     shares = ["1/4", "1/4", "1/2"]
     audit(watched, call, epsilons_of(loss, *shares), *ends, 0, datasets=[*SMALL[::3], *LARGE])
     assert sum(map(Fraction, shares)) == 1
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=str)
-def test_subset_bounds(watched, loss):
-    """Two thresholds of half of the loss each; ranks are public."""
-
-    def call(rows):
-        subset_bounds(one_group(rows, 4), loss)
-
-    audit(watched, call, epsilons_of(loss, "1/2", "1/2"), 0, 0)
-
-
-@pytest.mark.parametrize("count", [10**4, 10**7])
-def test_dick_bounds(watched, monkeypatch, count):
-    """Given the noisy count, two thresholds of 3/10 of epsilon each, whatever the data."""
-    monkeypatch.setattr(subset_optimal, "least_rows", lambda *_: count)
-    step = EPSILON.value * Fraction(3, 10)
-
-    def call(rows):
-        bounds = dick_bounds(*columns(rows), epsilon=EPSILON.value, radius=8, gamma=0.1)
-        assert bounds.left.value == step
-        assert bounds.spent.value == EPSILON.value - step
-
-    audit(watched, call, [step, step], -5, 11)
-
-
-def test_the_count_of_dick_bounds(monkeypatch):
-    """The rows reach the constants through one noisy count alone, of a tenth of epsilon."""
-    for rows in (*SMALL, *LARGE):
-        seen = []
-
-        def add_to(exact, noise, entropy, seen=seen):
-            seen.append((exact.tolist(), noise))
-            return exact * 0
-
-        monkeypatch.setattr(subset_optimal, "add_to", add_to)
-        bounds = dick_bounds(*columns((*rows, math.nan)), epsilon=2, radius=8, gamma=0.1)
-        assert seen == [([len(rows)], DiscreteLaplace(Fraction(5)))]
-        assert bounds == subset_optimal.DickBounds(
-            -8.0, 8.0, Epsilon(Fraction(1, 5)), Epsilon(Fraction(9, 5))
-        )
 
 
 def test_rows_beyond_the_bounds_are_dropped(watched):

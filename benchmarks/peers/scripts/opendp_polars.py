@@ -33,26 +33,30 @@ def query(frame, question):
     return context.query()
 
 
-def ask(frame, question, expression, *, alone=()):
-    if not question.key:
-        return query(frame, question).select(expression).release().collect()
-    grouped = query(frame, question).group_by(question.key)
-    return grouped.agg(dp.len(), *alone).release().collect()
+def expressions(question):
+    bounds = (question.lower, question.upper)
+    step = (question.upper - question.lower) / 300
+    candidates = [question.lower + step * i for i in range(301)]
+    return {
+        "count": dp.len().alias("x"),
+        "sum": pl.col("x").dp.sum(bounds),
+        "mean": pl.col("x").dp.mean(bounds),
+        "median": pl.col("x").dp.median(candidates),
+    }
 
 
-def count(frame, question):
-    return ask(frame, question, dp.len())
+def answer(work):
+    def ask(frame, question):
+        expression = expressions(question)[work]
+        if not question.key:
+            return query(frame, question).select(expression).release().collect()
+        if work == "mean":
+            return mean_by_group(frame, question)
+        chosen = [expression] if work == "count" else [dp.len(), expression]
+        grouped = query(frame, question).group_by(question.key)
+        return grouped.agg(*chosen).release().collect()
 
-
-def total(frame, question):
-    expression = pl.col("x").dp.sum((question.lower, question.upper))
-    return ask(frame, question, expression, alone=[expression])
-
-
-def mean(frame, question):
-    if question.key:
-        return mean_by_group(frame, question)
-    return ask(frame, question, pl.col("x").dp.mean((question.lower, question.upper)))
+    return ask
 
 
 def mean_by_group(frame, q):
@@ -72,26 +76,7 @@ def mean_by_group(frame, q):
     # endregion
 
 
-def median_of(question):
-    step = (question.upper - question.lower) / 300
-    return pl.col("x").dp.median([question.lower + step * i for i in range(301)])
-
-
-def median(frame, question):
-    return ask(frame, question, median_of(question), alone=[median_of(question)])
-
-
-ASKS = {"count": count, "sum": total, "mean": mean, "median": median}
-
-
-def expressions(question):
-    bounds = (question.lower, question.upper)
-    return {
-        "count": dp.len().alias("x"),
-        "sum": pl.col("x").dp.sum(bounds),
-        "mean": pl.col("x").dp.mean(bounds),
-        "median": median_of(question),
-    }
+ASKS = {work: answer(work) for work in ("count", "sum", "mean", "median")}
 
 
 def releases(points, question, left):

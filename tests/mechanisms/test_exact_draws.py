@@ -4,7 +4,6 @@ The reference is ball arithmetic (python-flint) on the uniform with all its digi
 is statistical, except that the words are random: a failure is a proof.
 """
 
-import decimal
 import itertools
 import math
 import struct
@@ -15,7 +14,7 @@ import pytest
 from flint import arb, ctx, fmpq
 
 from dfprivacy.errors import EntropyError
-from dfprivacy.mechanisms import gaussian, geometric, logarithm
+from dfprivacy.mechanisms import gaussian, geometric
 from dfprivacy.mechanisms.entropy import system_entropy
 from dfprivacy.mechanisms.gaussian import (
     GaussianBlocks,
@@ -33,30 +32,21 @@ from dfprivacy.mechanisms.geometric import (
     surely_kept,
 )
 from dfprivacy.mechanisms.laplace import LaplaceBlocks, exact_laplace, sample_laplace
-from dfprivacy.mechanisms.logarithm import BITS, Workspace, certified, negative_log
-from dfprivacy.mechanisms.uniform import (
-    LARGEST_LOG,
-    LazyUniform,
-    floor_of_scaled_log,
-    log_exceeds,
-    natural_log,
+from dfprivacy.mechanisms.logarithm import BITS, Workspace
+from dfprivacy.mechanisms.uniform import LazyUniform, log_exceeds
+from tests.mechanisms.exact_references import (
+    FILL,
+    SCALES,
+    TOP,
+    WIDE,
+    all_digits,
+    ball,
+    crafted,
+    filled,
+    reference_floor,
+    reference_log,
 )
 
-SCALES = [
-    Fraction(1, 10**6),
-    Fraction(1, 1000),
-    Fraction(1, 20),
-    Fraction(1, 3),
-    Fraction(7, 10),
-    Fraction(1),
-    Fraction(10),
-    Fraction(1000),
-    Fraction(10**9 + 7, 3),
-    Fraction(2**20 + 1),
-    Fraction(2**30),
-    Fraction(2**33),
-]
-WIDE = [Fraction(2**33) + Fraction(1, 3), Fraction(2**40), Fraction(2**47), Fraction(2**51)]
 VARIANCES = [
     Fraction(1, 1000),
     Fraction(1, 4),
@@ -66,57 +56,6 @@ VARIANCES = [
     Fraction(2**40),
     Fraction(2**60 + 1, 3),
 ]
-TOP = 2**BITS
-FILL = 0x6A09E667F3BCC908
-
-
-def filled(size):
-    """Random source that gives one word again and again, so that the reference knows all digits."""
-    return struct.pack("=Q", FILL) * (size // 8)
-
-
-def all_digits(mantissa, bits=BITS, words=20):
-    for _ in range(words):
-        mantissa, bits = (mantissa << 64) | FILL, bits + 64
-    return fmpq(mantissa, 2**bits)
-
-
-def ball(number):
-    number = Fraction(number)
-    return arb(fmpq(number.numerator, number.denominator))
-
-
-def reference_log(uniform):
-    ctx.prec = 1800
-    return -arb(uniform).log()
-
-
-def reference_floor(uniform, scale):
-    return int((reference_log(uniform) * ball(scale)).floor().unique_fmpz())
-
-
-def boundary_words(scale):
-    """Words within 3 of exp(-k / scale) * 2**63, for k across the law."""
-    ctx.prec = 300
-    most = max(1, int(40 * scale))
-    steps = sorted({1, 2, 3, 5, 8, 40, most, *(most * part // 37 for part in range(1, 37))})
-    words = set()
-    for k in steps:
-        word = int(((-ball(k) / ball(scale)).exp() * TOP).floor().unique_fmpz())
-        words |= {word + offset for offset in range(-3, 4)}
-    return words
-
-
-def end_words():
-    near = {0, 1, 2, 3, TOP - 1, TOP - 2, TOP - 511, TOP - 512, TOP - 513, TOP - 1024, TOP - 1025}
-    powers = {2**power + offset for power in range(BITS) for offset in (-1, 0, 1)}
-    return near | powers
-
-
-def crafted(scale, count=1000):
-    words = np.frombuffer(system_entropy(8 * count), np.uint64) >> np.uint64(1)
-    found = boundary_words(scale) | end_words() | set(words.tolist())
-    return np.array(sorted(word for word in found if 0 <= word < TOP), dtype=np.int64)
 
 
 @pytest.mark.parametrize("scale", SCALES, ids=str)
@@ -204,18 +143,6 @@ def test_low_parts_are_kept_by_the_exact_comparison(scale, bits):
             kept = bool(reference_log(digits) > ball(low / scale))
             found = low_part(top << bits | low, bits, scale, filled)
             assert found == (low if kept else FILL % 2**bits)
-
-
-@pytest.mark.parametrize("level", [Fraction(0), Fraction(1, 2**40), Fraction(1, 3), 1, 20, 43, 60])
-def test_comparisons_are_those_of_the_exact_logarithm(level):
-    """log_exceeds is -ln U > level, for words next to exp(-level) and at the ends."""
-    ctx.prec = 300
-    edge = int(((-ball(level)).exp() * TOP).floor().unique_fmpz())
-    words = {edge + offset for offset in range(-3, 4)} | {0, 1, TOP - 1, TOP - 2}
-    for word in words:
-        if 0 <= word < TOP:
-            expected = bool(reference_log(all_digits(word)) > ball(level))
-            assert log_exceeds(LazyUniform(word, BITS, filled), Fraction(level)) is expected
 
 
 @pytest.mark.parametrize("variance", VARIANCES, ids=str)
@@ -335,82 +262,12 @@ def test_deep_tails_are_reached():
     assert deep == math.floor((BITS + 12 * 64) * math.log(2) - math.log(FILL / 2**64))
 
 
-def test_extension_keeps_the_prefix():
-    """Fresh digits are appended; those already seen stay."""
-    uniform = LazyUniform(12345, BITS, filled)
-    uniform.extend()
-    assert uniform.mantissa >> 64 == 12345
-    assert uniform.bits == BITS + 64
-    assert uniform.mantissa % 2**64 == FILL
-
-
-def test_enclosures_hold_and_shrink():
-    """negative_log of a lazy uniform encloses -ln of both ends of its cell, closer each time."""
-    for word in (1, 2, 12345, TOP // 3, TOP - 2, TOP - 1):
-        uniform = LazyUniform(word, BITS, filled)
-        widths = []
-        for _ in range(4):
-            low, high, unit = uniform.negative_log()
-            ctx.prec = 600
-            nearest = -arb(fmpq(uniform.mantissa + 1, 2**uniform.bits)).log()
-            farthest = -arb(fmpq(uniform.mantissa, 2**uniform.bits)).log()
-            assert nearest >= arb(fmpq(low, unit)) or low == 0
-            assert farthest <= arb(fmpq(high, unit))
-            widths.append(Fraction(high - low, unit))
-            uniform.extend()
-        assert widths == sorted(widths, reverse=True)
-        assert widths[-1] < Fraction(1, 2**120)
-
-
-def test_decimal_logarithms_are_correctly_rounded():
-    """natural_log is the nearest decimal, whatever decimal context the caller has set."""
-    with decimal.localcontext(decimal.Context(prec=3, rounding=decimal.ROUND_UP)):
-        for word in (1, 3, 12345, TOP // 3, TOP - 1):
-            found = natural_log(word, BITS, 40)
-            ctx.prec = 400
-            error = abs(arb(fmpq(word, TOP)).log() - ball(Fraction(found)))
-            assert error <= ball(Fraction(10) ** (found.adjusted() - 39) / 2)
-
-
-def test_vectorised_enclosure_holds():
-    """-ln of both ends of a cell lies within the certified error, by ball arithmetic."""
-    words = crafted(Fraction(10), 3000)
-    work = Workspace.of(len(words))
-    with np.errstate(all="ignore"):
-        negative_log(words, work)
-    ctx.prec = 300
-    for word, value, error in zip(
-        words.tolist(), work.value.tolist(), work.error.tolist(), strict=True
-    ):
-        if word == 0:
-            assert math.isinf(value)
-            assert math.isinf(error)
-            continue
-        for end in (word, word + 1):
-            assert abs(-arb(fmpq(end, TOP)).log() - arb(value)) <= arb(error)
-
-
 def test_few_words_need_the_exact_path():
     """At scale 2**30 fewer than one word in 1,000 is left undecided (about 4e-5 are expected)."""
     words = (np.frombuffer(system_entropy(8 * 100_000), np.uint64) >> np.uint64(1)).view(np.int64)
     work = Workspace.of(len(words))
     certain_floors(words, Fraction(2**30), work, np.empty(len(words), np.int64))
     assert np.count_nonzero(~work.agrees) < 100
-
-
-def test_a_logarithm_that_is_off_is_noticed(monkeypatch):
-    """The self-test fails for a numpy.log that is wrong by 16 units in the last place."""
-    assert certified()
-    true_log = np.log
-    monkeypatch.setattr(logarithm.np, "log", lambda x, **_: true_log(x) * (1 + 16 * 2.0**-52))
-    assert not logarithm._log_is_accurate.__wrapped__()
-
-
-def test_a_logarithm_that_is_off_at_one_is_noticed(monkeypatch):
-    """The self-test fails for a logarithm with an absolute error near 1."""
-    true_log = np.log
-    monkeypatch.setattr(logarithm.np, "log", lambda x, **_: true_log(x) - 2.0**-54)
-    assert not logarithm._log_is_accurate.__wrapped__()
 
 
 def test_stuck_sources_are_errors():
@@ -426,12 +283,3 @@ def test_stuck_sources_are_errors():
         sample_gaussian(Fraction(2), 5, zeros)
     with pytest.raises(EntropyError):
         low_part(2**64 - 1, 20, Fraction(2**40), ones)
-
-
-def test_no_draw_exceeds_the_stated_number_of_scales():
-    """The deepest uniform that is not an error stays below LARGEST_LOG, so int64 is safe."""
-    words = itertools.chain([0] * 15, [1], itertools.repeat(FILL))
-    deepest = LazyUniform(0, BITS, lambda size: struct.pack("=Q", next(words)))
-    magnitude = floor_of_scaled_log(deepest, Fraction(2**51))
-    assert 2**51 * 700 < magnitude < 2**51 * LARGEST_LOG
-    assert 2 * 2**51 * LARGEST_LOG < 2**63

@@ -1,0 +1,28 @@
+"""Docs name tests that exist."""
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(ROOT.glob("docs/*.md"))]
+
+
+def known_tests():
+    """Return the names of the tests in every file of tests, by the file's name."""
+    found = {}
+    for path in ROOT.glob("tests/**/test_*.py"):
+        names = {n.name for n in ast.parse(path.read_text()).body if isinstance(n, ast.FunctionDef)}
+        found.setdefault(path.name, set()).update(names)
+    return found
+
+
+def test_the_tests_that_pages_name_exist():
+    """A test that a page names is somewhere; one named with its file is in that file."""
+    known = known_tests()
+    everything = {*known, *(f.removesuffix(".py") for f in known), *set().union(*known.values())}
+    for page in PAGES:
+        text = page.read_text()
+        assert [n for n in re.findall(r"\btest_\w+(?:\.py)?", text) if n not in everything] == []
+        placed = re.findall(r"(test_\w+\.py)::(test_\w+)", text)
+        assert [(file, name) for file, name in placed if name not in known[file]] == []

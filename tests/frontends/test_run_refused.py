@@ -1,0 +1,77 @@
+"""Runs that can't be made end before anything is spent."""
+
+from pathlib import Path
+
+import pytest
+
+import dfprivacy as dfp
+from tests.frontends.described_delays import DELAYS, HEAD, spent
+
+
+def test_releases_that_do_not_fit_together(run):
+    """A budget that does not cover the whole run refuses it with 3, before anything is spent."""
+    other = DELAYS.replace("delays", "again").replace("de lays", "other").replace("240", "250")
+    result = run(HEAD.replace("epsilon: 1", "epsilon: 60") + DELAYS + other)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr == (
+        "Error: the budget of dataset 'flights' does not cover this run: it costs epsilon 120, "
+        "delta 2e-7, and what is left is epsilon 100, delta 1e-6\n"
+        f"Hint: see what was charged: dfprivacy ledger show {Path('budget.db').absolute()}\n"
+    )
+    assert spent() == dfp.Budget(epsilon=0.0)
+
+
+FAILURES = [
+    ("flights.parquet", "no.parquet", "there is no file "),
+    ("mean: delay", "mean: dealy", "the source of release 'delays' has no column 'dealy'"),
+    ("ledger: budget.db", "ledger: no.db", "the ledger "),
+    ("{file: flights.parquet}", "{table: no, database: flights.duckdb}", "there is no table 'no'"),
+    ("{file: flights.parquet}", "{table: no, database: days/1.parquet}", "'"),
+    ("[delays.csv,", "[no/delays.csv,", "there is no directory "),
+    ("[delays.csv,", "[flights.csv,", "'flights.csv' is there already, and no run has made it"),
+    ("database: out.duckdb, table: \"de lays\"", "database: flights.duckdb, table: EARLY",
+     "'flights.duckdb:EARLY' is there already, and no run has made it"),
+    ("    by: carrier\n    budget: {delta: 1e-7}", "    by: month\n    keys: [May]",
+     "a key does not fit column 'month', which is declared int64"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "message"), FAILURES)
+def test_other_failures(run, old, new, message):
+    """Sources, ledgers and outputs that can't be used end with 1, before anything is spent."""
+    text = HEAD + DELAYS
+    assert text.count(old) == 1
+    result = run(text.replace(old, new))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"Error: {message}")
+    assert "\nHint: " in result.stderr
+    assert spent() == dfp.Budget(epsilon=0.0)
+    assert not list(Path().glob("*.json"))
+
+
+def test_a_ledger_must_remember(run):
+    """A ledger that keeps no releases can't be run with: a second run would pay again."""
+    dfp.Ledger("short.db", epsilon=1, delta=1e-6)
+    result = run((HEAD + DELAYS).replace("budget.db", "short.db"))
+    assert result.exit_code == 1
+    assert "remembers no releases, and a run repeats its own" in result.stderr
+    assert "dfprivacy ledger create FILE --epsilon 10 --remember" in result.stderr
+
+
+def test_what_an_engine_says_is_withheld(run):
+    """A file that turns out to be damaged fails without a quotation and without a charge."""
+    Path("flights.parquet").write_text("secret 4711")
+    result = run(HEAD + DELAYS)
+    assert result.exit_code == 1
+    assert "4711" not in result.output
+    assert spent() == dfp.Budget(epsilon=0.0)
+
+
+def test_set_takes_pairs(run):
+    """--set without a name or a value, or twice the same, is a fault of the call."""
+    for args in (["--set", "day"], ["--set", "=1"], ["--set", "a=1", "--set", "a=2"]):
+        result = run(HEAD + DELAYS, *args)
+        assert result.exit_code == 2
+        assert result.stderr.splitlines()[0] == (
+            "release.yml:1: --set takes NAME=VALUE, once for each name"
+        )

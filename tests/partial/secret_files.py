@@ -1,0 +1,49 @@
+"""What secret files are made of, rewritten as somebody might by hand, and refused."""
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dfprivacy as dfp
+
+SECRET = "47110815"
+FRAME = pl.DataFrame(
+    {
+        "g": ["a", f"key {SECRET}", "b", None] * 30,
+        "x": [1.0, float(SECRET), -3.5, None] * 30,
+        "u": list(range(120)),
+    }
+)
+ASKED = {"m": dfp.mean("x", (0, 5000)), "v": dfp.var("x"), "q": dfp.median("x")}
+
+
+def refused(paths, *words, **terms):
+    """Merge, and return the message of the error, which says these words and no secret."""
+    with pytest.raises(dfp.StatisticsFileError) as caught:
+        dfp.merge(paths, delta=1e-3, **terms)
+    said = str(caught.value)
+    assert [word for word in words if word not in said] == []
+    assert SECRET not in said
+    assert caught.value.__cause__ is None
+    return said
+
+
+def rewritten(path, target, metadata=None, change=None):
+    """Write a file anew with other metadata or other tables, as somebody might by hand."""
+    with pq.ParquetFile(path) as file:
+        known = {**file.schema_arrow.metadata, **(metadata or {})}
+        schema = file.schema_arrow.with_metadata(known)
+        with pq.ParquetWriter(target, schema) as writer:
+            for index in range(file.num_row_groups):
+                table = file.read_row_group(index)
+                columns = {n: table.column(n).to_numpy(zero_copy_only=False) for n in schema.names}
+                if change is not None:
+                    change(index, columns)
+                arrays = [pa.array(columns[f.name], f.type, from_pandas=True) for f in schema]
+                writer.write_table(pa.table(arrays, schema=schema))
+    return target
+
+
+def lab_merge(path):
+    return dfp.merge(path, delta=0.2)

@@ -1,0 +1,75 @@
+"""A file is written whole and once, for its owner, and says what it is but no number."""
+
+import json
+import stat
+
+import pyarrow.parquet as pq
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.partial import written
+from dfprivacy.partial.opened import open_file
+from dfprivacy.partial.pooled import Pooled
+from tests.partial.secret_files import FRAME, SECRET
+
+
+def test_a_file_is_made_once_and_for_its_owner(made, tmp_path):
+    """A file can be read by its owner alone, is never written over, and leaves nothing beside."""
+    path = made("one.parquet")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    before = path.read_bytes()
+    with pytest.raises(dfp.StatisticsFileError, match="already"):
+        made("one.parquet")
+    assert path.read_bytes() == before
+    with pytest.raises(dfp.StatisticsFileError, match="no directory"):
+        dfp.statistics(FRAME, tmp_path / "none" / "x.parquet", dfp.count())
+    assert [own.name for own in tmp_path.iterdir()] == ["one.parquet"]
+
+
+def test_a_file_that_appears_meanwhile_stays(made, tmp_path, monkeypatch):
+    """Of two jobs that write one path, the second fails and leaves the first one's file."""
+    path = made("one.parquet")
+    before = path.read_bytes()
+    monkeypatch.setattr("dfprivacy.partial.writing.check_target", lambda path: None)
+    with pytest.raises(dfp.StatisticsFileError, match="already"):
+        made("one.parquet")
+    assert path.read_bytes() == before
+    assert [own.name for own in tmp_path.iterdir()] == ["one.parquet"]
+
+
+def test_a_full_disk_leaves_nothing(made, tmp_path, monkeypatch):
+    """A file that can't be written whole is not there at all."""
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(written.os, "fsync", full)
+    with pytest.raises(dfp.StatisticsFileError, match="No space left"):
+        made("one.parquet")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_says_what_it_is(made):
+    """The metadata says that the file is secret, in which format it is, and what was asked."""
+    known = pq.read_metadata(made("one.parquet")).metadata
+    assert known[b"dfprivacy.secret"].startswith(b"SECRET: exact statistics")
+    assert known[b"dfprivacy.version"] == b"1"
+    written = json.loads(known[b"dfprivacy.header"])
+    assert [own["ask"] for own in written["questions"]] == ["mean", "var", "median"]
+    assert (written["by"], written["keys"]) == (["g"], "secret")
+
+
+def test_ids_are_fresh(made):
+    """Two files of the same rows have different ids."""
+    assert len({open_file(made(f"{k}.parquet")).header.id for k in range(5)}) == 5
+
+
+def test_no_repr_shows_a_number(made):
+    """What holds exact statistics shows none of them, nor how many groups there are."""
+    file = open_file(made("one.parquet"))
+    tables = file.tables()
+    shown = repr(file) + repr(tables) + repr(tables.bins) + repr(Pooled((file,), ()))
+    shown = shown.replace(str(file.path), "").replace(file.header.id, "")
+    assert SECRET not in shown
+    assert not set(shown.replace("bits=8", "").replace("2 tables", "")) & set("0123456789")
+    assert "secret" in shown

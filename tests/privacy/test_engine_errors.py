@@ -1,0 +1,71 @@
+"""Whatever an engine says of a row is withheld."""
+
+from __future__ import annotations
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dfprivacy as dfp
+
+
+def failing_reader():
+    def batches():
+        yield pa.record_batch({"x": [1.0, 2.0]})
+        message = "Alice Secret"
+        raise ValueError(message)
+
+    return pa.RecordBatchReader.from_batches(pa.schema([("x", pa.float64())]), batches())
+
+
+def broken_function(frame):
+    raise ValueError(str(frame))
+
+
+BROKEN_FRAMES = {
+    "a reader that raises midway": failing_reader,
+    "a cast that fails": lambda: pl.LazyFrame({"x": ["Alice Secret"]}).select(
+        pl.col("x").cast(pl.Int64)
+    ),
+    "a function that raises": lambda: pl.LazyFrame({"x": ["Alice Secret"]}).map_batches(
+        broken_function, schema={"x": pl.Float64}
+    ),
+    "a column that is missing": lambda: pl.LazyFrame({"y": ["Alice Secret"]}).select("x"),
+    "a relation that fails": lambda: duckdb.connect().sql(
+        "SELECT ('Alice Secret' || range)::INTEGER AS x FROM range(9)"
+    ),
+    "a relation that raises": lambda: duckdb.connect().sql(
+        "SELECT error('Alice Secret')::INTEGER AS x FROM range(9)"
+    ),
+    "a relation that overflows": lambda: duckdb.connect().sql(
+        "SELECT 9223372036854775807 + range AS x FROM range(9)"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN_FRAMES)
+def test_what_an_engine_says_of_a_row_is_withheld(kind, capfd):
+    """The engine's message, which quotes rows, is in no error, no cause, no context, no output."""
+    frame = BROKEN_FRAMES[kind]()
+    with pytest.raises(dfp.EngineError) as caught:
+        dfp.frame(frame).mean("x", (0, 1))
+    chain, error = [], caught.value
+    while error is not None:
+        chain.append(repr(error) + str(error))
+        error = error.__cause__ or error.__context__
+    assert len(chain) == 1
+    printed = capfd.readouterr()
+    for text in (*chain, printed.out, printed.err):
+        assert "Alice" not in text
+        assert "9223372036854775807" not in text
+
+
+def test_errors_of_the_engine_are_one_and_the_same():
+    """Whatever goes wrong in an engine, the error is the same to the letter."""
+    messages = set()
+    for make in BROKEN_FRAMES.values():
+        with pytest.raises(dfp.EngineError) as caught:
+            dfp.frame(make()).mean("x", (0, 1))
+        messages.add(str(caught.value))
+    assert len(messages) == 1

@@ -1,0 +1,81 @@
+"""Every loss is either in range or refused by name, before a random byte is drawn."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import dfprivacy as dfp
+from tests.privacy.refused_arguments import ASKS, FRAME, NO_NUMBERS, refused
+
+
+@pytest.mark.parametrize("ask", ASKS)
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=lambda v: f"{type(v).__name__} {str(v)[:20]}")
+@pytest.mark.parametrize("name", ["epsilon", "rho"])
+def test_a_loss_out_of_range_is_refused(ask, name, value, drawn):
+    """What is no positive, finite, sensible number is InvalidLossError, as epsilon or as rho."""
+    refused(lambda: ASKS[ask](FRAME.dp, **{name: value}), drawn, dfp.InvalidLossError)
+    refused(lambda: ASKS[ask](FRAME.dp(**{name: value})), drawn, dfp.InvalidLossError)
+
+
+@pytest.mark.parametrize(
+    "value", [v for v in NO_NUMBERS if not isinstance(v, float) or v != 1e-300]
+)
+def test_a_delta_out_of_range_is_refused(value, drawn):
+    """What is no number in (0, 1) is InvalidLossError as delta."""
+    group = FRAME.dp.group_by("g")
+    refused(lambda: group.count(delta=value), drawn, dfp.InvalidLossError)
+
+
+@pytest.mark.parametrize("value", [1, 1.0, 2, Fraction(3, 2), Decimal(1), Fraction(1, 2**1001)])
+def test_a_delta_of_one_is_refused(value, drawn):
+    """Delta lies strictly between 0 and 1."""
+    refused(lambda: FRAME.dp.group_by("g").count(delta=value), drawn, dfp.InvalidLossError)
+
+
+def test_secret_keys_need_a_delta(drawn):
+    """Secret keys without delta, and epsilon beside rho, are refused before anything is drawn."""
+    refused(lambda: FRAME.dp.group_by("g").count(), drawn, dfp.MissingDeltaError)
+    refused(lambda: FRAME.dp.group_by("g").count(rho=1), drawn, dfp.MissingDeltaError)
+    refused(lambda: FRAME.dp.count(epsilon=1, rho=1), drawn, dfp.InvalidLossError)
+
+
+@pytest.mark.parametrize("name", ["epsilon", "rho", "delta", "interval"])
+def test_a_number_too_long_to_print_is_refused(name, drawn):
+    """A number that Python does not print is refused like any other."""
+    kinds = (dfp.InvalidLossError, dfp.InvalidQuestionError)
+    refused(lambda: FRAME.dp.count(**{name: 10**5000}), drawn, kinds)
+
+
+VALID = [
+    1,
+    0.1,
+    np.float32(0.1),
+    np.float64(2),
+    np.int64(3),
+    Decimal("0.1"),
+    Fraction(1, 3),
+    2**-60,
+    2**60,
+]
+
+
+@pytest.mark.parametrize("value", VALID, ids=str)
+@pytest.mark.parametrize("name", ["epsilon", "rho"])
+@pytest.mark.parametrize("ask", ASKS)
+def test_a_loss_in_range_draws_noise(ask, name, value, drawn):
+    """Numbers of every type are taken at their value, and noise is drawn for them."""
+    ASKS[ask](FRAME.dp, **{name: value})
+    assert drawn
+
+
+def test_a_release_shows_what_it_spent():
+    """The estimate and its repr name epsilon or rho as they were given."""
+    for value in VALID:
+        assert FRAME.dp.count(epsilon=value).epsilon == pytest.approx(float(value), rel=1e-15)
+        assert FRAME.dp.count(rho=value).rho == pytest.approx(float(value), rel=1e-15)
+    assert "epsilon=1" in repr(FRAME.dp.count())
+    assert FRAME.dp.count().epsilon == 1.0

@@ -1,0 +1,71 @@
+"""Histograms count each value where it is, in edges that are given or found."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import polars as pl
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy import histogram
+from dfprivacy.mechanisms.keys import threshold
+from dfprivacy.mechanisms.noise import DiscreteLaplace
+from tests.privacy.unbounded_questions import KINDS, frame
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_histogram_counts_each_value_where_it_is(kind):
+    """A histogram counts each value where it is.
+
+    A bin has its lower edge, the last has both; what is beyond the edges, NULL and NaN are in
+    none, and infinities neither.
+    """
+    values = [0.0, -0.0, 4.0, 7.99, 8.0, 16.0, 16.1, -1e-300, math.inf, -math.inf, math.nan, None]
+    private = dfp.frame(KINDS[kind](frame(values)))
+    found = pl.DataFrame(private.histogram("x", bins=[0, 4, 8, 16], epsilon=1e12))
+    assert found.columns == ["lower", "upper", "count", "low", "high"]
+    assert found.select("lower", "upper", "count").rows() == [(0, 4, 2), (4, 8, 2), (8, 16, 2)]
+    assert (found["low"] == found["count"]).all()
+
+
+def test_a_histogram_finds_its_edges():
+    """Found edges are equal bins between octave edges, and hold what lies between them."""
+    values = np.random.default_rng(5).uniform(33, 120, 5000)
+    found = frame(values.tolist()).dp.histogram("x", bins=12, epsilon=1e9)
+    assert found["lower"].to_list() == np.linspace(32, 128, 13)[:-1].tolist()
+    assert found["upper"].to_list() == np.linspace(32, 128, 13)[1:].tolist()
+    assert found["count"].sum() == 5000
+
+
+def test_a_histogram_of_nobody_has_edges_too():
+    """Without rows the edges are public ones, and the schema is that of any other histogram."""
+    few, many = (frame(rows).dp.histogram("x", bins=4, epsilon=0.1) for rows in ([], [5.0] * 999))
+    assert few.schema == many.schema
+    assert len(few) == len(many) == 4
+
+
+@pytest.mark.parametrize("bins", [1, 4, 100])
+def test_a_histogram_shows_a_group_by_one_of_its_bins(bins, monkeypatch):
+    """A secret group is shown from the count on that one row reaches with delta / bins at most."""
+    monkeypatch.setattr(histogram, "add_to", lambda exact, noise: exact)
+    delta = Fraction(1, 1000)
+    least = threshold(DiscreteLaplace(Fraction(1)), 1, 1, delta / bins)
+    assert Fraction(math.exp(-(least - 2))) / 2 > delta / bins / 4  # not far too cautious
+    named = {"shown": [0.5] * least, "below": [0.5] * (least - 1), "one": [0.5]}
+    named["spread"] = [0.5 + k % bins for k in range(least if bins > 1 else 1)]
+    private = frame(list(named.values()), list(named)).dp.group_by("g")
+    edges = [float(k) for k in range(bins + 1)]
+    found = private.histogram("x", bins=edges, epsilon=1, delta=0.001)
+    assert found["g"].unique().to_list() == ["shown"]
+    assert len(found) == bins
+
+
+def test_a_histogram_by_group_has_the_same_bins_for_all():
+    """By group every group has all bins, sorted by key; absent public groups are counted too."""
+    private = frame([[1.0] * 9, [], [3.0] * 4], list("abc")).dp
+    found = private.group_by("g", keys=["c", "b", "a"]).histogram("x", bins=[0, 2, 4], epsilon=1e12)
+    assert found["g"].to_list() == ["a", "a", "b", "b", "c", "c"]
+    assert found["count"].to_list() == [9, 0, 0, 0, 0, 4]

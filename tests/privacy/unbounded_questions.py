@@ -1,0 +1,45 @@
+"""Questions without bounds, and frames of a few groups of rows to ask them about."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import polars as pl
+
+import dfprivacy as dfp
+from dfprivacy.mechanisms import entropy
+
+ASKED = {
+    "mean": {"x": dfp.mean("x")},
+    "sum": {"x": dfp.sum("x")},
+    "var": {"x": dfp.var("x")},
+    "std and count": {"x": dfp.std("x"), "n": dfp.count("x")},
+    "several": {"m": dfp.mean("x"), "s": dfp.sum("x"), "v": dfp.var("x"), "n": dfp.count()},
+    "two columns": {"m": dfp.mean("x"), "i": dfp.mean("i"), "n": dfp.count("i")},
+    "bounds": {"b": dfp.mean("x", (0, 1)), "x": dfp.sum("x")},
+}
+
+
+def frame(values, groups="a"):
+    """Return rows of one group, or of several named groups."""
+    named = {groups: values} if isinstance(groups, str) else dict(zip(groups, values, strict=True))
+    g = [name for name, own in named.items() for _ in own]
+    x = [value for own in named.values() for value in own]
+    integers = [None if v is None or v != v else int(max(min(v, 2**62), -(2**62))) for v in x]
+    return pl.DataFrame(
+        {"g": g, "x": x, "i": integers}, schema={"g": pl.String, "x": pl.Float64, "i": pl.Int64}
+    )
+
+
+KINDS = {
+    "polars": lambda table: table,
+    "pandas": lambda table: table.to_pandas(),
+    "arrow": lambda table: table.to_arrow(),
+}
+
+
+def replayed(patch, seed=1):
+    """Make the operating system's random bytes the same for every release that follows."""
+    generator = np.random.default_rng(seed)
+    patch.setattr(entropy, "os", SimpleNamespace(urandom=generator.bytes))
