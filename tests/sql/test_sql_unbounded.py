@@ -160,7 +160,7 @@ def test_without_values_nothing_is_known(values):
         assert math.isnan(parts["value"])
         assert (parts["low"], parts["high"]) == (-math.inf, math.inf)
     assert ask("SELECT dp_bounds(x) FROM t") == [({"lower": None, "upper": None},)]
-    [(median, several)] = ask("SELECT dp_median(x), dp_quantiles(x, [0.2, 0.7]) FROM t")
+    [(median, several)] = ask("SELECT dp_median(x, 1), dp_quantiles(x, [0.2, 0.7], 1) FROM t")
     assert all(map(math.isnan, [median, *several]))
 
 
