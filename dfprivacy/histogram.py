@@ -15,7 +15,7 @@ import pyarrow as pa
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.contribution import Contribution
 from dfprivacy.accounting.loss import Epsilon, Rho, delta_of, loss_of
-from dfprivacy.accounting.spending import account_of
+from dfprivacy.accounting.spending import Account, NoAccount, account_of
 from dfprivacy.answers import everyone
 from dfprivacy.conductor import keep, named_columns, paid, read
 from dfprivacy.engine.bins import run_bins
@@ -32,6 +32,7 @@ from dfprivacy.request import limits_of, loss_terms, required_delta
 from dfprivacy.statistics.bin_table import BinTable, rebinned
 from dfprivacy.statistics.binning import LARGEST_VALUE, Edges, Octaves, SignificantBits
 from dfprivacy.terms import Bounds, PublicKeys, Terms, interval_level
+from dfprivacy.unit import Unit
 
 MOST_BINS = 10_000
 _FINE = SignificantBits(16)
@@ -104,6 +105,50 @@ def _equal(bounds: Bounds, bins: int) -> tuple[float, ...]:
     return _edges(edges.tolist())
 
 
+@dataclass(frozen=True)
+class HistogramRequest:
+    """A histogram that has been checked and not yet made: what it costs, and who pays.
+
+    `rule` says which groups are shown by a count; None where keys are public or there are none.
+    """
+
+    contribution: Contribution
+    rule: KeyRule | None
+    unit: Unit | None
+    level: float
+    charge: Charge
+    account: Account | NoAccount
+    mark: bytes | None
+
+
+def histogram_request(
+    question: Histogram,
+    terms: Terms,
+    by: Sequence[Hashable] = (),
+    keys: PublicKeys | None = None,
+) -> HistogramRequest:
+    """Return a histogram to be made.
+
+    Raises
+    ------
+    DPError
+        When anything about the question or its terms can't be: nothing depends on data.
+    """
+    loss, level = loss_of(terms.epsilon, terms.rho), interval_level(terms.interval)
+    given = delta_of(terms.delta)
+    delta = required_delta(given, keys) if by else None
+    unit, contribution = limits_of(terms.unit, by, keys)
+    text = f"{question.text} by {', '.join(map(repr, by))}" if by else question.text
+    charge = Charge(loss, delta or Fraction(0), text if unit is None else f"{text}; {unit.text}")
+    account = account_of(terms.ledger, terms.dataset, terms.note, terms.version)
+    shown = None if keys is None else keys.rows
+    mark = account.fingerprint(
+        charge.question, {"keys": shown, "interval": level, **loss_terms(charge)}
+    )
+    rule = None if delta is None else contribution.key_rule(delta).divided(question.bins)
+    return HistogramRequest(contribution, rule, unit, level, charge, account, mark)
+
+
 def release_histogram(
     frame: object,
     by: Sequence[Hashable],
@@ -117,40 +162,29 @@ def release_histogram(
     unit of several rows changes counts by as many as it may have in all. A secret group is shown
     if one of its counts shows it, each with its part of delta.
     """
-    loss, level = loss_of(terms.epsilon, terms.rho), interval_level(terms.interval)
-    given = delta_of(terms.delta)
-    delta = required_delta(given, keys) if by else None
-    names = _names(by)
-    unit, contribution = limits_of(terms.unit, by, keys)
-    text = f"{question.text} by {', '.join(map(repr, by))}" if by else question.text
-    charge = Charge(loss, delta or Fraction(0), text if unit is None else f"{text}; {unit.text}")
+    asked, names = histogram_request(question, terms, by, keys), _names(by)
     binning = _FINE if question.edges is None else Edges(question.edges)
-    public = keys is not None
-    columns = named_columns(by, keys, {question.column: True}, unit)
-    account = account_of(terms.ledger, terms.dataset, terms.note, terms.version)
-    shown = None if keys is None else keys.rows
-    mark = account.fingerprint(
-        charge.question, {"keys": shown, "interval": level, **loss_terms(charge)}
-    )
-    remembered = account.remembered(mark)
-    origin = Origin.of(charge, level, by, about=question.column)
+    columns = named_columns(by, keys, {question.column: True}, asked.unit)
+    origin = Origin.of(asked.charge, asked.level, by, about=question.column)
+    remembered = asked.account.remembered(asked.mark)
     if remembered is not None:
         return with_origin(frame_of(frame, remembered), origin)
+    public = keys is not None
     adopted, table = paid(
-        account,
-        charge,
+        asked.account,
+        asked.charge,
         lambda: read(
             frame, columns, lambda a: run_bins(a, by, question.column, binning, public=public)
         ),
     )
-    edges, counts, left = _within_edges(question, table, loss, contribution)
+    contribution, rule = asked.contribution, asked.rule
+    edges, counts, left = _within_edges(question, table, asked.charge.loss, contribution)
     noise = contribution.row_loss(left).noise(1, 1)
     noisy = add_to(_dense(counts, len(edges) - 1), noise)
-    rule = None if delta is None else contribution.key_rule(delta)
     kept = everyone(table.groups) if rule is None else _kept(noisy, noise, rule)
-    half = noise.quantile(1 - level)
+    half = noise.quantile(1 - asked.level)
     released = adopted.wrap(_table(table.keys, edges, noisy, kept, half=half, names=names))
-    keep(account, mark, released)
+    keep(asked.account, asked.mark, released)
     return with_origin(released, origin)
 
 
@@ -190,8 +224,7 @@ def _dense(table: BinTable, bins: int) -> Any:
 
 def _kept(noisy: Any, noise: Noise, rule: KeyRule) -> Any:
     """Return the groups of which one count is too large for a single unit to have made it."""
-    least = rule.divided(noisy.shape[1]).least(noise, 1, 1)
-    return np.flatnonzero((noisy >= least).any(axis=1))
+    return np.flatnonzero((noisy >= rule.least(noise, 1, 1)).any(axis=1))
 
 
 def _table(

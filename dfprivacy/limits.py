@@ -39,8 +39,8 @@ def suggest_limits(
     """Find limits that a part `share` of the units stay within, and pay for that.
 
     Two quantiles over units, each of them one row of a table: the most rows that a unit has in one
-    group, and the number of groups it is in. Each costs half of the loss. Where too few units are
-    there to tell, the limit is 1.
+    group, and the number of groups it is in. Each costs half of the loss; without groups the first
+    has it all. Where too few units are there to tell, the limit is 1.
 
     Privacy: neighbours differ by one whole unit, added or removed; the call costs `epsilon` (or
     `rho`), charged like any release. Rows without a unit are left out.
@@ -81,9 +81,12 @@ def suggest_limits(
         charge,
         lambda: read(frame, columns, lambda a: unit_sizes(a, labels)),
     )
-    half = charge.loss.share(Fraction(1, 2))
-    most_rows = _limit(quantile, rows, units, half)
-    return Unit(unit, most_rows, _limit(quantile, groups, units, half) if labels else None)
+    sizes = {"max_rows": rows, "max_groups": groups}
+    limits = {
+        name: _limit(quantile, sizes[name], units, loss)
+        for name, loss in limit_losses(charge, labels).items()
+    }
+    return Unit(unit, **limits)
 
 
 def group_labels(by: Hashable | Sequence[Hashable]) -> list[Hashable]:
@@ -98,6 +101,12 @@ def limits_charge(
     asked = f"suggest_limits(unit={quantile.column!r}, share={quantile.q!r})"
     text = f"{asked} by {', '.join(map(repr, labels))}" if labels else asked
     return Charge(loss_of(*_named_loss(epsilon, rho)), question=text)
+
+
+def limit_losses(charge: Charge, labels: Sequence[Hashable]) -> dict[str, Epsilon | Rho]:
+    """Return the limits that are found, by name, and what each spends of the charge."""
+    names = ("max_rows", "max_groups") if labels else ("max_rows",)
+    return dict.fromkeys(names, charge.loss.share(Fraction(1, len(names))))
 
 
 def _named_loss(epsilon: object, rho: object) -> tuple[object, object]:

@@ -112,12 +112,23 @@ def time_table(store: Store, groups: str, rows: int, notes: Notes) -> list[str]:
         return []
     head = ["", *[f"{work}, s" for work in known], *[f"{work}, ratio" for work in known]]
     lines = []
-    for peer in present(store):
+    for peer in tried(store, rows):
         cells = [time_cell(store, peer, work, groups, rows, notes) for work in known]
         ratios = [ratio_cell(store, peer, work, groups, rows) for work in known]
         if any(cells):
             lines.append([label(peer, notes), *cells, *ratios])
     return markdown(head, lines) if lines else []
+
+
+def tried(store: Store, rows: int) -> list[Peer]:
+    """Return the peers that were asked anything at a size, or could not be installed."""
+    timed = [found["asked"] for name, found in store.measured.items() if name.startswith("time/")]
+    asked = {one["peer"] for one in timed if one["rows"] == rows}
+    return [
+        peer
+        for peer in present(store)
+        if peer.script in asked or store.environments[peer.script].get("trouble")
+    ]
 
 
 def ratio_cell(store: Store, peer: Peer, work: str, groups: str, rows: int) -> str:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from fractions import Fraction
 
-from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.loss import Epsilon, Rho, delta_of, loss_of
-from dfprivacy.accounting.spending import account_of
+from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.estimators.octave_bounds import SHARE
 from dfprivacy.forecast.advice import halving_loss
 from dfprivacy.forecast.explaining import plain_explanation, protects
@@ -16,10 +13,9 @@ from dfprivacy.forecast.explanation import Explanation
 from dfprivacy.forecast.forecast import SIZES, Forecast
 from dfprivacy.forecast.reaching import reaching
 from dfprivacy.forecast.sums import bounds_reach, law_of, spread_of
-from dfprivacy.histogram import Histogram
+from dfprivacy.histogram import Histogram, histogram_request
 from dfprivacy.mechanisms.noise import Noise
-from dfprivacy.request import limits_of, loss_terms, required_delta
-from dfprivacy.terms import PublicKeys, Terms, interval_level
+from dfprivacy.terms import PublicKeys, Terms
 
 
 def explain_histogram(
@@ -32,33 +28,28 @@ def explain_histogram(
     DPError
         Whatever would be refused before anything is charged.
     """
-    loss, level = loss_of(terms.epsilon, terms.rho), interval_level(terms.interval)
-    given = delta_of(terms.delta)
-    delta = required_delta(given, keys) if by else None
-    unit, contribution = limits_of(terms.unit, by, keys)
-    text = f"{question.text} by {', '.join(map(repr, by))}" if by else question.text
-    charge = Charge(loss, delta or Fraction(0), text if unit is None else f"{text}; {unit.text}")
-    account = account_of(terms.ledger, terms.dataset, terms.note, terms.version)
-    shown = None if keys is None else keys.rows
-    mark = account.fingerprint(
-        charge.question, {"keys": shown, "interval": level, **loss_terms(charge)}
-    )
+    asked = histogram_request(question, terms, by, keys)
+    loss, contribution, rule = asked.charge.loss, asked.contribution, asked.rule
     finds = question.edges is None
     noise = contribution.row_loss(loss.share(1 - SHARE) if finds else loss).noise(1, 1)
-    made = replace(_forecast(question, noise, level), halve=(halving_loss(loss),))
+    made = replace(_forecast(question, noise, asked.level), halve=(halving_loss(loss),))
     if finds:
         found = bounds_reach(contribution.pooled().row_loss(loss.share(SHARE)).pure())
         made = made.noted(f"edges are found by rows in one octave, in all groups: {found}")
-    rule = None if delta is None else contribution.key_rule(delta).divided(question.bins)
     if rule is not None:
         made = made.noted("a group is shown by its fullest bin")
     explanation = plain_explanation(
-        charge, (made,), _draws(question, loss), level, account, protects=protects(unit)
+        asked.charge,
+        (made,),
+        _draws(question, loss),
+        asked.level,
+        asked.account,
+        protects=protects(asked.unit),
     )
     return replace(
         explanation,
         shown=None if rule is None else reaching(rule.least(noise, 1, 1), noise),
-        remembered=account.remembered(mark) is not None,
+        remembered=asked.account.remembered(asked.mark) is not None,
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from fractions import Fraction
 
 from dfprivacy.accounting.spending import account_of
 from dfprivacy.forecast.advice import Circumstances
@@ -12,7 +11,7 @@ from dfprivacy.forecast.explaining import plain_explanation
 from dfprivacy.forecast.explanation import Explanation
 from dfprivacy.forecast.ranks import quantile_forecasts
 from dfprivacy.labels import label_of
-from dfprivacy.limits import group_labels, limits_charge
+from dfprivacy.limits import group_labels, limit_losses, limits_charge
 from dfprivacy.parts.ranks import QuantilePart
 from dfprivacy.rank_questions import Quantile
 from dfprivacy.terms import INTERVAL
@@ -35,15 +34,13 @@ def explain_limits(
     """
     labels, quantile = group_labels(by), Quantile(label_of(unit), share)
     charge, level = limits_charge(quantile, labels, epsilon, rho), float(INTERVAL)
-    half = charge.loss.share(Fraction(1, 2))
     known = Circumstances(level, charge.loss, None, grouped=False, draws=1)
-    names = ("max_rows", "max_groups") if labels else ("max_rows",)
-    made = []
-    for name in names:
+    made, draws = [], []
+    for name, loss in limit_losses(charge, labels).items():
         part = QuantilePart(name, quantile, grouped=False)
-        (own,) = quantile_forecasts(part, half, {name: quantile}, known)
+        (own,) = quantile_forecasts(part, loss, {name: quantile}, known)
         made.append(replace(own, unit="ranks of units"))
-    draws = [(half, name) for name in ("max_rows", "max_groups")]
+        draws.append((loss, name))
     who = f"all rows of one {unit!r}"
     account = account_of(None, None, None)
     return plain_explanation(charge, made, draws, level, account, protects=who)

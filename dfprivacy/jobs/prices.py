@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.fingerprint import fingerprint
 from dfprivacy.accounting.loss import delta_of, loss_of
+from dfprivacy.histogram import histogram_request
 from dfprivacy.jobs.description import QuerySource, Release
 from dfprivacy.released_frame import frame_names
-from dfprivacy.request import limits_of, request_of, required_delta
+from dfprivacy.request import request_of
 from dfprivacy.terms import Terms
 
 
@@ -33,21 +32,13 @@ def charge_of(release: Release) -> Charge:
     DPError
         When its questions, keys, unit and losses do not go together.
     """
+    terms = terms_of(release)
     if release.histogram is not None:
-        return _histogram_charge(release)
-    request = request_of(release.numbers, terms_of(release), release.by, release.keys)
+        return histogram_request(release.histogram, terms, release.by, release.keys).charge
+    request = request_of(release.numbers, terms, release.by, release.keys)
     if release.by:
         frame_names(request.parts, release.numbers, release.by)
     return request.charge
-
-
-def _histogram_charge(release: Release) -> Charge:
-    budget, asked = release.budget, release.histogram
-    assert asked is not None  # noqa: S101 the caller has seen it
-    delta = delta_of(budget.delta)
-    spent = required_delta(delta, release.keys) if release.by else None
-    limits_of(release.unit, release.by, release.keys)
-    return Charge(loss_of(budget.epsilon, budget.rho), spent or Fraction(0), asked.text)
 
 
 def mark_of(release: Release) -> bytes:

@@ -6,6 +6,8 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
+from dfprivacy.limits import limit_losses, limits_charge
+from dfprivacy.rank_questions import Quantile
 from tests.privacy.unit_tables import FRAMES, table
 
 
@@ -51,3 +53,12 @@ def test_too_few_units_have_the_smallest_limits():
     frame = pa.table({"u": pa.array([], pa.int64()), "g": pa.array([], pa.string())})
     found = {dfp.suggest_limits(frame, unit="u", by="g", epsilon=0.1) for _ in range(5)}
     assert dfp.Unit("u", 1, 1) in found
+
+
+@pytest.mark.parametrize("by", [[], ["g"]])
+def test_what_the_limits_spend_is_the_charge(by):
+    """Limits that are found share the loss: two have a half each, and one has it all."""
+    charge = limits_charge(Quantile("u", 0.9), by, 0.7, None)
+    losses = limit_losses(charge, by)
+    assert list(losses) == (["max_rows", "max_groups"] if by else ["max_rows"])
+    assert sum(loss.value for loss in losses.values()) == charge.loss.value
