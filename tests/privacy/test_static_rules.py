@@ -187,8 +187,10 @@ def test_a_request_is_checked_whole_before_it_is_made():
 def test_a_histogram_pays_before_it_draws():
     """A histogram checks its arguments, measures, pays, and only then draws."""
     names = functions_between("histogram.py", "release_histogram", "add_to")
-    steps = ("loss_of", "interval_level", "limits_of", "paid", "read", "_within_edges", "add_to")
-    assert_in_order(names, steps)
+    assert_in_order(names, ("histogram_request", "paid", "read", "_within_edges", "add_to"))
+    asked = functions_between("histogram.py", "histogram_request", "account_of")
+    assert_in_order(asked, ("loss_of", "interval_level", "delta_of", "required_delta", "limits_of"))
+    assert not {"paid", "read", "find_bounds", "add_to", "pay"} & set(asked)
 
 
 def test_secret_statistics_meet_noise_in_one_place():
