@@ -67,8 +67,8 @@ class Adopted:
     under the name in `unit`. `listed` has the public keys as the engine sees them. `wrap` turns a
     released Arrow table, whose first columns are the keys, into the caller's own frame type.
     `connection` is the embedded one, if any: it lives as long as the pass. A frame that
-    `reads_once` may run dry in its first pass. Where a frame lies in `partitions`, `lazy` has the
-    declared columns and no row.
+    `reads_once` may run dry in its first pass; one `from_files` may be larger than memory. Where a
+    frame lies in `partitions`, `lazy` has the declared columns and no row.
     """
 
     lazy: nw.LazyFrame[Any]
@@ -79,6 +79,7 @@ class Adopted:
     unit: UnitColumn | None = None
     connection: duckdb.DuckDBPyConnection | None = None
     reads_once: bool = False
+    from_files: bool = False
     partitions: Partitions | None = None
 
     def holds_integers(self, column: Hashable) -> bool:
@@ -242,7 +243,7 @@ def _(frame: Any, columns: Columns) -> Adopted:
 def _(frame: str | Path, columns: Columns) -> Adopted:
     with opening() as connection:
         lazy = nw.from_native(read_file(connection, Path(frame)))
-        adopted = _named(lazy, columns, _identity, connection)
+        adopted = replace(_named(lazy, columns, _identity, connection), from_files=True)
         return _with_numbers(adopted, columns) if is_text(Path(frame)) else adopted
 
 

@@ -65,18 +65,19 @@ def run_bins(
         When a bin reaches the public limit of rows.
     """
     names = [key_name(index) for index in range(len(labels))]
-    build = partial(_build, labels=labels, column=column, binning=binning, moments=moments)
+    build = partial(bins_query, labels=labels, column=column, binning=binning, moments=moments)
     table = exact_table(adopted, build, [*names, _LABEL])
-    return _tabulated(table, names, adopted.listed if public else None, binning, moments)
+    return tabulated(table, names, adopted.listed if public else None, binning, moments)
 
 
-def _build(
+def bins_query(
     adopted: Adopted,
     labels: Sequence[Hashable],
     column: Hashable,
     binning: Binning,
     moments: int,
 ) -> nw.LazyFrame[Any]:
+    """Return the query of `run_bins`: keys, label, rows and sums of each group and bin."""
     names = [key_name(index) for index in range(len(labels))]
     frame = _values(adopted, labels, column, binning)
     if adopted.unit is None:
@@ -173,13 +174,14 @@ def _number_reached(reached: Sequence[nw.Expr], least: int, most: int) -> nw.Exp
     return nw.when(reached[middle]).then(above).otherwise(_number_reached(reached, least, middle))
 
 
-def _tabulated(
+def tabulated(
     table: pa.Table,
     names: Sequence[str],
     listed: Sequence[Sequence[object]] | None,
     binning: Binning,
     moments: int,
 ) -> BinTable:
+    """Return the table of what a query gave, in any order; see `run_bins` for `listed` keys."""
     numbered = number_groups(table, names, listed)
     keys, groups, group, table = numbered.keys, numbered.groups, numbered.group, numbered.entries
     del numbered  # with millions of entries, what is not needed any more makes room

@@ -34,19 +34,33 @@ def embedded_connection() -> duckdb.DuckDBPyConnection:
     only this user may enter. `close_connection` removes it; so does the end of the connection, or
     of the process.
     """
-    options = engine_options()
-    place = Path(options.temporary or tempfile.gettempdir()).absolute()
-    spill = Path(tempfile.mkdtemp(prefix="dfprivacy-", dir=place))  # for this user alone
+    spill = private_folder()
     try:
-        connection = duckdb.connect(config=_OFFLINE | _limits(options, spill))
-        _SPILLS[connection] = finalize(connection, _remove, spill, os.getpid())
+        connection = duckdb.connect(config=_OFFLINE | _limits(engine_options(), spill))
+        _SPILLS[connection] = remove_with(connection, spill)
         with suppress(duckdb.InvalidInputException):  # Jupyter without ipywidgets has no progress
             connection.execute("SET enable_progress_bar_print = false")  # it would print on stdout
             connection.execute("SET enable_progress_bar = true")  # so that it can be asked for
     except BaseException:
-        _remove(spill, os.getpid())
+        remove_folder(spill)
         raise
     return connection
+
+
+def private_folder() -> Path:
+    """Make a directory where spill files go, which only this user may enter."""
+    place = Path(engine_options().temporary or tempfile.gettempdir()).absolute()
+    return Path(tempfile.mkdtemp(prefix="dfprivacy-", dir=place))
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a directory with all that is in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_with(owner: object, folder: Path) -> finalize[Any, Any]:
+    """Remove a directory at the end of its owner, or of the process; call the result to hurry."""
+    return finalize(owner, _remove, folder, os.getpid())
 
 
 def close_connection(connection: duckdb.DuckDBPyConnection) -> None:
@@ -95,7 +109,7 @@ def _limits(options: Engine, spill: Path) -> Config:
 def _remove(spill: Path, owner: int) -> None:
     """Remove a directory of the process that has made it: a fork leaves its parent's alone."""
     if os.getpid() == owner:
-        shutil.rmtree(spill, ignore_errors=True)
+        remove_folder(spill)
 
 
 def is_text(path: Path) -> bool:

@@ -38,7 +38,7 @@ class ExactTables:
 def exact_tables(measured: Sequence[Measured], keys: pa.Table) -> ExactTables:
     """Return what the parts of a release have measured, with their keys in another form."""
     sums: dict[str, Integers] = {}
-    bins = [own.table for own in measured if isinstance(own, MeasuredTable)]
+    bins = [own.table.whole() for own in measured if isinstance(own, MeasuredTable)]
     groups = bins[0].groups if bins else 1
     for own in measured:
         if isinstance(own, MeasuredSums):

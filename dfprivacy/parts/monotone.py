@@ -37,7 +37,7 @@ from dfprivacy.parts.part import Answered, ColumnPart, Grouping, MeasuredTable
 from dfprivacy.parts.table_count import COUNT_SHARE, blanked, noisy_rows
 from dfprivacy.questions import Mean
 from dfprivacy.rank_questions import Center, Quantile
-from dfprivacy.statistics.bin_table import rebinned
+from dfprivacy.statistics.bin_table import BinTable, rebinned
 from dfprivacy.statistics.binning import Floats, Integers, Octaves, SignificantBits
 
 WHOLE_BITS = 16
@@ -70,6 +70,7 @@ class MeasuredProperty(MeasuredTable):
     """A value-count table. Secret."""
 
     part: MonotonePart
+    table: BinTable
 
     def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:  # noqa: ARG002 one interface
         """Count, then select the property's value for each group."""

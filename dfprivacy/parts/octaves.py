@@ -26,6 +26,7 @@ from dfprivacy.mechanisms.keys import KeyRule
 from dfprivacy.parts.part import Answered, Grouping, MeasuredTable
 from dfprivacy.plan import Plan, plan_release
 from dfprivacy.questions import Count, MomentQuestion
+from dfprivacy.statistics.bin_table import BinTable
 from dfprivacy.statistics.binning import Floats, Integers, Octaves
 from dfprivacy.statistics.octave_sums import octave_statistics, with_slack
 from dfprivacy.terms import Bounds
@@ -95,6 +96,7 @@ class MeasuredOctaves(MeasuredTable):
     """An octave table. Secret."""
 
     part: OctavePart
+    table: BinTable
 
     def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
         """Find bounds, answer within them; groups without bounds borrow those of the others."""

@@ -14,6 +14,7 @@ from dfprivacy.answers import Answer, Counted
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.mechanisms.keys import KeyRule
 from dfprivacy.statistics.bin_table import BinTable
+from dfprivacy.statistics.stored_bins import StoredBins
 
 
 @dataclass(frozen=True)
@@ -104,10 +105,10 @@ class ColumnPart:
 
 @dataclass(frozen=True, repr=False)
 class MeasuredTable:
-    """A table of bins by group. Secret."""
+    """A table of bins by group, in memory or in files. Secret."""
 
     part: Any
-    table: BinTable
+    table: BinTable | StoredBins
 
     @property
     def keys(self) -> pa.Table:

@@ -12,6 +12,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.answers import Chosen, Column, Counted
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.bins import run_bins
+from dfprivacy.engine.stored_bins import run_stored_bins
 from dfprivacy.estimators.octave_bounds import find_bounds
 from dfprivacy.estimators.quantile import (
     outer_rows,
@@ -23,6 +24,7 @@ from dfprivacy.mechanisms.keys import KeyRule
 from dfprivacy.parts.part import Answered, ColumnPart, Grouping, MeasuredTable
 from dfprivacy.parts.table_count import COUNT_SHARE, blanked, noisy_rows
 from dfprivacy.rank_questions import PrivateBounds, Quantile, Quantiles
+from dfprivacy.statistics.bin_table import BinTable
 from dfprivacy.statistics.binning import Octaves, SignificantBits
 
 WHOLE_BITS = 16
@@ -57,13 +59,15 @@ class QuantilePart(ColumnPart):
         """Run the pass: one GROUP BY the keys and the rounded value."""
         column = self.question.column
         grid = grid_for(adopted, column, grouped=self.grouped)
+        if adopted.from_files and self.grouped and not grouping.public:
+            return MeasuredRanks(self, run_stored_bins(adopted, grouping.by, column, grid))
         table = run_bins(adopted, grouping.by, column, grid, public=grouping.public)
         return MeasuredRanks(self, table)
 
 
 @dataclass(frozen=True, repr=False)
 class MeasuredRanks(MeasuredTable):
-    """A value-count table. Secret."""
+    """A value-count table, in memory or in files. Secret."""
 
     part: QuantilePart
 
@@ -74,7 +78,8 @@ class MeasuredRanks(MeasuredTable):
         counted = noisy_rows(self.table, loss.share(COUNT_SHARE))
         rest = loss.share(1 - COUNT_SHARE)
         least = rankable_rows(qs, rest, 2 * grid.last + 1)
-        numbers = select_quantiles(self.table, qs, rest)
+        chosen = [select_quantiles(block, qs, rest) for block in self.table.blocks()]
+        numbers = np.concatenate(chosen, axis=1)
         answers = tuple(
             Chosen(name, blanked(grid.values(own), counted, least))
             for name, own in zip(self.part.names[self.part.name], numbers, strict=True)
@@ -107,6 +112,7 @@ class MeasuredBounds(MeasuredTable):
     """An octave table or a value-count table. Secret."""
 
     part: BoundsPart
+    table: BinTable
 
     def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:  # noqa: ARG002 one interface
         """Count, then find both ends; where too few rows are there is no answer."""

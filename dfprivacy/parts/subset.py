@@ -26,6 +26,7 @@ from dfprivacy.mechanisms.keys import KeyRule
 from dfprivacy.parts.part import Answered, ColumnPart, Grouping, MeasuredTable
 from dfprivacy.plan import plan_release
 from dfprivacy.questions import Mean
+from dfprivacy.statistics.bin_table import BinTable
 from dfprivacy.statistics.binning import Floats, Integers, SignificantBits
 from dfprivacy.statistics.linear_query import Source
 from dfprivacy.statistics.statistics import Statistics, first_name, rows_name
@@ -61,6 +62,7 @@ class MeasuredValues(MeasuredTable):
     """A value-count table. Secret."""
 
     part: SubsetPart
+    table: BinTable
 
     def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:  # noqa: ARG002 one interface
         """Find bounds, then average within them, group by group."""

@@ -11,12 +11,13 @@ from dfprivacy.answers import Column, Counted, CountPiece, everyone
 from dfprivacy.mechanisms.additive import NoisyVector, add_to
 from dfprivacy.statistics.bin_table import BinTable
 from dfprivacy.statistics.linear_query import CountWeights
+from dfprivacy.statistics.stored_bins import StoredBins
 
 COUNT_SHARE = Fraction(1, 6)
 """The part of a loss that counts the rows of each group."""
 
 
-def noisy_rows(table: BinTable, loss: Epsilon | Rho) -> Counted:
+def noisy_rows(table: BinTable | StoredBins, loss: Epsilon | Rho) -> Counted:
     """Return the noisy number of rows of each group: sensitivity 1."""
     noise = loss.noise(1, 1)
     vector = NoisyVector(add_to(table.totals()[None, :], noise), noise)

@@ -6,7 +6,7 @@ table. Each row of data adds one to one count: a partition of unity for any numb
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -58,6 +58,14 @@ class BinTable:
         """Return the rows of each group."""
         before = np.concatenate([[0], np.cumsum(self.rows)])
         return np.asarray(np.diff(before[self._starts]), dtype=np.int64)
+
+    def blocks(self) -> Iterator[BinTable]:
+        """Yield tables of some whole groups each, all groups in their order: this one."""
+        yield self
+
+    def whole(self) -> BinTable:
+        """Return one table of all groups: this one."""
+        return self
 
     def values(self) -> Floats:
         """Return the value of each entry, in units of the column, of a value-count table.
