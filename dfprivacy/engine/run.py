@@ -100,3 +100,10 @@ def collect(
             with quiet():
                 return native.toArrow()
         return lazy.collect("pyarrow").to_native()
+
+
+def arrow_reader(relation: duckdb.DuckDBPyRelation, rows: int) -> pa.RecordBatchReader:
+    """Execute a relation and hand over its rows as they come, so many at a time."""
+    read = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch  # DuckDB 1.4
+    reader: pa.RecordBatchReader = read(rows)
+    return reader

@@ -18,7 +18,7 @@ from dfprivacy.engine.bins import bins_query, tabulated
 from dfprivacy.engine.embedded import private_folder, remove_folder, remove_with
 from dfprivacy.engine.group_numbers import number_groups
 from dfprivacy.engine.interrupt import interruptible
-from dfprivacy.engine.run import guarded
+from dfprivacy.engine.run import arrow_reader, guarded
 from dfprivacy.statistics.binning import SignificantBits
 from dfprivacy.statistics.statistics import key_name
 from dfprivacy.statistics.stored_bins import StoredBins
@@ -65,7 +65,7 @@ def _stored(
     """Write the blocks of a query's result, which is sorted by the columns `names`."""
     keys, rows = [], []
     files: list[Path] = []
-    for entries in _whole_groups(_reader(native), names):
+    for entries in _whole_groups(arrow_reader(native, ENTRIES), names):
         table = tabulated(entries, names, None, binning, 0)
         keys.append(table.keys)
         rows.append(table.totals())
@@ -89,9 +89,3 @@ def _whole_groups(batches: pa.RecordBatchReader, names: Sequence[str]) -> Iterat
             held, some = held.slice(cut), True
     if held.num_rows or not some:
         yield held
-
-
-def _reader(native: Any) -> pa.RecordBatchReader:
-    read = getattr(native, "to_arrow_reader", None) or native.fetch_record_batch
-    reader: pa.RecordBatchReader = read(ENTRIES)
-    return reader

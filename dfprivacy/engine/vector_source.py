@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from dfprivacy.engine.adopt import Adopted, Columns, Wrap, adopt
 from dfprivacy.engine.columns import key_expression
-from dfprivacy.engine.run import collect, guarded
+from dfprivacy.engine.run import arrow_reader, collect, guarded
 from dfprivacy.engine.vector_blocks import Block, arrow_block, pandas_converter, split
 from dfprivacy.engine.vector_dtypes import converted_rows, dimension_of
 from dfprivacy.errors import UnsupportedFrameError
@@ -176,9 +176,7 @@ def _batches(native: Any) -> Iterator[pa.RecordBatch]:
     if not isinstance(native, duckdb.DuckDBPyRelation):
         yield from native.to_pyarrow_batches(chunk_size=_FETCHED)  # an Ibis table
         return
-    again: duckdb.DuckDBPyRelation = native.project("*")
-    reader = getattr(again, "to_arrow_reader", None) or again.fetch_record_batch
-    yield from reader(_FETCHED)
+    yield from arrow_reader(native.project("*"), _FETCHED)
 
 
 def _arrow_source(table: pa.Table, question: MeanVector, wrap: Wrap) -> VectorSource:

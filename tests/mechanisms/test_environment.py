@@ -15,30 +15,26 @@ from scipy import stats
 
 import dfprivacy
 from dfprivacy.mechanisms.noise import DiscreteLaplace
+from tests.numbered_bytes import SOURCE
 
 PACKAGE = Path(dfprivacy.__file__).parent
 
-COMPARE = """
-import hashlib
+COMPARE = (
+    SOURCE
+    + """
 from fractions import Fraction
 from dfprivacy.mechanisms import gaussian, geometric, logarithm
 from dfprivacy.mechanisms.noise import DiscreteGaussian, DiscreteLaplace
 
-class Stream:
-    def __init__(self):
-        self.count = 0
-    def __call__(self, size):
-        self.count += 1
-        return hashlib.shake_128(b"%d" % self.count).digest(size)
-
 def all_draws():
     values = []
     for scale in (Fraction(7, 10), Fraction(1000), Fraction(2**30), Fraction(2**45)):
-        values += DiscreteLaplace(scale).sample(800, Stream()).tolist()
+        values += DiscreteLaplace(scale).sample(800, NumberedBytes()).tolist()
     for variance in (Fraction(1, 4), Fraction(10**6), Fraction(2**80)):
-        values += DiscreteGaussian(variance).sample(300, Stream()).tolist()
+        values += DiscreteGaussian(variance).sample(300, NumberedBytes()).tolist()
     return values
 """
+)
 
 BOTH_PATHS = """
 fast = all_draws()

@@ -34,6 +34,7 @@ from tests.mechanisms.race_references import (
     reference_key,
 )
 from tests.mechanisms.selection_laws import both, runs_of
+from tests.numbered_bytes import SOURCE
 
 
 def reference_winner(words, lengths, levels, times):
@@ -154,27 +155,22 @@ def test_few_groups_need_the_exact_path():
             assert len(certain_rivals(starts, work)) <= len(starts) + 2
 
 
-ROUNDING = """
-import ctypes, ctypes.util, hashlib
+ROUNDING = (
+    SOURCE
+    + """
+import ctypes, ctypes.util
 from fractions import Fraction
 import numpy as np
 from dfprivacy.mechanisms.logarithm import certified
 from dfprivacy.mechanisms.runs import Runs
 from dfprivacy.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
 
-class Stream:
-    def __init__(self):
-        self.count = 0
-    def __call__(self, size):
-        self.count += 1
-        return hashlib.shake_128(b"%d" % self.count).digest(size)
-
 spread = np.arange(900)
 runs = Runs(spread[::3], spread, 1 + spread**6, spread * 7919 % 60)
 
 def chosen():
     laws = [ExponentialMechanism(Fraction(1, 3)), PermuteAndFlip(Fraction(1, 3))]
-    return [law.select(runs, Stream()).tolist() for law in laws]
+    return [law.select(runs, NumberedBytes()).tolist() for law in laws]
 
 expected = chosen()
 assert certified()
@@ -188,6 +184,7 @@ for mode in (0x400, 0x800, 0xC00):
     assert not trusted
     assert found == expected
 """
+)
 
 
 @pytest.mark.skipif(

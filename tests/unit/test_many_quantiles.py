@@ -4,7 +4,6 @@ Tests at a large epsilon have a false-alarm rate below 1e-12 each: another answe
 probability of at most exp(-50).
 """
 
-import hashlib
 from decimal import Decimal
 from fractions import Fraction
 
@@ -24,18 +23,8 @@ from dfprivacy.estimators.quantile import (
 )
 from dfprivacy.estimators.quantile_ranks import Cells, cells_of
 from dfprivacy.statistics.binning import SignificantBits
+from tests.numbered_bytes import NumberedBytes
 from tests.unit.rank_tables import HALF, LEVELS, SURE, THIRD, Line, relative_loss, table_of
-
-
-class Stream:
-    """The same random bytes for every call number, whatever is asked."""
-
-    def __init__(self):
-        self.count = 0
-
-    def __call__(self, size):
-        self.count += 1
-        return hashlib.shake_128(b"%d" % self.count).digest(size)
 
 
 def fitting(rows, q):
@@ -105,17 +94,17 @@ def test_one_level_is_one_selection():
     """A single level, however often asked, is `select_quantile`: same bytes, same answers."""
     table = table_of([[-2, 0, 1, 1], [], [2]] * 50)
     for loss in (Epsilon(HALF), Rho(HALF)):
-        one = select_quantile(table, THIRD, loss, Stream())
-        many = select_quantiles(table, [THIRD, THIRD], loss, Stream())
+        one = select_quantile(table, THIRD, loss, NumberedBytes())
+        many = select_quantiles(table, [THIRD, THIRD], loss, NumberedBytes())
         assert many.tolist() == [one.tolist()] * 2
 
 
 def test_levels_are_answered_in_the_order_asked():
     """Order and repetition of the levels change nothing: same bytes, same answers."""
     table = table_of([[-2, 0, 1, 1], [], [2]] * 50)
-    ascending = select_quantiles(table, LEVELS, Epsilon(HALF), Stream())
+    ascending = select_quantiles(table, LEVELS, Epsilon(HALF), NumberedBytes())
     asked = [3, 0, 5, 3, 1, 4, 2, 0]
-    mixed = select_quantiles(table, [LEVELS[i] for i in asked], Epsilon(HALF), Stream())
+    mixed = select_quantiles(table, [LEVELS[i] for i in asked], Epsilon(HALF), NumberedBytes())
     assert mixed.tolist() == ascending[asked].tolist()
 
 
