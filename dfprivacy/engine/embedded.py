@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,6 +13,7 @@ import duckdb
 
 from dfprivacy.engine.options import Engine, engine_options
 from dfprivacy.engine.parquet_files import ENDINGS, read_parquet
+from dfprivacy.engine.private_folders import private_folder, remove_folder, remove_with
 from dfprivacy.errors import UnsupportedFrameError
 
 Config = dict[str, str | bool | int | float | list[str]]
@@ -45,22 +43,6 @@ def embedded_connection() -> duckdb.DuckDBPyConnection:
         remove_folder(spill)
         raise
     return connection
-
-
-def private_folder() -> Path:
-    """Make a directory where spill files go, which only this user may enter."""
-    place = Path(engine_options().temporary or tempfile.gettempdir()).absolute()
-    return Path(tempfile.mkdtemp(prefix="dfprivacy-", dir=place))
-
-
-def remove_folder(folder: Path) -> None:
-    """Remove a directory with all that is in it."""
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def remove_with(owner: object, folder: Path) -> finalize[Any, Any]:
-    """Remove a directory at the end of its owner, or of the process; call the result to hurry."""
-    return finalize(owner, _remove, folder, os.getpid())
 
 
 def close_connection(connection: duckdb.DuckDBPyConnection) -> None:
@@ -104,12 +86,6 @@ def _limits(options: Engine, spill: Path) -> Config:
     if options.threads is not None:
         limits["threads"] = options.threads
     return limits
-
-
-def _remove(spill: Path, owner: int) -> None:
-    """Remove a directory of the process that has made it: a fork leaves its parent's alone."""
-    if os.getpid() == owner:
-        remove_folder(spill)
 
 
 def is_text(path: Path) -> bool:

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.bins import bins_query, tabulated
-from dfprivacy.engine.embedded import private_folder, remove_folder, remove_with
 from dfprivacy.engine.group_numbers import number_groups
 from dfprivacy.engine.interrupt import interruptible
+from dfprivacy.engine.private_folders import private_folder, remove_folder, remove_with
 from dfprivacy.engine.run import arrow_reader, guarded
 from dfprivacy.statistics.binning import SignificantBits
 from dfprivacy.statistics.statistics import key_name

@@ -3,10 +3,11 @@
     python interrupts.py FOLDER LEDGER RUNS SEED
 
 Prints one JSON document: for each run, the releases said, the charges, whether it ended as it
-should, and what lies in the place for temporary files. Children are forked from here, where no
-engine has run.
+should, and what its end has left in the place for temporary files. Children are forked from here,
+where no engine has run.
 """
 
+import atexit
 import json
 import os
 import random
@@ -18,20 +19,25 @@ from pathlib import Path
 
 import dfprivacy as dfp
 
+LONG = 60  # seconds: an interrupt that is not heard until then is lost
+
 
 def release(folder, ledger, writing):
     """Release until interrupted; say how the interrupt looked to the caller."""
     try:
         private = dfp.frame(folder)(ledger=ledger, dataset="d").group_by("g")
         os.write(writing, b"begun\n")
-        while True:
+        last = time.monotonic() + LONG
+        while time.monotonic() < last:
             private.mean("x", epsilon=0.001, delta=1e-12)
             os.write(writing, b"released\n")
+        os.write(writing, b"not heard\n")
     except KeyboardInterrupt as interrupt:
         bare = interrupt.__context__ is None and interrupt.__cause__ is None
         os.write(writing, b"bare\n" if bare else b"loaded\n")
     except BaseException as error:
         os.write(writing, f"{type(error).__name__}\n".encode())
+    atexit._run_exitfuncs()
     os._exit(0)
 
 

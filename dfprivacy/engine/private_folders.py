@@ -1,0 +1,54 @@
+"""Folders of a call's own, which only this user may enter and which go whatever interrupts them."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import secrets
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+from weakref import finalize
+
+from dfprivacy.engine.options import engine_options
+
+_MAKERS: dict[Path, int] = {}
+"""The folders not yet removed, each with the process that has made it: a fork leaves it alone."""
+
+
+def private_folder() -> Path:
+    """Make a folder where spill files go.
+
+    It is noted before it is made, so that the end of the process removes it wherever an interrupt
+    comes between this call and the caller's own care.
+    """
+    place = Path(engine_options().temporary or tempfile.gettempdir()).absolute()
+    folder = place / f"dfprivacy-{secrets.token_hex(16)}"
+    _MAKERS[folder] = os.getpid()
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder with all that is in it; an interrupt waits until that is done."""
+    interrupted = False
+    while _MAKERS.get(folder) == os.getpid():
+        try:
+            shutil.rmtree(folder, ignore_errors=True)
+            _MAKERS.pop(folder, None)
+        except KeyboardInterrupt:
+            interrupted = True
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+def remove_with(owner: object, folder: Path) -> finalize[Any, Any]:
+    """Remove a folder at the end of its owner, or of the process; call the result to hurry."""
+    return finalize(owner, remove_folder, folder)
+
+
+@atexit.register
+def _remove_all() -> None:
+    for folder in list(_MAKERS):
+        remove_folder(folder)

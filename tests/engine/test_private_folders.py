@@ -1,0 +1,103 @@
+"""Folders for raw rows go, at whatever moment Ctrl-C comes."""
+
+import gc
+import os
+import sys
+
+import pytest
+
+from dfprivacy.engine import embedded, private_folders
+from dfprivacy.engine.private_folders import private_folder, remove_folder
+
+OWN = {embedded.__file__, private_folders.__file__}
+LINES = 60
+"""More lines than the two modules run to open a connection and to close it."""
+
+
+def interrupted_at(count, work):
+    """Run `work`, interrupted before the given line of the two modules; tell whether it was."""
+    left = [count]
+
+    def lines(frame, event, argument):
+        if event == "line":
+            left[0] -= 1
+            if left[0] == 0:
+                raise KeyboardInterrupt
+        return lines
+
+    before = sys.gettrace()
+    sys.settrace(lambda frame, *_: lines if frame.f_code.co_filename in OWN else None)
+    try:
+        work()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def use_a_connection():
+    with embedded.embedded() as connection:
+        connection.execute("SELECT 1")
+
+
+def test_an_interrupt_before_any_line_leaves_nothing(spills):
+    """Whichever line Ctrl-C comes before, it is heard, and the end of the process finds nothing."""
+    heard = []
+    for count in range(1, LINES):
+        heard.append(interrupted_at(count, use_a_connection))
+        gc.collect()
+        private_folders._remove_all()
+        assert list(spills.iterdir()) == []
+    assert heard.index(False) > 20
+    assert True not in heard[heard.index(False) :]
+
+
+def test_a_folder_goes_whole_before_the_interrupt_is_heard(spills, monkeypatch):
+    """Ctrl-C while a folder is removed waits until it is gone."""
+    folder, remove = private_folder(), private_folders.shutil.rmtree
+    (folder / "rows").write_text("raw rows")
+    calls = []
+
+    def interrupted(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) < 3:
+            raise KeyboardInterrupt
+        remove(*arguments, **options)
+
+    monkeypatch.setattr(private_folders.shutil, "rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        remove_folder(folder)
+    assert len(calls) == 3
+    assert list(spills.iterdir()) == []
+
+
+def test_a_folder_is_noted_before_it_is_made(spills, monkeypatch):
+    """A folder whose making was interrupted goes with the process."""
+    make = private_folders.Path.mkdir
+
+    def interrupted(path, **options):
+        make(path, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(private_folders.Path, "mkdir", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        private_folder()
+    assert len(list(spills.iterdir())) == 1
+    private_folders._remove_all()
+    assert list(spills.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_leaves_the_folders_of_its_parent(spills):
+    """The end of a forked process removes what it has made itself, and nothing else."""
+    folder = private_folder()
+    child = os.fork()
+    if child == 0:
+        private_folder()
+        private_folders._remove_all()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert list(spills.iterdir()) == [folder]
+    remove_folder(folder)
+    assert list(spills.iterdir()) == []
