@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import secrets
 import shutil
 import tempfile
 from pathlib import Path
@@ -24,9 +23,13 @@ def private_folder() -> Path:
     comes between this call and the caller's own care.
     """
     place = Path(engine_options().temporary or tempfile.gettempdir()).absolute()
-    folder = place / f"dfprivacy-{secrets.token_hex(16)}"
+    folder = Path(tempfile.mktemp(prefix="dfprivacy-", dir=place))  # noqa: S306 mkdir takes no other's
     _MAKERS[folder] = os.getpid()
-    folder.mkdir(mode=0o700)
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:  # made by somebody else since: not ours to remove
+        del _MAKERS[folder]
+        raise
     return folder
 
 

@@ -21,6 +21,7 @@ from dfprivacy.estimators.inverse_sensitivity import (
 )
 from dfprivacy.estimators.threshold import (
     LARGEST_RANK,
+    SIDES,
     known_rows,
     select_thresholds,
 )
@@ -144,8 +145,7 @@ def monotone_estimate(
     table = _one_group(grid, known, counts)
     rank = trimmed_rank(quarter, 2 * grid.last + 1)
     ends = [
-        int(select_thresholds(table, rank, quarter, side, entropy=entropy)[0])
-        for side in ("lower", "upper")
+        int(select_thresholds(table, rank, quarter, side, entropy=entropy)[0]) for side in SIDES
     ]
     low, high = _apart(min(ends), max(ends), grid.last)
     inside = (numbers := grid.numbers(grid.labels(known))) >= low

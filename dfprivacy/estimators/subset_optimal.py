@@ -17,6 +17,7 @@ import numpy as np
 from dfprivacy.accounting.loss import Epsilon, Rho, positive_number
 from dfprivacy.estimators.threshold import (
     LARGEST_RANK,
+    SIDES,
     known_rows,
     positive_float,
     select_thresholds,
@@ -113,7 +114,7 @@ def dick_bounds(
             known, counts, rank, lower=public.lower, upper=public.upper, alpha=alpha,
             epsilon=step.value, side=side, entropy=entropy,
         )
-        for side in ("lower", "upper")
+        for side in SIDES
     ]  # fmt: skip
     lower, upper = _widened(min(ends), max(ends), alpha)
     return DickBounds(lower, upper, whole.share(1 - (1 - SIZE_SHARE) / 3), step)
@@ -171,9 +172,7 @@ def subset_bounds(
     """
     grid, half = values_grid(table), loss.share(Fraction(1, 2))
     rank = public_rank(half, 2 * grid.last + 1)
-    low, high = (
-        select_thresholds(table, rank, half, side, entropy=entropy) for side in ("lower", "upper")
-    )
+    low, high = (select_thresholds(table, rank, half, side, entropy=entropy) for side in SIDES)
     low, high = np.minimum(low, high), np.maximum(low, high)
     equal = low == high
     low, high = np.maximum(low - equal, -grid.last), np.minimum(high + equal, grid.last)

@@ -27,6 +27,7 @@ from dfprivacy.statistics.grid import ROW_LIMIT
 from dfprivacy.terms import Bounds
 
 Side = Literal["lower", "upper"]
+SIDES: tuple[Side, Side] = ("lower", "upper")
 
 LARGEST_RANK = 2**52
 

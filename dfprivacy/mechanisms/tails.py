@@ -10,6 +10,7 @@ from __future__ import annotations
 import decimal
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
@@ -70,20 +71,56 @@ def _polynomial(square: Decimal, terms: int) -> tuple[Decimal, Decimal, Decimal]
 
 
 def smallest_exceedance(tail: Callable[[int], Fraction], probability: Fraction) -> int:
-    """Return the smallest integer m with tail(m) <= probability, for a falling `tail`."""
-    high = 1
-    while tail(high) > probability:
-        high *= 2
-    low = -1
-    while tail(low) <= probability:
-        low *= 2
+    """Return the smallest integer m with tail(m) <= probability, for a falling `tail`.
+
+    Secant steps between an end above and an end below: the logarithm of a tail is smooth. Every
+    fourth step halves what is left, whatever the tail is.
+    """
+    known = [_excess(tail, 0, probability)]
+    low, high = _ends(tail, probability, known)
     while high - low > 1:
-        middle = (low + high) // 2
-        if tail(middle) <= probability:
-            high = middle
-        else:
-            low = middle
+        guess = _crossing(*known[-2:]) if len(known) % 4 else None
+        guess = (low + high) // 2 if guess is None else min(max(guess, low + 1), high - 1)
+        known.append(_excess(tail, guess, probability))
+        low, high = (low, guess) if known[-1].small else (guess, high)
     return high
+
+
+@dataclass(frozen=True)
+class _Excess:
+    """Whether a tail is small enough at an integer, and its logarithm less that of the goal."""
+
+    at: int
+    small: bool
+    logarithm: float
+
+
+def _excess(tail: Callable[[int], Fraction], at: int, probability: Fraction) -> _Excess:
+    found = tail(at)
+    ratio = found / probability
+    logarithm = math.log(ratio.numerator) - math.log(ratio.denominator) if ratio else -math.inf
+    return _Excess(at, found <= probability, logarithm)
+
+
+def _ends(
+    tail: Callable[[int], Fraction], probability: Fraction, known: list[_Excess]
+) -> tuple[int, int]:
+    """Return two integers with the crossing between them, and add what was found to `known`."""
+    side, step = -1 if known[0].small else 1, 1
+    while known[-1].small is known[0].small:
+        known.append(_excess(tail, side * step, probability))
+        step *= 256
+    low, high = sorted((known[-2].at, known[-1].at))
+    return low, high
+
+
+def _crossing(first: _Excess, second: _Excess) -> int | None:
+    """Return where the line through two logarithms meets the goal, if it does."""
+    fall = second.logarithm - first.logarithm
+    if not math.isfinite(fall) or not fall:
+        return None
+    way = (second.at - first.at) * Fraction(second.logarithm / fall)
+    return second.at - math.floor(way) + (0 if second.small else 1)
 
 
 def check_terms(terms: int) -> None:

@@ -12,8 +12,11 @@ import pyarrow as pa
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.answers import Answer, Counted
 from dfprivacy.engine.adopt import Adopted
+from dfprivacy.engine.bins import run_bins
+from dfprivacy.engine.stored_bins import run_stored_bins
 from dfprivacy.mechanisms.keys import KeyRule
 from dfprivacy.statistics.bin_table import BinTable
+from dfprivacy.statistics.binning import SignificantBits
 from dfprivacy.statistics.stored_bins import StoredBins
 
 
@@ -101,6 +104,18 @@ class ColumnPart:
     def names(self) -> Mapping[str, Mapping[str, bool]]:
         """The one answer."""
         return {self.name: {self.name: self.has_interval}}
+
+    def value_table(
+        self, adopted: Adopted, grouping: Grouping, grid: SignificantBits
+    ) -> BinTable | StoredBins:
+        """Run the pass that counts each group's rows by value: one GROUP BY.
+
+        By secret groups of files the table is far larger than memory perhaps: it lies in files.
+        """
+        column = self.question.column
+        if adopted.from_files and self.grouped and not grouping.public:
+            return run_stored_bins(adopted, grouping.by, column, grid)
+        return run_bins(adopted, grouping.by, column, grid, public=grouping.public)
 
 
 @dataclass(frozen=True, repr=False)

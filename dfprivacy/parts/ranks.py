@@ -12,19 +12,17 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.answers import Chosen, Column, Counted
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.bins import run_bins
-from dfprivacy.engine.stored_bins import run_stored_bins
 from dfprivacy.estimators.octave_bounds import find_bounds
 from dfprivacy.estimators.quantile import (
     outer_rows,
     rankable_rows,
     select_quantiles,
 )
-from dfprivacy.estimators.threshold import select_thresholds
+from dfprivacy.estimators.threshold import SIDES, select_thresholds
 from dfprivacy.mechanisms.keys import KeyRule
 from dfprivacy.parts.part import Answered, ColumnPart, Grouping, MeasuredTable
 from dfprivacy.parts.table_count import COUNT_SHARE, blanked, noisy_rows
 from dfprivacy.rank_questions import PrivateBounds, Quantile, Quantiles
-from dfprivacy.statistics.bin_table import BinTable
 from dfprivacy.statistics.binning import Octaves, SignificantBits
 
 WHOLE_BITS = 16
@@ -56,13 +54,9 @@ class QuantilePart(ColumnPart):
         return {self.name: {f"{self.name}_{q}": False for q in self.question.qs}}
 
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredRanks:
-        """Run the pass: one GROUP BY the keys and the rounded value."""
-        column = self.question.column
-        grid = grid_for(adopted, column, grouped=self.grouped)
-        if adopted.from_files and self.grouped and not grouping.public:
-            return MeasuredRanks(self, run_stored_bins(adopted, grouping.by, column, grid))
-        table = run_bins(adopted, grouping.by, column, grid, public=grouping.public)
-        return MeasuredRanks(self, table)
+        """Count the rows of each group by value."""
+        grid = grid_for(adopted, self.question.column, grouped=self.grouped)
+        return MeasuredRanks(self, self.value_table(adopted, grouping, grid))
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,39 +95,42 @@ class BoundsPart(ColumnPart):
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredBounds:
         """Run the pass over octaves or values."""
         column = self.question.column
-        ranked = self.question.rank is not None
-        binning = grid_for(adopted, column, grouped=self.grouped) if ranked else Octaves()
-        table = run_bins(adopted, grouping.by, column, binning, public=grouping.public)
-        return MeasuredBounds(self, table)
+        if self.question.rank is None:
+            table = run_bins(adopted, grouping.by, column, Octaves(), public=grouping.public)
+            return MeasuredBounds(self, table)
+        grid = grid_for(adopted, column, grouped=self.grouped)
+        return MeasuredBounds(self, self.value_table(adopted, grouping, grid))
 
 
 @dataclass(frozen=True, repr=False)
 class MeasuredBounds(MeasuredTable):
-    """An octave table or a value-count table. Secret."""
+    """An octave table, or a value-count table in memory or in files. Secret."""
 
     part: BoundsPart
-    table: BinTable
 
     def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:  # noqa: ARG002 one interface
         """Count, then find both ends; where too few rows are there is no answer."""
         counted = noisy_rows(self.table, loss.share(COUNT_SHARE))
-        lower, upper = self._ends(loss.share(1 - COUNT_SHARE), counted)
+        find = self._by_octaves if self.part.question.rank is None else self._by_rank
+        lower, upper = find(loss.share(1 - COUNT_SHARE), counted)
         ends = (Chosen("lower", lower), Chosen("upper", upper))
         return Answered(self.keys, {self.part.name: ends}, counted)
 
-    def _ends(self, loss: Epsilon | Rho, counted: Counted) -> tuple[Column, Column]:
-        """Return both ends by octaves, or by rank: at a rank that a selection can tell from 0."""
-        rank, binning = self.part.question.rank, self.table.binning
-        if rank is None:
-            found = find_bounds(self.table, loss.pure())
-            return found.lower, found.upper
-        assert isinstance(binning, SignificantBits)  # noqa: S101 the part has chosen it
+    def _by_octaves(self, loss: Epsilon | Rho, _: Counted) -> Column:
+        """Return both ends at octave edges, a row each."""
+        found = [find_bounds(block, loss.pure()) for block in self.table.blocks()]
+        return np.concatenate([(own.lower, own.upper) for own in found], axis=1)
+
+    def _by_rank(self, loss: Epsilon | Rho, counted: Counted) -> Column:
+        """Return both ends by rank, a row each: at a rank that a selection can tell from 0."""
+        grid, rank = self.table.binning, self.part.question.rank
+        assert isinstance(grid, SignificantBits)  # noqa: S101 the part has chosen it
+        assert rank is not None  # noqa: S101 the caller has looked
         half = loss.share(Fraction(1, 2))
-        outer = outer_rows(half.selection(1), 1, 2 * binning.last + 1)
-        ends = [
-            binning.values(select_thresholds(self.table, max(int(rank), outer), half, side))
-            for side in ("lower", "upper")
+        outer = outer_rows(half.selection(1), 1, 2 * grid.last + 1)
+        chosen = [
+            [select_thresholds(block, max(int(rank), outer), half, side) for side in SIDES]
+            for block in self.table.blocks()
         ]
-        lower, upper = np.minimum(*ends), np.maximum(*ends)
-        least = 2 * outer
-        return blanked(lower, counted, least), blanked(upper, counted, least)
+        ends = grid.values(np.sort(np.concatenate(chosen, axis=1), axis=0))
+        return blanked(ends, counted, 2 * outer)

@@ -6,6 +6,7 @@ table. Each row of data adds one to one count: a partition of unity for any numb
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +16,9 @@ import pyarrow as pa
 
 from dfprivacy.errors import TooManyRowsError
 from dfprivacy.statistics.binning import Binning, Floats, Integers, SignificantBits
+
+Held = tuple[Floats, Integers]
+"""The values of a group, and how many rows have each."""
 
 BIN_ROW_LIMIT = 2**31
 """Float sums of one octave of values with 22 significant bits are exact below it."""
@@ -79,6 +83,15 @@ class BinTable:
             return self.binning.values(self.bins)
         message = "only the bins of significant bits are values"
         raise ValueError(message)
+
+    def slices(self) -> Iterator[slice]:
+        """Yield where the entries of each group are."""
+        return (slice(first, stop) for first, stop in itertools.pairwise(self._starts.tolist()))
+
+    def held(self) -> Iterator[Held]:
+        """Yield the values of each group, with their rows: see `values`."""
+        values = self.values()
+        return ((values[own], self.rows[own]) for own in self.slices())
 
     @cached_property
     def _starts(self) -> Integers:

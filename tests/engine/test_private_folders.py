@@ -88,6 +88,17 @@ def test_a_folder_is_noted_before_it_is_made(spills, monkeypatch):
     assert list(spills.iterdir()) == []
 
 
+def test_a_folder_of_somebody_else_stays(spills, monkeypatch):
+    """A folder that another process has made in that moment is refused, and left alone."""
+    theirs = spills / "dfprivacy-theirs"
+    theirs.mkdir()
+    monkeypatch.setattr(private_folders.tempfile, "mktemp", lambda **_: str(theirs))
+    with pytest.raises(FileExistsError):
+        private_folder()
+    private_folders._remove_all()
+    assert list(spills.iterdir()) == [theirs]
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_fork_leaves_the_folders_of_its_parent(spills):
     """The end of a forked process removes what it has made itself, and nothing else."""

@@ -118,6 +118,41 @@ def test_every_block_is_answered(file, monkeypatch):
     assert all(several[name].to_pylist() == [2.0 + g for g in range(30)] for name in columns)
 
 
+ASKED = {
+    "center": lambda asked, terms: asked.center("x", 1.5, (0, 64), **terms),
+    "center without bounds": lambda asked, terms: asked.center("x", 2, **terms),
+    "center after Dick": lambda asked, terms: asked.center("x", 2, method="dick", **terms),
+    "inverse median": lambda asked, terms: asked.median("x", method="inverse", **terms),
+    "inverse mean": lambda asked, terms: asked.mean("x", method="inverse", **terms),
+    "subset mean": lambda asked, terms: asked.mean("x", method="subset", **terms),
+    "mean after Dick": lambda asked, terms: asked.mean("x", method="dick", **terms),
+    "bounds by rank": lambda asked, terms: asked.bounds("x", rank=3, **terms),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_every_question_about_values_reads_files(name, file, monkeypatch):
+    """Each group of one value each has it as its answer, though blocks hold a few groups."""
+    blocks, stored = [], stored_bins.StoredBins
+
+    def counted(*arguments):
+        table = stored(*arguments)
+        blocks.append(len(table.files))
+        return table
+
+    monkeypatch.setattr(stored_bins, "ENTRIES", 7)
+    monkeypatch.setattr(stored_bins, "StoredBins", counted)
+    path = file("i % 30 AS g, (2 + i % 30)::DOUBLE AS x FROM range(30000) r(i)")
+    found = ASKED[name](dfp.frame(path).group_by("g"), {"epsilon": 200, "delta": 1e-6})
+    assert blocks[0] > 4
+    assert found["g"].to_pylist() == list(range(30))
+    known = {"g", "count", "count_low", "count_high", "x_low", "x_high"}
+    columns = [name for name in found.column_names if name not in known]
+    assert columns
+    for column in columns:
+        assert found[column].to_pylist() == pytest.approx([2.0 + g for g in range(30)], abs=0.05)
+
+
 @pytest.mark.parametrize("place", ["engine.interrupt._wait", "engine.stored_bins.remove_with"])
 def test_an_interrupt_leaves_no_file(place, file, spills, tmp_path, monkeypatch):
     """Ctrl-C during the pass, or right after it, costs nothing and leaves no file."""

@@ -13,7 +13,7 @@ from flint import arb, arb_poly, ctx, fmpq
 from dfprivacy.errors import DPError, InvalidLossError, InvalidQuestionError
 from dfprivacy.mechanisms.gaussian_tails import _direct_sum, _euler_maclaurin, _plain_sum
 from dfprivacy.mechanisms.noise import DiscreteGaussian, DiscreteLaplace
-from dfprivacy.mechanisms.tails import arithmetic, smallest_exceedance
+from dfprivacy.mechanisms.tails import arithmetic
 
 SMALL_SCALES = [Fraction(1, 20), Fraction(1, 3), Fraction(1), Fraction(7, 2)]
 LARGE_SCALES = [Fraction(10**9 + 7, 3), Fraction(2**30), Fraction(2**60), Fraction(2**200 + 1)]
@@ -242,13 +242,6 @@ def test_extreme_variances_are_finite():
         assert 0 < DiscreteLaplace(Fraction(2) ** power).variance < float("inf")
     for power in (-1000, 1000):
         assert 0 < DiscreteGaussian(Fraction(2) ** power).variance < float("inf")
-
-
-def test_smallest_exceedance_on_both_sides_of_zero():
-    """The search finds the step of any falling function, at negative integers as well."""
-    for step in (-1000, -2, -1, 0, 1, 2, 3, 12_345):
-        found = smallest_exceedance(lambda m, s=step: Fraction(int(m < s)), Fraction(1, 2))
-        assert found == step
 
 
 @pytest.mark.parametrize("make", [DiscreteLaplace, DiscreteGaussian])
