@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.errors import InvalidQuestionError
+from dfprivacy.estimators.centre import CentreLength
 from dfprivacy.estimators.inverse_sensitivity import (
     MedianLength,
     MonotoneProperty,
@@ -66,8 +67,8 @@ def select_monotone(
     Parameters
     ----------
     functional : MonotoneProperty
-        What is asked for: `MedianLength()`, `QuantileLength(q)`, `MeanLength()`,
-        `CentreLength(p)`, or an object of the caller whose lengths one row moves by at most 1.
+        What is asked for: `MedianLength()`, `QuantileLength(q)`, `CentreLength(p)`, whose p = 2
+        is the mean, or an object of the caller whose lengths one row moves by at most 1.
     values : numpy.ndarray
         float64, in units of the column; NaN holds no value. Others are clipped to the domain and
         rounded to its grid.
@@ -98,8 +99,9 @@ def select_monotone(
     """
     bounds, last = Bounds(*domain), checked_intervals(intervals)
     integers, counts = on_grid(*known_rows(values, rows), bounds, last)
-    runs = length_runs(functional, integers, counts, last)
-    chosen = int(mechanism_for(loss).select(runs, entropy)[0])
+    mechanism = mechanism_for(loss)
+    runs = length_runs(functional, integers, counts, last, far(mechanism, last + 1))
+    chosen = int(mechanism.select(runs, entropy)[0])
     return min(bounds.lower + chosen * (bounds.width / last), bounds.upper)
 
 
@@ -134,9 +136,8 @@ def monotone_estimate(
 
     Examples
     --------
-    >>> from dfprivacy.estimators.inverse_sensitivity import MeanLength
     >>> values, rows = np.arange(1000.0), np.full(1000, 20)
-    >>> 470 < monotone_estimate(MeanLength(), values, rows, Epsilon(Fraction(2))) < 530
+    >>> 470 < monotone_estimate(CentreLength(2), values, rows, Epsilon(Fraction(2))) < 530
     True
     """
     last = checked_intervals(intervals)
@@ -235,12 +236,26 @@ def on_grid(values: Floats, rows: Integers, bounds: Bounds, last: int) -> tuple[
     return integers, counts[integers]
 
 
+def far(mechanism: ExponentialMechanism, candidates: int) -> int:
+    """Return a length above the least from which on lengths may be taken for equal. Public.
+
+    All candidates so far away are chosen with probability below e**-45 together.
+    """
+    return math.ceil((45 + Fraction(math.log(candidates))) / mechanism.rate)
+
+
 def length_runs(
-    functional: MonotoneProperty, integers: Integers, rows: Integers, last: int
+    functional: MonotoneProperty, integers: Integers, rows: Integers, last: int, reach: int
 ) -> Runs:
-    """Return the candidates 0, ..., last as runs of equal length. Secret."""
+    """Return the candidates 0, ..., last as runs of equal length. Secret.
+
+    Lengths of a centre end `reach` above the least, which moves them no more with a row.
+    """
     candidates = np.arange(last + 1)
-    lengths = np.asarray(functional.lengths(integers, rows, candidates))
+    if isinstance(functional, CentreLength):
+        lengths = functional.lengths_near(integers, rows, last, reach)
+    else:
+        lengths = np.asarray(functional.lengths(integers, rows, candidates))
     if lengths.shape != candidates.shape or lengths.dtype != np.int64:
         raise InvalidQuestionError(
             "lengths must be one int64 a candidate",

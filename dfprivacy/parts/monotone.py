@@ -15,9 +15,8 @@ import numpy as np
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.answers import Chosen, Column
 from dfprivacy.engine.adopt import Adopted
+from dfprivacy.estimators.centre import CentreLength
 from dfprivacy.estimators.inverse_sensitivity import (
-    CentreLength,
-    MeanLength,
     MonotoneProperty,
     QuantileLength,
 )
@@ -49,7 +48,7 @@ def property_of(question: Quantile | Mean | Center) -> MonotoneProperty:
     """Return the property that a question asks for."""
     if isinstance(question, Quantile):
         return QuantileLength(question.fractions[0])
-    return MeanLength() if isinstance(question, Mean) else CentreLength(question.p)
+    return CentreLength(2 if isinstance(question, Mean) else question.p)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ import pytest
 
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.errors import InvalidQuestionError, TooManyRowsError
-from dfprivacy.estimators.inverse_sensitivity import MeanLength, MedianLength
+from dfprivacy.estimators.centre import CentreLength
+from dfprivacy.estimators.inverse_sensitivity import MedianLength
 from dfprivacy.estimators.monotone import length_runs, on_grid, select_monotone
 from dfprivacy.terms import Bounds
 
@@ -44,8 +45,10 @@ def test_too_many_rows():
     """2**33 rows are the public limit; one less is fine."""
     for rows in ([2**33], [2**63 - 1, 2**63 - 1]):
         with pytest.raises(TooManyRowsError):
-            select_monotone(MeanLength(), np.zeros(len(rows)), np.array(rows), (0, 1), LOSS)
-    assert 0 <= select_monotone(MeanLength(), np.zeros(1), np.array([2**33 - 1]), (0, 1), LOSS) <= 1
+            select_monotone(CentreLength(2), np.zeros(len(rows)), np.array(rows), (0, 1), LOSS)
+    assert (
+        0 <= select_monotone(CentreLength(2), np.zeros(1), np.array([2**33 - 1]), (0, 1), LOSS) <= 1
+    )
 
 
 class Wrong:
@@ -62,12 +65,12 @@ class Wrong:
 def test_other_lengths_are_refused(answer):
     """A property of the caller returns one int64 a candidate, from 0 to 2**53 - 1."""
     with pytest.raises(InvalidQuestionError):
-        length_runs(Wrong(answer), np.arange(2), np.ones(2, np.int64), 8)
+        length_runs(Wrong(answer), np.arange(2), np.ones(2, np.int64), 8, 9)
 
 
 def test_equal_lengths_are_one_run():
     """Neighbouring candidates of equal length form a run; together they are the grid."""
-    runs = length_runs(Wrong(np.array([3, 3, 0, 1, 1, 1, 0, 0, 3])), np.arange(2), np.ones(2), 8)
+    runs = length_runs(Wrong(np.array([3, 3, 0, 1, 1, 1, 0, 0, 3])), np.arange(2), np.ones(2), 8, 1)
     assert runs.first.tolist() == [0, 2, 3, 6, 8]
     assert runs.length.tolist() == [2, 1, 3, 2, 1]
     assert runs.loss.tolist() == [3, 0, 1, 0, 3]
