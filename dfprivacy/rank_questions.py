@@ -167,7 +167,7 @@ class Center:
         label_of(self.column)
         object.__setattr__(self, "bounds", bounds_of(self.bounds))
         exact = exact_number(self.p)
-        if exact is None or not 1 < exact <= 64:
+        if exact is None or not (1 < exact <= 64 and float(exact) > 1):
             raise InvalidQuestionError(
                 f"the p of a center must be a number above 1, up to 64, not {describe(self.p)}",
                 hint="pass p=2 for the mean, p=1.5 for a center that outliers move less; "

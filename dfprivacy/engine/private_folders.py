@@ -27,7 +27,7 @@ def private_folder() -> Path:
     _MAKERS[folder] = os.getpid()
     try:
         folder.mkdir(mode=0o700)
-    except FileExistsError:  # made by somebody else since: not ours to remove
+    except OSError:  # there is none, or one of somebody else: not ours to remove
         del _MAKERS[folder]
         raise
     return folder
@@ -53,5 +53,11 @@ def remove_with(owner: object, folder: Path) -> finalize[Any, Any]:
 
 @atexit.register
 def _remove_all() -> None:
+    interrupted = False
     for folder in list(_MAKERS):
-        remove_folder(folder)
+        try:
+            remove_folder(folder)
+        except KeyboardInterrupt:
+            interrupted = True
+    if interrupted:
+        raise KeyboardInterrupt

@@ -58,7 +58,7 @@ class CentreLength:
     def __post_init__(self) -> None:
         """Refuse what has no strictly convex distance."""
         exact = exact_number(self.p)
-        if exact is None or not 1 < exact <= _LARGEST_POWER:
+        if exact is None or not (1 < exact <= _LARGEST_POWER and float(exact) > 1):
             raise InvalidQuestionError(
                 f"p must be above 1 and at most 64, not {describe(self.p)}", hint="Use p=1.5."
             )
@@ -99,11 +99,11 @@ class CentreLength:
         return _Pulled(values, rows, low, high, self.pulls(span), unit)
 
 
-@lru_cache(maxsize=16)  # public arguments only
+@lru_cache(maxsize=4)  # public arguments only
 def _pulls(p: float, span: int) -> Integers:
     distances = np.arange(span + 1)
     scaled = (distances / max(span, 1)) ** (p - 1) * 2.0**PULL_BITS
-    whole = np.maximum(np.floor(scaled).astype(np.int64), distances > 0)
+    whole = np.where(distances > 0, np.maximum(np.floor(scaled).astype(np.int64), 1), 0)
     table = np.asarray(np.maximum.accumulate(whole), np.int64)
     table.flags.writeable = False
     return table
@@ -158,9 +158,9 @@ class _Pulled:
     def until_not_up(self, candidates: Integers, most: int = _LARGEST_LENGTH) -> Integers:
         """Return the fewest rows to remove or add until the pull is not up and a row is left.
 
-        A number of `most` or more may come out as another one. A row added at the lowest end takes
-        `added` off the pull; a row removed takes off its own. The best come first: all rows that
-        pull more than `added`, from the top, then rows added.
+        A number of `most` or more may come out as another such number. A row added at the lowest
+        end takes `added` off the pull; a row removed takes off its own. The best come first: all
+        rows that pull more than `added`, from the top, then rows added.
         """
         return self._by_block(candidates, lambda own: self._until_not_up(own, most))
 

@@ -60,7 +60,7 @@ def select_monotone(
     Dick et al., Algorithm 5, with the epsilon that its print lacks. Under rho, epsilon is
     sqrt(8 rho). With probability at least 1 - zeta the length of the result, the number of rows
     between the data and data that have this property, is at most
-    (2 / epsilon) * log((intervals + 1) / zeta) above the least.
+    (2 / epsilon) * log((intervals + 1) / zeta) above the least, zeta from e**-45 on.
 
     It costs `loss`; neighbours: one row added or removed.
 

@@ -72,6 +72,31 @@ def test_a_folder_goes_whole_before_the_interrupt_is_heard(spills, monkeypatch):
     assert list(spills.iterdir()) == []
 
 
+def test_an_interrupt_of_the_end_waits_for_all_folders(spills, monkeypatch):
+    """Ctrl-C while the end of the process removes folders leaves none of them."""
+    folders, remove, calls = [private_folder() for _ in range(3)], private_folders.shutil.rmtree, []
+
+    def interrupted(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        remove(*arguments, **options)
+
+    monkeypatch.setattr(private_folders.shutil, "rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        private_folders._remove_all()
+    assert not any(folder.exists() for folder in folders)
+
+
+def test_a_place_that_is_not_there(tmp_path, monkeypatch):
+    """A folder that could not be made is not remembered."""
+    monkeypatch.setattr(private_folders.tempfile, "tempdir", str(tmp_path / "none"))
+    before = dict(private_folders._MAKERS)
+    with pytest.raises(OSError, match="No such file"):
+        private_folder()
+    assert before == private_folders._MAKERS
+
+
 def test_a_folder_is_noted_before_it_is_made(spills, monkeypatch):
     """A folder whose making was interrupted goes with the process."""
     make = private_folders.Path.mkdir

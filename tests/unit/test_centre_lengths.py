@@ -12,7 +12,7 @@ from dfprivacy.estimators.centre import CentreLength
 from dfprivacy.estimators.monotone import far
 from dfprivacy.mechanisms.selection import ExponentialMechanism
 
-POWERS = [1.01, 1.5, 2, 3, 17.3, 64]
+POWERS = [1 + 2**-52, 1.01, 1.5, 2, 3, 17.3, 64]
 
 
 def near(p, counts, reach):

@@ -20,6 +20,9 @@ from dfprivacy.estimators.inverse_sensitivity import (
 )
 
 POINTS = 5
+JUST_ABOVE_ONE = Fraction(10**30 + 1, 10**30)
+"""As a float it is 1, whose pulls would be the same at every distance, 0 as well."""
+
 MOST = 4
 SHARES = [Fraction(1, 100), Fraction(1, 4), Fraction(1, 2), Fraction(2, 3), Fraction(9, 10)]
 CENTRES = {f"p={p}": (CentreLength(p), p) for p in (1.5, 2, 3, 7.25)}
@@ -145,7 +148,7 @@ def test_pulls_that_are_rounded_to_one():
         assert (lengths(functional, counts) == np.maximum(*sides)).all()
 
 
-@pytest.mark.parametrize("p", [1.001, 1.5, 2, 3, 17.3, 64])
+@pytest.mark.parametrize("p", [1 + 2**-52, 1.001, 1.5, 2, 3, 17.3, 64])
 def test_pulls_are_a_public_table(p):
     """0 at 0 alone, ascending, at most 2**29: whatever the power function of the platform does."""
     table = CentreLength(p).pulls(2**12)
@@ -227,8 +230,8 @@ def test_a_float_share_is_its_decimal():
     assert repr(QuantileLength(0.1)) == "QuantileLength(q=Fraction(1, 10))"
 
 
-@pytest.mark.parametrize("p", [1, 0.5, 65, float("inf"), "two", None, True])
+@pytest.mark.parametrize("p", [1, 0.5, 65, float("inf"), "two", None, True, JUST_ABOVE_ONE])
 def test_other_powers_are_refused(p):
-    """P is above 1 and at most 64."""
+    """P is above 1, as a float too, and at most 64."""
     with pytest.raises(InvalidQuestionError, match="Hint"):
         CentreLength(p)

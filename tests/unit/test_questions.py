@@ -1,9 +1,14 @@
-"""Questions: what the history of a ledger keeps of them."""
+"""Questions: what they take, and what the history of a ledger keeps of them."""
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
+
+import polars as pl
 import pytest
 
+import dfprivacy as dfp
 from dfprivacy import questions, rank_questions
 from dfprivacy.questions import question_text
 from dfprivacy.rank_questions import PrivateBounds
@@ -59,3 +64,12 @@ def test_several_questions_by_group_have_one_text():
     both = "mean('x', method='subset'), mean('x', method='dick')"
     assert question_text(asked) == both
     assert question_text(asked, ["g", 1]) == f"{both} by 'g', 1"
+
+
+@pytest.mark.parametrize(
+    "p", [1, 1.0, 0.5, 65, Fraction(10**30 + 1, 10**30), Decimal("1.00000000000000000001"), "2"]
+)
+def test_a_center_needs_a_power_above_one(p):
+    """What is 1 as a float is no power either, though it is above 1 as a fraction."""
+    with pytest.raises(dfp.InvalidQuestionError, match="above 1, up to 64"):
+        pl.DataFrame({"x": [0.0, 1.0]}).dp.center("x", p, bounds=(0, 1))
