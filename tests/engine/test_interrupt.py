@@ -19,6 +19,14 @@ posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and signa
 WORK = "SELECT sum(a.i * b.i) FROM range(1000000) a(i), range(1000000) b(i)"
 
 
+@pytest.fixture(autouse=True)
+def _ctrl_c_is_heard():
+    """Take SIGINT as a terminal's programs do: those that a shell starts with & ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def environment(folder):
     folder.mkdir()
     return {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder), "COLUMNS": "80"}
