@@ -17,6 +17,7 @@ CENTER_METHODS = ("octaves", "dick")
 
 
 _LARGEST_DENOMINATOR = 10**6
+_LARGEST_POWER = 64
 
 
 def quantile_fraction(q: object) -> Fraction:
@@ -37,6 +38,27 @@ def quantile_fraction(q: object) -> Fraction:
             hint="pass 0.5 for the median, 0.9 for the value that one row in ten exceeds",
         )
     return exact.limit_denominator(_LARGEST_DENOMINATOR)
+
+
+def center_power(p: object) -> float:
+    """Return the power of a center as a float.
+
+    >>> center_power(2)
+    2.0
+
+    Raises
+    ------
+    InvalidQuestionError
+        When `p` is not a number above 1, as a float too, and up to 64.
+    """
+    exact = exact_number(p)
+    if exact is None or not 1 < exact <= _LARGEST_POWER or float(exact) == 1:
+        raise InvalidQuestionError(
+            f"the p of a center must be a number above 1, up to 64, not {describe(p)}",
+            hint="pass p=2 for the mean, p=1.5 for a center that outliers move less; "
+            "ask for the median where p would be 1",
+        )
+    return float(exact)
 
 
 def bounds_text(bounds: Bounds | None) -> str:
@@ -166,13 +188,7 @@ class Center:
         """Check label, p and bounds."""
         label_of(self.column)
         object.__setattr__(self, "bounds", bounds_of(self.bounds))
-        exact = exact_number(self.p)
-        if exact is None or not (1 < exact <= 64 and float(exact) > 1):
-            raise InvalidQuestionError(
-                f"the p of a center must be a number above 1, up to 64, not {describe(self.p)}",
-                hint="pass p=2 for the mean, p=1.5 for a center that outliers move less; "
-                "ask for the median where p would be 1",
-            )
+        center_power(self.p)
         if self.method not in CENTER_METHODS or (self.bounds and self.method != "octaves"):
             raise InvalidQuestionError(
                 "a center has no such method",

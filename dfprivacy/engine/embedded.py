@@ -13,7 +13,7 @@ import duckdb
 
 from dfprivacy.engine.options import Engine, engine_options
 from dfprivacy.engine.parquet_files import ENDINGS, read_parquet
-from dfprivacy.engine.private_folders import private_folder, remove_folder, remove_with
+from dfprivacy.engine.private_folders import private_folder, remove_folders, remove_with
 from dfprivacy.errors import UnsupportedFrameError
 
 Config = dict[str, str | bool | int | float | list[str]]
@@ -40,7 +40,7 @@ def embedded_connection() -> duckdb.DuckDBPyConnection:
             connection.execute("SET enable_progress_bar_print = false")  # it would print on stdout
             connection.execute("SET enable_progress_bar = true")  # so that it can be asked for
     except BaseException:
-        remove_folder(spill)
+        remove_folders(spill)
         raise
     return connection
 

@@ -33,13 +33,14 @@ def private_folder() -> Path:
     return folder
 
 
-def remove_folder(folder: Path) -> None:
-    """Remove a folder with all that is in it; an interrupt waits until that is done."""
+def remove_folders(*folders: Path) -> None:
+    """Remove folders with all that is in them; an interrupt waits until that is done."""
     interrupted = False
-    while _MAKERS.get(folder) == os.getpid():
+    while own := [folder for folder in folders if _MAKERS.get(folder) == os.getpid()]:
         try:
-            shutil.rmtree(folder, ignore_errors=True)
-            _MAKERS.pop(folder, None)
+            for folder in own:
+                shutil.rmtree(folder, ignore_errors=True)
+                _MAKERS.pop(folder, None)
         except KeyboardInterrupt:
             interrupted = True
     if interrupted:
@@ -48,16 +49,9 @@ def remove_folder(folder: Path) -> None:
 
 def remove_with(owner: object, folder: Path) -> finalize[Any, Any]:
     """Remove a folder at the end of its owner, or of the process; call the result to hurry."""
-    return finalize(owner, remove_folder, folder)
+    return finalize(owner, remove_folders, folder)
 
 
 @atexit.register
 def _remove_all() -> None:
-    interrupted = False
-    for folder in list(_MAKERS):
-        try:
-            remove_folder(folder)
-        except KeyboardInterrupt:
-            interrupted = True
-    if interrupted:
-        raise KeyboardInterrupt
+    remove_folders(*_MAKERS)

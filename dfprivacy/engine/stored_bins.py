@@ -17,7 +17,7 @@ from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.bins import bins_query, tabulated
 from dfprivacy.engine.group_numbers import number_groups
 from dfprivacy.engine.interrupt import interruptible
-from dfprivacy.engine.private_folders import private_folder, remove_folder, remove_with
+from dfprivacy.engine.private_folders import private_folder, remove_folders, remove_with
 from dfprivacy.engine.run import arrow_reader, guarded
 from dfprivacy.statistics.binning import SignificantBits
 from dfprivacy.statistics.statistics import key_name
@@ -54,7 +54,7 @@ def run_stored_bins(
         )
         remove_with(stored, folder)
     except BaseException:
-        remove_folder(folder)
+        remove_folders(folder)
         raise
     return stored
 

@@ -13,14 +13,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.exact import describe, exact_number
+from dfprivacy.rank_questions import center_power
 from dfprivacy.statistics.binning import Integers
 
 PULL_BITS = 29
 """Pulls are integers up to 2**29: sums over fewer than 2**33 rows fit into an int64."""
 
-_LARGEST_POWER = 64
 _LARGEST_LENGTH = 2**34
 """More than all rows there may be."""
 
@@ -57,23 +55,18 @@ class CentreLength:
 
     def __post_init__(self) -> None:
         """Refuse what has no strictly convex distance."""
-        exact = exact_number(self.p)
-        if exact is None or not (1 < exact <= _LARGEST_POWER and float(exact) > 1):
-            raise InvalidQuestionError(
-                f"p must be above 1 and at most 64, not {describe(self.p)}", hint="Use p=1.5."
-            )
+        center_power(self.p)
 
     def pulls(self, span: int) -> Integers:
         """Return the pull of each distance 0, ..., span: public, ascending, 0 at 0 alone."""
-        return _pulls(float(self.p), span)
+        return _pulls(center_power(self.p), span)
 
     def lengths(self, values: Integers, rows: Integers, candidates: Integers) -> Integers:
         """Return the larger of two distances: to data whose pull is not up, and not down."""
         if not len(values):
             return np.ones_like(candidates)
         data = self._pulled(values, rows, int(candidates[0]), int(candidates[-1]))
-        image, mirrored = data.mirrored(), data.low + data.high - candidates
-        return np.maximum(data.until_not_up(candidates), image.until_not_up(mirrored))
+        return data.lengths(candidates)
 
     def lengths_near(self, values: Integers, rows: Integers, last: int, reach: int) -> Integers:
         """Return the lengths of the candidates 0, ..., last, none beyond the least plus `reach`.
@@ -84,13 +77,11 @@ class CentreLength:
         if not len(values):
             return np.ones(last + 1, np.int64)
         data = self._pulled(values, rows, 0, last)
-        image, turn = data.mirrored(), data.turn()
-        ends = [
-            (side, np.array([stop - 1])) for side, stop in ((data, turn), (image, last + 1 - turn))
-        ]
-        least = min(int(side.until_not_up(end)[0]) for side, end in ends if end[0] >= 0)
+        turn = data.turn()
+        least = int(data.lengths(np.arange(max(turn - 1, 0), turn + 1)).min())
         most = least + min(reach, _LARGEST_LENGTH)
-        return np.append(data.rising(turn, most), image.rising(last + 1 - turn, most)[::-1])
+        right = data.mirrored().rising(last + 1 - turn, most)
+        return np.append(data.rising(turn, most), right[::-1])
 
     def _pulled(self, values: Integers, rows: Integers, low: int, high: int) -> _Pulled:
         span = high - low
@@ -128,6 +119,11 @@ class _Pulled:
         """Return the mirror image, where what pulled down pulls up."""
         values = self.low + self.high - self.values[::-1]
         return replace(self, values=values, rows=self.rows[::-1])
+
+    def lengths(self, candidates: Integers) -> Integers:
+        """Return the larger of two distances: to data whose pull is not up, and not down."""
+        other_side = self.mirrored().until_not_up(self.low + self.high - candidates)
+        return np.maximum(self.until_not_up(candidates), other_side)
 
     def turn(self) -> int:
         """Return the first candidate at which the pull is not up, `low` being 0."""
@@ -178,9 +174,7 @@ class _Pulled:
 
     def _outermost(self, most: int) -> _Pulled:
         """Return the highest values alone, with `most` rows or more, or all."""
-        kept = int(np.argmax(np.cumsum(self.rows[::-1]) >= most)) + 1
-        if kept == 1 and self.rows[-1] < most:
-            return self
+        kept = int(np.searchsorted(np.cumsum(self.rows[::-1]), most)) + 1
         return replace(self, values=self.values[-kept:], rows=self.rows[-kept:])
 
     def suffixes(self, candidates: Integers) -> Suffix:

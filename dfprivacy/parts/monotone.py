@@ -7,7 +7,9 @@ bounds found with a part of the loss, which hold from far fewer rows on than tho
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +18,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.answers import Chosen, Column
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.estimators.centre import CentreLength
-from dfprivacy.estimators.inverse_sensitivity import (
-    MonotoneProperty,
-    QuantileLength,
-)
+from dfprivacy.estimators.inverse_sensitivity import QuantileLength
 from dfprivacy.estimators.monotone import (
     monotone_estimate,
     select_monotone,
@@ -34,21 +33,11 @@ from dfprivacy.parts.table_count import COUNT_SHARE, blanked, noisy_rows
 from dfprivacy.questions import Mean
 from dfprivacy.rank_questions import Center, Quantile
 from dfprivacy.statistics.bin_table import BinTable, rebinned
-from dfprivacy.statistics.binning import (
-    Binning,
-    Octaves,
-    SignificantBits,
-)
+from dfprivacy.statistics.binning import Binning, Octaves, SignificantBits
+from dfprivacy.terms import Bounds
 
 WHOLE_BITS = 16
 GROUP_BITS = 12
-
-
-def property_of(question: Quantile | Mean | Center) -> MonotoneProperty:
-    """Return the property that a question asks for."""
-    if isinstance(question, Quantile):
-        return QuantileLength(question.fractions[0])
-    return CentreLength(2 if isinstance(question, Mean) else question.p)
 
 
 @dataclass(frozen=True)
@@ -84,11 +73,12 @@ def _chosen(table: BinTable, question: Quantile | Mean | Center, loss: Epsilon |
     """Select the property's value for each group of a table; their losses are parallel."""
     if isinstance(question, Quantile):
         return _order_statistics(table, QuantileLength(question.fractions[0]), loss)
-    functional = property_of(question)
+    centre = CentreLength(2 if isinstance(question, Mean) else question.p)
     if isinstance(question, Center) and question.method == "dick":
-        values = (monotone_estimate(functional, *held, loss) for held in table.held())
+        values = (monotone_estimate(centre, *held, loss) for held in table.held())
         return np.fromiter(values, np.float64, table.groups)
-    return _within_bounds(table, question, loss)
+    bounds = question.bounds if isinstance(question, Center) else None
+    return _within_bounds(table, centre, bounds, loss)
 
 
 def _order_statistics(table: BinTable, law: QuantileLength, loss: Epsilon | Rho) -> Column:
@@ -108,18 +98,19 @@ def _rows_for(question: Quantile, binning: Binning, loss: Epsilon | Rho) -> int:
     return far_rows(question.fractions[0], off)
 
 
-def _within_bounds(table: BinTable, question: Mean | Center, loss: Epsilon | Rho) -> Column:
+def _within_bounds(
+    table: BinTable, centre: CentreLength, bounds: Bounds | None, loss: Epsilon | Rho
+) -> Column:
     """Select within given bounds, or within octave bounds found first; NaN without any."""
-    if isinstance(question, Center) and question.bounds is not None:
-        lower = np.full(table.groups, question.bounds.lower)
-        upper = np.full(table.groups, question.bounds.upper)
+    ends: Iterable[tuple[float, float]]
+    if bounds is not None:
+        ends = itertools.repeat((bounds.lower, bounds.upper), table.groups)
     else:
         found = find_bounds(rebinned(table, Octaves()), loss.share(SHARE).pure())
-        lower, upper, loss = found.lower, found.upper, loss.share(1 - SHARE)
-    functional = property_of(question)
-    ends = zip(lower.tolist(), upper.tolist(), strict=True)
+        ends = zip(found.lower.tolist(), found.upper.tolist(), strict=True)
+        loss = loss.share(1 - SHARE)
     values = (
-        select_monotone(functional, *held, domain, loss) if not math.isnan(domain[0]) else math.nan
+        math.nan if math.isnan(domain[0]) else select_monotone(centre, *held, domain, loss)
         for held, domain in zip(table.held(), ends, strict=True)
     )
     return np.fromiter(values, np.float64, table.groups)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from dfprivacy.engine import embedded, private_folders
-from dfprivacy.engine.private_folders import private_folder, remove_folder
+from dfprivacy.engine.private_folders import private_folder, remove_folders
 
 OWN = {embedded.__file__, private_folders.__file__}
 LINES = 60
@@ -67,7 +67,7 @@ def test_a_folder_goes_whole_before_the_interrupt_is_heard(spills, monkeypatch):
 
     monkeypatch.setattr(private_folders.shutil, "rmtree", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        remove_folder(folder)
+        remove_folders(folder)
     assert len(calls) == 3
     assert list(spills.iterdir()) == []
 
@@ -135,5 +135,5 @@ def test_a_fork_leaves_the_folders_of_its_parent(spills):
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     assert list(spills.iterdir()) == [folder]
-    remove_folder(folder)
+    remove_folders(folder)
     assert list(spills.iterdir()) == []
