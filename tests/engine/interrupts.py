@@ -4,7 +4,8 @@
 
 Prints one JSON document: for each run, the releases said, the charges, whether it ended as it
 should, and what its end has left in the place for temporary files. Children are forked from here,
-where no engine has run.
+where no engine has run; the first release of each is left alone, for it imports modules, and Ctrl-C
+inside an import is between Python and the module.
 """
 
 import atexit
@@ -26,7 +27,6 @@ def release(folder, ledger, writing):
     """Release until interrupted; say how the interrupt looked to the caller."""
     try:
         private = dfp.frame(folder)(ledger=ledger, dataset="d").group_by("g")
-        os.write(writing, b"begun\n")
         last = time.monotonic() + LONG
         while time.monotonic() < last:
             private.mean("x", epsilon=0.001, delta=1e-12)
@@ -42,7 +42,7 @@ def release(folder, ledger, writing):
 
 
 def interrupted(folder, ledger, moment):
-    """Interrupt a child once; return what it said."""
+    """Interrupt a child once, a moment after its first release; return what it said."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
