@@ -25,7 +25,7 @@ from dfprivacy.engine.embedded import (
 )
 from dfprivacy.engine.pandas_columns import presence_column, value_column
 from dfprivacy.engine.pandas_keys import key_column
-from dfprivacy.engine.units import UNIT, UnitColumn, unit_column
+from dfprivacy.engine.units import UNIT, UnitColumn, mark_name, unit_column
 from dfprivacy.errors import MissingColumnError, UnsupportedFrameError
 from dfprivacy.unit import Unit
 
@@ -199,10 +199,11 @@ def _(frame: duckdb.DuckDBPyRelation, columns: Columns) -> Adopted:
     adopted = replace(adopted, reads_once=frame.type != "TABLE_RELATION")  # views can hold readers
     schema = adopted.lazy.collect_schema()
     units = [] if adopted.unit is None else [adopted.unit.name]
-    texts = [name for name in dict.fromkeys([*adopted.keys, *units]) if schema[name] == nw.String]
+    named = dict.fromkeys([*adopted.keys, *units])
+    texts = [name for name in named if schema[name] in (nw.String, nw.Enum, nw.Categorical)]
     if not texts:
         return adopted
-    binary = (f"{_quoted(name)} COLLATE C AS {_quoted(name)}" for name in texts)
+    binary = (f"{_quoted(name)}::VARCHAR COLLATE C AS {_quoted(name)}" for name in texts)
     plain = frame.project(f"* REPLACE ({', '.join(binary)})")  # what looks different is different
     return replace(adopted, lazy=nw.from_native(plain))
 
@@ -274,8 +275,10 @@ def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
     for label, numbers in columns.values.items():
         series = frame[label]
         arrow[values[label]] = value_column(label, series) if numbers else presence_column(series)
+    coded = [index for index, key in enumerate(keys.values()) if key.objects is not None]
     if columns.unit is not None:
-        arrow[UNIT] = key_column(frame[columns.unit.column], []).column
+        arrow[UNIT] = key_column(frame[columns.unit.column], []).marks()
+        arrow |= {mark_name(index): keys[f"key_{index}"].marks() for index in coded}
     if not arrow:
         arrow["row"] = pa.nulls(len(frame), pa.bool_())
     listed = [key.listed for key in keys.values()]
@@ -286,7 +289,7 @@ def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
         plain = [released.column(index).to_pandas() for index in range(len(keys), len(names))]
         return pd.DataFrame(dict(zip(names, [*restored, *plain], strict=True)))
 
-    unit = unit_column(columns.unit, UNIT)
+    unit = unit_column(columns.unit, UNIT, coded)
     with opening() as connection:
         relation = nw.from_native(connection.from_arrow(pa.table(arrow)))
         return Adopted(relation, list(keys), values, listed, wrap, unit, connection)

@@ -22,7 +22,7 @@ from dfprivacy.engine.group_numbers import number_groups
 from dfprivacy.engine.public_keys import known_units
 from dfprivacy.engine.run import exact_table
 from dfprivacy.engine.spark_terms import with_edges_reached
-from dfprivacy.engine.units import UNIT, thinned, within_groups
+from dfprivacy.engine.units import thinned, within_groups
 from dfprivacy.statistics.bin_table import BinTable, bin_table
 from dfprivacy.statistics.binning import (
     LARGEST_VALUE,
@@ -90,9 +90,10 @@ def _by_unit(frame: nw.LazyFrame[Any], adopted: Adopted, names: Sequence[str]) -
     """Return how many rows of each unit, group and value count, within the unit's limits."""
     assert adopted.unit is not None  # noqa: S101 the caller has looked
     counted = nw.len().cast(nw.Int64).alias(_ROWS)
-    entries = known_units(frame, adopted).group_by(UNIT, *names, _VALUE).agg(counted)
-    kept = within_groups(entries, names, adopted.unit.groups, _VALUE)
-    return thinned(kept, names, _VALUE, _ROWS, adopted.unit.rows)
+    of_units = known_units(frame, adopted)
+    entries = of_units.group_by(*adopted.unit.entries(names), _VALUE).agg(counted)
+    kept = within_groups(entries, names, adopted.unit, _VALUE)
+    return thinned(kept, names, _VALUE, _ROWS, adopted.unit)
 
 
 def _labelled(frame: nw.LazyFrame[Any], binning: Binning) -> nw.LazyFrame[Any]:

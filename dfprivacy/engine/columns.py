@@ -42,7 +42,7 @@ def check_number_column(label: Hashable, dtype: DType) -> None:
 
 
 def key_expressions(adopted: Adopted, labels: Sequence[Hashable]) -> list[nw.Expr]:
-    """Return the group keys under `key_name`, and the privacy unit under `UNIT` if there is one."""
+    """Return group keys under `key_name`; with a unit also the marks of keys, and `UNIT` last."""
     schema, engine = adopted.lazy.collect_schema(), adopted.lazy.implementation
     keys = [
         key_expression(name, label, schema[name], engine).alias(key_name(index))
@@ -51,7 +51,8 @@ def key_expressions(adopted: Adopted, labels: Sequence[Hashable]) -> list[nw.Exp
     if adopted.unit is None:
         return keys
     unit = adopted.unit
-    return [*keys, key_expression(unit.name, unit.label, schema[unit.name], engine).alias(UNIT)]
+    own = key_expression(unit.name, unit.label, schema[unit.name], engine).alias(UNIT)
+    return [*keys, *map(nw.col, unit.marks), own]
 
 
 def key_expression(name: str, label: Hashable, dtype: DType, engine: nw.Implementation) -> nw.Expr:
@@ -62,10 +63,11 @@ def key_expression(name: str, label: Hashable, dtype: DType, engine: nw.Implemen
     intervals of DuckDB, where 30 days equal a month.
     """
     key = nw.col(name)
-    if dtype.is_float() and engine.is_ibis():  # NaN has become NULL when the table was adopted
-        return (key + 0.0).cast(dtype)
-    if dtype.is_float():
-        return nw.when(is_number(key)).then((key + 0.0).cast(dtype))  # -0.0 + 0.0 is 0.0
+    if dtype.is_float():  # not key + 0.0, of which polars leaves -0.0 as it is
+        unsigned = nw.when(key == 0.0).then(nw.lit(0.0)).otherwise(key).cast(dtype)
+        if engine.is_ibis():  # NaN has become NULL when the table was adopted
+            return unsigned
+        return nw.when(is_number(key)).then(unsigned)
     if dtype == nw.Duration and engine.is_duckdb():
         raise UnsupportedDtypeError(
             f"column {label!r} is declared an interval, which can't be grouped by in DuckDB",

@@ -8,7 +8,7 @@ each by itself, so that no row decides about the type, or the failure, of others
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -26,9 +26,15 @@ from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.embedded import embedded_connection
 from dfprivacy.engine.pandas_columns import presence_column, value_column
 from dfprivacy.engine.pandas_keys import key_column
-from dfprivacy.engine.pandas_objects import Mark, distinct_objects, is_missing, mark_of
+from dfprivacy.engine.pandas_objects import (
+    Mark,
+    distinct_objects,
+    is_missing,
+    mark_bytes,
+    mark_of,
+)
 from dfprivacy.engine.public_keys import typed_keys
-from dfprivacy.engine.units import UNIT, unit_column
+from dfprivacy.engine.units import UNIT, mark_name, unit_column
 from dfprivacy.errors import EngineError, InvalidKeysError
 from dfprivacy.unit import Unit
 
@@ -38,7 +44,7 @@ _BUCKETS = 2**31
 
 @dataclass(frozen=True)
 class KeyLayout:
-    """A group column: its declared Arrow type, or the ranks of its objects.
+    """A group column: its declared Arrow type, or the ranks of its objects, ascending.
 
     With `learned` ranks all objects of the frame are known, and another one shows that it changed;
     declared categories are all there can be, and another object is NULL. `dtype` is the declared
@@ -78,7 +84,11 @@ class Layout:
 
 def typed_rows(part: pd.DataFrame, layout: Layout) -> pa.Table:
     """Return a partition as an Arrow table of the declared types."""
-    columns = {f"key_{i}": _keys(part[key.label], key) for i, key in enumerate(layout.keys)}
+    columns: dict[str, Any] = {}
+    for index, key in enumerate(layout.keys):
+        own = columns[f"key_{index}"] = _keys(part[key.label], key)
+        if layout.unit is not None and key.ranks is not None:
+            columns[mark_name(index)] = _bytes_of(key.ranks).take(own)
     for index, value in enumerate(layout.values):
         columns[f"value_{index}"] = _values(part[value.label], value)
     if layout.unit is not None:
@@ -95,7 +105,8 @@ def adopted_rows(rows: pa.Table, layout: Layout) -> Adopted:
     lazy = nw.from_native(connection.from_arrow(rows))
     keys = [f"key_{index}" for index in range(len(layout.keys))]
     values = {value.label: f"value_{index}" for index, value in enumerate(layout.values)}
-    unit = unit_column(layout.unit, UNIT)
+    coded = [index for index, key in enumerate(layout.keys) if key.ranks is not None]
+    unit = unit_column(layout.unit, UNIT, coded)
     return Adopted(lazy, keys, values, layout.listed, _identity, unit, connection)
 
 
@@ -214,14 +225,17 @@ def _units(series: pd.Series[Any], layout: Layout) -> pa.Array | pa.ChunkedArray
     if declared is None:
         codes, objects = distinct_objects(series.astype(object))
         marks = [declared_mark(value, layout.unit_dtype) for value in objects]
-        shown = [None if mark is None else repr(mark) for mark in marks]
-        texts = pa.array([*shown, None], pa.string())
-        return texts.take(pa.array(np.where(codes < 0, len(objects), codes)))
+        own = _bytes_of([*marks, None])
+        return own.take(pa.array(np.where(codes < 0, len(objects), codes)))
     units = _declared(series, declared)
     if not pa.types.is_floating(declared):
         return units
     whole = pc.add(units, pa.scalar(0.0, declared))
     return pc.if_else(pc.is_nan(whole), pa.scalar(None, declared), whole)
+
+
+def _bytes_of(marks: Iterable[Mark | None]) -> pa.Array:
+    return pa.array([None if mark is None else mark_bytes(mark) for mark in marks], pa.binary())
 
 
 def _buckets(units: pa.ChunkedArray) -> npt.NDArray[np.int64]:

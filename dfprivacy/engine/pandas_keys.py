@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from dfprivacy.engine.pandas_objects import coded_objects
+from dfprivacy.engine.pandas_objects import coded_objects, mark_bytes, mark_of
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,18 @@ class KeyColumn:
     listed: Sequence[object]
     dtype: Any
     objects: Sequence[object] | None
+
+    def marks(self) -> pa.Array | pa.ChunkedArray:
+        """Return what stands for each row's key whatever else is in the column: no codes, no text.
+
+        Text is its UTF-8, for one text that has none turns a column of them into codes.
+        """
+        if self.objects is not None:
+            marks = [mark_bytes(mark_of(value)) for value in self.objects]
+            return pa.array(marks, pa.binary()).take(self.column)
+        if pa.types.is_string(self.column.type) or pa.types.is_large_string(self.column.type):
+            return self.column.cast(pa.large_binary())
+        return self.column
 
     def restore(self, column: pa.ChunkedArray) -> pd.Series[Any]:
         """Return released keys with the caller's own dtype."""

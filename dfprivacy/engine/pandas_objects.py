@@ -96,6 +96,17 @@ def mark_of(value: object) -> Mark:
         return (type(value).__name__, "")
 
 
+def mark_bytes(mark: Mark) -> bytes:
+    """Return a mark as bytes, different ones for different marks; those of text are its UTF-8.
+
+    What is no text starts with a byte that no text has.
+    """
+    kind, form = mark
+    if kind == "str":
+        return str(form).encode("utf-8", "surrogatepass")
+    return b"\xff" + repr(mark).encode("utf-8", "surrogatepass")
+
+
 def _shown(mark: Mark, value: object) -> object:
     """Return what stands for a mark in a result: plain text and numbers, else the object."""
     kind, form = mark

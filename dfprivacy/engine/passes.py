@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+import duckdb
 import narwhals as nw
 import polars as pl
 from narwhals.dtypes import DType
@@ -21,7 +22,7 @@ from dfprivacy.engine.grid import (
 )
 from dfprivacy.engine.public_keys import known_units
 from dfprivacy.engine.spark_terms import integer_term, square_term
-from dfprivacy.engine.units import UNIT, scaled, within_groups
+from dfprivacy.engine.units import scaled, within_groups
 from dfprivacy.statistics.grid import Grid
 from dfprivacy.statistics.linear_query import Source
 from dfprivacy.statistics.statistics import first_name, key_name, rows_name, second_name
@@ -53,7 +54,17 @@ def build_pass(
         return integers.select(*sums)
     added = integers.group_by(*names).agg(*sums)
     sorted_after = engine.is_ibis() or engine.is_spark_like()
-    return added if sorted_after else added.sort(*names, nulls_last=True)
+    return added if sorted_after else _ascending(added, names)
+
+
+def _ascending(frame: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]:
+    """Return a frame sorted by some columns, NULL last, whatever a connection's own order is."""
+    if not frame.implementation.is_duckdb():
+        return frame.sort(*names, nulls_last=True)
+    order = [duckdb.ColumnExpression(name).asc().nulls_last() for name in names]
+    native: Any = frame.to_native()
+    ascending: nw.LazyFrame[Any] = nw.from_native(native.sort(*order))
+    return ascending
 
 
 def _by_unit(
@@ -66,8 +77,8 @@ def _by_unit(
     """Return what each unit contributes to each group, within its limits."""
     assert adopted.unit is not None  # noqa: S101 the caller has looked
     of_units = known_units(integers, adopted)
-    added = of_units.group_by(UNIT, *names).agg(*sums)
-    kept = within_groups(added, names, adopted.unit.groups)
+    added = of_units.group_by(*adopted.unit.entries(names)).agg(*sums)
+    kept = within_groups(added, names, adopted.unit)
     return scaled(kept, sources, adopted.unit.rows)
 
 

@@ -29,21 +29,47 @@ _PLACES = 2**52
 
 @dataclass(frozen=True)
 class UnitColumn:
-    """The column of the units, and the limits of what each contributes: `groups` None for all."""
+    """The column of the units, and the limits of what each contributes: `groups` None for all.
+
+    `coded` are the places of the group keys that go as codes, which depend on what else is in
+    their columns. A unit's groups are chosen by the marks of these keys, `mark_name`, instead.
+    """
 
     name: str
     label: Hashable
     rows: int
     groups: int | None
+    coded: Sequence[int] = ()
+
+    @property
+    def marks(self) -> list[str]:
+        """The names of the columns of marks."""
+        return [mark_name(place) for place in self.coded]
+
+    def entries(self, names: Sequence[str]) -> list[str]:
+        """Return what tells entries apart: the unit, the group keys, and their marks with them."""
+        return [UNIT, *names, *self.marks]
+
+    def placed(self, names: Sequence[str]) -> list[str]:
+        """Return what is hashed: the unit, and each key or its mark."""
+        keys = enumerate(names)
+        return [UNIT, *(mark_name(i) if i in self.coded else name for i, name in keys)]
 
 
-def unit_column(unit: Unit | None, name: str) -> UnitColumn | None:
+def mark_name(place: int) -> str:
+    """Return the name of the column with the marks of a group key that goes as a code."""
+    return f"mark_{place}"
+
+
+def unit_column(unit: Unit | None, name: str, coded: Sequence[int] = ()) -> UnitColumn | None:
     """Return the column of the units of a frame, under its name there."""
-    return None if unit is None else UnitColumn(name, unit.column, unit.max_rows, unit.max_groups)
+    if unit is None:
+        return None
+    return UnitColumn(name, unit.column, unit.max_rows, unit.max_groups, coded)
 
 
 def within_groups(
-    frame: nw.LazyFrame[Any], names: Sequence[str], groups: int | None, *apart: str
+    frame: nw.LazyFrame[Any], names: Sequence[str], unit: UnitColumn, *apart: str
 ) -> nw.LazyFrame[Any]:
     """Return the entries of at most so many groups a unit.
 
@@ -51,9 +77,9 @@ def within_groups(
     groups are those with the least hash of unit and keys; keys of the same hash come in their own
     order.
     """
-    if groups is None or not names:
+    if unit.groups is None or not names:
         return frame
-    placed = _placed(frame, [UNIT, *names])
+    placed = _placed(frame, unit.placed(names))
     first = nw.lit(1, nw.Int64).alias(_ONE)
     order = (nw.col(_PLACE) // _HALF).alias(_PLACE)
     entries = placed.with_columns(first, order)
@@ -61,7 +87,7 @@ def within_groups(
         number = nw.col(_ONE).cum_sum().over(UNIT, *names, order_by=apart)
         entries = entries.with_columns((number == 1).cast(nw.Int64).alias(_ONE))
     number = nw.col(_ONE).cum_sum().over(UNIT, order_by=[_PLACE, *names, *apart])
-    return entries.with_columns(number.alias(_NUMBER)).filter(nw.col(_NUMBER) <= groups)
+    return entries.with_columns(number.alias(_NUMBER)).filter(nw.col(_NUMBER) <= unit.groups)
 
 
 def scaled(frame: nw.LazyFrame[Any], sources: Sequence[Source], rows: int) -> nw.LazyFrame[Any]:
@@ -120,18 +146,18 @@ def _second(index: int, grid: Grid) -> nw.Expr:
 
 
 def thinned(
-    frame: nw.LazyFrame[Any], names: Sequence[str], value: str, counted: str, rows: int
+    frame: nw.LazyFrame[Any], names: Sequence[str], value: str, counted: str, unit: UnitColumn
 ) -> nw.LazyFrame[Any]:
-    """Return how many of a unit's rows with each value count: `rows` in one group at most.
+    """Return how many of a unit's rows with each value count: `unit.rows` in one group at most.
 
     The unit's values in a group are lined up in their order, and every (n / rows)-th counts, from a
     start that the hash of unit and keys has set: each row counts with probability rows / n. The
     numbers of rows before and after an entry, scaled, end at whole numbers, so that they add up to
     `rows` exactly.
     """
-    group = [UNIT, *names]
+    group, rows = [UNIT, *names], unit.rows
     held = nw.when(~nw.col(value).is_null()).then(nw.col(counted)).otherwise(nw.lit(0, nw.Int64))
-    placed = _placed(frame, group).with_columns(held.alias(_ONE))
+    placed = _placed(frame, unit.placed(names)).with_columns(held.alias(_ONE))
     start = (nw.col(_PLACE) % _HALF).cast(nw.Float64) / float(_HALF)
     every = nw.col(_ONE).sum().over(*group)
     until = nw.col(_ONE).cum_sum().over(*group, order_by=value)

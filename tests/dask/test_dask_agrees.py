@@ -108,6 +108,27 @@ def test_one_unit_is_one_unit_in_every_partition(kind, ask):
     assert ask.sums(parts, {"n": dfp.count()}, unit=Unit("u", 1)) == [[1]]
 
 
+RANKED = {
+    "categories": lambda days: pd.Categorical([f"k{day}" for day in days]),
+    "differences": lambda days: pd.to_timedelta(days, unit="D"),
+    "periods": lambda days: pd.PeriodIndex.from_ordinals(days, freq="D"),
+}
+
+
+@pytest.mark.parametrize("kind", RANKED)
+def test_a_unit_with_another_key_moves_no_group_of_others(kind, ask):
+    """Which group a unit counts in does not follow from the ranks of the keys of others."""
+    days = [1, *[3, 5] * 80]
+    units = [0, *(unit for unit in range(1, 81) for _ in range(2))]
+    found = []
+    for start in (0, 1):
+        frame = pd.DataFrame({"u": units[start:], "g": RANKED[kind](days[start:])})
+        parts = ask.cut(frame, [50, 90])
+        found.append(ask.sums(parts, {"n": dfp.count()}, ("g",), unit=Unit("u", 1, 1)))
+    assert [row[1:] for row in found[0][1:]] == [row[1:] for row in found[1]]
+    assert found[0][0][1:] == [1]
+
+
 OWN = RELEASES | {"unit": of_units(3)}
 
 

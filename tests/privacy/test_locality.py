@@ -135,8 +135,10 @@ def released(frame, by="g", **terms):
         .group_by(by, **terms)
         .count(epsilon=1e12, delta=None if terms.get("keys") else 0.5)
     )
-    if isinstance(table, pd.DataFrame):
-        return list(zip(table["g"].tolist(), table["count"].tolist(), strict=True))
+    if isinstance(table, pl.LazyFrame):
+        table = table.collect()
+    if isinstance(table, pd.DataFrame | pl.DataFrame):
+        return list(zip(table["g"].to_list(), table["count"].to_list(), strict=True))
     return [row[:2] for row in table.fetchall()]
 
 
@@ -189,10 +191,37 @@ def collated(rows):
     return connection.table("people")
 
 
-@pytest.mark.parametrize("keys", [None, ["smith"]])
-def test_one_spelling_does_not_move_a_collated_group(keys):
-    """In a column that ignores case, a row with another spelling moves one count by one."""
-    relations = [collated([*first, *["smith"] * 50]) for first in ([], ["SMITH"])]
+ZEROS = {
+    "frame": pl.DataFrame,
+    "lazy frame": pl.LazyFrame,
+    "short floats": lambda data: pl.DataFrame(data, {"g": pl.Float32}),
+    "duckdb": lambda data: duckdb.from_arrow(pa.table(data)),
+}
+
+
+@pytest.mark.parametrize("keys", [None, [0.0, 1.0]])
+@pytest.mark.parametrize("kind", ZEROS)
+def test_one_negative_zero_does_not_name_a_group(kind, keys):
+    """A row with -0.0 for its key, even the first, moves the count of 0.0 by one."""
+    frames = [ZEROS[kind]({"g": [*first, *[0.0, 1.0] * 50]}) for first in ([], [-0.0])]
+    assert distance(*(released(frame, keys=keys) for frame in frames)) == 1
+
+
+def enumerated(rows):
+    """Return a column of an enumeration, from a connection whose texts ignore case."""
+    connection = duckdb.connect()
+    connection.execute("SET default_collation = 'NOCASE'")
+    connection.execute("CREATE TYPE spelling AS ENUM ('smith', 'SMITH')")
+    connection.execute("CREATE TABLE people (g spelling)")
+    connection.executemany("INSERT INTO people VALUES (?)", [[row] for row in rows])
+    return connection.table("people")
+
+
+@pytest.mark.parametrize("make", [collated, enumerated])
+@pytest.mark.parametrize("keys", [None, ["smith"], ["smith", "SMITH"]])
+def test_one_spelling_does_not_move_a_collated_group(make, keys):
+    """Where case is ignored, a row with another spelling moves one count by one."""
+    relations = [make([*first, *["smith"] * 50]) for first in ([], ["SMITH"])]
     assert distance(*(released(relation, keys=keys) for relation in relations)) <= 1
 
 
@@ -201,6 +230,17 @@ def test_intervals_of_duckdb_are_no_keys():
     relation = duckdb.connect().sql("SELECT INTERVAL 30 DAY AS g FROM range(50)")
     with pytest.raises(dfp.UnsupportedDtypeError):
         dfp.frame(relation).group_by("g").count(epsilon=1, delta=0.5)
+
+
+def test_a_connection_that_sorts_downwards_sorts_no_release():
+    """Groups come in ascending order whatever the order of a caller's connection is."""
+    connection = duckdb.connect()
+    connection.execute("SET default_order = 'desc'")
+    relation = connection.sql("SELECT i % 3 AS g, 1.0 AS x FROM range(300) r(i)")
+    assert released(relation) == [(0, 100), (1, 100), (2, 100)]
+    private = dfp.frame(relation).group_by("g")
+    both = private.agg(n=dfp.count(), m=dfp.median("x"), epsilon=1e9, delta=0.5).fetchall()
+    assert [row[0] for row in both] == [0, 1, 2]
 
 
 CATEGORIES = pd.CategoricalDtype(["z", "a", "m"])
