@@ -22,7 +22,7 @@ from dfprivacy.parts.split import selections
 from dfprivacy.questions import Question
 from dfprivacy.release import Number, Release, number_of
 from dfprivacy.released_frame import answers_table, frame_names, released_table, shows_count
-from dfprivacy.remembered import frame_of, frame_table, numbers_of, numbers_table
+from dfprivacy.remembered import frame_of, kept_table, numbers_of, numbers_table
 from dfprivacy.request import Request, request_of
 from dfprivacy.terms import PublicKeys, Terms
 from dfprivacy.unit import Unit
@@ -44,8 +44,7 @@ def release_numbers(
     made = [number_of(answer, release) for own in answers.values() for answer in own]
     names = [answer.name for own in answers.values() for answer in own]
     numbers = dict(zip(names, made, strict=True))
-    if request.mark is not None:
-        request.account.remember(request.mark, numbers_table(numbers))
+    keep(request.account, request.mark, lambda: numbers_table(numbers))
     return numbers
 
 
@@ -62,7 +61,7 @@ def release_frame(
     origin = Origin.of(request.charge, request.level, by)
     remembered = request.account.remembered(request.mark)
     if remembered is not None:
-        return with_origin(frame_of(frame, remembered), origin)
+        return with_origin(frame_of(frame, remembered, by), origin)
     adopted, measured = paid(request.account, request.charge, lambda: measured_for(frame, request))
     answers, counted, found = _answered(request, measured)
     ordered = [answer for own in answers.values() for answer in own]
@@ -70,7 +69,7 @@ def release_frame(
     kept = _kept(request, counted, found)
     table = released_table(found, ordered, count, kept, names=names, level=request.level)
     released = adopted.wrap(table)
-    keep(request.account, request.mark, released)
+    keep(request.account, request.mark, lambda: kept_table(released, frame, by))
     return with_origin(released, origin)
 
 
@@ -103,11 +102,15 @@ def release_answers(
     return table
 
 
-def keep(account: Account | NoAccount, mark: bytes | None, released: Any) -> None:
-    """Let a ledger remember a released frame; one that Arrow can't hold is not remembered."""
+def keep(
+    account: Account | NoAccount, mark: bytes | None, table: Callable[[], pa.Table | None]
+) -> None:
+    """Let a ledger remember a release that has a table; the release comes out whatever fails."""
     if mark is not None:
-        with suppress(pa.ArrowException):
-            account.remember(mark, frame_table(released))
+        with suppress(Exception):  # it is charged already; its keys may fail as they like
+            made = table()
+            if made is not None:
+                account.remember(mark, made)
 
 
 def paid(account: Account | NoAccount, charge: Charge, measured: Callable[[], T]) -> T:

@@ -27,7 +27,7 @@ from dfprivacy.mechanisms.additive import add_to
 from dfprivacy.mechanisms.keys import KeyRule
 from dfprivacy.mechanisms.noise import Noise
 from dfprivacy.origin import Origin, with_origin
-from dfprivacy.remembered import frame_of
+from dfprivacy.remembered import frame_of, kept_table
 from dfprivacy.request import limits_of, loss_terms, required_delta
 from dfprivacy.statistics.bin_table import BinTable, rebinned
 from dfprivacy.statistics.binning import LARGEST_VALUE, Edges, Octaves, SignificantBits
@@ -168,7 +168,7 @@ def release_histogram(
     origin = Origin.of(asked.charge, asked.level, by, about=question.column)
     remembered = asked.account.remembered(asked.mark)
     if remembered is not None:
-        return with_origin(frame_of(frame, remembered), origin)
+        return with_origin(frame_of(frame, remembered, by), origin)
     public = keys is not None
     adopted, table = paid(
         asked.account,
@@ -184,7 +184,7 @@ def release_histogram(
     kept = everyone(table.groups) if rule is None else _kept(noisy, noise, rule)
     half = noise.quantile(1 - asked.level)
     released = adopted.wrap(_table(table.keys, edges, noisy, kept, half=half, names=names))
-    keep(asked.account, asked.mark, released)
+    keep(asked.account, asked.mark, lambda: kept_table(released, frame, by))
     return with_origin(released, origin)
 
 

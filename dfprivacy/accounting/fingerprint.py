@@ -8,23 +8,32 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 from uuid import UUID
 
 import numpy as np
+import pandas as pd
 
 from dfprivacy.errors import InvalidLedgerError
 
 RELEASE_FORMAT = 1
 """To be raised when a release of the same question and terms would look otherwise."""
 
-_PLAIN = (
-    bool, int, float, str, Fraction, Decimal, UUID, dt.datetime, dt.date, dt.time, dt.timedelta,
+_PLAIN: tuple[tuple[type, Callable[[Any], str]], ...] = (
+    (bool, bool.__repr__), (int, int.__repr__), (float, float.__repr__), (str, str.__str__),
+    (Fraction, Fraction.__str__), (Decimal, Decimal.__str__), (UUID, UUID.__str__),
+    (dt.datetime, dt.datetime.isoformat), (dt.date, dt.date.isoformat),
+    (dt.time, dt.time.isoformat), (dt.timedelta, dt.timedelta.__str__),
 )  # fmt: skip
+"""Constants, and how their own type writes them: a type derived from it could write any text."""
+
+_FINER: tuple[type, ...] = (pd.Timestamp, pd.Timedelta, type(pd.NaT))
+"""Derived types that hold more than their base, and write all of it."""
 
 
 def fingerprint(dataset: str, version: str, question: str, terms: Mapping[str, object]) -> bytes:
@@ -71,14 +80,19 @@ def canonical(value: object) -> bytes:
     if value is None:
         return _text("none", b"")
     if isinstance(value, bytes):
-        return _text("bytes", value)
+        return _text("bytes", bytes(memoryview(value)))
     if isinstance(value, np.generic):
-        return _text(f"numpy {value.dtype.str}", str(value).encode())
-    kind = next((kind for kind in _PLAIN if isinstance(value, kind)), None)
-    if kind is not None:
-        text = value.isoformat() if isinstance(value, dt.date | dt.time) else str(value)
-        return _text(kind.__name__, text.encode("utf-8", "surrogatepass"))
+        own = str.__str__(value) if isinstance(value, str) else str(np.asarray(value)[()])
+        return _text(f"numpy {value.dtype.str}", own.encode("utf-8", "surrogatepass"))
+    for kind, written in _PLAIN:
+        if isinstance(value, kind):
+            text = _finer(value) if isinstance(value, _FINER) else written(value)
+            return _text(kind.__name__, text.encode("utf-8", "surrogatepass"))
     return _several(value)
+
+
+def _finer(value: Any) -> str:
+    return str(value.isoformat() if isinstance(value, dt.datetime) else value)
 
 
 def _several(value: object) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass
+from glob import has_magic
 from pathlib import Path
 
 from dfprivacy.jobs.description import (
@@ -48,10 +49,9 @@ class Places:
         """Find outputs that would overwrite one another, or what is read."""
         taken: dict[tuple[Path, str], str] = {}
         read = {path.resolve() for release in releases for path in _files(release)}
-        globs = [_glob(release.source) for release in releases]
         for release in releases:
             for output in release.outputs:
-                self._require_free(release, output, taken, read, [g for g in globs if g])
+                self._require_free(release, output, taken, read)
 
     def _require_free(
         self,
@@ -59,7 +59,6 @@ class Places:
         output: Output,
         taken: dict[tuple[Path, str], str],
         read: set[Path],
-        globs: Sequence[Path],
     ) -> None:
         place = output.path.resolve()
         table = output.table.lower() if isinstance(output, TableOutput) else ""
@@ -69,7 +68,7 @@ class Places:
             self.faults.add(release.line, f"{whose}: the release {other!r} writes there too")
         elif (place in read and not table) or place == release.budget.ledger.resolve():
             self.faults.add(release.line, f"{whose}: the output is a file that is read")
-        elif any(_matches(place, pattern) for pattern in globs):
+        elif any(_names(path, place) for path in read):
             self.faults.add(release.line, f"{whose}: the output would be read as a source")
         taken.setdefault((place, table), release.name)
 
@@ -81,12 +80,25 @@ def _files(release: Release) -> list[Path]:
     return [source.path if isinstance(source, FileSource) else source.database]
 
 
-def _glob(source: Source) -> Path | None:
-    return source.path if isinstance(source, FileSource) and "*" in source.path.name else None
+def _names(source: Path, place: Path) -> bool:
+    """Tell whether a source, as a folder or a pattern, names a place.
+
+    The file system is not asked: what is a file today can be a folder when the next run reads it.
+    """
+    return source in place.parents or (
+        has_magic(str(source)) and _matches(place.parts, source.parts)
+    )
 
 
-def _matches(place: Path, pattern: Path) -> bool:
-    return place.parent == pattern.parent.resolve() and fnmatch.fnmatch(place.name, pattern.name)
+def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Tell whether a glob names a path, part by part; `**` stands for any number of parts."""
+    if not pattern or not parts:
+        return not pattern and not parts
+    own, rest = pattern[0], pattern[1:]
+    if own == "**":
+        return any(_matches(parts[start:], rest) for start in range(len(parts)))
+    wide = "*" if "\\" in own else own  # engines differ in what a backslash takes back
+    return (parts[0] == own or fnmatch.fnmatch(parts[0], wide)) and _matches(parts[1:], rest)
 
 
 def source_of(node: Marked, where: str, places: Places) -> Source | None:
@@ -122,9 +134,10 @@ def _made(texts: dict[str, str], fields: Fields, places: Places) -> Source | Non
 
 def _file(text: str, fields: Fields, places: Places) -> Source | None:
     path = places.path(text)
+    beyond = has_magic(str(Path(text).parent)) or path.suffix.lower() in READ[:2]
     if path.suffix.lower() not in READ:
         fields.wrong("file", f"the name does not end in one of {', '.join(READ)}")
-    elif "*" in text and ("*" in str(Path(text).parent) or path.suffix.lower() in READ[:2]):
+    elif has_magic(text) and beyond:
         fields.wrong("file", "a pattern names Parquet files of one folder, as in days/*.parquet")
     return FileSource(path, text)
 

@@ -20,11 +20,18 @@ from dfprivacy.whole_files import put_whole, write_csv, write_parquet
 
 NOTE = ".provenance.json"
 
+_ESCAPED = str.maketrans({mark: f"%{ord(mark):02X}" for mark in "%./\\"})
+
 
 def note_of(output: Output) -> Path:
-    """Return the file beside an output that says where it came from."""
-    table = f".{output.table}" if isinstance(output, TableOutput) else ""
-    return output.path.with_name(f"{output.path.name}{table}{NOTE}")
+    """Return the file beside an output that says where it came from: each output has its own.
+
+    >>> from dfprivacy.jobs.description import TableOutput
+    >>> note_of(TableOutput(Path("a.duckdb"), "b.c", "a.duckdb:b.c")).name
+    'a.duckdb.b%2Ec.table.provenance.json'
+    """
+    own = f".{output.table.translate(_ESCAPED)}.table" if isinstance(output, TableOutput) else ""
+    return output.path.with_name(f"{output.path.name}{own}{NOTE}")
 
 
 def require_writable(output: Output) -> None:

@@ -1,4 +1,5 @@
 import datetime as dt
+import enum
 import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -122,3 +123,24 @@ def test_what_has_no_text_is_refused(term):
     """An object of an unknown type can't be remembered: its text could be the same for two."""
     with pytest.raises(dfp.InvalidLedgerError, match="can't be remembered"):
         fingerprint("d", "v", "count()", {"keys": [term]})
+
+
+def derived(base, value, text):
+    """Return a value of a type that is derived from its own, and writes itself as it likes."""
+    own = {"__str__": lambda _: text, "__repr__": lambda _: text, "isoformat": lambda _: text}
+    return type("Derived", (base,), own)(value)
+
+
+@pytest.mark.parametrize("base", [str, int, float, bytes, Fraction, Decimal, np.float64, np.str_])
+def test_a_derived_type_writes_nothing_of_its_own(base):
+    """A value of a derived type is what its base holds, whatever it says it is."""
+    plain = [base(value) for value in ((b"1", b"2") if base is bytes else (1, 2))]
+    assert [canonical(derived(base, value, "x")) for value in plain] == list(map(canonical, plain))
+    assert canonical(plain[0]) != canonical(plain[1])
+
+
+def test_an_enumeration_is_its_value():
+    """Members of one name and two values are two keys: what is released has the value."""
+    one, other = (enum.Enum("Key", {"A": value}, type=str).A for value in "ab")
+    assert canonical(one) == canonical("a") != canonical(other)
+    assert canonical(enum.IntEnum("Key", {"A": 1}).A) == canonical(1)

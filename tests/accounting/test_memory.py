@@ -151,7 +151,9 @@ def test_forget(memory, flights):
     assert len(memory.history()) == 5
 
 
-@pytest.mark.parametrize("trouble", ["locked", "gone", "replaced", "too large", "no bytes"])
+@pytest.mark.parametrize(
+    "trouble", ["locked", "gone", "replaced", "too large", "no bytes", "no memory"]
+)
 def test_a_release_that_is_not_kept_is_not_lost(memory, flights, monkeypatch, trouble):
     """When keeping fails the caller gets the release all the same, and it stays charged."""
     table, other = TABLE, None
@@ -172,6 +174,8 @@ def test_a_release_that_is_not_kept_is_not_lost(memory, flights, monkeypatch, tr
     if trouble == "no bytes":
         table = pa.table({"x": pa.array(["a"], pa.string_view())})
         monkeypatch.setattr(ledger_memory, "release_bytes", _fails)
+    if trouble == "no memory":
+        monkeypatch.setattr(ledger_memory, "release_bytes", _exhausts)
     flights.remember(mark, table)
     if trouble == "gone":
         memory.path.write_bytes(content)
@@ -185,6 +189,10 @@ def test_a_release_that_is_not_kept_is_not_lost(memory, flights, monkeypatch, tr
 
 def _fails(table):
     raise pa.ArrowNotImplementedError("no")
+
+
+def _exhausts(table):
+    raise MemoryError
 
 
 def test_a_full_disk_loses_nothing(memory, flights, monkeypatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from datetime import timedelta
 
 import numpy as np
@@ -280,13 +279,3 @@ def test_empty_frames_have_no_groups_and_all_questions(ask):
     assert ask.sums(empty, COUNT | MEAN) == [[0, 0, 0]]
     assert len(grouped(empty)) == 0
     assert ask.sums(empty, COUNT, unit=Unit("x", 1)) == [[0]]
-
-
-def test_a_ledger_remembers_dask_frames(tmp_path):
-    """A remembered release comes back as a Dask frame with the same numbers."""
-    frame = dd.from_pandas(pd.DataFrame({"g": ["a", "b"] * 50, "x": 1.0}), npartitions=2)
-    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=10, delta=0.5, remember=True)
-    private = dfp.frame(frame)(ledger=ledger, dataset="d", version="1", epsilon=1, delta=0.01)
-    found = [private.group_by("g").mean("x", bounds=(0, 2)).compute() for _ in range(2)]
-    pd.testing.assert_frame_equal(*found, check_dtype=False)
-    gc.collect()

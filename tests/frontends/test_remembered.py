@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from decimal import Decimal
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
@@ -102,3 +108,119 @@ def test_an_exhausted_budget_still_repeats(tmp_path, data):
     assert float(private.count(epsilon=0.25)) == float(first)
     with pytest.raises(dfp.BudgetExceededError):
         private.count("x", epsilon=0.25)
+
+
+def counts(memory, frame, keys=None):
+    """Ask for counts by `g` of one version, at a loss that shows every group of fifty rows."""
+    private = dfp.frame(frame)(ledger=memory, dataset="d", version="1", epsilon=50, delta=1e-6)
+    return private.group_by("g", keys=keys).count()
+
+
+@pytest.fixture
+def wide(tmp_path):
+    return dfp.Ledger(tmp_path / "wide.db", epsilon=1000, delta=1e-3, remember=True)
+
+
+def fifty(values, dtype=object):
+    return pd.DataFrame({"g": pd.Series([v for v in values for _ in range(50)], dtype=dtype)})
+
+
+COLUMNS = {
+    "Int64": fifty([2**53 + 1, None], "Int64"),
+    "Int8": fifty([1, None], "Int8"),
+    "boolean": fifty([True, None], "boolean"),
+    "string": fifty(["a", None], pd.StringDtype("python")),
+    "Arrow text": fifty(["a", None], pd.ArrowDtype(pa.string())),
+    "Arrow decimal": fifty([Decimal("1.5")], pd.ArrowDtype(pa.decimal128(5, 2))),
+    "float32": fifty([0.1, None], "float32"),
+    "objects: text": fifty(["a", "b", None]),
+    "objects: integers": fifty([1, None]),
+    "objects: dates": fifty([dt.date(2026, 1, 1)]),
+    "objects: bytes": fifty([b"a"]),
+    "categories: text": fifty(["a", None], "category"),
+    "categories: integers": fifty([2**53 + 1, None], pd.CategoricalDtype([2**53 + 1])),
+    "categories: objects": fifty(["a", None], pd.CategoricalDtype(pd.Index(["a"], dtype=object))),
+    "periods": fifty([pd.Period("2026-01", "M")], "period[M]"),
+    "intervals": fifty([pd.Interval(0, 1)], "interval[int64]"),
+    "durations": fifty([pd.Timedelta(5)], "timedelta64[ns]"),
+    "times": fifty([pd.Timestamp("2026-01-01", tz="Europe/Rome")], "datetime64[us, Europe/Rome]"),
+}
+
+
+def assert_same(first, again):
+    """Frames are the same: dtypes, values, and the Python types of the keys."""
+    pd.testing.assert_frame_equal(first, again, check_exact=True)
+    assert list(map(type, first["g"])) == list(map(type, again["g"]))
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_remembered_keys_have_their_own_dtype(wide, name):
+    """Keys of pandas come back as they were: their dtype, their values, none through floats."""
+    first, again = counts(wide, COLUMNS[name]), counts(wide, COLUMNS[name])
+    assert_same(first, again)
+    assert wide.stored("d") == 1
+    assert wide.spent("d").epsilon == 50
+
+
+def test_listed_keys_come_back(wide):
+    """A public NULL among integers, and keys that no row has, come back as they were."""
+    frame, keys = fifty([1, 2], "int64"), [2**53 + 1, None]
+    assert_same(counts(wide, frame, keys), counts(wide, frame, keys))
+    assert wide.spent("d").epsilon == 50
+
+
+def test_a_remembered_histogram_has_its_keys(wide):
+    """A histogram by group comes back with the dtype of its group column."""
+    frame = fifty([2**53 + 1, None], "Int64").assign(x=1.0)
+    private = frame.dp(ledger=wide, dataset="d", version="1", epsilon=50, delta=1e-6)
+    first, again = (private.group_by("g").histogram("x", [0, 2, 4]) for _ in range(2))
+    assert_same(first, again)
+    assert wide.spent("d").epsilon == 50
+
+
+NOT_KEPT = {
+    "integers beyond 64 bits": [2**70],
+    "text without a UTF-8 form": ["\ud800"],
+    "numbers and text": [1, "a"],
+    "tuples": [(1, 2)],
+    "timestamps": [pd.Timestamp("2026-01-01")],
+    "durations finer than Arrow guesses": [pd.Timedelta(5)],
+    "decimals of several scales": [Decimal("1.0"), Decimal("1.00")],
+}
+
+
+@pytest.mark.parametrize("values", NOT_KEPT.values(), ids=NOT_KEPT)
+def test_keys_that_would_come_back_as_others(wide, values):
+    """What Arrow can't hold, or gives back as something else, comes out and is not remembered."""
+    first, again = counts(wide, fifty(values)), counts(wide, fifty(values))
+    assert len(first) == len(values)
+    assert_same(first[["g"]], again[["g"]])
+    assert wide.stored("d") == 0
+    assert wide.spent("d").epsilon == 100
+
+
+OTHER_FRAMES = {
+    "integers, no floats": (pd.DataFrame({"g": [1.5]}), pd.ArrowDtype(pa.int64())),
+    "no such column": (pd.DataFrame({"h": [1]}), pd.ArrowDtype(pa.int64())),
+    "a smaller integer": (pd.DataFrame({"g": pd.Series([1], dtype="int8")}), None),
+    "a dtype that holds them": (fifty([1], "Int64"), pd.Int64Dtype()),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_FRAMES)
+def test_keys_in_a_frame_of_another_kind(wide, name):
+    """Keys are in the dtype of the frame that asks if it holds them, else in that of Arrow."""
+    frame, dtype = OTHER_FRAMES[name]
+    first = counts(wide, pl.DataFrame({"g": [2**53 + 1] * 50}))
+    again = counts(wide, frame)
+    assert again["g"].dtype == (dtype or pd.ArrowDtype(pa.int64()))
+    assert again["g"].to_list() == first["g"].to_list()
+    assert again["count"].to_list() == first["count"].to_list()
+    assert wide.spent("d").epsilon == 50
+
+
+def test_a_name_that_can_not_be_written(wide):
+    """Numbers whose names have no UTF-8 form come out, and are not remembered."""
+    private = fifty([1]).dp(ledger=wide, dataset="d", version="1", epsilon=50)
+    assert float(private.agg(**{"\ud800": dfp.count()})["\ud800"]) == pytest.approx(50, abs=5)
+    assert wide.stored("d") == 0

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 import dfprivacy as dfp
+from dfprivacy.jobs.description import FileOutput, TableOutput
+from dfprivacy.jobs.outputs import note_of
 from tests.frontends.described_delays import DELAYS, HEAD, spent
 
 
@@ -47,6 +49,30 @@ def test_other_failures(run, old, new, message):
     assert "\nHint: " in result.stderr
     assert spent() == dfp.Budget(epsilon=0.0)
     assert not list(Path().glob("*.json"))
+
+
+def test_a_table_is_no_word_for_a_file(run):
+    """A run that has made the table `csv` of a DuckDB file `mine` has not made mine.csv."""
+    Path("mine.csv").write_text("precious")
+    table, file = "[{database: mine, table: csv}]", "[mine.csv]"
+    for outputs, code in ((file, 1), (table, 0), (file, 1)):
+        asked = DELAYS[: DELAYS.index("[delays.csv")] + outputs + "\n"
+        assert run(HEAD + asked).exit_code == code
+    assert Path("mine.csv").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (TableOutput(Path("a"), "csv", ""), FileOutput(Path("a.csv"), "")),
+        (TableOutput(Path("a"), "b.c", ""), TableOutput(Path("a.b"), "c", "")),
+        (TableOutput(Path("a"), "b/c", ""), TableOutput(Path("a"), "b%2Fc", "")),
+    ],
+)
+def test_every_output_has_its_own_note(one, other):
+    """No two outputs are vouched for by one note, and each note lies beside its output."""
+    assert note_of(one) != note_of(other)
+    assert note_of(one).parent == one.path.parent
 
 
 def test_a_ledger_must_remember(run):

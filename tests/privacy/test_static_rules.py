@@ -37,7 +37,7 @@ LAYERS = [
     {"plan", "answers"},
     {"engine"},
     {"parts"},
-    {"release", "origin", "released_frame", "remembered", "request"},
+    {"release", "origin", "released_frame", "remembered", "remembered_keys", "request"},
     {"conductor"},
     {"histogram", "limits"},
     {"vector_passes", "vector_groups", "vector_estimate", "vector_release"},
