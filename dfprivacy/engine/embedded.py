@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary, finalize
@@ -123,7 +124,7 @@ def _read_text(
     connection: duckdb.DuckDBPyConnection, path: Path, separator: str
 ) -> duckdb.DuckDBPyRelation:
     return connection.read_csv(
-        str(path),
+        escape(str(path)),
         columns=dict.fromkeys(_header(path, separator), "VARCHAR"),
         auto_detect=False,
         header=True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from glob import has_magic
+from glob import escape, has_magic
 from pathlib import Path
 
 import duckdb
@@ -42,7 +42,7 @@ def _read(
 ) -> duckdb.DuckDBPyRelation:
     given = "".join(f", {name} = {value}" for name, value in options.items())
     query = f"FROM read_parquet($1, hive_types_autocast = false{given})"
-    return connection.sql(query, params=[[str(file) for file in files]])
+    return connection.sql(query, params=[[escape(str(file)) for file in files]])
 
 
 def _files(connection: duckdb.DuckDBPyConnection, path: Path) -> list[Path]:

@@ -79,6 +79,18 @@ def test_globs_name_files(write):
     assert count(folder / "a*.parquet") == 2
 
 
+def test_a_file_that_is_called_like_a_glob_is_itself(write, tmp_path):
+    """A file or folder that is there is read, not what its name would match."""
+    write("d1.parquet", x=[1.0])
+    write("d[1].parquet", x=[1.0, 2.0])
+    (tmp_path / "d1.csv").write_text("x\n1\n")
+    (tmp_path / "d[1].csv").write_text("x\n1\n2\n")
+    assert count(tmp_path / "d[1].parquet") == count(tmp_path / "d[1].csv") == 2
+    write("f1/a.parquet", x=[1.0])
+    write("f[1]/a.parquet", x=[1.0, 2.0])
+    assert count(tmp_path / "f[1]") == 2
+
+
 @pytest.mark.parametrize(
     "other", [{"x": [1]}, {"x": ["1"]}, {"x": [1.0], "y": [1.0]}, {"y": [1.0]}]
 )
