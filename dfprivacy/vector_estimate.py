@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -113,7 +114,7 @@ class VectorEstimate:
         return f"[{shown}{', ...' if len(self) > 4 else ''}]"
 
     def _about(self) -> str:
-        noise = float(np.sqrt(np.sum(self.std_error**2)))
+        noise = math.hypot(*self.std_error.tolist())
         return (
             f"{len(self)} coordinates, noise {noise:.3g} in norm, {self.method}, "
             f"{self.neighbours}, {self.release.cost}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -54,26 +53,36 @@ def _counted(keys: pa.Table, kept: npt.NDArray[np.bool_] | None, names: list[str
 
 
 def labels_among(keys: pa.Table) -> Callable[[pa.Table], Integers]:
-    """Return a function that finds the group of each row: its place in `keys`, or -1."""
-    distinct = [pc.unique(column) for column in keys.columns]
-    codes = _codes(keys, distinct)
-    order = np.argsort(codes, kind="stable")
-    ascending = codes[order]
+    """Return a function that finds the group of each row: its place in `keys`, or -1.
+
+    Keys are numbered column by column, and numbers stay below those of `keys` times a column's.
+    """
+    numbering, codes = [], np.zeros(keys.num_rows, np.int64)
+    for column in keys.columns:
+        values = pc.unique(column)
+        found, codes = np.unique(_joined(codes, column, values), return_inverse=True)
+        numbering.append((values, found))
+    place = np.full(keys.num_rows, -1, np.int64)
+    place[codes] = np.arange(keys.num_rows)
 
     def labelled(rows: pa.Table) -> Integers:
-        own = _codes(rows, distinct)
-        place = np.minimum(np.searchsorted(ascending, own), max(len(ascending) - 1, 0))
-        if not len(ascending):
-            return np.full(len(own), -1, np.int64)
-        return np.where((ascending[place] == own) & (own >= 0), order[place], -1)
+        own = np.zeros(rows.num_rows, np.int64)
+        for column, (values, found) in zip(rows.columns, numbering, strict=True):
+            own = _rank(_joined(own, column, values), found)
+        return np.where(own >= 0, place[own], -1) if len(place) else own
 
     return labelled
 
 
-def _codes(rows: pa.Table, distinct: list[Any]) -> Integers:
-    """Return one number for each combination of keys; -1 where one of them is not known."""
-    codes = np.zeros(rows.num_rows, np.int64)
-    for column, values in zip(rows.columns, distinct, strict=True):
-        index = pc.index_in(column, value_set=values).fill_null(-1).to_numpy().astype(np.int64)
-        codes = np.where((codes < 0) | (index < 0), -1, codes * (len(values) + 1) + index)
-    return codes
+def _joined(codes: Integers, column: pa.ChunkedArray, values: pa.Array) -> Integers:
+    """Return a number for each code and value together; -1 where one of them is not known."""
+    index = pc.index_in(column, value_set=values).fill_null(-1).to_numpy().astype(np.int64)
+    return np.where((codes < 0) | (index < 0), -1, codes * len(values) + index)
+
+
+def _rank(codes: Integers, found: Integers) -> Integers:
+    """Return the place of each code among those found, ascending; -1 for others."""
+    if not len(found):
+        return np.full(len(codes), -1, np.int64)
+    place = np.minimum(np.searchsorted(found, codes), len(found) - 1)
+    return np.where(found[place] == codes, place, -1)

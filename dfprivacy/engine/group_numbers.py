@@ -75,7 +75,8 @@ def _offsets(values: npt.NDArray[Any]) -> tuple[Integers, int]:
     if largest - least > 4 * len(values):
         distinct, ranks = np.unique(values, return_inverse=True)
         return ranks.astype(np.int64), len(distinct)
-    return (values - values.dtype.type(least)).astype(np.int64), largest - least + 1
+    above = values - values.dtype.type(least)  # may wrap in a signed type; not in an unsigned one
+    return above.view(f"u{values.dtype.itemsize}").astype(np.int64), largest - least + 1
 
 
 def _compressed(codes: Integers) -> Integers:

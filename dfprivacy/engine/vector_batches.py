@@ -6,13 +6,15 @@ length, or with a missing number) becomes NaN; what that means is the neighbour 
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dfprivacy.statistics.buffers import Buffers
 from dfprivacy.statistics.vector_grid import Floats
@@ -50,33 +52,38 @@ def numbers_of(column: pa.Array) -> Floats:
 def matrix_of_lists(column: pa.Array, dimension: int) -> Floats:
     """Return a column of lists as a matrix; rows of another length are NaN."""
     valid = np.asarray(column.is_valid())
-    if pa.types.is_fixed_size_list(column.type):
-        size = column.type.list_size
-        flat = numbers_of(column.values.slice(column.offset * size, len(column) * size))
-        matrix = flat.reshape(len(column), size)
-        return matrix if valid.all() else np.where(valid[:, np.newaxis], matrix, np.nan)
-    starts = np.asarray(column.offsets)
-    flat = numbers_of(column.values.slice(starts[0], starts[-1] - starts[0]))
+    items, starts = _laid_out(column)
+    flat = numbers_of(items)
     fits = valid & (np.diff(starts) == dimension)
     if fits.all():
         return flat.reshape(len(column), dimension)
     matrix = np.full((len(column), dimension), np.nan)
-    first = (starts[:-1] - starts[0])[fits]
-    matrix[fits] = flat[first[:, np.newaxis] + np.arange(dimension)]
+    matrix[fits] = flat[starts[:-1][fits][:, np.newaxis] + np.arange(dimension)]
     return matrix
+
+
+def _laid_out(column: pa.Array) -> tuple[pa.Array, npt.NDArray[Any]]:
+    """Return what lists hold, one after the other, with where each starts, and the last ends.
+
+    What Arrow keeps under a NULL list is among it.
+    """
+    if pa.types.is_fixed_size_list(column.type):
+        size = column.type.list_size
+        starts = np.arange(len(column) + 1) * size
+        return column.values.slice(column.offset * size, len(column) * size), starts
+    offsets = np.asarray(column.offsets)
+    return column.values.slice(offsets[0], offsets[-1] - offsets[0]), offsets - offsets[0]
 
 
 def entries_of_lists(column: pa.Array, universe: int) -> Entries:
     """Return the entries of a column of lists of items; what is not in the universe is left out."""
     missing = ~np.asarray(column.is_valid())
-    if pa.types.is_fixed_size_list(column.type):
-        column = column.cast(pa.large_list(column.type.value_type))
-    row = np.asarray(pc.list_parent_indices(column), np.int64)
-    items = column.flatten()
-    known = np.asarray(items.is_valid())
-    item = np.asarray(items.fill_null(-1).cast(pa.int64(), safe=False))
-    known &= (item >= 0) & (item < universe)
-    return _distinct(row[known], item[known], universe, missing)
+    items, starts = _laid_out(column)
+    row = np.repeat(np.arange(len(column)), np.diff(starts))
+    given = np.asarray(items.is_valid())
+    row, item = row[given], items.drop_null().to_numpy(zero_copy_only=False)
+    known = (item >= 0) & (item < universe) & ~missing[row]
+    return _distinct(row[known], item[known].astype(np.int64), universe, missing)
 
 
 def entries_of_matrix(matrix: Floats) -> Entries:
@@ -108,13 +115,27 @@ def entries_of_objects(values: npt.NDArray[Any], universe: int) -> Entries:
 
 
 def _vector(value: Any) -> Floats | None:
+    """Return an object as a vector; None for whatever is none, without a word about it."""
     if not isinstance(value, np.ndarray | list | tuple):
         return None
     try:
-        vector = np.asarray(value, np.float64)
-    except (TypeError, ValueError, OverflowError):
+        vector = np.asarray(value)
+        if vector.dtype == object:
+            vector = np.array([_number(each) for each in vector.tolist()])
+    except Exception:  # noqa: BLE001 a row's own object may raise anything
         return None
-    return vector if vector.ndim == 1 else None
+    if vector.ndim != 1 or vector.dtype.kind not in "biuf":
+        return None
+    with np.errstate(all="ignore"):
+        return vector.astype(np.float64)
+
+
+def _number(value: Any) -> float:
+    if value is None:
+        return math.nan
+    if not isinstance(value, numbers.Real | Decimal):
+        raise TypeError(type(value))
+    return float(value)
 
 
 def _distinct(

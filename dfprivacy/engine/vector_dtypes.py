@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
+import polars as pl
 import pyarrow as pa
 
 from dfprivacy.errors import InvalidQuestionError, UnsupportedDtypeError
@@ -47,6 +48,16 @@ def dimension_of(kinds: Sequence[pa.DataType], question: MeanVector) -> int:
         return question.universe
     declared = kind.list_size if pa.types.is_fixed_size_list(kind) else None
     return _agreed(declared, question)
+
+
+def require_arrow_integers(dtypes: Sequence[pl.DataType], labels: Sequence[Hashable]) -> None:
+    """Refuse polars columns and lists of 128-bit integers, which have no type in Arrow."""
+    for label, dtype in zip(labels, dtypes, strict=True):
+        if "Int128" in str(dtype):
+            raise UnsupportedDtypeError(
+                f"column {label!r} is declared {dtype}, which Arrow does not have",
+                hint=f"make it narrower: pl.col({label!r}).cast(pl.Float64), lists item by item",
+            )
 
 
 def _agreed(declared: int | None, question: MeanVector) -> int:

@@ -17,7 +17,7 @@ from dfprivacy.engine.adopt import Adopted, Columns, Wrap, adopt
 from dfprivacy.engine.columns import key_expression
 from dfprivacy.engine.run import arrow_reader, collect, guarded
 from dfprivacy.engine.vector_blocks import Block, arrow_block, pandas_converter, split
-from dfprivacy.engine.vector_dtypes import converted_rows, dimension_of
+from dfprivacy.engine.vector_dtypes import converted_rows, dimension_of, require_arrow_integers
 from dfprivacy.errors import UnsupportedFrameError
 from dfprivacy.statistics.buffers import Buffers
 from dfprivacy.statistics.statistics import key_name
@@ -90,8 +90,9 @@ def _(frame: pa.Table, question: MeanVector, columns: Columns) -> VectorSource:
 def _(frame: pl.DataFrame, question: MeanVector, columns: Columns) -> VectorSource:
     if columns.keys:
         return _open.dispatch(object)(frame, question, columns)
-    wrap = adopt(frame, columns).wrap
-    return _arrow_source(frame.select(list(question.labels)).to_arrow(), question, wrap)
+    wrap, chosen = adopt(frame, columns).wrap, frame.select(list(question.labels))
+    require_arrow_integers(chosen.dtypes, question.labels)
+    return _arrow_source(chosen.to_arrow(), question, wrap)
 
 
 @_open.register
@@ -138,6 +139,9 @@ def _adopted_source(adopted: Adopted, question: MeanVector, columns: Columns) ->
         )
         .to_native()
     )
+    if isinstance(native, pl.LazyFrame):
+        declared = native.collect_schema()
+        require_arrow_integers([declared[value] for value in values], question.labels)
     schema = _schema(native)
     dimension = dimension_of([schema.field(v).type for v in values], question)
     step = converted_rows(dimension)
@@ -170,8 +174,8 @@ def _batches(native: Any) -> Iterator[pa.RecordBatch]:
         if hasattr(native, "collect_batches"):
             for frame in native.collect_batches(engine="streaming"):
                 yield from frame.to_arrow().to_batches()
-        else:  # polars before 1.34
-            yield from native.collect(engine="streaming").to_arrow().to_batches()
+        else:  # polars before 1.34, which hands over parts of an array column with a wrong offset
+            yield from native.collect(engine="streaming").rechunk().to_arrow().to_batches()
         return
     if not isinstance(native, duckdb.DuckDBPyRelation):
         yield from native.to_pyarrow_batches(chunk_size=_FETCHED)  # an Ibis table

@@ -27,8 +27,10 @@ from dfprivacy.local.coarse import (
 from dfprivacy.local.estimate import LocalEstimate
 from dfprivacy.local.fine import finding
 from dfprivacy.local.fit import Gaussian, fitted
+from dfprivacy.local.plain import is_whole, no_plan
 from dfprivacy.local.plan import Plan
 from dfprivacy.local.response import RandomisedResponse
+from dfprivacy.local.users import MOST_USERS
 
 if TYPE_CHECKING:
     from dfprivacy.local.aggregate import Aggregate
@@ -76,8 +78,12 @@ class GaussianPlan(Plan):
 
     def __post_init__(self) -> None:
         """Refuse other numbers of rounds, as users of a part are asked once, and endless levels."""
-        if self.rounds not in {1, 2} or not -MOST < self.low < self.high < self.low + 64 < MOST:
-            raise ValueError(self.rounds)
+        levels = all(is_whole(each, -MOST, MOST) for each in (self.low, self.high))
+        if (
+            not (levels and is_whole(self.users, 1, MOST_USERS) and is_whole(self.rounds, 1, 2))
+            or not -MOST < self.low < self.high < self.low + 64 < MOST
+        ):
+            raise no_plan()
 
     @property
     def limit(self) -> float:

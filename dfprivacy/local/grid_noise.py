@@ -9,12 +9,17 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from dfprivacy.errors import InvalidBoundsError
+from dfprivacy.exact import describe
 from dfprivacy.local.response import Integers, checked_epsilon
 from dfprivacy.mechanisms.entropy import EntropySource, system_entropy
 from dfprivacy.mechanisms.noise import DiscreteGaussian, DiscreteLaplace
 
 FAR = 60
 """No honest report lies so many scales beyond the grid: its probability is below e**-59."""
+
+WIDEST = 2**20
+"""The largest radius of a ball, in steps."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,14 @@ class BallGaussian:
     radius: int
     rho: Fraction
 
+    def __post_init__(self) -> None:
+        """Refuse a radius whose squares could leave 64 bits in a sum of 2**15 of them."""
+        if type(self.radius) is not int or not 1 <= self.radius <= WIDEST:
+            raise InvalidBoundsError(
+                f"a ball has a whole radius from 1 to 2**20, not {describe(self.radius)}",
+                hint="count in larger steps: BallGaussian(radius=2**20, rho=rho)",
+            )
+
     @cached_property
     def noise(self) -> DiscreteGaussian:
         """The noise on every coordinate of a report."""
@@ -82,9 +95,15 @@ class BallGaussian:
 
     def privatise(self, inputs: Integers, entropy: EntropySource = system_entropy) -> Integers:
         """Return one report for each row; rows outside the ball, of which there are none, are 0."""
-        inside = (inputs * inputs).sum(axis=1, keepdims=True) <= self.radius**2
         drawn: Integers = self.noise.sample(inputs.size, entropy).reshape(inputs.shape)
-        return np.asarray(drawn + inputs * inside)
+        return np.asarray(drawn + self._kept(inputs))
+
+    def _kept(self, inputs: Integers) -> Integers:
+        """Return the rows of the ball, and 0 for others: no product or sum leaves 64 bits."""
+        near = ((inputs >= -self.radius) & (inputs <= self.radius)).all(axis=1, keepdims=True)
+        short = np.where(near, inputs, 0)
+        inside = (short * short).sum(axis=1, keepdims=True) <= self.radius**2
+        return np.where(inside, short, 0)
 
     def possible(self, reports: Integers) -> npt.NDArray[np.bool_]:
         """Tell which rows an honest owner could have sent, but for e**-59."""

@@ -81,7 +81,7 @@ class Journal:
                     hint="ask the analyst for the protocol that aggregate.next_round() gave",
                 )
         try:
-            self._write(self._folder / f"{_name(protocol)}-{protocol.round}.json", terms)
+            self._write(self._folder / f"{_name(protocol)}-{protocol.round:d}.json", terms)
         except FileExistsError:
             raise AlreadyReportedError(
                 f"round {protocol.round} of this campaign was answered before",

@@ -93,7 +93,8 @@ def _reported(
 def _private(
     part: Part, values: Floats, groups: Integers, words: Words, entropy: EntropySource
 ) -> Integers:
-    inputs = part.ask.encode(values, groups - part.first, words)
+    with np.errstate(all="ignore"):  # a warning would speak of one value
+        inputs = part.ask.encode(values, groups - part.first, words)
     return part.law.privatise(inputs, entropy)
 
 
@@ -105,5 +106,5 @@ def _floats(value: Any) -> Any:
         return math.nan
     try:
         return float(value)
-    except OverflowError:
-        return math.copysign(math.inf, value)
+    except OverflowError:  # an integer or a fraction beyond all floats
+        return math.inf if value > 0 else -math.inf

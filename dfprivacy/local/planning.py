@@ -12,11 +12,11 @@ from dfprivacy.local.coarse import TRUSTED_DEVIATION, deviation
 from dfprivacy.local.gaussian import GaussianPlan
 from dfprivacy.local.protocol import Protocol
 from dfprivacy.local.response import RandomisedResponse, checked_epsilon
+from dfprivacy.local.users import MOST_USERS
 from dfprivacy.mechanisms.entropy import system_entropy
 from dfprivacy.terms import EPSILON
 
 HALVES = (Fraction(1, 2), Fraction(1, 2))
-MOST_USERS = 2**33
 MOST_LEVELS = 48
 SIGMAS = (2.0**-10, 2.0**20)
 """Where sigma lies unless it is said."""

@@ -17,9 +17,10 @@ from dfprivacy.local.aggregate import Aggregate, read_aggregate
 from dfprivacy.local.asks import Ask
 from dfprivacy.local.kinds import PLANS
 from dfprivacy.local.owner import report_one, report_table
+from dfprivacy.local.plain import is_whole
 from dfprivacy.local.plan import Plan
 from dfprivacy.local.sheet import Part, Sheet
-from dfprivacy.local.users import part_edges
+from dfprivacy.local.users import MOST_USERS, part_edges
 from dfprivacy.mechanisms.entropy import EntropySource, system_entropy
 
 FORMAT = "dfprivacy local 1"
@@ -74,12 +75,20 @@ class Protocol:
     round: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse rounds that there are not and parts that overlap: users would be asked again."""
+        """Refuse rounds that there are not and parts that overlap: users would be asked again.
+
+        So would they if one round had two spellings in JSON, as 1, 1.0 and true are.
+        """
+        if not is_whole(self.users, 1, MOST_USERS) or type(self.named) is not bool:
+            raise InvalidProtocolError(
+                "users are counted in whole numbers, and have names or have none",
+                hint="plan with users=1000, named=False",
+            )
         if sum(self.shares) != 1 or min(self.shares) < 0:
             raise InvalidProtocolError(
                 "the parts of the users do not make a whole", hint="plan with dfp.local"
             )
-        if not 1 <= self.round <= self.plan.rounds:
+        if not is_whole(self.round, 1, self.plan.rounds):
             raise InvalidProtocolError(
                 f"there is no round {describe(self.round)} of {self.plan.rounds}",
                 hint="take the next round from aggregate.next_round()",

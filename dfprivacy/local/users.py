@@ -16,6 +16,8 @@ import numpy.typing as npt
 Integers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
+MOST_USERS = 2**33
+
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _HALF = np.uint64(32)

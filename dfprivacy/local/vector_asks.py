@@ -12,7 +12,7 @@ from dfprivacy.errors import InvalidLossError
 from dfprivacy.local.asks import Ask, Floats
 from dfprivacy.local.grid_noise import BallGaussian
 from dfprivacy.local.haar import HaarTree
-from dfprivacy.local.response import MISSING, RandomisedResponse
+from dfprivacy.local.response import MISSING, RandomisedResponse, checked_epsilon
 from dfprivacy.local.rotation import padded, rotated
 from dfprivacy.local.users import Integers, Words
 
@@ -114,6 +114,7 @@ class Whole(VectorAsk):
                 "vectors are reported with Gaussian noise, which costs rho, not epsilon",
                 hint="pass rho=0.5",
             )
+        checked_epsilon(loss.pure())  # as in the rounds before
         return BallGaussian(RADIUS, loss.value)
 
     def encode(self, values: Floats, groups: Integers, words: Words) -> Integers:  # noqa: ARG002 one interface
@@ -121,5 +122,5 @@ class Whole(VectorAsk):
         away = rotated(np.nan_to_num(values), self.campaign) - np.array(self.centre)
         away[np.isnan(values).any(axis=1)] = 0.0
         lengths = np.linalg.norm(away, axis=1, keepdims=True)
-        away *= np.minimum(1.0, self.clip / np.maximum(lengths, 1e-300)) * (1 - 2.0**-30)
+        away *= self.clip / np.maximum(lengths, self.clip) * (1 - 2.0**-30)
         return np.asarray(np.trunc(away * (RADIUS / self.clip)), dtype=np.int64)

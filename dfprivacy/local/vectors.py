@@ -15,9 +15,11 @@ import numpy as np
 
 from dfprivacy.local.asks import Ask, Floats
 from dfprivacy.local.haar import HaarTree, quantile_of
+from dfprivacy.local.plain import is_whole, no_plan
 from dfprivacy.local.plan import Plan
 from dfprivacy.local.response import RandomisedResponse
 from dfprivacy.local.rotation import padded, unrotated
+from dfprivacy.local.users import MOST_USERS
 from dfprivacy.local.vector_asks import RADIUS, Coordinate, Length, Whole
 
 if TYPE_CHECKING:
@@ -64,10 +66,30 @@ class VectorPlan(Plan):
     rounds: int = _ROUNDS
 
     def __post_init__(self) -> None:
-        """Refuse other numbers of rounds: users of a part are asked once."""
-        whole = 1 <= self.dimensions <= 2**15 and 1 <= self.height <= 14
-        if self.rounds != _ROUNDS or not whole:
-            raise ValueError(self.rounds)
+        """Refuse what no plan has and no round finds: it could carry a value past the noise."""
+        sized = is_whole(self.dimensions, 1, 2**15) and is_whole(self.height, 1, 14)
+        counted = is_whole(self.users, 1, MOST_USERS) and is_whole(self.rounds, _ROUNDS, _ROUNDS)
+        if not (sized and counted and self._found_within_radius()):
+            raise no_plan()
+
+    def _found_within_radius(self) -> bool:
+        """Tell whether lengths are ones that floats can square, and the centre and clip fit."""
+        centre = (0.0,) if self.centre is None else self.centre
+        clip = self.longest if self.clip is None else self.clip
+        if any(type(each) is not float for each in (self.radius, clip, *centre)):
+            return False
+        reach, size = self.radius, padded(self.dimensions)
+        return (
+            2.0**-300 <= reach <= 2.0**300
+            and (self.centre is None or len(centre) == size)
+            and all(-reach <= each <= reach for each in centre)
+            and math.ldexp(self.longest, -self.height) <= clip <= self.longest
+        )
+
+    @property
+    def longest(self) -> float:
+        """How far a vector can lie from a centre, but for the corners of a cube."""
+        return 2 * self.radius
 
     @property
     def limit(self) -> float:
@@ -76,12 +98,13 @@ class VectorPlan(Plan):
 
     def asks(self, round_: int) -> tuple[Ask, ...]:
         """Return what the users of a round are asked."""
-        who, centre = (self.campaign, self.dimensions), self.centre or ()
+        who = self.campaign, self.dimensions
+        centre = self.centre or (0.0,) * padded(self.dimensions)
         if round_ == 1:
             return (Coordinate(0, *who, self.radius, self.height),)
         if round_ == 2:
-            return (Length(1, *who, centre, 2 * self.radius, self.height),)
-        return (Whole(2, *who, centre, self.clip or 1.0),)
+            return (Length(1, *who, centre, self.longest, self.height),)
+        return (Whole(2, *who, centre, self.clip or self.longest),)
 
     def after(self, protocol: Protocol, aggregate: Aggregate) -> Self:
         """Return the plan with the centre, then with the clipping length."""
@@ -95,7 +118,7 @@ class VectorPlan(Plan):
         beyond = self.tail(protocol) + tree.error(asked, law)
         part = quantile_of(shares[0], 1 - min(beyond, 0.9))
         leaf = 2.0**-self.height
-        return replace(self, clip=2 * self.radius * max(part, leaf))
+        return replace(self, clip=self.longest * max(part, leaf))
 
     def tail(self, protocol: Protocol) -> float:
         """Return the share of owners to clip.
@@ -110,7 +133,7 @@ class VectorPlan(Plan):
     def estimate(self, protocol: Protocol, aggregate: Aggregate, interval: float) -> VectorMean:  # noqa: ARG002 one interface
         """Return the mean, given the reports of the last round."""
         (tally,) = aggregate.tallies
-        clip, reports = self.clip or 1.0, int(tally.reports[0])
+        clip, reports = self.clip or self.longest, int(tally.reports[0])
         total, squares = tally.counts * 1.0
         count, step = max(reports, 1), clip / RADIUS
         variance = np.maximum(squares / count - (total / count) ** 2, 0.0).mean()

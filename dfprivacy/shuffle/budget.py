@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dfprivacy.errors import InvalidLossError
 from dfprivacy.local.exponential import exponential_above
 from dfprivacy.shuffle.polya import DISTANCE
 
@@ -56,6 +57,11 @@ def shared(
     left = delta / 2 if by_zcdp else delta
     sampling = 2 * users * sums * DISTANCE
     each = (left / (1 + exponential_above(epsilon)) - sampling) / sums
+    if each <= 0:
+        raise InvalidLossError(
+            "delta is too small beside epsilon: it does not pay for the draws of so many users",
+            hint="pass a larger delta or a smaller epsilon, e.g. epsilon=1, delta=1e-6",
+        )
     security = max(1, math.ceil(-math.log2(each) + 1e-9))
     return [
         Share(_root(2 * rho * weight / parts) if by_zcdp else pure * weight, security)

@@ -16,7 +16,6 @@ from dfprivacy.errors import (
 )
 from dfprivacy.exact import describe, exact_number
 from dfprivacy.local.planning import campaign_name, user_count
-from dfprivacy.local.response import checked_epsilon
 from dfprivacy.mechanisms.entropy import EntropySource, system_entropy
 from dfprivacy.shuffle.messages import shuffle
 from dfprivacy.shuffle.protocol import Protocol
@@ -163,11 +162,7 @@ def _protocol(users: object, epsilon: object, delta: object, plan: Any) -> Proto
             "delta must be at least 2**-100 here: the noise of users is drawn to that precision",
             hint="pass delta=1e-9",
         )
-    checked_epsilon(loss.pure())
-    protocol = Protocol(count, loss.pure(), rest, plan)
-    for round_ in range(1, protocol.rounds + 1):
-        protocol.sums_of(round_).checked()
-    return protocol
+    return Protocol(count, loss.pure(), rest, plan).checked()
 
 
 def _bounds(bounds: object) -> Bounds:

@@ -13,6 +13,9 @@ import pyarrow as pa
 from dfprivacy.errors import InvalidProtocolError
 from dfprivacy.exact import describe
 from dfprivacy.local.columns import value_matrix
+from dfprivacy.local.plain import is_whole
+from dfprivacy.local.response import checked_epsilon
+from dfprivacy.local.users import MOST_USERS
 from dfprivacy.mechanisms.entropy import EntropySource, system_entropy
 from dfprivacy.shuffle.budget import shared
 from dfprivacy.shuffle.plan import Plan
@@ -61,6 +64,21 @@ class Protocol:
     delta: Fraction
     plan: Plan
     round: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse users and rounds that there are not: a round would be paid as another one."""
+        if not is_whole(self.users, 1, MOST_USERS) or not is_whole(self.round, 1, self.rounds + 1):
+            raise InvalidProtocolError(
+                f"there is no round {describe(self.round)} of {self.rounds}, or no such users",
+                hint="take the next round from protocol.analyse(shuffled)",
+            )
+
+    def checked(self) -> Self:
+        """Refuse a loss beyond reach, and sums that are too large or have too few users."""
+        checked_epsilon(self.epsilon)
+        for round_ in range(1, self.rounds + 1):
+            self.sums_of(round_).checked()
+        return self
 
     @property
     def rounds(self) -> int:
@@ -151,7 +169,7 @@ class Protocol:
             When the text is no protocol.
         """
         try:
-            protocol = cls._read(json.loads(text))
+            protocol = cls._read(json.loads(text)).checked()
             whole = protocol.to_json() == json.dumps(json.loads(text), sort_keys=True)
         except (ValueError, TypeError, KeyError, ArithmeticError, AttributeError):
             whole = False

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
+from dfprivacy.local.plain import is_whole, no_plan
 from dfprivacy.mechanisms.entropy import EntropySource
 from dfprivacy.shuffle.estimates import ShuffleChoice
 from dfprivacy.shuffle.plan import Plan
 from dfprivacy.shuffle.queries import Floats, Integers
+from dfprivacy.terms import Bounds
 
 if TYPE_CHECKING:
     from dfprivacy.shuffle.protocol import Protocol
@@ -33,6 +35,13 @@ class Quantile(Plan):
     height: int
     cell: int = 0
     asked: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what no plan has and no round finds."""
+        Bounds(self.lower, self.upper)
+        sized = is_whole(self.height, 1, 40) and is_whole(self.asked, 0, self.height)
+        if not (sized and is_whole(self.cell, 0, 2**self.asked - 1)):
+            raise no_plan()
 
     @property
     def weights(self) -> tuple[tuple[Fraction, int], ...]:

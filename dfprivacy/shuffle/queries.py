@@ -70,10 +70,14 @@ class Sums:
         return self
 
     def randomise(self, integers: Integers, entropy: EntropySource = system_entropy) -> pa.Table:
-        """Return the messages of some users: one row of integers each, one column a query."""
+        """Return the messages of some users: one row of integers each, one column a query.
+
+        Integers are clipped to the grid first: the noise covers no others.
+        """
         law = Polya(self.users, self.noise.scale)
         size = integers.size
-        noisy = integers.reshape(-1) + law.sample(size, entropy) - law.sample(size, entropy)
+        kept = np.clip(integers.reshape(-1), 0, self.precision)
+        noisy = kept + law.sample(size, entropy) - law.sample(size, entropy)
         words = split(noisy, self.messages, self.bits, entropy)
         numbers = np.tile(np.arange(self.queries, dtype=np.int32), len(integers))
         return pa.table({"query": np.repeat(numbers, self.messages), "word": words.reshape(-1)})

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
+from dfprivacy.local.plain import is_whole, no_plan
+from dfprivacy.local.users import MOST_USERS
 from dfprivacy.mechanisms.entropy import EntropySource
 from dfprivacy.shuffle.estimates import ShuffleEstimate
 from dfprivacy.shuffle.plan import Plan
 from dfprivacy.shuffle.queries import Floats, Integers, half_width, rounded
+from dfprivacy.terms import Bounds
 
 if TYPE_CHECKING:
     from dfprivacy.shuffle.protocol import Protocol
@@ -34,6 +37,12 @@ class Total(Plan):
     steps: int
     divisor: int
     found: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no plan has."""
+        Bounds(self.lower, self.upper)
+        if not (is_whole(self.steps, 1, 2**30) and is_whole(self.divisor, 1, MOST_USERS)):
+            raise no_plan()
 
     @property
     def weights(self) -> tuple[tuple[Fraction, int], ...]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
+from dfprivacy.local.plain import is_whole, no_plan
 from dfprivacy.local.rotation import padded, rotated, unrotated
 from dfprivacy.mechanisms.entropy import EntropySource
 from dfprivacy.shuffle.estimates import ShuffledVector
@@ -48,6 +49,21 @@ class Vectors(Plan):
     length: int = 0
     totals: tuple[int, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Refuse what no plan has and no round finds."""
+        sized = is_whole(self.dimensions, 1, 2**10) and is_whole(self.height, 1, 20)
+        if not (sized and is_whole(self.steps, 1, 2**30) and self._found_within_radius()):
+            raise no_plan()
+
+    def _found_within_radius(self) -> bool:
+        """Tell whether the radius is one that floats can square, and cells are among its own."""
+        return (
+            type(self.radius) is float
+            and 2.0**-300 <= self.radius <= 2.0**300
+            and len(self.cells) in {0, self.size}
+            and all(is_whole(each, 0, 2**self.height - 1) for each in (*self.cells, self.length))
+        )
+
     @property
     def width(self) -> int:
         """How many numbers a value has."""
@@ -74,7 +90,8 @@ class Vectors(Plan):
 
     def encode(self, values: Floats, round_: int, entropy: EntropySource) -> Integers:
         """Return bits about each coordinate or the length, or the clipped coordinates."""
-        turned = rotated(np.nan_to_num(values), self.campaign)
+        kept = np.clip(np.nan_to_num(values), -self.radius, self.radius)
+        turned = rotated(kept, self.campaign)
         if round_ <= self.height:
             points = self._points(round_ - 1)
             return np.asarray(turned <= points, dtype=np.int64)
@@ -84,7 +101,7 @@ class Vectors(Plan):
         if round_ <= 2 * self.height:
             point = (2 * self.length + 1) / 2.0 ** (round_ - self.height) * self.radius
             return np.asarray(lengths <= point, dtype=np.int64)
-        away *= np.minimum(1.0, self.clip / np.maximum(lengths, 1e-300))
+        away *= self.clip / np.maximum(lengths, self.clip)
         return rounded((away / self.bound + 1) / 2, self.steps, entropy)
 
     def _points(self, asked: int) -> Floats:

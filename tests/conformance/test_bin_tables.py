@@ -18,6 +18,7 @@ from hypothesis import given, settings
 import dfprivacy as dfp
 from dfprivacy.conductor import named_columns, read
 from dfprivacy.engine.bins import run_bins
+from dfprivacy.engine.group_numbers import number_groups
 from dfprivacy.statistics.bin_table import merge_tables
 from dfprivacy.statistics.binning import (
     SQUARE_BITS,
@@ -229,3 +230,14 @@ def test_groups_of_bins_are_the_groups_of_rows(kind, engines):
         columns = released.to_arrow_table() if hasattr(released, "to_arrow_table") else released
         columns = columns if isinstance(columns, pa.Table) else pa.table(columns)
         assert sum(columns["n"].to_pylist()) == (len(rows) if len(rows) > 1 else 0)
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_keys_of_the_whole_range_of_their_type_are_told_apart(bits):
+    """Groups of narrow integers are those of wide ones, where keys are as far apart as can be."""
+    half = 2 ** (bits - 1)
+    keys = np.repeat(np.arange(-half, half), 2)
+    for kind in (pa.int64(), getattr(pa, f"int{bits}")()):
+        found = number_groups(pa.table({"k": pa.array(keys, kind)}), ["k"], None)
+        assert found.keys["k"].to_pylist() == list(range(-half, half))
+        assert (found.group == keys + half).all()

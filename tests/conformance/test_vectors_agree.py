@@ -172,6 +172,55 @@ def test_item_sets_agree(tmp_path):
     assert all(sums == given[0] for sums in given[1:])
 
 
+def items_of(frame):
+    with mock.patch("dfprivacy.estimators.plan_items.add_to", Exact().add_to):
+        mean = dfp.frame(frame).mean_vector("s", rho=10**6, universe=6)
+    return mean.noisy.sums.tolist(), round(mean.count / 10)
+
+
+def test_missing_sets_count_for_nothing_whatever_lies_under_them():
+    """A NULL list is no set, in a list or an array, with or without items kept under it."""
+    lists = pl.DataFrame({"s": pl.Series([[0, 2], [1, 5], None] * 60, dtype=pl.List(pl.Int64))})
+    array = pl.Array(pl.Int64, 2)
+    full = pl.DataFrame({"s": pl.Series([[0, 2], [1, 5], [4, 3]] * 60, dtype=pl.List(pl.Int64))})
+    hidden = full.with_columns(s=pl.when(pl.col("s").list.first() < 4).then(pl.col("s")))
+    kept = [items_of(each) for each in (lists, hidden, hidden.lazy(), hidden.to_arrow())]
+    fixed = [each.with_columns(s=pl.col("s").cast(array)) for each in (lists, hidden)]
+    kept += [items_of(each) for frame in fixed for each in (frame, frame.lazy(), frame.to_arrow())]
+    values = pa.array([0, 2, 1, 5, 4, 3] * 60)
+    masks = pa.array([False, False, True] * 60)
+    under = pa.FixedSizeListArray.from_arrays(values, 2, mask=masks)
+    kept.append(items_of(pa.table({"s": under})))
+    offsets = pa.array(np.arange(0, 362, 2), pa.int32())
+    under = pa.ListArray.from_arrays(offsets, values, mask=masks)
+    kept += [items_of(pa.table({"s": under})), items_of(pa.table({"s": under}).slice(3))]
+    assert kept[:-1] == kept[:1] * (len(kept) - 1)
+    assert kept[0][1] == 12
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_items_of_any_integer_type_agree(bits):
+    """Items may have any declared integer type, with or without a sign."""
+    sets = [[0, 2], [], [5, 1, 99], [3, None, 0], None] * 60
+    made = [
+        items_of(pa.table({"s": pa.array(sets, pa.list_(kind))}))
+        for kind in (pa.int64(), getattr(pa, f"int{bits}")(), getattr(pa, f"uint{bits}")())
+    ]
+    assert made[1:] == made[:1] * 2
+
+
+def test_groups_of_many_keys_are_told_apart():
+    """However many keys and distinct values there are, every row is in its own group."""
+    group = np.repeat(np.arange(1000), 20)
+    keys = {f"k{index}": group for index in range(7)}
+    frame = pl.DataFrame({**keys, "x": group / 100, "y": np.ones(len(group))})
+    found = frame.dp.group_by(*keys).mean_vector(
+        ["x", "y"], rho=1e9, radius=20, delta=1e-6, method="clipped"
+    )
+    assert found["k6"].to_list() == list(range(1000))
+    np.testing.assert_allclose(found["x"], np.arange(1000) / 100, atol=0.01)
+
+
 def test_no_noise_is_the_mean():
     """With next to no noise the mean is that of the vectors, up to the grid."""
     x = np.linspace(-3, 3, 999)[:, np.newaxis] * [1.0, 0.5, 0.0]

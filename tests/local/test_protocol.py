@@ -1,6 +1,9 @@
 """Protocols are data: all that an owner needs is published, and nobody answers twice."""
 
 import json
+import math
+import warnings
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -244,3 +247,35 @@ def test_a_journal_that_cannot_be_written_makes_no_report(tmp_path):
     (tmp_path / "taken").write_text("")
     with pytest.raises(dfp.LedgerFileError):
         dfp.local.Journal(tmp_path / "taken")
+
+
+@pytest.mark.parametrize("change", [{"round": True}, {"round": 1.0}, {"users": 6e3}, {"named": 0}])
+def test_a_round_has_one_spelling(change, tmp_path):
+    """JSON that says the same in other types is not read: a journal would take it for news."""
+    protocol = planned("known, one round", campaign="c")
+    journal = dfp.local.Journal(tmp_path)
+    journal.reports(protocol, VALUES)
+    with pytest.raises(dfp.InvalidProtocolError):
+        dfp.local.Protocol.from_json(json.dumps({**json.loads(protocol.to_json()), **change}))
+    with pytest.raises(dfp.InvalidProtocolError):
+        replace(protocol, **change)
+    with pytest.raises(dfp.AlreadyReportedError):
+        journal.reports(protocol, VALUES)
+
+
+@pytest.mark.parametrize("change", [{"rounds": True}, {"low": 0.0}, {"users": "6000"}])
+def test_a_plan_of_other_types_is_refused(change):
+    """Numbers of a plan are plain integers, as planning makes them."""
+    written = json.loads(planned("known, one round").to_json())
+    written["plan"] |= change
+    with pytest.raises(dfp.InvalidProtocolError):
+        dfp.local.Protocol.from_json(json.dumps(written))
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), Fraction(10**400), 1e308, -math.inf])
+def test_no_value_raises_or_warns(value):
+    """A number of any size makes a report, without a word."""
+    protocol = planned("unknown, one round")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert set(protocol.report(value, 7)) == {"protocol", "user", "group", "value"}

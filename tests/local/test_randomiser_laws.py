@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flint import arb, ctx, fmpq
 
-from dfprivacy.errors import InvalidLossError
+from dfprivacy.errors import InvalidBoundsError, InvalidLossError
 from dfprivacy.local.exponential import exponential_above, exponential_below
 from dfprivacy.local.grid_noise import BallGaussian, GridLaplace
 from dfprivacy.local.response import MISSING, WORDS, RandomisedResponse
@@ -141,6 +141,24 @@ def test_a_vector_outside_the_ball_is_dropped():
     law = BallGaussian(3, Fraction(10**6))
     inputs = np.array([[3, 0], [2, 2], [0, -3], [3, 1]])
     assert law.privatise(inputs).tolist() == [[3, 0], [2, 2], [0, -3], [0, 0]]
+
+
+def test_no_vector_gets_into_the_ball_by_wrapping():
+    """Whatever integers a row has, no report is farther from the origin than ball and noise."""
+    law = BallGaussian(2**20, Fraction(10**20))
+    outside = [2**21, 2**31, 2**32, -(2**32), 2**63 - 1, -(2**63)]
+    rows = np.array([[each, 0] for each in outside] + [[0, each] for each in outside])
+    assert not law.privatise(rows).any()
+    wide = np.zeros((1, 2**15), np.int64)
+    wide[0] = 2**20
+    assert not law.privatise(wide).any()
+
+
+@pytest.mark.parametrize("radius", [0, -1, 2**20 + 1, 2**40, 1.0, True])
+def test_a_ball_whose_squares_may_wrap_is_refused(radius):
+    """A ball has a whole radius from 1 to 2**20: sums of 2**15 squares stay in 64 bits."""
+    with pytest.raises(InvalidBoundsError, match="radius"):
+        BallGaussian(radius, Fraction(1))
 
 
 def test_unbiased_counts_are_right_in_expectation():

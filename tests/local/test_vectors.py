@@ -1,5 +1,7 @@
 """Haar trees, rotations and Huang et al.'s mean of vectors in the local model."""
 
+import json
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -10,6 +12,7 @@ from dfprivacy.local.haar import HaarTree, increasing, quantile_of
 from dfprivacy.local.response import RandomisedResponse
 from dfprivacy.local.rotation import hadamard, rotated, unrotated
 from dfprivacy.local.vector_asks import RADIUS, Whole
+from dfprivacy.local.vectors import VectorPlan
 
 RANDOM = np.random.default_rng(21)
 
@@ -129,3 +132,67 @@ def test_bad_plans_are_refused(given, error):
     """Arguments that make no protocol are typed errors."""
     with pytest.raises(error):
         dfp.local.mean_vector(**{"users": 100, "dimensions": 2, "rho": 1, "radius": 1, **given})
+
+
+SECOND = {"centre": [0.5, -0.5, 0.0, 1.0]}
+THIRD = {**SECOND, "clip": 2.0}
+FORGED = [
+    (1, {"radius": 0.0}),
+    (1, {"radius": -1.0}),
+    (1, {"radius": 1e-200}),
+    (1, {"radius": 1e200}),
+    (1, {"radius": 1}),
+    (1, {"dimensions": True}),
+    (1, {"users": 1000.0}),
+    (2, {"centre": [0.0, 0.0]}),
+    (2, {"centre": [0.0, 0.0, 0.0, 1.5]}),
+    (2, {"centre": [0.0, 0.0, 0.0, True]}),
+    (3, {**SECOND, "clip": 0.0}),
+    (3, {**SECOND, "clip": -1.0}),
+    (3, {**SECOND, "clip": 1e-290}),
+    (3, {**SECOND, "clip": 2.1}),
+    (3, {"radius": 1e-200, "centre": [1e-200] * 4, "clip": 1e-290}),
+]
+
+
+def published(round_, change):
+    """Return the JSON of a round whose plan and asks were changed together."""
+    own = dfp.local.mean_vector(users=1000, dimensions=3, rho=1e-5, radius=1.0, campaign="c")
+    written = json.loads(own.to_json())
+    written["round"], written["plan"] = round_, {**written["plan"], **change}
+    plan = {**written["plan"], "dimensions": 3, "centre": tuple(change.get("centre", ())) or None}
+    bare = object.__new__(VectorPlan)
+    bare.__dict__.update({name: each for name, each in plan.items() if name != "kind"})
+    written["asks"] = [ask.to_json() for ask in bare.asks(round_)]
+    return json.dumps(written)
+
+
+@pytest.mark.parametrize(("round_", "change"), FORGED)
+def test_a_plan_that_no_round_leads_to_is_refused(round_, change):
+    """Owners read no protocol whose radius, centre or clip planning and reports can't give."""
+    for good in ((1, {}), (2, SECOND), (3, THIRD)):
+        assert dfp.local.Protocol.from_json(published(*good)).round == good[0]
+    with pytest.raises(dfp.InvalidProtocolError):
+        dfp.local.Protocol.from_json(published(round_, change))
+
+
+@pytest.mark.parametrize("rho", ["1/1000000000000", "100000"])
+def test_a_loss_beyond_reach_is_refused_in_every_round(rho):
+    """What planning would refuse is not read in the last round either."""
+    for good in ((1, {}), (2, SECOND), (3, THIRD)):
+        written = {**json.loads(published(*good)), "rho": rho}
+        with pytest.raises(dfp.InvalidProtocolError):
+            dfp.local.Protocol.from_json(json.dumps(written))
+
+
+@pytest.mark.parametrize("radius", [2.0**-300, 1.0, 2.0**300])
+@pytest.mark.parametrize("leaf", [2.0**-10, 1.0])
+def test_all_that_the_last_round_takes_lies_in_the_ball(radius, leaf):
+    """At every radius and clip allowed, no vector warns, and none is longer than the ball."""
+    values = np.array([[1e308, -1e308], [np.inf, -np.inf], [5e-324, 0], [np.nan, 1], [3.0, 4.0]])
+    plan = VectorPlan("c", 1000, 2, radius, 10, (radius, -radius), 2 * radius * leaf)
+    ask, groups = plan.asks(3)[0], np.zeros(5, np.int64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        inputs = ask.encode(np.clip(values, -radius, radius), groups, groups.view(np.uint64))
+    assert max(sum(int(x) ** 2 for x in row) for row in inputs) <= RADIUS**2

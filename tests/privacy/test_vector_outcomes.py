@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import warnings
+from decimal import Decimal
 from unittest import mock
 
 import numpy as np
@@ -25,6 +26,19 @@ def hostile_rows():
     return [[1.0, 2.0, 3.0], *odd, [inf, -inf, 0.0], [1e308, -1e308, 5e-324]]
 
 
+class Angry:
+    """An object that raises when it is asked to be a number."""
+
+    def __float__(self):
+        raise ZeroDivisionError
+
+
+def strange():
+    far = np.array(["1e4000"] * 3, np.longdouble)
+    some = [[Angry()] * 3, [np.complex128(1j), None, 2], ["1", "2", "3"], [10**400, 1, 2]]
+    return [np.array([1j, 2, 3]), far, *some, [Decimal("sNaN"), 1, 2], [[1], [2], [3]]]
+
+
 @pytest.mark.parametrize("method", ["clipped", "shifted", "plan"])
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 @pytest.mark.parametrize("rows", [0, 1, 2, 9])
@@ -34,7 +48,7 @@ def test_no_row_raises_or_warns(method, neighbours, rows):
     frames = [
         pl.DataFrame({"v": pl.Series(sets, dtype=LISTS)}),
         pa.table({"v": pa.array(sets, pa.list_(pa.float64()))}),
-        pd.DataFrame({"v": pd.Series([*sets, "text", {1: 2}, 7], dtype=object)}),
+        pd.DataFrame({"v": pd.Series([*sets, "text", {1: 2}, 7, *strange()], dtype=object)}),
     ]
     for frame in frames:
         with warnings.catch_warnings():
@@ -129,6 +143,27 @@ def test_mistakes_cost_nothing(change, error, kind, tmp_path):
     ):
         private.mean_vector(asked.pop("columns"), **asked)
     assert ledger.remaining("d").rho == 10
+
+
+@pytest.mark.parametrize("kind", [pl.Int128, pl.List(pl.Int128), pl.Array(pl.Int128, 1)])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_integers_that_arrow_does_not_have_are_refused(kind, lazy):
+    """A polars column of 128-bit integers is refused by its declared type."""
+    frame = pl.DataFrame({"v": []}, schema={"v": kind})
+    columns = "v" if kind.is_nested() else ["v"]
+    with pytest.raises(dfp.UnsupportedDtypeError, match="Int128"):
+        dfp.frame(frame.lazy() if lazy else frame).mean_vector(columns, rho=1, radius=5)
+
+
+def test_the_largest_radius_is_shown():
+    """At the largest and the least radius an estimate has a finite repr, without a warning."""
+    frame = pl.DataFrame({"x": [1e308, -1e308], "y": [1.0, 5e-324]})
+    for radius in (2.0**900, 2.0**-900):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            shown = repr(frame.dp.mean_vector(["x", "y"], rho=1, radius=radius))
+        assert "inf" not in shown
+        assert "nan" not in shown
 
 
 def test_a_reader_is_refused():

@@ -195,6 +195,16 @@ def test_rounding_is_right_on_average_and_stays_on_the_grid():
     assert rounded(np.array([0.0, 1.0, 2.0, -1.0]), 7).tolist() == [0, 7, 7, 0]
 
 
+def test_integers_beyond_the_grid_are_clipped_before_noise():
+    """Whatever integer a user adds, messages are those of the nearest one that noise covers."""
+    share = shared(Fraction(1), Fraction(1, 10**6), 1000, ((Fraction(1), 2),))[0]
+    sums = Sums(1000, 2, 32, share)
+    wild = np.array([[-(2**63), 2**63 - 1], [-1, 33], [0, 32], [-(10**9), 10**9]])
+    near = np.array([[0, 32]] * 4)
+    made = [sums.randomise(each, np.random.default_rng(8).bytes) for each in (wild, near)]
+    assert made[0].equals(made[1])
+
+
 def test_half_widths_hold():
     """The interval holds the total of 300 runs as often as it says, and more.
 

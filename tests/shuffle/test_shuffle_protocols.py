@@ -2,12 +2,14 @@
 
 import json
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import dfprivacy as dfp
+from dfprivacy.mechanisms.entropy import system_entropy
 
 RANDOM = np.random.default_rng(31)
 VALUES = RANDOM.normal(50, 10, 3000)
@@ -103,9 +105,47 @@ def test_changed_protocols_are_refused():
             dfp.shuffle.Protocol.from_json(json.dumps({**written, **change}))
 
 
+PLANS = {
+    "total": ({"bounds": (0, 100)}, {"steps": True}, {"lower": 100.0}, {"divisor": 0}),
+    "quantile": ({"q": 0.5, "bounds": (0, 9)}, {"asked": 99}, {"cell": 1}, {"height": 4000}),
+    "mean_vector": (
+        {"dimensions": 3, "radius": 5, "resolution": 4},
+        {"radius": 0.0}, {"radius": 1e-320}, {"cells": [1]}, {"length": -1}, {"steps": 2**40},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", PLANS)
+def test_rounds_and_plans_that_there_are_not_are_refused(kind):
+    """Users read no protocol whose round or plan neither planning nor messages can give."""
+    given, *changes = PLANS[kind]
+    plan = getattr(dfp.shuffle, kind)(users=3000, **given, **COST)
+    written = json.loads(plan.to_json())
+    assert dfp.shuffle.Protocol.from_json(json.dumps(written)) == plan
+    tops = [{"round": each} for each in (0, -1, True, 1.0, plan.rounds + 2)]
+    tops += [{"users": each} for each in (18, True, 3000.0)]
+    for top in [*tops, *({"plan": {**written["plan"], **change}} for change in changes)]:
+        with pytest.raises(dfp.InvalidProtocolError):
+            dfp.shuffle.Protocol.from_json(json.dumps({**written, **top}))
+
+
+def test_no_vector_raises_or_warns():
+    """Vectors of any numbers become integers of the grid in every round, without a word."""
+    odd = [[np.inf, 1.0], [1e308, 1e308], [np.inf, -np.inf], [np.nan, 1.0], [1e200, 0.0]]
+    plan = dfp.shuffle.mean_vector(users=1000, dimensions=2, radius=5, resolution=2, **COST)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        while not plan.finished:
+            inputs = plan.plan.encode(np.array(odd), plan.round, system_entropy)
+            assert inputs.min() >= 0
+            assert inputs.max() <= plan.plan.precision(plan.round)
+            plan = plan.analyse(dfp.shuffle.shuffle(plan.messages(odd * 200)))
+
+
 @pytest.mark.parametrize(
     ("given", "error"),
     [
+        ({"epsilon": 64, "delta": 2.0**-90}, dfp.InvalidLossError),
         ({"users": 18}, dfp.InvalidProtocolError),
         ({"users": 2**33, "steps": 2**30}, dfp.InvalidProtocolError),
         ({"delta": None}, dfp.MissingDeltaError),
@@ -134,6 +174,35 @@ def test_frames_simulate():
         frame.dp.shuffle.sum("x", (0, 100))
     with pytest.raises(dfp.MissingColumnError):
         private.sum("y", (0, 100))
+
+
+def test_another_unit_than_the_row_is_refused(tmp_path):
+    """Terms that name a privacy unit are refused, and cost nothing: every row is a user here."""
+    ledger = dfp.Ledger(tmp_path / "ledger.db", epsilon=10, delta=1e-3)
+    frame = pd.DataFrame({"u": [1] * 3000, "x": VALUES})
+    private = frame.dp(unit="u", max_rows=1, max_groups=1, delta=1e-6, ledger=ledger, dataset="d")
+    for asked in (private.shuffle, private.shuffle.explain):
+        for ask in (asked.sum, asked.mean):
+            with pytest.raises(dfp.InvalidQuestionError, match="unit"):
+                ask("x", (0, 100))
+        with pytest.raises(dfp.InvalidQuestionError, match="unit"):
+            asked.quantile("x", 0.5, (0, 100))
+    for local in (private.local, private.local.explain):
+        with pytest.raises(dfp.InvalidQuestionError, match="unit"):
+            local.gaussian_mean("x", sigma=10)
+    assert ledger.remaining("d").epsilon == 10
+
+
+def test_terms_in_rho_are_refused_unless_the_call_names_epsilon():
+    """What a protocol costs is what the caller has named: rho is not exchanged for epsilon = 1."""
+    private = pd.DataFrame({"x": VALUES}).dp(rho=0.001, delta=1e-6)
+    for ask in (private.shuffle.mean, private.shuffle.explain.mean):
+        with pytest.raises(dfp.InvalidLossError, match="rho"):
+            ask("x", (0, 100))
+    for local in (private.local, private.local.explain):
+        with pytest.raises(dfp.InvalidLossError, match="rho"):
+            local.gaussian_mean("x", sigma=10)
+    assert private.shuffle.mean("x", (0, 100), epsilon=2).epsilon == 2
 
 
 def test_shuffling_beats_the_local_model():
