@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,7 @@ def json_lines(path: Path, columns: dict[str, str]) -> pa.Table:
         "WHERE line IS NOT NULL"
     )
     with embedded() as connection:
-        return guarded(lambda: connection.sql(query, params=[str(path)]).to_arrow_table())
+        return guarded(lambda: connection.sql(query, params=[escape(str(path))]).to_arrow_table())
 
 
 def _field(name: str) -> str:

@@ -82,13 +82,13 @@ def test_globs_name_files(write):
 def test_a_file_that_is_called_like_a_glob_is_itself(write, tmp_path):
     """A file or folder that is there is read, not what its name would match."""
     write("d1.parquet", x=[1.0])
-    write("d[1].parquet", x=[1.0, 2.0])
+    folder = write("d[1].parquet", x=[1.0, 2.0])
     (tmp_path / "d1.csv").write_text("x\n1\n")
     (tmp_path / "d[1].csv").write_text("x\n1\n2\n")
-    assert count(tmp_path / "d[1].parquet") == count(tmp_path / "d[1].csv") == 2
+    assert count(folder / "d[1].parquet") == count(tmp_path / "d[1].csv") == 2
     write("f1/a.parquet", x=[1.0])
     write("f[1]/a.parquet", x=[1.0, 2.0])
-    assert count(tmp_path / "f[1]") == 2
+    assert count(folder / "f[1]") == 2
 
 
 @pytest.mark.parametrize(

@@ -69,16 +69,21 @@ def test_a_quantile_is_found(q):
 
 
 def test_a_mean_of_vectors_is_found():
-    """Far from the origin the error is that of noise around the medians."""
+    """Far from the origin the error is that of noise around the medians, clipped near the data.
+
+    Noise may hide the last rows from the search for the clip, which then stays above the radius:
+    in fewer than one run of ten, in all of six in fewer than one of a million.
+    """
     centre = np.array([30.0, -20.0, 5.0])
     values = RANDOM.normal(centre, 1.0, (3000, 3))
     values[7, 1] = np.nan
     plan = dfp.shuffle.mean_vector(
         users=3000, dimensions=3, radius=100, resolution=8, epsilon=4, delta=1e-6
     )
-    found = run(plan, values)
-    assert np.linalg.norm(found.mean - centre) < 12 * found.error + 0.2
-    assert found.clip < 100  # the radius: searches stop early where noise hides the last rows
+    answers = [run(plan, values) for _ in range(6)]
+    for found in answers:
+        assert np.linalg.norm(found.mean - centre) < 12 * found.error + 0.2
+    assert min(found.clip for found in answers) < 100
 
 
 def test_unshuffled_or_missing_messages_are_told():
