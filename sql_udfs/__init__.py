@@ -41,7 +41,7 @@ from sql_udfs.finalize import FINALIZERS
 from sql_udfs.function import existing
 from sql_udfs.local import register_local
 from sql_udfs.macros import Defaults, create_macros
-from sql_udfs.policy import ADMIT, Guard, guard
+from sql_udfs.policy import ADMIT, SHARE, Guard, guard
 from sql_udfs.unbounded import LIST_FINALIZERS
 
 __all__ = ["register", "register_local"]
@@ -63,7 +63,8 @@ def register(
 
     With a `unit` or a `ledger` the connection is guarded: the text of every statement with dp_*
     calls is vetted by the rules of `dfp.sql`, and charged, before anything is drawn. What can't be
-    vetted fails from inside the functions (docs/sql.md).
+    vetted fails from inside the functions, and so do groups that are not sorted by all their keys
+    (docs/sql.md).
 
     Parameters
     ----------
@@ -114,7 +115,7 @@ def register(
     whose = unit_of(unit, max_rows, max_groups)
     account = account_of(ledger, dataset, note)
     known = existing(connection)
-    for function in (*CHECKS, GRID, ADMIT, *FINALIZERS, *LIST_FINALIZERS):
+    for function in (*CHECKS, GRID, ADMIT, SHARE, *FINALIZERS, *LIST_FINALIZERS):
         if function.name not in known:
             function.create(connection)
     if whose is None and ledger is None:

@@ -1,15 +1,16 @@
 """The policy of a guarded connection: a statement is vetted and charged before anything is drawn.
 
-DuckDB calls `admit` with the text of the running statement each time that a dp_* function is about
-to draw. The first call of a statement reads that text by the rules of `dfp.sql`, refuses what they
-refuse, and charges every draw that the text can make; the next ones pass. Only then is noise drawn.
+Each dp_* call holds a subquery that calls `admit` with the text of the running statement, and with
+what names mean to its connection. The first call of a statement reads that text by the rules of
+`dfp.sql`, refuses what they refuse, and charges every draw that the text can make; the next ones
+pass. Only then is noise drawn. The subquery runs whether or not there are rows or groups.
 """
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
@@ -32,10 +33,14 @@ from dfprivacy.statements.expressions import call_name
 from dfprivacy.statements.grammar import Parsed, parse
 from dfprivacy.statements.reading import read
 from dfprivacy.statements.rows import Reader
+from dfprivacy.statements.statement import Statement
 from dfprivacy.unit import Unit
+from sql_udfs.engine_rows import check_engine_rows
 from sql_udfs.finalize import constant
 from sql_udfs.function import Column, Function
 from sql_udfs.macros import Defaults, create_macros
+from sql_udfs.namespace import NAMESPACE_SQL, NAMESPACE_TYPES, Namespace, namespace_of
+from sql_udfs.users import Seen, check_common_names, users_macro, with_stand_in
 
 _SHOWN = re.compile(
     r'WITH "(?P<s>__duckdb_s0)" AS NOT MATERIALIZED \(\nSELECT \* FROM \(\n(?P<query>.*)\n\) AS '
@@ -54,7 +59,16 @@ _CLAUSES = (exp.Select, exp.Having, exp.Order)
 """What DuckDB evaluates as often as it is written, and where that ends."""
 
 _LONGEST_NOTE = 500
-USERS = "dp_users"
+
+
+@dataclass(frozen=True)
+class Running:
+    """A statement that runs: its text, its number on its connection, and what names mean there."""
+
+    query: str
+    number: int
+    connection: int
+    namespace: Namespace
 
 
 @dataclass(frozen=True)
@@ -80,7 +94,7 @@ class Guard:
         """The number of rows that one unit can have in a statement."""
         return 1 if self.unit is None else self.unit.max_rows * (self.unit.max_groups or 1)
 
-    def admit(self, query: str, number: int, connection: int) -> None:
+    def admit(self, running: Running) -> None:
         """Vet and charge a running statement, the first time that it asks.
 
         Raises
@@ -91,29 +105,43 @@ class Guard:
             When its charge is not on the disk.
         """
         with self.lock:
-            if self.admitted.get(connection) == number:
+            if self.admitted.get(running.connection) == running.number:
                 return
-            charge = self.charge_of(query)
+            charge = self.charge_of(running)
             self.account.check(charge)
             self.account.pay(charge)
-            self.admitted[connection] = number
+            self.admitted[running.connection] = running.number
 
-    def charge_of(self, query: str) -> Charge:
+    def charge_of(self, running: Running) -> Charge:
         """Return what all draws of a statement cost, once it has been vetted."""
-        shown = _SHOWN.match(query)
-        text = _without_users(shown["query"] if shown else query, bounded=self.unit is not None)
-        source, engine = connection_source(self.catalog), self.engine
-        reader = Reader(source, lambda parsed: check_agreement(parsed, engine))
-        statement, parsed = read(_with_one_delta(text), reader), parse(text)
+        shown = _SHOWN.match(running.query)
+        query = shown["query"] if shown else running.query
+        text, bounded = (query, {}) if self.unit is None else with_stand_in(query)
+        statement, parsed = self._read(text, bounded, running.namespace)
         if statement.keys and statement.delta is None:
             raise MissingDeltaError(
                 "group keys are secret, and showing them needs a delta",
                 hint="add HAVING dp_keep(1e-6), or list keys that are public: dfp.sql(..., "
                 "keys=[...])",
             )
+        check_engine_rows(statement, self.catalog, running.namespace.collation)
         delta = delta_of(statement.delta) or Fraction(0)
-        asked = " ".join((shown["query"] if shown else query).split())[:_LONGEST_NOTE]
+        asked = " ".join(query.split())[:_LONGEST_NOTE]
         return Charge(Epsilon(sum(self._draws(parsed), start=Fraction(0))), delta, asked)
+
+    def _read(
+        self, text: str, bounded: Mapping[str, tuple[str, ...]], namespace: Namespace
+    ) -> tuple[Statement, Parsed]:
+        """Return a statement by the rules of `dfp.sql`, its names as the running connection's."""
+        namespace.check_macros(self.catalog)
+        namespace.enter(self.catalog)
+        seen = Seen(connection_source(self.catalog), bounded)
+        reader = Reader(seen, lambda parsed: check_agreement(parsed, self.engine))
+        parsed = parse(text)
+        check_common_names(parsed, bounded)
+        statement = read(_with_one_delta(text), reader)
+        namespace.check_relations(self.catalog, seen.names)
+        return statement, parsed
 
     def _draws(self, parsed: Parsed) -> Iterator[Fraction]:
         """Yield what each draw in the text costs: the same call written twice draws twice."""
@@ -150,73 +178,51 @@ def _evaluated_once(node: object) -> bool:
     return called or isinstance(node, _ONCE)
 
 
-def _without_users(query: str, *, bounded: bool) -> str:
-    """Return a statement that reads the table in dp_users('table') itself.
-
-    Raises
-    ------
-    RefusedStatementError
-        When a unit is declared and the statement does not read through dp_users once.
-    """
-    tokens = DuckDB().tokenize(query)
-    kinds = [TokenType.L_PAREN, TokenType.STRING, TokenType.R_PAREN]
-    named = [place for place, token in enumerate(tokens) if token.text.lower() == USERS]
-    places = [p for p in named if [t.token_type for t in tokens[p + 1 : p + 4]] == kinds]
-    if bounded and len(places) != 1:
-        raise RefusedStatementError(
-            "a unit is declared, and the statement does not read its rows through dp_users once",
-            hint="SELECT dp_count(*) FROM dp_users('visits'); or dfp.sql(..., unit=...), which "
-            "bounds users by itself",
-        )
-    for place in reversed(places):
-        table = tokens[place + 2].text
-        query = query[: tokens[place].start] + table + query[tokens[place + 3].end + 1 :]
-    return query
-
-
 GUARDS: dict[str, Guard] = {}
 """Every guard by its name, as long as the process lives: DuckDB's functions are shared."""
 
 
-def _admit(
-    epsilon: Column, guard: Column, query: Column, number: Column, connection: Column, _: Column
-) -> Any:
-    """Return the epsilon that remains for each row, once the statement has been admitted."""
+def _admit(guard: Column, query: Column, ids: Column, *namespace: Column) -> Any:
+    """Return how many rows one unit can have, once the running statement has been admitted."""
     asked = GUARDS[guard[0].as_py()]
-    asked.admit(query[0].as_py(), number[0].as_py(), connection[0].as_py())
-    exact = positive_number("epsilon", constant(epsilon)) / asked.rows
-    return pa.array([float_below(exact)] * len(epsilon))
+    number, connection = ids[0].as_py()
+    told = namespace_of(*(column[0].as_py() for column in namespace))
+    asked.admit(Running(query[0].as_py(), number, connection, told))
+    return pa.array([asked.rows] * len(guard))
 
 
 ADMIT = Function(
     "dfprivacy_admit",
     _admit,
-    ("DOUBLE", "VARCHAR", "VARCHAR", "BIGINT", "BIGINT", "BIGINT"),
-    "DOUBLE",
+    ("VARCHAR", "VARCHAR", "BIGINT[]", *NAMESPACE_TYPES),
+    "BIGINT",
     draws=True,
 )
-"""It depends on the rows, as a count: nothing is admitted before they have been read."""
+"""It stands in a subquery of its own: that runs once a call, whatever rows and groups there are."""
+
+
+def _share(epsilon: Column, rows: Column) -> Any:
+    """Return the part of an epsilon that one of so many rows may spend."""
+    exact = positive_number("epsilon", constant(epsilon)) / int(constant(rows))
+    return pa.array([float_below(exact)] * len(epsilon))
+
+
+SHARE = Function("dfprivacy_share", _share, ("DOUBLE", "BIGINT"), "DOUBLE")
+
+_RUNNING = (
+    "system.main.current_query(), [CAST(system.main.current_query_id() AS BIGINT), "
+    f"CAST(system.main.current_connection_id() AS BIGINT)], {NAMESPACE_SQL}"
+)
 
 
 def admission(guard: Guard, epsilon: str) -> str:
-    """Return the SQL of an epsilon that has to be admitted."""
-    running = "current_query(), current_query_id()::BIGINT, current_connection_id()::BIGINT"
-    return f"{ADMIT.name}({epsilon}, '{guard.name}', {running}, count(*))"
+    """Return the SQL of an epsilon that has to be admitted.
 
-
-def users_macro(guard: Guard) -> str:
-    """Return the statement that makes dp_users: at most so many rows of each unit.
-
-    Which ones follows from the rows' own hashes, so that a unit's rows decide alone which of them
-    stay. Rows without a unit are left out.
+    The admission depends on no row: a statement over an empty table is vetted and charged as any
+    other, and nothing is drawn without what it returns.
     """
-    assert guard.unit is not None  # noqa: S101 without a unit there is nothing to bound
-    unit = 'r."' + str(guard.unit.column).replace('"', '""') + '"'
-    return (
-        f"CREATE OR REPLACE TEMP MACRO {USERS}(relation) AS TABLE "  # noqa: S608 the name is quoted
-        f"SELECT r.* FROM query_table(relation) AS r WHERE {unit} IS NOT NULL "
-        f"QUALIFY row_number() OVER (PARTITION BY {unit} ORDER BY hash(r)) <= {guard.rows}"
-    )
+    admitted = f"(SELECT system.main.{ADMIT.name}('{guard.name}', {_RUNNING}))"
+    return f"system.main.{SHARE.name}({epsilon}, {admitted})"
 
 
 def _with_one_delta(query: str) -> str:
@@ -237,4 +243,4 @@ def guard(connection: duckdb.DuckDBPyConnection, asked: Guard, level: float) -> 
     create_macros(asked.catalog, Defaults(asked.epsilon, level))  # views that hold dp_ calls bind
     create_macros(connection, Defaults(asked.epsilon, level, spends, asked.rows))
     if asked.unit is not None:
-        connection.execute(users_macro(asked))
+        connection.execute(users_macro(asked.unit, asked.rows))

@@ -3,3 +3,4 @@ select carrier, dp_mean(delay, -60, 240) as delay, dp_count() as flights
 from {{ ref('summer_flights') }}
 group by carrier
 having dp_keep(1e-7)
+order by carrier
