@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 import duckdb
 import pyarrow as pa
 
 from dfprivacy.engine.run import guarded
-from dfprivacy.errors import EngineError, RefusedStatementError, UnsupportedFrameError
+from dfprivacy.errors import RefusedStatementError, UnsupportedFrameError
 from dfprivacy.statements.fence import fenced
-from dfprivacy.statements.functions import ROW_FUNCTIONS
 from dfprivacy.statements.names import folded, quoted
 from dfprivacy.statements.refusal import Refusal
 from dfprivacy.statements.relations import Relation
+from dfprivacy.statements.session import (
+    TEMPORARY,
+    check_functions,
+    looked_up,
+    search_path,
+    unusable,
+)
 from dfprivacy.statements.statement import Target
 
 _BY_NAME = "dfp.sql('SELECT dp_count(*) FROM t', "
-_FUNCTIONS = "SELECT DISTINCT function_name, internal FROM system.main.duckdb_functions()"
 _RELATIONS = """
     SELECT database_name, schema_name, table_name, NULL FROM duckdb_tables()
     WHERE lower(table_name) = lower(?)
@@ -47,6 +50,13 @@ class ConnectionSource:
         found = self._found(parts[-1], parts[:-1], near)
         if not found:
             raise _no_such(parts)
+        if near is not None and len(parts) == 2 and len(found) > 1:
+            raise Refusal(
+                f"{'.'.join(parts)} in a view",
+                "there are several tables of that name, and versions of DuckDB differ in which "
+                "of them a view reads",
+                "name the database too: CREATE OR REPLACE VIEW v AS SELECT * FROM memory.main.t",
+            ).error()
         database, schema, name, definition = found[0]
         path = (database, schema, name)
         return Relation(path, self._columns(path), definition)
@@ -56,28 +66,32 @@ class ConnectionSource:
             found = self.connection.sql(f"SELECT * FROM {'.'.join(map(quoted, path))}")  # noqa: S608 names are quoted
             return tuple(found.columns)
         except duckdb.Error as error:
-            raise _unusable(error) from None
+            raise unusable(error) from None
 
     def _found(
         self, name: str, qualifier: tuple[str, ...], near: Relation | None
     ) -> list[tuple[str, str, str, str | None]]:
         """Return relations of a name, those first that DuckDB would find first."""
-        known = _looked_up(self.connection, _RELATIONS, [name, name])
-        places = [tuple(map(folded, place)) for place in self._places(qualifier, near)]
+        known = looked_up(self.connection, _RELATIONS, [name, name])
+        places = [(folded(one), folded(two)) for one, two in self._places(qualifier, near)]
         return sorted(
             (row for row in known if (folded(row[0]), folded(row[1])) in places),
             key=lambda row: places.index((folded(row[0]), folded(row[1]))),
         )
 
     def _places(self, qualifier: tuple[str, ...], near: Relation | None) -> list[tuple[str, str]]:
+        """Return databases and schemas in which a name may be, in DuckDB's order."""
         if len(qualifier) == 2:
             return [(qualifier[0], qualifier[1])]
-        current = "SELECT current_database(), current_schema()"
-        database, schema = _looked_up(self.connection, current)[0]
-        if qualifier:
-            return [(database, qualifier[0]), (qualifier[0], "main"), ("temp", qualifier[0])]
-        inside = [] if near is None else [(near.path[0], near.path[1])]
-        return [*inside, ("temp", "main"), (database, schema), (database, "main")]
+        database, looked_in = search_path(self.connection)
+        if not qualifier:
+            inside = [] if near is None else [(near.path[0], near.path[1])]
+            return [TEMPORARY, *inside, *looked_in, (database, "main")]
+        (outer,) = qualifier
+        around = [TEMPORARY, *looked_in]
+        given = [place for place in around if folded(outer) in map(folded, place)]
+        inside = [] if near is None else [(near.path[0], outer)]
+        return [*given, *inside, (database, outer), (outer, "main"), ("temp", outer)]
 
     def relation(
         self,
@@ -124,7 +138,12 @@ class ConnectionSource:
                 f"CREATE OR REPLACE TABLE {target.name} AS SELECT ..., or INSERT INTO it",
             ).error()
         if not target.creates:
-            self._fits(target, empty)
+            self._fits(self._resolved(target), empty)
+
+    def _resolved(self, target: Target) -> Target:
+        """Return the table that rows are added to, by its full name."""
+        found = self._found(target.path[-1], target.path[:-1], None)
+        return replace(target, path=found[0][:3]) if found else target
 
     def _taken(self, target: Target, found: list[tuple[str, str, str, str | None]]) -> bool:
         """Tell whether a new table's own place is taken: tables in other schemas do not matter."""
@@ -172,27 +191,9 @@ class ConnectionSource:
         """Return released rows as a relation, or put them where they go and return None."""
         if target is None:
             return self.connection.from_arrow(table)
-        sql = _creation(target) if target.creates else _insertion(target)
+        sql = _creation(target) if target.creates else _insertion(self._resolved(target))
         guarded(lambda: self._sent(sql, table))
         return None
-
-
-def _looked_up(
-    connection: duckdb.DuckDBPyConnection, query: str, given: Sequence[str] = ()
-) -> list[Any]:
-    """Return what the catalog says; its errors speak of no row."""
-    try:
-        return connection.execute(query, list(given)).fetchall()
-    except duckdb.Error as error:
-        raise _unusable(error) from None
-
-
-def _unusable(error: duckdb.Error) -> EngineError:
-    """Return the error for a catalog that can't be read; it speaks of no row."""
-    return EngineError(
-        f"the connection can't be used: {str(error).splitlines()[0]}",
-        hint="fetch what it still holds, or pass a connection of its own",
-    )
 
 
 def _braced(name: str) -> str:
@@ -230,15 +231,7 @@ def connection_source(connection: object) -> ConnectionSource:
             hint="pass con=duckdb.connect('file.db'), or frames by name: "
             "dfp.sql('SELECT dp_count(*) FROM t', t=frame)",
         )
-    known = _looked_up(connection, _FUNCTIONS)
-    built_in = {name for name, internal in known if internal} | ROW_FUNCTIONS
-    hiding = sorted({name for name, internal in known if not internal and name in built_in})
-    if hiding:
-        raise Refusal(
-            f"the macro {hiding[0]!r} of this connection",
-            "it hides a function of DuckDB's that rows are read with",
-            f"DROP MACRO {quoted(hiding[0])}, and give it another name",
-        ).error()
+    check_functions(connection)
     return ConnectionSource(connection)
 
 

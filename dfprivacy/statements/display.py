@@ -19,6 +19,7 @@ def display(node: exp.Expression, spelling: Spelling = shown) -> str:
     scope = Scope(
         lambda column: ".".join(spelling(part.name) for part in column.parts),
         lambda inner: _special(inner, spelling),
+        lambda _, inner: inner,
     )
     return write(node, scope)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from dfprivacy.statements.dates import check_dates, shielded
 from dfprivacy.statements.functions import ROW_FUNCTIONS, not_a_row_function
 from dfprivacy.statements.operators import OPERATORS, Inner, Node, Rule
 from dfprivacy.statements.refusal import Refusal
@@ -20,10 +21,15 @@ from dfprivacy.statements.special_forms import SPECIAL_FORMS
 
 @dataclass(frozen=True)
 class Scope:
-    """What names stand for: how a column is written, and which nodes are written otherwise."""
+    """What names stand for: how a column is written, and which nodes are written otherwise.
+
+    `shield` returns what writes the arguments of a node where it runs: some with a shield around
+    them, which a text that is only shown or compared does not have.
+    """
 
     column: Callable[[exp.Column], str]
     special: Callable[[Node], str | None] = lambda _: None
+    shield: Callable[[Node, Inner], Inner] = shielded
 
 
 def write(node: Node | None, scope: Scope) -> str:
@@ -44,7 +50,7 @@ def write(node: Node | None, scope: Scope) -> str:
     rule = _RULES.get(type(node))
     if rule is None:
         raise refuse(type(node).__name__)
-    return rule(node, lambda part: write(part, scope))
+    return rule(node, scope.shield(node, lambda part: write(part, scope)))
 
 
 def _column(node: exp.Column, scope: Scope) -> str:
@@ -66,6 +72,7 @@ def _call(node: Node, inner: Inner) -> str:
         ).error()
     if name not in ROW_FUNCTIONS:
         raise not_a_row_function(name)
+    check_dates(node)
     return f"{name}({', '.join(inner(argument) for argument in node.expressions)})"
 
 

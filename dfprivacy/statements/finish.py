@@ -72,7 +72,7 @@ def check_finish(
         keys = rows.limit(0).to_arrow_table().select(list(plan.by))
         engine.register("released", _released(plan, _no_answers(plan, keys.schema)))
         return engine.sql(released_query(plan)).to_arrow_table()
-    except duckdb.Error as error:
+    except (duckdb.Error, pa.ArrowException) as error:  # Arrow lacks some types of keys: UNION
         problem = str(error).splitlines()[0]
     raise unplanned(problem)
 

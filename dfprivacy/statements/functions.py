@@ -1,8 +1,8 @@
 """Functions of one row, by name: deterministic, without memory, files, settings or clocks.
 
 What is not listed is refused. Left out on purpose: what can make a value of any size out of a small
-one (repeat, lpad, format), what depends on the moment (age(x), now), and what only some supported
-version of DuckDB has.
+one (repeat, lpad, format; growth.py bounds those that stay), what depends on the moment (age(x),
+now), and what only some supported version of DuckDB has.
 """
 
 from __future__ import annotations

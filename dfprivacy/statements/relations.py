@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from dfprivacy.errors import MissingColumnError, RefusedStatementError
 from dfprivacy.statements.expressions import Scope, write
+from dfprivacy.statements.growth import check_growth
 from dfprivacy.statements.names import folded
 
 _LONGEST = 200_000
@@ -94,7 +95,7 @@ class Names:
 
     def written(self, node: exp.Expression, before: int | None = None) -> str:
         """Return the SQL of an expression over the base relation."""
-        return write(node, Scope(lambda column: self._column(column, before)))
+        return short(write(node, Scope(lambda column: self._column(column, before))))
 
     def _column(self, column: exp.Column, before: int | None) -> str:
         parts = [part.name for part in column.parts]
@@ -118,7 +119,7 @@ class Names:
     def _alias(self, name: str, before: int | None) -> str:
         for index, (alias, node) in enumerate(self.items[:before]):
             if folded(alias) == folded(name):
-                return short(self.written(node, index))
+                return self.written(node, index)
         raise missing(self.rows, name)
 
 
@@ -135,11 +136,12 @@ def short(sql: str) -> str:
     Raises
     ------
     RefusedStatementError
-        When it is longer than 200,000 characters.
+        When it is longer than 200,000 characters, or its value could be of any length.
     """
     if len(sql) > _LONGEST:
         raise RefusedStatementError(
             "an expression grows too long when its subqueries are taken apart",
             hint="prepare a table first: CREATE TABLE prepared AS SELECT ...",
         )
+    check_growth(sql)
     return sql

@@ -25,7 +25,6 @@ from dfprivacy.statements.relations import (
     declared,
     missing,
     qualifies,
-    short,
 )
 
 
@@ -188,7 +187,7 @@ def _projected(
     columns: list[tuple[str, str]] = []
     names = Names(rows, items)
     for index, (name, node) in enumerate(items):
-        columns.append((name, short(names.written(node, index))))
+        columns.append((name, names.written(node, index)))
     if len({folded(name) for name, _ in columns}) < len(columns):
         raise Refusal(
             "two columns of one name in a subquery, CTE or view",
@@ -205,7 +204,7 @@ def conditions_of(select: exp.Expression, names: Names) -> tuple[str, ...]:
     if clause is None:
         return ()
     only(clause, "this")
-    return (short(names.written(clause.this)),)
+    return (names.written(clause.this),)
 
 
 def _unfolded(node: exp.Expression, rows: Rows) -> list[tuple[str, exp.Expression]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dfprivacy.statements.casts import type_name
+from dfprivacy.statements.dates import check_part
 from dfprivacy.statements.operators import Inner, Node, Rule, prefix
 from dfprivacy.statements.refusal import Refusal
 from dfprivacy.statements.refusals import only, refuse
@@ -38,10 +39,6 @@ def _cast(word: str) -> Rule:
     return rule
 
 
-_PARTS = {"year", "quarter", "month", "week", "day", "hour", "minute", "second", "epoch", "dow"}
-_PARTS |= {"doy", "isodow", "isoyear", "decade", "century", "millennium", "millisecond", "era"}
-
-
 def _interval(node: Node, inner: Inner) -> str:
     only(node, "this", "unit")
     unit = node.args.get("unit")
@@ -52,19 +49,19 @@ def _interval(node: Node, inner: Inner) -> str:
             "use a function: d + to_days(x)",
         ).error()
     text = inner(exp.Literal.string(node.this.this))
-    return f"INTERVAL {text}" if unit is None else f"INTERVAL {text} {_part(unit)}"
+    return f"INTERVAL {text}" if unit is None else f"INTERVAL {text} {_unit(unit)}"
 
 
-def _part(node: Node | None) -> str:
-    name = node.name.lower() if isinstance(node, exp.Var) else ""
-    if name.removesuffix("s") not in _PARTS and name not in _PARTS:
+def _unit(node: Node) -> str:
+    if not isinstance(node, exp.Var):
         raise refuse("part of a date")
-    return name.upper()
+    check_part(node.name)
+    return node.name.upper()
 
 
 def _extract(node: Node, inner: Inner) -> str:
     only(node, "this", "expression")
-    return f"EXTRACT({_part(node.this)} FROM {inner(node.expression)})"
+    return f"EXTRACT({_unit(node.this)} FROM {inner(node.expression)})"
 
 
 def _substring(node: Node, inner: Inner) -> str:

@@ -160,7 +160,10 @@ ALLOWED = [
         "query": "SELECT EXTRACT(quarter FROM day) AS q, dp_count(*) AS n FROM visits GROUP BY q",
         "asks": ["count()"],
         "keys": ["q"],
-        "rows": 'SELECT TRY(EXTRACT(QUARTER FROM "day")) AS "q" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT TRY(EXTRACT(QUARTER FROM date_trunc(\'day\', "day"))) AS "q" FROM '
+            '"memory"."main"."visits"'
+        ),
         "cost": (1.0, 0.001),
     },
     {

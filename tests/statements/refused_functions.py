@@ -59,6 +59,66 @@ REFUSED = [
         "RefusedStatementError",
         "read_text(...):",
     ),
+    (
+        "SELECT dp_count(*) FROM visits WHERE date_part(note, day) = 1",
+        "RefusedStatementError",
+        "a part of a date that is not on the list:",
+    ),
+    (
+        "SELECT dp_count(date_diff('era', day, day)) FROM visits",
+        "RefusedStatementError",
+        "a part of a date that is not on the list:",
+    ),
+    (
+        "SELECT dp_count(EXTRACT(timezone FROM day)) FROM visits",
+        "RefusedStatementError",
+        "a part of a date that is not on the list:",
+    ),
+    (
+        "SELECT dp_count(week(day::TIMESTAMP - day::TIMESTAMP)) FROM visits",
+        "InvalidQuestionError",
+        "DuckDB can't plan the statement:",
+    ),
+    (
+        "SELECT dp_count(time_bucket(INTERVAL '0' DAY, day)) FROM visits",
+        "RefusedStatementError",
+        "a bucket whose width is not so many of one unit:",
+    ),
+    (
+        "SELECT dp_count(time_bucket(to_days(age), day)) FROM visits",
+        "RefusedStatementError",
+        "a bucket whose width is not so many of one unit:",
+    ),
+    (
+        "SELECT dp_count(replace(note, 'a', city)) FROM visits",
+        "RefusedStatementError",
+        "an expression whose value grows too long:",
+    ),
+    (
+        f"SELECT dp_count(replace(replace(c, 'a', '{40 * 'b'}'), 'b', '{40 * 'c'}')) FROM adults",
+        "RefusedStatementError",
+        "an expression whose value grows too long:",
+    ),
+    (
+        f"SELECT dp_count(regexp_replace(note, '', '{'b' * 1000}', 'g')) FROM visits",
+        "RefusedStatementError",
+        "an expression whose value grows too long:",
+    ),
+    (
+        f"SELECT dp_count({'CAST([' * 10}note{'] AS VARCHAR)' * 10}) FROM visits",
+        "RefusedStatementError",
+        "an expression whose value grows too long:",
+    ),
+    (
+        (
+            "WITH a AS (SELECT concat(note, note, note, note, note, note) AS b FROM visits), "
+            "c AS (SELECT concat(b, b, b, b, b, b) AS d FROM a), "
+            "e AS (SELECT concat(d, d, d, d, d, d) AS f FROM c) "
+            "SELECT dp_count(concat(f, f, f, f, f, f)) FROM e"
+        ),
+        "RefusedStatementError",
+        "an expression whose value grows too long:",
+    ),
     ("SELECT dp_count(repeat(note, age)) FROM visits", "RefusedStatementError", "repeat(...):"),
     ("SELECT dp_count(lpad(note, age, 'x')) FROM visits", "RefusedStatementError", "lpad(...):"),
     ("SELECT dp_count(my_macro(age)) FROM visits", "RefusedStatementError", "my_macro(...):"),

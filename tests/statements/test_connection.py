@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -83,6 +84,8 @@ HIDING = [
     "count(x) AS 42",
     "coalesce(a) AS a",
     "ifnull(a, b) AS a",
+    "UPPER(x) AS 'x'",
+    '"COUNT"(x) AS 42',
 ]
 
 
@@ -92,6 +95,54 @@ def test_macros_that_hide_a_function(con, macro):
     con.execute(f"CREATE MACRO {macro}")
     with pytest.raises(dfp.RefusedStatementError, match="it hides a function of DuckDB's"):
         dfp.sql("SELECT dp_count(*) FROM visits", con=con)
+
+
+def test_a_python_function_that_adds_to_one_of_duckdbs(con):
+    """A Python function under the name of one of DuckDB's is refused, another one is not."""
+    con.create_function("my_own", lambda x: x, ["BIGINT"], "DOUBLE")
+    assert count(con, "visits") == 600
+    con.create_function("even", lambda x: x, ["BIGINT"], "DOUBLE")
+    with pytest.raises(dfp.RefusedStatementError, match="the Python function 'even'"):
+        dfp.sql("SELECT dp_count(*) FROM visits", con=con)
+
+
+@pytest.mark.parametrize("path", ["a,b", "b", "memory.b,db2.a", "db2.a,memory.b", "x y,b", "db2"])
+@pytest.mark.parametrize("name", ["w", "main.w", "a.w", "b.w", "db2.w", "seen", "b.seen"])
+def test_a_name_is_what_duckdb_reads(path, name):
+    """A name is the table that DuckDB reads under it, whatever the search path; views too."""
+    con = duckdb.connect()
+    con.execute("ATTACH ':memory:' AS db2")
+    for schema in ("a", "b", '"x y"', "db2.a"):
+        con.execute(f"CREATE SCHEMA {schema}")
+    for rows, place in enumerate(["memory.main", "b", "db2.main", "db2.a"], 2):
+        con.execute(f"CREATE TABLE {place}.w AS SELECT * FROM range({rows}) r(i)")
+    con.execute("CREATE VIEW b.seen AS SELECT * FROM w; CREATE VIEW main.seen AS SELECT * FROM b.w")
+    if name in {"main.w", "seen"}:
+        con.execute("CREATE TEMP TABLE w AS SELECT * FROM range(9) r(i)")
+    con.execute(f"SET search_path = '{path}'")
+    try:
+        wanted = len(con.execute(f"FROM {name}").fetchall())
+    except duckdb.Error:
+        wanted = None
+    if wanted is not None:
+        assert count(con, name) == wanted
+
+
+def test_rows_are_inserted_where_duckdb_would(con):
+    """A target is the table that DuckDB finds; the protected one is refused by any name."""
+    con.execute("CREATE SCHEMA a; CREATE SCHEMA b; SET search_path = 'a,b'")
+    con.execute("CREATE TABLE b.w AS SELECT * FROM range(4) r(i); CREATE TABLE b.o (n BIGINT)")
+    with pytest.raises(dfp.RefusedStatementError, match="the protected table as the target"):
+        dfp.sql("INSERT INTO w SELECT dp_count(*) AS n FROM b.w", con=con)
+    dfp.sql("INSERT INTO o SELECT dp_count(*) AS n FROM w", con=con, epsilon=1e9)
+    assert con.execute("FROM b.o").fetchall() == [(4,)]
+
+
+def test_a_key_that_arrow_does_not_have(con):
+    """A type of key that can't be released is refused before anything is read."""
+    con.execute("CREATE TABLE u (k UNION(a INTEGER, b VARCHAR))")
+    with pytest.raises(dfp.InvalidQuestionError, match="can't plan the statement"):
+        dfp.sql("SELECT k, dp_count(*) AS n FROM u GROUP BY k", con=con, delta=1e-6)
 
 
 def test_a_connection_that_is_busy_or_closed(con):
