@@ -138,7 +138,7 @@ class ConnectionSource:
                 f"CREATE OR REPLACE TABLE {target.name} AS SELECT ..., or INSERT INTO it",
             ).error()
         if not target.creates:
-            self._fits(self._resolved(target), empty)
+            self._fits(target, empty)
 
     def _resolved(self, target: Target) -> Target:
         """Return the table that rows are added to, by its full name."""
@@ -154,8 +154,9 @@ class ConnectionSource:
     def _fits(self, target: Target, empty: pa.Table) -> None:
         """Refuse rows that the target can't take: too many columns, or text for something else."""
         try:
-            self._sent(f"EXPLAIN {_insertion(target)}", empty)
-            kinds = [kind for _, kind in self._kept(target)]
+            resolved = self._resolved(target)
+            self._sent(f"EXPLAIN {_insertion(resolved)}", empty)
+            kinds = [kind for _, kind in self._kept(resolved)]
         except duckdb.Error as error:
             problem = str(error).splitlines()[0]
         else:
