@@ -214,7 +214,8 @@ def _is_text(kind: pa.DataType) -> bool:
 def _values(series: pd.Series[Any], value: ValueLayout) -> pa.Array | pa.ChunkedArray:
     if value.declared is None:
         return presence_column(series)
-    if pd.api.types.is_numeric_dtype(series.dtype) and not pa.types.is_decimal(value.declared):
+    real = pd.api.types.is_numeric_dtype(series.dtype) and series.dtype.kind != "c"
+    if real and not pa.types.is_decimal(value.declared):
         return value_column(value.label, series)
     return _declared(series, value.declared)
 

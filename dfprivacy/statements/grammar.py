@@ -56,6 +56,13 @@ def parse(text: object) -> Parsed:
     return Parsed(trees[0], text[_start(tokens) :].rstrip().rstrip(";"))
 
 
+def too_deep() -> RefusedStatementError:
+    """Return the error for a statement that is nested deeper than can be followed."""
+    return RefusedStatementError(
+        "the statement is nested too deeply", hint="split long chains of conditions and operators"
+    )
+
+
 def _start(tokens: list[Token]) -> int:
     """Return where the query begins: at its first word, or at the parentheses around it."""
     place = next((p for p, t in enumerate(tokens) if t.token_type in _QUERIES), 0)
@@ -76,9 +83,7 @@ def _trees(text: str) -> tuple[list[exp.Expression], list[Token]]:
     except SqlglotError as error:
         problem = error
     except RecursionError:
-        raise RefusedStatementError(
-            "the statement is nested too deeply", hint="split long chains of conditions"
-        ) from None
+        raise too_deep() from None
     else:
         return [tree for tree in found if isinstance(tree, exp.Expression)], tokens
     raise RefusedStatementError(f"the statement can't be read{_place(problem)}", hint=_RUNS)

@@ -9,7 +9,7 @@ from sqlglot import exp
 from dfprivacy.statements.calls import holds_dp, read_keep
 from dfprivacy.statements.constants import whole_number
 from dfprivacy.statements.display import direction, display
-from dfprivacy.statements.grammar import parse
+from dfprivacy.statements.grammar import parse, too_deep
 from dfprivacy.statements.names import folded
 from dfprivacy.statements.refusal import Refusal
 from dfprivacy.statements.refusals import only, refuse
@@ -35,6 +35,13 @@ def read(text: object, reader: Reader) -> Statement:
     MissingColumnError
         For a column that does not exist.
     """
+    try:
+        return _read(text, reader)
+    except RecursionError:
+        raise too_deep() from None
+
+
+def _read(text: object, reader: Reader) -> Statement:
     parsed = parse(text)
     target, select = target_of(parsed.tree)
     only(select, *_CLAUSES)

@@ -136,6 +136,14 @@ def test_one_row_changes_no_key_and_no_unit_of_others(kind, ask):
         assert ask.sums(frame, COUNT, unit=Unit("k", 1)) == [[1 + strangers]]
 
 
+def test_values_of_another_kind_count_as_missing(ask):
+    """A partition of complex numbers where integers are declared has none, and does not fail."""
+    parts = [pd.DataFrame({"x": [1, 2]}), pd.DataFrame({"x": [1 + 2j, 0j]})]
+    frame = ask.in_partitions(parts)
+    assert dfp.frame(frame).count("x", epsilon=1e12) == 4
+    assert dfp.frame(frame).mean("x", (0, 9), epsilon=1e12) == pytest.approx(1.5)
+
+
 def test_known_categories_have_no_others(ask):
     """What is no declared category is NULL, by itself, and does not fail."""
     declared = pd.DataFrame({"g": pd.Categorical(["a"], categories=["a", "b"])})

@@ -68,6 +68,15 @@ def test_deep_statements(shared):
         dfp.explain(query.format("(" * 20_000, ")" * 20_000), con=shared)
 
 
+@pytest.mark.parametrize("link", ["age + ", "city || ", "age > 1 AND ", "age * "])
+def test_long_chains_of_operators(shared, link):
+    """A chain of some operators is planned, one that can't be followed is refused."""
+    query = f"SELECT dp_count(*) FROM visits WHERE ({{}}{link.split()[0]}) IS NOT NULL"
+    assert dfp.explain(query.format(link * 20), con=shared).epsilon == 1
+    with pytest.raises(dfp.RefusedStatementError, match="nested too deeply"):
+        dfp.explain(query.format(link * 1500), con=shared)
+
+
 def test_long_chains_of_aliases(shared):
     """Expressions that double with every alias are refused before they fill the memory."""
     doubled = ", ".join(f"a{i} + a{i} AS a{i + 1}" for i in range(40))
