@@ -25,8 +25,13 @@ from dfprivacy.engine.embedded import (
 )
 from dfprivacy.engine.pandas_columns import presence_column, value_column
 from dfprivacy.engine.pandas_keys import key_column
+from dfprivacy.engine.readable import (
+    require_columns,
+    require_held_times,
+    require_plain_names,
+)
 from dfprivacy.engine.units import UNIT, UnitColumn, mark_name, unit_column
-from dfprivacy.errors import MissingColumnError, UnsupportedFrameError
+from dfprivacy.errors import UnsupportedFrameError
 from dfprivacy.unit import Unit
 
 Wrap = Callable[[pa.Table], Any]
@@ -149,41 +154,32 @@ def rereadable(frame: object) -> object:
     return frame.read_all() if isinstance(frame, pa.RecordBatchReader) else frame
 
 
-def require_columns(columns: Columns, present: Sequence[Hashable]) -> None:
-    """Refuse a column that is not there, or that is there twice."""
-    for name in columns.names():
-        if present.count(name) == 0:
-            raise MissingColumnError(
-                f"the frame has no column {name!r}",
-                hint=f"its columns are {', '.join(map(repr, present[:20]))}",
-            )
-        if present.count(name) > 1:
-            raise MissingColumnError(
-                f"the frame has several columns {name!r}", hint="rename them so that one is meant"
-            )
-
-
 def _named(
     lazy: nw.LazyFrame[Any],
     columns: Columns,
     wrap: Wrap,
     connection: duckdb.DuckDBPyConnection | None = None,
+    names: Sequence[str] | None = None,
 ) -> Adopted:
-    """Adopt a lazy frame whose columns keep their own names."""
-    require_columns(columns, lazy.collect_schema().names())
-    values = {label: str(label) for label in columns.values}
-    keys = [str(key) for key in columns.keys]
-    unit = unit_column(columns.unit, str(columns.unit and columns.unit.column))
+    """Adopt a lazy frame, whose columns have these `names` in their order, unless its own."""
+    own = lazy.collect_schema().names()
+    require_columns(columns.names(), names or own)
+    named = dict(zip(names or own, own, strict=True))
+    values = {label: named[str(label)] for label in columns.values}
+    keys = [named[str(key)] for key in columns.keys]
+    unit = unit_column(columns.unit, named.get(str(columns.unit and columns.unit.column), ""))
     return Adopted(lazy, keys, values, columns.listed, wrap, unit, connection)
 
 
 @adopt.register
 def _(frame: pl.LazyFrame, columns: Columns) -> Adopted:
+    require_plain_names(columns.names())
     return _named(nw.from_native(frame), columns, lambda table: _polars_frame(table).lazy())
 
 
 @adopt.register
 def _(frame: pl.DataFrame, columns: Columns) -> Adopted:
+    require_plain_names(columns.names())
     return _named(nw.from_native(frame.lazy()), columns, _polars_frame)
 
 
@@ -232,10 +228,12 @@ def _quoted(name: str) -> str:
 @adopt.register(pa.Table)
 @adopt.register(pa.RecordBatchReader)
 def _(frame: Any, columns: Columns) -> Adopted:
-    require_columns(columns, frame.schema.names)
+    names = frame.schema.names
+    require_columns(columns.names(), names)
+    require_held_times(frame.schema, columns.names())
     with opening() as connection:
         read = nw.from_native(connection.from_arrow(frame))
-        adopted = _named(read, columns, _identity, connection)
+        adopted = _named(read, columns, _identity, connection, names)
         return replace(adopted, reads_once=isinstance(frame, pa.RecordBatchReader))
 
 
@@ -267,7 +265,7 @@ def _identity(table: pa.Table) -> pa.Table:
 
 @adopt.register
 def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
-    require_columns(columns, list(frame.columns))
+    require_columns(columns.names(), list(frame.columns))
     pairs = zip(columns.keys, columns.listed, strict=True)
     keys = {f"key_{index}": key_column(frame[k], li) for index, (k, li) in enumerate(pairs)}
     values = {label: f"value_{index}" for index, label in enumerate(columns.values)}

@@ -21,7 +21,7 @@ import pandas as pd
 import pyarrow as pa
 from dask.dataframe.utils import has_known_categories, make_meta
 
-from dfprivacy.engine.adopt import Adopted, Columns, adopt, require_columns
+from dfprivacy.engine.adopt import Adopted, Columns, adopt
 from dfprivacy.engine.dask_layout import (
     BUCKET,
     KeyLayout,
@@ -38,6 +38,7 @@ from dfprivacy.engine.pandas_columns import value_column
 from dfprivacy.engine.pandas_keys import KeyColumn, key_column
 from dfprivacy.engine.pandas_objects import Mark, distinct_objects, is_missing
 from dfprivacy.engine.partitions import added_up
+from dfprivacy.engine.readable import require_columns
 from dfprivacy.engine.run import collect, guarded
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError
 
@@ -52,7 +53,7 @@ Objects = Mapping[Mark, object]
 @adopt.register(dd.DataFrame)
 def _(frame: Any, columns: Columns) -> Adopted:
     declared: pd.DataFrame = make_meta(frame)
-    require_columns(columns, list(declared.columns))
+    require_columns(columns.names(), list(declared.columns))
     _require_declared(declared, columns)
     chosen = frame[list(dict.fromkeys(columns.names()))]
     keys = _key_columns(chosen, declared, columns)

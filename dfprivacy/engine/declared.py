@@ -14,8 +14,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dfprivacy.engine.adopt import Columns, require_columns
 from dfprivacy.engine.parquet_files import ENDINGS
+from dfprivacy.engine.readable import require_columns
 
 Declared = Mapping[Hashable, bool]
 """The columns of a frame, and whether each is declared to hold integers or booleans."""
@@ -82,5 +82,5 @@ def integer_columns(frame: object, needed: Sequence[Hashable]) -> frozenset[obje
     known = declared(frame)
     if known is None:
         return frozenset()
-    require_columns(Columns(needed, {}, ()), list(known))
+    require_columns(needed, list(known))
     return frozenset(name for name, integer in known.items() if integer)

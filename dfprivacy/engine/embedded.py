@@ -143,9 +143,9 @@ def _header(path: Path, separator: str) -> list[str]:
     """Return the column names in the first record of a text file."""
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         names = next(csv.reader(file, delimiter=separator), [])
-    if not names or len(set(names)) < len(names):
+    if not names or len({name.lower() for name in names}) < len(names):
         raise UnsupportedFrameError(
             f"the first line of {str(path)!r} does not hold distinct column names",
-            hint="write one name a column in the first line",
+            hint="write one name a column in the first line, different in more than case",
         )
     return names

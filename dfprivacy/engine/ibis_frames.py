@@ -19,7 +19,8 @@ import narwhals as nw
 import pyarrow as pa
 from ibis.common.exceptions import IbisError
 
-from dfprivacy.engine.adopt import Adopted, Columns, adopt, require_columns
+from dfprivacy.engine.adopt import Adopted, Columns, adopt
+from dfprivacy.engine.readable import require_columns
 from dfprivacy.engine.units import UNIT, unit_column
 from dfprivacy.errors import UnsupportedDtypeError, UnsupportedFrameError
 
@@ -34,7 +35,7 @@ _THROUGH_PANDAS = frozenset({"flink", "impala", "mysql", "pyspark", "sqlite"})
 def _(frame: Any, columns: Columns) -> Adopted:
     backend = _backend(frame)
     _require_types(backend)
-    require_columns(columns, list(frame.columns))
+    require_columns(columns.names(), list(frame.columns))
     if backend.name == "duckdb":
         adopted = adopt(duckdb_relation(frame, backend), columns)
     else:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import duckdb
 
+from dfprivacy.engine.readable import require_names_apart
 from dfprivacy.errors import UnsupportedFrameError
 
 ENDINGS = (".parquet", ".pq")
@@ -23,7 +24,7 @@ def read_parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.Du
     Raises
     ------
     UnsupportedFrameError
-        When there is no such file, or files declare different columns.
+        When there is no such file, or files declare different columns, or the same but for case.
     """
     files = _files(connection, path)
     keys = {_keys(file.relative_to(path)) for file in files} if path.is_dir() else None
@@ -34,7 +35,9 @@ def read_parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.Du
         )
     hive = {} if keys is None else {"hive_partitioning": any(keys)}
     _require_alike(connection, path, files)
-    return _read(connection, files, hive)
+    found = _read(connection, files, hive)
+    require_names_apart(found.columns, files[0])
+    return found
 
 
 def _read(

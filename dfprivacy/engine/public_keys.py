@@ -10,6 +10,7 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 import pyarrow as pa
+from narwhals.dtypes import DType
 
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.embedded import embedded
@@ -22,6 +23,8 @@ from dfprivacy.statistics.statistics import Statistics, key_name
 
 Listed = Sequence[Sequence[object]]
 """Public keys: one list a group column, all of one length."""
+
+_Key = tuple[str, DType]
 
 
 def align(statistics: Statistics, listed: Listed) -> Statistics:
@@ -38,7 +41,7 @@ def align(statistics: Statistics, listed: Listed) -> Statistics:
     columns = {name: wanted.column(name) for name in wanted.column_names}
     for name in names:
         sums = np.zeros(wanted.num_rows, dtype=np.int64)
-        sums[place.number] = table.column(name).fill_null(0).to_numpy()[place.row]
+        np.add.at(sums, place.number, table.column(name).fill_null(0).to_numpy()[place.row])
         columns[name] = pa.array(sums)
     return Statistics(pa.table(columns), statistics.keys, statistics.sources)
 
@@ -63,13 +66,34 @@ def match(keys: pa.Table, listed: Listed) -> tuple[pa.Table, Places]:
     order = ", ".join(f"{name} NULLS LAST" for name in names)
     same = " AND ".join(f"k.{name} IS NOT DISTINCT FROM e.{name}" for name in names)
     with embedded() as connection:
-        connection.register("wanted", typed_table(listed, keys.schema))
-        connection.register("e", _numbered(keys, "row"))
+        connection.register("wanted", _without_times(typed_table(listed, keys.schema)))
+        connection.register("e", _numbered(_without_times(keys), "row"))
         sorted_keys = f"SELECT DISTINCT * FROM wanted ORDER BY {order}"  # noqa: S608 ours
         wanted = guarded(lambda: connection.sql(sorted_keys).to_arrow_table())
         connection.register("k", _numbered(wanted, "number"))
         matched = f"SELECT number, row FROM k JOIN e ON {same}"  # noqa: S608 names are ours
-        return wanted, Places(guarded(lambda: connection.sql(matched).to_arrow_table()))
+        places = Places(guarded(lambda: connection.sql(matched).to_arrow_table()))
+    return _with_times(wanted, keys.schema), places
+
+
+def _without_times(table: pa.Table) -> pa.Table:
+    """Return a table with times as the integers that they are: DuckDB would round some of them."""
+    for place, field in enumerate(table.schema):
+        if _is_time(field.type):
+            whole = pa.int64() if field.type.bit_width == 64 else pa.int32()
+            table = table.set_column(place, field.name, table.column(place).cast(whole))
+    return table
+
+
+def _with_times(table: pa.Table, declared: pa.Schema) -> pa.Table:
+    for place, field in enumerate(declared):
+        if _is_time(field.type):
+            table = table.set_column(place, field.name, table.column(place).cast(field.type))
+    return table
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_temporal(kind) and not pa.types.is_interval(kind))
 
 
 def _numbered(table: pa.Table, name: str) -> pa.Table:
@@ -109,16 +133,17 @@ def only_listed(frame: nw.LazyFrame[Any], listed: Listed) -> nw.LazyFrame[Any]:
         those: nw.LazyFrame[Any] = nw.from_native(only_rows_of(native, wanted))
         return those
     rows = list(dict.fromkeys(zip(*(column.to_pylist() for column in wanted), strict=True)))
-    return frame.filter(_is_one_of(names, rows))
+    schema = frame.collect_schema()
+    return frame.filter(_is_one_of([(name, schema[name]) for name in names], rows))
 
 
-def _is_one_of(names: Sequence[str], rows: Sequence[tuple[object, ...]]) -> nw.Expr:
+def _is_one_of(keys: Sequence[_Key], rows: Sequence[tuple[object, ...]]) -> nw.Expr:
     """Return whether the key columns hold one of some tuples."""
     lists = [list(dict.fromkeys(column)) for column in zip(*rows, strict=True)]
     if len(rows) == np.prod([len(own) for own in lists]):
-        return nw.all_horizontal(*map(_is_in, names, lists), ignore_nulls=False)
+        return nw.all_horizontal(*map(_is_in, keys, lists), ignore_nulls=False)
     cases = [
-        _is_in(names[0], [first]) & _is_one_of(names[1:], [row[1:] for row in own])
+        _is_in(keys[0], [first]) & _is_one_of(keys[1:], [row[1:] for row in own])
         for first, own in itertools.groupby(sorted(rows, key=_first), key=lambda row: row[0])
     ]  # fmt: skip
     return nw.any_horizontal(*cases, ignore_nulls=False)
@@ -128,12 +153,27 @@ def _first(row: tuple[object, ...]) -> str:
     return repr(row[0])
 
 
-def _is_in(name: str, values: Sequence[object]) -> nw.Expr:
+def _is_in(column: _Key, values: Sequence[object]) -> nw.Expr:
     """Return true or false, never NULL."""
+    name, dtype = column
     key = nw.col(name)
     known = [value for value in values if value is not None]
     missing = key.is_null() if len(known) < len(values) else nw.lit(False)  # noqa: FBT003 a literal
-    return (~key.is_null() & key.is_in(known)) | missing if known else missing
+    if not known:
+        return missing
+    return (~key.is_null() & _equals_one(key, dtype, known)) | missing
+
+
+def _equals_one(key: nw.Expr, dtype: DType, known: Sequence[Any]) -> nw.Expr:
+    """Return whether a key is one of some values.
+
+    Engines compare wide integers, and times by second or millisecond, with a literal in its own
+    type, which has no place for the largest of them: there the literal takes the key's type.
+    """
+    coarse = isinstance(dtype, nw.Datetime) and dtype.time_unit in {"s", "ms"}
+    if coarse or dtype in (nw.Int128, nw.UInt128):
+        return nw.any_horizontal(*(key == nw.lit(v).cast(dtype) for v in known), ignore_nulls=False)
+    return key.is_in(known)
 
 
 def typed_table(listed: Listed, declared: pa.Schema) -> pa.Table:

@@ -14,7 +14,8 @@ import narwhals as nw
 from pyspark.sql import DataFrame
 from pyspark.sql.types import CharType, StringType, VarcharType
 
-from dfprivacy.engine.adopt import Adopted, Columns, adopt, require_columns
+from dfprivacy.engine.adopt import Adopted, Columns, adopt
+from dfprivacy.engine.readable import require_columns
 from dfprivacy.engine.spark_terms import frame_of_table
 from dfprivacy.engine.units import UNIT, unit_column
 from dfprivacy.errors import UnsupportedFrameError
@@ -35,7 +36,7 @@ def _(frame: DataFrame, columns: Columns) -> Adopted:
         )
     fields = frame.schema.fields
     names: list[Hashable] = [field.name for field in fields]
-    require_columns(columns, names)
+    require_columns(columns.names(), names)
     keys = [f"key_{index}" for index in range(len(columns.keys))]
     values = {label: f"value_{index}" for index, label in enumerate(columns.values)}
     grouped = dict(zip(keys, columns.keys, strict=True))

@@ -1,0 +1,118 @@
+"""Names and types that an engine would take for others."""
+
+import datetime as dt
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import dfprivacy as dfp
+
+EXACT = 1e12  # an epsilon at which noise is zero
+CASES = pa.table({"x": [1.0] * 9, "X": [2.0] * 9, "X_1": [3.0] * 9})
+
+
+@pytest.mark.parametrize(("name", "mean"), [("x", 1), ("X", 2), ("X_1", 3)])
+def test_names_that_differ_in_case_are_told_apart(name, mean):
+    """The column that is named is asked, though DuckDB gives such columns other names."""
+    frame = dfp.frame(CASES)
+    assert frame.mean(name, (0, 9), epsilon=EXACT) == pytest.approx(mean)
+    found = frame.group_by(name).count(epsilon=EXACT, delta=0.5)
+    assert found[name].to_pylist() == [mean]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_files_whose_names_differ_in_case_are_refused(ending, tmp_path):
+    """A file with such names is refused by its header, whichever column is asked for."""
+    path = tmp_path / f"cases.{ending}"
+    if ending == "csv":
+        path.write_text("x,X\n1,2\n")
+    else:
+        parquet.write_table(CASES, path)
+    with pytest.raises(dfp.UnsupportedFrameError, match="case"):
+        dfp.frame(path).count("x", epsilon=1)
+    parquet.write_table(pa.table({"x": [1.0], "x_1": [2.0]}), tmp_path / "plain.parquet")
+    assert dfp.frame(tmp_path / "plain.parquet").mean("x_1", (0, 9), epsilon=EXACT) == (
+        pytest.approx(2)
+    )
+
+
+@pytest.mark.parametrize("name", ["*", "^x$", "^.*$"])
+def test_patterns_are_no_names(name):
+    """What polars would take for several columns, or for another one, is refused."""
+    for make in (pl.DataFrame, pl.LazyFrame):
+        frame = dfp.frame(make({"x": [5.0] * 9, name: [1.0] * 9}))
+        assert frame.mean("x", (0, 9), epsilon=EXACT) == pytest.approx(5)
+        with pytest.raises(dfp.UnsupportedFrameError, match="pattern"):
+            frame.mean(name, (0, 9), epsilon=1)
+        with pytest.raises(dfp.UnsupportedFrameError, match="pattern"):
+            frame.group_by(name).count(epsilon=1, delta=1e-6)
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("s", "UTC"), pa.timestamp("ms", "UTC")])
+@pytest.mark.parametrize("far", [0, 2**44])
+def test_times_that_the_engine_can_not_hold_are_refused_by_type(kind, far):
+    """Whether a far time is among the rows or not, the type decides; microseconds are fine."""
+    times = pa.array([0] * 9 + [far]).cast(kind)
+    table = pa.table({"t": times, "d": times.cast(pa.int64()).cast(pa.duration(kind.unit))})
+    for ask in (
+        lambda: dfp.frame(table).group_by("t").count(epsilon=1, delta=1e-6),
+        lambda: dfp.frame(table)(unit="t", max_rows=1).count(epsilon=1),
+        lambda: dfp.frame(table).count("d", epsilon=1),
+    ):
+        with pytest.raises(dfp.UnsupportedDtypeError, match="microseconds"):
+            ask()
+    fine = table.slice(0, 9).set_column(0, "t", times[:9].cast(pa.timestamp("us", "UTC")))
+    assert dfp.frame(fine).group_by("t").count(epsilon=EXACT, delta=0.5)["count"][0].as_py() == 9
+
+
+NEAR = {
+    "time": (pl.Time, 10**12, dt.time(0, 16, 40)),
+    "zone": (pl.Datetime("ns", "UTC"), 10**18, dt.datetime(2001, 9, 9, 1, 46, 40, tzinfo=dt.UTC)),
+    "plain": (pl.Datetime("ns"), 10**18, dt.datetime.fromisoformat("2001-09-09 01:46:40")),
+    "difference": (pl.Duration("ns"), 10**12, dt.timedelta(seconds=1000)),
+}
+
+
+@pytest.mark.parametrize("kind", NEAR)
+def test_a_public_key_is_no_nanosecond_off(kind):
+    """A row less than a microsecond away from a public key is in another group."""
+    dtype, value, key = NEAR[kind]
+    for rows, count in (([1] * 50, 0), ([*[1] * 50, 0], 1), ([*[0] * 50, 1], 50)):
+        column = pl.Series([value + row for row in rows], dtype=pl.Int64).cast(dtype)
+        found = dfp.frame(pl.DataFrame({"g": column})).group_by("g", keys=[key])
+        assert found.count(epsilon=EXACT)["count"].to_list() == [count]
+
+
+def far_times(unit, more):
+    times = pa.array([0] * 50 + [2**44] * more).cast(pa.timestamp(unit))
+    return pa.table({"g": times, "u": list(range(50 + more))})
+
+
+def far_numbers(more):
+    query = (
+        "SELECT 0::HUGEINT AS g, i AS u FROM range(50) r(i) UNION ALL SELECT {}, 77 FROM range({})"
+    )
+    return duckdb.connect().sql(query.format(2**127 - 1, more))
+
+
+EPOCH = dt.datetime.fromisoformat("1970-01-01")
+FAR = {
+    "seconds": (EPOCH, lambda more: far_times("s", more)),
+    "milliseconds": (EPOCH, lambda more: far_times("ms", more)),
+    "relation": (EPOCH, lambda more: duckdb.from_arrow(far_times("s", more))),
+    "wide integers": (0, far_numbers),
+}
+
+
+@pytest.mark.parametrize("kind", FAR)
+def test_a_far_key_fails_no_public_one(kind):
+    """With a unit, rows of listed keys are found beside any value that their type holds."""
+    key, make = FAR[kind]
+    for more in (0, 1):
+        frame = dfp.frame(make(more))(unit="u", max_rows=1)
+        found = frame.group_by("g", keys=[key]).count(epsilon=EXACT)
+        columns = found if isinstance(found, pa.Table) else found.to_arrow_table()
+        assert columns["count"].to_pylist() == [50]
