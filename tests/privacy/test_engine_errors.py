@@ -6,6 +6,7 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import dfprivacy as dfp
 
@@ -69,3 +70,25 @@ def test_errors_of_the_engine_are_one_and_the_same():
             dfp.frame(make()).mean("x", (0, 1))
         messages.add(str(caught.value))
     assert len(messages) == 1
+
+
+BROKEN_FILES = {
+    "text": (pa.array([b"Alice"] * 50).cast(pa.string()), pa.array([b"\xff"]).view(pa.string())),
+    "time": (
+        pa.array([0] * 50).cast(pa.timestamp("ms", "UTC")),
+        pa.array([2**62]).cast(pa.timestamp("ms", "UTC")),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN_FILES)
+def test_a_parquet_file_that_breaks_its_declaration(kind, tmp_path):
+    """The error says nothing of the row, and nothing is charged."""
+    rows, odd = BROKEN_FILES[kind]
+    column = pa.chunked_array([rows, odd])
+    parquet.write_table(pa.table({"g": column}), tmp_path / "rows.parquet")
+    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=10**6, delta=0.5)
+    frame = dfp.frame(tmp_path / "rows.parquet")(ledger=ledger, dataset="d")
+    with pytest.raises(dfp.EngineError, match="withheld"):
+        frame.group_by("g").count(epsilon=1, delta=0.1)
+    assert ledger.spent("d").epsilon == 0
