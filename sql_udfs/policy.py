@@ -31,7 +31,9 @@ from dfprivacy.statements.calls import KEEP, is_dp, read_call
 from dfprivacy.statements.catalog import connection_source
 from dfprivacy.statements.expressions import call_name
 from dfprivacy.statements.grammar import Parsed, parse
+from dfprivacy.statements.names import folded
 from dfprivacy.statements.reading import read
+from dfprivacy.statements.refusal import Refusal
 from dfprivacy.statements.rows import Reader
 from dfprivacy.statements.statement import Statement
 from dfprivacy.unit import Unit
@@ -55,8 +57,9 @@ _ONCE = (
     exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ, exp.Cast, exp.TryCast, exp.Dot, exp.Ordered,
 )  # fmt: skip
 _PLAIN = ("round", "abs", "floor", "ceil", "sqrt")
+_WRITTEN_OUT = (exp.Literal, exp.Neg, exp.Paren, exp.Array)
 _CLAUSES = (exp.Select, exp.Having, exp.Order)
-"""What DuckDB evaluates as often as it is written, and where that ends."""
+"""What DuckDB evaluates as often as it is written, constants, and where a clause ends."""
 
 _LONGEST_NOTE = 500
 
@@ -148,6 +151,7 @@ class Guard:
         for node in parsed.tree.find_all(exp.Anonymous):
             if is_dp(node):
                 _require_one_draw(node)
+                _require_literals(node)
                 yield self._own(node)
 
     def _own(self, node: exp.Expression) -> Fraction:
@@ -157,6 +161,17 @@ class Guard:
             return positive_number("epsilon", float(given[0].name)) if given else default
         call = read_call(node, lambda _: "x", lambda _: "x")
         return default if call.epsilon is None else call.epsilon.value
+
+
+def _require_literals(node: exp.Expression) -> None:
+    """Refuse arithmetic in constants: a charge has to be the number that DuckDB draws with."""
+    constants = node.expressions if call_name(node) == KEEP else node.expressions[1:]
+    if not all(isinstance(part, _WRITTEN_OUT) for given in constants for part in given.walk()):
+        raise Refusal(
+            "bounds, quantiles, epsilon or delta that are no plain number",
+            "DuckDB calculates with other roundings, and by its settings (integer_division)",
+            "write the number out: dp_mean(x, 0, 86400, 0.25)",
+        ).error()
 
 
 def _require_one_draw(node: exp.Expression) -> None:
@@ -174,7 +189,7 @@ def _require_one_draw(node: exp.Expression) -> None:
 
 
 def _evaluated_once(node: object) -> bool:
-    called = isinstance(node, exp.Anonymous) and str(node.this).lower() in _PLAIN
+    called = isinstance(node, exp.Anonymous) and folded(str(node.this)) in _PLAIN
     return called or isinstance(node, _ONCE)
 
 
@@ -228,7 +243,7 @@ def admission(guard: Guard, epsilon: str) -> str:
 def _with_one_delta(query: str) -> str:
     """Return a statement in which dp_keep(delta, epsilon) is dp_keep(delta), as in `dfp.sql`."""
     tokens = DuckDB().tokenize(query)
-    keeps = [place for place, token in enumerate(tokens) if token.text.lower() == KEEP]
+    keeps = [place for place, token in enumerate(tokens) if folded(token.text) == KEEP]
     for place in reversed(keeps):
         kinds = [token.token_type for token in tokens[place : place + 6]]
         if kinds[3:] == [TokenType.COMMA, TokenType.NUMBER, TokenType.R_PAREN]:

@@ -49,13 +49,17 @@ def users_macro(unit: Unit, rows: int) -> str:
     """Return the statement that makes dp_users: at most so many rows of each unit.
 
     Which ones follows from the rows' own hashes, so that a unit's rows decide alone which of them
-    stay. Rows without a unit are left out.
+    stay: by hash, then by the hash of their text, where rows that DuckDB takes for equal (a month
+    and thirty days) look different. The rows go by a name that no column of theirs has. Rows
+    without a unit are left out.
     """
-    column = f"r.{quoted(str(unit.column))}"
+    row = quoted(f"row {uuid4().hex}")
+    column = f"{row}.{quoted(str(unit.column))}"
     return (
         f"CREATE OR REPLACE TEMP MACRO {USERS}(relation) AS TABLE "  # noqa: S608 the name is quoted
-        f"SELECT r.* FROM query_table(relation) AS r WHERE {column} IS NOT NULL "
-        f"QUALIFY row_number() OVER (PARTITION BY {column} ORDER BY hash(r)) <= {rows}"
+        f"SELECT {row}.* FROM query_table(relation) AS {row} WHERE {column} IS NOT NULL "
+        f"QUALIFY row_number() OVER (PARTITION BY {column} "
+        f"ORDER BY hash({row}), hash(CAST({row} AS VARCHAR))) <= {rows}"
     )
 
 

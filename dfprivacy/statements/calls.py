@@ -13,6 +13,7 @@ from dfprivacy.questions import Count, Mean, Question, StandardDeviation, Sum, V
 from dfprivacy.rank_questions import Median, PrivateBounds, Quantile, Quantiles
 from dfprivacy.statements.constants import number, numbers
 from dfprivacy.statements.expressions import call_name
+from dfprivacy.statements.names import folded
 from dfprivacy.statements.refusal import Refusal
 from dfprivacy.terms import Bounds
 
@@ -79,7 +80,7 @@ def _renamed(question: Question, column: Hashable) -> Question:
 def is_dp(node: object) -> bool:
     """Tell a dp_ call by its name."""
     named = isinstance(node, exp.Anonymous) and isinstance(node.this, str)
-    return named and node.this.lower().startswith("dp_")  # type: ignore[attr-defined]
+    return named and folded(node.this).startswith("dp_")  # type: ignore[attr-defined]
 
 
 def holds_dp(node: exp.Expression) -> bool:

@@ -27,9 +27,8 @@ from dfprivacy.statements.statement import Target
 _BY_NAME = "dfp.sql('SELECT dp_count(*) FROM t', "
 _RELATIONS = """
     SELECT database_name, schema_name, table_name, NULL FROM duckdb_tables()
-    WHERE lower(table_name) = lower(?)
     UNION ALL SELECT database_name, schema_name, view_name, coalesce(sql, '') FROM duckdb_views()
-    WHERE NOT internal AND lower(view_name) = lower(?)
+    WHERE NOT internal
 """
 
 
@@ -72,7 +71,8 @@ class ConnectionSource:
         self, name: str, qualifier: tuple[str, ...], near: Relation | None
     ) -> list[tuple[str, str, str, str | None]]:
         """Return relations of a name, those first that DuckDB would find first."""
-        known = looked_up(self.connection, _RELATIONS, [name, name])
+        known = looked_up(self.connection, _RELATIONS)
+        known = [row for row in known if folded(row[2]) == folded(name)]
         places = [(folded(one), folded(two)) for one, two in self._places(qualifier, near)]
         return sorted(
             (row for row in known if (folded(row[0]), folded(row[1])) in places),

@@ -13,6 +13,7 @@ import re
 from sqlglot import exp
 
 from dfprivacy.errors import RefusedStatementError
+from dfprivacy.statements.names import folded
 from dfprivacy.statements.operators import Inner, Node
 from dfprivacy.statements.refusal import Refusal
 
@@ -59,13 +60,13 @@ def shielded(node: Node, inner: Inner) -> Inner:
 
 def _shield(node: Node) -> tuple[str, str] | None:
     if isinstance(node, exp.Extract):
-        return _shield_of(node.this.name.lower().removesuffix("s"))
+        return _shield_of(folded(node.this.name).removesuffix("s"))
     name = _called(node)
     if name in _PLACED:
         return _DATED
     if name not in _PARTED or name in _CUT:
         return None
-    part = str(node.expressions[0].this).lower().removesuffix("s")
+    part = folded(str(node.expressions[0].this)).removesuffix("s")
     return _shield_of(part) if name in _TAKEN or part in _CLOCK else _DATED
 
 
@@ -76,7 +77,7 @@ def _shield_of(part: str) -> tuple[str, str] | None:
 
 def _called(node: Node) -> str:
     called = isinstance(node, exp.Anonymous) and isinstance(node.this, str)
-    return node.this.lower() if called else ""
+    return folded(node.this) if called else ""
 
 
 def check_dates(node: Node) -> None:
@@ -105,7 +106,7 @@ def check_part(name: str, known: frozenset[str] = PARTS) -> None:
     RefusedStatementError
         When it is none.
     """
-    if name.lower().removesuffix("s") not in known:
+    if folded(name).removesuffix("s") not in known:
         raise _no_part()
 
 

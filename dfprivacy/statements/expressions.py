@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from dfprivacy.statements.dates import check_dates, shielded
 from dfprivacy.statements.functions import ROW_FUNCTIONS, not_a_row_function
+from dfprivacy.statements.names import folded
 from dfprivacy.statements.operators import OPERATORS, Inner, Node, Rule
 from dfprivacy.statements.refusal import Refusal
 from dfprivacy.statements.refusals import only, refuse
@@ -91,7 +92,7 @@ def call_name(node: Node) -> str:
             "functions are known by their plain names",
             "write upper(city)",
         ).error()
-    return str(node.this).lower()
+    return folded(node.this)
 
 
 def _aggregate(name: str) -> Rule:

@@ -19,6 +19,7 @@ from sqlglot import Token, TokenType
 from sqlglot.dialects.duckdb import DuckDB
 
 from dfprivacy.errors import RefusedStatementError
+from dfprivacy.statements.names import folded
 from dfprivacy.statements.refusal import Refusal
 
 _FACTOR = 1_000
@@ -131,7 +132,7 @@ def check_growth(sql: str) -> None:
             _close(groups)
         else:
             _take(groups[-1], token)
-        before = token.text.lower()
+        before = folded(token.text)
     _close([_Group(), *groups])
 
 

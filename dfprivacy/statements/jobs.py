@@ -15,6 +15,7 @@ from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.statements.agreement import check_agreement
+from dfprivacy.statements.casts import check_types
 from dfprivacy.statements.catalog import connection_source
 from dfprivacy.statements.fence import fence
 from dfprivacy.statements.finish import check_finish, finished, unplanned
@@ -67,6 +68,7 @@ class Job:
         """Return the job, once types and target are known to fit; no row is read."""
         try:
             found = self.place.empty(self.base, self.plan.used, self.engine)
+            check_types(found)
             rows = self.plan.rows_of(found)
         except duckdb.Error as error:
             problem = str(error).splitlines()[0]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterable
 
-_PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z", re.IGNORECASE)
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z", re.IGNORECASE | re.ASCII)
+_SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 def quoted(name: str) -> str:
@@ -29,10 +31,12 @@ def shown(name: str) -> str:
 def folded(name: str) -> str:
     """Return a name in the form in which two spellings of it are one.
 
-    >>> folded("City") == folded("CITY")
-    True
+    DuckDB takes A for a, and every letter beyond ASCII as it is.
+
+    >>> folded("City") == folded("CITY"), folded("\N{KELVIN SIGN}") == folded("K")
+    (True, False)
     """
-    return name.lower()
+    return name.translate(_SMALL)
 
 
 def fresh(name: str, taken: Iterable[str]) -> str:

@@ -121,13 +121,18 @@ def _element(node: Node, inner: Inner) -> str:
     """Write x[n]; the tree counts from 0, DuckDB from 1."""
     only(node, "this", "expressions", "offset", "safe")
     places = node.expressions
-    if len(places) != 1 or not isinstance(places[0], exp.Literal) or places[0].args["is_string"]:
+    if len(places) != 1 or not _is_whole(places[0]):
         raise Refusal(
             "x[...] with anything but a number",
             "it is not on the list of what is known to be safe",
             "use x[1], substring(x, 1, 3) or list_extract(x, y)",
         ).error()
     return f"{inner(node.this)}[{int(places[0].this) + 1}]"
+
+
+def _is_whole(node: Node) -> bool:
+    number = isinstance(node, exp.Literal) and not node.args.get("is_string")
+    return number and node.this.isdecimal()
 
 
 _SIGNS: dict[type[Node], str] = {

@@ -175,7 +175,7 @@ def _order(select: exp.Expression, release: Release) -> tuple[str, ...]:
 
 def _sorted(item: exp.Expression, release: Release) -> list[str]:
     only(item, "this", "desc", "nulls_first")
-    by = item.this
+    by = item.this.unnest()  # DuckDB drops parentheses before it looks for a place or an alias
     if isinstance(by, exp.Var) and by.name.upper() == "ALL":
         nodes = [node for _, node in release.items]
     elif isinstance(by, exp.Literal) and not by.args.get("is_string"):

@@ -202,6 +202,32 @@ def test_rows_of_one_user_stay_the_same(units):
     ).fetchall()  # fmt: skip
 
 
+def test_rows_of_a_user_stay_whatever_the_columns_are_called(ledger):
+    """Rows are chosen by all of their columns, whatever these are called, not by one named r."""
+    connection = duckdb.connect()
+    connection.execute(
+        "CREATE TABLE t AS SELECT 0 AS r, i % 5 AS relation, i AS v FROM range(100) s(i); "
+        "CREATE TABLE turned AS FROM t WHERE relation = 1 ORDER BY v DESC"
+    )
+    sql_udfs.register(connection, ledger=ledger, dataset="t", unit="relation", max_rows=3)
+    rows = "SELECT * FROM dp_users('{}') WHERE relation = 1 ORDER BY ALL"
+    kept = [connection.execute(rows.format(name)).fetchall() for name in ("t", "turned")]
+    assert kept[0] == kept[1]
+    assert [row[2] for row in kept[0]] != [1, 6, 11]
+
+
+def test_equal_rows_that_look_different_stay_by_their_text(ledger):
+    """Rows of equal hashes, such as a month and thirty days, are chosen by their text."""
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t(u INTEGER, i INTERVAL); CREATE TABLE turned AS FROM t")
+    for table, spans in (("t", "['1 month', '30 days']"), ("turned", "['30 days', '1 month']")):
+        connection.execute(f"INSERT INTO {table} SELECT 1, unnest({spans})::INTERVAL")
+    sql_udfs.register(connection, ledger=ledger, dataset="t", unit="u", max_rows=1)
+    text = "SELECT CAST(i AS VARCHAR) FROM dp_users('{}')"
+    kept = [connection.execute(text.format(name)).fetchall() for name in ("t", "turned")]
+    assert kept[0] == kept[1]
+
+
 UNBOUNDED = [
     "FROM visits",
     "FROM dp_users('visits') a JOIN dp_users('visits') b USING (x)",

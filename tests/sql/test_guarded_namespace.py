@@ -57,6 +57,19 @@ def test_what_only_the_running_connection_sees_is_refused(con, ledger, change):
     assert ledger.datasets() == []
 
 
+def test_letters_beyond_ascii_are_not_folded(con, ledger):
+    """A name is vetted as DuckDB finds it: the Kelvin sign is no k, and a view of it is a view."""
+    con.execute(f'CREATE TABLE k AS FROM t; CREATE VIEW "\N{KELVIN SIGN}" {MANY}')
+    with pytest.raises(duckdb.Error, match=r"RefusedStatementError: in the view .*: a join"):
+        con.execute('SELECT dp_count() FROM "\N{KELVIN SIGN}"').fetchall()
+    con.execute('CREATE MACRO "dp_\N{KELVIN SIGN}eep"(x) AS true')
+    with pytest.raises(duckdb.Error, match="there is no such function"):
+        con.execute(
+            "SELECT x, dp_count() FROM t GROUP BY x HAVING dp_\N{KELVIN SIGN}eep(1e-9)"
+        ).fetchall()
+    assert ledger.datasets() == []
+
+
 UNHARMED = {
     "USE s": 10,
     "USE b; USE memory.main": 3000,

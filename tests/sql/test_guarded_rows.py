@@ -132,6 +132,37 @@ def test_groups_are_sorted_by_all_their_keys(alone, order):
     assert outcome(*alone, f"{query} ORDER BY dp_count() DESC, d DESC, k LIMIT 3") == ("", 3)
 
 
+@pytest.mark.parametrize("order", ["k", "(k)", "((k)) DESC"])
+def test_an_alias_hides_a_key_in_order_by(alone, order):
+    """ORDER BY (k) means the alias k, as ORDER BY k does, not the key: groups are not sorted."""
+    query = f"SELECT k AS c, round(dp_count()) AS k FROM t GROUP BY t.k {KEEP} ORDER BY {order}"
+    said, charged = outcome(*alone, query)
+    assert "groups without c in ORDER BY" in said
+    assert charged == 0
+    assert outcome(*alone, f"{query}, (c)") == ("", 2)
+    assert outcome(*alone, f"{query}, (1)") == ("", 2)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT dp_count(x, 1000 - 999999 / 1000) FROM t",
+        "SELECT dp_count(x, 1e16 + 3 - 1e16) FROM t",
+        "SELECT dp_mean(x, 0, 9 * 1) FROM t",
+        "SELECT dp_quantiles(x, [0.5, 1 - 0.1]) FROM t",
+        "SELECT k, dp_count() FROM t GROUP BY k HAVING dp_keep(0.9 - 8999 / 10000) ORDER BY k",
+    ],
+)
+def test_constants_are_written_out(alone, query):
+    """A charge is the number that DuckDB draws with: nothing is left to its arithmetic."""
+    alone[0].execute("SET integer_division = true")
+    said, charged = outcome(*alone, query)
+    alone[0].execute("RESET integer_division")
+    assert "no plain number" in said
+    assert charged == 0
+    assert outcome(*alone, "SELECT dp_mean(x, -(9), 1e1, (0.5)) FROM t") == ("", 0.5)
+
+
 def test_generated_columns_are_refused(alone):
     """A column that DuckDB computes anew at every look is not held to its bounds: refused."""
     alone[0].execute(

@@ -160,6 +160,21 @@ REFUSED = [
         "RefusedStatementError",
         "x[...] with anything but a number:",
     ),
+    (
+        "SELECT dp_count(tags[1e3]) FROM visits",
+        "RefusedStatementError",
+        "x[...] with anything but a number:",
+    ),
+    (
+        "SELECT dp_count(CAST(day AS TIMESTAMP_S)) FROM visits",
+        "RefusedStatementError",
+        "CAST to this type:",
+    ),
+    (
+        "SELECT dp_count(CAST(day AS TIMESTAMP_MS)) FROM visits",
+        "RefusedStatementError",
+        "CAST to this type:",
+    ),
     ("SELECT dp_count({'a': age}) FROM visits", "RefusedStatementError", "{...}:"),
     ("SELECT dp_count((age, note)) FROM visits", "RefusedStatementError", "(..., ...):"),
     (

@@ -43,6 +43,18 @@ def test_names_are_found_as_duckdb_finds_them(con):
     assert count(con, "s.t") == 20
 
 
+def test_letters_beyond_ascii_are_not_folded(con):
+    """The Kelvin sign is no k, as in DuckDB: not in the name of a table, nor in that of a unit."""
+    kelvin = '"\N{KELVIN SIGN}"'
+    con.execute(
+        f"CREATE TABLE k AS SELECT 1 AS {kelvin}, i AS k FROM range(20) r(i); "
+        f"CREATE TABLE {kelvin} AS SELECT 1 AS k, i AS {kelvin} FROM range(30) r(i)"
+    )
+    assert [count(con, name) for name in ("k", "K", kelvin)] == [20, 20, 30]
+    counts = [count(con, name, unit="k", max_rows=1) for name in ("K", kelvin)]
+    assert counts == [20, 1]
+
+
 def test_views_are_taken_apart(con):
     """A view stands for a row query over its table, through as many views as there are."""
     con.execute(

@@ -7,6 +7,7 @@ import itertools
 import duckdb
 import pytest
 
+import dfprivacy as dfp
 from dfprivacy.errors import DPError
 from dfprivacy.statements.catalog import ConnectionSource
 from dfprivacy.statements.dates import PARTS
@@ -130,6 +131,33 @@ def test_every_function_type_and_sign(tables):
     )
     assert not failed
     assert ran > 300
+
+
+OF_MOMENTS = ["TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP", "DATE", "VARCHAR"]
+ENDING = [
+    ("TIMESTAMP_MS", "294247-01-10 04:00:54.775", OF_MOMENTS),
+    ("TIMESTAMP", "290309-12-22 (BC) 00:00:00", OF_MOMENTS),
+    ("BIGNUM", "9" * 55, ["TINYINT", "INTEGER", "BIGINT", "HUGEINT", "DOUBLE", "VARCHAR"]),
+]
+
+
+@pytest.mark.parametrize(("kind", "value", "types"), ENDING)
+def test_casts_that_end_a_query(kind, value, types):
+    """A value that DuckDB can't cast in spite of TRY ends no query: it is refused with any rows."""
+    outcomes = []
+    for row in ("NULL", f"'{value}'"):
+        con = duckdb.connect()
+        con.execute(f"CREATE TABLE t(x {kind}); INSERT INTO t SELECT CAST({row} AS {kind})")
+        for word, to in itertools.product(("CAST", "TRY_CAST"), types):
+            query = f"SELECT dp_count({word}(x AS {to})) FROM t"
+            try:
+                dfp.sql(query, con=con, epsilon=1)
+                said = ""
+            except DPError as error:
+                said = str(error)
+            outcomes.append((word, to, said))
+        assert con.execute("SELECT 1").fetchall() == [(1,)]
+    assert outcomes[: len(outcomes) // 2] == outcomes[len(outcomes) // 2 :]
 
 
 PLAIN = "coalesce(abs(year(day)) < 9999, true) AND coalesce(isfinite(day), true)"
