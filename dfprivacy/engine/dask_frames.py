@@ -35,12 +35,12 @@ from dfprivacy.engine.dask_layout import (
     typed_rows,
 )
 from dfprivacy.engine.pandas_columns import value_column
-from dfprivacy.engine.pandas_keys import KeyColumn, key_column
-from dfprivacy.engine.pandas_objects import Mark, distinct_objects, is_missing
+from dfprivacy.engine.pandas_keys import KeyColumn, key_column, own_keys
+from dfprivacy.engine.pandas_objects import Mark, distinct_objects
 from dfprivacy.engine.partitions import added_up
 from dfprivacy.engine.readable import require_columns
 from dfprivacy.engine.run import collect, guarded
-from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError
+from dfprivacy.errors import UnsupportedDtypeError
 
 T = TypeVar("T")
 
@@ -195,28 +195,18 @@ def _coded(
     learned: Objects | None,
 ) -> tuple[KeyLayout, KeyColumn]:
     """Return the layout of a column of objects, which go as their ranks by kind and value."""
+    listed = own_keys(listed, declared.dtype)
     if learned is None:
         known = _own_objects([*listed, *declared.cat.categories.astype(object)], declared.dtype)
     else:
         known = {**_own_objects(listed, declared.dtype), **learned}
     marks = sorted(known)
     ranks = {mark: rank for rank, mark in enumerate(marks)}
-    wanted = [_rank(value, declared, ranks) for value in listed]
+    own = [declared_mark(value, declared.dtype) for value in listed]
+    wanted = [None if mark is None else ranks[mark] for mark in own]
     layout = KeyLayout(declared.name, pa.int64(), ranks, learned is not None, declared.dtype)
     objects = [known[mark] for mark in marks]
     return layout, replace(column, listed=wanted, objects=objects)
-
-
-def _rank(value: object, declared: pd.Series[Any], ranks: Mapping[Mark, int]) -> int | None:
-    if is_missing(value):
-        return None
-    mark = declared_mark(value, declared.dtype)
-    if mark is None:
-        raise InvalidKeysError(
-            f"a key of the column {declared.name!r} is no value of {declared.dtype}",
-            hint="write keys as the column has them, e.g. pd.Timedelta(days=1)",
-        )
-    return ranks[mark]
 
 
 def _own_objects(values: Iterable[object], dtype: Any) -> dict[Mark, object]:

@@ -21,14 +21,27 @@ def value_column(label: Hashable, series: pd.Series[Any]) -> pa.Array | pa.Chunk
     UnsupportedDtypeError
         For any other declared dtype, `object` among them.
     """
-    if not pd.api.types.is_numeric_dtype(series.dtype) and not _is_arrow_decimal(series.dtype):
+    dtype: Any = series.dtype
+    if dtype.kind not in "biuf" and not _is_arrow_decimal(dtype):
         raise UnsupportedDtypeError(
-            f"column {label!r} is declared {series.dtype}, which holds no numbers",
+            f"column {label!r} is declared {dtype}, which holds no numbers",
             hint=f"declare it, e.g. df[{label!r}].astype(float)",
         )
-    if isinstance(series.dtype, np.dtype):
-        return pa.array(series.to_numpy(), from_pandas=False)
+    if isinstance(dtype, pd.SparseDtype):
+        dtype = dtype.subtype
+    if isinstance(dtype, np.dtype):
+        with np.errstate(over="ignore"):  # each value by itself: a warning would tell of a row
+            return pa.array(np.asarray(series, dtype=_read_dtype(dtype)), from_pandas=False)
+    if isinstance(dtype, pd.ArrowDtype) and pa.types.is_float16(dtype.pyarrow_dtype):
+        return pa.array(series).cast(pa.float32())
     return pa.array(series)
+
+
+def _read_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype in which the engine reads one of numbers: its own, or 64-bit floats."""
+    if dtype.kind == "f" and dtype.itemsize not in {4, 8}:
+        return np.dtype(np.float64)
+    return dtype.newbyteorder("=")
 
 
 def presence_column(series: pd.Series[Any]) -> pa.Array:
@@ -37,6 +50,8 @@ def presence_column(series: pd.Series[Any]) -> pa.Array:
         present = np.fromiter((not is_missing(v) for v in series), dtype=bool, count=len(series))
     else:
         present = series.notna().to_numpy(dtype=bool)
+        if series.dtype.kind == "f":  # some dtypes do not take NaN for a missing value
+            present = ~np.isnan(series.to_numpy(dtype=np.float64, na_value=np.nan))
     return pa.array(present, mask=~present)
 
 

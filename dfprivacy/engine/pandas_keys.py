@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from dfprivacy.engine.pandas_objects import coded_objects, mark_bytes, mark_of
+from dfprivacy.engine.pandas_objects import coded_objects, is_missing, mark_bytes, mark_of
+from dfprivacy.errors import InvalidKeysError
 
 
 @dataclass(frozen=True)
@@ -45,38 +46,101 @@ class KeyColumn:
             codes = column.fill_null(-1).to_numpy()
             values = np.empty(len(self.objects) + 1, dtype=object)
             values[:-1], values[-1] = self.objects, None
-            return pd.Series(values[codes], dtype=object).astype(self.dtype)
+            dtype = _nullable_dtype(self.dtype) if column.null_count else self.dtype
+            return pd.Series(values[codes], dtype=object).astype(dtype)
         if isinstance(self.dtype, np.dtype):
             return _numpy_keys(column, self.dtype)
+        if _is_zoned_time(self.dtype):
+            column = column.cast(pa.timestamp(column.type.unit, "UTC"))
         return pd.Series(column.to_pandas(types_mapper=_nullable)).astype(self.dtype)
 
 
 def key_column(series: pd.Series[Any], listed: Sequence[object]) -> KeyColumn:
     """Return a group column for the engine; `listed` are the public keys it must know.
 
-    Numbers, dates and text go as they are. Objects, categories, durations, periods and the like go
-    as ranks among their sorted values.
+    Numbers, dates and text go as they are; objects, categories, durations, periods and numbers
+    that the engine can't read as ranks among their sorted values. Times of a zone that are not in
+    microseconds, the only unit that DuckDB has for them, go as those of UTC without a zone.
+
+    Raises
+    ------
+    InvalidKeysError
+        When a public key is no value of what goes as ranks, by its declared dtype.
     """
     dtype = series.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         categories: pd.Series[Any] = dtype.categories.to_series()
-        return _coded(series.astype(object), listed, _nullable_dtype(categories.dtype))
+        wanted = own_keys(listed, dtype)
+        return _coded(series.astype(object), wanted, _nullable_dtype(categories.dtype))
+    if _is_zoned_time(dtype):
+        times: Any = pa.array(series, from_pandas=True)
+        return KeyColumn(times.cast(pa.timestamp(times.type.unit)), listed, dtype, None)
     if _goes_as_it_is(dtype):
         try:
             return KeyColumn(pa.array(series, from_pandas=True), listed, dtype, None)
         except UnicodeError:  # text without a UTF-8 form
-            return _coded(series.astype(object), listed, dtype)
-    return _coded(series.astype(object), listed, dtype)
+            return _coded(series.astype(object), own_keys(listed, dtype), dtype)
+    return _coded(series.astype(object), own_keys(listed, dtype), dtype)
+
+
+def own_keys(listed: Sequence[object], dtype: Any) -> list[object]:
+    """Return public keys as a declared dtype, or that of its categories, holds them.
+
+    Objects and text are what they are.
+
+    Raises
+    ------
+    InvalidKeysError
+        When a key does not keep its value in that dtype.
+    """
+    if isinstance(dtype, pd.CategoricalDtype):
+        dtype = dtype.categories.dtype
+    if pd.api.types.is_object_dtype(dtype) or isinstance(dtype, pd.StringDtype):
+        return list(listed)
+    return [None if is_missing(value) else _own_key(value, dtype) for value in listed]
+
+
+def _own_key(value: object, dtype: Any) -> object:
+    try:
+        column: pd.Series[Any] = pd.Series(pd.array([value], dtype=dtype))
+        own: object = column.astype(object).iloc[0]
+        fits = _keeps_its_value(own, value)
+    except Exception:  # noqa: BLE001 what has no place in the dtype, for whatever reason
+        fits = False
+    if not fits:
+        raise InvalidKeysError(
+            f"a public key does not fit the group column, which is declared {dtype}",
+            hint="list keys of the column's own type, e.g. pd.Timedelta(days=1)",
+        )
+    return own
+
+
+def _keeps_its_value(own: object, value: object) -> bool:
+    """Tell whether a key is the same one in its dtype: no true for 1; floats may be rounded."""
+    if isinstance(own, bool | np.bool_) != isinstance(value, bool | np.bool_):
+        return False
+    rounded = isinstance(own, float | np.floating) and isinstance(value, float)
+    return bool(own == value) or rounded
+
+
+def _is_zoned_time(dtype: Any) -> bool:
+    """Tell times of a zone in another unit than microseconds."""
+    if isinstance(dtype, pd.ArrowDtype):
+        kind = dtype.pyarrow_dtype
+        return pa.types.is_timestamp(kind) and bool(kind.tz) and kind.unit != "us"
+    return isinstance(dtype, pd.DatetimeTZDtype) and dtype.unit != "us"
 
 
 def _goes_as_it_is(dtype: Any) -> bool:
     if isinstance(dtype, pd.ArrowDtype):
-        return not pa.types.is_duration(dtype.pyarrow_dtype)
-    kinds = "biuf" if isinstance(dtype, np.dtype) else "biufMO"
-    plain = isinstance(dtype, np.dtype | pd.DatetimeTZDtype | pd.StringDtype) or hasattr(
-        dtype, "numpy_dtype"
-    )
-    return plain and (dtype.kind in kinds or dtype.kind == "M")
+        kind = dtype.pyarrow_dtype
+        apart = (pa.types.is_duration, pa.types.is_time32, pa.types.is_float16)
+        return not any(is_apart(kind) for is_apart in apart)
+    if isinstance(dtype, np.dtype):
+        known = dtype.isnative and (dtype.kind != "f" or dtype.itemsize in {4, 8})
+        return known and dtype.kind in "biufM"
+    plain = isinstance(dtype, pd.DatetimeTZDtype | pd.StringDtype) or hasattr(dtype, "numpy_dtype")
+    return plain and dtype.kind in "biufMO"
 
 
 def _coded(series: pd.Series[Any], listed: Sequence[object], dtype: Any) -> KeyColumn:
@@ -111,6 +175,7 @@ def _nullable(kind: pa.DataType) -> Any:
 
 def _nullable_dtype(dtype: Any) -> Any:
     """Return the nullable twin of a numpy integer or boolean dtype; any other dtype itself."""
-    if isinstance(dtype, np.dtype) and dtype.kind in "iub":
-        return _NULLABLE[pa.from_numpy_dtype(dtype)]
+    own = dtype.subtype if isinstance(dtype, pd.SparseDtype) else dtype
+    if isinstance(own, np.dtype) and own.kind in "iub":
+        return _NULLABLE[pa.from_numpy_dtype(own.newbyteorder("="))]
     return dtype

@@ -7,16 +7,20 @@ grouped by its kind and its own appearance, never by comparison with others.
 
 from __future__ import annotations
 
+import datetime as dt
 import numbers
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
 
 Codes = npt.NDArray[np.int64]
 Mark = tuple[str, Any]
+
+_LEVELS = 4  # of objects within objects that are looked at beyond their `repr`
 
 
 def is_missing(value: object) -> bool:
@@ -56,15 +60,16 @@ def coded_objects(
 
 
 def distinct_objects(series: pd.Series[Any]) -> tuple[Codes, list[object]]:
-    """Return codes and objects; several objects may have the same mark."""
-    if not pd.api.types.is_object_dtype(series.dtype):
-        codes, objects = pd.factorize(series, use_na_sentinel=True)
-        return np.asarray(codes, dtype=np.int64), list(objects)
+    """Return codes and objects of a column of objects; several objects may have the same mark."""
     if pd.api.types.infer_dtype(series, skipna=True) == "string":
-        texts = np.empty(len(series), dtype=object)
-        texts[:] = [_plain_text(value) for value in series]
-        places, plain = pd.factorize(texts, use_na_sentinel=True)
-        return np.asarray(places, dtype=np.int64), list(plain)
+        try:
+            return _distinct_texts(series)
+        except UnicodeError:  # text without a UTF-8 form
+            return _distinct_marks(series)
+    return _distinct_marks(series)
+
+
+def _distinct_marks(series: pd.Series[Any]) -> tuple[Codes, list[object]]:
     first: dict[Mark, int] = {}
     found: list[object] = []
     own = np.full(len(series), -1, dtype=np.int64)
@@ -76,12 +81,24 @@ def distinct_objects(series: pd.Series[Any]) -> tuple[Codes, list[object]]:
     return own, found
 
 
+def _distinct_texts(series: pd.Series[Any]) -> tuple[Codes, list[object]]:
+    """Return codes and texts as Arrow tells them apart; pandas takes a surrogate for its `repr`."""
+    texts = np.empty(len(series), dtype=object)
+    texts[:] = [_plain_text(value) for value in series]
+    encoded = cast("Any", pa.array(texts, pa.large_string())).dictionary_encode()
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return np.asarray(codes, dtype=np.int64), encoded.dictionary.to_pylist()
+
+
 def _plain_text(value: object) -> str | None:
     return str.__str__(value) if isinstance(value, str) else None
 
 
 def mark_of(value: object) -> Mark:
-    """Return a sortable, hashable form of one object: its kind, then its value or appearance."""
+    """Return a sortable, hashable form of one object: its kind, then its value or appearance.
+
+    The appearance is the `repr` and what a `repr` leaves out: see `_not_in_repr`.
+    """
     if isinstance(value, str):
         return ("str", str.__str__(value))
     if isinstance(value, bool | np.bool_):
@@ -90,10 +107,60 @@ def mark_of(value: object) -> Mark:
         return ("int", int(value))
     if isinstance(value, float | np.floating):
         return ("float", float(value) + 0.0)
+    return _look(_plain_time(value), _LEVELS)
+
+
+def _look(value: object, levels: int) -> Mark:
+    """Return the kind and the appearance of an object, without calling equal ones the same."""
+    shown = (_tried(lambda: value), _tried(lambda: _not_in_repr(value, levels)))
+    return (_class_name(value), shown)
+
+
+def _class_name(value: object) -> str:
+    return f"{type(value).__qualname__} of {type(value).__module__}"
+
+
+def _tried(look: Callable[[], object]) -> str:
     try:
-        return (type(value).__name__, repr(value))
+        return repr(look())
     except Exception:  # noqa: BLE001 an object may raise what it likes
-        return (type(value).__name__, "")
+        return ""
+
+
+def _plain_time(value: object) -> object:
+    """Return a time or difference of pandas in microseconds, or nanoseconds if it has some."""
+    try:
+        if isinstance(value, pd.Timestamp):
+            return value.as_unit("ns" if value.nanosecond else "us")
+        if isinstance(value, pd.Timedelta):
+            return value.as_unit("ns" if value.nanoseconds else "us")
+    except (OverflowError, ValueError):  # too large for them: in the unit it has
+        return value
+    return value
+
+
+def _not_in_repr(value: Any, levels: int) -> list[object]:
+    """Return units, time zones, dtypes, and the elements, which a `repr` may leave out."""
+    if isinstance(value, dt.datetime | dt.time | dt.timedelta):
+        zone = getattr(value, "tzinfo", None)
+        return [getattr(value, "unit", None), _class_name(zone), repr(zone)]
+    dtype = str(getattr(value, "dtype", ""))
+    return [dtype, *(_look(own, levels - 1) for own in _elements(value) if levels)]
+
+
+def _elements(value: Any) -> list[Any]:
+    if isinstance(value, tuple | list | set | frozenset):
+        return list(value)
+    if isinstance(value, dict):
+        return [*value.keys(), *value.values()]
+    if isinstance(value, pd.Interval):
+        return [value.left, value.right]
+    if isinstance(value, pd.Series | pd.DataFrame):
+        return [*value.axes, value.to_numpy()]
+    if not callable(getattr(value, "tolist", None)):
+        return []
+    held = value.tolist()
+    return [getattr(value, "shape", None), *(held if isinstance(held, list | tuple) else [])]
 
 
 def mark_bytes(mark: Mark) -> bytes:
@@ -108,6 +175,6 @@ def mark_bytes(mark: Mark) -> bytes:
 
 
 def _shown(mark: Mark, value: object) -> object:
-    """Return what stands for a mark in a result: plain text and numbers, else the object."""
+    """Return what stands for a mark in a result: plain text, numbers and times, else the object."""
     kind, form = mark
-    return form if kind in {"str", "bool", "int", "float"} else value
+    return form if kind in {"str", "bool", "int", "float"} else _plain_time(value)

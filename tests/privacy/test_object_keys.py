@@ -1,0 +1,202 @@
+"""Keys of pandas columns that go as ranks: what is grouped, shown and matched, row by row."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import dfprivacy as dfp
+
+
+def objects(values):
+    series = pd.Series([None] * len(values), dtype=object)
+    for row, value in enumerate(values):
+        series.iat[row] = value
+    return series
+
+
+def released(keys, listed=None):
+    grouped = pd.DataFrame({"g": keys}).dp.group_by("g", keys=listed)
+    table = grouped.count(epsilon=1e12, delta=None if listed else 0.5)
+    return list(zip(table["g"].tolist(), table["count"].tolist(), strict=True))
+
+
+def look(key):
+    """Return what a caller sees of a key."""
+    zone = getattr(key, "tzinfo", None)
+    elements = key.tolist() if isinstance(key, np.ndarray | pd.Series) else None
+    held = [look(own) for own in key] if isinstance(key, tuple) else None
+    return repr((type(key), key, getattr(key, "unit", None), type(zone), zone, elements, held))
+
+
+def distance(left, right):
+    one, other = (Counter({look(key): n for key, n in side}) for side in (left, right))
+    return sum(abs(one[key] - other[key]) for key in one.keys() | other.keys())
+
+
+ESCAPED = r"'\ud800'"
+"""What `repr` makes of a lone surrogate."""
+
+
+@pytest.mark.parametrize("dtype", [object, "string[python]"])
+@pytest.mark.parametrize("more", [[], [None], ["b"]])
+def test_text_without_utf8_is_not_its_repr(dtype, more):
+    """A lone surrogate and the text of its `repr` are two groups, whatever else is there."""
+    texts = ["\ud800"] * 20 + [ESCAPED] * 30
+    found = dict(released(pd.Series(texts + more, dtype=dtype)))
+    assert (found["\ud800"], found[ESCAPED]) == (20, 30)
+
+
+@pytest.mark.parametrize("listed", [None, [ESCAPED]])
+def test_one_surrogate_moves_no_group_of_texts(listed):
+    """A row with a lone surrogate, even the first, moves the group of its `repr` by nothing."""
+    columns = [objects([*first, *[ESCAPED] * 50]) for first in ([], ["\ud800"])]
+    assert distance(*(released(column, listed) for column in columns)) <= 1
+
+
+class Zone(dt.tzinfo):
+    """A zone that looks like UTC."""
+
+    def utcoffset(self, _):
+        return dt.timedelta(0)
+
+    def dst(self, _):
+        return dt.timedelta(0)
+
+    def tzname(self, _):
+        return "UTC"
+
+    def __repr__(self):
+        return repr(dt.UTC)
+
+    __str__ = tzname
+
+
+MANY = np.arange(2000)
+OTHER = np.where(MANY == 1000, -5, MANY)
+TIME, STEP = pd.Timestamp("2020-01-01 12:00"), pd.Timedelta(1, "s")
+ALIKE = {
+    "units of times": (TIME.as_unit("s"), TIME.as_unit("ns")),
+    "units of differences": (STEP.as_unit("ms"), STEP.as_unit("ns")),
+    "units within tuples": ((TIME.as_unit("s"), 1), (TIME.as_unit("ns"), 1)),
+    "units within intervals": tuple(
+        pd.Interval(TIME.as_unit(unit), (TIME + STEP).as_unit(unit)) for unit in ("s", "ns")
+    ),
+    "zones": tuple(dt.datetime(2020, 1, 1, tzinfo=zone) for zone in (Zone(), dt.UTC)),
+    "long arrays": (OTHER, MANY),
+    "long series": (pd.Series(OTHER), pd.Series(MANY)),
+    "arrays of two types": (MANY.astype("i4"), MANY),
+    "arrays within tuples": ((OTHER,), (MANY,)),
+    "elements of two types": tuple(
+        np.array([0] * 1000 + [one] + [0] * 1000, dtype=object) for one in (True, 1)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ALIKE)
+def test_one_object_of_the_same_repr_does_not_name_the_group_of_another(kind):
+    """Objects that only their `repr` takes for the same: one row moves one count by one."""
+    odd, usual = ALIKE[kind]
+    columns = [objects([*first, *[usual] * 50]) for first in ([], [odd])]
+    assert distance(*map(released, columns)) <= 1
+
+
+def test_times_of_objects_are_matched_in_any_unit():
+    """A public time or difference is the same key in any unit; nanoseconds are kept."""
+    fine = TIME.as_unit("ns") + pd.Timedelta(1, "ns")
+    rows = objects([TIME.as_unit("s"), TIME.as_unit("ns"), STEP.as_unit("ns"), fine])
+    found = released(rows, [TIME.as_unit("ms"), STEP.as_unit("s"), fine])
+    assert sorted(found, key=str) == sorted([(TIME, 2), (STEP, 1), (fine, 1)], key=str)
+
+
+def test_an_object_that_holds_itself_is_a_key():
+    """A list that holds itself and an array that can't be listed by elements are keys."""
+    cycle = [1]
+    cycle.append(cycle)
+    counts = [count for _, count in released(objects([cycle] * 30 + [np.clongdouble(1)] * 20))]
+    assert sorted(counts) == [20, 30]
+
+
+def zoned(unit, zone):
+    return lambda numbers: (
+        pd.Series(np.array(numbers, dtype="i8").view(f"M8[{unit}]"))
+        .dt.tz_localize("UTC")
+        .astype(f"datetime64[{unit}, {zone}]")
+    )
+
+
+def arrow(kind):
+    width = pa.int32() if kind.bit_width == 32 else pa.int64()
+    dtype = pd.ArrowDtype(kind)
+    return lambda numbers: pd.Series(pd.array(pa.array(numbers, width).cast(kind), dtype=dtype))
+
+
+FAR = {
+    "seconds of a zone": (zoned("s", "Europe/Rome"), 2**44),
+    "milliseconds of a zone": (zoned("ms", "UTC"), 2**60),
+    "nanoseconds of a zone": (zoned("ns", "UTC"), 2**62),
+    "seconds of Arrow": (arrow(pa.timestamp("s", "UTC")), -(2**44)),
+    "milliseconds of Arrow": (arrow(pa.timestamp("ms", "Europe/Rome")), 2**60),
+    "times of day": (arrow(pa.time32("s")), 86399),
+}
+
+
+@pytest.mark.parametrize("kind", FAR)
+def test_one_far_time_fails_no_release(kind):
+    """A time beyond what the engine counts moves neither keys nor units of others, nor fails."""
+    make, far = FAR[kind]
+    columns = [make([0] * 50 + more) for more in ([], [far])]
+    shown = [released(column) for column in columns]
+    assert shown[0] == shown[1]
+    assert pd.DataFrame({"g": columns[0]}).dp.group_by("g").count(delta=0.5)["g"].dtype == (
+        columns[0].dtype
+    )
+    assert [released(column, [shown[0][0][0]]) for column in columns] == [shown[0]] * 2
+    units = [pd.DataFrame({"u": column}).dp(unit="u", max_rows=60) for column in columns]
+    assert [round(unit.count(epsilon=1e9)) for unit in units] == [50, 51]
+
+
+NOON = pd.Timestamp(2020, 1, 1, 12).to_pydatetime()
+HELD = {
+    "differences": (pd.Series([dt.timedelta(1)], dtype="timedelta64[s]"), dt.timedelta(1)),
+    "arrow differences": (
+        pd.Series([dt.timedelta(1)], dtype=pd.ArrowDtype(pa.duration("s"))),
+        dt.timedelta(1),
+    ),
+    "periods": (pd.Series([pd.Period("2020-01")]), pd.Period("2020-01")),
+    "category of times": (pd.Series([NOON]).astype("category"), NOON),
+    "category of floats": (pd.Series([1.0]).astype("category"), 1),
+    "category of short floats": (pd.Series([0.1], dtype="float32").astype("category"), 0.1),
+    "category of integers": (pd.Series([1]).astype("category"), 1.0),
+    "category of differences": (pd.Series([STEP]).astype("category"), dt.timedelta(seconds=1)),
+    "complex": (pd.Series([1j]), np.complex128(1j)),
+    "half floats": (pd.Series([0.1], dtype="float16"), 0.1),
+    "swapped integers": (pd.Series([7], dtype=">i4"), 7.0),
+    "sparse integers": (pd.Series([7], dtype="Sparse[int64]"), 7.0),
+    "intervals": (pd.Series([pd.Interval(0.0, 5.0)]), pd.Interval(0, 5)),
+}
+
+
+@pytest.mark.parametrize("kind", HELD)
+def test_a_public_key_is_matched_as_its_dtype_holds_it(kind):
+    """A public key counts the rows that have its value, in whatever type it is written."""
+    keys, listed = HELD[kind]
+    counts = [count for _, count in released(keys.repeat(20), [listed, None])]
+    assert counts == [20, 0]
+
+
+@pytest.mark.parametrize("kind", HELD)
+@pytest.mark.parametrize("key", ["1 day", True, b"x", dt.date(2020, 1, 1), 1.5 + 2**-60j])
+def test_a_public_key_of_another_kind_is_refused(kind, key):
+    """What no value of the declared dtype equals is refused, with rows or without."""
+    keys, _ = HELD[kind]
+    if kind == "complex" and isinstance(key, complex):
+        pytest.skip("a complex number is one of its keys")
+    for rows in (keys, keys.iloc[:0]):
+        with pytest.raises(dfp.InvalidKeysError):
+            released(rows, [key])
