@@ -45,7 +45,7 @@ class KeyColumn:
         if self.objects is not None:
             codes = column.fill_null(-1).to_numpy()
             values = np.empty(len(self.objects) + 1, dtype=object)
-            values[:-1], values[-1] = self.objects, None
+            values[:-1], values[-1] = _in_unit(self.objects, self.dtype), None
             dtype = _nullable_dtype(self.dtype) if column.null_count else self.dtype
             return pd.Series(values[codes], dtype=object).astype(dtype)
         if isinstance(self.dtype, np.dtype):
@@ -141,6 +141,13 @@ def _goes_as_it_is(dtype: Any) -> bool:
         return known and dtype.kind in "biufM"
     plain = isinstance(dtype, pd.DatetimeTZDtype | pd.StringDtype) or hasattr(dtype, "numpy_dtype")
     return plain and dtype.kind in "biufMO"
+
+
+def _in_unit(objects: Sequence[Any], dtype: Any) -> Sequence[object]:
+    """Return differences in the unit of their dtype: of several, pandas takes the finest."""
+    if isinstance(dtype, np.dtype) and dtype.kind == "m":
+        return [own.as_unit(np.datetime_data(dtype)[0]) for own in objects]
+    return objects
 
 
 def _coded(series: pd.Series[Any], listed: Sequence[object], dtype: Any) -> KeyColumn:

@@ -10,6 +10,8 @@ import pytest
 
 import dfprivacy as dfp
 
+pytest.importorskip("dask.dataframe")
+
 LISTED = {
     "integer categories": (pd.Categorical([1]), 1.0, "1"),
     "float categories": (pd.Categorical([2.5, 1.0]), 1, True),
