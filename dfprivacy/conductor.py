@@ -106,11 +106,13 @@ def keep(
     account: Account | NoAccount, mark: bytes | None, table: Callable[[], pa.Table | None]
 ) -> None:
     """Let a ledger remember a release that has a table; the release comes out whatever fails."""
-    if mark is not None:
-        with suppress(Exception):  # it is charged already; its keys may fail as they like
-            made = table()
-            if made is not None:
-                account.remember(mark, made)
+    if mark is None:
+        return
+    made = None
+    with suppress(Exception):  # it is charged already; its keys may fail as they like
+        made = table()
+    if made is not None:
+        account.remember(mark, made)
 
 
 def paid(account: Account | NoAccount, charge: Charge, measured: Callable[[], T]) -> T:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import duckdb
 
 from dfprivacy.errors import RefusedStatementError
-from dfprivacy.statements.functions import ROW_FUNCTIONS
-from dfprivacy.statements.names import folded, quoted
+from dfprivacy.statements.names import folded
 from dfprivacy.statements.refusal import Refusal
+from dfprivacy.statements.session import check_macros
 
 _SETTINGS = (
     "[system.main.current_setting('search_path'), system.main.current_setting('default_collation')]"
@@ -27,9 +27,9 @@ _RELATIONS = (
     "UNION ALL SELECT database_name, schema_name, view_name, CAST(view_oid AS VARCHAR), sql "
     "FROM system.main.duckdb_views() WHERE NOT internal)"
 )
-_MACROS = "SELECT list(DISTINCT function_name) FROM system.main.duckdb_functions() WHERE {}"
+_FUNCTIONS = "SELECT list(DISTINCT function_name) FROM system.main.duckdb_functions() WHERE {}"
 
-NAMESPACE_SQL = f"{_SETTINGS}, ({_RELATIONS}), ({_MACROS.format('NOT internal')})"
+NAMESPACE_SQL = f"{_SETTINGS}, ({_RELATIONS}), ({_FUNCTIONS.format('NOT internal')})"
 """What a running statement tells about its connection, as three arguments."""
 NAMESPACE_TYPES = ("VARCHAR[]", "VARCHAR[][]", "VARCHAR[]")
 
@@ -54,14 +54,8 @@ class Namespace:
         RefusedStatementError
             By the names of the connection's macros.
         """
-        (own,) = catalog.execute(_MACROS.format("internal")).fetchall()[0]
-        hiding = sorted(self.macros & ({*map(folded, own)} | ROW_FUNCTIONS))
-        if hiding:
-            raise Refusal(
-                f"the macro {hiding[0]!r} of this connection",
-                "it hides a function of DuckDB's that statements are vetted with",
-                f"DROP MACRO {quoted(hiding[0])}, and give it another name",
-            ).error()
+        ((internal,),) = catalog.execute(_FUNCTIONS.format("internal")).fetchall()
+        check_macros(self.macros, internal)
 
     def enter(self, catalog: duckdb.DuckDBPyConnection) -> None:
         """Let the vetting connection look for names where the running one does.
@@ -110,7 +104,7 @@ def namespace_of(
 ) -> Namespace:
     """Return the namespace that a running statement has told."""
     search_path, collation = settings
-    return Namespace(search_path, collation, _rows(relations), frozenset(map(folded, macros or ())))
+    return Namespace(search_path, collation, _rows(relations), frozenset(macros or ()))
 
 
 def _rows(relations: list[list[str | None]] | None) -> frozenset[tuple[str | None, ...]]:

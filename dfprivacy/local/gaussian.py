@@ -78,11 +78,9 @@ class GaussianPlan(Plan):
 
     def __post_init__(self) -> None:
         """Refuse other numbers of rounds, as users of a part are asked once, and endless levels."""
-        levels = all(is_whole(each, -MOST, MOST) for each in (self.low, self.high))
-        if (
-            not (levels and is_whole(self.users, 1, MOST_USERS) and is_whole(self.rounds, 1, 2))
-            or not -MOST < self.low < self.high < self.low + 64 < MOST
-        ):
+        counted = is_whole(self.users, 1, MOST_USERS) and is_whole(self.rounds, 1, 2)
+        levels = is_whole(self.low, 1 - MOST, MOST - 65) and is_whole(self.high, -MOST, MOST)
+        if not (counted and levels and self.low < self.high < self.low + 64):
             raise no_plan()
 
     @property

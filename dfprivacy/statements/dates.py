@@ -20,19 +20,9 @@ from dfprivacy.statements.refusal import Refusal
 _CLOCK = frozenset(("hour", "minute", "second", "millisecond", "microsecond", "epoch"))
 _LENGTHS = frozenset(("year", "quarter", "month", "day", "decade", "century", "millennium"))
 _PLACES = frozenset(
-    (
-        "week",
-        "dow",
-        "isodow",
-        "doy",
-        "isoyear",
-        "yearweek",
-        "dayofweek",
-        "weekday",
-        "dayofyear",
-        "era",
-    )
-)
+    ("week", "dow", "isodow", "doy", "isoyear", "yearweek", "dayofweek", "weekday", "dayofyear",
+     "era")
+)  # fmt: skip
 PARTS = _CLOCK | _LENGTHS | _PLACES
 _WIDTHS = (_CLOCK | _LENGTHS | {"week"}) - {"epoch"}
 

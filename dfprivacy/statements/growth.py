@@ -68,18 +68,22 @@ class _Group:
     condition: bool = False
     texts: bool = False
 
-    def size(self) -> _Size:
-        """Return the bound of the value that it stands for."""
-        total = _Size(
+    @property
+    def total(self) -> _Size:
+        """The bound of all arguments one after the other."""
+        return _Size(
             sum(size.factor for size in self.arguments), sum(size.length for size in self.arguments)
         )
+
+    def size(self) -> _Size:
+        """Return the bound of the value that it stands for."""
         rule = _RULES.get(self.name)
         if rule is not None:
-            return rule(self, total)
-        return _Size() if self.condition else total
+            return rule(self)
+        return _Size() if self.condition else self.total
 
 
-def _replaced(group: _Group, total: _Size) -> _Size:  # noqa: ARG001 one signature for all rules
+def _replaced(group: _Group) -> _Size:
     """Bound replace(text, what, by): `what` has one character at least, or nothing is replaced."""
     text, what, by, *_ = [*group.arguments, _Size(), _Size()]
     if by.factor:
@@ -87,30 +91,30 @@ def _replaced(group: _Group, total: _Size) -> _Size:  # noqa: ARG001 one signatu
     return text.times(max(-(-by.length // (what.exact or 1)), 1))
 
 
-def _matched(group: _Group, total: _Size) -> _Size:
+def _matched(group: _Group) -> _Size:
     """Bound regexp_replace(text, pattern, by): each sign of `by` may stand for the whole text."""
     _, _, by, *_ = [*group.arguments, _Size(), _Size()]
     if by.factor:
         raise _too_long()
-    return total.times(1 + by.length, by.length)
+    return group.total.times(1 + by.length, by.length)
 
 
-def _joined(group: _Group, total: _Size) -> _Size:
+def _joined(group: _Group) -> _Size:
     """Bound concat_ws(between, ...)."""
-    between = group.arguments[0].times(len(group.arguments))
+    between, total = group.arguments[0].times(len(group.arguments)), group.total
     return _Size(total.factor + between.factor, total.length + between.length)
 
 
-def _cast(group: _Group, total: _Size) -> _Size:
+def _cast(group: _Group) -> _Size:
     """Bound a cast: as a text, a list shows each of its texts with signs escaped."""
-    return total.times(2 if group.texts else 1, _DATE)
+    return group.total.times(2 if group.texts else 1, _DATE)
 
 
-_RULES: Mapping[str, Callable[[_Group, _Size], _Size]] = {
+_RULES: Mapping[str, Callable[[_Group], _Size]] = {
     "replace": _replaced,
     "regexp_replace": _matched,
     "concat_ws": _joined,
-    "strftime": lambda _, total: total.times(_DATE),
+    "strftime": lambda group: group.total.times(_DATE),
     "cast": _cast,
     "try_cast": _cast,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -81,20 +81,31 @@ def check_functions(connection: duckdb.DuckDBPyConnection) -> None:
         DuckDB's own there; its parameters are called col0, col1, ...
     """
     known = looked_up(connection, _FUNCTIONS)
-    built_in = {folded(name) for name, internal, *_ in known if internal} | ROW_FUNCTIONS
-    hiding = sorted({row[0] for row in known if not row[1] and folded(row[0]) in built_in})
-    if hiding:
-        raise Refusal(
-            f"the macro {hiding[0]!r} of this connection",
-            "it hides a function of DuckDB's that rows are read with",
-            f"DROP MACRO {quoted(hiding[0])}, and give it another name",
-        ).error()
+    check_macros([row[0] for row in known if not row[1]], [row[0] for row in known if row[1]])
     added = sorted({row[0] for row in known if row[1] and _is_from_python(row)})
     if added:
         raise Refusal(
             f"the Python function {added[0]!r} of this connection",
             "it goes by the name of a function of DuckDB's that rows are read with",
             f"con.remove_function({added[0]!r}), and give it another name",
+        ).error()
+
+
+def check_macros(macros: Iterable[str], internal: Iterable[str]) -> None:
+    """Refuse macros that go by the name of a function of DuckDB's.
+
+    Raises
+    ------
+    RefusedStatementError
+        By their names alone.
+    """
+    built_in = {*map(folded, internal)} | ROW_FUNCTIONS
+    hiding = sorted({name for name in macros if folded(name) in built_in})
+    if hiding:
+        raise Refusal(
+            f"the macro {hiding[0]!r} of this connection",
+            "it hides a function of DuckDB's that rows are read with",
+            f"DROP MACRO {quoted(hiding[0])}, and give it another name",
         ).error()
 
 
