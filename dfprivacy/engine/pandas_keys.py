@@ -162,7 +162,7 @@ def _numpy_keys(column: pa.ChunkedArray, dtype: np.dtype[Any]) -> pd.Series[Any]
     return pd.Series(column.to_pandas()).astype(dtype)
 
 
-_NULLABLE = {
+NULLABLE = {
     pa.bool_(): pd.BooleanDtype(),
     pa.int8(): pd.Int8Dtype(),
     pa.int16(): pd.Int16Dtype(),
@@ -173,16 +173,17 @@ _NULLABLE = {
     pa.uint32(): pd.UInt32Dtype(),
     pa.uint64(): pd.UInt64Dtype(),
 }
+"""Integers and booleans: the pandas dtypes in which NULL changes nothing."""
 
 
 def _nullable(kind: pa.DataType) -> Any:
     """Return the pandas dtype that holds an Arrow type and NULL without loss."""
-    return _NULLABLE.get(kind, pd.ArrowDtype(kind) if pa.types.is_decimal(kind) else None)
+    return NULLABLE.get(kind, pd.ArrowDtype(kind) if pa.types.is_decimal(kind) else None)
 
 
 def _nullable_dtype(dtype: Any) -> Any:
     """Return the nullable twin of a numpy integer or boolean dtype; any other dtype itself."""
     own = dtype.subtype if isinstance(dtype, pd.SparseDtype) else dtype
     if isinstance(own, np.dtype) and own.kind in "iub":
-        return _NULLABLE[pa.from_numpy_dtype(own.newbyteorder("="))]
+        return NULLABLE[pa.from_numpy_dtype(own.newbyteorder("="))]
     return dtype

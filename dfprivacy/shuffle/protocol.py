@@ -13,7 +13,7 @@ import pyarrow as pa
 from dfprivacy.errors import InvalidProtocolError
 from dfprivacy.exact import describe
 from dfprivacy.local.columns import value_matrix
-from dfprivacy.local.plain import is_whole
+from dfprivacy.local.plain import is_whole, read_whole
 from dfprivacy.local.response import checked_epsilon
 from dfprivacy.local.users import MOST_USERS
 from dfprivacy.mechanisms.entropy import EntropySource, system_entropy
@@ -168,17 +168,7 @@ class Protocol:
         InvalidProtocolError
             When the text is no protocol.
         """
-        try:
-            protocol = cls._read(json.loads(text)).checked()
-            whole = protocol.to_json() == json.dumps(json.loads(text), sort_keys=True)
-        except (ValueError, TypeError, KeyError, ArithmeticError, AttributeError):
-            whole = False
-        if not whole:
-            raise InvalidProtocolError(
-                f"{describe(text)} is no protocol, or was changed",
-                hint="pass the text that protocol.to_json() has returned",
-            )
-        return protocol
+        return read_whole(text, cls._read)
 
     @classmethod
     def _read(cls, given: Mapping[str, Any]) -> Self:
@@ -186,4 +176,4 @@ class Protocol:
             raise ValueError(given["format"])
         plan = PLANS[given["plan"]["kind"]].from_json(given["plan"])
         cost = Fraction(given["epsilon"]), Fraction(given["delta"])
-        return cls(given["users"], *cost, plan, given["round"])
+        return cls(given["users"], *cost, plan, given["round"]).checked()

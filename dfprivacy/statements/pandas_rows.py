@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from dfprivacy.engine.pandas_keys import NULLABLE
 from dfprivacy.engine.pandas_objects import is_missing
 from dfprivacy.errors import MissingColumnError, UnsupportedDtypeError
 
@@ -89,19 +90,6 @@ def _text(value: object) -> str | None:
 
 def typed_frame(table: pa.Table) -> pd.DataFrame:
     """Return released rows as a pandas frame whose dtypes depend on declared types alone."""
-    frame = table.to_pandas(types_mapper=_NULLABLE.get)
+    frame = table.to_pandas(types_mapper=NULLABLE.get)
     assert isinstance(frame, pd.DataFrame)  # noqa: S101 a table never becomes a Series
     return frame
-
-
-_NULLABLE: dict[pa.DataType, Any] = {
-    pa.bool_(): pd.BooleanDtype(),
-    pa.int8(): pd.Int8Dtype(),
-    pa.int16(): pd.Int16Dtype(),
-    pa.int32(): pd.Int32Dtype(),
-    pa.int64(): pd.Int64Dtype(),
-    pa.uint8(): pd.UInt8Dtype(),
-    pa.uint16(): pd.UInt16Dtype(),
-    pa.uint32(): pd.UInt32Dtype(),
-    pa.uint64(): pd.UInt64Dtype(),
-}
