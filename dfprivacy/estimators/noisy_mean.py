@@ -46,7 +46,7 @@ class NoisyMean:
         """Return ends for each coordinate that cover what the noise has done to it.
 
         Each coordinate lies between its ends with probability `level`, as far as clipping goes: the
-        ends are those of the clipped mean. No end is further from the centre than the threshold,
+        ends are those of the clipped mean, and hold its estimate. No end is further from the centre than the threshold,
         unless there may be fewer rows than `needed`: then the ends are those of the universe.
         """
         share = 1 - level if self.rows.noise is None else (1 - level) / 2
@@ -60,7 +60,8 @@ class NoisyMean:
         high = np.maximum((sums + half) / fewest, (sums + half) / most)
         ends = (np.clip(end, -self.threshold, self.threshold) for end in (low, high))
         below, above = (self._unscaled(end) for end in ends)
-        return below, above
+        value = self.value()  # may lie beyond, brought to the threshold by its norm
+        return np.minimum(below, value), np.maximum(above, value)
 
     def standard_error(self) -> Floats:
         """Return the standard deviation of the noise in each coordinate, to first order."""

@@ -117,6 +117,7 @@ def test_nothing_is_kept_unpaid(path):
         ClaimingLedger(path, "d", MARK).keep(ONE)
 
 
+@pytest.mark.usefixtures("fast_disk")  # waits for a slow disk would reach the ledgers' timeout
 def test_a_crowd_is_charged_once(path):
     """Threads that claim one release at the same time are charged once, and keep one answer."""
     kept = []

@@ -13,9 +13,9 @@ from dfprivacy.frontends.demo import Answer, left_out, load_flights, run_demo, t
 
 
 def made_up_flights():
-    """Return 5,000 flights of AA and UA, and one of XX: a carrier that must stay out."""
-    carriers = ["AA"] * 3000 + ["UA"] * 2000 + ["XX"]
-    delays = [10.0] * 3000 + [-5.0, None] * 1000 + [500.0]
+    """Return 50,000 flights of AA and UA, and one of XX: a carrier that must stay out."""
+    carriers = ["AA"] * 30_000 + ["UA"] * 20_000 + ["XX"]
+    delays = [10.0] * 30_000 + [-5.0, None] * 10_000 + [500.0]
     return pd.DataFrame({"carrier": carriers, "dep_delay": delays})
 
 
@@ -26,17 +26,22 @@ def shown(width):
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_demo_shows_three_engines(width):
+def test_demo_shows_three_engines(monkeypatch, width):
     """All engines answer beside the truth; the one flight of XX comes out of none of them.
 
-    XX comes out of an engine with probability below 1e-6.
+    XX comes out of an engine with probability below 1e-9, as the delta of the demo is a thousand
+    times smaller here. Noise moves the mean of the 10,000 delays of UA by about 0.04, with tails
+    of that scale: by 1 with probability below 1e-9.
     """
+    monkeypatch.setattr(demo, "DELTA", 1e-9)
+    monkeypatch.setattr(demo, "QUERY", demo.QUERY.replace("1e-06", "1e-09"))
+    assert "dp_keep(1e-09)" in demo.QUERY
     output = shown(width)
     rows = [line for line in output.splitlines() if line.startswith("│")]
     cells = [[cell.strip() for cell in row.strip("│").split("│")] for row in rows]
     assert [row[0] for row in cells] == ["AA", "UA", "mean", "median"]
     for row, true in zip(cells[:2], (10, -5), strict=True):
-        assert [float(value) for value in row[2:5]] == pytest.approx([true] * 3, abs=3)
+        assert [float(value) for value in row[2:5]] == pytest.approx([true] * 3, abs=1)
         assert float(row[6]) == true
         assert len(row[7].split()) == 3
     for row in cells[2:]:
@@ -69,7 +74,7 @@ def test_load_reads_the_data_file_without_importing(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "find_spec", lambda _: spec)
     flights = load_flights()
     assert list(flights.columns) == ["carrier", "dep_delay"]
-    assert len(flights) == 5001
+    assert len(flights) == 50_001
 
 
 def test_missing_package(monkeypatch):

@@ -85,20 +85,26 @@ def test_vectors_are_clipped_in_exact_integers():
 def test_a_mean_of_vectors_is_found():
     """Far from the origin the error is about the noise of the last round (false alarms < 1e-9).
 
-    The chi-square of 4 degrees of freedom stays below 50 with probability 1 - 4e-10.
+    The chi-square of 4 degrees of freedom stays below 50 with probability 1 - 4e-10. Noise may
+    hide that all rows are near the centre: in fewer than one run of fifty, in all of four in fewer
+    than one of a million.
     """
     centre = np.array([30.0, -20.0, 5.0])
     values = RANDOM.normal(centre, 1.0, (60_000, 3))
-    plan = dfp.local.mean_vector(users=60_000, dimensions=3, rho=2, radius=100)
+    answers = [all_rounds(values) for _ in range(4)]
+    for found in answers:
+        assert ((found.mean - centre) ** 2).sum() < 50 * found.std_error**2 + 0.05
+        assert 30_000 < found.reports < 45_000
+    assert min(found.clip for found in answers) < 40
+
+
+def all_rounds(values):
+    """Return the mean of vectors that a protocol finds, handed on as JSON."""
+    plan = dfp.local.mean_vector(users=len(values), dimensions=3, rho=2, radius=100)
     while plan.round < plan.rounds:
         plan = dfp.local.Protocol.from_json(plan.to_json())
-        aggregate = plan.aggregate(plan.reports(values))
-        plan = aggregate.next_round()
-    reports = plan.reports(values)
-    found = plan.aggregate(reports).estimate()
-    assert ((found.mean - centre) ** 2).sum() < 50 * found.std_error**2 + 0.05
-    assert found.clip < 40
-    assert 30_000 < found.reports < 45_000
+        plan = plan.aggregate(plan.reports(values)).next_round()
+    return plan.aggregate(plan.reports(values)).estimate()
 
 
 def test_everybody_is_asked_once_and_missing_vectors_look_alike():

@@ -88,7 +88,7 @@ def test_all_shares_together_are_discrete_laplace():
 
 
 def test_the_noise_of_all_users_is_as_large_as_it_should_be():
-    """The variance of 4,000 totals is that of discrete Laplace noise (false alarms below 1e-9).
+    """The variance of 4,000 totals is that of discrete Laplace noise (false alarms below 1e-8).
 
     The fourth moment of Laplace noise is 24 b**4: the sample variance has a relative standard
     deviation of sqrt(5 / 4000) = 3.5%. A sampler with the ratio inverted fails by a factor.

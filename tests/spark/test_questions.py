@@ -104,12 +104,17 @@ def test_a_ledger_is_charged_and_remembers(rows, tmp_path):
 
 
 def jobs_of(spark, work):
-    """Return how many Spark jobs a call starts."""
-    spark.sparkContext.setJobGroup("counted", "counted")
-    tracker = spark.sparkContext.statusTracker()
-    before = len(tracker.getJobIdsForGroup("counted"))
+    """Return how many Spark jobs a call starts, once its tracker, which lags behind, knows all."""
+    context = spark.sparkContext
+    context.setJobGroup("counted", "counted")
+
+    def known():
+        context._jsc.sc().listenerBus().waitUntilEmpty(60_000)
+        return len(context.statusTracker().getJobIdsForGroup("counted"))
+
+    before = known()
     work()
-    return len(tracker.getJobIdsForGroup("counted")) - before
+    return known() - before
 
 
 def test_one_job_a_part(spark, rows, setting):

@@ -15,7 +15,7 @@ from sql_udfs import finalize, unbounded
 
 @pytest.fixture
 def ledger(tmp_path):
-    return dfp.Ledger(tmp_path / "budget.db", epsilon=50, delta=0.9999)
+    return dfp.Ledger(tmp_path / "budget.db", epsilon=50, delta=0.9999, timeout=60)
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def test_trees_hold_every_level_once(levels):
 )
 def test_at_a_large_epsilon_answers_are_the_quantiles(groups, qs):
     """Answers fit the data exactly, ties and empty groups included, and never fall."""
-    answers = select_quantiles(table_of(groups, Line(9)), qs, Epsilon(Fraction(4000)))
+    answers = select_quantiles(table_of(groups, Line(9)), qs, Epsilon(Fraction(40_000)))
     assert answers.shape == (len(qs), len(groups))
     assert answers.dtype == np.int64
     for rows, found in zip(groups, answers.T.tolist(), strict=True):
