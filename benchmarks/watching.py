@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +22,8 @@ def spilled_mib(folder: str, every: float) -> Iterator[list[float]]:
 
     def look() -> None:
         while not done.wait(every):
-            found.append(sum(map(_size, Path(folder).rglob("*"))) / 2**20)
+            files = (Path(at, name) for at, _, names in os.walk(folder) for name in names)
+            found.append(sum(map(_size, files)) / 2**20)
 
     watcher = threading.Thread(target=look, daemon=True)
     watcher.start()

@@ -46,8 +46,9 @@ class NoisyMean:
         """Return ends for each coordinate that cover what the noise has done to it.
 
         Each coordinate lies between its ends with probability `level`, as far as clipping goes: the
-        ends are those of the clipped mean, and hold its estimate. No end is further from the centre than the threshold,
-        unless there may be fewer rows than `needed`: then the ends are those of the universe.
+        ends are those of the clipped mean, and hold its estimate. No end is further from the centre
+        than the threshold, unless there may be fewer rows than `needed`: then the ends are those of
+        the universe.
         """
         share = 1 - level if self.rows.noise is None else (1 - level) / 2
         fewest, most = (max(rows, 1) for rows in self.rows.interval(share))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,10 @@ PASSES, SPREADS = 0.52, 0.03
 """Shares of a level's users: of one digit, to go down a level; of two digits, to count as empty."""
 
 TRUSTED_DEVIATION = 0.11
-"""With larger deviations the second most frequent digit can be a wrong one."""
+"""With larger deviations the coarse step can go wrong."""
+
+LEAST_PRESENT = 0.05
+"""At least so many owners are taken to have a value."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +61,28 @@ def digits_of(tally: Tally, low: int, law: RandomisedResponse, beta: float) -> D
     return Digits(low, shares, np.array(errors), tally.reports.astype(float), noise)
 
 
+def of_present(digits: Digits) -> Digits:
+    """Return the digits of owners who have a value, where some seem to have none.
+
+    Those without one show all digits alike. At the highest level nobody else shows a 2: values are
+    from -1 to 1 in its unit.
+    """
+    share, error = float(digits.shares[-1, 2]), float(digits.deviation[-1])
+    if share <= error / 2:
+        return digits
+    flat = min(share, (1 - LEAST_PRESENT) / 4)
+    present = 1 - 4 * flat
+    shares, deviation = (digits.shares - flat) / present, (digits.deviation + error) / present
+    return replace(digits, shares=shares, deviation=deviation)
+
+
 def coarse_mean(digits: Digits) -> float:
     """Return a number within two standard deviations of a Gaussian mean, if groups are large.
 
     Walks from the highest level down, to the half that the digits name, until no digit is the
-    clear majority: the mean is near the point between the two most frequent ones then.
+    clear majority: the mean is near the point between the two neighbours that are the most
+    frequent together then. (The paper takes the two most frequent digits: of three, one of them in
+    the middle of its users, errors can make an empty digit the second.)
     """
     top = len(digits.shares) - 1
     least, most = -(2**top), 2**top  # in units of 2**low
@@ -79,12 +99,18 @@ def coarse_mean(digits: Digits) -> float:
 
 
 def _between(digits: Digits, level: int, least: int, most: int) -> float:
-    """Return the largest multiple of the level's unit whose digit is one of the two commonest."""
-    common = set(np.argsort(digits.shares[level])[2:].tolist())
+    """Return the largest multiple of the level's unit whose digit is one of the commonest pair."""
+    first = int(np.argmax(_neighbours(digits.shares[level])))
+    common = {first, (first + 1) % 4}
     found = [c for c in _multiples(least, most, level) if c % 4 in common]
     if not found:
         return _middle(digits.low, least, most)
     return math.ldexp(found[-1], digits.low + level)
+
+
+def _neighbours(shares: Floats) -> Floats:
+    """Return how frequent each digit and the next one are together."""
+    return shares + np.roll(shares, -1, axis=-1)
 
 
 def _multiples(least: int, most: int, level: int) -> Sequence[int]:
@@ -101,8 +127,7 @@ def coarse_spread(digits: Digits) -> float:
     A level is concentrated when two neighbouring digits hold next to nobody; the answer is the
     lowest level above which all are.
     """
-    pairs = digits.shares + np.roll(digits.shares, -1, axis=1)
-    concentrated = pairs.min(axis=1) <= SPREADS + digits.deviation
+    concentrated = _neighbours(digits.shares).min(axis=1) <= SPREADS + digits.deviation
     scattered = np.flatnonzero(~concentrated)
     level = int(scattered[-1]) if len(scattered) else 0
     return math.ldexp(1.0, digits.low + level)

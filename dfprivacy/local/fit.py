@@ -14,10 +14,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from dfprivacy.local.coarse import Digits, Floats
-
-_PRESENT = 0.05
-"""At least so many owners are taken to have a value."""
+from dfprivacy.local.coarse import LEAST_PRESENT, Digits, Floats
 
 _CERTAIN = 3.0
 """An absence of owners' values counts from so many standard deviations on."""
@@ -55,7 +52,7 @@ def fitted(digits: Digits, start: Gaussian, *, spreads: Floats) -> Gaussian:
 def _best_mean(digits: Digits, means: Floats, spread: float) -> tuple[float, Gaussian]:
     """Return what the best mean for a spread leaves unexplained, and its Gaussian."""
     length, along = _products(digits, means, spread)
-    present = np.clip(along / length, _PRESENT, 1.0)
+    present = np.clip(along / length, LEAST_PRESENT, 1.0)
     misfit = present * (present * length - 2 * along)
     index = int(np.argmin(misfit))
     return float(misfit[index]), Gaussian(float(means[index]), spread)
@@ -73,7 +70,7 @@ def _with_absence(digits: Digits, found: Gaussian) -> Gaussian:
     """Return a Gaussian with the share of owners who have a value, if some clearly have none."""
     length, along = (float(each[0]) for each in _products(
         digits, np.array([found.mean]), found.spread))  # fmt: skip
-    present = min(max(along / length, _PRESENT), 1.0)
+    present = min(max(along / length, LEAST_PRESENT), 1.0)
     clear = 1 - present > _CERTAIN * digits.noise / math.sqrt(length)
     return replace(found, present=present) if clear else found
 

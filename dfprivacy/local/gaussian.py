@@ -23,6 +23,7 @@ from dfprivacy.local.coarse import (
     coarse_spread,
     deviation,
     digits_of,
+    of_present,
 )
 from dfprivacy.local.estimate import LocalEstimate
 from dfprivacy.local.fine import finding
@@ -131,10 +132,11 @@ class GaussianPlan(Plan):
 
     def _found(self, digits: Digits, sigma: float | None) -> Gaussian:
         """Return the Gaussian near the coarse step that fits the digits best."""
-        spread = coarse_spread(digits) if sigma is None else sigma
+        present = of_present(digits)
+        spread = coarse_spread(present) if sigma is None else sigma
         factors = np.exp2(np.linspace(-2, 1.5, 15)) if sigma is None else np.ones(1)
         spreads = np.maximum(spread * factors, math.ldexp(1.0, self.low - 1))
-        found = fitted(digits, Gaussian(coarse_mean(digits), spread), spreads=spreads)
+        found = fitted(digits, Gaussian(coarse_mean(present), spread), spreads=spreads)
         return replace(found, mean=min(max(found.mean, -self.limit), self.limit))
 
     def spread_of(self, protocol: Protocol, aggregate: Aggregate) -> float:
