@@ -54,7 +54,8 @@ def test_a_changed_protocol_is_refused(protocol):
     """A protocol in which any published number was changed, or none at all, is not read."""
     written = json.loads(protocol.to_json())
     written["asks"][0]["levels"][0] -= 1
-    for text in (json.dumps(written), "{}", "[1]", "nonsense", '{"format": "dfprivacy local 1"}'):
+    named = '{"format": "dfprivacy local 1"}'
+    for text in (json.dumps(written), "{}", "[1]", "nonsense", named, "[" * 100_000):
         with pytest.raises(dfp.InvalidProtocolError, match="no protocol"):
             dfp.local.Protocol.from_json(text)
 

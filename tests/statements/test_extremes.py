@@ -92,18 +92,25 @@ def tables():
     return con
 
 
-def check(con, expressions):
-    """Run expressions over the extremes as `dfp.sql` would write them; return what fails."""
-    reader, failed, ran = Reader(ConnectionSource(con), lambda _: None), [], 0
+def planned(con, expressions):
+    """Yield the expressions that are not refused and can be planned, as `dfp.sql` writes them."""
+    reader = Reader(ConnectionSource(con), lambda _: None)
     for expression in expressions:
         try:
             ((_, call),) = read(f"SELECT dp_count({expression}) FROM none", reader).calls
             con.execute(f"SELECT TRY({call.value}) FROM none")
         except (DPError, duckdb.Error):
             continue
+        yield expression, f"TRY({call.value})"
+
+
+def check(con, expressions):
+    """Run expressions over the extremes; return what fails, and how many ran."""
+    failed, ran = [], 0
+    for expression, written in planned(con, expressions):
         ran += 1
         try:
-            con.execute(f"SELECT count(hash(TRY({call.value}))) FROM extremes").fetchall()
+            con.execute(f"SELECT count(hash({written})) FROM extremes").fetchall()
         except duckdb.Error as error:
             failed.append((expression, str(error)))
     return failed, ran
@@ -172,15 +179,10 @@ VALUES = [
 
 def test_values_are_duckdbs(tables):
     """What is written around the arguments of such calls leaves their values as they are."""
-    reader, same = Reader(ConnectionSource(tables), lambda _: None), 0
-    for expression in VALUES:
-        try:
-            ((_, call),) = read(f"SELECT dp_count({expression}) FROM none", reader).calls
-            tables.execute(f"SELECT TRY({call.value}) FROM none")
-        except (DPError, duckdb.Error):
-            continue
-        ours, theirs = f"TRY({call.value})", f"TRY({expression})"
-        query = f"SELECT count(*) FROM extremes WHERE {ours} IS DISTINCT FROM {theirs} AND {PLAIN}"
+    same = 0
+    for expression, ours in planned(tables, VALUES):
+        differs = f"{ours} IS DISTINCT FROM TRY({expression})"
+        query = f"SELECT count(*) FROM extremes WHERE {differs} AND {PLAIN}"
         assert tables.execute(query).fetchall() == [(0,)], expression
         same += 1
     assert same > 60
