@@ -153,7 +153,7 @@ def measure(
             values[column] = values.get(column, False) or numbers
     grouping = Grouping(by, public=keys is not None)
     adopted, measured = read(
-        rereadable(frame) if len(parts) > 1 else frame,
+        guarded(lambda: rereadable(frame)) if len(parts) > 1 else frame,
         named_columns(by, keys, values, unit),
         lambda a: [part.measure(a, grouping) for part in parts],
     )

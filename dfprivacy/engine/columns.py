@@ -60,7 +60,8 @@ def key_expression(name: str, label: Hashable, dtype: DType, engine: nw.Implemen
 
     NULL and NaN are one group; -0.0 is 0.0; categories become their text. Keys that are equal
     must look equal too, or one row could choose how a group of others is shown: therefore no
-    intervals of DuckDB, where 30 days equal a month.
+    intervals of DuckDB, where 30 days equal a month. Nor its UHUGEINT, the largest of which come
+    out of it as negative numbers, in another order than its own.
     """
     key = nw.col(name)
     if dtype.is_float():  # not key + 0.0, of which polars leaves -0.0 as it is
@@ -72,6 +73,11 @@ def key_expression(name: str, label: Hashable, dtype: DType, engine: nw.Implemen
         raise UnsupportedDtypeError(
             f"column {label!r} is declared an interval, which can't be grouped by in DuckDB",
             hint="group by a number, e.g. epoch(column)",
+        )
+    if dtype == nw.UInt128 and engine.is_duckdb():
+        raise UnsupportedDtypeError(
+            f"column {label!r} is declared UHUGEINT, which can't be grouped by in DuckDB",
+            hint="group by its text: CAST(column AS VARCHAR)",
         )
     if dtype in _TEXT_LIKE:
         return key.cast(nw.String)

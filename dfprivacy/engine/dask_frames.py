@@ -175,14 +175,13 @@ def _key_columns(
     Differences and periods are read off the partitions in a pass of their own, to rank them.
     """
     pairs = list(zip(columns.keys, columns.listed, strict=True))
-    found = {label: key_column(declared[label], []) for label, _ in pairs}
-    unknown = {label: declared[label].dtype for label in found if _is_learned(declared[label])}
+    found = [key_column(declared[label], listed) for label, listed in pairs]
+    unknown = {label: declared[label].dtype for label, _ in pairs if _is_learned(declared[label])}
     learned = _learned(frame, unknown) if unknown else {}
     laid = []
-    for label, listed in pairs:
-        column = found[label]
+    for (label, listed), column in zip(pairs, found, strict=True):
         if column.objects is None:
-            laid.append((KeyLayout(label, column.column.type), replace(column, listed=listed)))
+            laid.append((KeyLayout(label, column.column.type), column))
         else:
             laid.append(_coded(declared[label], column, listed, learned.get(label)))
     return laid

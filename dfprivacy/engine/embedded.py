@@ -98,8 +98,8 @@ def read_file(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckD
     """Return a CSV, TSV or Parquet file as a relation, or the Parquet files of a glob or folder.
 
     A CSV file declares no types, and guessing them from its rows would let one row change them:
-    every column is text, and nothing about the file is guessed. A record is what RFC 4180 calls
-    one; short records are filled with NULL.
+    every column is text, and nothing about the file is guessed, nor where its lines end. A record
+    is what RFC 4180 calls one; short records are filled with NULL, and an empty line is none.
 
     Raises
     ------
@@ -123,20 +123,28 @@ def read_file(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckD
 def _read_text(
     connection: duckdb.DuckDBPyConnection, path: Path, separator: str
 ) -> duckdb.DuckDBPyRelation:
-    return connection.read_csv(
+    names = _header(path, separator)
+    found = connection.read_csv(
         escape(str(path)),
-        columns=dict.fromkeys(_header(path, separator), "VARCHAR"),
+        columns=dict.fromkeys([*names, *_spare(names)], "VARCHAR"),
         auto_detect=False,
         header=True,
         sep=separator,
         quotechar='"',
         escapechar='"',
+        lineterminator="\\n",  # type: ignore[arg-type]  # CR, LF or both; else CR CR LF breaks a row
         null_padding=True,
         ignore_errors=True,
         strict_mode=False,
         parallel=False,  # the parallel reader stops at a quoted line break
         max_line_size=2**26,
     )
+    return found.project("#1") if _spare(names) else found
+
+
+def _spare(names: list[str]) -> list[str]:
+    """Return a column beside a single one, without which the LF of CR LF would be a record."""
+    return [f"{names[0]}_"] if len(names) == 1 else []
 
 
 def _header(path: Path, separator: str) -> list[str]:

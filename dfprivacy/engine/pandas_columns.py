@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from dfprivacy.engine.pandas_objects import is_missing
+from dfprivacy.engine.pandas_objects import is_missing, unheard
 from dfprivacy.errors import UnsupportedDtypeError
 
 
@@ -30,7 +30,7 @@ def value_column(label: Hashable, series: pd.Series[Any]) -> pa.Array | pa.Chunk
     if isinstance(dtype, pd.SparseDtype):
         dtype = dtype.subtype
     if isinstance(dtype, np.dtype):
-        with np.errstate(over="ignore"):  # each value by itself: a warning would tell of a row
+        with np.errstate(all="ignore"):  # each value by itself: a warning would tell of a row
             return pa.array(np.asarray(series, dtype=_read_dtype(dtype)), from_pandas=False)
     if isinstance(dtype, pd.ArrowDtype) and pa.types.is_float16(dtype.pyarrow_dtype):
         return pa.array(series).cast(pa.float32())
@@ -44,6 +44,7 @@ def _read_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype.newbyteorder("=")
 
 
+@unheard()
 def presence_column(series: pd.Series[Any]) -> pa.Array:
     """Return true where a column of any dtype holds a value, NULL where it is missing."""
     if pd.api.types.is_object_dtype(series.dtype):

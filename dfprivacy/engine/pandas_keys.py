@@ -10,7 +10,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from dfprivacy.engine.pandas_objects import coded_objects, is_missing, mark_bytes, mark_of
+from dfprivacy.engine.pandas_objects import (
+    coded_objects,
+    is_missing,
+    mark_bytes,
+    mark_of,
+    unheard,
+)
 from dfprivacy.errors import InvalidKeysError
 
 
@@ -28,6 +34,7 @@ class KeyColumn:
     dtype: Any
     objects: Sequence[object] | None
 
+    @unheard()
     def marks(self) -> pa.Array | pa.ChunkedArray:
         """Return what stands for each row's key whatever else is in the column: no codes, no text.
 
@@ -65,28 +72,45 @@ def key_column(series: pd.Series[Any], listed: Sequence[object]) -> KeyColumn:
     Raises
     ------
     InvalidKeysError
-        When a public key is no value of what goes as ranks, by its declared dtype.
+        When a public key is no text in a column of text, or no value of what goes as ranks, by its
+        declared dtype.
     """
     dtype = series.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         categories: pd.Series[Any] = dtype.categories.to_series()
         wanted = own_keys(listed, dtype)
         return _coded(series.astype(object), wanted, _nullable_dtype(categories.dtype))
+    if isinstance(dtype, pd.StringDtype):
+        return _text_column(series, [_own_text(value, dtype) for value in listed])
     if _is_zoned_time(dtype):
         times: Any = pa.array(series, from_pandas=True)
         return KeyColumn(times.cast(pa.timestamp(times.type.unit)), listed, dtype, None)
     if _goes_as_it_is(dtype):
-        try:
-            return KeyColumn(pa.array(series, from_pandas=True), listed, dtype, None)
-        except UnicodeError:  # text without a UTF-8 form
-            return _coded(series.astype(object), own_keys(listed, dtype), dtype)
+        return KeyColumn(pa.array(series, from_pandas=True), listed, dtype, None)
     return _coded(series.astype(object), own_keys(listed, dtype), dtype)
+
+
+def _text_column(series: pd.Series[Any], listed: Sequence[object]) -> KeyColumn:
+    """Return text as it is, or coded if some of it has no UTF-8 form; both take the same keys."""
+    try:
+        return KeyColumn(pa.array(series, from_pandas=True), listed, series.dtype, None)
+    except UnicodeError:
+        return _coded(series.astype(object), listed, series.dtype)
+
+
+def has_utf8(text: str) -> bool:
+    """Tell whether a text has a UTF-8 form: one with a lone surrogate has none."""
+    try:
+        text.encode()
+    except UnicodeError:
+        return False
+    return True
 
 
 def own_keys(listed: Sequence[object], dtype: Any) -> list[object]:
     """Return public keys as a declared dtype, or that of its categories, holds them.
 
-    Objects and text are what they are.
+    Objects, and categories that are text, are what they are.
 
     Raises
     ------
@@ -108,11 +132,25 @@ def _own_key(value: object, dtype: Any) -> object:
     except Exception:  # noqa: BLE001 what has no place in the dtype, for whatever reason
         fits = False
     if not fits:
-        raise InvalidKeysError(
-            f"a public key does not fit the group column, which is declared {dtype}",
-            hint="list keys of the column's own type, e.g. pd.Timedelta(days=1)",
-        )
+        raise _unfit(dtype, "pd.Timedelta(days=1)")
     return own
+
+
+def _own_text(value: object, dtype: Any) -> str | None:
+    """Return a public key of a column of text, whatever text its rows are."""
+    if is_missing(value):
+        return None
+    text = str.__str__(value) if isinstance(value, str) else None
+    if text is None or not has_utf8(text):
+        raise _unfit(dtype, "'a'")
+    return text
+
+
+def _unfit(dtype: Any, example: str) -> InvalidKeysError:
+    return InvalidKeysError(
+        f"a public key does not fit the group column, which is declared {dtype}",
+        hint=f"list keys of the column's own type, e.g. {example}",
+    )
 
 
 def _keeps_its_value(own: object, value: object) -> bool:
@@ -139,8 +177,8 @@ def _goes_as_it_is(dtype: Any) -> bool:
     if isinstance(dtype, np.dtype):
         known = dtype.isnative and (dtype.kind != "f" or dtype.itemsize in {4, 8})
         return known and dtype.kind in "biufM"
-    plain = isinstance(dtype, pd.DatetimeTZDtype | pd.StringDtype) or hasattr(dtype, "numpy_dtype")
-    return plain and dtype.kind in "biufMO"
+    plain = isinstance(dtype, pd.DatetimeTZDtype) or hasattr(dtype, "numpy_dtype")
+    return plain and dtype.kind in "biufM"
 
 
 def _in_unit(objects: Sequence[Any], dtype: Any) -> Sequence[object]:

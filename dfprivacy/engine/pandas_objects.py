@@ -9,8 +9,13 @@ from __future__ import annotations
 
 import datetime as dt
 import numbers
-from collections.abc import Callable, Sequence
+import re
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +26,18 @@ Codes = npt.NDArray[np.int64]
 Mark = tuple[str, Any]
 
 _LEVELS = 4  # of objects within objects that are looked at beyond their `repr`
+_SILENCE = threading.RLock()
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Let no warning be heard, nor made an error, while objects are looked at: it tells of a row.
+
+    Filters of warnings are those of the whole process; one thread at a time changes them here.
+    """
+    with _SILENCE, warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
 
 
 def is_missing(value: object) -> bool:
@@ -38,6 +55,7 @@ def _is_snan(value: object) -> bool:
     return bool(check()) if callable(check) else False
 
 
+@unheard()
 def coded_objects(
     series: pd.Series[Any], listed: Sequence[object]
 ) -> tuple[Codes, list[object], list[int | None]]:
@@ -59,6 +77,7 @@ def coded_objects(
     return ranks[codes], [known[mark] for mark in sorted(known)], listed_codes
 
 
+@unheard()
 def distinct_objects(series: pd.Series[Any]) -> tuple[Codes, list[object]]:
     """Return codes and objects of a column of objects; several objects may have the same mark."""
     if pd.api.types.infer_dtype(series, skipna=True) == "string":
@@ -107,7 +126,7 @@ def mark_of(value: object) -> Mark:
         return ("int", int(value))
     if isinstance(value, float | np.floating):
         return ("float", float(value) + 0.0)
-    return _look(_plain_time(value), _LEVELS)
+    return _look(_plain(value), _LEVELS)
 
 
 def _look(value: object, levels: int) -> Mark:
@@ -127,11 +146,17 @@ def _tried(look: Callable[[], object]) -> str:
         return ""
 
 
-def _plain_time(value: object) -> object:
-    """Return a time or difference of pandas in microseconds, or nanoseconds if it has some."""
+def _plain(value: object) -> object:
+    """Return a UUID without its origin, a time or difference of pandas in microseconds.
+
+    Or in nanoseconds if it has some; a fold is that of its instant.
+    """
+    if type(value) is UUID:
+        return UUID(int=value.int)
     try:
         if isinstance(value, pd.Timestamp):
-            return value.as_unit("ns" if value.nanosecond else "us")
+            own = _own_fold(value) if value.fold else value
+            return own.as_unit("ns" if value.nanosecond else "us")
         if isinstance(value, pd.Timedelta):
             return value.as_unit("ns" if value.nanoseconds else "us")
     except (OverflowError, ValueError):  # too large for them: in the unit it has
@@ -139,11 +164,18 @@ def _plain_time(value: object) -> object:
     return value
 
 
+def _own_fold(value: pd.Timestamp) -> pd.Timestamp:
+    """Return a time with the fold that follows from its instant."""
+    plain = pd.Timestamp(value.to_datetime64())
+    zone = value.tzinfo
+    return plain if zone is None else plain.tz_localize("UTC").tz_convert(zone)
+
+
 def _not_in_repr(value: Any, levels: int) -> list[object]:
     """Return units, time zones, dtypes, and the elements, which a `repr` may leave out."""
     if isinstance(value, dt.datetime | dt.time | dt.timedelta):
-        zone = getattr(value, "tzinfo", None)
-        return [getattr(value, "unit", None), _class_name(zone), repr(zone)]
+        zone, fold = getattr(value, "tzinfo", None), getattr(value, "fold", 0)
+        return [getattr(value, "unit", None), fold, _class_name(zone), repr(zone)]
     dtype = str(getattr(value, "dtype", ""))
     return [dtype, *(_look(own, levels - 1) for own in _elements(value) if levels)]
 
@@ -156,7 +188,24 @@ def _elements(value: Any) -> list[Any]:
     if isinstance(value, pd.Interval):
         return [value.left, value.right]
     if isinstance(value, pd.Series | pd.DataFrame):
-        return [*value.axes, value.to_numpy()]
+        return [value.attrs, *value.axes, value.to_numpy()]
+    if isinstance(value, np.ma.MaskedArray):
+        return [np.ma.getdata(value), np.ma.getmaskarray(value)]
+    return _fields(value) or _listed(value)
+
+
+def _fields(value: Any) -> list[Any]:
+    """Return what else there is of patterns, UUIDs and offsets."""
+    if isinstance(value, re.Pattern):
+        return [value.pattern, value.flags]
+    if isinstance(value, UUID):
+        return [value.is_safe]
+    if isinstance(value, pd.offsets.BaseOffset):
+        return [getattr(value, own, None) for own in ("normalize", "holidays", "weekmask")]
+    return []
+
+
+def _listed(value: Any) -> list[Any]:
     if not callable(getattr(value, "tolist", None)):
         return []
     held = value.tolist()
@@ -175,6 +224,11 @@ def mark_bytes(mark: Mark) -> bytes:
 
 
 def _shown(mark: Mark, value: object) -> object:
-    """Return what stands for a mark in a result: plain text, numbers and times, else the object."""
+    """Return what stands for a mark in a result: plain text, numbers and times, else the object.
+
+    An array is a copy, for a view shows the layout and the other elements of what it is a view of.
+    """
     kind, form = mark
-    return form if kind in {"str", "bool", "int", "float"} else _plain_time(value)
+    if kind in {"str", "bool", "int", "float"}:
+        return form
+    return value.copy(order="C") if type(value) is np.ndarray else _plain(value)

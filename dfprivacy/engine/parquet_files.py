@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from glob import escape, has_magic
+from itertools import groupby
 from pathlib import Path
 
 import duckdb
 
+from dfprivacy.engine.directory_keys import (
+    Keys,
+    columns_with_keys,
+    is_plain,
+    key_names,
+    keys_of,
+)
 from dfprivacy.engine.readable import require_names_apart
 from dfprivacy.errors import UnsupportedFrameError
 
@@ -27,7 +35,8 @@ def read_parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.Du
         When there is no such file, or files declare different columns, or the same but for case.
     """
     files = _files(connection, path)
-    keys = {_keys(file.relative_to(path)) for file in files} if path.is_dir() else None
+    below = [file.relative_to(path) for file in files] if path.is_dir() else []
+    keys = {key_names(file) for file in below} if below else None
     if keys is not None and len(keys) > 1:
         raise UnsupportedFrameError(
             f"the files below {str(path)!r} lie in directories of different keys",
@@ -35,7 +44,10 @@ def read_parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.Du
         )
     hive = {} if keys is None else {"hive_partitioning": any(keys)}
     _require_alike(connection, path, files)
-    found = _read(connection, files, hive)
+    if all(map(is_plain, below)):
+        found = _read(connection, files, hive)
+    else:
+        found = _read_with_keys(connection, path, files)
     require_names_apart(found.columns, files[0])
     return found
 
@@ -46,6 +58,48 @@ def _read(
     given = "".join(f", {name} = {value}" for name, value in options.items())
     query = f"FROM read_parquet($1, hive_types_autocast = false{given})"
     return connection.sql(query, params=[[escape(str(file)) for file in files]])
+
+
+def _read_with_keys(
+    connection: duckdb.DuckDBPyConnection, folder: Path, files: Sequence[Path]
+) -> duckdb.DuckDBPyRelation:
+    """Return a folder's files, with keys that Python reads where DuckDB takes names for none."""
+    own = {file: keys_of(folder, file) for file in files}
+    columns = _read(connection, files[:1], {"hive_partitioning": False}).columns
+    columns = columns_with_keys(columns, dict(own[files[0]]))
+    plain = [file for file in files if is_plain(file.relative_to(folder))]
+    odd = sorted({*files} - {*plain}, key=lambda file: repr(own[file]))
+    parts = [
+        _read_alike(connection, columns, keys, [escape(str(file)) for file in same])
+        for keys, same in groupby(odd, key=lambda file: own[file])
+    ]
+    if plain:
+        named = ", ".join(map(_quoted, columns))
+        parts.append(_read(connection, plain, {"hive_partitioning": True}).project(named))
+    return _united(parts)
+
+
+def _united(parts: Sequence[duckdb.DuckDBPyRelation]) -> duckdb.DuckDBPyRelation:
+    """Return the rows of all parts, by halves: each step plans anew what is below it."""
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    return _united(parts[:half]).union(_united(parts[half:]))
+
+
+def _read_alike(
+    connection: duckdb.DuckDBPyConnection, columns: list[str], keys: Keys, files: list[str]
+) -> duckdb.DuckDBPyRelation:
+    """Return files of the same keys as rows of the same columns in the same order."""
+    places = {name.lower(): f"${index}::VARCHAR" for index, (name, _) in enumerate(keys, 2)}
+    own = ((name, _quoted(name)) for name in columns)
+    chosen = ", ".join(f"{places.get(name.lower(), as_)} AS {as_}" for name, as_ in own)
+    query = f"SELECT {chosen} FROM read_parquet($1, hive_partitioning = false)"  # noqa: S608 names are quoted
+    return connection.sql(query, params=[files, *(value for _, value in keys)])
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _files(connection: duckdb.DuckDBPyConnection, path: Path) -> list[Path]:
@@ -73,10 +127,6 @@ def _counts(file: Path, folder: Path) -> bool:
     parts = file.relative_to(folder).parts
     hidden = any(part.startswith((".", "_")) and "=" not in part for part in parts)
     return file.suffix.lower() in ENDINGS and not hidden and file.is_file()
-
-
-def _keys(file: Path) -> tuple[str, ...]:
-    return tuple(part.partition("=")[0] for part in file.parent.parts if "=" in part)
 
 
 def _require_alike(

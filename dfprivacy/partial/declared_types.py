@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from dfprivacy.engine.pandas_keys import key_column
+from dfprivacy.engine.pandas_keys import has_utf8, key_column
 from dfprivacy.errors import UnsupportedDtypeError
 
 
@@ -30,6 +32,34 @@ def check_declared(frame: object, labels: Sequence[Hashable]) -> None:
         _check_pandas(frame, labels)
     elif type(frame).__module__.partition(".")[0] == "dask":
         _check_dask(getattr(frame, "dtypes", None), labels)
+
+
+def with_kept_text(frame: object, labels: Sequence[Hashable]) -> object:
+    """Return a frame of pandas whose group keys are NULL where a file can't keep their text.
+
+    That is text without a UTF-8 form, each by itself; another frame is what it is.
+    """
+    if not isinstance(frame, pd.DataFrame):
+        return frame
+    own = frame.copy(deep=False)
+    known: list[Hashable] = list(own.columns)
+    for label in labels:
+        if known.count(label) == 1 and _may_lack_utf8(own[label].dtype):
+            own[label] = own[label].where(_is_kept(own[label]))
+    return own
+
+
+def _may_lack_utf8(dtype: Any) -> bool:
+    if isinstance(dtype, pd.CategoricalDtype):
+        return not all(has_utf8(own) for own in dtype.categories if isinstance(own, str))
+    return isinstance(dtype, pd.StringDtype) and dtype.storage == "python"
+
+
+def _is_kept(keys: pd.Series[Any]) -> npt.NDArray[np.bool_]:
+    if isinstance(keys.dtype, pd.CategoricalDtype):
+        kept = [has_utf8(own) for own in keys.dtype.categories]
+        return np.array([*kept, True])[keys.cat.codes.to_numpy()]
+    return np.array([has_utf8(own) for own in keys.fillna("")], dtype=bool)
 
 
 def _check_pandas(frame: pd.DataFrame, labels: Sequence[Hashable]) -> None:

@@ -15,7 +15,7 @@ from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.run import guarded
 from dfprivacy.mechanisms.entropy import system_entropy
 from dfprivacy.partial.asked import asked_of
-from dfprivacy.partial.declared_types import check_declared
+from dfprivacy.partial.declared_types import check_declared, with_kept_text
 from dfprivacy.partial.exact_tables import exact_tables
 from dfprivacy.partial.header import header_for
 from dfprivacy.partial.key_types import declared_keys
@@ -97,6 +97,7 @@ def statistics(
         unit=unit, limits=(max_rows, max_groups), bounds=bounds,
     )  # fmt: skip
     check_declared(frame, asked.by)
+    frame = with_kept_text(frame, asked.by)
     adopted, measured = measure(frame, asked.by, asked.keys, asked.parts, unit=asked.unit)
     found = _arrow_keys(frame, adopted, measured[0].keys) if asked.by else pa.table({})
     tables = exact_tables(measured, declared_keys(found, asked.by))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import duckdb
 from sqlglot import exp
 
-from dfprivacy.errors import RefusedStatementError, UnsupportedDtypeError
-from dfprivacy.statements.names import quoted
+from dfprivacy.errors import RefusedStatementError
 from dfprivacy.statements.refusal import Refusal
 from dfprivacy.statements.refusals import only
 
@@ -72,23 +70,6 @@ def type_name(node: exp.Expression) -> str:
         raise _unknown()
     only(node, "this", "nested")
     return name
-
-
-def check_types(relation: duckdb.DuckDBPyRelation) -> None:
-    """Refuse columns whose values can end a query in spite of TRY, by their declared types.
-
-    Raises
-    ------
-    UnsupportedDtypeError
-        For a column of BIGNUM, or one that holds some: DuckDB 2.0 fails where it casts one that is
-        too long, and gives up the whole database.
-    """
-    for name, kind in zip(relation.columns, relation.types, strict=True):
-        if "BIGNUM" in str(kind):
-            raise UnsupportedDtypeError(
-                f"column {name!r} is of type BIGNUM, and one row of it could end the query",
-                hint=f"give it another type: ALTER TABLE t ALTER {quoted(name)} TYPE DOUBLE",
-            )
 
 
 def _digits(parameter: exp.Expression) -> str:

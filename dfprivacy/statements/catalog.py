@@ -17,6 +17,7 @@ from dfprivacy.statements.refusal import Refusal
 from dfprivacy.statements.relations import Relation
 from dfprivacy.statements.session import (
     TEMPORARY,
+    check_calendar,
     check_functions,
     looked_up,
     search_path,
@@ -224,7 +225,7 @@ def connection_source(connection: object) -> ConnectionSource:
     UnsupportedFrameError
         When it is no DuckDB connection.
     RefusedStatementError
-        When a function of its own hides one of DuckDB's.
+        When a function of its own hides one of DuckDB's, or its calendar is not the usual one.
     """
     if not isinstance(connection, duckdb.DuckDBPyConnection):
         raise UnsupportedFrameError(
@@ -233,6 +234,7 @@ def connection_source(connection: object) -> ConnectionSource:
             "dfp.sql('SELECT dp_count(*) FROM t', t=frame)",
         )
     check_functions(connection)
+    check_calendar(connection)
     return ConnectionSource(connection)
 
 

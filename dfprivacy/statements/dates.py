@@ -9,12 +9,13 @@ planned: whether the query fails then follows from the text and the declared typ
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from sqlglot import exp
 
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.statements.names import folded
-from dfprivacy.statements.operators import Inner, Node
+from dfprivacy.statements.operators import Inner, Node, is_text
 from dfprivacy.statements.refusal import Refusal
 
 _CLOCK = frozenset(("hour", "minute", "second", "millisecond", "microsecond", "epoch"))
@@ -54,6 +55,8 @@ def _shield(node: Node) -> tuple[str, str] | None:
     name = _called(node)
     if name in _PLACED:
         return _DATED
+    if name == "epoch_ms":  # of a number it makes times that have no place in DuckDB's calendar
+        return ("date_trunc('microsecond', ", ")")
     if name not in _PARTED or name in _CUT:
         return None
     part = folded(str(node.expressions[0].this)).removesuffix("s")
@@ -82,8 +85,17 @@ def check_dates(node: Node) -> None:
     first = node.expressions[0] if node.expressions else None
     if name == "time_bucket":
         _check_width(first)
+        _check_origin(node.expressions[2:])
+    if name == "strptime":
+        _check_format(node.expressions[1:])
+    if name == "make_timestamp" and len(node.expressions) == 1:
+        raise Refusal(
+            "make_timestamp of one number",
+            "it makes times that have no place in the calendar, whose text makes the query fail",
+            "TIMESTAMP '1970-01-01' + to_seconds(x / 1e6)",
+        ).error()
     if name in _PARTED:
-        if not isinstance(first, exp.Literal) or not first.args.get("is_string"):
+        if first is None or not is_text(first):
             raise _no_part()
         check_part(str(first.this), PARTS if name in _TAKEN else PARTS - {"era"})
 
@@ -110,6 +122,34 @@ def _check_width(node: Node | None) -> None:
     if found is None or bool(named) == bool(found[2]):
         raise _no_width()
     check_part(named or found[2], _WIDTHS)
+
+
+def _check_origin(rest: Sequence[Node]) -> None:
+    """Refuse where buckets start, unless it is a constant date: a text would name a time zone."""
+    if not all(isinstance(node, exp.Cast) and _is_dated(node) for node in rest):
+        raise Refusal(
+            "a bucket whose origin is no constant date",
+            "a time zone that is not known, or an origin that is a column, could make the query "
+            "fail on one row",
+            "time_bucket(INTERVAL '7' DAY, d, DATE '2024-01-01')",
+        ).error()
+
+
+def _is_dated(node: exp.Cast) -> bool:
+    kinds = (exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPTZ)
+    return is_text(node.this) and node.to.this in kinds
+
+
+def _check_format(formats: Sequence[Node]) -> None:
+    """Refuse a format that is no constant, or in which a text names its time zone."""
+    single = [each.expressions if isinstance(each, exp.Array) else [each] for each in formats]
+    known = all(is_text(each) and "%Z" not in str(each.this) for own in single for each in own)
+    if not known:
+        raise Refusal(
+            "strptime with a format that is no constant, or holds %Z",
+            "a time zone that is not known could make the query fail on one row",
+            "try_strptime(x, '%Y-%m-%d %Z'), which has NULL for it",
+        ).error()
 
 
 def _no_part() -> RefusedStatementError:

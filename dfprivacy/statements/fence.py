@@ -1,17 +1,36 @@
 """DuckDB's optimiser off, while expressions must fail row by row.
 
 TRY(x) turns an expression that fails into NULL, for the row that it fails on. The optimiser of
-DuckDB 1.4 and 2.0 may compute what two expressions have in common before them, outside of TRY: then
-one row makes the whole query fail, and that it failed tells something about a row. Without the
-optimiser every TRY is evaluated as it stands.
+DuckDB may compute what two expressions have in common before them, outside of TRY: then one row
+makes the whole query fail, and that it failed tells something about a row. Without the optimiser
+every TRY is evaluated as it stands. Before 2.0 even that gave other rows of the block other values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import duckdb
+
+from dfprivacy.errors import EngineError
+
+
+def check_version(version: str) -> None:
+    """Refuse a DuckDB whose TRY does not answer row by row.
+
+    Raises
+    ------
+    EngineError
+        For any before 2.0: a row that fails in AND, OR or coalesce changes the value of others.
+    """
+    if int(version.split(".", maxsplit=1)[0]) < 2:
+        raise EngineError(
+            f"statements need DuckDB 2.0 or later, and this is {version}: in older ones a row on "
+            "which an expression fails changes what other rows add",
+            hint="pip install 'duckdb>=2'; frames and groups work with this one: "
+            "dfp.frame(con.table('t')).group_by('city').count()",
+        )
 
 
 def fence(engine: duckdb.DuckDBPyConnection) -> None:
@@ -21,22 +40,12 @@ def fence(engine: duckdb.DuckDBPyConnection) -> None:
 
 @contextmanager
 def fenced(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Switch the optimiser of a connection off, and on again if it was on.
-
-    DuckDB 1.4 does not tell whether it was on; there it is on afterwards.
-    """
-    was_on = _is_on(connection)
+    """Switch the optimiser of a connection off, and on again if it was on."""
+    ((was_on,),) = connection.execute("SELECT current_setting('enable_optimizer')").fetchall()
     fence(connection)
     try:
         yield
     finally:
-        if was_on:
-            connection.execute("PRAGMA enable_optimizer")
-
-
-def _is_on(connection: duckdb.DuckDBPyConnection) -> bool:
-    try:
-        state = connection.execute("SELECT current_setting('enable_optimizer')").fetchall()
-    except duckdb.CatalogException:
-        return True
-    return state != [(False,)]
+        with suppress(duckdb.Error):  # of a connection that is lost: its text could speak of a row
+            if was_on:
+                connection.execute("PRAGMA enable_optimizer")

@@ -15,9 +15,8 @@ from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.statements.agreement import check_agreement
-from dfprivacy.statements.casts import check_types
 from dfprivacy.statements.catalog import connection_source
-from dfprivacy.statements.fence import fence
+from dfprivacy.statements.fence import check_version, fence
 from dfprivacy.statements.finish import check_finish, finished, unplanned
 from dfprivacy.statements.frames import FrameSource
 from dfprivacy.statements.plan import Plan, plan_statement
@@ -25,6 +24,7 @@ from dfprivacy.statements.reading import read
 from dfprivacy.statements.relations import Catalog, Relation
 from dfprivacy.statements.rows import Reader
 from dfprivacy.statements.statement import Target
+from dfprivacy.statements.stored_values import stored_values
 from dfprivacy.terms import Terms
 
 
@@ -68,8 +68,7 @@ class Job:
         """Return the job, once types and target are known to fit; no row is read."""
         try:
             found = self.place.empty(self.base, self.plan.used, self.engine)
-            check_types(found)
-            rows = self.plan.rows_of(found)
+            rows = self.plan.rows_of(stored_values(found))
         except duckdb.Error as error:
             problem = str(error).splitlines()[0]
         else:
@@ -83,7 +82,12 @@ class Job:
         plan = self.plan
         found = guarded(lambda: self.place.relation(self.base, plan.used, self.engine))
         answers = release_answers(
-            plan.rows_of(found), plan.by, plan.keys, plan.questions, plan.terms, own=plan.own
+            plan.rows_of(stored_values(found)),
+            plan.by,
+            plan.keys,
+            plan.questions,
+            plan.terms,
+            own=plan.own,
         )
         table = finished(plan, answers, self.engine)
         return self.place.give(table, self.base, plan.statement.target)
@@ -100,6 +104,7 @@ def job_of(
     DPError
         Whatever is wrong with the statement or its terms.
     """
+    check_version(duckdb.__version__)
     if (con is None) == (not frames):
         raise RefusedStatementError(
             "a statement reads either a connection or frames that are passed by name",

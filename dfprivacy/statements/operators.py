@@ -103,13 +103,32 @@ def _escape(node: Node, inner: Inner) -> str:
     """Write x LIKE y ESCAPE z; a negation may stand inside or outside of it in the tree."""
     only(node, "this", "expression")
     like = node.this
-    if not isinstance(like, exp.Like | exp.ILike) or not isinstance(node.expression, exp.Literal):
+    if not isinstance(like, exp.Like | exp.ILike):
         raise refuse("ESCAPE")
     only(like, "this", "expression", "negate")
+    _check_escape(like.expression, node.expression)
     sign = "ILIKE" if isinstance(like, exp.ILike) else "LIKE"
     pattern = f"{inner(like.expression)} ESCAPE {inner(node.expression)}"
     text = f"({inner(like.this)} {sign} {pattern})"
     return f"(NOT {text})" if like.args.get("negate") else text
+
+
+def _check_escape(pattern: Node, escape: Node) -> None:
+    """Refuse what DuckDB ends a query for in spite of TRY: an escape with nothing behind it."""
+    mark, text = (str(n.this) if is_text(n) else "" for n in (escape, pattern))
+    known = is_text(pattern) and len(mark) == 1 and mark.isascii()
+    if not known or text.replace(2 * mark, "").endswith(mark):
+        raise Refusal(
+            "LIKE with such an ESCAPE",
+            "a pattern or escape that is no constant, or a pattern that ends in the escape, could "
+            "make the query fail on one row",
+            "x LIKE '50!%' ESCAPE '!'",
+        ).error()
+
+
+def is_text(node: Node | None) -> bool:
+    """Tell a text constant."""
+    return isinstance(node, exp.Literal) and bool(node.args.get("is_string"))
 
 
 def _array(node: Node, inner: Inner) -> str:
@@ -133,6 +152,15 @@ def _element(node: Node, inner: Inner) -> str:
 def _is_whole(node: Node) -> bool:
     number = isinstance(node, exp.Literal) and not node.args.get("is_string")
     return number and node.this.isdecimal()
+
+
+def condition(node: Node, sql: str) -> str:
+    """Return a condition, as it was written, that is true, false or NULL.
+
+    DuckDB would cast any other value itself, where no TRY is around it.
+    """
+    plain = isinstance(node.unnest(), exp.Connector | exp.Not | exp.Predicate | exp.Boolean)
+    return sql if plain else f"CAST({sql} AS BOOLEAN)"
 
 
 _SIGNS: dict[type[Node], str] = {

@@ -11,6 +11,7 @@ from dfprivacy.statements.constants import whole_number
 from dfprivacy.statements.display import direction, display
 from dfprivacy.statements.grammar import parse, too_deep
 from dfprivacy.statements.names import folded
+from dfprivacy.statements.operators import condition
 from dfprivacy.statements.refusal import Refusal
 from dfprivacy.statements.refusals import only, refuse
 from dfprivacy.statements.relations import Names, Rows, declared
@@ -161,7 +162,8 @@ def _having(select: exp.Expression, release: Release) -> tuple[int | float | Non
             "groups are selected once, where there are some",
             "SELECT city, dp_count(*) FROM t GROUP BY city HAVING dp_keep(1e-6)",
         ).error()
-    rest = tuple(release.written(node) for node in conditions if not is_keep(node))
+    others = [node for node in conditions if not is_keep(node)]
+    rest = tuple(condition(node, release.written(node)) for node in others)
     return next(iter(deltas), None), rest
 
 

@@ -15,6 +15,7 @@ from sqlglot import exp
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.statements.grammar import Parsed, parse
 from dfprivacy.statements.names import folded, quoted
+from dfprivacy.statements.operators import condition
 from dfprivacy.statements.refusal import Refusal
 from dfprivacy.statements.refusals import only, refuse
 from dfprivacy.statements.relations import (
@@ -204,7 +205,7 @@ def conditions_of(select: exp.Expression, names: Names) -> tuple[str, ...]:
     if clause is None:
         return ()
     only(clause, "this")
-    return (names.written(clause.this),)
+    return (condition(clause.this, names.written(clause.this)),)
 
 
 def _unfolded(node: exp.Expression, rows: Rows) -> list[tuple[str, exp.Expression]]:

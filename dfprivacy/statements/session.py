@@ -24,6 +24,7 @@ _FUNCTIONS = """
     SELECT function_name, internal, parameters, parameter_types
     FROM system.main.duckdb_functions()
 """
+_CALENDAR = "SELECT value FROM system.main.duckdb_settings() WHERE name = 'Calendar'"
 _LOOKS_IN = (
     "SELECT current_database(), current_schema(), current_setting('search_path'), "
     "current_schemas(false)"
@@ -69,6 +70,22 @@ def search_path(connection: duckdb.DuckDBPyConnection) -> tuple[str, list[tuple[
 
 def _plain(name: str) -> str:
     return name[1:-1].replace('""', '"') if name.startswith('"') else name
+
+
+def check_calendar(connection: duckdb.DuckDBPyConnection) -> None:
+    """Refuse another calendar than the usual one: DuckDB 2.0 gives up at dates that some lack.
+
+    Raises
+    ------
+    RefusedStatementError
+        By the setting alone.
+    """
+    if any(name != "gregorian" for (name,) in looked_up(connection, _CALENDAR)):
+        raise Refusal(
+            "a connection with a calendar of its own",
+            "some have no place for every date, and one of these would end the query",
+            "SET Calendar = 'gregorian'",
+        ).error()
 
 
 def check_functions(connection: duckdb.DuckDBPyConnection) -> None:

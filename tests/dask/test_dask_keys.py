@@ -16,6 +16,8 @@ LISTED = {
     "integer categories": (pd.Categorical([1]), 1.0, "1"),
     "float categories": (pd.Categorical([2.5, 1.0]), 1, True),
     "times": (pd.Categorical(pd.to_datetime(["2020-01-01"])), np.datetime64("2020-01-01"), "2020"),
+    "text": (pd.array(["a"], "string[python]"), np.str_("a"), b"a"),
+    "text of Arrow": (pd.array(["a"], "string[pyarrow]"), "a", "\ud800"),
     "differences": (pd.to_timedelta(["1D"]).as_unit("s"), timedelta(1), timedelta(seconds=1.5)),
 }
 

@@ -72,6 +72,24 @@ def test_errors_of_the_engine_are_one_and_the_same():
     assert len(messages) == 1
 
 
+SEVERAL_PASSES = {
+    "whole": lambda: dfp.frame(failing_reader()).agg(dfp.count(), dfp.median("x")),
+    "groups": lambda: (
+        dfp.frame(failing_reader()).group_by("x").agg(dfp.count(), m=dfp.median("x"), delta=0.1)
+    ),
+    "sql": lambda: dfp.sql("SELECT dp_count(*), dp_median(x) FROM t", t=failing_reader()),
+}
+
+
+@pytest.mark.parametrize("kind", SEVERAL_PASSES)
+def test_a_reader_that_fails_before_several_passes(kind):
+    """A reader is read whole where it is needed twice, and what it says of a row is withheld."""
+    with pytest.raises(dfp.EngineError, match="withheld") as caught:
+        SEVERAL_PASSES[kind]()
+    assert "Alice" not in str(caught.value)
+    assert caught.value.__cause__ is caught.value.__context__ is None
+
+
 BROKEN_FILES = {
     "text": (pa.array([b"Alice"] * 50).cast(pa.string()), pa.array([b"\xff"]).view(pa.string())),
     "time": (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
+import uuid
 from collections import Counter
 
 import numpy as np
@@ -104,6 +106,78 @@ def test_one_object_of_the_same_repr_does_not_name_the_group_of_another(kind):
     odd, usual = ALIKE[kind]
     columns = [objects([*first, *[usual] * 50]) for first in ([], [odd])]
     assert distance(*map(released, columns)) <= 1
+
+
+def with_attrs(**attrs):
+    series = pd.Series([1])
+    series.attrs.update(attrs)
+    return series
+
+
+AGAIN = TIME.normalize().to_pydatetime().replace(fold=1)
+MORE = {
+    "folds": (pd.Timestamp(AGAIN), TIME.normalize(), lambda o: o.fold),
+    "folds within tuples": (
+        (pd.Timestamp(AGAIN),),
+        (TIME.normalize(),),
+        lambda o: o[0].fold,
+    ),
+    "origins": (
+        uuid.UUID(int=1, is_safe=uuid.SafeUUID.safe),
+        uuid.UUID(int=1),
+        lambda o: o.is_safe,
+    ),
+    "origins within tuples": (
+        (uuid.UUID(int=1, is_safe=uuid.SafeUUID.safe),),
+        (uuid.UUID(int=1),),
+        lambda o: o[0].is_safe,
+    ),
+    "patterns": (re.compile("a" * 300 + "b"), re.compile("a" * 301), lambda o: o.pattern),
+    "normal offsets": (
+        pd.offsets.MonthEnd(1, normalize=True),
+        pd.offsets.MonthEnd(1),
+        lambda o: o.normalize,
+    ),
+    "holidays": (
+        pd.offsets.CustomBusinessDay(holidays=["2024-01-01"]),
+        pd.offsets.CustomBusinessDay(),
+        lambda o: len(o.holidays),
+    ),
+    "attributes": (with_attrs(a=1), with_attrs(), lambda o: o.attrs),
+    "under masks": (
+        np.ma.array([9, 2], mask=[True, False]),
+        np.ma.array([1, 2], mask=[True, False]),
+        lambda o: o.data.tolist(),
+    ),
+    "layouts": (np.zeros((2, 2), order="F"), np.zeros((2, 2)), lambda o: o.flags.f_contiguous),
+    "views": (np.arange(9)[:2], np.arange(2), lambda o: o.base),
+}
+
+
+@pytest.mark.parametrize("kind", MORE)
+def test_one_object_lends_nothing_that_it_does_not_show_to_others(kind):
+    """The object of a large group shows what it did after a row with another one is added."""
+    odd, usual, shown = MORE[kind]
+    columns = [objects([*first, *[usual] * 50]) for first in ([], [odd])]
+    seen = [
+        {repr(shown(key)) for key, count in released(column) if count >= 50} for column in columns
+    ]
+    assert seen[0] == seen[1] == {repr(shown(usual))}
+
+
+def test_times_fold_as_their_instants_do():
+    """Both times of an hour that comes twice are kept, each with its own fold."""
+    twice = [pd.Timestamp(f"2020-10-25 0{hour}:30Z").tz_convert("Europe/Rome") for hour in (0, 1)]
+    found = released(objects(twice * 20))
+    assert sorted((key.fold, key.isoformat(), count) for key, count in found) == [
+        (fold, own.isoformat(), 20) for fold, own in enumerate(twice)
+    ]
+
+
+def test_a_uuid_is_the_same_key_whatever_made_it():
+    """A public UUID counts rows whatever is known of how they were made."""
+    rows = [uuid.UUID(int=1, is_safe=own) for own in uuid.SafeUUID]
+    assert released(objects(rows), [uuid.UUID(int=1)]) == [(uuid.UUID(int=1), 3)]
 
 
 def test_times_of_objects_are_matched_in_any_unit():

@@ -23,7 +23,10 @@ ALLOWED = [
         "query": "SELECT v.city, dp_count(*) AS n FROM visits AS v WHERE v.vip GROUP BY v.city",
         "asks": ["count()"],
         "keys": ["city"],
-        "rows": 'SELECT "city" AS "city" FROM "memory"."main"."visits" WHERE TRY("vip")',
+        "rows": (
+            'SELECT "city" AS "city" FROM "memory"."main"."visits" '
+            'WHERE TRY(CAST("vip" AS BOOLEAN))'
+        ),
         "cost": (1.0, 0.001),
     },
     {
@@ -73,7 +76,7 @@ ALLOWED = [
         "keys": ["city"],
         "rows": (
             'SELECT "city" AS "city" FROM "memory"."main"."visits" WHERE TRY(("age" > '
-            '30)) AND TRY("vip")'
+            '30)) AND TRY(CAST("vip" AS BOOLEAN))'
         ),
         "cost": (1.0, 0.001),
     },
@@ -98,8 +101,8 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": ["c"],
         "rows": (
-            'SELECT "city" AS "c" FROM "memory"."main"."visits" WHERE TRY("vip") AND '
-            'TRY(("age" > 25))'
+            'SELECT "city" AS "c" FROM "memory"."main"."visits" '
+            'WHERE TRY(CAST("vip" AS BOOLEAN)) AND TRY(("age" > 25))'
         ),
         "cost": (1.0, 0.001),
     },

@@ -232,7 +232,9 @@ ALLOWED = [
         ),
         "asks": ["count()"],
         "keys": [],
-        "rows": 'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY("vip")',
+        "rows": (
+            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY(CAST("vip" AS BOOLEAN))'
+        ),
         "cost": (1.0, 0.0),
     },
     {

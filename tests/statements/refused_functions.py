@@ -90,6 +90,56 @@ REFUSED = [
         "a bucket whose width is not so many of one unit:",
     ),
     (
+        "SELECT dp_count(time_bucket(INTERVAL '7' DAY, day::TIMESTAMPTZ, 'Nowhere/X')) FROM visits",
+        "RefusedStatementError",
+        "a bucket whose origin is no constant date:",
+    ),
+    (
+        "SELECT dp_count(time_bucket(INTERVAL '7' DAY, day, day)) FROM visits",
+        "RefusedStatementError",
+        "a bucket whose origin is no constant date:",
+    ),
+    (
+        "SELECT dp_count(strptime(note, '%Y %Z')) FROM visits",
+        "RefusedStatementError",
+        "strptime with a format that is no constant, or holds %Z:",
+    ),
+    (
+        "SELECT dp_count(strptime(note, ['%Y', '%Z'])) FROM visits",
+        "RefusedStatementError",
+        "strptime with a format that is no constant, or holds %Z:",
+    ),
+    (
+        "SELECT dp_count(strptime(note, city)) FROM visits",
+        "RefusedStatementError",
+        "strptime with a format that is no constant, or holds %Z:",
+    ),
+    (
+        "SELECT dp_count(*) FROM visits WHERE note LIKE city ESCAPE '!'",
+        "RefusedStatementError",
+        "LIKE with such an ESCAPE:",
+    ),
+    (
+        "SELECT dp_count(*) FROM visits WHERE note LIKE 'a%' ESCAPE 'ab'",
+        "RefusedStatementError",
+        "LIKE with such an ESCAPE:",
+    ),
+    (
+        "SELECT dp_count(*) FROM visits WHERE note NOT ILIKE 'a!!!' ESCAPE '!'",
+        "RefusedStatementError",
+        "LIKE with such an ESCAPE:",
+    ),
+    (
+        "SELECT dp_count(make_timestamp(age) || '') FROM visits",
+        "RefusedStatementError",
+        "make_timestamp of one number:",
+    ),
+    (
+        "SELECT dp_count(epoch_ms(age) || '') FROM visits",
+        "InvalidQuestionError",
+        "DuckDB can't plan the statement:",
+    ),
+    (
         "SELECT dp_count(replace(note, 'a', city)) FROM visits",
         "RefusedStatementError",
         "an expression whose value grows too long:",

@@ -109,6 +109,16 @@ def test_macros_that_hide_a_function(con, macro):
         dfp.sql("SELECT dp_count(*) FROM visits", con=con)
 
 
+@pytest.mark.parametrize("calendar", ["chinese", "hebrew"])
+def test_another_calendar(con, calendar):
+    """DuckDB 2.0 gives up the database at dates for which a calendar has no place."""
+    con.execute(f"SET Calendar = '{calendar}'")
+    with pytest.raises(dfp.RefusedStatementError, match="a calendar of its own"):
+        dfp.sql("SELECT dp_count(*) FROM visits", con=con)
+    con.execute("SET Calendar = 'Gregorian'")
+    assert dfp.sql("SELECT dp_count(*) FROM visits", con=con).columns == ["dp_count()"]
+
+
 def test_a_python_function_that_adds_to_one_of_duckdbs(con):
     """A Python function under the name of one of DuckDB's is refused, another one is not."""
     con.create_function("my_own", lambda x: x, ["BIGINT"], "DOUBLE")

@@ -22,7 +22,21 @@ COLUMNS = {
     "tiny": ("TINYINT", ["-128", "127", "0"]),
     "real": ("DOUBLE", ["'nan'", "'inf'", "'-inf'", "1e308", "-0.0", "5e-324", "-1"]),
     "exact": ("DECIMAL(38, 5)", ["999999999999999999999999999999999.99999", "0"]),
-    "word": ("VARCHAR", ["''", "'('", "'%'", "'timezone'", "'era'", "'year'", "'\\0'", "'{'"]),
+    "word": (
+        "VARCHAR",
+        [
+            "''",
+            "'('",
+            "'%'",
+            "'timezone'",
+            "'era'",
+            "'year'",
+            "'\\0'",
+            "'{'",
+            "'bad!'",
+            "'2024-01-01 Nowhere/X'",
+        ],
+    ),
     "bytes": ("BLOB", ["'\\xFF\\x00'", "''"]),
     "day": ("DATE", ["'infinity'", "'-infinity'", "'5881580-07-10'", "'2024-02-29'"]),
     "moment": ("TIMESTAMP", ["'infinity'", "'294247-01-10 04:00:54.775806'", "'2024-02-29'"]),
@@ -48,7 +62,17 @@ OF_DATES = [
     *(f"{name}({column})" for name in sorted(PARTS & ROW_FUNCTIONS) for column in DATES),
     *(f"{name}({column} - {column})" for name in ("week", "era") for column in DATES),
     *(f"time_bucket({', '.join(given)})" for width in ["span", *CONSTANTS]
-      for column in DATES for given in ([width, column], [width, column, column])),
+      for column in DATES
+      for given in ([width, column], [width, column, column], [width, column, "word"])),
+    *(f"time_bucket(INTERVAL '7' DAY, {column}, {origin} '2024-01-01')"
+      for column in DATES for origin in ("DATE", "TIMESTAMP", "TIMESTAMPTZ")),
+]  # fmt: skip
+OF_TEXT = [
+    *(f"{name}(word, {given})" for name in ("strptime", "try_strptime") for given in (
+        "'%Y-%m-%d'", "'%Y-%m-%d %Z'", "['%Y', '%Z']", "word", "'%z'", "'%'", "'%c %j'")),
+    *(f"word {sign} {pattern} ESCAPE {escape}" for sign in ("LIKE", "NOT ILIKE")
+      for pattern in ("'a!%'", "'a!'", "'!!'", "'a!!!'", "word")
+      for escape in ("'!'", "''", "'!!'", "'\u00e9'", "word")),
 ]  # fmt: skip
 OF_ONE = [f"{name}({column})" for name in sorted(ROW_FUNCTIONS) for column in COLUMNS]
 OF_TWO = [
@@ -121,6 +145,13 @@ def test_dates(tables):
     failed, ran = check(tables, [*KNOWN, *OF_DATES[::8]])
     assert not failed
     assert ran > 20
+
+
+def test_formats_and_escapes(tables):
+    """Formats of dates, zones in them, and LIKE with an ESCAPE never make a query fail."""
+    failed, ran = check(tables, OF_TEXT)
+    assert not failed
+    assert ran > 10
 
 
 def test_every_function(tables):

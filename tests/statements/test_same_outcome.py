@@ -42,6 +42,9 @@ FAILING = [
     "x::INTEGER",
     "CAST(x AS DECIMAL(2, 1))",
     "d + INTERVAL '300000' YEAR",
+    "if(i > 4611686018427387903, s, 'true')",
+    "time_bucket(INTERVAL '7' DAY, d, TIMESTAMP '2024-01-01')",
+    "s LIKE '1!%' ESCAPE '!'",
     "[1, 2, 3][1] + CAST(s AS INTEGER)",
     "regexp_matches('a', s || '(')",
     f"CAST(s AS INTEGER) IN ({', '.join(map(str, range(40)))})",
@@ -53,6 +56,7 @@ QUERIES = [
     for query in (
         f"SELECT dp_count({e}) AS n, dp_count(coalesce({e} IS NULL, false)) AS m FROM t",
         f"SELECT dp_count(*) AS n FROM t WHERE {e} IS NOT NULL AND x > 1",
+        f"SELECT dp_count(*) AS n FROM t WHERE {e}",
         f"SELECT {e} AS k, dp_count({e}) AS n FROM t GROUP BY k",
     )
 ]  # fmt: skip
@@ -99,6 +103,18 @@ def test_a_row_that_fails(neighbours, query):
     """A row on which an expression fails changes neither outcome nor message nor types."""
     one, other, none = (outcome(terms, query) for terms in neighbours)
     assert one == other == none
+
+
+def test_conditions_are_cast_row_by_row():
+    """A condition that is no boolean is one where it can be, in WHERE, in a view and in HAVING."""
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS SELECT ['true', 'false', 'odd', NULL][1 + i % 4] AS s, i "
+                "FROM range(400) AS r(i); CREATE VIEW v AS SELECT i FROM t WHERE s")  # fmt: skip
+    for query in ("SELECT dp_count(*) FROM t WHERE s", "SELECT dp_count(*) FROM v",
+                  "SELECT dp_count(*) FROM t WHERE i % 4 = 0 OR (s AND s)"):  # fmt: skip
+        assert dfp.sql(query, con=con, epsilon=1e13).fetchall() == [(100,)]
+    query = "SELECT s, dp_count(*) FROM t GROUP BY s HAVING dp_keep(1e-6) AND s"
+    assert dfp.sql(query, con=con, epsilon=1e13).fetchall() == [("true", 100)]
 
 
 def test_the_fence_is_needed(monkeypatch):

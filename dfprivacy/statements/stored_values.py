@@ -1,0 +1,49 @@
+"""Columns as they are read: what has no place in its own type is NULL, or the column is refused.
+
+Arrow, Parquet and arithmetic can leave numbers in a column of times that are no time at all. As a
+text, or compared with a time of a zone, one of them makes DuckDB end the query in spite of TRY.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import duckdb
+
+from dfprivacy.errors import UnsupportedDtypeError
+from dfprivacy.statements.names import quoted
+
+_MOMENT = "TRY(CAST(CAST({0} AS TIMESTAMP) + INTERVAL '0' DAY AS {1}))"
+_READ: Mapping[str, str] = {
+    "TIMESTAMP": _MOMENT,
+    "TIMESTAMP_S": _MOMENT,
+    "TIMESTAMP_MS": _MOMENT,
+    "TIME": "CASE WHEN {0} BETWEEN TIME '00:00:00' AND TIME '24:00:00' THEN {0} END",
+}
+"""How columns of a type are read, by their name and type; others as they are."""
+
+_ENDING = ("BIGNUM", "VARIANT", "TIME_NS")
+
+
+def stored_values(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    """Return a relation whose values are those of its declared types; nothing is read.
+
+    Raises
+    ------
+    UnsupportedDtypeError
+        For a column of a type whose values can end a query in spite of TRY, or that holds some:
+        DuckDB 2.0 fails where it casts a BIGNUM that is too long, and gives up the whole database.
+    """
+    kinds = list(zip(relation.columns, map(str, relation.types), strict=True))
+    for name, kind in kinds:
+        ending = next((own for own in _ENDING if own in kind), None)
+        if ending is not None:
+            raise UnsupportedDtypeError(
+                f"column {name!r} is of type {ending}, and one row of it could end the query",
+                hint=f"give it another type: ALTER TABLE t ALTER {quoted(name)} TYPE DOUBLE",
+            )
+    if not any(kind in _READ for _, kind in kinds):
+        return relation
+    read = (_READ.get(kind, "{0}").format(quoted(name), kind) for name, kind in kinds)
+    named = (f"{sql} AS {quoted(name)}" for sql, (name, _) in zip(read, kinds, strict=True))
+    return relation.project(", ".join(named))

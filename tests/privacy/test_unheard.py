@@ -1,0 +1,108 @@
+"""What objects and numbers of a row say while they are looked at is not heard by anybody."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dfprivacy.engine.pandas_objects import unheard
+
+
+class Loud:
+    """An object that warns whenever it is looked at."""
+
+    def __init__(self):
+        self.number = 1
+
+    def __repr__(self):
+        warnings.warn("a row is here", stacklevel=2)
+        return "loud"
+
+    def __ne__(self, _):
+        warnings.warn("a row is here", stacklevel=2)
+        return False
+
+    __hash__ = None
+
+
+ODD = {
+    "warns": Loud(),
+    "empty": np.array([]),
+    "index": pd.Index([]),
+    "wide": np.longdouble("1e999"),
+}
+ASKED = {
+    "keys": lambda frame: frame.dp.group_by("k", keys=["a", "b"]).count(),
+    "secret keys": lambda frame: frame.dp.group_by("k").count(delta=1e-6),
+    "presence": lambda frame: frame.dp.count("k"),
+    "unit": lambda frame: frame.dp(unit="k", max_rows=1).count(),
+    "unit and keys": lambda frame: (
+        frame.dp(unit="k", max_rows=1, max_groups=1).group_by("k").count(delta=1e-6)
+    ),
+}
+
+
+def column(last):
+    series = pd.Series([*"ab"] * 50 + [None], dtype=object)
+    series.iat[-1] = last
+    return pd.DataFrame({"k": series})
+
+
+def heard(ask, frame, action):
+    """Return the warnings of a question, and the type of what comes of it."""
+    with warnings.catch_warnings(record=True) as caught, np.errstate(all="warn"):
+        warnings.simplefilter(action)
+        try:
+            kind = type(ask(frame))
+        except Warning as error:
+            kind = type(error)
+    return [str(warning.message) for warning in caught], kind
+
+
+@pytest.mark.parametrize("action", ["always", "error"])
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("odd", ODD)
+def test_one_object_is_not_heard(odd, asked, action):
+    """An object that warns, or that numpy warns of, changes neither warnings nor errors."""
+    ask = ASKED[asked]
+    assert heard(ask, column(ODD[odd]), action) == heard(ask, column(None), action)
+
+
+LONG = {
+    "presence": lambda frame: frame.dp.count("x"),
+    "values": lambda frame: frame.dp.mean("x", (0, 3)),
+    "keys": lambda frame: frame.dp.group_by("x").count(delta=1e-6),
+}
+
+
+@pytest.mark.parametrize("action", ["always", "error"])
+@pytest.mark.parametrize("asked", LONG)
+def test_one_wide_number_is_not_heard(asked, action):
+    """A number that is too wide for 64 bits changes neither warnings nor errors."""
+    values = np.array([1, 2] * 50, dtype=np.longdouble)
+    far = np.append(values, np.longdouble("1e4000"))
+    one, other = (heard(LONG[asked], pd.DataFrame({"x": own}), action) for own in (values, far))
+    assert one == other
+
+
+def test_threads_leave_the_filters_as_they_were():
+    """Columns that are looked at side by side leave warnings audible."""
+    before = list(warnings.filters)
+    start = threading.Barrier(4)
+
+    def look():
+        start.wait()
+        for _ in range(200):
+            with unheard():
+                pass
+
+    threads = [threading.Thread(target=look) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert warnings.filters == before
