@@ -12,8 +12,9 @@ import duckdb
 from sqlglot import TokenType
 from sqlglot.dialects.duckdb import DuckDB
 
+from dfprivacy.engine.quoting import quoted
 from dfprivacy.errors import EngineError
-from dfprivacy.statements.names import quoted, shown
+from dfprivacy.statements.names import shown
 from dfprivacy.statements.refusal import Refusal
 from dfprivacy.statements.released import key_column, qualified
 from dfprivacy.statements.statement import Key, Statement

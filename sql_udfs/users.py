@@ -13,9 +13,10 @@ from uuid import uuid4
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.duckdb import DuckDB
 
+from dfprivacy.engine.quoting import quoted
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.statements.grammar import Parsed
-from dfprivacy.statements.names import folded, quoted
+from dfprivacy.statements.names import folded
 from dfprivacy.statements.relations import Catalog, Relation
 from dfprivacy.unit import Unit
 

@@ -25,6 +25,7 @@ from dfprivacy.engine.embedded import (
 )
 from dfprivacy.engine.pandas_columns import presence_column, value_column
 from dfprivacy.engine.pandas_keys import key_column
+from dfprivacy.engine.quoting import quoted
 from dfprivacy.engine.readable import (
     require_columns,
     require_held_times,
@@ -199,7 +200,7 @@ def _(frame: duckdb.DuckDBPyRelation, columns: Columns) -> Adopted:
     texts = [name for name in named if schema[name] in (nw.String, nw.Enum, nw.Categorical)]
     if not texts:
         return adopted
-    binary = (f"{_quoted(name)}::VARCHAR COLLATE C AS {_quoted(name)}" for name in texts)
+    binary = (f"{quoted(name)}::VARCHAR COLLATE C AS {quoted(name)}" for name in texts)
     plain = frame.project(f"* REPLACE ({', '.join(binary)})")  # what looks different is different
     return replace(adopted, lazy=nw.from_native(plain))
 
@@ -219,10 +220,6 @@ def _duckdb_relation(caller: duckdb.DuckDBPyRelation, released: pa.Table) -> Any
         return embedded_connection().from_arrow(released)
     finally:
         del globals()[name]
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 @adopt.register(pa.Table)
@@ -253,8 +250,8 @@ def _with_numbers(adopted: Adopted, columns: Columns) -> Adopted:
     for index, (label, numbers) in enumerate(columns.values.items()):
         if numbers:
             names[label] = f"{label} as number {index}"
-            number = f"TRY_CAST({_quoted(str(label))} AS DOUBLE)"
-            chosen.append(f"{number} AS {_quoted(names[label])}")
+            number = f"TRY_CAST({quoted(str(label))} AS DOUBLE)"
+            chosen.append(f"{number} AS {quoted(names[label])}")
     numbered = nw.from_native(relation.project(", ".join(chosen)))
     return replace(adopted, lazy=numbered, values=names)
 

@@ -16,6 +16,7 @@ from dfprivacy.engine.directory_keys import (
     key_names,
     keys_of,
 )
+from dfprivacy.engine.quoting import quoted
 from dfprivacy.engine.readable import require_names_apart
 from dfprivacy.errors import UnsupportedFrameError
 
@@ -74,7 +75,7 @@ def _read_with_keys(
         for keys, same in groupby(odd, key=lambda file: own[file])
     ]
     if plain:
-        named = ", ".join(map(_quoted, columns))
+        named = ", ".join(map(quoted, columns))
         parts.append(_read(connection, plain, {"hive_partitioning": True}).project(named))
     return _united(parts)
 
@@ -92,14 +93,10 @@ def _read_alike(
 ) -> duckdb.DuckDBPyRelation:
     """Return files of the same keys as rows of the same columns in the same order."""
     places = {name.lower(): f"${index}::VARCHAR" for index, (name, _) in enumerate(keys, 2)}
-    own = ((name, _quoted(name)) for name in columns)
+    own = ((name, quoted(name)) for name in columns)
     chosen = ", ".join(f"{places.get(name.lower(), as_)} AS {as_}" for name, as_ in own)
     query = f"SELECT {chosen} FROM read_parquet($1, hive_partitioning = false)"  # noqa: S608 names are quoted
     return connection.sql(query, params=[files, *(value for _, value in keys)])
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _files(connection: duckdb.DuckDBPyConnection, path: Path) -> list[Path]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from dfprivacy.engine.quoting import quoted
 from dfprivacy.errors import OutputError, UnsupportedFrameError
 from dfprivacy.jobs.description import Output, TableOutput
 from dfprivacy.jobs.sources import opened
@@ -111,12 +112,11 @@ _FORMATS: dict[str, Callable[[pa.Table, Path], None]] = {
 
 def _write_table(table: pa.Table, output: TableOutput) -> None:
     """Make or replace a table of a DuckDB file, in one transaction."""
-    quoted = '"' + output.table.replace('"', '""') + '"'
     with suppress(duckdb.Error), duckdb.connect(str(output.path)) as connection:
         connection.register("dfprivacy_released", table)
         connection.begin()
         connection.execute(
-            f"CREATE OR REPLACE TABLE {quoted} AS SELECT * FROM dfprivacy_released"  # noqa: S608 the name is quoted
+            f"CREATE OR REPLACE TABLE {quoted(output.table)} AS SELECT * FROM dfprivacy_released"  # noqa: S608 the name is quoted
         )
         connection.commit()
         return

@@ -12,6 +12,7 @@ import pyarrow.parquet
 
 from dfprivacy.engine.adopt import Columns, adopt
 from dfprivacy.engine.embedded import embedded
+from dfprivacy.engine.quoting import quoted
 from dfprivacy.engine.run import collect, guarded
 from dfprivacy.errors import InvalidProtocolError, UnsupportedFrameError
 from dfprivacy.local.aggregate import Aggregate
@@ -75,7 +76,7 @@ def json_lines(path: Path, columns: dict[str, str]) -> pa.Table:
     if not path.is_file():
         raise UnsupportedFrameError(f"there is no file {str(path)!r}", hint="check the path")
     typed = ", ".join(
-        f"{_typed(_field(name), kind)} AS {_quoted(name)}" for name, kind in columns.items()
+        f"{_typed(_field(name), kind)} AS {quoted(name)}" for name, kind in columns.items()
     )
     query = (
         f"SELECT {typed} FROM read_csv($1, columns={{'line': 'VARCHAR'}}, auto_detect=false, "  # noqa: S608 column names of the caller, quoted
@@ -97,10 +98,6 @@ def _typed(text: str, kind: str) -> str:
         return text
     whole = f"regexp_extract({text}, '^-?[0-9]+$')" if kind == "BIGINT" else text
     return f"TRY_CAST({whole} AS {kind})"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def write_reports(reports: pa.Table, path: Path) -> None:

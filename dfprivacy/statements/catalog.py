@@ -9,10 +9,11 @@ from uuid import uuid4
 import duckdb
 import pyarrow as pa
 
+from dfprivacy.engine.quoting import quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import RefusedStatementError, UnsupportedFrameError
 from dfprivacy.statements.fence import fenced
-from dfprivacy.statements.names import folded, quoted
+from dfprivacy.statements.names import folded
 from dfprivacy.statements.refusal import Refusal
 from dfprivacy.statements.relations import Relation
 from dfprivacy.statements.session import (

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from dfprivacy.engine.quoting import quoted
 from dfprivacy.statements.calls import is_dp
 from dfprivacy.statements.expressions import Scope, call_name, write
-from dfprivacy.statements.names import quoted, shown
+from dfprivacy.statements.names import shown
 from dfprivacy.statements.refusals import only, refuse
 
 Spelling = Callable[[str], str]

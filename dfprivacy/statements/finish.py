@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import duckdb
 import pyarrow as pa
 
+from dfprivacy.engine.quoting import quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.questions import Count, Question
 from dfprivacy.rank_questions import PrivateBounds, Quantile, Quantiles
-from dfprivacy.statements.names import quoted
 from dfprivacy.statements.plan import Plan
 from dfprivacy.statements.released import answer_column, key_column, qualified
 

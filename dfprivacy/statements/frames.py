@@ -16,13 +16,14 @@ import pyarrow as pa
 
 from dfprivacy.engine.adopt import Columns, adopt
 from dfprivacy.engine.embedded import embedded, is_text, read_file
+from dfprivacy.engine.quoting import quoted
 from dfprivacy.errors import (
     MissingColumnError,
     RefusedStatementError,
     UnsupportedDtypeError,
     UnsupportedFrameError,
 )
-from dfprivacy.statements.names import folded, quoted
+from dfprivacy.statements.names import folded
 from dfprivacy.statements.pandas_rows import arrow_columns, typed_frame
 from dfprivacy.statements.refusal import Refusal
 from dfprivacy.statements.relations import Relation

@@ -6,17 +6,10 @@ import re
 import string
 from collections.abc import Iterable
 
+from dfprivacy.engine.quoting import quoted
+
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z", re.IGNORECASE | re.ASCII)
 _SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
-
-
-def quoted(name: str) -> str:
-    """Return a name in double quotes.
-
-    >>> print(quoted('a "b" c'))
-    "a ""b"" c"
-    """
-    return '"' + name.replace('"', '""') + '"'
 
 
 def shown(name: str) -> str:

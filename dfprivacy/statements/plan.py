@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import duckdb
 
 from dfprivacy.accounting.loss import Epsilon
+from dfprivacy.engine.quoting import quoted
 from dfprivacy.errors import InvalidKeysError, MissingColumnError, MissingDeltaError
 from dfprivacy.questions import Question
 from dfprivacy.statements.calls import Call
-from dfprivacy.statements.names import folded, fresh, quoted
+from dfprivacy.statements.names import folded, fresh
 from dfprivacy.statements.refusal import Refusal
 from dfprivacy.statements.released import answer_column
 from dfprivacy.statements.statement import Statement

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from dfprivacy.engine.quoting import quoted
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.statements.grammar import Parsed, parse
-from dfprivacy.statements.names import folded, quoted
+from dfprivacy.statements.names import folded
 from dfprivacy.statements.operators import condition
 from dfprivacy.statements.refusal import Refusal
 from dfprivacy.statements.refusals import only, refuse

@@ -10,9 +10,10 @@ from typing import Any
 import duckdb
 
 from dfprivacy.engine.embedded import embedded
+from dfprivacy.engine.quoting import quoted
 from dfprivacy.errors import EngineError
 from dfprivacy.statements.functions import ROW_FUNCTIONS
-from dfprivacy.statements.names import folded, quoted
+from dfprivacy.statements.names import folded
 from dfprivacy.statements.refusal import Refusal
 
 TEMPORARY = ("temp", "main")

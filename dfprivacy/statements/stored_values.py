@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import duckdb
 
+from dfprivacy.engine.quoting import quoted
 from dfprivacy.errors import UnsupportedDtypeError
-from dfprivacy.statements.names import quoted
 
 _MOMENT = "TRY(CAST(CAST({0} AS TIMESTAMP) + INTERVAL '0' DAY AS {1}))"
 _READ: Mapping[str, str] = {
@@ -22,7 +22,8 @@ _READ: Mapping[str, str] = {
 }
 """How columns of a type are read, by their name and type; others as they are."""
 
-_ENDING = ("BIGNUM", "VARIANT", "TIME_NS")
+_ENDING = {"BIGNUM": "DOUBLE", "VARIANT": "VARCHAR", "TIME_NS": "TIME"}
+"""Types that are refused, and what to declare instead."""
 
 
 def stored_values(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
@@ -38,9 +39,10 @@ def stored_values(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
     for name, kind in kinds:
         ending = next((own for own in _ENDING if own in kind), None)
         if ending is not None:
+            change = f"ALTER {quoted(name)} TYPE {_ENDING[ending]}"
             raise UnsupportedDtypeError(
                 f"column {name!r} is of type {ending}, and one row of it could end the query",
-                hint=f"give it another type: ALTER TABLE t ALTER {quoted(name)} TYPE DOUBLE",
+                hint=f"give it another type: ALTER TABLE t {change}",
             )
     if not any(kind in _READ for _, kind in kinds):
         return relation
