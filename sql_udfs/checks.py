@@ -14,11 +14,11 @@ import pyarrow as pa
 from narwhals.dtypes import DType
 
 from dfprivacy.accounting.loss import positive_number
-from dfprivacy.engine.columns import check_value_column
+from dfprivacy.engine.columns import check_term_column
 from dfprivacy.errors import InvalidQuestionError, MissingDeltaError, UnsupportedDtypeError
 from dfprivacy.terms import Bounds
 from sql_udfs.function import Column, Function
-from sql_udfs.settings import bounded_plan, grid_of, least_rows, quantiles_of, setting_of
+from sql_udfs.settings import bounded_vectors, grid_of, least_rows, quantiles_of, setting_of
 
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 _DTYPES: dict[str, DType] = {
@@ -73,8 +73,9 @@ def check_bounded(
     """
     dtype = _number_type(function, sql_type, "(TRY_CAST(x AS DOUBLE), 0, 100)")
     bounds = Bounds(lower.python(), upper.python())
-    plan = bounded_plan(function, bounds.lower, bounds.upper)
-    check_value_column("x", dtype, setting_of(plan, epsilon.python()).query.source)
+    vectors = bounded_vectors(function, bounds.lower, bounds.upper)
+    for term in setting_of(vectors, epsilon.python()).linear.source.terms:
+        check_term_column("x", dtype, term)
 
 
 def _number_type(function: str, sql_type: str, call: str) -> DType:

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.mechanisms.additive import NoisyVector, add_to
-from dfprivacy.statistics.statistics import Statistics, first_name, rows_name, second_name
+from dfprivacy.measurement.sums import Statistics, sum_name
+from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.terms import interval_level
 from sql_udfs.function import Column, Function
 from sql_udfs.settings import (
@@ -25,7 +25,7 @@ from sql_udfs.settings import (
     moments_of,
 )
 
-_BASES = (rows_name(0), first_name(0), second_name(0))
+_BASES = tuple(sum_name(0, place) for place in range(3))
 
 
 def finalizer(macro: str) -> str:
@@ -83,8 +83,8 @@ def noisy_vector(setting: Setting, bases: tuple[Column, ...]) -> NoisyVector:
         When a group reaches the public limit of rows.
     """
     table = pa.table(list(bases), names=list(_BASES[: len(bases)]))
-    statistics = Statistics(table, 0, (setting.query.source,)).checked()
-    return NoisyVector(add_to(statistics.coordinates(setting.query), setting.noise), setting.noise)
+    statistics = Statistics(table, 0, (setting.linear.source,)).checked()
+    return NoisyVector(add_to(statistics.coordinates(setting.linear), setting.noise), setting.noise)
 
 
 def _value(setting: Setting, bases: tuple[Column, ...]) -> Any:

@@ -14,13 +14,12 @@ from dfprivacy.accounting.contribution import Contribution
 from dfprivacy.accounting.loss import Epsilon, delta_of, positive_number
 from dfprivacy.errors import MissingDeltaError
 from dfprivacy.estimators.estimator import Estimator
-from dfprivacy.mechanisms.noise import Noise
-from dfprivacy.parts.octaves import OctavePart
-from dfprivacy.plan import Plan, plan_release
-from dfprivacy.questions import Count, Mean, StandardDeviation, Sum, Variance
-from dfprivacy.rank_questions import Quantiles
-from dfprivacy.statistics.grid import Grid
-from dfprivacy.statistics.linear_query import LinearQuery
+from dfprivacy.measurement.grid import Grid
+from dfprivacy.measurement.linear import Linear, OnGrid
+from dfprivacy.noise.laws import Noise
+from dfprivacy.statistics import Count, Mean, Quantiles, StandardDeviation, Sum, Variance
+from dfprivacy.statistics.linear import Vectors, vectors_of
+from dfprivacy.statistics.octaves import OctavePart
 from dfprivacy.terms import Bounds
 
 MOMENTS = {
@@ -37,33 +36,33 @@ MOMENTS = {
 class Setting:
     """One query with its noise and the estimator that answers from it."""
 
-    query: LinearQuery
+    linear: Linear
     estimator: Estimator
     noise: Noise
 
 
 @lru_cache(maxsize=1024)
-def bounded_plan(function: str, lower: float, upper: float) -> Plan:
-    """Return the plan of a function with bounds.
+def bounded_vectors(function: str, lower: float, upper: float) -> Vectors:
+    """Return the vector of a function with bounds.
 
     Raises
     ------
     InvalidBoundsError
         When the bounds are not two finite numbers, lower < upper.
     """
-    return plan_release({function: MOMENTS[function]("x", Bounds(lower, upper))}, grouped=False)
+    return vectors_of({function: MOMENTS[function]("x", Bounds(lower, upper))}, grouped=False)
 
 
 def grid_of(function: str, lower: float, upper: float) -> Grid:
     """Return the grid whose integers a function with bounds adds up."""
-    grid = bounded_plan(function, lower, upper).queries[0].source.grid
-    assert grid is not None  # noqa: S101 only counts go without a grid
-    return grid
+    q = bounded_vectors(function, lower, upper).linears[0].source.terms[0]
+    assert isinstance(q, OnGrid)  # noqa: S101 functions with bounds have a grid
+    return q.grid
 
 
 def moments_of(function: str) -> int:
     """Return up to which moment a function with bounds adds up the grid integers."""
-    return bounded_plan(function, 0.0, 1.0).queries[0].source.moments
+    return len(bounded_vectors(function, 0.0, 1.0).linears[0].source.terms)
 
 
 @lru_cache(maxsize=1024)
@@ -75,7 +74,7 @@ def bounded_setting(function: str, lower: float, upper: float, epsilon: float) -
     InvalidBoundsError, InvalidLossError
         When the constants are not bounds and an epsilon.
     """
-    return setting_of(bounded_plan(function, lower, upper), epsilon)
+    return setting_of(bounded_vectors(function, lower, upper), epsilon)
 
 
 @lru_cache(maxsize=1024)
@@ -87,7 +86,7 @@ def count_setting(epsilon: float) -> Setting:
     InvalidLossError
         When epsilon is not a positive, finite number.
     """
-    return setting_of(plan_release({"dp_count": Count()}, grouped=False), epsilon)
+    return setting_of(vectors_of({"dp_count": Count()}, grouped=False), epsilon)
 
 
 def loss_of(epsilon: object) -> Epsilon:
@@ -119,10 +118,10 @@ def quantiles_of(levels: Any) -> Quantiles:
     return Quantiles("x", levels)
 
 
-def setting_of(plan: Plan, epsilon: object) -> Setting:
-    """Return the setting of a plan that answers one question."""
-    (noise,) = plan.noises(loss_of(epsilon))
-    return Setting(plan.queries[0], plan.answers[0].estimator, noise)
+def setting_of(vectors: Vectors, epsilon: object) -> Setting:
+    """Return the setting of vectors that answers one question."""
+    (noise,) = vectors.noises(loss_of(epsilon))
+    return Setting(vectors.linears[0], vectors.answers[0].estimator, noise)
 
 
 @lru_cache(maxsize=1024)

@@ -16,9 +16,9 @@ import pyarrow as pa
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.answers import Estimated
 from dfprivacy.estimators.octave_bounds import find_bounds
-from dfprivacy.parts.octaves import MeasuredOctaves
-from dfprivacy.parts.ranks import MeasuredRanks, QuantilePart, value_grid
-from dfprivacy.statistics.binning import Floats
+from dfprivacy.measurement.binning import Floats
+from dfprivacy.statistics.octaves import MeasuredOctaves
+from dfprivacy.statistics.quantile import MeasuredRanks, QuantilePart, value_grid
 from dfprivacy.terms import interval_level
 from sql_udfs.finalize import answer_pair, constant, constants, finalizer, struct_of
 from sql_udfs.function import Column, Function

@@ -9,12 +9,22 @@ from sqlglot import exp
 
 from dfprivacy.accounting.loss import Epsilon, positive_number
 from dfprivacy.errors import RefusedStatementError
-from dfprivacy.questions import Count, Mean, Question, StandardDeviation, Sum, Variance
-from dfprivacy.rank_questions import Median, PrivateBounds, Quantile, Quantiles
 from dfprivacy.statements.constants import number, numbers
 from dfprivacy.statements.expressions import call_name
 from dfprivacy.statements.names import folded
 from dfprivacy.statements.refusal import Refusal
+from dfprivacy.statistics import (
+    Count,
+    Mean,
+    Median,
+    PrivateBounds,
+    Quantile,
+    Quantiles,
+    StandardDeviation,
+    Statistic,
+    Sum,
+    Variance,
+)
 from dfprivacy.terms import Bounds
 
 _MOMENTS: dict[str, type[Sum | Mean | Variance | StandardDeviation]] = {
@@ -47,12 +57,12 @@ class Call:
     expression as it was written.
     """
 
-    question: Question
+    question: Statistic
     value: str | None
     epsilon: Epsilon | None
     shown: str = field(default="", compare=False)
 
-    def about(self, column: Hashable) -> Question:
+    def about(self, column: Hashable) -> Statistic:
         """Return the question about a column of the vetted rows."""
         return _renamed(self.question, column)
 
@@ -62,7 +72,7 @@ class Call:
         return self.value is not None and not isinstance(self.question, Count)
 
 
-def _renamed(question: Question, column: Hashable) -> Question:
+def _renamed(question: Statistic, column: Hashable) -> Statistic:
     if isinstance(question, Count):
         return Count(column)
     if isinstance(question, Median):
@@ -121,7 +131,7 @@ def read_call(
     return Call(question, written(given[0]), own, shown(given[0]))
 
 
-Asked = tuple[Question, Epsilon | None]
+Asked = tuple[Statistic, Epsilon | None]
 
 
 def _question(function: str, constants: Sequence[exp.Expression]) -> Asked:

@@ -9,8 +9,6 @@ from sqlglot import exp
 
 from dfprivacy.engine.quoting import quoted
 from dfprivacy.errors import MissingColumnError, RefusedStatementError
-from dfprivacy.questions import Count, Mean, StandardDeviation, Sum, Variance
-from dfprivacy.rank_questions import PrivateBounds, Quantiles
 from dfprivacy.statements.calls import KEEP, Call, holds_dp, is_dp, read_call, wants_interval
 from dfprivacy.statements.display import display
 from dfprivacy.statements.expressions import Scope, call_name, write
@@ -18,6 +16,15 @@ from dfprivacy.statements.names import folded
 from dfprivacy.statements.refusal import Refusal
 from dfprivacy.statements.relations import Names
 from dfprivacy.statements.statement import Key
+from dfprivacy.statistics import (
+    Count,
+    Mean,
+    PrivateBounds,
+    Quantiles,
+    StandardDeviation,
+    Sum,
+    Variance,
+)
 
 _WITH_INTERVAL = (Count, Sum, Mean, Variance, StandardDeviation)
 
