@@ -40,6 +40,16 @@ class Block(NamedTuple):
     group: Integers
 
 
+def table_of(lists: Column, binning: Octaves | SignificantBits, moments: int) -> BinTable:
+    """Return the bins of each list, as a part of the frame API would have them.
+
+    `lists` and the errors are those of `octave_table`.
+    """
+    if isinstance(binning, SignificantBits):
+        return value_table(lists, binning)
+    return octave_table(lists, moments)
+
+
 def octave_table(lists: Column, moments: int) -> BinTable:
     """Return the octaves of each list with the sums of so many powers of their values.
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from dfprivacy.estimators.estimator import Draw, HalfWidths, half_width_factor, to_floats
 from dfprivacy.measurement.binning import Floats
-from dfprivacy.measurement.grid import Grid
+from dfprivacy.measurement.grid import Grid, grid_from_lower
 from dfprivacy.noise.additive import NoisyVector
+from dfprivacy.terms import Bounds
 
 Weights = tuple[int, ...]
 
@@ -107,6 +108,52 @@ class RatioEstimator:
     def _units(self, theta: Floats) -> Floats:
         value = self.grid.anchor + self.offset + self.unit * theta
         return np.clip(value, self.grid.lower, self.grid.upper)
+
+
+@dataclass(frozen=True)
+class ProportionEstimator:
+    """One coordinate of a partition of unity as a part of all: from 0 to 1, times `unit`.
+
+    Parameters
+    ----------
+    size, place : int
+        How many coordinates there are, and which one is the part.
+    k : int
+        What the coordinates of a row add up to.
+    unit : float
+        What the whole is in units of the answer.
+    """
+
+    size: int
+    place: int
+    k: int
+    unit: float = 1.0
+
+    @property
+    def _ratio(self) -> RatioEstimator:
+        part = tuple(int(index == self.place) for index in range(self.size))
+        grid = grid_from_lower(Bounds(0.0, self.unit))
+        return RatioEstimator(part, (1,) * self.size, 0.0, 1.0, self.unit, grid)
+
+    def value(self, vector: NoisyVector) -> Floats:
+        """Return the part of each group."""
+        return self._ratio.value(vector)
+
+    def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
+        """Return Fieller's interval."""
+        return self._ratio.interval(vector, level)
+
+    def standard_error(self, vector: NoisyVector) -> Floats:
+        """Return the first-order standard deviation of the noise."""
+        return self._ratio.standard_error(vector)
+
+    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
+        """Return half-widths at the worst part, and where the part is one half."""
+        return self._ratio.half_widths(draw, rows)
+
+    def scale(self, spread: float, unit: str) -> tuple[float, str]:
+        """Return the scale on the sums, in units of the answer."""
+        return spread * self.unit / self.k, f"{unit}, on the sums"
 
 
 def _dot(weights: Weights, vector: NoisyVector) -> Floats:

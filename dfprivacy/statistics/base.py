@@ -39,6 +39,8 @@ class Argument:
         What it is when it is left out; `dataclasses.MISSING` where it must be given.
     choices : tuple of str
         The values of a choice; the first is the default.
+    sample : object
+        A value that it may have, for examples and hints.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Argument:
     doc: str
     default: Any = MISSING
     choices: tuple[str, ...] = ()
+    sample: Any = 0.5
 
     @property
     def required(self) -> bool:
@@ -58,11 +61,15 @@ class Argument:
         return not self.required and self.form == "choice"
 
 
-def argument(doc: str, default: Any = MISSING, *, choices: Sequence[str] = ()) -> Any:
+def argument(
+    doc: str, default: Any = MISSING, *, choices: Sequence[str] = (), sample: Any = 0.5
+) -> Any:
     """Return a dataclass field that is an argument of a statistic, with what it means."""
     if choices and default is MISSING:
         default = choices[0]
-    return field(default=default, metadata={"doc": doc, "choices": tuple(choices)})
+    return field(
+        default=default, metadata={"doc": doc, "choices": tuple(choices), "sample": sample}
+    )
 
 
 class Statistic(ABC):
@@ -82,6 +89,10 @@ class Statistic(ABC):
         What it asks for in a few words: "the mean".
     example : str
         One line that asks it of a frame `df` with a column `x`.
+    has_interval : bool
+        Whether its answer has an interval.
+    is_whole : bool
+        Whether its answer is a whole number.
     """
 
     kind: ClassVar[str]
@@ -90,6 +101,7 @@ class Statistic(ABC):
     title: ClassVar[str]
     example: ClassVar[str] = ""
     has_interval: ClassVar[bool] = False
+    is_whole: ClassVar[bool] = False
     column: Hashable
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -115,6 +127,7 @@ class Statistic(ABC):
                 own.metadata.get("doc", ""),
                 own.default,
                 own.metadata.get("choices", ()),
+                own.metadata.get("sample", 0.5),
             )
             for own in fields(cls)  # type: ignore[arg-type]
         )
@@ -188,7 +201,7 @@ class Statistic(ABC):
         MissingBoundsError
             When the question was asked without bounds.
         """
-        bounds: Bounds | None = getattr(self, "bounds", None)
+        bounds = bounds_of(getattr(self, "bounds", None))
         if bounds is None:
             raise MissingBoundsError(
                 f"{self.kind} needs the bounds of column {self.column!r}",

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.exact import center_power
 from dfprivacy.statistics.base import Statistic, argument
-from dfprivacy.terms import Bounds
+from dfprivacy.terms import Bounds, BoundsLike
 
 CENTER_METHODS = ("octaves", "dick")
 
@@ -28,8 +28,8 @@ class Center(Statistic):
     example: ClassVar[str] = 'df.dp.center("x", 1.5, epsilon=1)'
 
     column: Hashable = argument("The column of numbers.")
-    p: float = argument("The power of distances that are added up, above 1 and up to 64.")
-    bounds: Bounds | None = argument("What values are clipped to, (lower, upper).", None)
+    p: float = argument("The power of the distances that are added up, above 1.", sample=2)
+    bounds: BoundsLike | None = argument("What values are clipped to, (lower, upper).", None)
     method: str = argument("How bounds are found.", choices=CENTER_METHODS)
 
     def __post_init__(self) -> None:

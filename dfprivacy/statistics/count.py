@@ -21,6 +21,7 @@ class Count(LinearStatistic):
 
     kind: ClassVar[str] = "count"
     aliases: ClassVar[tuple[str, ...]] = ("len", "size")
+    is_whole: ClassVar[bool] = True
     title: ClassVar[str] = "the number of rows, or of values of a column"
     example: ClassVar[str] = "df.dp.count(epsilon=1)"
 

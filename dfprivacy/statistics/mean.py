@@ -22,7 +22,7 @@ from dfprivacy.measurement.linear import CountWeights, Linear, OnGrid, Source
 from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.linear import LinearStatistic
-from dfprivacy.terms import Bounds
+from dfprivacy.terms import Bounds, BoundsLike
 
 BOUNDED_METHODS = ("transformed", "shifted", "independent")
 UNBOUNDED_METHODS = ("transformed", "subset", "dick", "inverse")
@@ -46,7 +46,7 @@ class Mean(LinearStatistic):
     example: ClassVar[str] = 'df.dp.mean("x", (0, 100), epsilon=1)'
 
     column: Hashable = argument("The column of numbers.")
-    bounds: Bounds | None = argument("What values are clipped to, (lower, upper).", None)
+    bounds: BoundsLike | None = argument("What values are clipped to, (lower, upper).", None)
     method: str = argument("How it is made: docs/papers.md.", choices=MEAN_METHODS)
 
     def check(self) -> None:

@@ -111,7 +111,7 @@ class Quantile(_Ranked):
     example: ClassVar[str] = 'df.dp.quantile("x", 0.9, epsilon=1)'
 
     column: Hashable = argument("The column of numbers.")
-    q: float = argument("The part of the rows that reach it, from 0 to 1.")
+    q: float = argument("The part of the rows that reach it, from 0 to 1.", sample=0.9)
     method: str = argument("How it is selected: docs/monotone.md.", choices=QUANTILE_METHODS)
 
     def __post_init__(self) -> None:
@@ -143,7 +143,7 @@ class Quantiles(_Ranked):
     example: ClassVar[str] = 'df.dp.quantiles("x", [0.25, 0.5, 0.75], epsilon=1)'
 
     column: Hashable = argument("The column of numbers.")
-    qs: Sequence[float] = argument("A list of numbers from 0 to 1.")
+    qs: Sequence[float] = argument("A list of numbers from 0 to 1.", sample=(0.25, 0.75))
 
     def __post_init__(self) -> None:
         """Check label and list, and keep the list as a tuple."""

@@ -16,7 +16,7 @@ from dfprivacy.measurement.linear import CountWeights, Linear, OnGrid, Source
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.statistics.base import argument
 from dfprivacy.statistics.linear import LinearStatistic
-from dfprivacy.terms import Bounds
+from dfprivacy.terms import Bounds, BoundsLike
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Sum(LinearStatistic):
     stand_in: ClassVar[Bounds] = Bounds(-1, 1)
 
     column: Hashable = argument("The column of numbers.")
-    bounds: Bounds | None = argument("What values are clipped to, (lower, upper).", None)
+    bounds: BoundsLike | None = argument("What values are clipped to, (lower, upper).", None)
 
     def linear(self, *, grouped: bool) -> Linear:
         """Return the sum of x, and what counts rows where groups have to be counted."""

@@ -36,7 +36,7 @@ from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.linear import LinearStatistic
 from dfprivacy.statistics.mean import Mean
-from dfprivacy.terms import Bounds
+from dfprivacy.terms import BoundsLike
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class _Spread(LinearStatistic):
     """What the Bernstein sums of a column answer; the mean and the count come with them."""
 
     column: Hashable = argument("The column of numbers.")
-    bounds: Bounds | None = argument("What values are clipped to, (lower, upper).", None)
+    bounds: BoundsLike | None = argument("What values are clipped to, (lower, upper).", None)
 
     @property
     def _grid(self) -> Grid:
