@@ -39,6 +39,15 @@ _INTERVALS = tuple(f"{name}_interval" for name in ("dp_count", *_MOMENTS))
 FUNCTIONS = ("dp_count", *_MOMENTS, *_RANKS, *_INTERVALS)
 KEEP = "dp_keep"
 
+_WITH_BOUNDS = (("x",), ("x", "epsilon"), ("x", "lo", "hi"), ("x", "lo", "hi", "epsilon"))
+_PARAMETERS = {
+    KEEP: (("delta",), ("delta", "epsilon")),
+    "dp_quantile": (("x", "q"), ("x", "q", "epsilon")),
+    "dp_quantiles": (("x", "qs"), ("x", "qs", "epsilon")),
+    **dict.fromkeys(_MOMENTS, _WITH_BOUNDS),
+}
+"""The names of the arguments, form by form, by which DuckDB's functions know them: epsilon := 1."""
+
 _FORMS = {
     "dp_count": "dp_count(*), dp_count(x), dp_count(x, 0.5)",
     "dp_median": "dp_median(x), dp_median(x, 0.5)",
@@ -121,14 +130,29 @@ def read_call(
     if name not in FUNCTIONS:
         raise _unknown(name)
     function = name.removesuffix("_interval")
-    given = [item for item in node.expressions if not isinstance(item, exp.Star)]
-    stars = len(node.expressions) - len(given)
-    if (stars or not given) and (function != "dp_count" or len(node.expressions) > 1):
+    arguments = _in_order(function, node.expressions)
+    given = [item for item in arguments if not isinstance(item, exp.Star)]
+    stars = len(arguments) - len(given)
+    if (stars or not given) and (function != "dp_count" or len(arguments) > 1):
         raise _wrong(function)
     if not given:
         return Call(Count(), None, None)
     question, own = _question(function, given[1:])
     return Call(question, written(given[0]), own, shown(given[0]))
+
+
+def _in_order(function: str, arguments: Sequence[exp.Expression]) -> list[exp.Expression]:
+    """Return the arguments of a call, those with a name in their place: dp_sum(x, epsilon := 1)."""
+    named = [item for item in arguments if isinstance(item, exp.PropertyEQ)]
+    if not named:
+        return list(arguments)
+    placed = list(arguments[: -len(named)])
+    values = {folded(item.name): item.expression for item in named}
+    for form in _PARAMETERS.get(function, _WITH_BOUNDS[:2]):
+        rest = form[len(placed) :]
+        if set(rest) == set(values) and len(rest) == len(named):
+            return [*placed, *(values[name] for name in rest)]
+    raise _wrong(function)
 
 
 Asked = tuple[Statistic, Epsilon | None]
@@ -173,25 +197,27 @@ def _own(function: str, constants: Sequence[exp.Expression]) -> Epsilon | None:
     return Epsilon(positive_number("epsilon", number(constants[0], "an epsilon")))
 
 
-def read_keep(node: exp.Expression) -> int | float:
-    """Return the delta of dp_keep(delta).
+def read_keep(node: exp.Expression) -> tuple[int | float, Epsilon | None]:
+    """Return the delta of dp_keep(delta), and the epsilon of dp_keep(delta, epsilon).
 
     Raises
     ------
     RefusedStatementError
-        For other arguments than one constant.
+        For other arguments than one or two constants.
     """
-    given = node.expressions
-    if len(given) != 1:
-        raise Refusal(
-            "dp_keep with other arguments than a delta",
-            "groups are selected by the counts that come with the answers, at no further epsilon",
-            "HAVING dp_keep(1e-6)",
-        ).error()
-    return number(given[0], "a delta")
+    given = _in_order(KEEP, node.expressions)
+    if not 1 <= len(given) <= 2:
+        raise _wrong(KEEP)
+    return number(given[0], "a delta"), _own(KEEP, given[1:])
 
 
 def _wrong(function: str) -> RefusedStatementError:
+    if function == KEEP:
+        return Refusal(
+            "dp_keep with these arguments",
+            "it takes a delta, and an epsilon where a count of its own selects the groups",
+            "write dp_keep(1e-6) or dp_keep(1e-6, 0.5)",
+        ).error()
     moments = (
         f"{function}(x), {function}(x, 0.5), {function}(x, 0, 100), {function}(x, 0, 100, 0.5)"
     )

@@ -28,6 +28,8 @@ def display(node: exp.Expression, spelling: Spelling = shown) -> str:
 def _special(node: exp.Expression, spelling: Spelling) -> str | None:
     if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
         return f"({display(node.this, spelling)}).{spelling(node.expression.name)}"
+    if isinstance(node, exp.PropertyEQ) and is_dp(node.parent):
+        return f"{spelling(node.name)} := {display(node.expression, spelling)}"
     if not is_dp(node):
         return None
     given = [item for item in node.expressions if not isinstance(item, exp.Star)]

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.statements.calls import holds_dp, read_keep
 from dfprivacy.statements.constants import whole_number
 from dfprivacy.statements.display import direction, display
@@ -19,6 +20,7 @@ from dfprivacy.statements.released import Release, conjuncts, is_keep
 from dfprivacy.statements.rows import Reader, conditions_of, read_rows
 from dfprivacy.statements.statement import Key, Output, Released, Statement
 from dfprivacy.statements.targets import target_of
+from dfprivacy.statements.written import written_calls
 
 _CLAUSES = (
     "expressions", "from_", "with_", "where", "group", "having", "order", "limit", "offset",
@@ -55,13 +57,14 @@ def _read(text: object, reader: Reader) -> Statement:
         Output(name, release.written(node, index)) for index, (name, node) in enumerate(items)
     )
     _distinct(outputs)
-    delta, having = _having(select, release)
+    delta, selection, having = _having(select, release)
     released = Released(outputs, having, _order(select, release), _limit(select), _offset(select))
     _asks_something(release)
     conditions = (*rows.conditions, *conditions_of(select, names))
     calls = tuple((shown, call) for call, shown in release.calls.items())
     reader.agree(parsed)
-    return Statement(rows, conditions, keys, calls, delta, released, target)
+    written = written_calls(select, items)
+    return Statement(rows, conditions, keys, calls, delta, selection, written, released, target)
 
 
 def _item(node: exp.Expression, rows: Rows) -> tuple[str, exp.Expression]:
@@ -148,15 +151,17 @@ def _named_apart(keys: list[Key]) -> list[Key]:
     return apart
 
 
-def _having(select: exp.Expression, release: Release) -> tuple[int | float | None, tuple[str, ...]]:
-    """Return the delta of dp_keep, if it is there, and what remains of HAVING."""
+def _having(
+    select: exp.Expression, release: Release
+) -> tuple[int | float | None, Epsilon | None, tuple[str, ...]]:
+    """Return the delta and epsilon of dp_keep, as far as they are there, and the rest of HAVING."""
     clause = select.args.get("having")
     if clause is None:
-        return None, ()
+        return None, None, ()
     only(clause, "this")
     conditions = conjuncts(clause.this)
-    deltas = {read_keep(node) for node in conditions if is_keep(node)}
-    if len(deltas) > 1 or (deltas and not release.keys):
+    keeps = {read_keep(node) for node in conditions if is_keep(node)}
+    if len(keeps) > 1 or (keeps and not release.keys):
         raise Refusal(
             "dp_keep twice, or without GROUP BY",
             "groups are selected once, where there are some",
@@ -164,7 +169,7 @@ def _having(select: exp.Expression, release: Release) -> tuple[int | float | Non
         ).error()
     others = [node for node in conditions if not is_keep(node)]
     rest = tuple(condition(node, release.written(node)) for node in others)
-    return next(iter(deltas), None), rest
+    return *next(iter(keeps), (None, None)), rest
 
 
 def _order(select: exp.Expression, release: Release) -> tuple[str, ...]:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.statements.calls import Call
 from dfprivacy.statements.relations import Rows
+from dfprivacy.statements.written import Written
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,8 @@ class Statement:
     """One statement: rows, keys, draws, what is released of them, and where it goes.
 
     `calls` are the draws, by their text; the n-th of them is answer_n of the released table.
-    `grouped` tells a GROUP BY from its absence, where one row comes out in any case.
+    `selection` is the epsilon of a count that does nothing but select groups, if there is one.
+    `written` are the calls as they are written, None where DuckDB may draw one several times.
     """
 
     rows: Rows
@@ -70,5 +73,7 @@ class Statement:
     keys: tuple[Key, ...]
     calls: tuple[tuple[str, Call], ...]
     delta: int | float | None
+    selection: Epsilon | None
+    written: tuple[Written, ...] | None
     released: Released
     target: Target | None = None
