@@ -5,21 +5,19 @@ import sys
 
 from benchmarks.house import ENGINES, imported, modules, room_of
 
-LATER = set(
-    [
-        "typer",
-        "rich",
-        "sqlglot",
-        "altair",
-        "yaml",
-        "dp_accounting",
-        "pyspark",
-        "dask",
-        "ibis",
-        "ssl",
-        "sql_udfs",
-    ]
-)
+LATER = {
+    "typer",
+    "rich",
+    "sqlglot",
+    "altair",
+    "yaml",
+    "dp_accounting",
+    "pyspark",
+    "dask",
+    "ibis",
+    "ssl",
+    "sql_udfs",
+}
 LATER |= {"pyarrow.parquet", "dfprivacy.jobs"}
 
 
