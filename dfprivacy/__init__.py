@@ -11,7 +11,7 @@ Importing the package puts `.dp` on pandas and polars frames:
 from dfprivacy.accounting.charge import Budget
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import require_ledger, spending
-from dfprivacy.engine.options import Engine
+from dfprivacy.engine.embedded import Engine
 from dfprivacy.engine.progress import progress
 from dfprivacy.errors import (
     AlreadyReportedError,

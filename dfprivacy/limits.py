@@ -14,7 +14,7 @@ from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.loss import Epsilon, Rho, loss_of
 from dfprivacy.accounting.spending import account_of
 from dfprivacy.conductor import named_columns, paid, read
-from dfprivacy.engine.unit_sizes import unit_sizes
+from dfprivacy.engine.units import unit_sizes
 from dfprivacy.labels import label_of
 from dfprivacy.measurement.bin_table import bin_table
 from dfprivacy.measurement.binning import Integers

@@ -14,8 +14,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from dfprivacy.engine.pandas_keys import key_column
-from dfprivacy.engine.pandas_objects import mark_of
+from dfprivacy.engine.pandas import key_column, mark_of
 
 
 def pandas_frame(declared: pd.DataFrame, table: pa.Table, by: Sequence[Hashable]) -> pd.DataFrame:

@@ -9,9 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dfprivacy.engine.public_keys import align
-from dfprivacy.engine.vector_rows import prepared
-from dfprivacy.engine.vector_source import VectorSource
+from dfprivacy.engine.keys import align
+from dfprivacy.engine.vectors import VectorSource, prepared
 from dfprivacy.measurement.buffers import Buffers
 from dfprivacy.measurement.linear import ROWS
 from dfprivacy.measurement.sums import Statistics, key_name, merge, sum_name

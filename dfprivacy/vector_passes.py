@@ -10,8 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dfprivacy.engine.progress import watched
-from dfprivacy.engine.vector_rows import by_group, prepared
-from dfprivacy.engine.vector_source import VectorSource
+from dfprivacy.engine.vectors import VectorSource, by_group, prepared
 from dfprivacy.estimators.clipped_mean import ClippedMean, Passes
 from dfprivacy.estimators.noisy_mean import NoisyMean
 from dfprivacy.estimators.plan_items import PlanItems

@@ -17,7 +17,7 @@ from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.loss import Rho, delta_of, loss_of
 from dfprivacy.accounting.spending import NoAccount, account_of
 from dfprivacy.engine.adopt import Columns
-from dfprivacy.engine.vector_source import VectorSource, open_source
+from dfprivacy.engine.vectors import VectorSource, open_source
 from dfprivacy.errors import InvalidLedgerError, InvalidLossError, InvalidQuestionError
 from dfprivacy.estimators.noisy_mean import NoisyMean
 from dfprivacy.estimators.relations import NoisyRows

@@ -19,7 +19,7 @@ from dbt.adapters.duckdb.plugins import BasePlugin
 from dbt_common.exceptions import DbtRuntimeError
 
 import dfprivacy as dfp
-from dfprivacy.engine.quoting import quoted
+from dfprivacy.engine.files import quoted
 
 __all__ = ["Plugin"]
 

@@ -1,4 +1,4 @@
-"""Any frame becomes one lazy narwhals frame, with a way back to the caller's own frame type."""
+"""Turn any frame into one lazy narwhals frame, with a way back to the caller's own frame type."""
 
 from __future__ import annotations
 
@@ -16,23 +16,11 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-from dfprivacy.engine.embedded import (
-    close_connection,
-    embedded_connection,
-    is_text,
-    opening,
-    read_file,
-)
-from dfprivacy.engine.pandas_columns import presence_column, value_column
-from dfprivacy.engine.pandas_keys import key_column
-from dfprivacy.engine.quoting import quoted
-from dfprivacy.engine.readable import (
-    require_columns,
-    require_held_times,
-    require_plain_names,
-)
-from dfprivacy.engine.units import UNIT, UnitColumn, mark_name, unit_column
-from dfprivacy.errors import UnsupportedFrameError
+from dfprivacy.engine.declared import require_columns
+from dfprivacy.engine.embedded import close_connection, embedded_connection, opening
+from dfprivacy.engine.files import is_text, quoted, read_file
+from dfprivacy.engine.pandas import key_column, presence_column, value_column
+from dfprivacy.errors import UnsupportedDtypeError, UnsupportedFrameError
 from dfprivacy.unit import Unit
 
 Wrap = Callable[[pa.Table], Any]
@@ -56,6 +44,51 @@ class Columns:
         """Return every column named."""
         units = [] if self.unit is None else [self.unit.column]
         return [*self.keys, *self.values, *units]
+
+
+UNIT = "unit"
+"""The column of units in a pass."""
+
+
+@dataclass(frozen=True)
+class UnitColumn:
+    """The column of the units, and the limits of what each contributes: `groups` None for all.
+
+    `coded` are the places of the group keys that go as codes, which depend on what else is in
+    their columns. A unit's groups are chosen by the marks of these keys, `mark_name`, instead.
+    """
+
+    name: str
+    label: Hashable
+    rows: int
+    groups: int | None
+    coded: Sequence[int] = ()
+
+    @property
+    def marks(self) -> list[str]:
+        """The names of the columns of marks."""
+        return [mark_name(place) for place in self.coded]
+
+    def entries(self, names: Sequence[str]) -> list[str]:
+        """Return what tells entries apart: the unit, the group keys, and their marks with them."""
+        return [UNIT, *names, *self.marks]
+
+    def placed(self, names: Sequence[str]) -> list[str]:
+        """Return what is hashed: the unit, and each key or its mark."""
+        keys = enumerate(names)
+        return [UNIT, *(mark_name(i) if i in self.coded else name for i, name in keys)]
+
+
+def mark_name(place: int) -> str:
+    """Return the name of the column with the marks of a group key that goes as a code."""
+    return f"mark_{place}"
+
+
+def unit_column(unit: Unit | None, name: str, coded: Sequence[int] = ()) -> UnitColumn | None:
+    """Return the column of the units of a frame, under its name there."""
+    if unit is None:
+        return None
+    return UnitColumn(name, unit.column, unit.max_rows, unit.max_groups, coded)
 
 
 @dataclass(frozen=True)
@@ -105,13 +138,6 @@ class Adopted:
             close_connection(self.connection)
 
 
-_ENGINES_APART = {
-    "ibis": "dfprivacy.engine.ibis_frames",
-    "pyspark": "dfprivacy.engine.spark_frames",
-}
-"""Where the frames of libraries that need not be installed are adopted, registered on import."""
-
-
 @singledispatch
 def adopt(frame: object, columns: Columns) -> Adopted:
     """Return `frame` as a lazy narwhals frame of the columns named.
@@ -123,15 +149,16 @@ def adopt(frame: object, columns: Columns) -> Adopted:
     MissingColumnError
         When a column does not exist.
     """
-    library = type(frame).__module__.partition(".")[0]
-    apart = _ENGINES_APART.get(library)
-    if apart is not None:
-        importlib.import_module(apart)
-        if adopt.dispatch(type(frame)) is not adopt.dispatch(object):
-            return adopt(frame, columns)
+    libraries = {kind.__module__.partition(".")[0] for kind in type(frame).__mro__}
+    for library, engine in (("ibis", "ibis"), ("pyspark", "spark")):
+        if library in libraries:  # it need not be installed
+            module = importlib.import_module(f"dfprivacy.engine.{engine}")
+            adopted: Adopted | None = module.adopted(frame, columns)
+            if adopted is not None:
+                return adopted
     hint = "pass a pandas or polars frame, an Arrow table, a DuckDB relation, or the path of a "
     hint += "CSV or Parquet file"
-    if library == "dask":
+    if "dask" in libraries:
         hint = "make it a pandas frame, frame[columns].compute(), or write it to Parquet"
     raise UnsupportedFrameError(
         f"an object of type {type(frame).__name__} is not a frame that can be read", hint=hint
@@ -162,14 +189,24 @@ def _named(
 
 @adopt.register
 def _(frame: pl.LazyFrame, columns: Columns) -> Adopted:
-    require_plain_names(columns.names())
+    _require_plain_names(columns)
     return _named(nw.from_native(frame), columns, lambda table: _polars_frame(table).lazy())
 
 
 @adopt.register
 def _(frame: pl.DataFrame, columns: Columns) -> Adopted:
-    require_plain_names(columns.names())
+    _require_plain_names(columns)
     return _named(nw.from_native(frame.lazy()), columns, _polars_frame)
+
+
+def _require_plain_names(columns: Columns) -> None:
+    """Refuse names that polars takes for a pattern: ^...$ for all columns that match, * for all."""
+    for name in map(str, columns.names()):
+        if name == "*" or (name.startswith("^") and name.endswith("$")):
+            raise UnsupportedFrameError(
+                f"polars takes the column name {name!r} for a pattern",
+                hint=f"frame.rename({{{name!r}: 'plain'}})",
+            )
 
 
 def _polars_frame(table: pa.Table) -> pl.DataFrame:
@@ -215,11 +252,24 @@ def _duckdb_relation(caller: duckdb.DuckDBPyRelation, released: pa.Table) -> Any
 def _(frame: Any, columns: Columns) -> Adopted:
     names = frame.schema.names
     require_columns(columns.names(), names)
-    require_held_times(frame.schema, columns.names())
+    _require_held_times(frame.schema, columns.names())
     with opening() as connection:
         read = nw.from_native(connection.from_arrow(frame))
         adopted = _named(read, columns, _identity, connection, names)
         return replace(adopted, reads_once=isinstance(frame, pa.RecordBatchReader))
+
+
+def _require_held_times(schema: pa.Schema, named: Sequence[Hashable]) -> None:
+    """Refuse declared times that DuckDB turns into microseconds: the farthest have no place."""
+    for field in schema:
+        kind = field.type
+        scaled = pa.types.is_duration(kind) or (pa.types.is_timestamp(kind) and kind.tz)
+        if field.name in named and scaled and kind.unit in {"s", "ms"}:
+            raise UnsupportedDtypeError(
+                f"column {field.name!r} is declared {kind}, and the engine counts microseconds, of "
+                "which a far time has too many",
+                hint="cast it to microseconds first, e.g. pyarrow.timestamp('us', 'UTC')",
+            )
 
 
 @adopt.register(str)

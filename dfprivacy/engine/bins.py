@@ -1,28 +1,30 @@
-"""The pass that counts by group and bin: one GROUP BY, run once by the frame's own engine.
+"""Count by group and bin: one GROUP BY, run once by the frame's own engine.
 
 A row's bin is a function of its own value: three float operations that round it, the same bits in
-every engine (`dfprivacy.measurement.binning`). NULL and NaN have no bin.
+every engine (`dfprivacy.measurement.binning`). NULL and NaN have no bin. By group a table of the
+values of files may be far larger than memory: the engine sorts it within its limit, and what comes
+out is written in blocks of whole groups, to be read again block by block.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
 
+from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.columns import check_number_column, key_expressions
-from dfprivacy.engine.grid import clipped_value
-from dfprivacy.engine.group_numbers import number_groups
-from dfprivacy.engine.public_keys import known_units
-from dfprivacy.engine.run import exact_table
-from dfprivacy.engine.spark_terms import with_edges_reached
-from dfprivacy.engine.units import thinned, within_groups
+from dfprivacy.engine.columns import check_number_column, clipped_value
+from dfprivacy.engine.embedded import interruptible, private_folder, remove_folders, remove_with
+from dfprivacy.engine.keys import Listed, key_expressions, number_groups
+from dfprivacy.engine.run import exact_table, guarded
+from dfprivacy.engine.units import known_units, thinned, within_groups
 from dfprivacy.measurement.bin_table import BinTable, bin_table
 from dfprivacy.measurement.binning import (
     LARGEST_VALUE,
@@ -35,9 +37,13 @@ from dfprivacy.measurement.binning import (
     SignificantBits,
     splitter,
 )
+from dfprivacy.measurement.stored_bins import StoredBins
 from dfprivacy.measurement.sums import key_name
 
 _VALUE, _LABEL, _ROWS, _FIRST, _SECOND = "value", "label", "rows", "first", "second"
+
+ENTRIES = 2**18
+"""How many entries a stored block has, about: one group is never cut."""
 
 
 def run_bins(
@@ -65,12 +71,40 @@ def run_bins(
         When a bin reaches the public limit of rows.
     """
     names = [key_name(index) for index in range(len(labels))]
-    build = partial(bins_query, labels=labels, column=column, binning=binning, moments=moments)
+    build = partial(_query, labels=labels, column=column, binning=binning, moments=moments)
     table = exact_table(adopted, build, [*names, _LABEL])
-    return tabulated(table, names, adopted.listed if public else None, binning, moments)
+    return _tabulated(table, names, adopted.listed if public else None, binning, moments)
 
 
-def bins_query(
+def run_stored_bins(
+    adopted: Adopted, labels: Sequence[Hashable], column: Hashable, binning: SignificantBits
+) -> StoredBins:
+    """Count the rows of each group of files by value, as `run_bins`; the files go with the result.
+
+    Raises
+    ------
+    EngineError
+        Also when there is no room; the message says nothing of the data.
+    """
+    names = [key_name(index) for index in range(len(labels))]
+    query = guarded(
+        lambda: _query(adopted, labels, column, binning, 0).sort(*names, nulls_last=True)
+    )
+    connection, native = adopted.connection, query.to_native()
+    assert connection is not None  # noqa: S101 files are read by an embedded one
+    folder = private_folder()
+    try:
+        stored = guarded(
+            lambda: interruptible(lambda: _stored(native, names, binning, folder), connection)
+        )
+        remove_with(stored, folder)
+    except BaseException:
+        remove_folders(folder)
+        raise
+    return stored
+
+
+def _query(
     adopted: Adopted,
     labels: Sequence[Hashable],
     column: Hashable,
@@ -80,90 +114,55 @@ def bins_query(
     """Return the query of `run_bins`: keys, label, rows and sums of each group and bin."""
     names = [key_name(index) for index in range(len(labels))]
     frame = _values(adopted, labels, column, binning)
-    if adopted.unit is None:
-        return _labelled(frame, binning).group_by(*names, _LABEL).agg(*_sums(moments))
-    entries = _by_unit(frame, adopted, names)
-    return _labelled(entries, binning).group_by(*names, _LABEL).agg(*_entry_sums(moments))
-
-
-def _by_unit(frame: nw.LazyFrame[Any], adopted: Adopted, names: Sequence[str]) -> nw.LazyFrame[Any]:
-    """Return how many rows of each unit, group and value count, within the unit's limits."""
-    assert adopted.unit is not None  # noqa: S101 the caller has looked
-    counted = nw.len().cast(nw.Int64).alias(_ROWS)
-    of_units = known_units(frame, adopted)
-    entries = of_units.group_by(*adopted.unit.entries(names), _VALUE).agg(counted)
-    kept = within_groups(entries, names, adopted.unit, _VALUE)
-    return thinned(kept, names, _VALUE, _ROWS, adopted.unit)
-
-
-def _labelled(frame: nw.LazyFrame[Any], binning: Binning) -> nw.LazyFrame[Any]:
-    """Add what rows are grouped by: the octave of a value, or the value that is its own label."""
-    if not isinstance(binning, Octaves):
-        return frame.rename({_VALUE: _LABEL})
-    octave = _rounded(nw.col(_VALUE) * OCTAVE_FACTOR, 1)
-    return frame.with_columns(octave.alias(_LABEL))
-
-
-def _sums(moments: int) -> list[nw.Expr]:
     rows = nw.len().cast(nw.Int64).alias(_ROWS)
-    return [rows, *(power.sum().alias(name) for name, power in _powers(moments))]
-
-
-def _entry_sums(moments: int) -> list[nw.Expr]:
-    """Return the same sums of entries that stand for several rows of one value each."""
-    rows = nw.col(_ROWS)
-    times = rows.cast(nw.Float64)
-    sums = [rows.sum().cast(nw.Int64).alias(_ROWS)]
-    return [*sums, *((power * times).sum().alias(name) for name, power in _powers(moments))]
-
-
-def _powers(moments: int) -> list[tuple[str, nw.Expr]]:
     value = nw.col(_VALUE)
-    powers = [(_FIRST, value), (_SECOND, _rounded(value * value, SQUARE_BITS))]
-    return powers[:moments]
+    powers = {_FIRST: value, _SECOND: _rounded(value * value, SQUARE_BITS)}
+    if adopted.unit is not None:  # entries stand for several rows of one unit, group and value
+        of_units = known_units(frame, adopted)
+        entries = of_units.group_by(*adopted.unit.entries(names), _VALUE).agg(rows)
+        kept = within_groups(entries, names, adopted.unit, _VALUE)
+        frame = thinned(kept, names, _VALUE, _ROWS, adopted.unit)
+        times = nw.col(_ROWS).cast(nw.Float64)
+        powers = {name: power * times for name, power in powers.items()}
+        rows = nw.col(_ROWS).sum().cast(nw.Int64).alias(_ROWS)
+    if isinstance(binning, Octaves):
+        frame = frame.with_columns(_rounded(value * OCTAVE_FACTOR, 1).alias(_LABEL))
+    else:  # the value is its own label
+        frame = frame.rename({_VALUE: _LABEL})
+    sums = [power.sum().alias(name) for name, power in list(powers.items())[:moments]]
+    return frame.group_by(*names, _LABEL).agg(rows, *sums)
 
 
 def _values(
     adopted: Adopted, labels: Sequence[Hashable], column: Hashable, binning: Binning
 ) -> nw.LazyFrame[Any]:
-    """Return the keys and the values as far as they count, NULL for no number."""
-    dtype = adopted.lazy.collect_schema()[adopted.values[column]]
+    """Return the keys, and values as the binning sees them: rounded, or how many edges they reach.
+
+    What is no number is NULL.
+    """
+    name, engine = adopted.values[column], adopted.lazy.implementation
+    dtype = adopted.lazy.collect_schema()[name]
     check_number_column(column, dtype)
-    value = clipped_value(
-        adopted.values[column],
-        LARGEST_VALUE,
-        floating=dtype.is_float(),
-        engine=adopted.lazy.implementation,
-    )
-    keys = key_expressions(adopted, labels)
-    frame = adopted.lazy.select(*keys, value.alias(_VALUE))
-    if isinstance(binning, Edges) and frame.implementation.is_spark_like():
-        native = with_edges_reached(frame.to_native(), _VALUE, binning.edges)
+    clipped = clipped_value(name, LARGEST_VALUE, dtype, engine)
+    frame = adopted.lazy.select(*key_expressions(adopted, labels), clipped.alias(_VALUE))
+    value = nw.col(_VALUE)
+    if not isinstance(binning, Edges):
+        bits = binning.bits if isinstance(binning, SignificantBits) else VALUE_BITS
+        return frame.with_columns(_rounded(value, bits).alias(_VALUE))
+    if engine.is_spark_like():
+        native = spark.with_edges_reached(frame.to_native(), _VALUE, binning.edges)
         labelled: nw.LazyFrame[Any] = nw.from_native(native)
         return labelled
-    return frame.with_columns(_counted_value(binning).alias(_VALUE))
-
-
-def _counted_value(binning: Binning) -> nw.Expr:
-    """Return a value as the binning sees it: rounded, or the number of edges that it reaches."""
-    if isinstance(binning, Edges):
-        return _edge_label(binning)
-    bits = binning.bits if isinstance(binning, SignificantBits) else VALUE_BITS
-    return _rounded(nw.col(_VALUE), bits)
+    *others, last = binning.edges
+    reached = [value >= edge for edge in others] + [value > last]
+    number = nw.when(~value.is_null()).then(_number_reached(reached, 0, len(reached)))
+    return frame.with_columns(number.alias(_VALUE))
 
 
 def _rounded(value: nw.Expr, bits: int) -> nw.Expr:
     """Return a value rounded to so many significant bits, by Veltkamp's splitting."""
     product = value * splitter(bits)
     return product - (product - value)
-
-
-def _edge_label(binning: Edges) -> nw.Expr:
-    """Return the number of edges that a value reaches: NULL stays NULL."""
-    value = nw.col(_VALUE)
-    *others, last = binning.edges
-    reached = [value >= edge for edge in others] + [value > last]
-    return nw.when(~value.is_null()).then(_number_reached(reached, 0, len(reached)))
 
 
 def _number_reached(reached: Sequence[nw.Expr], least: int, most: int) -> nw.Expr:
@@ -175,23 +174,49 @@ def _number_reached(reached: Sequence[nw.Expr], least: int, most: int) -> nw.Exp
     return nw.when(reached[middle]).then(above).otherwise(_number_reached(reached, least, middle))
 
 
-def tabulated(
-    table: pa.Table,
-    names: Sequence[str],
-    listed: Sequence[Sequence[object]] | None,
-    binning: Binning,
-    moments: int,
+def _tabulated(
+    table: pa.Table, names: Sequence[str], listed: Listed | None, binning: Binning, moments: int
 ) -> BinTable:
     """Return the table of what a query gave, in any order; see `run_bins` for `listed` keys."""
-    numbered = number_groups(table, names, listed)
-    keys, groups, group, table = numbered.keys, numbered.groups, numbered.group, numbered.entries
-    del numbered  # with millions of entries, what is not needed any more makes room
+    keys, groups, table, group = number_groups(table, names, listed)
     columns = [_LABEL, _ROWS, _FIRST, _SECOND][: 2 + moments]
     label, rows, *sums = (_numpy(table.column(name)) for name in columns)
-    del table
+    del table  # with millions of entries, what is not needed any more makes room
     rows = rows.astype(np.int64, copy=False)
     return bin_table(keys, groups, binning, group, label, rows=rows, moments=sums)
 
 
 def _numpy(column: pa.ChunkedArray) -> Any:
     return column.to_numpy() if not column.null_count else column.fill_null(math.nan).to_numpy()
+
+
+def _stored(
+    native: Any, names: Sequence[str], binning: SignificantBits, folder: Path
+) -> StoredBins:
+    """Write the blocks of a query's result, which is sorted by the columns `names`."""
+    keys, rows = [], []
+    files: list[Path] = []
+    for entries in _whole_groups(native.to_arrow_reader(ENTRIES), names):
+        table = _tabulated(entries, names, None, binning, 0)
+        keys.append(table.keys)
+        rows.append(table.totals())
+        files.append(folder / f"{len(files)}.npy")
+        np.save(files[-1], np.stack([table.group, table.bins, table.rows]))
+    sizes = tuple(len(own) for own in rows)
+    return StoredBins(pa.concat_tables(keys), binning, np.concatenate(rows), tuple(files), sizes)
+
+
+def _whole_groups(batches: pa.RecordBatchReader, names: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the sorted entries again, cut between groups; one table without entries for none."""
+    held, some = batches.schema.empty_table(), False
+    for batch in batches:
+        held = pa.concat_tables([held, pa.Table.from_batches([batch])])
+        if held.num_rows < ENTRIES:
+            continue
+        group = number_groups(held, names, None).group
+        cut = int(np.argmax(group == group[-1]))
+        if cut:
+            yield held.slice(0, cut)
+            held, some = held.slice(cut), True
+    if held.num_rows or not some:
+        yield held

@@ -1,22 +1,20 @@
-"""What a declared dtype allows: which columns can be aggregated, grouped, and how."""
+"""Check that a column's declared dtype allows a question, and read its numbers row by row.
+
+Every expression looks at one row only. NULL and NaN become NULL. NaN is named before it is
+compared with anything, because engines disagree on how it compares.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 
 import narwhals as nw
 from narwhals.dtypes import DType
 
-from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.grid import is_number
-from dfprivacy.engine.units import UNIT
 from dfprivacy.errors import InvalidBoundsError, UnsupportedDtypeError
 from dfprivacy.measurement.linear import Above, OnGrid
-from dfprivacy.measurement.sums import key_name
 
 _EXACT_INTEGERS = 2**53  # beyond, an integer column and its float twin could differ
-_TEXT_LIKE = (nw.Categorical, nw.Enum)
-_KEY_DTYPES = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Duration, nw.Time, nw.Binary)
 
 
 def check_term_column(label: Hashable, dtype: DType, leaf: object) -> None:
@@ -35,55 +33,52 @@ def check_term_column(label: Hashable, dtype: DType, leaf: object) -> None:
 def check_number_column(label: Hashable, dtype: DType) -> None:
     """Refuse a column that holds no numbers, by its declared dtype alone."""
     if not (dtype.is_numeric() or dtype == nw.Boolean):
-        raise UnsupportedDtypeError(
-            f"column {label!r} is declared {dtype}, which holds no numbers",
-            hint="convert it to an integer, float, decimal or boolean column first",
-        )
+        raise no_numbers(label, dtype)
 
 
-def key_expressions(adopted: Adopted, labels: Sequence[Hashable]) -> list[nw.Expr]:
-    """Return group keys under `key_name`; with a unit also the marks of keys, and `UNIT` last."""
-    schema, engine = adopted.lazy.collect_schema(), adopted.lazy.implementation
-    keys = [
-        key_expression(name, label, schema[name], engine).alias(key_name(index))
-        for index, (label, name) in enumerate(zip(labels, adopted.keys, strict=True))
-    ]
-    if adopted.unit is None:
-        return keys
-    unit = adopted.unit
-    own = key_expression(unit.name, unit.label, schema[unit.name], engine).alias(UNIT)
-    return [*keys, *map(nw.col, unit.marks), own]
-
-
-def key_expression(name: str, label: Hashable, dtype: DType, engine: nw.Implementation) -> nw.Expr:
-    """Return a key column in the form it is grouped by.
-
-    NULL and NaN are one group; -0.0 is 0.0; categories become their text. Keys that are equal
-    must look equal too, or one row could choose how a group of others is shown: therefore no
-    intervals of DuckDB, where 30 days equal a month. Nor its UHUGEINT, the largest of which come
-    out of it as negative numbers, in another order than its own.
-    """
-    key = nw.col(name)
-    if dtype.is_float():  # not key + 0.0, of which polars leaves -0.0 as it is
-        unsigned = nw.when(key == 0.0).then(nw.lit(0.0)).otherwise(key).cast(dtype)
-        if engine.is_ibis():  # NaN has become NULL when the table was adopted
-            return unsigned
-        return nw.when(is_number(key)).then(unsigned)
-    if dtype == nw.Duration and engine.is_duckdb():
-        raise UnsupportedDtypeError(
-            f"column {label!r} is declared an interval, which can't be grouped by in DuckDB",
-            hint="group by a number, e.g. epoch(column)",
-        )
-    if dtype == nw.UInt128 and engine.is_duckdb():
-        raise UnsupportedDtypeError(
-            f"column {label!r} is declared UHUGEINT, which can't be grouped by in DuckDB",
-            hint="group by its text: CAST(column AS VARCHAR)",
-        )
-    if dtype in _TEXT_LIKE:
-        return key.cast(nw.String)
-    if dtype.is_integer() or dtype.is_decimal() or dtype in _KEY_DTYPES:
-        return key
-    raise UnsupportedDtypeError(
-        f"column {label!r} is declared {dtype}, which can't be grouped by",
-        hint="group by text, numbers, booleans, dates or times",
+def no_numbers(label: object, declared: object) -> UnsupportedDtypeError:
+    """Return the error for a column whose declared type holds no numbers."""
+    return UnsupportedDtypeError(
+        f"column {label!r} is declared {declared}, which holds no numbers",
+        hint="convert it to an integer, float, decimal or boolean column first",
     )
+
+
+def is_number(value: nw.Expr) -> nw.Expr:
+    """Tell a number, finite or not, from NaN, by tests that no engine answers beforehand.
+
+    DuckDB knows a Parquet column by the file's minimum and maximum, which leave NaN out. From them
+    it concludes that x <= upper, or that x is no NaN, for all rows of a file, NaN included: one
+    row more or less could then change what all others add. It looks at each row for isfinite, and
+    the inverse of an infinite number is finite, while that of NaN is not.
+    """
+    return value.is_finite() | (1.0 / value).is_finite()
+
+
+def clipped_to(column: str, lower: float, upper: float) -> nw.Expr:
+    """Return each row's number, clipped; NULL stays NULL."""
+    value = nw.col(column).cast(nw.Float64)
+    low, high = nw.lit(lower, nw.Float64), nw.lit(upper, nw.Float64)
+    inside = nw.when(value > upper).then(high).otherwise(value)
+    return nw.when(value < lower).then(low).otherwise(inside)
+
+
+def clipped_value(column: str, largest: float, dtype: DType, engine: nw.Implementation) -> nw.Expr:
+    """Return each row's number, of size at most `largest`; NULL where it holds no value."""
+    value, floating = nw.col(column).cast(nw.Float64), dtype.is_float()
+    if engine.is_polars():
+        kept = nw.when(~value.is_nan()).then(value) if floating else value
+        return kept.clip(-largest, largest)
+    if engine.is_ibis():
+        return clipped_to(column, -largest, largest)
+    if engine.is_spark_like():  # its division looks at the sign of what it divides, twice
+        number = ~value.is_nan() if floating else ~value.is_null()
+        return nw.when(number).then(value.clip(-largest, largest))
+    inside = (value >= -largest) & (value <= largest)
+    end = nw.when(value > 0).then(nw.lit(largest)).otherwise(nw.lit(-largest))
+    if floating:
+        inside = value.is_finite() & inside
+        end = nw.when(is_number(value)).then(end)
+    else:
+        end = nw.when(~value.is_null()).then(end)
+    return nw.when(inside).then(value).otherwise(end)

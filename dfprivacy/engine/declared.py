@@ -1,4 +1,4 @@
-"""What a frame declares about its columns: names and types, never values."""
+"""Tell which columns a frame declares, their names and types, without reading a row."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-from dfprivacy.engine.parquet_files import ENDINGS
-from dfprivacy.engine.readable import require_columns
+from dfprivacy.engine.files import ENDINGS
+from dfprivacy.errors import MissingColumnError
 
 Declared = Mapping[Hashable, bool]
 """The columns of a frame, and whether each is declared to hold integers or booleans."""
@@ -73,15 +73,23 @@ def _(frame: str | Path) -> Declared | None:
 
 
 def integer_columns(frame: object, needed: Sequence[Hashable]) -> frozenset[object]:
-    """Return the columns that a frame declares to hold integers; nothing is read.
-
-    Raises
-    ------
-    MissingColumnError
-        When the frame is known to lack a column that is needed.
-    """
+    """Return the columns that a frame declares to hold integers; refuse one that lacks `needed`."""
     known = declared(frame)
     if known is None:
         return frozenset()
     require_columns(needed, list(known))
     return frozenset(name for name, integer in known.items() if integer)
+
+
+def require_columns(named: Sequence[Hashable], present: Sequence[Hashable]) -> None:
+    """Refuse a column that is not there, or that is there twice, by the names alone."""
+    for name in named:
+        if present.count(name) == 0:
+            raise MissingColumnError(
+                f"the frame has no column {name!r}",
+                hint=f"its columns are {', '.join(map(repr, present[:20]))}",
+            )
+        if present.count(name) > 1:
+            raise MissingColumnError(
+                f"the frame has several columns {name!r}", hint="rename them so that one is meant"
+            )

@@ -1,29 +1,159 @@
-"""The DuckDB connection that a call owns: the engine for pandas, Arrow, CSV and Parquet."""
+"""Open the DuckDB connection that a call owns, within the caller's limits, and clean up after it.
+
+It is the engine for pandas, Arrow, CSV and Parquet. What it spills goes to a folder that only this
+user may enter and that goes whatever interrupts the call; Ctrl-C stops its queries at once.
+"""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator
+import atexit
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
-from glob import escape
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, Self, TypeVar
 from weakref import WeakKeyDictionary, finalize
 
 import duckdb
 
-from dfprivacy.engine.options import Engine, engine_options
-from dfprivacy.engine.parquet_files import ENDINGS, read_parquet
-from dfprivacy.engine.private_folders import private_folder, remove_folders, remove_with
-from dfprivacy.errors import UnsupportedFrameError
+from dfprivacy.engine.progress import watched
+from dfprivacy.errors import InvalidEngineError
+from dfprivacy.exact import describe, exact_number
 
-Config = dict[str, str | bool | int | float | list[str]]
+T = TypeVar("T")
 
-_SEPARATORS = {".csv": ",", ".tsv": "\t"}
-_OFFLINE: Config = {
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-}
+_MOST_THREADS = 1024
+_MEMORY = re.compile(r"[1-9][0-9]{0,5}(\.[0-9]{1,3})? ?([KMGT]i?B)")
+_HINT = "e.g. dfp.Engine(memory='1GB', threads=2, temporary='/fast/disk')"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Limits of the embedded engine, for every call in a `with` block.
+
+    The engine reads pandas frames, Arrow, CSV and Parquet. What exceeds `memory` (such as "500MB"
+    or "1.5GiB"; 80% of the machine's without) is written to files in a new directory that only
+    this user may enter, below `temporary` (the system's place for temporary files without), and is
+    removed with it at the end of the call. Polars frames and the caller's own DuckDB connections
+    keep the limits that they have.
+
+    Of two nested blocks the inner one counts, and what it does not name is as without any. The
+    block is a context variable: it reaches coroutines, but not a thread that is started inside.
+
+    >>> import dfprivacy as dfp, pandas as pd
+    >>> engine = dfp.Engine(memory="500MB", threads=2)
+    >>> engine
+    Engine(memory='500MB', threads=2, temporary=None)
+    >>> with engine:
+    ...     answer = pd.DataFrame({"delay": range(100)}).dp.count()
+
+    Raises
+    ------
+    InvalidEngineError
+        When memory is no size, threads is no whole number from 1 to 1024, or temporary is no
+        directory.
+    """
+
+    memory: str | None = None
+    threads: int | None = None
+    temporary: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        """Check the limits; nothing here looks at data."""
+        memory, threads, temporary = self.memory, self.threads, self.temporary
+        if memory is not None and not (isinstance(memory, str) and _MEMORY.fullmatch(memory)):
+            raise InvalidEngineError(
+                f"memory must be a size such as '500MB' or '1.5GiB', not {describe(memory)}",
+                hint=_HINT,
+            )
+        if threads is not None:
+            exact = exact_number(threads)
+            if exact is None or exact.denominator != 1 or not 1 <= exact <= _MOST_THREADS:
+                raise InvalidEngineError(
+                    f"threads must be a whole number from 1 to {_MOST_THREADS}, not "
+                    f"{describe(threads)}",
+                    hint=_HINT,
+                )
+            object.__setattr__(self, "threads", int(exact))
+        if temporary is not None:
+            if not isinstance(temporary, str | os.PathLike) or not Path(temporary).is_dir():
+                raise InvalidEngineError(
+                    "temporary must be a directory that exists",
+                    hint="create it first, or leave it out",
+                )
+            object.__setattr__(self, "temporary", str(temporary))
+
+    def __enter__(self) -> Self:
+        """Begin a block."""
+        _ENGINES.set((*_ENGINES.get(), self))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the block."""
+        _ENGINES.set(_ENGINES.get()[:-1])
+
+
+_ENGINES: ContextVar[tuple[Engine, ...]] = ContextVar("dfprivacy_engines", default=())
+
+
+def engine_options() -> Engine:
+    """Return the limits of the innermost block; none without one."""
+    return _ENGINES.get()[-1] if _ENGINES.get() else Engine()
+
+
+_MAKERS: dict[Path, int] = {}
+"""The folders not yet removed, each with the process that has made it: a fork leaves it alone."""
+
+
+def private_folder() -> Path:
+    """Make a folder where raw rows may go.
+
+    It is noted before it is made, so that the end of the process removes it wherever an interrupt
+    comes between this call and the caller's own care.
+    """
+    place = Path(engine_options().temporary or tempfile.gettempdir()).absolute()
+    folder = Path(tempfile.mktemp(prefix="dfprivacy-", dir=place))  # noqa: S306 mkdir takes no other's
+    _MAKERS[folder] = os.getpid()
+    try:
+        folder.mkdir(mode=0o700)
+    except OSError:  # there is none, or one of somebody else: not ours to remove
+        del _MAKERS[folder]
+        raise
+    return folder
+
+
+def remove_folders(*folders: Path) -> None:
+    """Remove folders with all that is in them; an interrupt waits until that is done."""
+    interrupted = False
+    while own := [folder for folder in folders if _MAKERS.get(folder) == os.getpid()]:
+        try:
+            for folder in own:
+                shutil.rmtree(folder, ignore_errors=True)
+                _MAKERS.pop(folder, None)
+        except KeyboardInterrupt:
+            interrupted = True
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+def remove_with(owner: object, folder: Path) -> finalize[Any, Any]:
+    """Remove a folder at the end of its owner, or of the process; call the result to hurry."""
+    return finalize(owner, remove_folders, folder)
+
+
+@atexit.register
+def _remove_all() -> None:
+    remove_folders(*_MAKERS)
+
+
+_SPILLS: WeakKeyDictionary[duckdb.DuckDBPyConnection, finalize[Any, Any]] = WeakKeyDictionary()
 
 
 def embedded_connection() -> duckdb.DuckDBPyConnection:
@@ -35,7 +165,17 @@ def embedded_connection() -> duckdb.DuckDBPyConnection:
     """
     spill = private_folder()
     try:
-        connection = duckdb.connect(config=_OFFLINE | _limits(engine_options(), spill))
+        options = engine_options()
+        config: dict[str, str | bool | int | float | list[str]] = {
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "temp_directory": str(spill),
+        }
+        if options.memory is not None:
+            config["memory_limit"] = options.memory
+        if options.threads is not None:
+            config["threads"] = options.threads
+        connection = duckdb.connect(config=config)
         _SPILLS[connection] = remove_with(connection, spill)
         with suppress(duckdb.InvalidInputException):  # Jupyter without ipywidgets has no progress
             connection.execute("SET enable_progress_bar_print = false")  # it would print on stdout
@@ -77,83 +217,48 @@ def opening() -> Iterator[duckdb.DuckDBPyConnection]:
         raise
 
 
-_SPILLS: WeakKeyDictionary[duckdb.DuckDBPyConnection, finalize[Any, Any]] = WeakKeyDictionary()
+_OFTEN = 0.05  # seconds between two requests to stop: one that comes before the query is lost
+_TIMES = 100
 
 
-def _limits(options: Engine, spill: Path) -> Config:
-    limits: Config = {"temp_directory": str(spill)}
-    if options.memory is not None:
-        limits["memory_limit"] = options.memory
-    if options.threads is not None:
-        limits["threads"] = options.threads
-    return limits
+def is_interrupt(error: BaseException) -> bool:
+    """Tell whether an error is Ctrl-C, or what DuckDB's Python client makes of it."""
+    if isinstance(error, KeyboardInterrupt):
+        return True
+    return type(error) is RuntimeError and str(error) == "Query interrupted"
 
 
-def is_text(path: Path) -> bool:
-    """Tell a CSV or TSV file by its name; its columns are all text."""
-    return path.suffix.lower() in _SEPARATORS and not path.is_dir()
+def interruptible(work: Callable[[], T], connection: duckdb.DuckDBPyConnection) -> T:
+    """Return what `work` returns, done by another thread on an embedded connection.
 
-
-def read_file(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDBPyRelation:
-    """Return a CSV, TSV or Parquet file as a relation, or the Parquet files of a glob or folder.
-
-    A CSV file declares no types, and guessing them from its rows would let one row change them:
-    every column is text, and nothing about the file is guessed, nor where its lines end. A record
-    is what RFC 4180 calls one; short records are filled with NULL, and an empty line is none.
-
-    Raises
-    ------
-    UnsupportedFrameError
-        When there is no such file, its name ends in something else, a text file has no line of
-        distinct column names, or Parquet files declare different columns.
+    Python handles signals in its main thread, between two of its own instructions; a long query
+    there would keep Ctrl-C waiting. So the query runs elsewhere. An interrupt stops it, waits
+    some seconds until it has stopped, and goes on as KeyboardInterrupt.
     """
-    suffix = path.suffix.lower()
-    if path.is_dir() or suffix in ENDINGS:
-        return read_parquet(connection, path)
-    if suffix not in _SEPARATORS:
-        raise UnsupportedFrameError(
-            f"the file name ends in {suffix!r}",
-            hint="pass a .csv, .tsv or .parquet file, or a folder of .parquet files",
-        )
-    if not path.is_file():
-        raise UnsupportedFrameError(f"there is no file {str(path)!r}", hint="check the path")
-    return _read_text(connection, path, _SEPARATORS[suffix])
+    done: Future[T] = Future()
+    run = copy_context().run
+
+    def job() -> None:
+        try:
+            done.set_result(run(work))
+        except BaseException as error:  # noqa: BLE001 raised again by the caller's thread
+            done.set_exception(error)
+
+    thread = Thread(target=job, name="dfprivacy query", daemon=True)
+    with watched(connection):
+        try:
+            thread.start()
+            _wait(done)
+        except BaseException:
+            for _ in range(_TIMES if thread.ident is not None else 0):
+                if wait([done], _OFTEN).done:
+                    break
+                connection.interrupt()
+            raise
+    return done.result()
 
 
-def _read_text(
-    connection: duckdb.DuckDBPyConnection, path: Path, separator: str
-) -> duckdb.DuckDBPyRelation:
-    names = _header(path, separator)
-    found = connection.read_csv(
-        escape(str(path)),
-        columns=dict.fromkeys([*names, *_spare(names)], "VARCHAR"),
-        auto_detect=False,
-        header=True,
-        sep=separator,
-        quotechar='"',
-        escapechar='"',
-        lineterminator="\\n",  # type: ignore[arg-type]  # CR, LF or both; else CR CR LF breaks a row
-        null_padding=True,
-        ignore_errors=True,
-        strict_mode=False,
-        parallel=False,  # the parallel reader stops at a quoted line break
-        max_line_size=2**26,
-    )
-    return found.project("#1") if _spare(names) else found
-
-
-def _spare(names: list[str]) -> list[str]:
-    """Return a column beside a single one, without which the LF of CR LF would be a record."""
-    return [f"{names[0]}_"] if len(names) == 1 else []
-
-
-def _header(path: Path, separator: str) -> list[str]:
-    """Return the column names in the first record of a text file."""
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        names = next(csv.reader(file, delimiter=separator), [])
-    if not names or len({name.lower() for name in names}) < len(names):
-        raise UnsupportedFrameError(
-            f"the first line of {str(path)!r} does not hold distinct column names",
-            hint="write one name a column in the first line, different in more than case",
-        )
-    return names
+def _wait(done: Future[Any]) -> None:
+    """Wait in steps: on some systems only the time between them takes signals."""
+    while wait([done], 0.5).not_done:
+        pass

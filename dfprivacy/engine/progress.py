@@ -1,4 +1,4 @@
-"""How far a long pass is, on the terminal or in the notebook of who runs it, and nowhere else.
+"""Show how far a long pass is, on the terminal or in the notebook of who runs it, nowhere else.
 
 What is shown (a part of the scan, and the time) depends on the number of rows, as the time itself
 does. It goes to a terminal or to the cell that is running, is erased at the end, and is part of
@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from threading import Event, Thread
-from typing import Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import duckdb
 
@@ -27,16 +27,6 @@ DELAY = 1.0
 
 _STEP = 0.1
 _CHOSEN: list[Mode] = []
-
-
-class Display(Protocol):
-    """Where progress is shown."""
-
-    def show(self, part: float | None) -> None:
-        """Show a part from 0 to 1; None where it is not known."""
-
-    def erase(self) -> None:
-        """Leave nothing behind."""
 
 
 def progress(mode: Mode) -> None:
@@ -70,38 +60,37 @@ def mode_now() -> Mode:
     return next((mode for mode in get_args(Mode) if mode == said.lower()), "off")
 
 
-def watched(connection: duckdb.DuckDBPyConnection | None = None) -> AbstractContextManager[None]:
-    """Return a block whose progress is shown if it is long.
+@contextmanager
+def watched(connection: duckdb.DuckDBPyConnection | None = None) -> Iterator[None]:
+    """Show the progress of a block if it is long.
 
     An embedded `connection` is asked how far it is. Of others only the time is shown: a caller's
     connection is not touched from another thread.
     """
     open_display = _display()
     if open_display is None:
-        return nullcontext()
-    return _shown(open_display, (lambda: None) if connection is None else _part_of(connection))
+        yield
+        return
+    part = (lambda: None) if connection is None else _part_of(connection)
+    done = Event()
 
+    def watch() -> None:
+        if done.wait(DELAY):
+            return
+        display = open_display()
+        try:
+            while not done.wait(_STEP):
+                display.show(part())
+        finally:
+            display.erase()
 
-def _display() -> Callable[[], Display] | None:
-    """Return what makes a display; None where nobody is looking."""
-    mode = mode_now()
-    if mode == "off" or (mode == "auto" and "PYTEST_CURRENT_TEST" in os.environ):
-        return None
-    if _in_notebook():
-        from dfprivacy.engine.progress_notebook import NotebookDisplay  # noqa: PLC0415 needs IPython
-
-        return NotebookDisplay
-    if mode == "on" or (sys.stderr is not None and sys.stderr.isatty()):
-        from dfprivacy.engine.progress_terminal import TerminalDisplay  # noqa: PLC0415 loads rich
-
-        return TerminalDisplay
-    return None
-
-
-def _in_notebook() -> bool:
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return getattr(shell, "kernel", None) is not None
+    watcher = Thread(target=watch, name="dfprivacy progress", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
 
 
 def _part_of(connection: duckdb.DuckDBPyConnection) -> Callable[[], float | None]:
@@ -112,28 +101,58 @@ def _part_of(connection: duckdb.DuckDBPyConnection) -> Callable[[], float | None
     return part
 
 
-@contextmanager
-def _shown(open_display: Callable[[], Display], part: Callable[[], float | None]) -> Iterator[None]:
-    done = Event()
-    watcher = Thread(
-        target=_watch, args=(open_display, part, done), name="dfprivacy progress", daemon=True
-    )
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join()
+def _display() -> type[NotebookDisplay | TerminalDisplay] | None:
+    """Return what makes a display; None where nobody is looking."""
+    mode = mode_now()
+    if mode == "off" or (mode == "auto" and "PYTEST_CURRENT_TEST" in os.environ):
+        return None
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if getattr(shell, "kernel", None) is not None:
+        return NotebookDisplay
+    seen = mode == "on" or (sys.stderr is not None and sys.stderr.isatty())
+    return TerminalDisplay if seen else None
 
 
-def _watch(
-    open_display: Callable[[], Display], part: Callable[[], float | None], done: Event
-) -> None:
-    if done.wait(DELAY):
-        return
-    display = open_display()
-    try:
-        while not done.wait(_STEP):
-            display.show(part())
-    finally:
-        display.erase()
+class NotebookDisplay:
+    """A line of text in the cell that is running, emptied at the end: it is not saved with it."""
+
+    def __init__(self) -> None:
+        from IPython.display import display  # noqa: PLC0415 need not be installed
+
+        show: Any = display
+        self._line = show({"text/plain": "reading"}, raw=True, display_id=True)
+
+    def show(self, part: float | None) -> None:
+        """Show a part from 0 to 1; None where it is not known."""
+        if part is not None:
+            self._line.update({"text/plain": f"reading: {part:.0%}"}, raw=True)
+
+    def erase(self) -> None:
+        """Leave nothing behind."""
+        self._line.update({"text/plain": ""}, raw=True)
+
+
+class TerminalDisplay:
+    """A bar on the standard error stream, drawn by rich and erased at the end."""
+
+    def __init__(self) -> None:
+        from rich import progress as bars  # noqa: PLC0415 it takes long to load
+        from rich.console import Console  # noqa: PLC0415 the same
+
+        columns = (
+            bars.SpinnerColumn(), bars.BarColumn(), bars.TaskProgressColumn(),
+            bars.TimeElapsedColumn(),
+        )  # fmt: skip
+        self._bar = bars.Progress(*columns, console=Console(stderr=True), transient=True)
+        self._task = self._bar.add_task("reading", total=None)
+        self._bar.start()
+
+    def show(self, part: float | None) -> None:
+        """Show a part from 0 to 1; None where it is not known."""
+        if part is not None:
+            self._bar.update(self._task, total=1.0, completed=part)
+
+    def erase(self) -> None:
+        """Leave nothing behind."""
+        self._bar.stop()

@@ -1,4 +1,4 @@
-"""Run a pass once and hand over its table; what an engine says when it fails is withheld."""
+"""Run a query once and hand over its table; what an engine says when it fails is withheld."""
 
 from __future__ import annotations
 
@@ -9,34 +9,13 @@ import duckdb
 import narwhals as nw
 import pyarrow as pa
 
+from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.interrupt import interruptible, is_interrupt
+from dfprivacy.engine.embedded import interruptible, is_interrupt
 from dfprivacy.engine.progress import watched
-from dfprivacy.engine.spark_log import quiet
 from dfprivacy.errors import DPError, EngineError
-from dfprivacy.measurement.linear import Source
-from dfprivacy.measurement.sums import Statistics
 
 T = TypeVar("T")
-
-
-def run_pass(
-    adopted: Adopted,
-    build: Callable[[Adopted], nw.LazyFrame[Any]],
-    names: Sequence[str],
-    sources: Sequence[Source],
-) -> Statistics:
-    """Execute the pass and return its exact, checked statistics.
-
-    Raises
-    ------
-    EngineError
-        When the engine fails; the message says nothing of the data.
-    TooManyRowsError
-        When a group reaches the public limit of rows.
-    """
-    table = exact_table(adopted, build, names)
-    return Statistics(table, len(names), tuple(sources)).checked()
 
 
 def exact_table(
@@ -93,6 +72,6 @@ def collect(
         if lazy.implementation.is_duckdb():
             return native.to_arrow_table()
         if lazy.implementation.is_spark_like():
-            with quiet():
+            with spark.quiet():
                 return native.toArrow()
         return lazy.collect("pyarrow").to_native()

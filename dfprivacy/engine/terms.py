@@ -18,9 +18,9 @@ import polars as pl
 from narwhals.dtypes import DType
 
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.columns import check_term_column, key_expressions
-from dfprivacy.engine.grid import clipped_to
-from dfprivacy.engine.quoting import quoted
+from dfprivacy.engine.columns import check_term_column, clipped_to
+from dfprivacy.engine.files import quoted
+from dfprivacy.engine.keys import key_expressions
 from dfprivacy.measurement.grid import Grid
 from dfprivacy.measurement.linear import Above, OnGrid, Product, Source, Term
 from dfprivacy.measurement.sums import sum_name
@@ -50,19 +50,39 @@ def with_terms(
     UnsupportedDtypeError, InvalidBoundsError
         When a column's declared dtype does not allow what is asked of it.
     """
-    leaves = {
-        (index, leaf): f"leaf_{index}_{place}"
+    leaves = [
+        {leaf: f"leaf_{index}_{place}" for place, leaf in enumerate(_leaves(source))}
         for index, source in enumerate(sources)
-        for place, leaf in enumerate(_leaves(source))
-    }
-    frame = _with_leaves(adopted, sources, leaves, numbers)
-    made = {name: _scratch(name, adopted) for name in leaves.values()}
+    ]
+    frame, titles = _with_leaves(adopted, sources, leaves, numbers)
     keys = key_expressions(adopted, labels)
-    if not keys and not made:  # all rows are counted
+    if not keys and not titles:  # all rows are counted
         return adopted.lazy
-    chosen = frame.select(*keys, *(nw.col(own).alias(name) for name, own in made.items()))
-    present = _masked(chosen, sources, leaves)
-    return _with_products(present, sources, leaves)
+    frame = frame.select(*keys, *(nw.col(own).alias(name) for name, own in titles.items()))
+    masked, kept, products = [], [], {}
+    for index, (source, names) in enumerate(zip(sources, leaves, strict=True)):
+        own = list(names.values())
+        if len(source.columns) > 1:  # rows that hold no value in one column have none
+            present = ~nw.any_horizontal(*(nw.col(n).is_null() for n in own), ignore_nulls=False)
+            masked += [nw.when(present).then(nw.col(name)).alias(name) for name in own]
+        if source.columns and not source.terms:
+            kept.append(nw.col(own[0]).alias(_term_name(index, 0)))
+        for place, term in enumerate(source.terms, start=1):
+            if isinstance(term, Product):
+                products[_term_name(index, place)] = (term, names)
+            else:
+                kept.append(nw.col(names[term]).alias(_term_name(index, place)))  # type: ignore[index]
+    if masked:
+        frame = frame.with_columns(*masked)
+    engine = frame.implementation
+    others = [name for name in frame.collect_schema() if name not in titles]
+    if engine.is_spark_like():  # where // divides floats
+        texts = [f"{_spark_product(term, own)} AS {name}" for name, (term, own) in products.items()]
+        if texts:
+            frame = nw.from_native(frame.to_native().selectExpr("*", *texts))
+        return frame.select(*others, *kept, *products)
+    made = [_product(term, own, engine).alias(name) for name, (term, own) in products.items()]
+    return frame.select(*others, *kept, *made)
 
 
 def sums_of(sources: Sequence[Source], engine: nw.Implementation) -> list[nw.Expr]:
@@ -113,44 +133,49 @@ def _factors(term: Term) -> Iterator[_Leaf]:
         yield term
 
 
+def _in_product(leaf: Any, source: Source) -> bool:
+    return any(leaf in _factors(term) for term in source.terms if isinstance(term, Product))
+
+
 def _is_shifted(leaf: Any, source: Source) -> bool:
     """Tell whether polars adds up a leaf with the bits of the magic number."""
-    used = any(leaf in _factors(term) for term in source.terms if isinstance(term, Product))
-    return isinstance(leaf, OnGrid) and len(source.columns) == 1 and not used
-
-
-def _scratch(name: str, adopted: Adopted) -> str:
-    """Return a column name that the frame does not have, in capitals or not."""
-    taken = {str(column).lower() for column in adopted.lazy.collect_schema()}
-    while name in taken:
-        name += "_"
-    return name
+    single = isinstance(leaf, OnGrid) and len(source.columns) == 1
+    return single and not _in_product(leaf, source)
 
 
 def _with_leaves(
     adopted: Adopted,
     sources: Sequence[Source],
-    leaves: Mapping[tuple[int, _Leaf], str],
+    leaves: Sequence[Mapping[_Leaf, str]],
     numbers: DType,
-) -> nw.LazyFrame[Any]:
+) -> tuple[nw.LazyFrame[Any], dict[str, str]]:
+    """Add a column for each leaf, under a name that the frame does not have, in capitals or not."""
     schema, engine = adopted.lazy.collect_schema(), adopted.lazy.implementation
-    native: Any = adopted.lazy.to_native()
+    taken = {str(column).lower() for column in schema}
+    titles: dict[str, str] = {}
     made: list[Any] = []
-    for (index, leaf), own in leaves.items():
-        name, title = adopted.values[leaf.column], _scratch(own, adopted)
-        check_term_column(leaf.column, schema[name], leaf)
-        floating = schema[name].is_float()
-        if engine.is_polars():
-            shifted = _is_shifted(leaf, sources[index])
-            made.append(_polars_leaf(name, leaf, floating=floating, shifted=shifted).alias(title))
-        elif engine.is_duckdb():
-            kind = "BIGINT" if _in_product(leaf, sources[index]) else _duckdb_type(numbers)
-            term = duckdb_leaf(quoted(name), leaf, kind, floating=floating)
-            made.append(duckdb.SQLExpression(term).alias(title))
-        elif engine.is_spark_like():
-            made.append(f"{_spark_leaf(name, leaf, floating=floating)} AS {title}")
-        else:
-            made.append(_ibis_leaf(name, leaf).alias(title))
+    for source, names in zip(sources, leaves, strict=True):
+        for leaf, title in names.items():
+            own = title
+            while own in taken:
+                own += "_"
+            titles[title] = own
+            name = adopted.values[leaf.column]
+            check_term_column(leaf.column, schema[name], leaf)
+            floating = schema[name].is_float()
+            if engine.is_polars():
+                shifted = _is_shifted(leaf, source)
+                made.append(_polars_leaf(name, leaf, floating=floating, shifted=shifted).alias(own))
+            elif engine.is_duckdb():
+                whole = numbers.is_integer() or _in_product(leaf, source)
+                kind = "BIGINT" if whole else "DOUBLE"
+                term = _duckdb_leaf(quoted(name), leaf, kind, floating=floating)
+                made.append(duckdb.SQLExpression(term).alias(own))
+            elif engine.is_spark_like():
+                made.append(f"{_spark_leaf(name, leaf, floating=floating)} AS {own}")
+            else:
+                made.append(_ibis_leaf(name, leaf).alias(own))
+    native: Any = adopted.lazy.to_native()
     if engine.is_polars():
         native = native.with_columns(made)
     elif engine.is_duckdb():
@@ -158,56 +183,9 @@ def _with_leaves(
     elif engine.is_spark_like():
         native = native.selectExpr("*", *made)
     else:
-        return adopted.lazy.with_columns(*made)
+        return adopted.lazy.with_columns(*made), titles
     frame: nw.LazyFrame[Any] = nw.from_native(native)
-    return frame
-
-
-def _in_product(leaf: Any, source: Source) -> bool:
-    return any(leaf in _factors(term) for term in source.terms if isinstance(term, Product))
-
-
-def _masked(
-    frame: nw.LazyFrame[Any],
-    sources: Sequence[Source],
-    leaves: Mapping[tuple[int, _Leaf], str],
-) -> nw.LazyFrame[Any]:
-    """Empty the leaves of rows that hold no value in another column of the same source."""
-    masked = []
-    for index, source in enumerate(sources):
-        own = [name for (at, _), name in leaves.items() if at == index]
-        if len(source.columns) > 1:
-            present = ~nw.any_horizontal(*(nw.col(n).is_null() for n in own), ignore_nulls=False)
-            masked += [nw.when(present).then(nw.col(name)).alias(name) for name in own]
-    return frame.with_columns(*masked) if masked else frame
-
-
-def _with_products(
-    frame: nw.LazyFrame[Any],
-    sources: Sequence[Source],
-    leaves: Mapping[tuple[int, _Leaf], str],
-) -> nw.LazyFrame[Any]:
-    """Name the leaves after their terms, and multiply the others."""
-    renamed, products = {}, {}
-    for index, source in enumerate(sources):
-        names = {leaf: name for (at, leaf), name in leaves.items() if at == index}
-        for place, term in enumerate(source.terms, start=1):
-            if isinstance(term, Product):
-                products[_term_name(index, place)] = (term, names)
-            else:
-                renamed[_term_name(index, place)] = names[term]  # type: ignore[index]
-        if source.columns and not source.terms:
-            renamed[_term_name(index, 0)] = next(iter(names.values()))
-    engine = frame.implementation
-    kept = [nw.col(column).alias(name) for name, column in renamed.items()]
-    others = [name for name in frame.collect_schema() if name not in leaves.values()]
-    if engine.is_spark_like():  # where // divides floats
-        texts = [f"{_spark_product(term, own)} AS {name}" for name, (term, own) in products.items()]
-        if texts:
-            frame = nw.from_native(frame.to_native().selectExpr("*", *texts))
-        return frame.select(*others, *kept, *products)
-    made = [_product(term, own, engine).alias(name) for name, (term, own) in products.items()]
-    return frame.select(*others, *kept, *made) if kept or made else frame
+    return frame, titles
 
 
 def _product(term: Term, names: Mapping[_Leaf, str], engine: nw.Implementation) -> nw.Expr:
@@ -266,23 +244,19 @@ class GridText:
     last: str
 
 
-def duckdb_double(value: float) -> str:
+def _duckdb_double(value: float) -> str:
     """Return a float as SQL that reads back the same bits."""
     return f"CAST('{value!r}' AS DOUBLE)"
 
 
 def _grid_text(grid: Grid) -> GridText:
     ends = (grid.lower, grid.upper, grid.origin, grid.inverse_step)
-    lower, upper, origin, inverse = map(duckdb_double, ends)
+    lower, upper, origin, inverse = map(_duckdb_double, ends)
     return GridText(lower, upper, origin, inverse, str(grid.first), str(grid.last))
 
 
-def _duckdb_type(numbers: DType) -> str:
-    return "BIGINT" if numbers.is_integer() else "DOUBLE"
-
-
 def duckdb_number(value: str) -> str:
-    """Tell a number, finite or not, from NaN, as `dfprivacy.engine.grid.is_number` does."""
+    """Tell a number, finite or not, from NaN, as `dfprivacy.engine.columns.is_number` does."""
     return f"(isfinite({value}) OR isfinite(CAST(1 AS DOUBLE) / {value}))"
 
 
@@ -309,14 +283,14 @@ def duckdb_above(value: str, threshold: str, *, floating: bool = True) -> str:
     return f"CASE {above} WHEN {value} <= {threshold}{number} THEN CAST(0 AS BIGINT) END"
 
 
-def duckdb_leaf(column: str, leaf: _Leaf, kind: str, *, floating: bool) -> str:
+def _duckdb_leaf(column: str, leaf: _Leaf, kind: str, *, floating: bool) -> str:
     """Return a leaf of a column of any numeric type, given as SQL."""
     if isinstance(leaf, _Presence):
         there = duckdb_number(column) if floating else f"{column} IS NOT NULL"
         return f"CASE WHEN {there} THEN CAST(1 AS BIGINT) END"
     value = f"CAST({column} AS DOUBLE)"
     if isinstance(leaf, Above):
-        return duckdb_above(value, duckdb_double(leaf.threshold), floating=floating)
+        return duckdb_above(value, _duckdb_double(leaf.threshold), floating=floating)
     return duckdb_on_grid(value, _grid_text(leaf.grid), kind, floating=floating)
 
 

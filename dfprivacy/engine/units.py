@@ -1,4 +1,4 @@
-"""One privacy unit's rows are bounded before they are added up: a function of its own rows alone.
+"""Bound one privacy unit's rows before they are added up: a function of its own rows alone.
 
 A unit counts in at most so many groups, and in one group as so many rows at most. Sums are first
 added up by unit and group and then scaled down; values that are counted by bin are thinned out
@@ -9,62 +9,30 @@ chance and comes out the same each time. Proof: docs/users.md.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import narwhals as nw
+import numpy as np
 import polars as pl
 
-from dfprivacy.engine.spark_terms import with_place
+from dfprivacy.engine import spark
+from dfprivacy.engine.adopt import UNIT, Adopted, UnitColumn
+from dfprivacy.engine.keys import key_expressions, only_listed
+from dfprivacy.engine.run import exact_table
+from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.linear import Product, Source
-from dfprivacy.measurement.sums import sum_name
-from dfprivacy.unit import Unit
+from dfprivacy.measurement.sums import key_name, sum_name
 
-UNIT = "unit"
 _PLACE, _ONE, _NUMBER, _EVERY = "place", "one", "number", "every"
+_ROWS, _GROUPS, _UNITS = "rows", "groups", "units"
 _HALF = 2**32
 _PLACES = 2**52
 
 
-@dataclass(frozen=True)
-class UnitColumn:
-    """The column of the units, and the limits of what each contributes: `groups` None for all.
-
-    `coded` are the places of the group keys that go as codes, which depend on what else is in
-    their columns. A unit's groups are chosen by the marks of these keys, `mark_name`, instead.
-    """
-
-    name: str
-    label: Hashable
-    rows: int
-    groups: int | None
-    coded: Sequence[int] = ()
-
-    @property
-    def marks(self) -> list[str]:
-        """The names of the columns of marks."""
-        return [mark_name(place) for place in self.coded]
-
-    def entries(self, names: Sequence[str]) -> list[str]:
-        """Return what tells entries apart: the unit, the group keys, and their marks with them."""
-        return [UNIT, *names, *self.marks]
-
-    def placed(self, names: Sequence[str]) -> list[str]:
-        """Return what is hashed: the unit, and each key or its mark."""
-        keys = enumerate(names)
-        return [UNIT, *(mark_name(i) if i in self.coded else name for i, name in keys)]
-
-
-def mark_name(place: int) -> str:
-    """Return the name of the column with the marks of a group key that goes as a code."""
-    return f"mark_{place}"
-
-
-def unit_column(unit: Unit | None, name: str, coded: Sequence[int] = ()) -> UnitColumn | None:
-    """Return the column of the units of a frame, under its name there."""
-    if unit is None:
-        return None
-    return UnitColumn(name, unit.column, unit.max_rows, unit.max_groups, coded)
+def known_units(frame: nw.LazyFrame[Any], adopted: Adopted) -> nw.LazyFrame[Any]:
+    """Return the rows that have a unit and, where keys are public, one of these keys."""
+    of_units = frame.filter(~nw.col(UNIT).is_null())
+    return only_listed(of_units, adopted.listed) if any(adopted.listed) else of_units
 
 
 def within_groups(
@@ -95,33 +63,28 @@ def scaled(frame: nw.LazyFrame[Any], sources: Sequence[Source], rows: int) -> nw
     All are whole numbers, rounded down and kept where the partition of unity wants them: the
     coordinates of every linear vector are what `rows` rows could have added.
     """
-    less = frame.with_columns(
-        *(sum_ for i, own in enumerate(sources) for sum_ in _scaled(i, own, rows))
-    )
-    tied = [sum_ for i, own in enumerate(sources) for sum_ in _tied(i, own)]
-    return less.with_columns(*tied) if tied else less
+    less: list[nw.Expr] = []
+    tied: list[nw.Expr] = []
+    for index, source in enumerate(sources):
+        less += _scaled(index, source, rows)
+        tied += _tied(index, source)
+    scaled_ = frame.with_columns(*less)
+    return scaled_.with_columns(*tied) if tied else scaled_
 
 
-def _scaled(index: int, source: Source, rows: int) -> list[nw.Expr]:
+def _scaled(index: int, source: Source, rows: int) -> Iterator[nw.Expr]:
+    """Yield sums times rows / held as whole numbers, by the same float operations everywhere.
+
+    Engines work them out for units of few rows too, and must not fail on them.
+    """
     held = nw.col(sum_name(index))
     few = held <= rows
-    counted = nw.when(few).then(held).otherwise(nw.lit(rows, nw.Int64))
-    expressions = [counted.alias(sum_name(index))]
+    yield nw.when(few).then(held).otherwise(nw.lit(rows, nw.Int64)).alias(sum_name(index))
     for place, term in enumerate(source.terms, start=1):
         total = nw.col(sum_name(index, place))
-        share = _share(total, held, rows).clip(term.least * rows, term.most * rows)
-        scaled_ = nw.when(few).then(total).otherwise(share)
-        expressions.append(scaled_.alias(sum_name(index, place)))
-    return expressions
-
-
-def _share(total: nw.Expr, held: nw.Expr, rows: int) -> nw.Expr:
-    """Return total * rows / held as a whole number, by the same float operations everywhere.
-
-    Engines work it out for units of few rows too, and must not fail on them.
-    """
-    share = total.cast(nw.Float64) * float(rows) / held.clip(rows, None).cast(nw.Float64)
-    return share.floor().cast(nw.Int64)
+        share = total.cast(nw.Float64) * float(rows) / held.clip(rows, None).cast(nw.Float64)
+        whole = share.floor().cast(nw.Int64).clip(term.least * rows, term.most * rows)
+        yield nw.when(few).then(total).otherwise(whole).alias(sum_name(index, place))
 
 
 def _tied(index: int, source: Source) -> Iterator[nw.Expr]:
@@ -188,7 +151,7 @@ def _placed(frame: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]
     elif frame.implementation.is_ibis():
         placed = native.mutate(**{_PLACE: _ibis_hash(native, names)})
     elif frame.implementation.is_spark_like():
-        placed = with_place(native, names, _PLACE)
+        placed = spark.with_place(native, names, _PLACE)
     else:
         placed = native.project(f"*, (hash({', '.join(names)}) // 2)::BIGINT AS {_PLACE}")
     lazy: nw.LazyFrame[Any] = nw.from_native(placed)
@@ -200,3 +163,22 @@ def _ibis_hash(native: Any, names: Sequence[str]) -> Any:
     texts = [native[name].cast("string").fill_null("") for name in names]
     joined = texts[0].concat(*(part for text in texts[1:] for part in ("|", text)))
     return ((joined.hash() % _PLACES) + _PLACES) % _PLACES
+
+
+def unit_sizes(adopted: Adopted, labels: Sequence[Hashable]) -> tuple[Integers, Integers, Integers]:
+    """Return most rows in one group, number of groups, and how many units have both. Secret."""
+
+    def build(adopted: Adopted) -> nw.LazyFrame[Any]:
+        names = [key_name(index) for index in range(len(labels))]
+        frame = known_units(adopted.lazy.select(*key_expressions(adopted, labels)), adopted)
+        number = nw.len().cast(nw.Int64)
+        pairs = frame.group_by(UNIT, *names).agg(number.alias(_ROWS))
+        units = pairs.group_by(UNIT).agg(nw.col(_ROWS).max(), number.alias(_GROUPS))
+        return units.group_by(_ROWS, _GROUPS).agg(number.alias(_UNITS))
+
+    table = exact_table(adopted, build, [_ROWS, _GROUPS])
+    rows, groups, counts = (
+        np.asarray(table.column(name).to_numpy(), dtype=np.int64)
+        for name in (_ROWS, _GROUPS, _UNITS)
+    )
+    return rows, groups, counts

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dfprivacy.engine.options import Engine
+from dfprivacy.engine.embedded import Engine
 from dfprivacy.frontends.cli_errors import readable_errors
 from dfprivacy.frontends.cli_explain import explain
 from dfprivacy.frontends.cli_job import Job, release

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from dfprivacy.engine.options import Engine
+from dfprivacy.engine.embedded import Engine
 from dfprivacy.forecast.limits import explain_limits
 from dfprivacy.frontends.cli_errors import readable_errors
 from dfprivacy.frontends.cli_explain import show_explanation

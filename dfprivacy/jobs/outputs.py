@@ -13,7 +13,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from dfprivacy.engine.quoting import quoted
+from dfprivacy.engine.files import quoted
 from dfprivacy.errors import OutputError, UnsupportedFrameError
 from dfprivacy.jobs.description import Output, TableOutput
 from dfprivacy.jobs.sources import opened

@@ -10,7 +10,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from dfprivacy.engine.embedded import embedded, read_file
+from dfprivacy.engine.embedded import embedded
+from dfprivacy.engine.files import read_file
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidKeysError, MissingColumnError, UnsupportedFrameError
 from dfprivacy.jobs.description import FileSource, Release, TableSource

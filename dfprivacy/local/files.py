@@ -12,7 +12,7 @@ import pyarrow.parquet
 
 from dfprivacy.engine.adopt import Columns, adopt
 from dfprivacy.engine.embedded import embedded
-from dfprivacy.engine.quoting import quoted
+from dfprivacy.engine.files import quoted
 from dfprivacy.engine.run import collect, guarded
 from dfprivacy.errors import InvalidProtocolError, UnsupportedFrameError
 from dfprivacy.local.aggregate import Aggregate

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from dfprivacy.engine.pandas_keys import has_utf8
+from dfprivacy.engine.pandas import has_utf8
 from dfprivacy.errors import UnsupportedDtypeError
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from dfprivacy.engine.group_numbers import number_groups
+from dfprivacy.engine.keys import number_groups
 from dfprivacy.measurement.bin_table import BinTable, merge_tables
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.sums import Statistics, sum_names

@@ -9,7 +9,7 @@ from uuid import uuid4
 import duckdb
 import pyarrow as pa
 
-from dfprivacy.engine.quoting import quoted
+from dfprivacy.engine.files import quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import RefusedStatementError, UnsupportedFrameError
 from dfprivacy.statements.fence import fenced

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from dfprivacy.engine.quoting import quoted
+from dfprivacy.engine.files import quoted
 from dfprivacy.statements.calls import is_dp
 from dfprivacy.statements.expressions import Scope, call_name, write
 from dfprivacy.statements.names import shown

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import duckdb
 import pyarrow as pa
 
-from dfprivacy.engine.quoting import quoted
+from dfprivacy.engine.files import quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.statements.plan import Plan

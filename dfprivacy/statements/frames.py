@@ -15,8 +15,8 @@ import polars as pl
 import pyarrow as pa
 
 from dfprivacy.engine.adopt import Columns, adopt
-from dfprivacy.engine.embedded import embedded, is_text, read_file
-from dfprivacy.engine.quoting import quoted
+from dfprivacy.engine.embedded import embedded
+from dfprivacy.engine.files import is_text, quoted, read_file
 from dfprivacy.errors import (
     MissingColumnError,
     RefusedStatementError,

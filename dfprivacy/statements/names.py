@@ -6,7 +6,7 @@ import re
 import string
 from collections.abc import Iterable
 
-from dfprivacy.engine.quoting import quoted
+from dfprivacy.engine.files import quoted
 
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z", re.IGNORECASE | re.ASCII)
 _SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from dfprivacy.engine.pandas_keys import NULLABLE
-from dfprivacy.engine.pandas_objects import is_missing
+from dfprivacy.engine.pandas import NULLABLE, is_missing
 from dfprivacy.errors import MissingColumnError, UnsupportedDtypeError
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import duckdb
 
 from dfprivacy.accounting.loss import Epsilon
-from dfprivacy.engine.quoting import quoted
+from dfprivacy.engine.files import quoted
 from dfprivacy.errors import InvalidKeysError, MissingColumnError, MissingDeltaError
 from dfprivacy.request import SELECTION
 from dfprivacy.statements.calls import Call

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from dfprivacy.engine.quoting import quoted
+from dfprivacy.engine.files import quoted
 from dfprivacy.errors import MissingColumnError, RefusedStatementError
 from dfprivacy.statements.calls import KEEP, Call, holds_dp, is_dp, read_call, wants_interval
 from dfprivacy.statements.display import display

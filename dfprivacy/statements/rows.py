@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from dfprivacy.engine.quoting import quoted
+from dfprivacy.engine.files import quoted
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.statements.grammar import Parsed, parse
 from dfprivacy.statements.names import folded

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 
 from dfprivacy.engine.embedded import embedded
-from dfprivacy.engine.quoting import quoted
+from dfprivacy.engine.files import quoted
 from dfprivacy.errors import EngineError
 from dfprivacy.statements.functions import ROW_FUNCTIONS
 from dfprivacy.statements.names import folded

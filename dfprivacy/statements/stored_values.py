@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import duckdb
 
-from dfprivacy.engine.quoting import quoted
+from dfprivacy.engine.files import quoted
 from dfprivacy.errors import UnsupportedDtypeError
 
 _MOMENT = "TRY(CAST(CAST({0} AS TIMESTAMP) + INTERVAL '0' DAY AS {1}))"

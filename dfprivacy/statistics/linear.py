@@ -19,8 +19,8 @@ import pyarrow as pa
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.answers import Counted, CountPiece, Estimated, Piece, everyone
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.exact_sums import exact_sums
-from dfprivacy.engine.public_keys import align
+from dfprivacy.engine.keys import align
+from dfprivacy.engine.sums import exact_sums
 from dfprivacy.estimators.count import CountEstimator
 from dfprivacy.estimators.estimator import Draw, Foreseen
 from dfprivacy.forecast.advice import Circumstances, halving

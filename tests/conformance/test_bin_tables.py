@@ -18,7 +18,7 @@ from hypothesis import given, settings
 import dfprivacy as dfp
 from dfprivacy.conductor import named_columns, read
 from dfprivacy.engine.bins import run_bins
-from dfprivacy.engine.group_numbers import number_groups
+from dfprivacy.engine.keys import number_groups
 from dfprivacy.measurement.bin_table import merge_tables
 from dfprivacy.measurement.binning import (
     SQUARE_BITS,

@@ -4,7 +4,7 @@ import duckdb
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.engine import exact_sums
+from dfprivacy.engine import sums as engine_sums
 from dfprivacy.errors import EngineError
 
 QUESTIONS = {
@@ -31,13 +31,13 @@ def stored(query):
 @pytest.fixture
 def passes(monkeypatch):
     """Record as what numbers each pass adds."""
-    seen, build = [], exact_sums.build_pass
+    seen, build = [], engine_sums.build_pass
 
     def watched(adopted, labels, sources, numbers):
         seen.append(str(numbers))
         return build(adopted, labels, sources, numbers)
 
-    monkeypatch.setattr(exact_sums, "build_pass", watched)
+    monkeypatch.setattr(engine_sums, "build_pass", watched)
     return seen
 
 
@@ -52,7 +52,7 @@ def test_small_groups_are_added_as_floats_once(exact, passes):
 def test_large_groups_are_added_again_as_integers(exact, passes, monkeypatch):
     """Where floats could round, the pass is made again with integers."""
     frame = made(30_000)
-    monkeypatch.setattr(exact_sums, "_WHOLE_FLOATS", 2**30)
+    monkeypatch.setattr(engine_sums, "_WHOLE_FLOATS", 2**30)
     sums = exact(frame, QUESTIONS, ["g"])
     assert passes == ["Float64", "Int64"]
     assert sums.table.equals(exact(frame.pl(), QUESTIONS, ["g"]).table)
@@ -96,15 +96,15 @@ def test_relations_that_may_run_dry_are_read_once(exact, passes):
 
 def test_a_table_that_changes_between_two_passes_is_refused(exact, monkeypatch):
     """The second pass must count what the first counted."""
-    monkeypatch.setattr(exact_sums, "_WHOLE_FLOATS", 2**30)
+    monkeypatch.setattr(engine_sums, "_WHOLE_FLOATS", 2**30)
     connection = duckdb.connect()
     connection.execute("CREATE TABLE t AS SELECT range % 3 AS g, 200.0 AS x FROM range(3_000)")
-    build = exact_sums.build_pass
+    build = engine_sums.build_pass
 
     def meddling(adopted, labels, sources, numbers):
         connection.execute("INSERT INTO t VALUES (1, 7)")
         return build(adopted, labels, sources, numbers)
 
-    monkeypatch.setattr(exact_sums, "build_pass", meddling)
+    monkeypatch.setattr(engine_sums, "build_pass", meddling)
     with pytest.raises(EngineError, match="changed while it was read"):
         exact(connection.table("t"), {"mean": dfp.mean("x", (-60, 240))}, ["g"])

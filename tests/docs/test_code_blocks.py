@@ -16,9 +16,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NEEDS = {
     "sql_udfs.dbt": ("dbt.adapters.duckdb",),
     "ibis.md": ("ibis",),
-    "dfprivacy.engine.ibis_frames": ("ibis",),
-    "dfprivacy.engine.progress_notebook": ("IPython",),
-    "dfprivacy.engine.spark_frames": ("pyspark",),
+    "dfprivacy.engine.ibis": ("ibis",),
 }
 """Pages and modules that need a library beyond those of the tests; .ci/run has a lane with it."""
 APART = {"spark.md"}  # run by tests/spark/test_page.py, where its engine is installed

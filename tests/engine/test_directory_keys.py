@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.engine import parquet_files
-from dfprivacy.engine.embedded import embedded, read_file
+from dfprivacy.engine import files
+from dfprivacy.engine.embedded import embedded
+from dfprivacy.engine.files import read_file
 
 ODD = {
     "k=?": "?",
@@ -50,7 +51,7 @@ def test_plain_names_are_the_same_in_both_ways(below, write, monkeypatch):
     for index, name in enumerate(PLAIN):
         folder = write(f"{below.format(name)}/a.parquet", z=[0], x=[float(index)])
     by_duckdb = read(folder)
-    monkeypatch.setattr(parquet_files, "is_plain", lambda file: False)
+    monkeypatch.setattr(files, "is_plain", lambda file: False)
     assert read(folder) == by_duckdb
 
 
@@ -58,7 +59,7 @@ def test_a_key_in_the_place_of_a_column(write, monkeypatch):
     """A key counts where files have a column of its name too, in both ways."""
     folder = write("K=2/a.parquet", k=[1], x=[1.0])
     by_duckdb = read(folder)
-    monkeypatch.setattr(parquet_files, "is_plain", lambda file: False)
+    monkeypatch.setattr(files, "is_plain", lambda file: False)
     assert read(folder) == by_duckdb
 
 

@@ -1,3 +1,4 @@
+import importlib
 import json
 import os
 import signal
@@ -10,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.engine.embedded import embedded
-from dfprivacy.engine.interrupt import interruptible
+from dfprivacy.engine.embedded import embedded, interruptible
 from dfprivacy.engine.run import guarded
 
 ROOT = Path(__file__).parents[2]
@@ -93,7 +93,8 @@ def interrupted(many_rows, tmp_path, monkeypatch):
         def stop(*_, **__):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(place, stop)
+        module, name = place.rsplit(".", 1)
+        monkeypatch.setattr(importlib.import_module(module), name, stop)
         ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1)
         with pytest.raises(KeyboardInterrupt):
             dfp.frame(many_rows)(ledger=ledger, dataset="d").count(epsilon=0.5)
@@ -110,7 +111,7 @@ def test_an_interrupt_between_charge_and_noise_stays_charged(interrupted):
 
 def test_an_interrupt_before_the_charge_costs_nothing(interrupted, spills):
     """An interrupt during the pass leaves no charge and no file."""
-    assert interrupted("dfprivacy.engine.interrupt._wait").datasets() == []
+    assert interrupted("dfprivacy.engine.embedded._wait").datasets() == []
     assert list(spills.iterdir()) == []
 
 

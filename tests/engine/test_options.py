@@ -7,8 +7,12 @@ import pytest
 
 import dfprivacy as dfp
 from benchmarks.watching import spilled_mib
-from dfprivacy.engine.embedded import close_connection, embedded, embedded_connection
-from dfprivacy.engine.options import engine_options
+from dfprivacy.engine.embedded import (
+    close_connection,
+    embedded,
+    embedded_connection,
+    engine_options,
+)
 
 
 def settings(connection):

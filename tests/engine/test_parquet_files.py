@@ -1,7 +1,8 @@
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.engine.embedded import embedded, read_file
+from dfprivacy.engine.embedded import embedded
+from dfprivacy.engine.files import read_file
 
 EXACT = 1e12  # an epsilon at which noise is zero
 

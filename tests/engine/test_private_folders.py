@@ -6,16 +6,16 @@ import sys
 
 import pytest
 
-from dfprivacy.engine import embedded, private_folders
-from dfprivacy.engine.private_folders import private_folder, remove_folders
+from dfprivacy.engine import embedded
+from dfprivacy.engine.embedded import private_folder, remove_folders
 
-OWN = {embedded.__file__, private_folders.__file__}
+OWN = {embedded.__file__}
 LINES = 60
-"""More lines than the two modules run to open a connection and to close it."""
+"""More lines than the module runs to open a connection and to close it."""
 
 
 def interrupted_at(count, work):
-    """Run `work`, interrupted before the given line of the two modules; tell whether it was."""
+    """Run `work`, interrupted before the given line of the module; tell whether it was."""
     left = [count]
 
     def lines(frame, event, argument):
@@ -47,7 +47,7 @@ def test_an_interrupt_before_any_line_leaves_nothing(spills):
     for count in range(1, LINES):
         heard.append(interrupted_at(count, use_a_connection))
         gc.collect()
-        private_folders._remove_all()
+        embedded._remove_all()
         assert list(spills.iterdir()) == []
     assert heard.index(False) > 20
     assert True not in heard[heard.index(False) :]
@@ -55,7 +55,7 @@ def test_an_interrupt_before_any_line_leaves_nothing(spills):
 
 def test_a_folder_goes_whole_before_the_interrupt_is_heard(spills, monkeypatch):
     """Ctrl-C while a folder is removed waits until it is gone."""
-    folder, remove = private_folder(), private_folders.shutil.rmtree
+    folder, remove = private_folder(), embedded.shutil.rmtree
     (folder / "rows").write_text("raw rows")
     calls = []
 
@@ -65,7 +65,7 @@ def test_a_folder_goes_whole_before_the_interrupt_is_heard(spills, monkeypatch):
             raise KeyboardInterrupt
         remove(*arguments, **options)
 
-    monkeypatch.setattr(private_folders.shutil, "rmtree", interrupted)
+    monkeypatch.setattr(embedded.shutil, "rmtree", interrupted)
     with pytest.raises(KeyboardInterrupt):
         remove_folders(folder)
     assert len(calls) == 3
@@ -74,7 +74,7 @@ def test_a_folder_goes_whole_before_the_interrupt_is_heard(spills, monkeypatch):
 
 def test_an_interrupt_of_the_end_waits_for_all_folders(spills, monkeypatch):
     """Ctrl-C while the end of the process removes folders leaves none of them."""
-    folders, remove, calls = [private_folder() for _ in range(3)], private_folders.shutil.rmtree, []
+    folders, remove, calls = [private_folder() for _ in range(3)], embedded.shutil.rmtree, []
 
     def interrupted(*arguments, **options):
         calls.append(arguments)
@@ -82,34 +82,34 @@ def test_an_interrupt_of_the_end_waits_for_all_folders(spills, monkeypatch):
             raise KeyboardInterrupt
         remove(*arguments, **options)
 
-    monkeypatch.setattr(private_folders.shutil, "rmtree", interrupted)
+    monkeypatch.setattr(embedded.shutil, "rmtree", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        private_folders._remove_all()
+        embedded._remove_all()
     assert not any(folder.exists() for folder in folders)
 
 
 def test_a_place_that_is_not_there(tmp_path, monkeypatch):
     """A folder that could not be made is not remembered."""
-    monkeypatch.setattr(private_folders.tempfile, "tempdir", str(tmp_path / "none"))
-    before = dict(private_folders._MAKERS)
+    monkeypatch.setattr(embedded.tempfile, "tempdir", str(tmp_path / "none"))
+    before = dict(embedded._MAKERS)
     with pytest.raises(OSError, match="No such file"):
         private_folder()
-    assert before == private_folders._MAKERS
+    assert before == embedded._MAKERS
 
 
 def test_a_folder_is_noted_before_it_is_made(spills, monkeypatch):
     """A folder whose making was interrupted goes with the process."""
-    make = private_folders.Path.mkdir
+    make = embedded.Path.mkdir
 
     def interrupted(path, **options):
         make(path, **options)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(private_folders.Path, "mkdir", interrupted)
+    monkeypatch.setattr(embedded.Path, "mkdir", interrupted)
     with pytest.raises(KeyboardInterrupt):
         private_folder()
     assert len(list(spills.iterdir())) == 1
-    private_folders._remove_all()
+    embedded._remove_all()
     assert list(spills.iterdir()) == []
 
 
@@ -117,10 +117,10 @@ def test_a_folder_of_somebody_else_stays(spills, monkeypatch):
     """A folder that another process has made in that moment is refused, and left alone."""
     theirs = spills / "dfprivacy-theirs"
     theirs.mkdir()
-    monkeypatch.setattr(private_folders.tempfile, "mktemp", lambda **_: str(theirs))
+    monkeypatch.setattr(embedded.tempfile, "mktemp", lambda **_: str(theirs))
     with pytest.raises(FileExistsError):
         private_folder()
-    private_folders._remove_all()
+    embedded._remove_all()
     assert list(spills.iterdir()) == [theirs]
 
 
@@ -131,7 +131,7 @@ def test_a_fork_leaves_the_folders_of_its_parent(spills):
     child = os.fork()
     if child == 0:
         private_folder()
-        private_folders._remove_all()
+        embedded._remove_all()
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     assert list(spills.iterdir()) == [folder]

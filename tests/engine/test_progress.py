@@ -9,7 +9,7 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy.engine import progress
-from dfprivacy.engine.progress_terminal import TerminalDisplay
+from dfprivacy.engine.progress import TerminalDisplay
 
 
 class Recorder:
@@ -146,14 +146,12 @@ def test_a_notebook_gets_text_that_is_emptied(monkeypatch):
     module.display = display
     monkeypatch.setitem(sys.modules, "IPython", package)
     monkeypatch.setitem(sys.modules, "IPython.display", module)
-    monkeypatch.delitem(sys.modules, "dfprivacy.engine.progress_notebook", raising=False)
     monkeypatch.delenv("PYTEST_CURRENT_TEST")
     shown = progress._display()()
     shown.show(None)
     shown.show(0.25)
     shown.erase()
     assert lines == ["reading", "reading: 25%", ""]
-    monkeypatch.delitem(sys.modules, "dfprivacy.engine.progress_notebook")
 
 
 def test_the_terminal_gets_a_bar_that_is_erased(capsys, monkeypatch):

@@ -10,9 +10,8 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy.conductor import named_columns, read
-from dfprivacy.engine import stored_bins
-from dfprivacy.engine.bins import run_bins
-from dfprivacy.engine.stored_bins import run_stored_bins
+from dfprivacy.engine import bins
+from dfprivacy.engine.bins import run_bins, run_stored_bins
 from dfprivacy.statistics.quantile import value_grid
 
 ROWS = {
@@ -51,12 +50,12 @@ def measured(path, by):
     return found
 
 
-@pytest.mark.parametrize("entries", [stored_bins.ENTRIES, 700])
+@pytest.mark.parametrize("entries", [bins.ENTRIES, 700])
 @pytest.mark.parametrize("by", [["g"], ["h", "g"]])
 @pytest.mark.parametrize("rows", ROWS)
 def test_files_hold_what_memory_holds(rows, by, entries, file, monkeypatch):
     """Keys and their order, groups, bins and rows are the same, in one block or in many."""
-    monkeypatch.setattr(stored_bins, "ENTRIES", entries)
+    monkeypatch.setattr(bins, "ENTRIES", entries)
     held, stored = measured(file(ROWS[rows]), by)
     whole = stored.whole()
     assert whole.keys.equals(held.keys)
@@ -91,7 +90,7 @@ def test_what_fails_leaves_no_file(file, tmp_path, monkeypatch):
         Path(path).write_bytes(b"half")
         raise OSError(28, "row 4711 found no room")
 
-    monkeypatch.setattr(stored_bins.np, "save", full)
+    monkeypatch.setattr(bins.np, "save", full)
     ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1, delta=1e-5)
     path = file(ROWS["plain"])
     with dfp.Engine(temporary=str(temporary)), pytest.raises(dfp.EngineError) as caught:
@@ -103,7 +102,7 @@ def test_what_fails_leaves_no_file(file, tmp_path, monkeypatch):
 
 def test_every_block_is_answered(file, monkeypatch):
     """Groups of one value each have that value as their median, in whatever block they are."""
-    monkeypatch.setattr(stored_bins, "ENTRIES", 7)
+    monkeypatch.setattr(bins, "ENTRIES", 7)
     path = file("i % 30 AS g, (2 + i % 30)::DOUBLE AS x FROM range(30000) r(i)")
     asked = dfp.frame(path).group_by("g")
     for question in ({"q": 0.5}, {"q": 0.3}):
@@ -133,15 +132,15 @@ ASKED = {
 @pytest.mark.parametrize("name", ASKED)
 def test_every_question_about_values_reads_files(name, file, monkeypatch):
     """Each group of one value each has it as its answer, though blocks hold a few groups."""
-    blocks, stored = [], stored_bins.StoredBins
+    blocks, stored = [], bins.StoredBins
 
     def counted(*arguments):
         table = stored(*arguments)
         blocks.append(len(table.files))
         return table
 
-    monkeypatch.setattr(stored_bins, "ENTRIES", 7)
-    monkeypatch.setattr(stored_bins, "StoredBins", counted)
+    monkeypatch.setattr(bins, "ENTRIES", 7)
+    monkeypatch.setattr(bins, "StoredBins", counted)
     path = file("i % 30 AS g, (2 + i % 30)::DOUBLE AS x FROM range(30000) r(i)")
     found = ASKED[name](dfp.frame(path).group_by("g"), {"epsilon": 200, "delta": 1e-6})
     assert blocks[0] > 4
@@ -153,7 +152,7 @@ def test_every_question_about_values_reads_files(name, file, monkeypatch):
         assert found[column].to_pylist() == pytest.approx([2.0 + g for g in range(30)], abs=0.05)
 
 
-@pytest.mark.parametrize("place", ["engine.interrupt._wait", "engine.stored_bins.remove_with"])
+@pytest.mark.parametrize("place", ["engine.embedded._wait", "engine.bins.remove_with"])
 def test_an_interrupt_leaves_no_file(place, file, spills, tmp_path, monkeypatch):
     """Ctrl-C during the pass, or right after it, costs nothing and leaves no file."""
 

@@ -8,7 +8,8 @@ from itertools import product
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.engine.embedded import embedded, read_file
+from dfprivacy.engine.embedded import embedded
+from dfprivacy.engine.files import read_file
 
 ENDS = (b"\n", b"\r\n", b"\r")
 ODD_ENDS = (*ENDS, b"\r\r\n", b"\n\r", b"\r\n\r\n", b"\r\r")

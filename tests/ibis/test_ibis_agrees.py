@@ -23,7 +23,7 @@ from tests.conformance.frame_releases import (
 )
 
 ibis = pytest.importorskip("ibis")
-ibis_frames = importlib.import_module("dfprivacy.engine.ibis_frames")
+ibis_frames = importlib.import_module("dfprivacy.engine.ibis")
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:fetch_:DeprecationWarning",  # Ibis 12 calls what has another name in DuckDB 2

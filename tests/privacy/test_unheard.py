@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dfprivacy.engine.pandas_objects import unheard
+from dfprivacy.engine.pandas import unheard
 
 
 class Loud:

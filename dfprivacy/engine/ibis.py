@@ -1,4 +1,4 @@
-"""Ibis tables: on DuckDB they are DuckDB relations; other backends run the same pass as Ibis SQL.
+"""Adopt Ibis tables: those on DuckDB as its relations, others for a pass that Ibis compiles.
 
 What backends disagree on is settled here, before the pass: NaN is NULL, text is compared byte by
 byte or not at all, and columns go by their place. What a backend lacks is refused by its name or
@@ -19,9 +19,8 @@ import narwhals as nw
 import pyarrow as pa
 from ibis.common.exceptions import IbisError
 
-from dfprivacy.engine.adopt import Adopted, Columns, adopt
-from dfprivacy.engine.readable import require_columns
-from dfprivacy.engine.units import UNIT, unit_column
+from dfprivacy.engine.adopt import UNIT, Adopted, Columns, adopt, unit_column
+from dfprivacy.engine.declared import require_columns
 from dfprivacy.errors import UnsupportedDtypeError, UnsupportedFrameError
 
 _GROUPS_BYTES = frozenset({"duckdb", "polars"})
@@ -31,39 +30,31 @@ _THROUGH_PANDAS = frozenset({"flink", "impala", "mysql", "pyspark", "sqlite"})
 """Backends whose results Ibis guesses types of, by pandas: one row decides how others are shown."""
 
 
-@adopt.register(ir.Table)
-def _(frame: Any, columns: Columns) -> Adopted:
-    backend = _backend(frame)
-    _require_types(backend)
-    require_columns(columns.names(), list(frame.columns))
-    if backend.name == "duckdb":
-        adopted = adopt(duckdb_relation(frame, backend), columns)
-    else:
-        adopted = adopt_through_ibis(frame, columns, backend)
-    return replace(adopted, wrap=_ibis_table)
-
-
-def _backend(frame: Any) -> Any:
-    """Return the backend that runs an expression."""
+def adopted(frame: Any, columns: Columns) -> Adopted | None:
+    """Adopt an Ibis table; return None for any other object of the library."""
+    if not isinstance(frame, ir.Table):
+        return None
     try:
-        return frame.get_backend()
+        backend = frame.get_backend()
     except IbisError:
-        known = False
-    assert not known  # noqa: S101 raised below, without Ibis' own message
-    raise UnsupportedFrameError(
-        "this Ibis table belongs to no backend, or to several",
-        hint="take it from a connection: con.table(name), con.read_parquet(path)",
-    )
-
-
-def _require_types(backend: Any) -> None:
-    """Refuse backends where one row can change the type, or the failure, of others."""
+        backend = None
+    if backend is None:  # raised here, without Ibis' own message
+        raise UnsupportedFrameError(
+            "this Ibis table belongs to no backend, or to several",
+            hint="take it from a connection: con.table(name), con.read_parquet(path)",
+        )
     if backend.name in _THROUGH_PANDAS:
         raise UnsupportedFrameError(
             f"Ibis gives results of the backend {backend.name} types that depend on rows",
             hint="read the table with DuckDB, ibis.duckdb.connect().read_sqlite(path, "
             "table_name=name) for SQLite, or from a Parquet file",
         )
+    require_columns(columns.names(), list(frame.columns))
+    if backend.name == "duckdb":
+        found = adopt(duckdb_relation(frame, backend), columns)
+    else:
+        found = adopt_through_ibis(frame, columns, backend)
+    return replace(found, wrap=_ibis_table)
 
 
 def duckdb_relation(frame: Any, backend: Any) -> duckdb.DuckDBPyRelation:
@@ -75,13 +66,7 @@ def duckdb_relation(frame: Any, backend: Any) -> duckdb.DuckDBPyRelation:
 
 
 def adopt_through_ibis(frame: Any, columns: Columns, backend: Any) -> Adopted:
-    """Adopt a table of any backend, for a pass that Ibis compiles.
-
-    Raises
-    ------
-    UnsupportedFrameError, UnsupportedDtypeError
-        When the backend declares that it lacks what the pass needs.
-    """
+    """Adopt a table of any backend; refuse one that declares to lack what the pass needs."""
     if columns.unit is not None:
         _require_units(backend)
     keys = {f"key_{index}": label for index, label in enumerate(columns.keys)}
@@ -108,18 +93,14 @@ def _key(frame: Any, label: Hashable, backend: Any, *, hashed: bool) -> Any:
     """Return a column to group by, by its bytes and not by a collation."""
     column = _plain(frame, label, backend)
     kind = column.type()
-    if not _is_plain(kind) and backend.name not in _GROUPS_BYTES:
+    compared = kind.is_numeric() or kind.is_boolean() or kind.is_temporal()  # by no collation
+    if not compared and backend.name not in _GROUPS_BYTES:
         raise _refused(
             label, kind, backend, "group by a number, or copy the table into DuckDB or Parquet"
         )
     if kind.is_interval() or (hashed and kind.is_binary()):
         raise _refused(label, kind, backend, "group by text, numbers, dates or times")
     return column.concat("") if kind.is_string() else column  # no column's collation
-
-
-def _is_plain(kind: Any) -> bool:
-    """Tell whether no collation decides which values of a type are equal."""
-    return bool(kind.is_numeric() or kind.is_boolean() or kind.is_temporal())
 
 
 def _refused(label: Hashable, kind: Any, backend: Any, hint: str) -> UnsupportedDtypeError:

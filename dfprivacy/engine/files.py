@@ -1,0 +1,263 @@
+"""Read CSV, TSV and Parquet files as relations whose columns no row decides."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Sequence
+from glob import escape, has_magic
+from itertools import groupby
+from pathlib import Path
+from urllib.parse import unquote_to_bytes
+
+import duckdb
+
+from dfprivacy.errors import UnsupportedFrameError
+
+ENDINGS = (".parquet", ".pq")
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+
+
+def quoted(name: str) -> str:
+    """Return a name in double quotes, as DuckDB's SQL writes it.
+
+    >>> print(quoted('a "b" c'))
+    "a ""b"" c"
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def is_text(path: Path) -> bool:
+    """Tell a CSV or TSV file by its name; its columns are all text."""
+    return path.suffix.lower() in _SEPARATORS and not path.is_dir()
+
+
+def read_file(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDBPyRelation:
+    """Return a CSV, TSV or Parquet file as a relation, or the Parquet files of a glob or folder.
+
+    A CSV file declares no types, and guessing them from its rows would let one row change them:
+    every column is text, and nothing about the file is guessed, nor where its lines end. A record
+    is what RFC 4180 calls one; short records are filled with NULL, and an empty line is none.
+
+    Raises
+    ------
+    UnsupportedFrameError
+        When there is no such file, its name ends in something else, a text file has no line of
+        distinct column names, or Parquet files declare different columns.
+    """
+    suffix = path.suffix.lower()
+    if path.is_dir() or suffix in ENDINGS:
+        return _read_parquet(connection, path)
+    if suffix not in _SEPARATORS:
+        raise UnsupportedFrameError(
+            f"the file name ends in {suffix!r}",
+            hint="pass a .csv, .tsv or .parquet file, or a folder of .parquet files",
+        )
+    if not path.is_file():
+        raise UnsupportedFrameError(f"there is no file {str(path)!r}", hint="check the path")
+    return _read_text(connection, path, _SEPARATORS[suffix])
+
+
+def _read_text(
+    connection: duckdb.DuckDBPyConnection, path: Path, separator: str
+) -> duckdb.DuckDBPyRelation:
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        names = next(csv.reader(file, delimiter=separator), [])
+    if not names or len({name.lower() for name in names}) < len(names):
+        raise UnsupportedFrameError(
+            f"the first line of {str(path)!r} does not hold distinct column names",
+            hint="write one name a column in the first line, different in more than case",
+        )
+    spare = [f"{names[0]}_"] if len(names) == 1 else []  # else the LF of CR LF would be a record
+    found = connection.read_csv(
+        escape(str(path)),
+        columns=dict.fromkeys([*names, *spare], "VARCHAR"),
+        auto_detect=False,
+        header=True,
+        sep=separator,
+        quotechar='"',
+        escapechar='"',
+        lineterminator="\\n",  # type: ignore[arg-type]  # CR, LF or both; else CR CR LF breaks a row
+        null_padding=True,
+        ignore_errors=True,
+        strict_mode=False,
+        parallel=False,  # the parallel reader stops at a quoted line break
+        max_line_size=2**26,
+    )
+    return found.project("#1") if spare else found
+
+
+def _read_parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDBPyRelation:
+    """Return a Parquet file, the files that a glob names, or those below a folder as a relation.
+
+    Directories named `key=value` below a folder, or on the way to a file, are columns of text. A
+    type guessed from their names would depend on all of them, and a name may be there because of
+    one row.
+    """
+    files = _files(connection, path)
+    below = [file.relative_to(path) for file in files] if path.is_dir() else []
+    keys = {tuple(part.partition("=")[0] for part in _keyed(file)) for file in below}
+    if len(keys) > 1:
+        raise UnsupportedFrameError(
+            f"the files below {str(path)!r} lie in directories of different keys",
+            hint="name one part of the folder, in which all of them are alike",
+        )
+    _require_alike(connection, path, files)
+    if all(map(is_plain, below)):
+        found = _read(connection, files, hive=any(keys) if below else None)
+    else:
+        found = _read_with_keys(connection, path, files)
+    _require_names_apart(found.columns, files[0])
+    return found
+
+
+def _read(
+    connection: duckdb.DuckDBPyConnection, files: Sequence[Path], *, hive: bool | None
+) -> duckdb.DuckDBPyRelation:
+    """Return Parquet files with or without the keys of their directories; None asks DuckDB."""
+    given = "" if hive is None else f", hive_partitioning = {hive}"
+    query = f"FROM read_parquet($1, hive_types_autocast = false{given})"
+    return connection.sql(query, params=[[escape(str(file)) for file in files]])
+
+
+def _files(connection: duckdb.DuckDBPyConnection, path: Path) -> list[Path]:
+    """Return the files that a path names, sorted; at least one."""
+    if path.is_file():
+        return [path]
+    if path.is_dir():
+        found = sorted(file for file in path.rglob("*") if _counts(file, path))
+        what = f"there is no .parquet file below {str(path)!r}"
+    elif has_magic(str(path)):
+        rows = connection.execute("SELECT file FROM glob($1) ORDER BY file", [str(path)]).fetchall()
+        found = [Path(file) for (file,) in rows]
+        what = f"no file is named by {str(path)!r}"
+    else:
+        found, what = [], f"there is no file {str(path)!r}"
+    if not found:
+        raise UnsupportedFrameError(
+            what, hint="check the path; several Parquet files are named by their folder or a glob"
+        )
+    return found
+
+
+def _counts(file: Path, folder: Path) -> bool:
+    """Tell whether a file is one of a folder's: not hidden, nor left by a writer at work."""
+    parts = file.relative_to(folder).parts
+    hidden = any(part.startswith((".", "_")) and "=" not in part for part in parts)
+    return file.suffix.lower() in ENDINGS and not hidden and file.is_file()
+
+
+def _require_alike(
+    connection: duckdb.DuckDBPyConnection, path: Path, files: Sequence[Path]
+) -> None:
+    """Refuse files that declare other columns than the first: the engine would cast their rows."""
+    if len(files) == 1:
+        return
+    declared = (_read(connection, [file], hive=False) for file in files)
+    schemas = (sorted(zip(own.columns, map(str, own.types), strict=True)) for own in declared)
+    first = next(schemas)
+    if any(other != first for other in schemas):
+        raise UnsupportedFrameError(
+            f"the Parquet files of {str(path)!r} declare different columns or types",
+            hint="write them anew with one schema, or name those that are alike by a glob",
+        )
+
+
+def _require_names_apart(columns: Sequence[str], file: Path) -> None:
+    """Refuse a Parquet file with names that differ in case alone: DuckDB gives them others."""
+    lower = {name.lower() for name in columns}
+    renamed = (re.match(r"(.+)_[0-9]+\Z", name, re.DOTALL) for name in columns)
+    if not any(found[1].lower() in lower for found in renamed if found):
+        return
+    import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
+
+    names = [name.lower() for name in pq.read_schema(file).names]
+    if len(set(names)) < len(names):
+        raise UnsupportedFrameError(
+            f"columns of {file.name!r} have names that differ in nothing but case",
+            hint="rename them: pyarrow.parquet.read_table(path).rename_columns([...])",
+        )
+
+
+# Keys that directories are named by, `key=value`, may come from one row. DuckDB reads no folder of
+# which one name holds a second `=`, a `?` or a line break, or is no UTF-8 once decoded.
+
+_NOT_IN_NAMES = re.compile(r"[=?\n\\]")
+_NO_KEY = "__HIVE_DEFAULT_PARTITION__"
+
+_Keys = tuple[tuple[str, str | None], ...]
+
+
+def is_plain(file: Path) -> bool:
+    """Tell whether DuckDB takes the keys of a file for what they are."""
+    return all(map(_is_plain, _keyed(file)))
+
+
+def _keyed(file: Path) -> list[str]:
+    """Return the names of a file's directories that are keys, from the outermost on."""
+    return [part for part in file.parent.parts if "=" in part]
+
+
+def _is_plain(part: str) -> bool:
+    raw = part.partition("=")[2]
+    return not _NOT_IN_NAMES.search(raw) and "\ufffd" not in _decoded(raw)
+
+
+def _decoded(raw: str) -> str:
+    return unquote_to_bytes(raw.encode(errors="surrogateescape")).decode(errors="replace")
+
+
+def _keys_of(folder: Path, file: Path) -> _Keys:
+    """Return names and values of the keys of a file below a folder, and of the way to the folder.
+
+    They are sorted by name and are what DuckDB takes plain ones for: of several of one name the
+    outermost counts, of names that differ in case the first. Bytes that are no UTF-8 become U+FFFD.
+    """
+    above = [part for part in folder.parts if "=" in part and _is_plain(part)]
+    values: dict[str, str | None] = {}
+    for part in (*above, *_keyed(file.relative_to(folder))):
+        name, _, raw = part.partition("=")
+        values.setdefault(name, None if raw == _NO_KEY else _decoded(raw))
+    apart: dict[str, str] = {}
+    for name in sorted(filter(None, values)):
+        apart.setdefault(name.lower(), name)
+    return tuple((name, values[name]) for name in apart.values())
+
+
+def _read_with_keys(
+    connection: duckdb.DuckDBPyConnection, folder: Path, files: Sequence[Path]
+) -> duckdb.DuckDBPyRelation:
+    """Return a folder's files, with keys that Python reads where DuckDB takes names for none."""
+    own = {file: _keys_of(folder, file) for file in files}
+    columns = _read(connection, files[:1], hive=False).columns
+    lower = {column.lower() for column in columns}
+    columns += [name for name, _ in own[files[0]] if name.lower() not in lower]
+    plain = [file for file in files if is_plain(file.relative_to(folder))]
+    odd = sorted({*files} - {*plain}, key=lambda file: repr(own[file]))
+    parts = [
+        _read_alike(connection, columns, keys, [escape(str(file)) for file in same])
+        for keys, same in groupby(odd, key=lambda file: own[file])
+    ]
+    if plain:
+        named = ", ".join(map(quoted, columns))
+        parts.append(_read(connection, plain, hive=True).project(named))
+    return _united(parts)
+
+
+def _united(parts: Sequence[duckdb.DuckDBPyRelation]) -> duckdb.DuckDBPyRelation:
+    """Return the rows of all parts, by halves: each step plans anew what is below it."""
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    return _united(parts[:half]).union(_united(parts[half:]))
+
+
+def _read_alike(
+    connection: duckdb.DuckDBPyConnection, columns: list[str], keys: _Keys, files: list[str]
+) -> duckdb.DuckDBPyRelation:
+    """Return files of the same keys as rows of the same columns in the same order."""
+    places = {name.lower(): f"${index}::VARCHAR" for index, (name, _) in enumerate(keys, 2)}
+    own = ((name, quoted(name)) for name in columns)
+    chosen = ", ".join(f"{places.get(name.lower(), as_)} AS {as_}" for name, as_ in own)
+    query = f"SELECT {chosen} FROM read_parquet($1, hive_partitioning = false)"  # noqa: S608 names are quoted
+    return connection.sql(query, params=[files, *(value for _, value in keys)])

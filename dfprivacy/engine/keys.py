@@ -1,0 +1,283 @@
+"""Group by keys: give each column one form in every engine, find public keys, number the groups."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+from narwhals.dtypes import DType
+
+from dfprivacy.engine import spark
+from dfprivacy.engine.adopt import UNIT, Adopted
+from dfprivacy.engine.columns import is_number
+from dfprivacy.engine.embedded import embedded
+from dfprivacy.engine.run import collect, guarded
+from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError
+from dfprivacy.exact import exact_number
+from dfprivacy.measurement.binning import Integers
+from dfprivacy.measurement.sums import Statistics, key_name
+
+Listed = Sequence[Sequence[object]]
+"""Public keys: one list a group column, all of one length."""
+
+_KEY_DTYPES = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Duration, nw.Time, nw.Binary)
+
+
+def key_expressions(adopted: Adopted, labels: Sequence[Hashable]) -> list[nw.Expr]:
+    """Return group keys under `key_name`; with a unit also the marks of keys, and `UNIT` last."""
+    schema, engine = adopted.lazy.collect_schema(), adopted.lazy.implementation
+    keys = [
+        _key_expression(name, label, schema[name], engine).alias(key_name(index))
+        for index, (label, name) in enumerate(zip(labels, adopted.keys, strict=True))
+    ]
+    if adopted.unit is None:
+        return keys
+    unit = adopted.unit
+    own = _key_expression(unit.name, unit.label, schema[unit.name], engine).alias(UNIT)
+    return [*keys, *map(nw.col, unit.marks), own]
+
+
+def _key_expression(name: str, label: Hashable, dtype: DType, engine: nw.Implementation) -> nw.Expr:
+    """Return a key column in the form it is grouped by.
+
+    NULL and NaN are one group; -0.0 is 0.0; categories become their text. Keys that are equal
+    must look equal too, or one row could choose how a group of others is shown: therefore no
+    intervals of DuckDB, where 30 days equal a month. Nor its UHUGEINT, the largest of which come
+    out of it as negative numbers, in another order than its own.
+    """
+    key = nw.col(name)
+    if dtype.is_float():  # not key + 0.0, of which polars leaves -0.0 as it is
+        unsigned = nw.when(key == 0.0).then(nw.lit(0.0)).otherwise(key).cast(dtype)
+        if engine.is_ibis():  # NaN has become NULL when the table was adopted
+            return unsigned
+        return nw.when(is_number(key)).then(unsigned)
+    if dtype == nw.Duration and engine.is_duckdb():
+        raise UnsupportedDtypeError(
+            f"column {label!r} is declared an interval, which can't be grouped by in DuckDB",
+            hint="group by a number, e.g. epoch(column)",
+        )
+    if dtype == nw.UInt128 and engine.is_duckdb():
+        raise UnsupportedDtypeError(
+            f"column {label!r} is declared UHUGEINT, which can't be grouped by in DuckDB",
+            hint="group by its text: CAST(column AS VARCHAR)",
+        )
+    if dtype in (nw.Categorical, nw.Enum):
+        return key.cast(nw.String)
+    if dtype.is_integer() or dtype.is_decimal() or dtype in _KEY_DTYPES:
+        return key
+    raise UnsupportedDtypeError(
+        f"column {label!r} is declared {dtype}, which can't be grouped by",
+        hint="group by text, numbers, booleans, dates or times",
+    )
+
+
+def align(statistics: Statistics, listed: Listed) -> Statistics:
+    """Return exactly the groups of the public keys, sorted; an absent group is all zeros."""
+    table = statistics.table
+    wanted, number, row = _match(statistics.key_table(), listed)
+    for name in [own for own in table.column_names if own not in wanted.column_names]:
+        sums = np.zeros(wanted.num_rows, dtype=np.int64)
+        np.add.at(sums, number, table.column(name).fill_null(0).to_numpy()[row])
+        wanted = wanted.append_column(name, pa.array(sums))
+    return Statistics(wanted, statistics.keys, statistics.sources)
+
+
+def _match(keys: pa.Table, listed: Listed) -> tuple[pa.Table, Integers, Integers]:
+    """Return the public keys, distinct and sorted, NULL last, and the entries that belong to them.
+
+    Each entry that belongs to one is told by the number of the key and its own row.
+    """
+    names = keys.column_names
+    order = ", ".join(f"{name} NULLS LAST" for name in names)
+    same = " AND ".join(f"k.{name} IS NOT DISTINCT FROM e.{name}" for name in names)
+    with embedded() as connection:
+        connection.register("wanted", _without_times(_typed_table(listed, keys.schema)))
+        connection.register("e", _numbered(_without_times(keys), "row"))
+        sorted_keys = f"SELECT DISTINCT * FROM wanted ORDER BY {order}"  # noqa: S608 ours
+        wanted = guarded(lambda: connection.sql(sorted_keys).to_arrow_table())
+        connection.register("k", _numbered(wanted, "number"))
+        matched = f"SELECT number, row FROM k JOIN e ON {same}"  # noqa: S608 names are ours
+        places = guarded(lambda: connection.sql(matched).to_arrow_table())
+    for place, field in enumerate(keys.schema):
+        if _is_time(field.type):
+            wanted = wanted.set_column(place, field.name, wanted.column(place).cast(field.type))
+    return wanted, places.column("number").to_numpy(), places.column("row").to_numpy()
+
+
+def _without_times(table: pa.Table) -> pa.Table:
+    """Return a table with times as the integers that they are: DuckDB would round some of them."""
+    for place, field in enumerate(table.schema):
+        if _is_time(field.type):
+            whole = pa.int64() if field.type.bit_width == 64 else pa.int32()
+            table = table.set_column(place, field.name, table.column(place).cast(whole))
+    return table
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_temporal(kind) and not pa.types.is_interval(kind))
+
+
+def _numbered(table: pa.Table, name: str) -> pa.Table:
+    return table.append_column(name, pa.array(np.arange(table.num_rows, dtype=np.int64)))
+
+
+def only_listed(frame: nw.LazyFrame[Any], listed: Listed) -> nw.LazyFrame[Any]:
+    """Return the rows of a frame whose keys, under `key_name`, are public."""
+    names = [key_name(index) for index in range(len(listed))]
+    wanted = _typed_table(listed, collect(frame.select(*names).head(0)).schema)
+    native: Any = frame.to_native()
+    if frame.implementation.is_polars():
+        keys: Any = pl.from_arrow(wanted)
+        native = native.join(keys.lazy(), on=names, how="semi", nulls_equal=True)
+    elif frame.implementation.is_spark_like():
+        native = spark.only_rows_of(native, wanted)
+    else:
+        rows = list(dict.fromkeys(zip(*(column.to_pylist() for column in wanted), strict=True)))
+        schema = frame.collect_schema()
+        return frame.filter(_is_one_of([(name, schema[name]) for name in names], rows))
+    chosen: nw.LazyFrame[Any] = nw.from_native(native)
+    return chosen
+
+
+def _is_one_of(keys: Sequence[tuple[str, DType]], rows: Sequence[tuple[object, ...]]) -> nw.Expr:
+    """Return whether the key columns hold one of some tuples."""
+    lists = [list(dict.fromkeys(column)) for column in zip(*rows, strict=True)]
+    if len(rows) == np.prod([len(own) for own in lists]):
+        return nw.all_horizontal(*map(_is_in, keys, lists), ignore_nulls=False)
+    ordered = sorted(rows, key=lambda row: repr(row[0]))
+    cases = [
+        _is_in(keys[0], [first]) & _is_one_of(keys[1:], [row[1:] for row in own])
+        for first, own in itertools.groupby(ordered, key=lambda row: row[0])
+    ]
+    return nw.any_horizontal(*cases, ignore_nulls=False)
+
+
+def _is_in(column: tuple[str, DType], values: Sequence[object]) -> nw.Expr:
+    """Return true or false, never NULL.
+
+    Engines compare wide integers, and times by second or millisecond, with a literal in its own
+    type, which has no place for the largest of them: there the literal takes the key's type.
+    """
+    name, dtype = column
+    key = nw.col(name)
+    known: list[Any] = [value for value in values if value is not None]
+    missing = key.is_null() if len(known) < len(values) else nw.lit(False)  # noqa: FBT003 a literal
+    if not known:
+        return missing
+    coarse = isinstance(dtype, nw.Datetime) and dtype.time_unit in {"s", "ms"}
+    if coarse or dtype in (nw.Int128, nw.UInt128):
+        same = (key == nw.lit(value).cast(dtype) for value in known)
+        equal = nw.any_horizontal(*same, ignore_nulls=False)
+    else:
+        equal = key.is_in(known)
+    return (~key.is_null() & equal) | missing
+
+
+def _typed_table(listed: Listed, declared: pa.Schema) -> pa.Table:
+    """Return public keys as a table of the declared types of their columns.
+
+    Raises
+    ------
+    InvalidKeysError
+        When a key does not keep its value in that type.
+    """
+    pairs = zip(declared, listed, strict=True)
+    return pa.table({field.name: _typed_keys(values, field.type) for field, values in pairs})
+
+
+def _typed_keys(values: Sequence[object], declared: pa.DataType) -> pa.Array:
+    try:
+        fits = all(_fits(value, declared) for value in values)
+        column = pa.array(values, type=declared, from_pandas=True) if fits else None
+    except (pa.ArrowException, ArithmeticError, TypeError, ValueError):
+        column = None
+    if column is None:
+        raise InvalidKeysError(
+            f"a public key does not fit the group column, which is declared {declared}",
+            hint="list keys of the column's own type",
+        )
+    return column
+
+
+def _fits(value: object, declared: pa.DataType) -> bool:
+    """Tell whether a key keeps its value in the declared type: no true for 1, no 1 for 1.5."""
+    if isinstance(value, bool | np.bool_):
+        return bool(pa.types.is_boolean(declared))
+    number = exact_number(value)
+    return number is None or not pa.types.is_integer(declared) or number.denominator == 1
+
+
+class NumberedGroups(NamedTuple):
+    """The keys of each group, how many there are, and the group of each entry. Secret."""
+
+    keys: pa.Table
+    groups: int
+    entries: pa.Table
+    group: Integers
+
+    def __repr__(self) -> str:
+        """Show nothing of what is in it."""
+        return "NumberedGroups()"
+
+
+def number_groups(entries: pa.Table, names: Sequence[str], listed: Listed | None) -> NumberedGroups:
+    """Return the groups of a table's entries, numbered: ascending keys, NULL last.
+
+    With `listed` keys, one list a key column, exactly these are the groups, and entries of others
+    are left out.
+    """
+    if not names:
+        return NumberedGroups(pa.table({}), 1, entries, np.zeros(entries.num_rows, dtype=np.int64))
+    own = entries.select(list(names))
+    if listed is not None:
+        keys, group, row = _match(own, listed)
+        return NumberedGroups(keys, keys.num_rows, entries.take(row), group)
+    group = np.zeros(own.num_rows, dtype=np.int64)
+    for column in own.columns:
+        ranks, size = _ranks(column)
+        group = _compressed(group * size + ranks)
+    first = np.empty(int(group.max(initial=-1)) + 1, dtype=np.int64)
+    first[group[::-1]] = np.arange(len(group))[::-1]
+    return NumberedGroups(own.take(pa.array(first)), len(first), entries, group)
+
+
+def _ranks(column: pa.ChunkedArray) -> tuple[Integers, int]:
+    """Return the rank of each key among the distinct ones, NULL last, and their number."""
+    if pa.types.is_integer(column.type) and not column.null_count and len(column):
+        return _offsets(column.to_numpy())
+    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    order = np.asarray(pc.array_sort_indices(encoded.dictionary))
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[np.asarray(encoded.indices)], len(order)
+
+
+def _offsets(values: npt.NDArray[Any]) -> tuple[Integers, int]:
+    """Return the rank of each integer; where they lie close together, by counting."""
+    least, largest = int(values.min()), int(values.max())
+    if largest - least > 4 * len(values):
+        distinct, ranks = np.unique(values, return_inverse=True)
+        return ranks.astype(np.int64), len(distinct)
+    above = values - values.dtype.type(least)  # may wrap in a signed type; not in an unsigned one
+    return above.view(f"u{values.dtype.itemsize}").astype(np.int64), largest - least + 1
+
+
+def _compressed(codes: Integers) -> Integers:
+    """Return the rank of each code among the distinct ones."""
+    largest = int(codes.max(initial=0))
+    if largest <= 4 * len(codes):
+        present = np.zeros(largest + 1, dtype=bool)
+        present[codes] = True
+        if present.all():
+            return codes
+        return (np.cumsum(present) - 1)[codes]
+    return np.unique(codes, return_inverse=True)[1].astype(np.int64)

@@ -1,0 +1,125 @@
+"""Adopt Spark frames, of a classic session or of Spark Connect, and write passes in Spark's terms.
+
+Columns are taken by place, and get names of ours: Spark itself would read a dot in a name as a
+field, and `X` as `x`. Where common expressions are slow or inexact there, they are SQL over these
+columns; none can raise for any row, with `spark.sql.ansi.enabled` or without. PySpark is imported
+by the first Spark frame. Proof: docs/spark.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import narwhals as nw
+import pyarrow as pa
+
+from dfprivacy.engine.adopt import UNIT, Adopted, Columns, unit_column
+from dfprivacy.engine.declared import require_columns
+from dfprivacy.errors import UnsupportedFrameError
+
+_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+
+
+def adopted(frame: Any, columns: Columns) -> Adopted | None:
+    """Adopt a Spark frame; return None for any other object of the library."""
+    from pyspark.sql import DataFrame, types  # noqa: PLC0415 need not be installed
+
+    if not hasattr(DataFrame, "toArrow"):
+        raise UnsupportedFrameError(
+            "frames of this version of PySpark can't be read", hint="pip install 'dfprivacy[spark]'"
+        )
+    if not isinstance(frame, DataFrame):
+        return None
+    if frame.isStreaming:
+        raise UnsupportedFrameError(
+            "a streaming frame has no end, and can't be read once",
+            hint="ask about each batch: frame.writeStream.foreachBatch(...)",
+        )
+    fields = frame.schema.fields
+    names: list[Hashable] = [field.name for field in fields]
+    require_columns(columns.names(), names)
+
+    def grouped_by(label: Hashable) -> str:
+        """Return a column as it is grouped by: text that looks different is different.
+
+        Where a collation says that texts are equal, one row could choose how a group of others is
+        shown.
+        """
+        place = names.index(label)
+        text = isinstance(
+            fields[place].dataType, (types.StringType, types.CharType, types.VarcharType)
+        )
+        return f"collate(column_{place}, 'UTF8_BINARY')" if text else f"column_{place}"
+
+    keys = [f"key_{index}" for index in range(len(columns.keys))]
+    values = {label: f"value_{index}" for index, label in enumerate(columns.values)}
+    grouped = dict(zip(keys, columns.keys, strict=True))
+    if columns.unit is not None:
+        grouped[UNIT] = columns.unit.column
+    chosen = [f"{grouped_by(label)} AS {name}" for name, label in grouped.items()]
+    chosen += [f"column_{names.index(label)} AS {name}" for label, name in values.items()]
+    placed = frame.toDF(*(f"column_{place}" for place in range(len(names))))
+    lazy: nw.LazyFrame[Any] = nw.from_native(placed.selectExpr(*chosen or ["true AS row"]))
+    wrap = partial(frame_of_table, frame.sparkSession)
+    return Adopted(lazy, keys, values, columns.listed, wrap, unit_column(columns.unit, UNIT))
+
+
+def with_place(native: Any, names: Sequence[str], place: str) -> Any:
+    """Return a frame with a hash of some columns, a whole number from 0 to 2**63 - 1."""
+    others = [name for name in native.columns if name != place]
+    hashed = f"shiftrightunsigned(xxhash64({', '.join(names)}), 1)"
+    return native.selectExpr(*others, f"{hashed} AS {place}")
+
+
+def with_edges_reached(native: Any, value: str, edges: Sequence[float]) -> Any:
+    """Return a frame with the number of ascending edges that each value reaches, NULL for NULL.
+
+    The last edge has to be exceeded. Each step halves what is left, so that thousands of edges are
+    a dozen short expressions and one array of constants.
+    """
+    ascending = [*edges[:-1], math.nextafter(edges[-1], math.inf)]
+    others = [name for name in native.columns if name != value]
+    constants = ", ".join(f"{edge!r}D" for edge in ascending)
+    frame = native.selectExpr("*", f"array({constants}) AS edges", "0 AS reached")
+    for step in (2**power for power in reversed(range(len(ascending).bit_length()))):
+        more = f"{value} >= get(edges, reached + {step - 1})"
+        reached = f"reached + IF({more}, {step}, 0) AS reached"
+        frame = frame.selectExpr(*others, value, "edges", reached)
+    label = f"CASE WHEN {value} IS NOT NULL THEN CAST(reached AS DOUBLE) END AS {value}"
+    return frame.selectExpr(*others, label)
+
+
+def frame_of_table(session: Any, table: pa.Table) -> Any:
+    """Return an Arrow table as a frame of a session; a timestamp without time zone stays one."""
+    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 need not be installed
+
+    schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
+    return session.createDataFrame(table, schema)
+
+
+def only_rows_of(native: Any, keys: pa.Table) -> Any:
+    """Return the rows of a frame whose columns, of the same names, hold one of some keys."""
+    listed = {name: f"listed_{name}" for name in keys.column_names}
+    others = frame_of_table(native.sparkSession, keys.rename_columns(list(listed.values())))
+    same = [native[name].eqNullSafe(others[other]) for name, other in listed.items()]
+    return native.join(others.hint("broadcast"), same, "left_semi")
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep PySpark's own loggers in Python quiet, which quote rows; the JVM's are out of reach."""
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415 need not be installed
+
+    loggers = [PySparkLogger.getLogger(name) for name in _LOGGERS]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
