@@ -33,7 +33,7 @@ from dfprivacy.accounting.charge import float_below
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.loss import positive_number
 from dfprivacy.accounting.spending import account_of
-from dfprivacy.engine.embedded import embedded_connection
+from dfprivacy.errors import InvalidUnitError
 from dfprivacy.terms import interval_level
 from dfprivacy.unit import unit_of
 from sql_udfs.checks import CHECKS, GRID
@@ -41,7 +41,6 @@ from sql_udfs.finalize import FINALIZERS
 from sql_udfs.function import existing
 from sql_udfs.local import register_local
 from sql_udfs.macros import Defaults, create_macros
-from sql_udfs.policy import ADMIT, SHARE, Guard, guard
 from sql_udfs.unbounded import LIST_FINALIZERS
 
 __all__ = ["register", "register_local"]
@@ -115,12 +114,13 @@ def register(
     whose = unit_of(unit, max_rows, max_groups)
     account = account_of(ledger, dataset, note)
     known = existing(connection)
-    for function in (*CHECKS, GRID, ADMIT, SHARE, *FINALIZERS, *LIST_FINALIZERS):
+    for function in (*CHECKS, GRID, *FINALIZERS, *LIST_FINALIZERS):
         if function.name not in known:
             function.create(connection)
-    if whose is None and ledger is None:
-        create_macros(connection, Defaults(default, level))
-    else:
-        catalog, engine = connection.cursor(), embedded_connection()
-        guard(connection, Guard(catalog, engine, default, whose, account), level)
+    if whose is not None or account is not None:
+        raise InvalidUnitError(
+            "functions on a connection protect single rows, and charge no ledger",
+            hint="dfp.sql(query, con=con, unit='user_id', max_rows=5, ledger=ledger)",
+        )
+    create_macros(connection, Defaults(default, level))
     register_local(connection)

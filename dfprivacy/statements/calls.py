@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
-from sqlglot import exp
-
 from dfprivacy.accounting.loss import Epsilon, positive_number
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.questions import Count, Mean, Question, StandardDeviation, Sum, Variance
 from dfprivacy.rank_questions import Median, PrivateBounds, Quantile, Quantiles
 from dfprivacy.statements.constants import number, numbers
-from dfprivacy.statements.expressions import call_name
-from dfprivacy.statements.names import folded
-from dfprivacy.statements.refusal import Refusal
+from dfprivacy.statements.expressions import is_dp
+from dfprivacy.statements.refusals import Node, Refusal, refuse_node
+from dfprivacy.statements.tree import arguments, called, kind, nodes
 from dfprivacy.terms import Bounds
 
 _MOMENTS: dict[str, type[Sum | Mean | Variance | StandardDeviation]] = {
@@ -77,26 +75,20 @@ def _renamed(question: Question, column: Hashable) -> Question:
     return type(question)(column, question.bounds)
 
 
-def is_dp(node: object) -> bool:
-    """Tell a dp_ call by its name."""
-    named = isinstance(node, exp.Anonymous) and isinstance(node.this, str)
-    return named and folded(node.this).startswith("dp_")  # type: ignore[attr-defined]
-
-
-def holds_dp(node: exp.Expression) -> bool:
+def holds_dp(node: Node) -> bool:
     """Tell whether there is a dp_ call anywhere in an expression."""
-    return any(is_dp(call) for call in node.find_all(exp.Anonymous))
+    return any(map(is_dp, nodes(node)))
 
 
-def wants_interval(node: exp.Expression) -> bool:
+def wants_interval(node: Node) -> bool:
     """Tell whether a call asks for an answer with its interval."""
-    return call_name(node).endswith("_interval")
+    return called(node).endswith("_interval")
 
 
 def read_call(
-    node: exp.Expression,
-    written: Callable[[exp.Expression], str],
-    shown: Callable[[exp.Expression], str],
+    node: Node,
+    written: Callable[[Node], str],
+    shown: Callable[[Node], str],
 ) -> Call:
     """Return what a dp_ call asks; `written` gives the SQL of its expression, `shown` its text.
 
@@ -107,13 +99,15 @@ def read_call(
     InvalidBoundsError, InvalidQuestionError, InvalidLossError
         For constants out of range.
     """
-    name = call_name(node)
+    name = called(node)
     if name not in FUNCTIONS:
         raise _unknown(name)
     function = name.removesuffix("_interval")
-    given = [item for item in node.expressions if not isinstance(item, exp.Star)]
-    stars = len(node.expressions) - len(given)
-    if (stars or not given) and (function != "dp_count" or len(node.expressions) > 1):
+    given = arguments(node)  # DuckDB's tree has dp_count() for dp_count(*)
+    stars = [item for item in given if kind(item) == ("STAR", "STAR")]
+    if stars and stars[0]["columns"]:
+        raise refuse_node(stars[0])
+    if stars or (not given and function != "dp_count"):
         raise _wrong(function)
     if not given:
         return Call(Count(), None, None)
@@ -124,7 +118,7 @@ def read_call(
 Asked = tuple[Question, Epsilon | None]
 
 
-def _question(function: str, constants: Sequence[exp.Expression]) -> Asked:
+def _question(function: str, constants: Sequence[Node]) -> Asked:
     """Return the question that constants ask, and the loss that they name."""
     if function == "dp_count":
         return Count("x"), _own(function, constants)
@@ -133,7 +127,7 @@ def _question(function: str, constants: Sequence[exp.Expression]) -> Asked:
     return _rank(function, constants)
 
 
-def _moment(function: str, constants: Sequence[exp.Expression]) -> Asked:
+def _moment(function: str, constants: Sequence[Node]) -> Asked:
     bounds = None
     if len(constants) >= 2:
         bounds = Bounds(*(number(end, "a bound") for end in constants[:2]))
@@ -141,7 +135,7 @@ def _moment(function: str, constants: Sequence[exp.Expression]) -> Asked:
     return _MOMENTS[function]("x", bounds), _own(function, constants)
 
 
-def _rank(function: str, constants: Sequence[exp.Expression]) -> Asked:
+def _rank(function: str, constants: Sequence[Node]) -> Asked:
     if function == "dp_bounds":
         return PrivateBounds("x"), _own(function, constants)
     if function == "dp_median":
@@ -155,7 +149,7 @@ def _rank(function: str, constants: Sequence[exp.Expression]) -> Asked:
     return (Median("x") if q == 0.5 else Quantile("x", q)), own
 
 
-def _own(function: str, constants: Sequence[exp.Expression]) -> Epsilon | None:
+def _own(function: str, constants: Sequence[Node]) -> Epsilon | None:
     if len(constants) > 1:
         raise _wrong(function)
     if not constants:
@@ -163,7 +157,7 @@ def _own(function: str, constants: Sequence[exp.Expression]) -> Epsilon | None:
     return Epsilon(positive_number("epsilon", number(constants[0], "an epsilon")))
 
 
-def read_keep(node: exp.Expression) -> int | float:
+def read_keep(node: Node) -> int | float:
     """Return the delta of dp_keep(delta).
 
     Raises
@@ -171,7 +165,7 @@ def read_keep(node: exp.Expression) -> int | float:
     RefusedStatementError
         For other arguments than one constant.
     """
-    given = node.expressions
+    given = arguments(node)
     if len(given) != 1:
         raise Refusal(
             "dp_keep with other arguments than a delta",

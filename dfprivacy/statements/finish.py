@@ -13,7 +13,7 @@ from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.questions import Count, Question
 from dfprivacy.rank_questions import PrivateBounds, Quantile, Quantiles
 from dfprivacy.statements.plan import Plan
-from dfprivacy.statements.released import answer_column, key_column, qualified
+from dfprivacy.statements.reading import answer_column, key_column, qualified
 
 _PLACE = "place"
 

@@ -170,7 +170,6 @@ REFUSED = [
         "dp_count with these arguments:",
     ),
     ("SELECT dp_max(age) FROM visits", "RefusedStatementError", "dp_max(...):"),
-    ('SELECT "dp_count"(*) FROM visits', "RefusedStatementError", "a quoted function name:"),
     (
         "SELECT main.dp_count(*) FROM visits",
         "RefusedStatementError",
@@ -244,7 +243,7 @@ REFUSED = [
     (
         "SELECT city, dp_count(*) FROM visits GROUP BY city LIMIT 10%",
         "RefusedStatementError",
-        "LIMIT in per cent, or WITH TIES:",
+        "LIMIT in per cent:",
     ),
     (
         "SELECT city, dp_count(*) FROM visits GROUP BY city OFFSET dp_count(*)",
@@ -255,10 +254,5 @@ REFUSED = [
         "SELECT city, dp_count(*) FROM visits GROUP BY city ORDER BY 3",
         "RefusedStatementError",
         "place 3 in GROUP BY or ORDER BY:",
-    ),
-    (
-        "SELECT city, dp_count(*) FROM visits GROUP BY city FETCH FIRST 3 ROWS ONLY",
-        "RefusedStatementError",
-        "FETCH FIRST:",
     ),
 ]
