@@ -39,6 +39,7 @@ from dfprivacy.errors import (
     RefusedStatementError,
     StatisticsFileError,
     TooManyRowsError,
+    UnknownArgumentError,
     UnknownMethodError,
     UnsupportedDtypeError,
     UnsupportedFrameError,
@@ -50,15 +51,28 @@ from dfprivacy.partial.merging import merge
 from dfprivacy.partial.writing import statistics
 from dfprivacy.pictures import plot, save_plot, show
 from dfprivacy.private import Private
-from dfprivacy.questions import count, mean, std, sum, var  # noqa: A004 the field's own words
-from dfprivacy.rank_questions import center, median, quantile, quantiles
 from dfprivacy.release import Choice, Estimate
 from dfprivacy.statements.interface import explain, sql
+from dfprivacy.statistics import (
+    Center,
+    Count,
+    Mean,
+    Median,
+    Quantile,
+    Quantiles,
+    StandardDeviation,
+    Statistic,
+    Sum,
+    Variance,
+    argument,
+)
 from dfprivacy.terms import Bounds
 from dfprivacy.unit import Unit
 from dfprivacy.vector_estimate import VectorEstimate
 
 frame = Private
+count, sum, mean, var, std = Count, Sum, Mean, Variance, StandardDeviation  # noqa: A001 the field's own words
+median, quantile, quantiles, center = Median, Quantile, Quantiles, Center
 
 __all__ = [
     "AlreadyReportedError",
@@ -91,13 +105,16 @@ __all__ = [
     "PictureError",
     "Private",
     "RefusedStatementError",
+    "Statistic",
     "StatisticsFileError",
     "TooManyRowsError",
     "Unit",
+    "UnknownArgumentError",
     "UnknownMethodError",
     "UnsupportedDtypeError",
     "UnsupportedFrameError",
     "VectorEstimate",
+    "argument",
     "center",
     "count",
     "explain",

@@ -9,7 +9,8 @@
     |-- InvalidUnitError          (ValueError)    unit, max_rows and max_groups don't go together
     |-- InvalidEngineError        (ValueError)    memory, threads or temporary can't be used
     |-- InvalidQuestionError      (ValueError)    unknown method, level or combination
-    |   `-- UnknownMethodError    (AttributeError) no question of that name
+    |   |-- UnknownMethodError    (AttributeError) no question of that name
+    |   `-- UnknownArgumentError  (TypeError)     a question takes no such argument
     |-- InvalidDescriptionError   (ValueError)    the file that describes releases has faults
     |-- RefusedStatementError     (ValueError)    an SQL statement can't be read, or not answered
     |-- InvalidProtocolError      (ValueError)    no protocol of the local or the shuffle model
@@ -91,6 +92,10 @@ class InvalidQuestionError(DPError, ValueError):
 
 class UnknownMethodError(InvalidQuestionError, AttributeError):
     """There is no question of that name."""
+
+
+class UnknownArgumentError(InvalidQuestionError, TypeError):
+    """A question was asked with an argument that it does not take."""
 
 
 class InvalidDescriptionError(DPError, ValueError):

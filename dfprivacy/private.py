@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account_of
@@ -11,24 +11,18 @@ from dfprivacy.conductor import release_frame, release_numbers
 from dfprivacy.display.markup import element
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.explaining import Explaining
+from dfprivacy.histogram_methods import HistogramMethods
 from dfprivacy.labels import label_of
 from dfprivacy.local.on_frames import LocalMethods
-from dfprivacy.moment_methods import MomentMethods
-from dfprivacy.questions import Question
-from dfprivacy.rank_methods import RankMethods
 from dfprivacy.release import Number
 from dfprivacy.shuffle.on_frames import ShuffleMethods
-from dfprivacy.spelling import unknown
+from dfprivacy.statistics import Statistic
 from dfprivacy.terms import EPSILON, INTERVAL, PublicKeys, Terms
 from dfprivacy.unit import Unit, unit_of
 from dfprivacy.vector_methods import VectorMethods
 
 
-class Private(
-    MomentMethods[Any, dict[str, Number]],
-    RankMethods[Any, dict[str, Number]],
-    VectorMethods[Any, dict[str, Number]],
-):
+class Private(HistogramMethods[Any, dict[str, Number]], VectorMethods[Any, dict[str, Number]]):
     """A frame that answers privately.
 
     Calling it sets terms for the questions that follow:
@@ -117,10 +111,6 @@ class Private(
         """Simulate protocols of the shuffle model over a column."""
         return ShuffleMethods(self._frame, self._terms)
 
-    def __getattr__(self, name: str) -> NoReturn:
-        """Say what was probably meant."""
-        unknown(self, name)
-
     def __repr__(self) -> str:
         """Show the kind of frame, never what is in it."""
         return f"Private({type(self._frame).__module__.split('.')[0]} {type(self._frame).__name__})"
@@ -128,21 +118,17 @@ class Private(
     def _repr_html_(self) -> str:
         return element("code", repr(self))
 
-    def _answer(self, questions: Mapping[str, Question], terms: Terms) -> dict[str, Number]:
+    def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> dict[str, Number]:
         return release_numbers(self._frame, questions, terms)
 
-    def _only(self, answers: dict[str, Number]) -> Any:
-        return next(iter(answers.values()))
-
-    def _several(self, question: Question, terms: Terms) -> Any:
-        answers = self._answer({str(question.column): question}, terms).values()
-        return tuple(map(float, answers)) if question.kind == "bounds" else list(answers)
+    def _several(self, question: Statistic, answers: dict[str, Number]) -> Any:
+        return question.gathered(list(answers.values()))
 
     def _grouping(self) -> tuple[tuple[Hashable, ...], PublicKeys | None]:
         return (), None
 
 
-class PrivateGroupBy(MomentMethods[Any, Any], RankMethods[Any, Any], VectorMethods[Any, Any]):
+class PrivateGroupBy(HistogramMethods[Any, Any], VectorMethods[Any, Any]):
     """A frame by group; every question returns the caller's own frame type.
 
     One row a group, sorted by key: the key columns, the answer, `low` and `high` of its interval,
@@ -163,10 +149,6 @@ class PrivateGroupBy(MomentMethods[Any, Any], RankMethods[Any, Any], VectorMetho
         """Explain questions by group instead of answering them: see `Private.explain`."""
         return Explaining(self._frame, self._terms, self._by, self._keys)
 
-    def __getattr__(self, name: str) -> NoReturn:
-        """Say what was probably meant."""
-        unknown(self, name)
-
     def __repr__(self) -> str:
         """Show the group columns."""
         keys = "secret keys" if self._keys is None else f"{len(self._keys.rows)} public keys"
@@ -175,14 +157,11 @@ class PrivateGroupBy(MomentMethods[Any, Any], RankMethods[Any, Any], VectorMetho
     def _repr_html_(self) -> str:
         return element("code", repr(self))
 
-    def _answer(self, questions: Mapping[str, Question], terms: Terms) -> Any:
+    def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> Any:
         return release_frame(self._frame, self._by, self._keys, questions, terms)
 
-    def _only(self, answers: Any) -> Any:
+    def _several(self, question: Statistic, answers: Any) -> Any:  # noqa: ARG002 frames hold all
         return answers
-
-    def _several(self, question: Question, terms: Terms) -> Any:
-        return self._answer({str(question.column): question}, terms)
 
     def _grouping(self) -> tuple[tuple[Hashable, ...], PublicKeys | None]:
         return self._by, self._keys

@@ -14,10 +14,10 @@ from dfprivacy.accounting.contribution import Contribution
 from dfprivacy.accounting.loss import Epsilon, Rho, delta_of, loss_of
 from dfprivacy.accounting.spending import Account, NoAccount, account_of
 from dfprivacy.errors import InvalidLossError, InvalidUnitError, MissingDeltaError
-from dfprivacy.mechanisms.keys import KeyRule
-from dfprivacy.parts.part import Part
-from dfprivacy.parts.split import shares, split
-from dfprivacy.questions import Question, question_text
+from dfprivacy.noise.keys import KeyRule
+from dfprivacy.statistics import Statistic, question_text
+from dfprivacy.statistics.part import Part
+from dfprivacy.statistics.split import shares, split
 from dfprivacy.terms import Files, PublicKeys, Terms, interval_level
 from dfprivacy.unit import Unit
 
@@ -30,7 +30,7 @@ class Request:
     has the limits as they hold for these groups.
     """
 
-    questions: Mapping[str, Question]
+    questions: Mapping[str, Statistic]
     by: Sequence[Hashable]
     keys: PublicKeys | None
     unit: Unit | None
@@ -44,7 +44,7 @@ class Request:
 
 
 def request_of(
-    questions: Mapping[str, Question],
+    questions: Mapping[str, Statistic],
     terms: Terms,
     by: Sequence[Hashable] = (),
     keys: PublicKeys | None = None,
@@ -111,7 +111,7 @@ def loss_terms(charge: Charge) -> dict[str, object]:
 
 
 def _shared_out(
-    questions: Mapping[str, Question],
+    questions: Mapping[str, Statistic],
     terms: Terms,
     own: Mapping[str, Epsilon],
     *,
@@ -184,6 +184,6 @@ def required_delta(delta: Fraction | None, keys: PublicKeys | None) -> Fraction 
     return delta
 
 
-def _text(questions: Mapping[str, Question], by: Sequence[Hashable], unit: Unit | None) -> str:
+def _text(questions: Mapping[str, Statistic], by: Sequence[Hashable], unit: Unit | None) -> str:
     asked = question_text(questions, by)
     return asked if unit is None else f"{asked}; {unit.text}"

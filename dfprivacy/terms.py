@@ -54,6 +54,10 @@ class Bounds:
         return self.upper - self.lower
 
 
+BoundsLike = Bounds | tuple[float, float]
+"""Bounds, or the pair of numbers that they are made of."""
+
+
 def _end(value: object) -> float:
     exact = exact_number(value)
     if exact is None or abs(exact) > 2**1023:

@@ -25,7 +25,7 @@ from dfprivacy.local.columns import user_numbers
 from dfprivacy.local.owner import report_table
 from dfprivacy.local.report_table import COLUMNS
 from dfprivacy.local.sheet import NOBODY
-from dfprivacy.mechanisms.entropy import system_entropy
+from dfprivacy.noise.entropy import system_entropy
 from sql_udfs.function import Column, Function, existing
 
 _REPORT = 'STRUCT(protocol BIGINT, "user" BIGINT, "group" BIGINT, "value" BIGINT)'

@@ -20,10 +20,9 @@ import pytest
 import dfprivacy as dfp
 from dfprivacy.conductor import measure, named_columns, read
 from dfprivacy.engine.bins import run_bins
-from dfprivacy.mechanisms import entropy
-from dfprivacy.parts.linear import LinearPart
-from dfprivacy.plan import plan_release
-from dfprivacy.statistics.statistics import Statistics
+from dfprivacy.measurement.sums import Statistics
+from dfprivacy.noise import entropy
+from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.terms import keys_of
 
 hypothesis.settings.register_profile(
@@ -131,8 +130,7 @@ def exact() -> Callable[..., Statistics]:
         by: Sequence[str] = (),
         keys: Sequence[object] | None = None,
     ) -> Statistics:
-        plan = plan_release(questions, grouped=bool(by))
-        (measured,) = measure(frame, by, keys_of(keys, by), [LinearPart(plan)])[1]
+        (measured,) = measure(frame, by, keys_of(keys, by), [LinearPart(questions, bool(by))])[1]
         return measured.statistics
 
     return run
@@ -182,8 +180,7 @@ def table_of() -> Callable[[Sequence[Mapping[str, Any]]], pa.Table]:
 
 def _sums(frame, asked, by=(), keys=None, unit=None):
     """Return the exact sums of questions, group by group."""
-    plan = plan_release(asked, grouped=bool(by))
-    (measured,) = measure(frame, by, keys_of(keys, by), [LinearPart(plan)], unit=unit)[1]
+    (measured,) = measure(frame, by, keys_of(keys, by), [LinearPart(asked, bool(by))], unit=unit)[1]
     return [list(row.values()) for row in measured.statistics.table.to_pylist()]
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.mechanisms.keys import KeyRule
+from dfprivacy.noise.keys import KeyRule
 
 
 @dataclass(frozen=True)

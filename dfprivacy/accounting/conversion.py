@@ -17,7 +17,7 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 
-from dfprivacy.mechanisms.tails import arithmetic, quotient
+from dfprivacy.noise.tails import arithmetic, quotient
 
 _WIDENING = Fraction(1, 10**39)
 _STEPS = 100

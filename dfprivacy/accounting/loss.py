@@ -8,8 +8,8 @@ from typing import Protocol
 
 from dfprivacy.errors import InvalidLossError
 from dfprivacy.exact import decimal_number, describe, exact_number, root_below
-from dfprivacy.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Noise
-from dfprivacy.mechanisms.selection import ExponentialMechanism, PermuteAndFlip, Selection
+from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace, Noise
+from dfprivacy.noise.selection import ExponentialMechanism, PermuteAndFlip, Selection
 
 SMALLEST = Fraction(1, 2**60)
 LARGEST = Fraction(2**60)

@@ -14,8 +14,8 @@ from dfprivacy.engine.interrupt import interruptible, is_interrupt
 from dfprivacy.engine.progress import watched
 from dfprivacy.engine.spark_log import quiet
 from dfprivacy.errors import DPError, EngineError
-from dfprivacy.statistics.linear_query import Source
-from dfprivacy.statistics.statistics import Statistics
+from dfprivacy.measurement.linear import Source
+from dfprivacy.measurement.sums import Statistics
 
 T = TypeVar("T")
 

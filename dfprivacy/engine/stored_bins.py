@@ -19,9 +19,9 @@ from dfprivacy.engine.group_numbers import number_groups
 from dfprivacy.engine.interrupt import interruptible
 from dfprivacy.engine.private_folders import private_folder, remove_folders, remove_with
 from dfprivacy.engine.run import arrow_reader, guarded
-from dfprivacy.statistics.binning import SignificantBits
-from dfprivacy.statistics.statistics import key_name
-from dfprivacy.statistics.stored_bins import StoredBins
+from dfprivacy.measurement.binning import SignificantBits
+from dfprivacy.measurement.stored_bins import StoredBins
+from dfprivacy.measurement.sums import key_name
 
 ENTRIES = 2**18
 """How many entries a block has, about: one group is never cut."""

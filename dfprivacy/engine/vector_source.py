@@ -19,8 +19,8 @@ from dfprivacy.engine.run import arrow_reader, collect, guarded
 from dfprivacy.engine.vector_blocks import Block, arrow_block, pandas_converter, split
 from dfprivacy.engine.vector_dtypes import converted_rows, dimension_of, require_arrow_integers
 from dfprivacy.errors import UnsupportedFrameError
-from dfprivacy.statistics.buffers import Buffers
-from dfprivacy.statistics.statistics import key_name
+from dfprivacy.measurement.buffers import Buffers
+from dfprivacy.measurement.sums import key_name
 from dfprivacy.vector_question import MeanVector
 
 _FETCHED = 2**13  # rows that DuckDB hands over at a time

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from dfprivacy.errors import InvalidBoundsError
 from dfprivacy.exact import describe
 from dfprivacy.local.response import Integers, checked_epsilon
-from dfprivacy.mechanisms.entropy import EntropySource, system_entropy
-from dfprivacy.mechanisms.noise import DiscreteGaussian, DiscreteLaplace
+from dfprivacy.noise.entropy import EntropySource, system_entropy
+from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
 
 FAR = 60
 """No honest report lies so many scales beyond the grid: its probability is below e**-59."""

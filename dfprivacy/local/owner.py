@@ -18,7 +18,7 @@ from dfprivacy.local.columns import user_numbers, value_matrix
 from dfprivacy.local.report_table import Rows
 from dfprivacy.local.sheet import NOBODY, Part, Sheet
 from dfprivacy.local.users import Integers, Words, number_of_name
-from dfprivacy.mechanisms.entropy import EntropySource
+from dfprivacy.noise.entropy import EntropySource
 
 BLOCK = 2**16
 """Owners served at a time: their numbers stay in the processor's cache."""

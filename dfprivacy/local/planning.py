@@ -13,7 +13,7 @@ from dfprivacy.local.gaussian import GaussianPlan
 from dfprivacy.local.protocol import Protocol
 from dfprivacy.local.response import RandomisedResponse, checked_epsilon
 from dfprivacy.local.users import MOST_USERS
-from dfprivacy.mechanisms.entropy import system_entropy
+from dfprivacy.noise.entropy import system_entropy
 from dfprivacy.terms import EPSILON
 
 HALVES = (Fraction(1, 2), Fraction(1, 2))

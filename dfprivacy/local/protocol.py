@@ -21,7 +21,7 @@ from dfprivacy.local.plain import is_whole, read_whole
 from dfprivacy.local.plan import Plan
 from dfprivacy.local.sheet import Part, Sheet
 from dfprivacy.local.users import MOST_USERS, part_edges
-from dfprivacy.mechanisms.entropy import EntropySource, system_entropy
+from dfprivacy.noise.entropy import EntropySource, system_entropy
 
 FORMAT = "dfprivacy local 1"
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from dfprivacy.errors import InvalidLossError
 from dfprivacy.exact import describe
 from dfprivacy.local.exponential import exponential_below
-from dfprivacy.mechanisms.entropy import EntropySource, random_words, system_entropy
+from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
 
 Integers = npt.NDArray[np.int64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dfprivacy.local.protocol import Protocol
-from dfprivacy.mechanisms.entropy import EntropySource, system_entropy
+from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.terms import INTERVAL
 
 

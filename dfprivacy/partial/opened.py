@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dfprivacy.errors import DPError, StatisticsFileError
+from dfprivacy.measurement.bin_table import BinTable
+from dfprivacy.measurement.binning import Integers
+from dfprivacy.measurement.sums import key_name, sum_names
 from dfprivacy.partial.exact_tables import ExactTables
 from dfprivacy.partial.header import Header, damaged, header_of
-from dfprivacy.partial.layout import binning_of, moment_names, schema_of, sources_of, sum_names
+from dfprivacy.partial.layout import binning_of, moment_names, schema_of, sources_of
 from dfprivacy.partial.ranges import is_possible
 from dfprivacy.partial.written import ROWS
-from dfprivacy.statistics.bin_table import BinTable
-from dfprivacy.statistics.binning import Integers
-from dfprivacy.statistics.statistics import key_name
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dfprivacy.errors import StatisticsFileError
-from dfprivacy.mechanisms.entropy import system_entropy
+from dfprivacy.noise.entropy import system_entropy
 from dfprivacy.partial.exact_tables import ExactTables
 from dfprivacy.partial.header import Header
 from dfprivacy.partial.layout import moment_names, schema_of

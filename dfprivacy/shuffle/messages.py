@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dfprivacy.errors import InvalidProtocolError
-from dfprivacy.mechanisms.entropy import EntropySource, random_words, system_entropy
+from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
 
 Integers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]

@@ -8,7 +8,7 @@ from dataclasses import asdict, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from dfprivacy.mechanisms.entropy import EntropySource
+from dfprivacy.noise.entropy import EntropySource
 from dfprivacy.shuffle.queries import Floats, Integers
 
 if TYPE_CHECKING:

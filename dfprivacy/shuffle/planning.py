@@ -16,7 +16,7 @@ from dfprivacy.errors import (
 )
 from dfprivacy.exact import describe, exact_number
 from dfprivacy.local.planning import campaign_name, user_count
-from dfprivacy.mechanisms.entropy import EntropySource, system_entropy
+from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.shuffle.messages import shuffle
 from dfprivacy.shuffle.protocol import Protocol
 from dfprivacy.shuffle.quantiles import Quantile

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dfprivacy.mechanisms.entropy import EntropySource, random_words, system_entropy
+from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
 
 Integers = npt.NDArray[np.int64]
 

@@ -16,7 +16,7 @@ from dfprivacy.local.columns import value_matrix
 from dfprivacy.local.plain import is_whole, read_whole
 from dfprivacy.local.response import checked_epsilon
 from dfprivacy.local.users import MOST_USERS
-from dfprivacy.mechanisms.entropy import EntropySource, system_entropy
+from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.shuffle.budget import shared
 from dfprivacy.shuffle.plan import Plan
 from dfprivacy.shuffle.quantiles import Quantile

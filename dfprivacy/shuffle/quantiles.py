@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from dfprivacy.local.plain import is_whole, no_plan
-from dfprivacy.mechanisms.entropy import EntropySource
+from dfprivacy.noise.entropy import EntropySource
 from dfprivacy.shuffle.estimates import ShuffleChoice
 from dfprivacy.shuffle.plan import Plan
 from dfprivacy.shuffle.queries import Floats, Integers

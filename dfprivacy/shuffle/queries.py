@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dfprivacy.errors import InvalidProtocolError
-from dfprivacy.mechanisms.entropy import EntropySource, random_words, system_entropy
-from dfprivacy.mechanisms.noise import DiscreteLaplace
+from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
+from dfprivacy.noise.laws import DiscreteLaplace
 from dfprivacy.shuffle.budget import Share
 from dfprivacy.shuffle.messages import messages_needed, split, total
 from dfprivacy.shuffle.polya import Polya

@@ -12,7 +12,7 @@ import numpy as np
 
 from dfprivacy.local.plain import is_whole, no_plan
 from dfprivacy.local.users import MOST_USERS
-from dfprivacy.mechanisms.entropy import EntropySource
+from dfprivacy.noise.entropy import EntropySource
 from dfprivacy.shuffle.estimates import ShuffleEstimate
 from dfprivacy.shuffle.plan import Plan
 from dfprivacy.shuffle.queries import Floats, Integers, half_width, rounded

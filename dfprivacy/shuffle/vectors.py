@@ -16,7 +16,7 @@ import numpy as np
 
 from dfprivacy.local.plain import is_whole, no_plan
 from dfprivacy.local.rotation import padded, rotated, unrotated
-from dfprivacy.mechanisms.entropy import EntropySource
+from dfprivacy.noise.entropy import EntropySource
 from dfprivacy.shuffle.estimates import ShuffledVector
 from dfprivacy.shuffle.plan import Plan
 from dfprivacy.shuffle.queries import Floats, Integers, rounded

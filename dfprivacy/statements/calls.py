@@ -7,12 +7,22 @@ from dataclasses import dataclass, field
 
 from dfprivacy.accounting.loss import Epsilon, positive_number
 from dfprivacy.errors import RefusedStatementError
-from dfprivacy.questions import Count, Mean, Question, StandardDeviation, Sum, Variance
-from dfprivacy.rank_questions import Median, PrivateBounds, Quantile, Quantiles
 from dfprivacy.statements.constants import number, numbers
 from dfprivacy.statements.expressions import is_dp
 from dfprivacy.statements.refusals import Node, Refusal, refuse_node
 from dfprivacy.statements.tree import arguments, called, kind, nodes
+from dfprivacy.statistics import (
+    Count,
+    Mean,
+    Median,
+    PrivateBounds,
+    Quantile,
+    Quantiles,
+    StandardDeviation,
+    Statistic,
+    Sum,
+    Variance,
+)
 from dfprivacy.terms import Bounds
 
 _MOMENTS: dict[str, type[Sum | Mean | Variance | StandardDeviation]] = {
@@ -45,12 +55,12 @@ class Call:
     expression as it was written.
     """
 
-    question: Question
+    question: Statistic
     value: str | None
     epsilon: Epsilon | None
     shown: str = field(default="", compare=False)
 
-    def about(self, column: Hashable) -> Question:
+    def about(self, column: Hashable) -> Statistic:
         """Return the question about a column of the vetted rows."""
         return _renamed(self.question, column)
 
@@ -60,7 +70,7 @@ class Call:
         return self.value is not None and not isinstance(self.question, Count)
 
 
-def _renamed(question: Question, column: Hashable) -> Question:
+def _renamed(question: Statistic, column: Hashable) -> Statistic:
     if isinstance(question, Count):
         return Count(column)
     if isinstance(question, Median):
@@ -115,7 +125,7 @@ def read_call(
     return Call(question, written(given[0]), own, shown(given[0]))
 
 
-Asked = tuple[Question, Epsilon | None]
+Asked = tuple[Statistic, Epsilon | None]
 
 
 def _question(function: str, constants: Sequence[Node]) -> Asked:

@@ -10,11 +10,11 @@ import duckdb
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.engine.quoting import quoted
 from dfprivacy.errors import InvalidKeysError, MissingColumnError, MissingDeltaError
-from dfprivacy.questions import Question
 from dfprivacy.statements.calls import Call
 from dfprivacy.statements.names import folded, fresh
 from dfprivacy.statements.reading import Statement, answer_column
 from dfprivacy.statements.refusals import Refusal
+from dfprivacy.statistics import Statistic
 from dfprivacy.terms import PublicKeys, Terms
 from dfprivacy.unit import Unit
 
@@ -31,7 +31,7 @@ class Plan:
     columns: tuple[tuple[str, str], ...]
     by: tuple[str, ...]
     keys: PublicKeys | None
-    questions: Mapping[str, Question]
+    questions: Mapping[str, Statistic]
     own: Mapping[str, Epsilon]
     terms: Terms
 
@@ -89,7 +89,7 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
     columns = _Columns()
     unit = _unit(statement, terms.unit, columns)
     by = tuple(columns.label(key.name, key.sql) for key in statement.keys)
-    questions: dict[str, Question] = {}
+    questions: dict[str, Statistic] = {}
     own: dict[str, Epsilon] = {}
     start = _apart(by)
     for index, (_, call) in enumerate(statement.calls):

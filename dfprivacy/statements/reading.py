@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 
 from dfprivacy.engine.quoting import quoted
 from dfprivacy.errors import MissingColumnError, RefusedStatementError
-from dfprivacy.questions import Count, Mean, StandardDeviation, Sum, Variance
-from dfprivacy.rank_questions import PrivateBounds, Quantiles
 from dfprivacy.statements.calls import KEEP, Call, holds_dp, read_call, read_keep, wants_interval
 from dfprivacy.statements.constants import whole_number
 from dfprivacy.statements.expressions import (
@@ -34,6 +32,15 @@ from dfprivacy.statements.tree import (
     nodes,
     parse,
     too_deep,
+)
+from dfprivacy.statistics import (
+    Count,
+    Mean,
+    PrivateBounds,
+    Quantiles,
+    StandardDeviation,
+    Sum,
+    Variance,
 )
 
 _CLAUSES = (

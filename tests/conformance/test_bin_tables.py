@@ -19,8 +19,8 @@ import dfprivacy as dfp
 from dfprivacy.conductor import named_columns, read
 from dfprivacy.engine.bins import run_bins
 from dfprivacy.engine.group_numbers import number_groups
-from dfprivacy.statistics.bin_table import merge_tables
-from dfprivacy.statistics.binning import (
+from dfprivacy.measurement.bin_table import merge_tables
+from dfprivacy.measurement.binning import (
     SQUARE_BITS,
     VALUE_BITS,
     Edges,

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 
 import dfprivacy as dfp
-from dfprivacy.statistics.statistics import merge
+from dfprivacy.measurement.sums import merge
 from tests.conformance.asked_sums import questions, sums
 
 
@@ -105,12 +105,11 @@ def test_settings_of_the_callers_connection_do_not_matter(setting, many, exact):
 POLARS_THREADS = """
 import numpy as np, polars as pl, dfprivacy as dfp
 from dfprivacy.conductor import measure
-from dfprivacy.parts.linear import LinearPart
-from dfprivacy.plan import plan_release
+from dfprivacy.statistics.linear import LinearPart
 generator = np.random.default_rng(7)
 frame = pl.DataFrame({"g": generator.integers(0, 9, 50_000), "x": generator.normal(0, 1, 50_000)})
-plan = plan_release({"v": dfp.var("x", (-1, 1)), "s": dfp.sum("x", (-1, 1))}, grouped=True)
-print(measure(frame, ("g",), None, [LinearPart(plan)])[1][0].statistics.table.to_pydict())
+part = LinearPart({"v": dfp.var("x", (-1, 1)), "s": dfp.sum("x", (-1, 1))}, grouped=True)
+print(measure(frame, ("g",), None, [part])[1][0].statistics.table.to_pydict())
 """
 
 
@@ -127,7 +126,7 @@ def test_polars_threads_do_not_matter():
         for threads in ("1", "4")
     }
     assert len(printed) == 1
-    assert "first_0" in printed.pop()
+    assert "sum_0_1" in printed.pop()
 
 
 def test_a_csv_file_gives_the_integers_of_its_numbers(tmp_path, many, exact):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import dfprivacy as dfp
-from dfprivacy.statistics.binning import Octaves, SignificantBits
+from dfprivacy.measurement.binning import Octaves, SignificantBits
 from dfprivacy.unit import Unit
 from tests.conformance.frame_releases import (
     BINNINGS,

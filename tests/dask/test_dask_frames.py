@@ -273,7 +273,7 @@ def test_a_result_holds_numbers_and_draws_nothing(ask, monkeypatch):
     frame = dd.from_map(part, [0, 1], meta=pd.DataFrame({"g": ["a"], "x": [1.0]}))
     released = dfp.frame(frame).group_by("g").mean("x", bounds=(0, 2), epsilon=1, delta=1e-2)
     seen = len(reads)
-    monkeypatch.setattr("dfprivacy.mechanisms.entropy.os", None)
+    monkeypatch.setattr("dfprivacy.noise.entropy.os", None)
     first = released.compute()
     pd.testing.assert_frame_equal(released.compute(), first)
     pd.testing.assert_frame_equal(released.assign(y=1).compute().drop(columns="y"), first)

@@ -9,7 +9,7 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy.forecast.forecast import SIZES
-from dfprivacy.mechanisms import entropy
+from dfprivacy.noise import entropy
 
 TERMS = {"epsilon": 1, "delta": 1e-6}
 

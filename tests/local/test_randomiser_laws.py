@@ -12,7 +12,7 @@ from dfprivacy.errors import InvalidBoundsError, InvalidLossError
 from dfprivacy.local.exponential import exponential_above, exponential_below
 from dfprivacy.local.grid_noise import BallGaussian, GridLaplace
 from dfprivacy.local.response import MISSING, WORDS, RandomisedResponse
-from dfprivacy.mechanisms.noise import DiscreteGaussian, DiscreteLaplace
+from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
 
 EPSILONS = [
     Fraction(1, 1024), Fraction(1, 10), Fraction(1, 3), Fraction(1), Fraction(2), Fraction(19, 7),

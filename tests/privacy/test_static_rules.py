@@ -32,7 +32,7 @@ LAYERS = [
     {"display"},
     {"rank_questions", "questions", "vector_question"},
     {"statistics"},
-    {"mechanisms", "accounting"},
+    {"noise", "accounting"},
     {"estimators"},
     {"plan", "answers"},
     {"engine"},
@@ -65,7 +65,7 @@ def layer_of(module):
 def test_imports_point_one_way(name):
     """Imports point one way.
 
-    Terms and questions < statistics < mechanisms, accounting < estimators < plan, answers < engine
+    Terms and questions < measurement < noise, accounting < estimators < plan, answers < engine
     < parts < release < conductor < histogram < local, shuffle < private < frontends: no import
     points back.
     """
@@ -83,7 +83,7 @@ def test_imports_point_one_way(name):
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in TREES if n.split("/")[0] in {"statistics", "mechanisms", "estimators"}]
+    "name", [n for n in TREES if n.split("/")[0] in {"measurement", "noise", "estimators"}]
 )
 def test_the_core_knows_no_engine(name):
     """Statistics, mechanisms and estimators import no dataframe library."""
@@ -115,18 +115,18 @@ def test_no_other_source_of_randomness(name):
                 assert not written.startswith(("np.random", "numpy.random"))
                 assert node.attr not in {"default_rng", "getrandom", "SystemRandom"}
                 if node.attr == "urandom":
-                    assert name == "mechanisms/entropy.py"
+                    assert name == "noise/entropy.py"
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in TREES if n.startswith(("mechanisms/", "estimators/", "statistics/"))]
+    "name", [n for n in TREES if n.startswith(("noise/", "estimators/", "measurement/"))]
 )
 def test_no_clock_in_what_makes_noise(name):
     """Mechanisms, statistics and estimators know no time."""
     assert not {module for module, _ in modules_of(TREES[name])} & {"time", "datetime"}
 
 
-NOISE_PATH = ["mechanisms/additive.py", "statistics/statistics.py"]
+NOISE_PATH = ["noise/additive.py", "measurement/sums.py"]
 
 
 @pytest.mark.parametrize("name", NOISE_PATH)
@@ -204,7 +204,7 @@ def test_secret_statistics_meet_noise_in_one_place():
         and isinstance(node.value, ast.Name)
         and node.value.id == "statistics"
     }
-    assert readers == {"mechanisms/additive.py"}
+    assert readers == {"noise/additive.py"}
 
 
 def test_nothing_but_the_guard_swallows_errors():

@@ -7,13 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
+from dfprivacy.shuffle.linears import Sums, half_width, rounded
 from flint import arb, ctx, fmpq
 
 import dfprivacy as dfp
 from dfprivacy.shuffle.budget import rho_within, shared
 from dfprivacy.shuffle.messages import messages_needed, shuffle, split, total
 from dfprivacy.shuffle.polya import _BITS, DISTANCE, Polya, laplace_shares
-from dfprivacy.shuffle.queries import Sums, half_width, rounded
 
 LAWS = [Polya(19, Fraction(1)), Polya(100, Fraction(10)), Polya(5000, Fraction(141, 2))]
 

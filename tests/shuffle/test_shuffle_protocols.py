@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.mechanisms.entropy import system_entropy
+from dfprivacy.noise.entropy import system_entropy
 
 RANDOM = np.random.default_rng(31)
 VALUES = RANDOM.normal(50, 10, 3000)

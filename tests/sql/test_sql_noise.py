@@ -10,7 +10,7 @@ from scipy import stats
 
 import dfprivacy as dfp
 import sql_udfs
-from dfprivacy.mechanisms.noise import DiscreteLaplace
+from dfprivacy.noise.laws import DiscreteLaplace
 from sql_udfs.settings import bounded_setting
 
 GROUPS = 20_000

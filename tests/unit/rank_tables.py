@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon
-from dfprivacy.statistics.bin_table import bin_table
+from dfprivacy.measurement.bin_table import bin_table
 
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
 LEVELS = [Fraction(0), Fraction(1, 10), THIRD, HALF, Fraction(2, 3), Fraction(1)]

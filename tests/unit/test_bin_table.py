@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from dfprivacy.statistics.bin_table import BinTable, bin_table, rebinned
-from dfprivacy.statistics.binning import Edges, Octaves, SignificantBits
+from dfprivacy.measurement.bin_table import BinTable, bin_table, rebinned
+from dfprivacy.measurement.binning import Edges, Octaves, SignificantBits
 
 FINE = SignificantBits(16)
 GROUPS = 3

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 
-from dfprivacy.statistics.binning import (
+from dfprivacy.measurement.binning import (
     SQUARE_BITS,
     VALUE_BITS,
     Edges,

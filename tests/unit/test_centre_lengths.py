@@ -10,7 +10,7 @@ import pytest
 from dfprivacy.estimators import centre
 from dfprivacy.estimators.centre import CentreLength
 from dfprivacy.estimators.monotone import far
-from dfprivacy.mechanisms.selection import ExponentialMechanism
+from dfprivacy.noise.selection import ExponentialMechanism
 
 POWERS = [1 + 2**-52, 1.01, 1.5, 2, 3, 17.3, 64]
 

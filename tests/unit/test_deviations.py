@@ -15,10 +15,10 @@ from dfprivacy.estimators.plan_mean import clipping_universe
 from dfprivacy.estimators.private_quantiles import CHOOSERS, Mechanics
 from dfprivacy.estimators.relations import RELATIONS, NoisyRows
 from dfprivacy.estimators.shifted_mean import gaussian_radius
-from dfprivacy.mechanisms.entropy import system_entropy
-from dfprivacy.mechanisms.noise import DiscreteGaussian
-from dfprivacy.statistics.buffers import Buffers
-from dfprivacy.statistics.vector_grid import vector_grid
+from dfprivacy.measurement.buffers import Buffers
+from dfprivacy.measurement.vector_grid import vector_grid
+from dfprivacy.noise.entropy import system_entropy
+from dfprivacy.noise.laws import DiscreteGaussian
 
 N = 20_000
 SIGMA = np.array([0.05, 1.0, 7.0])

@@ -8,14 +8,14 @@ from fractions import Fraction
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from dfprivacy.plan import plan_release
 from hypothesis import given
 
 import dfprivacy as dfp
 from dfprivacy.estimators.count import CountEstimator
-from dfprivacy.mechanisms.additive import NoisyVector, add_to
-from dfprivacy.mechanisms.noise import DiscreteLaplace
-from dfprivacy.plan import plan_release
-from dfprivacy.statistics.linear_query import CountWeights
+from dfprivacy.measurement.linear import CountWeights
+from dfprivacy.noise.additive import NoisyVector, add_to
+from dfprivacy.noise.laws import DiscreteLaplace
 
 LOW, HIGH = -5, 3
 NOISE = DiscreteLaplace(Fraction(2**31))

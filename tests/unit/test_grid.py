@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 
 import dfprivacy as dfp
-from dfprivacy.statistics.grid import BITS, grid_from_lower, grid_from_zero
+from dfprivacy.measurement.grid import BITS, grid_from_lower, grid_from_zero
 from dfprivacy.terms import Bounds
 
 ENDS = st.one_of(

@@ -13,7 +13,7 @@ from hypothesis import given
 import dfprivacy as dfp
 from dfprivacy.accounting.loss import Epsilon, Rho, delta_of, loss_of
 from dfprivacy.exact import describe, exact_number
-from dfprivacy.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
+from dfprivacy.noise.selection import ExponentialMechanism, PermuteAndFlip
 
 LOSSES = st.fractions(Fraction(1, 2**50), 2**50)
 

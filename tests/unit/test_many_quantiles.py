@@ -22,7 +22,7 @@ from dfprivacy.estimators.quantile import (
     tree_layers,
 )
 from dfprivacy.estimators.quantile_ranks import Cells, cells_of
-from dfprivacy.statistics.binning import SignificantBits
+from dfprivacy.measurement.binning import SignificantBits
 from tests.numbered_bytes import NumberedBytes
 from tests.unit.rank_tables import HALF, LEVELS, SURE, THIRD, Line, relative_loss, table_of
 

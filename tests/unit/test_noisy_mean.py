@@ -7,7 +7,7 @@ import pytest
 
 from dfprivacy.estimators.noisy_mean import NoisyMean
 from dfprivacy.estimators.relations import NoisyRows
-from dfprivacy.mechanisms.noise import DiscreteGaussian
+from dfprivacy.noise.laws import DiscreteGaussian
 
 NOISE = DiscreteGaussian(Fraction(100**2))
 CENTRE, SCALE = np.array([30.0, -20.0]), np.array([1.0, 2.0])

@@ -18,9 +18,9 @@ from dfprivacy.estimators.octave_bounds import (
     find_bounds,
     octave_bounds,
 )
-from dfprivacy.mechanisms.exceedances import Exceedances, exceedances
-from dfprivacy.statistics.bin_table import bin_table
-from dfprivacy.statistics.binning import Octaves
+from dfprivacy.measurement.bin_table import bin_table
+from dfprivacy.measurement.binning import Octaves
+from dfprivacy.noise.exceedances import Exceedances, exceedances
 
 LAST = Octaves().last
 LEAST_VALUE = 2.0**-126

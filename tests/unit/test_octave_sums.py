@@ -8,14 +8,14 @@ import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
 import pytest
+from dfprivacy.plan import plan_release
 from hypothesis import assume, example, given, settings
 
 import dfprivacy as dfp
 from dfprivacy.errors import TooManyRowsError
-from dfprivacy.plan import plan_release
-from dfprivacy.statistics.bin_table import BIN_ROW_LIMIT, BinTable, bin_table, merge_tables
-from dfprivacy.statistics.binning import SQUARE_BITS, VALUE_BITS, Octaves, clipped, rounded
-from dfprivacy.statistics.octave_sums import SQUARES_SLACK, octave_statistics, with_slack
+from dfprivacy.measurement.bin_table import BIN_ROW_LIMIT, BinTable, bin_table, merge_tables
+from dfprivacy.measurement.binning import SQUARE_BITS, VALUE_BITS, Octaves, clipped, rounded
+from dfprivacy.measurement.octave_sums import SQUARES_SLACK, octave_statistics, with_slack
 from dfprivacy.terms import Bounds
 
 OCTAVES = Octaves()

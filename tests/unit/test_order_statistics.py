@@ -15,9 +15,9 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.estimators.inverse_sensitivity import MedianLength, QuantileLength
 from dfprivacy.estimators.monotone import select_order_statistic
 from dfprivacy.estimators.quantile import rankable_rows, select_quantile
-from dfprivacy.mechanisms.selection import ExponentialMechanism, Selection
-from dfprivacy.statistics.bin_table import bin_table
-from dfprivacy.statistics.binning import SignificantBits
+from dfprivacy.measurement.bin_table import bin_table
+from dfprivacy.measurement.binning import SignificantBits
+from dfprivacy.noise.selection import ExponentialMechanism, Selection
 
 LAST = 2
 POINTS = range(-LAST, LAST + 1)

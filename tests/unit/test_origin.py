@@ -18,7 +18,7 @@ def released(request):
 
 
 def test_a_released_frame_has_an_origin(released):
-    """Question, cost, level and keys are those of the call."""
+    """Statistic, cost, level and keys are those of the call."""
     origin = origin_of(released)
     assert (origin.question, origin.cost) == ("count() by 'g'", "epsilon=0.5")
     assert (origin.level, origin.keys) == (0.95, ("g",))

@@ -8,8 +8,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from dfprivacy.statistics import grid
-from dfprivacy.statistics.linear_query import (
+from dfprivacy.measurement import grid
+from dfprivacy.measurement.linear import (
     count_query,
     independent_mean_query,
     shifted_mean_query,

@@ -6,12 +6,12 @@ from fractions import Fraction
 
 import hypothesis.strategies as st
 import pytest
+from dfprivacy.plan import plan_release
 from hypothesis import given
 
 import dfprivacy as dfp
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.parts.split import split
-from dfprivacy.plan import plan_release
+from dfprivacy.statistics.split import split
 
 B, C = (0, 10), (0, 20)
 

@@ -14,7 +14,7 @@ from dfprivacy.estimators.private_quantiles import (
     rows_for_medians,
 )
 from dfprivacy.estimators.relations import RELATIONS
-from dfprivacy.mechanisms.entropy import system_entropy
+from dfprivacy.noise.entropy import system_entropy
 
 NEARLY_EXACT = Fraction(2**50)
 

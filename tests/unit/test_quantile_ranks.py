@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.estimators.quantile_ranks import cells_of, largest_loss, rank_runs
-from dfprivacy.mechanisms.selection import PermuteAndFlip
-from dfprivacy.statistics.bin_table import BinTable
-from dfprivacy.statistics.binning import SignificantBits
+from dfprivacy.measurement.bin_table import BinTable
+from dfprivacy.measurement.binning import SignificantBits
+from dfprivacy.noise.selection import PermuteAndFlip
 from tests.unit.rank_tables import (
     HALF,
     LEVELS,

@@ -10,8 +10,7 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy import questions, rank_questions
-from dfprivacy.questions import question_text
-from dfprivacy.rank_questions import PrivateBounds
+from dfprivacy.statistics import PrivateBounds, question_text
 
 WORDS = {
     **{name: getattr(questions, name) for name in ("count", "sum", "mean", "var", "std")},

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from dfprivacy.plan import plan_release
 
 import dfprivacy as dfp
-from dfprivacy.plan import plan_release
-from dfprivacy.statistics.statistics import Statistics, merge
+from dfprivacy.measurement.sums import Statistics, merge
 
 QUERY = plan_release({"v": dfp.var("x", (0, 1))}, grouped=True).queries[0]
 LAST = QUERY.source.grid.last

@@ -15,8 +15,8 @@ from dfprivacy.estimators.subset_optimal import (
     public_rank,
     subset_bounds,
 )
-from dfprivacy.statistics.bin_table import bin_table
-from dfprivacy.statistics.binning import SignificantBits
+from dfprivacy.measurement.bin_table import bin_table
+from dfprivacy.measurement.binning import SignificantBits
 from dfprivacy.terms import Bounds
 from tests.unit.threshold_tables import GRID, SURE, table_of
 

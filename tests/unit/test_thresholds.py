@@ -12,8 +12,8 @@ from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.estimators.subset_optimal import subset_bounds
 from dfprivacy.estimators.threshold import select_thresholds, threshold_runs
-from dfprivacy.statistics.bin_table import bin_table
-from dfprivacy.statistics.binning import Octaves, SignificantBits
+from dfprivacy.measurement.bin_table import bin_table
+from dfprivacy.measurement.binning import Octaves, SignificantBits
 from tests.unit.threshold_tables import GRID, SIDES, SURE, expanded, table_of
 
 

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from dfprivacy.statistics.buffers import Buffers
-from dfprivacy.statistics.item_tables import (
+from dfprivacy.measurement.buffers import Buffers
+from dfprivacy.measurement.item_tables import (
     ItemClippedSums,
     ItemCounts,
     ItemNormCounts,
     ItemRows,
 )
-from dfprivacy.statistics.rotation import Rotation, hadamard, padded_size
-from dfprivacy.statistics.spread_tables import (
+from dfprivacy.measurement.rotation import Rotation, hadamard, padded_size
+from dfprivacy.measurement.spread_tables import (
     BucketSpreads,
     Distances,
     PairDistances,
@@ -22,8 +22,8 @@ from dfprivacy.statistics.spread_tables import (
     distance_of,
     distance_slots,
 )
-from dfprivacy.statistics.vector_grid import incomplete, vector_grid
-from dfprivacy.statistics.vector_tables import (
+from dfprivacy.measurement.vector_grid import incomplete, vector_grid
+from dfprivacy.measurement.vector_tables import (
     ClippedSums,
     CoordinateCounts,
     NormCounts,

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon
-from dfprivacy.statistics.bin_table import BinTable
-from dfprivacy.statistics.binning import SignificantBits
+from dfprivacy.measurement.bin_table import BinTable
+from dfprivacy.measurement.binning import SignificantBits
 
 SIDES = ["lower", "upper"]
 GRID = SignificantBits(3)
