@@ -1,7 +1,7 @@
 """Write the stub of the methods that statistics become, or check that it is up to date.
 
-    python .ci/stubs.py --write
-    python .ci/stubs.py --check
+python .ci/stubs.py --write
+python .ci/stubs.py --check
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ One = TypeVar("One")
 class Methods(Generic[One]):
     def __dir__(self) -> list[str]: ...
 '''
-TAIL = '''
+TAIL = """
 def method_of(
     statistic: type[Statistic], *, of_series: bool = False
 ) -> Callable[..., Any]: ...
 def documentation(statistic: type[Statistic], *, of_series: bool = False) -> str: ...
-'''
+"""
 
 
 def stub() -> str:
@@ -64,7 +64,7 @@ def main() -> int:
         STUB.write_text(stub(), encoding="utf-8")
         return 0
     same = STUB.is_file() and STUB.read_text(encoding="utf-8") == stub()
-    print("methods.pyi is up to date" if same else "run python .ci/stubs.py --write")
+    sys.stdout.write("up to date\n" if same else "run python .ci/stubs.py --write\n")
     return 0 if same else 1
 
 

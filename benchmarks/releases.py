@@ -16,6 +16,7 @@ import datetime as dt
 import hashlib
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ import polars as pl
 import pyarrow as pa
 
 TABLE = Path(__file__).with_suffix(".json")
+BLOCK = 4096
 PACKAGES = ("dfprivacy", "sql_udfs")
 FACTS = ("low", "high", "std_error", "epsilon", "rho", "delta", "bounds", "count", "mean", "values",
          "method", "reports", "error")  # fmt: skip
@@ -53,13 +55,15 @@ class Stream:
     def __call__(self, size: int) -> bytes:
         if sys._getframe(1).f_globals["__name__"].split(".")[0] not in PACKAGES:  # noqa: SLF001
             return self._real(size)
-        while len(self._left) < size:
-            key = f"{self.name}/{self._blocks}".encode()
-            more = hashlib.shake_256(key).digest(max(4096, size - len(self._left)))
-            self._left, self._blocks = self._left + more, self._blocks + 1
+        first, missing = self._blocks, size - len(self._left)
+        self._blocks += max(0, -(-missing // BLOCK))
+        self._left = b"".join([self._left, *map(self._block, range(first, self._blocks))])
         self.taken += size
         data, self._left = self._left[:size], self._left[size:]
         return data
+
+    def _block(self, number: int) -> bytes:
+        return hashlib.shake_256(f"{self.name}/{number}".encode()).digest(BLOCK)
 
 
 @contextmanager
@@ -128,6 +132,7 @@ def _scalar(value: Any) -> Any:
     return str(value)
 
 
+_FLOAT = re.compile(r"-?0x[01](\.[0-9a-f]*)?p[+-]\d+")
 _WIDTHS = ("certain", "ordinary")
 
 
@@ -173,11 +178,23 @@ def recorded(only: Any = None) -> dict[str, Any]:
     return found
 
 
-def differences(found: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
-    """Return one line for each case that differs from the table."""
+def differences(
+    found: Mapping[str, Any], table: Mapping[str, Any], digits: int | None = None
+) -> list[str]:
+    """Return one line for each case that differs from the table.
+
+    With `digits` floats are rounded: the last bit of a logarithm depends on the processor.
+    """
+
+    def text(of: Any) -> str:
+        exact = json.dumps(of, sort_keys=True)
+        if digits is None:
+            return exact
+        return _FLOAT.sub(lambda own: f"{float.fromhex(own[0]):.{digits}g}", exact)
+
     lines = []
     for name in sorted({*found, *table}):
-        old, new = (json.dumps(of.get(name), sort_keys=True) for of in (table, found))
+        old, new = text(table.get(name)), text(found.get(name))
         if old != new:
             at = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), 0)
             start = max(0, at - 60)

@@ -10,7 +10,7 @@ Importing the package puts `.dp` on pandas and polars frames:
 
 from dfprivacy.accounting.charge import Budget
 from dfprivacy.accounting.ledger import Ledger
-from dfprivacy.accounting.spending import spending
+from dfprivacy.accounting.spending import require_ledger, spending
 from dfprivacy.engine.options import Engine
 from dfprivacy.engine.progress import progress
 from dfprivacy.errors import (
@@ -34,6 +34,7 @@ from dfprivacy.errors import (
     MissingBoundsError,
     MissingColumnError,
     MissingDeltaError,
+    MissingLedgerError,
     OutputError,
     PictureError,
     RefusedStatementError,
@@ -101,6 +102,7 @@ __all__ = [
     "MissingBoundsError",
     "MissingColumnError",
     "MissingDeltaError",
+    "MissingLedgerError",
     "OutputError",
     "PictureError",
     "Private",
@@ -126,6 +128,7 @@ __all__ = [
     "progress",
     "quantile",
     "quantiles",
+    "require_ledger",
     "save_plot",
     "show",
     "spending",

@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.contribution import Contribution
-from dfprivacy.accounting.loss import Epsilon, Rho, delta_of, loss_of
+from dfprivacy.accounting.loss import Contribution, Epsilon, Rho, delta_of, loss_of
 from dfprivacy.accounting.spending import Account, NoAccount, account_of
 from dfprivacy.answers import everyone
 from dfprivacy.conductor import keep, named_columns, paid, read

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.contribution import Contribution
-from dfprivacy.accounting.loss import Epsilon, Rho, delta_of, loss_of
+from dfprivacy.accounting.loss import Contribution, Epsilon, Rho, delta_of, loss_of
 from dfprivacy.accounting.spending import Account, NoAccount, account_of
 from dfprivacy.errors import InvalidLossError, InvalidUnitError, MissingDeltaError
 from dfprivacy.noise.keys import KeyRule
@@ -20,6 +19,9 @@ from dfprivacy.statistics.part import Part
 from dfprivacy.statistics.split import shares, split
 from dfprivacy.terms import Files, PublicKeys, Terms, interval_level
 from dfprivacy.unit import Unit
+
+SELECTION = "answer_selection"
+"""How the name of a count ends that spends a loss of its own to select the groups."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,10 @@ def _shared_out(
     losses = [loss.share(share) for share in shares(parts)]
     for name, apart in own.items():
         (part,) = split({name: questions[name]}, grouped=grouped)
-        parts, losses = (*parts, part), [*losses, apart]
+        if name.endswith(SELECTION):
+            parts, losses = (part, *parts), [apart, *losses]
+        else:
+            parts, losses = (*parts, part), [*losses, apart]
     return parts, losses
 
 

@@ -15,11 +15,9 @@ import narwhals as nw
 import pyarrow as pa
 from narwhals.dtypes import DType
 
-from dfprivacy.accounting.contribution import Contribution
-from dfprivacy.accounting.loss import Epsilon, delta_of, positive_number
+from dfprivacy.accounting.loss import Contribution, Epsilon, delta_of, positive_number
 from dfprivacy.engine.columns import check_term_column
 from dfprivacy.errors import InvalidQuestionError, MissingDeltaError, UnsupportedDtypeError
-from dfprivacy.measurement.linear import Term
 from dfprivacy.statistics.forms import Form, example_calls, forms_of, functions, part_of
 from dfprivacy.statistics.linear import LinearPart
 from sql_udfs.function import Column, Function
@@ -43,7 +41,7 @@ class Argument:
     values: Sequence[float | None]
 
     def python(self) -> Any:
-        """Return the number, or the list of numbers; None or the type's name where it is neither."""
+        """Return the number or the numbers; None or the type's name where it is neither."""
         if self.sql_type.endswith("]"):
             element = self.sql_type.rpartition("[")[0]
             return [Argument(element, [value]).python() for value in self.values or ()]
@@ -153,7 +151,7 @@ def _number_at(name: str, values: tuple[tuple[float, ...], ...], place: str) -> 
         constant: list(own) if form.is_list(constant) else own[0]
         for constant, own in zip(form.constants, values, strict=True)
     }
-    terms: tuple[Term, ...] = part_of(form.question(given)).vectors.linears[0].source.terms
+    terms: tuple[Any, ...] = part_of(form.question(given)).vectors.linears[0].source.terms
     first, *path = place.split(".")
     return float(reduce(getattr, path, terms[int(first)]))
 

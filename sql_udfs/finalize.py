@@ -22,6 +22,7 @@ from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.forms import Form, forms_of, functions, part_of
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums
 from dfprivacy.statistics.octaves import MeasuredOctaves
+from dfprivacy.statistics.part import Answered
 from dfprivacy.terms import interval_level
 from sql_udfs.checks import least_rows
 from sql_udfs.function import Column, Function
@@ -114,10 +115,9 @@ def answers_of(
         return own
     ((binning, moments), *_) = part.tables
     binned = part.measured(table_of(measured[0], binning, moments))
-    if isinstance(binned, MeasuredOctaves):
-        (own,) = binned.answer_apart(loss).answers.values()
-        return own
-    (own,) = binned.answer(loss, None).answers.values()
+    apart = isinstance(binned, MeasuredOctaves)
+    answered: Answered = binned.answer_apart(loss) if apart else binned.answer(loss, None)
+    (own,) = answered.answers.values()
     return own
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,25 +29,6 @@ hypothesis.settings.register_profile(
     "dfprivacy", deadline=None, derandomize=True, database=None, print_blob=True
 )
 hypothesis.settings.load_profile("dfprivacy")
-
-_KEPT: list[duckdb.DuckDBPyConnection] = []
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _connections_outlive_their_relations() -> Iterator[None]:
-    """Before DuckDB 2 a relation does not keep its connection alive; tests drop theirs early."""
-    connect = duckdb.connect
-
-    def kept(*args: Any, **options: Any) -> duckdb.DuckDBPyConnection:
-        _KEPT.append(connect(*args, **options))
-        return _KEPT[-1]
-
-    if int(duckdb.__version__.split(".")[0]) < 2:
-        duckdb.connect = kept
-    yield
-    duckdb.connect = connect
-    _KEPT.clear()
-
 
 Engines = Mapping[str, Callable[[pa.Table], Any]]
 
@@ -118,6 +99,12 @@ def engine(engine_name: str, engines: Engines) -> Callable[[pa.Table], Any]:
     """One frame type after the other, as a function from an Arrow table."""
     assert tuple(engines) == ENGINE_NAMES
     return engines[engine_name]
+
+
+@pytest.fixture(params=["pandas", "polars", "record batches", "duckdb parquet"], scope="session")
+def way(request: pytest.FixtureRequest, engines: Engines) -> Callable[[pa.Table], Any]:
+    """One frame type for each way of the rows: through pandas, polars, Arrow, and a file."""
+    return engines[request.param]
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,9 @@ from dfprivacy.accounting.loss import Epsilon, positive_number
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.statements.constants import number, numbers
 from dfprivacy.statements.expressions import is_dp
-from dfprivacy.statements.refusals import Node, Refusal, refuse_node
-from dfprivacy.statements.tree import arguments, called, kind, nodes
+from dfprivacy.statements.names import folded
+from dfprivacy.statements.refusals import Node, Refusal, only, refuse_node
+from dfprivacy.statements.tree import called, kind, nodes
 from dfprivacy.statistics import (
     Count,
     Mean,
@@ -36,6 +37,15 @@ _RANKS = ("dp_median", "dp_quantile", "dp_quantiles", "dp_bounds")
 _INTERVALS = tuple(f"{name}_interval" for name in ("dp_count", *_MOMENTS))
 FUNCTIONS = ("dp_count", *_MOMENTS, *_RANKS, *_INTERVALS)
 KEEP = "dp_keep"
+
+_WITH_BOUNDS = (("x",), ("x", "epsilon"), ("x", "lo", "hi"), ("x", "lo", "hi", "epsilon"))
+_PARAMETERS = {
+    KEEP: (("delta",), ("delta", "epsilon")),
+    "dp_quantile": (("x", "q"), ("x", "q", "epsilon")),
+    "dp_quantiles": (("x", "qs"), ("x", "qs", "epsilon")),
+    **dict.fromkeys(_MOMENTS, _WITH_BOUNDS),
+}
+"""The names of the arguments, form by form, by which DuckDB's functions know them: epsilon := 1."""
 
 _FORMS = {
     "dp_count": "dp_count(*), dp_count(x), dp_count(x, 0.5)",
@@ -113,7 +123,7 @@ def read_call(
     if name not in FUNCTIONS:
         raise _unknown(name)
     function = name.removesuffix("_interval")
-    given = arguments(node)  # DuckDB's tree has dp_count() for dp_count(*)
+    given = _in_order(function, node)  # DuckDB's tree has dp_count() for dp_count(*)
     stars = [item for item in given if kind(item) == ("STAR", "STAR")]
     if stars and stars[0]["columns"]:
         raise refuse_node(stars[0])
@@ -123,6 +133,24 @@ def read_call(
         return Call(Count(), None, None)
     question, own = _question(function, given[1:])
     return Call(question, written(given[0]), own, shown(given[0]))
+
+
+def _in_order(function: str, node: Node) -> list[Node]:
+    """Return the arguments of a call, those with a name in their place: dp_sum(x, epsilon := 1)."""
+    only(node, "function_name", "arguments")
+    for item in node["arguments"]:
+        only(item, "name", "expression")
+    names = [folded(item["name"]) for item in node["arguments"]]
+    given = [item["expression"] for item in node["arguments"]]
+    first = next((place for place, name in enumerate(names) if name), len(names))
+    values = dict(zip(names[first:], given[first:], strict=True))
+    if not values:
+        return given
+    for form in _PARAMETERS.get(function, [("x",), ("x", "epsilon")]):
+        rest = form[first:]
+        if set(rest) == set(values) and len(rest) == len(names) - first:
+            return [*given[:first], *(values[name] for name in rest)]
+    raise _wrong(function)
 
 
 Asked = tuple[Statistic, Epsilon | None]
@@ -167,25 +195,27 @@ def _own(function: str, constants: Sequence[Node]) -> Epsilon | None:
     return Epsilon(positive_number("epsilon", number(constants[0], "an epsilon")))
 
 
-def read_keep(node: Node) -> int | float:
-    """Return the delta of dp_keep(delta).
+def read_keep(node: Node) -> tuple[int | float, Epsilon | None]:
+    """Return the delta of dp_keep(delta), and the epsilon of dp_keep(delta, epsilon).
 
     Raises
     ------
     RefusedStatementError
-        For other arguments than one constant.
+        For other arguments than one or two constants.
     """
-    given = arguments(node)
-    if len(given) != 1:
-        raise Refusal(
-            "dp_keep with other arguments than a delta",
-            "groups are selected by the counts that come with the answers, at no further epsilon",
-            "HAVING dp_keep(1e-6)",
-        ).error()
-    return number(given[0], "a delta")
+    given = _in_order(KEEP, node)
+    if not 1 <= len(given) <= 2:
+        raise _wrong(KEEP)
+    return number(given[0], "a delta"), _own(KEEP, given[1:])
 
 
 def _wrong(function: str) -> RefusedStatementError:
+    if function == KEEP:
+        return Refusal(
+            "dp_keep with these arguments",
+            "it takes a delta, and an epsilon where a count of its own selects the groups",
+            "write dp_keep(1e-6) or dp_keep(1e-6, 0.5)",
+        ).error()
     moments = (
         f"{function}(x), {function}(x, 0.5), {function}(x, 0, 100), {function}(x, 0, 100, 0.5)"
     )

@@ -63,13 +63,22 @@ def display(node: Node, spelling: Callable[[str], str] = shown) -> str:
         if kind(part) == ("OPERATOR", "STRUCT_EXTRACT"):
             owner, name = _field(part)
             return f"({display(owner, spelling)}).{spelling(name)}"
-        if not is_dp(part):
-            return None
-        given = [item for item in arguments(part) if kind(item) != ("STAR", "STAR")]
-        return f"{called(part)}({', '.join(display(item, spelling) for item in given)})"
+        return _asked(part, spelling) if is_dp(part) else None
 
     scope = Scope(lambda names: ".".join(map(spelling, names)), special, shields=False)
     return write(node, scope)
+
+
+def _asked(node: Node, spelling: Callable[[str], str]) -> str:
+    """Return a dp_ call as it is shown; its arguments may have names."""
+    only(node, "function_name", "arguments")
+    shown_arguments = []
+    for item in node["arguments"]:
+        only(item, "name", "expression")
+        name = f"{spelling(item['name'])} := " if item["name"] else ""
+        if kind(item["expression"]) != ("STAR", "STAR"):
+            shown_arguments.append(f"{name}{display(item['expression'], spelling)}")
+    return f"{called(node)}({', '.join(shown_arguments)})"
 
 
 def is_dp(node: object) -> bool:

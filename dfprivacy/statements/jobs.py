@@ -15,7 +15,7 @@ from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.statements.catalog import connection_source
-from dfprivacy.statements.fence import check_version, fence
+from dfprivacy.statements.fence import fence
 from dfprivacy.statements.finish import check_finish, finished, unplanned
 from dfprivacy.statements.frames import FrameSource
 from dfprivacy.statements.plan import Plan, plan_statement
@@ -102,7 +102,6 @@ def job_of(
     DPError
         Whatever is wrong with the statement or its terms.
     """
-    check_version(duckdb.__version__)
     if (con is None) == (not frames):
         raise RefusedStatementError(
             "a statement reads either a connection or frames that are passed by name",

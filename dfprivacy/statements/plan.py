@@ -10,11 +10,12 @@ import duckdb
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.engine.quoting import quoted
 from dfprivacy.errors import InvalidKeysError, MissingColumnError, MissingDeltaError
+from dfprivacy.request import SELECTION
 from dfprivacy.statements.calls import Call
 from dfprivacy.statements.names import folded, fresh
 from dfprivacy.statements.reading import Statement, answer_column
 from dfprivacy.statements.refusals import Refusal
-from dfprivacy.statistics import Statistic
+from dfprivacy.statistics import Count, Statistic
 from dfprivacy.terms import PublicKeys, Terms
 from dfprivacy.unit import Unit
 
@@ -97,6 +98,9 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
         questions[name] = call.about(_value(statement, call, columns))
         if call.epsilon is not None:
             own[name] = call.epsilon
+    if statement.selection is not None:
+        questions[f"{start}{SELECTION}"] = Count()
+        own[f"{start}{SELECTION}"] = statement.selection
     made = tuple(columns.made.items())
     public = _public(statement, by, keys)
     terms = replace(terms, unit=unit, delta=_delta(statement, terms, keys))
@@ -104,13 +108,10 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
     return replace(plan, terms=_versioned(plan))
 
 
-_PLAIN = str.maketrans({".": "\u00b7", '"': "'"})
-
-
 class _Columns:
     """Labels of the row query, and the SQL of each.
 
-    A label has no dot and no double quote: DuckDB 1.4 takes them for parts of a qualified name.
+    A label has no dot: DuckDB takes it for a qualified name.
     """
 
     def __init__(self) -> None:
@@ -121,7 +122,7 @@ class _Columns:
         for label, made in self.made.items():
             if made == sql:
                 return label
-        label = fresh(wanted.translate(_PLAIN), self.made)
+        label = fresh(wanted.replace(".", "\u00b7"), self.made)
         self.made[label] = sql
         return label
 

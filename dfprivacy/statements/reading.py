@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.engine.quoting import quoted
 from dfprivacy.errors import MissingColumnError, RefusedStatementError
 from dfprivacy.statements.calls import KEEP, Call, holds_dp, read_call, read_keep, wants_interval
@@ -33,6 +34,7 @@ from dfprivacy.statements.tree import (
     parse,
     too_deep,
 )
+from dfprivacy.statements.written import Written, written_calls
 from dfprivacy.statistics import (
     Count,
     Mean,
@@ -85,7 +87,8 @@ class Statement:
     """One statement: rows, keys, draws, what is released of them, and where it goes.
 
     `calls` are the draws, by their text; the n-th of them is answer_n of the released table.
-    `grouped` tells a GROUP BY from its absence, where one row comes out in any case.
+    `selection` is the epsilon of a count that does nothing but select groups, if there is one.
+    `written` are the calls as they are written, None where DuckDB may draw one several times.
     """
 
     rows: Rows
@@ -93,6 +96,8 @@ class Statement:
     keys: tuple[Key, ...]
     calls: tuple[tuple[str, Call], ...]
     delta: int | float | None
+    selection: Epsilon | None
+    written: tuple[Written, ...] | None
     released: Released
     target: Target | None = None
 
@@ -128,13 +133,14 @@ def _read(text: object, reader: Reader) -> Statement:
         Output(name, release.written(node, index)) for index, (name, node) in enumerate(items)
     )
     _distinct(outputs)
-    delta, having = _having(select, release)
+    delta, selection, having = _having(select, release)
     sorts = tuple(text for item in order for text in _sorted(item, release))
     released = Released(outputs, having, sorts, limit, offset)
     _asks_something(release)
     conditions = (*rows.conditions, *conditions_of(select, names))
     calls = tuple((shown, call) for call, shown in release.calls.items())
-    return Statement(rows, conditions, keys, calls, delta, released, target)
+    written = written_calls(select, items)
+    return Statement(rows, conditions, keys, calls, delta, selection, written, released, target)
 
 
 _IN_ORDER = ("ORDER_MODIFIER", "LIMIT_MODIFIER")
@@ -245,13 +251,15 @@ def _named_apart(keys: list[Key]) -> list[Key]:
     return apart
 
 
-def _having(select: Node, release: Release) -> tuple[int | float | None, tuple[str, ...]]:
-    """Return the delta of dp_keep, if it is there, and what remains of HAVING."""
+def _having(
+    select: Node, release: Release
+) -> tuple[int | float | None, Epsilon | None, tuple[str, ...]]:
+    """Return the delta and epsilon of dp_keep, as far as they are there, and the rest of HAVING."""
     if select["having"] is None:
-        return None, ()
+        return None, None, ()
     conditions = _conjuncts(select["having"])
-    deltas = {read_keep(node) for node in conditions if called(node) == KEEP}
-    if len(deltas) > 1 or (deltas and not release.keys):
+    keeps = {read_keep(node) for node in conditions if called(node) == KEEP}
+    if len(keeps) > 1 or (keeps and not release.keys):
         raise Refusal(
             "dp_keep twice, or without GROUP BY",
             "groups are selected once, where there are some",
@@ -259,7 +267,7 @@ def _having(select: Node, release: Release) -> tuple[int | float | None, tuple[s
         ).error()
     others = [node for node in conditions if called(node) != KEEP]
     rest = tuple(condition(node, release.written(node)) for node in others)
-    return next(iter(deltas), None), rest
+    return *next(iter(keeps), (None, None)), rest
 
 
 _DIRECTIONS = {"ORDER_DEFAULT": "ASC", "ASCENDING": "ASC", "DESCENDING": "DESC"}

@@ -9,9 +9,8 @@ from typing import Any
 
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.statistics.base import STATISTICS, Argument, Statistic
-from dfprivacy.statistics.linear import LinearPart, LinearStatistic
+from dfprivacy.statistics.linear import LinearStatistic
 from dfprivacy.statistics.octaves import OctavePart
-from dfprivacy.statistics.part import TablePart
 from dfprivacy.terms import Bounds
 
 ENDS = ("lo", "hi")
@@ -60,7 +59,7 @@ class Form:
         return self.question({**values, **dict(zip(ENDS, (0.0, 1.0), strict=True))})
 
     @property
-    def part(self) -> LinearPart | TablePart:
+    def part(self) -> Any:
         """What measures it; only what all constants have in common counts."""
         return part_of(self.sample)
 

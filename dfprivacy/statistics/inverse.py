@@ -48,7 +48,7 @@ from dfprivacy.statistics.part import (
     noisy_rows,
 )
 from dfprivacy.statistics.quantile import NO_INTERVAL, Median, Quantile, rows_reach
-from dfprivacy.terms import Bounds
+from dfprivacy.terms import Bounds, bounds_of
 
 WHOLE_BITS = 16
 GROUP_BITS = 12
@@ -125,7 +125,7 @@ def _chosen(table: BinTable, question: Statistic, loss: Epsilon | Rho) -> Column
     if isinstance(question, Center) and question.method == "dick":
         values = (monotone_estimate(centre, *held, loss) for held in table.held())
         return np.fromiter(values, np.float64, table.groups)
-    bounds = question.bounds if isinstance(question, Center) else None
+    bounds = bounds_of(question.bounds) if isinstance(question, Center) else None
     return _within_bounds(table, centre, bounds, loss)
 
 

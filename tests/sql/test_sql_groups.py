@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from scipy import stats
+from sql_udfs.unbounded import octave_answer
 
 import dfprivacy as dfp
 import sql_udfs
@@ -19,7 +20,6 @@ from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.noise import entropy
 from dfprivacy.statistics import octaves
 from sql_udfs.lists import octave_table
-from sql_udfs.unbounded import octave_answer
 from tests.numbered_bytes import NumberedBytes
 
 HUGE = 1e12

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sql_udfs.settings import MOMENTS
 
 import dfprivacy as dfp
 import sql_udfs
@@ -20,7 +21,6 @@ from dfprivacy.statistics.octaves import OctavePart
 from dfprivacy.statistics.part import Grouping
 from dfprivacy.statistics.quantile import QuantilePart
 from sql_udfs import unbounded
-from sql_udfs.settings import MOMENTS
 from tests.numbered_bytes import NumberedBytes
 
 HUGE = 1e12
