@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
-from sqlglot import exp
-
 from dfprivacy.accounting.loss import Epsilon, positive_number
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.statements.constants import number, numbers
-from dfprivacy.statements.expressions import call_name
+from dfprivacy.statements.expressions import is_dp
 from dfprivacy.statements.names import folded
-from dfprivacy.statements.refusal import Refusal
+from dfprivacy.statements.refusals import Node, Refusal, only, refuse_node
+from dfprivacy.statements.tree import called, kind, nodes
 from dfprivacy.statistics import (
     Count,
     Mean,
@@ -96,26 +95,20 @@ def _renamed(question: Statistic, column: Hashable) -> Statistic:
     return type(question)(column, question.bounds)
 
 
-def is_dp(node: object) -> bool:
-    """Tell a dp_ call by its name."""
-    named = isinstance(node, exp.Anonymous) and isinstance(node.this, str)
-    return named and folded(node.this).startswith("dp_")  # type: ignore[attr-defined]
-
-
-def holds_dp(node: exp.Expression) -> bool:
+def holds_dp(node: Node) -> bool:
     """Tell whether there is a dp_ call anywhere in an expression."""
-    return any(is_dp(call) for call in node.find_all(exp.Anonymous))
+    return any(map(is_dp, nodes(node)))
 
 
-def wants_interval(node: exp.Expression) -> bool:
+def wants_interval(node: Node) -> bool:
     """Tell whether a call asks for an answer with its interval."""
-    return call_name(node).endswith("_interval")
+    return called(node).endswith("_interval")
 
 
 def read_call(
-    node: exp.Expression,
-    written: Callable[[exp.Expression], str],
-    shown: Callable[[exp.Expression], str],
+    node: Node,
+    written: Callable[[Node], str],
+    shown: Callable[[Node], str],
 ) -> Call:
     """Return what a dp_ call asks; `written` gives the SQL of its expression, `shown` its text.
 
@@ -126,14 +119,15 @@ def read_call(
     InvalidBoundsError, InvalidQuestionError, InvalidLossError
         For constants out of range.
     """
-    name = call_name(node)
+    name = called(node)
     if name not in FUNCTIONS:
         raise _unknown(name)
     function = name.removesuffix("_interval")
-    arguments = _in_order(function, node.expressions)
-    given = [item for item in arguments if not isinstance(item, exp.Star)]
-    stars = len(arguments) - len(given)
-    if (stars or not given) and (function != "dp_count" or len(arguments) > 1):
+    given = _in_order(function, node)  # DuckDB's tree has dp_count() for dp_count(*)
+    stars = [item for item in given if kind(item) == ("STAR", "STAR")]
+    if stars and stars[0]["columns"]:
+        raise refuse_node(stars[0])
+    if stars or (not given and function != "dp_count"):
         raise _wrong(function)
     if not given:
         return Call(Count(), None, None)
@@ -141,24 +135,28 @@ def read_call(
     return Call(question, written(given[0]), own, shown(given[0]))
 
 
-def _in_order(function: str, arguments: Sequence[exp.Expression]) -> list[exp.Expression]:
+def _in_order(function: str, node: Node) -> list[Node]:
     """Return the arguments of a call, those with a name in their place: dp_sum(x, epsilon := 1)."""
-    named = [item for item in arguments if isinstance(item, exp.PropertyEQ)]
-    if not named:
-        return list(arguments)
-    placed = list(arguments[: -len(named)])
-    values = {folded(item.name): item.expression for item in named}
-    for form in _PARAMETERS.get(function, _WITH_BOUNDS[:2]):
-        rest = form[len(placed) :]
-        if set(rest) == set(values) and len(rest) == len(named):
-            return [*placed, *(values[name] for name in rest)]
+    only(node, "function_name", "arguments")
+    for item in node["arguments"]:
+        only(item, "name", "expression")
+    names = [folded(item["name"]) for item in node["arguments"]]
+    given = [item["expression"] for item in node["arguments"]]
+    first = next((place for place, name in enumerate(names) if name), len(names))
+    values = dict(zip(names[first:], given[first:], strict=True))
+    if not values:
+        return given
+    for form in _PARAMETERS.get(function, [("x",), ("x", "epsilon")]):
+        rest = form[first:]
+        if set(rest) == set(values) and len(rest) == len(names) - first:
+            return [*given[:first], *(values[name] for name in rest)]
     raise _wrong(function)
 
 
 Asked = tuple[Statistic, Epsilon | None]
 
 
-def _question(function: str, constants: Sequence[exp.Expression]) -> Asked:
+def _question(function: str, constants: Sequence[Node]) -> Asked:
     """Return the question that constants ask, and the loss that they name."""
     if function == "dp_count":
         return Count("x"), _own(function, constants)
@@ -167,7 +165,7 @@ def _question(function: str, constants: Sequence[exp.Expression]) -> Asked:
     return _rank(function, constants)
 
 
-def _moment(function: str, constants: Sequence[exp.Expression]) -> Asked:
+def _moment(function: str, constants: Sequence[Node]) -> Asked:
     bounds = None
     if len(constants) >= 2:
         bounds = Bounds(*(number(end, "a bound") for end in constants[:2]))
@@ -175,7 +173,7 @@ def _moment(function: str, constants: Sequence[exp.Expression]) -> Asked:
     return _MOMENTS[function]("x", bounds), _own(function, constants)
 
 
-def _rank(function: str, constants: Sequence[exp.Expression]) -> Asked:
+def _rank(function: str, constants: Sequence[Node]) -> Asked:
     if function == "dp_bounds":
         return PrivateBounds("x"), _own(function, constants)
     if function == "dp_median":
@@ -189,7 +187,7 @@ def _rank(function: str, constants: Sequence[exp.Expression]) -> Asked:
     return (Median("x") if q == 0.5 else Quantile("x", q)), own
 
 
-def _own(function: str, constants: Sequence[exp.Expression]) -> Epsilon | None:
+def _own(function: str, constants: Sequence[Node]) -> Epsilon | None:
     if len(constants) > 1:
         raise _wrong(function)
     if not constants:
@@ -197,7 +195,7 @@ def _own(function: str, constants: Sequence[exp.Expression]) -> Epsilon | None:
     return Epsilon(positive_number("epsilon", number(constants[0], "an epsilon")))
 
 
-def read_keep(node: exp.Expression) -> tuple[int | float, Epsilon | None]:
+def read_keep(node: Node) -> tuple[int | float, Epsilon | None]:
     """Return the delta of dp_keep(delta), and the epsilon of dp_keep(delta, epsilon).
 
     Raises
@@ -205,7 +203,7 @@ def read_keep(node: exp.Expression) -> tuple[int | float, Epsilon | None]:
     RefusedStatementError
         For other arguments than one or two constants.
     """
-    given = _in_order(KEEP, node.expressions)
+    given = _in_order(KEEP, node)
     if not 1 <= len(given) <= 2:
         raise _wrong(KEEP)
     return number(given[0], "a delta"), _own(KEEP, given[1:])

@@ -11,7 +11,7 @@ from dfprivacy.engine.quoting import quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.statements.plan import Plan
-from dfprivacy.statements.released import answer_column, key_column, qualified
+from dfprivacy.statements.reading import answer_column, key_column, qualified
 from dfprivacy.statistics import Count, PrivateBounds, Quantile, Quantiles, Statistic
 
 _PLACE = "place"

@@ -13,9 +13,8 @@ from dfprivacy.errors import InvalidKeysError, MissingColumnError, MissingDeltaE
 from dfprivacy.request import SELECTION
 from dfprivacy.statements.calls import Call
 from dfprivacy.statements.names import folded, fresh
-from dfprivacy.statements.refusal import Refusal
-from dfprivacy.statements.released import answer_column
-from dfprivacy.statements.statement import Statement
+from dfprivacy.statements.reading import Statement, answer_column
+from dfprivacy.statements.refusals import Refusal
 from dfprivacy.statistics import Count, Statistic
 from dfprivacy.terms import PublicKeys, Terms
 from dfprivacy.unit import Unit
