@@ -8,6 +8,9 @@ Importing the package puts `.dp` on pandas and polars frames:
 ['carrier', 'delay', 'low', 'high', 'count']
 """
 
+import importlib as _importlib
+import typing as _typing
+
 from dfprivacy.accounting.charge import Budget
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import spending
@@ -57,6 +60,10 @@ from dfprivacy.statements.interface import explain, sql
 from dfprivacy.terms import Bounds
 from dfprivacy.unit import Unit
 from dfprivacy.vector_estimate import VectorEstimate
+
+if _typing.TYPE_CHECKING:
+    from dfprivacy import local as local
+    from dfprivacy import shuffle as shuffle
 
 frame = Private
 
@@ -119,6 +126,14 @@ __all__ = [
     "sum",
     "var",
 ]
+
+
+def __getattr__(name: str) -> _typing.Any:
+    """Import the local and the shuffle model on first use."""
+    if name in {"local", "shuffle"}:
+        return _importlib.import_module(f"dfprivacy.{name}")
+    raise AttributeError(f"module 'dfprivacy' has no attribute {name!r}", name=name)
+
 
 _pandas.register()
 _polars.register()

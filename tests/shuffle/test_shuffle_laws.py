@@ -10,10 +10,21 @@ import pytest
 from flint import arb, ctx, fmpq
 
 import dfprivacy as dfp
-from dfprivacy.shuffle.budget import rho_within, shared
-from dfprivacy.shuffle.messages import messages_needed, shuffle, split, total
-from dfprivacy.shuffle.polya import _BITS, DISTANCE, Polya, laplace_shares
-from dfprivacy.shuffle.queries import Sums, half_width, rounded
+from dfprivacy.shuffle.sums import (
+    _BITS,
+    DISTANCE,
+    Polya,
+    Sums,
+    half_width,
+    laplace_shares,
+    messages_needed,
+    rho_within,
+    rounded,
+    shared,
+    shuffle,
+    split,
+    total,
+)
 
 LAWS = [Polya(19, Fraction(1)), Polya(100, Fraction(10)), Polya(5000, Fraction(141, 2))]
 
