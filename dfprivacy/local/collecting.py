@@ -68,13 +68,7 @@ def collected(asked: Assignment, sources: Sequence[Any]) -> tuple[Distinct, dict
 
 
 def _batches(source: Any) -> Iterator[pa.RecordBatch]:
-    """Yield the four columns of a frame, relation or file, `ROWS` at a time; Arrow as it is.
-
-    Raises
-    ------
-    MissingColumnError, UnsupportedFrameError, EngineError
-        When the source has no such columns, is no frame, or can't be read.
-    """
+    """Yield the four columns of a frame, relation or file, `ROWS` at a time; Arrow as it is."""
     if isinstance(source, pd.DataFrame) and set(COLUMNS) <= set(source.columns):
         frame = source[list(COLUMNS)]
         source = guarded(lambda: pa.Table.from_pandas(frame, preserve_index=False))
@@ -108,14 +102,13 @@ def _columns(batch: pa.RecordBatch, width: int, rejected: dict[str, int]) -> dic
         fits = lengths.to_numpy(zero_copy_only=False) == width
         whole = whole if fits.all() else whole.filter(pa.array(fits))
     rejected["malformed"] += batch.num_rows - whole.num_rows
-    flat = {name: whole.column(name) for name in COLUMNS}
+    made = {}
+    for name in COLUMNS:
+        column = whole.column(name).flatten() if width and name == "value" else whole.column(name)
+        made[name] = np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
     if width:
-        flat["value"] = flat["value"].flatten()
-    arrays = {
-        name: np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
-        for name, column in flat.items()
-    }
-    return arrays | ({"value": arrays["value"].reshape(-1, width)} if width else {})
+        made["value"] = made["value"].reshape(-1, width)
+    return made
 
 
 def _check(name: str, kind: pa.DataType, width: int) -> None:

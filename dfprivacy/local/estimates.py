@@ -6,6 +6,7 @@ import abc
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Self
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.local.published import Answer
@@ -167,6 +168,23 @@ class LocalEstimate(Answer):
     Unlike the intervals of `.dp`, this one covers the sampling of owners as well: the mean is that
     of the distribution that values are drawn from, assumed Gaussian.
 
+    Attributes
+    ----------
+    low, high : float
+        Ends of the interval at the level asked for.
+    std_error : float
+        Standard deviation over owners and noise, given the located mean.
+    coarse : float
+        The located mean: the point around which the last reports were read.
+    spread : float or None
+        The standard deviation that round 1 has found, where sigma was not known.
+    reports : int
+        How many reports the last step was read from.
+    epsilon, rho : float or None
+        What a report cost its owner, in the terms that it was asked for.
+
+    Examples
+    --------
     >>> import dfprivacy as dfp, statistics
     >>> normal = statistics.NormalDist(3.0, 1.0)
     >>> values = [normal.inv_cdf((k + 0.5) / 50_000) for k in range(50_000)]
@@ -176,12 +194,30 @@ class LocalEstimate(Answer):
     True
     """
 
+    low: float
+    high: float
+    std_error: float
+    coarse: float
     spread: float | None
-    """The standard deviation that round 1 has found, where sigma was not known."""
+    reports: int
+    epsilon: float | None
+    rho: float | None
     _name: str
-    _refined: Refined
-    _loss: Epsilon | Rho
     _level: float
+    _refined: Refined
+
+    @classmethod
+    def of(
+        cls, name: str, refined: Refined, loss: Epsilon | Rho, level: float, spread: float | None
+    ) -> Self:
+        """Return what was refined as a number."""
+        (low, high), cost = refined.interval(interval_level(level)), float(loss.value)
+        epsilon, rho = (cost, None) if isinstance(loss, Epsilon) else (None, cost)
+        return cls(
+            refined.value, low=low, high=high, std_error=refined.standard_error,
+            coarse=refined.point, spread=spread, reports=refined.reports, epsilon=epsilon, rho=rho,
+            _name=name, _level=level, _refined=refined,
+        )  # fmt: skip
 
     def interval(self, level: float | None = None) -> tuple[float, float]:
         """Return ends between which the mean lies with probability `level`.
@@ -191,46 +227,8 @@ class LocalEstimate(Answer):
         """
         return self._refined.interval(self._level if level is None else interval_level(level))
 
-    @property
-    def low(self) -> float:
-        """Lower end of the interval at the level asked for."""
-        return self.interval()[0]
-
-    @property
-    def high(self) -> float:
-        """Upper end of the interval at the level asked for."""
-        return self.interval()[1]
-
-    @property
-    def std_error(self) -> float:
-        """Standard deviation over owners and noise, given the located mean."""
-        return self._refined.standard_error
-
-    @property
-    def coarse(self) -> float:
-        """The located mean: the point around which the last reports were read."""
-        return self._refined.point
-
-    @property
-    def reports(self) -> int:
-        """How many reports the last step was read from."""
-        return self._refined.reports
-
-    @property
-    def epsilon(self) -> float | None:
-        """What a report cost its owner, where it was asked for as epsilon."""
-        return float(self._loss.value) if isinstance(self._loss, Epsilon) else None
-
-    @property
-    def rho(self) -> float | None:
-        """What a report cost its owner, where it was asked for as rho (zCDP)."""
-        return float(self._loss.value) if isinstance(self._loss, Rho) else None
-
     def __repr__(self) -> str:
         """Show the number, its interval and its cost on one line."""
-        (low, high), cost = self.interval(), float(self._loss.value)
-        measure = "epsilon" if isinstance(self._loss, Epsilon) else "rho"
-        return (
-            f"{self._name} {float(self):.6g} [{low:.6g}, {high:.6g}] at {self._level:.0%}, "
-            f"{measure}={cost:.6g} for each owner"
-        )
+        cost = f"rho={self.rho:.6g}" if self.epsilon is None else f"epsilon={self.epsilon:.6g}"
+        ends = f"[{self.low:.6g}, {self.high:.6g}] at {self._level:.0%}"
+        return f"{self._name} {float(self):.6g} {ends}, {cost} for each owner"

@@ -24,13 +24,8 @@ class Journal:
     user sends at most one message a campaign (sequential interactivity), whatever the analyst
     publishes; a campaign costs each user what its protocol says, once.
 
-    Parameters
-    ----------
-    folder : str or Path
-        Where entries are kept; made if it is not there.
+    Entries are kept in `folder`, which is made if it is not there.
 
-    Examples
-    --------
     >>> import dfprivacy as dfp, tempfile
     >>> folder = tempfile.TemporaryDirectory()
     >>> journal = dfp.local.Journal(folder.name)
@@ -56,10 +51,8 @@ class Journal:
 
         Raises
         ------
-        AlreadyReportedError
-            When this round of the campaign was answered before, or its terms have changed.
-        LedgerFileError
-            When the journal can't be written. No report was made.
+        AlreadyReportedError, LedgerFileError
+            When this round was answered before, terms have changed, or nothing can be written.
         """
         self._enter(protocol)
         return protocol.report(value, user)

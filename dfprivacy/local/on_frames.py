@@ -116,13 +116,7 @@ def _paid(
 
 
 def column_values(frame: Any, column: Hashable) -> Floats:
-    """Return a column of numbers as floats, NaN where a value is missing.
-
-    Raises
-    ------
-    MissingColumnError, UnsupportedDtypeError, UnsupportedFrameError, EngineError
-        When there is no such column, it holds no numbers, or it can't be read.
-    """
+    """Return a column of numbers as floats, NaN where a value is missing."""
     adopted = guarded(lambda: adopt(frame, Columns((), {column: True}, ())))
     try:
         name = adopted.values[column]

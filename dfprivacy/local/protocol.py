@@ -79,7 +79,7 @@ class Protocol(Published):
     shares : tuple of Fraction
         The parts of the users, over all rounds.
     plan : Plan
-        The analyst's method: what was found so far, and how the answer is read off.
+        The analyst's method, and what it has found so far.
     named : bool
         Whether users go by name (text) instead of an index from 0 to users - 1.
     round : int
@@ -108,10 +108,7 @@ class Protocol(Published):
     round: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse rounds that there are not and parts that overlap: users would be asked again.
-
-        So would they if one round had two spellings in JSON, as 1, 1.0 and true are.
-        """
+        """Refuse what would ask users again: no such rounds, overlapping parts, two spellings."""
         if not is_whole(self.users, 1, MOST_USERS) or type(self.named) is not bool:
             raise InvalidProtocolError(
                 "users are counted in whole numbers, and have names or have none",
@@ -191,13 +188,7 @@ class Protocol(Published):
         return Aggregate(self, *collected(self.assignment, reports))
 
     def next_round(self, aggregate: Aggregate) -> Protocol:
-        """Return the protocol of the next round, given the reports of this one.
-
-        Raises
-        ------
-        InvalidProtocolError
-            When this is the last round, or the reports are those of another protocol.
-        """
+        """Return the protocol of the next round, given the reports of this one, not of another."""
         self.check_own(aggregate)
         if self.round == self.rounds:
             raise InvalidProtocolError(
@@ -207,13 +198,7 @@ class Protocol(Published):
         return replace(self, plan=self.plan.after(self, aggregate.counts), round=self.round + 1)
 
     def estimate(self, aggregate: Aggregate, *, interval: float = 0.95) -> Any:
-        """Return the answer of the last round with its interval: see `LocalEstimate`.
-
-        Raises
-        ------
-        InvalidProtocolError
-            When another round follows, or the reports are those of another protocol.
-        """
+        """Return the answer of the last round with its interval: see `LocalEstimate`."""
         self.check_own(aggregate)
         if self.round < self.rounds:
             raise InvalidProtocolError(
@@ -244,16 +229,11 @@ class Protocol(Published):
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
         """Return the protocol of a JSON object; parts that can't be asked are refused."""
-        loss = Epsilon if "epsilon" in given else Rho
-        protocol = cls(
-            campaign=given["campaign"],
-            loss=loss(Fraction(given["epsilon" if loss is Epsilon else "rho"])),
-            users=given["users"],
-            shares=tuple(Fraction(share) for share in given["shares"]),
-            plan=Plan.from_json(given["plan"]),
-            named=given["named"],
-            round=given["round"],
-        )
+        pure = "epsilon" in given
+        loss = Epsilon(Fraction(given["epsilon"])) if pure else Rho(Fraction(given["rho"]))
+        shares, plan = tuple(map(Fraction, given["shares"])), Plan.from_json(given["plan"])
+        who = given["campaign"], loss, given["users"]
+        protocol = cls(*who, shares, plan, given["named"], given["round"])
         _ = protocol.assignment
         return protocol
 
@@ -319,11 +299,7 @@ class Aggregate:
         return self.protocol.estimate(self, interval=interval)
 
     def spread(self) -> float:
-        """Return the standard deviation that the reports of round 1 show.
-
-        Step 1.5 of Joseph, Kulkarni, Mao and Wu (2019), refined by a fit to all digits. It costs
-        nothing beyond the reports.
-        """
+        """Return the standard deviation that the reports of round 1 show, at no further cost."""
         return self.protocol.plan.spread_of(self.protocol, self.counts)
 
     def to_arrow(self) -> pa.Table:
@@ -339,13 +315,7 @@ class Aggregate:
 
     @classmethod
     def from_arrow(cls, table: pa.Table) -> Aggregate:
-        """Return the aggregate that `to_arrow` has made.
-
-        Raises
-        ------
-        InvalidProtocolError
-            When the table is not one of those.
-        """
+        """Return the aggregate that `to_arrow` has made; other tables are refused."""
         metadata = table.schema.metadata or {}
         if b"dfprivacy.protocol" not in metadata:
             raise InvalidProtocolError(
@@ -361,11 +331,8 @@ class Aggregate:
 
     def __repr__(self) -> str:
         """Show how many reports there are of which round."""
-        own, out = self.protocol, sum(self.rejected.values())
-        return (
-            f"Aggregate({self.reports} reports of round {own.round} of {own.rounds}, "
-            f"{out} rejected)"
-        )
+        own, out = f"{self.protocol.round} of {self.protocol.rounds}", sum(self.rejected.values())
+        return f"Aggregate({self.reports} reports of round {own}, {out} rejected)"
 
 
 def simulate(

@@ -5,6 +5,7 @@ A protocol has a plan: a method, and what it has found so far. Both are frozen a
 
 from __future__ import annotations
 
+import abc
 import json
 from collections.abc import Mapping
 from dataclasses import fields
@@ -52,21 +53,21 @@ class Plan(Record):
         return None
 
 
-class Published:
+class Published(abc.ABC):
     """A protocol of either model: JSON both ways, one round at a time."""
 
     FORMAT: ClassVar[str]
     round: int
     plan: Any
 
+    @abc.abstractmethod
     def terms(self) -> dict[str, Any]:
         """Return what is published beside the round and the plan."""
-        raise NotImplementedError
 
     @classmethod
+    @abc.abstractmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
         """Return the protocol of a JSON object, checked as a new one is."""
-        raise NotImplementedError
 
     def half_width(self, level: float) -> float | None:
         """Return half the width of the interval, where it is known before there are reports."""
@@ -138,13 +139,7 @@ def no_plan() -> InvalidProtocolError:
 
 
 def whole_number(value: object, least: int, most: int, message: str, hint: str) -> int:
-    """Return an argument that is a whole number of a range.
-
-    Raises
-    ------
-    InvalidProtocolError
-        When it is something else: the message names it at its end.
-    """
+    """Return an argument that is a whole number of a range; the error names it otherwise."""
     exact = exact_number(value)
     if exact is None or exact.denominator != 1 or not least <= exact <= most:
         raise InvalidProtocolError(f"{message}, not {describe(value)}", hint=hint)
@@ -159,13 +154,7 @@ def user_count(users: object) -> int:
 
 
 def vector_radius(radius: object) -> float:
-    """Return the greatest length of a vector.
-
-    Raises
-    ------
-    InvalidBoundsError
-        When it is no number that floats can square.
-    """
+    """Return the greatest length of a vector, a number that floats can square."""
     length = exact_number(radius)
     if length is None or not Fraction(1, 2**300) <= length <= 2**300:
         raise InvalidBoundsError(

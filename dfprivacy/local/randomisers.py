@@ -42,11 +42,10 @@ _SLACK = Fraction(1, 10**60)
 
 @dataclass(frozen=True)
 class Counts:
-    """The reports of one part of the users, added up by group.
+    """The reports of one part of the users by group: how many, and their sums.
 
-    `reports` counts them. `sums` has one row a group: for randomised response one column a
-    category, for numbers the sums and the sums of squares, in steps from the middle of the grid.
-    For vectors it has two rows, the sums and the sums of squares by coordinate.
+    `sums` has one row a group: for randomised response one column a category, for numbers the sums
+    and the sums of squares. For vectors it has two rows, sums and sums of squares by coordinate.
     """
 
     reports: Integers
@@ -65,20 +64,8 @@ class RandomisedResponse:
     most e**epsilon, exactly. Probabilities are multiples of 2**-64; as that of another category is
     rounded up, the ratio stays on the safe side.
 
-    Parameters
-    ----------
-    categories : int
-        2 or 4.
-    epsilon : Fraction
-        From 1/1024 to 64.
+    `categories` are 2 or 4, and epsilon lies between 1/1024 and 64.
 
-    Raises
-    ------
-    InvalidLossError
-        When epsilon lies elsewhere.
-
-    Examples
-    --------
     >>> from fractions import Fraction
     >>> law = RandomisedResponse(4, Fraction(1))
     >>> round(float(law.truth), 4), round(float(law.other), 4)
@@ -91,7 +78,6 @@ class RandomisedResponse:
     epsilon: Fraction
 
     def __post_init__(self) -> None:
-        """Refuse an epsilon beyond reach."""
         checked_epsilon(self.epsilon)
 
     @cached_property
@@ -170,7 +156,6 @@ class GridLaplace:
     epsilon: Fraction
 
     def __post_init__(self) -> None:
-        """Refuse an epsilon beyond reach."""
         checked_epsilon(self.epsilon)
 
     @cached_property
@@ -257,13 +242,7 @@ Law = RandomisedResponse | GridLaplace | BallGaussian
 
 
 def checked_epsilon(epsilon: Fraction) -> Fraction:
-    """Return an epsilon that local randomisers can spend.
-
-    Raises
-    ------
-    InvalidLossError
-        When it is not between 1/1024 and 64.
-    """
+    """Return an epsilon that local randomisers can spend."""
     if not LEAST_EPSILON <= epsilon <= LARGEST_EPSILON:
         raise InvalidLossError(
             f"a local epsilon lies between 1/1024 and 64, not at {describe(epsilon)}",
@@ -273,12 +252,7 @@ def checked_epsilon(epsilon: Fraction) -> Fraction:
 
 
 def exponential_below(exponent: Fraction) -> Fraction:
-    """Return a rational number at most e**exponent and within 10**-60 of it, relatively.
-
-    >>> from fractions import Fraction
-    >>> round(float(exponential_below(Fraction(1))), 6)
-    2.718282
-    """
+    """Return a rational number at most e**exponent and within 10**-60 of it, relatively."""
     return _exponential(exponent) * (1 - _SLACK)
 
 

@@ -105,12 +105,8 @@ def _floats(value: Any) -> Any:
 def value_matrix(values: Any, width: int) -> Floats:
     """Return values as floats: one a row, or `width` a row where that is not 0.
 
-    NULL, NaN, and vectors of another length or with a missing coordinate are NaN.
-
-    Raises
-    ------
-    UnsupportedDtypeError
-        When the declared type holds no numbers, or no vectors where they are needed.
+    NULL, NaN, and vectors of another length or with a missing coordinate are NaN. Declared types
+    that hold no numbers, or no vectors where they are needed, are refused.
     """
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
         if values.ndim == (2 if width else 1) and (not width or values.shape[1] == width):
@@ -177,13 +173,7 @@ def _user_number(asked: Assignment, user: object) -> int:
 
 
 def user_numbers(asked: Assignment, users: Any, rows: int) -> Integers:
-    """Return the number under which each of many users reports.
-
-    Raises
-    ------
-    InvalidProtocolError
-        When users are not as many as values, or not those of the protocol.
-    """
+    """Return the number under which each of many users reports, one for each value."""
     numbers: Any
     if users is None and not asked.named:
         numbers = np.arange(rows)

@@ -192,9 +192,10 @@ class Coordinate(VectorQuery):
 
     def encode(self, values: Floats, groups: Integers) -> Integers:
         """Return each owner's bit."""
-        tree, low = HaarTree(self.height), -self.reach
+        tree = HaarTree(self.height)
         own = self.turned(values)[np.arange(len(values)), groups // tree.groups]
-        return _present(values, tree.sides((own - low) / (self.reach - low), groups % tree.groups))
+        parts = (own + self.reach) / (self.reach + self.reach)
+        return _present(values, tree.sides(parts, groups % tree.groups))
 
 
 @dataclass(frozen=True)
@@ -305,12 +306,12 @@ class Assignment:
 
     @property
     def width(self) -> int:
-        """How many numbers a value has, where it is a vector; 0 for a plain number."""
+        """How many numbers a value has: see `Query`, of which all parts agree."""
         return self.parts[0].query.width
 
     @property
     def reported_width(self) -> int:
-        """How many numbers a report has, where it is a vector; 0 for a plain number."""
+        """How many numbers a report has."""
         return self.parts[0].query.reported_width
 
     def number_of(self, name: str | bytes) -> int:

@@ -74,22 +74,20 @@ class VectorPlan(Plan):
 
     def __post_init__(self) -> None:
         """Refuse what no plan has and no round finds: it could carry a value past the noise."""
-        sized = is_whole(self.dimensions, 1, 2**15) and is_whole(self.height, 1, 14)
-        counted = is_whole(self.users, 1, MOST_USERS) and is_whole(self.rounds, _ROUNDS, _ROUNDS)
-        if not (sized and counted and self._found_within_radius()):
-            raise no_plan()
-
-    def _found_within_radius(self) -> bool:
-        """Tell whether lengths are ones that floats can square, and the centre and clip fit."""
         centre = (0.0,) if self.centre is None else self.centre
         clip = self.longest if self.clip is None else self.clip
-        return (
-            is_radius(self.radius)
+        if not (
+            is_whole(self.dimensions, 1, 2**15)
+            and is_whole(self.height, 1, 14)
+            and is_whole(self.users, 1, MOST_USERS)
+            and is_whole(self.rounds, _ROUNDS, _ROUNDS)
+            and is_radius(self.radius)
             and all(type(each) is float for each in (clip, *centre))
             and (self.centre is None or len(centre) == padded(self.dimensions))
             and all(-self.radius <= each <= self.radius for each in centre)
             and math.ldexp(self.longest, -self.height) <= clip <= self.longest
-        )
+        ):
+            raise no_plan()
 
     @property
     def longest(self) -> float:

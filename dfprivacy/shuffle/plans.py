@@ -37,7 +37,7 @@ from dfprivacy.local.randomisers import Floats, Integers
 from dfprivacy.local.transforms import padded, rotated, unrotated
 from dfprivacy.mechanisms.entropy import EntropySource
 from dfprivacy.shuffle.protocol import Plan, Protocol
-from dfprivacy.shuffle.sums import half_width, rounded
+from dfprivacy.shuffle.sums import rounded
 from dfprivacy.terms import EPSILON, Bounds, bounds_of
 
 LEAST_DELTA = Fraction(1, 2**100)
@@ -142,7 +142,7 @@ class Total(Plan):
 
     def half_width(self, protocol: Protocol, level: float) -> float:
         """Return half the width of the interval: a public number, known before any message."""
-        return self.step * half_width(protocol.sums_of(1), 1 - level, rounding=True)
+        return self.step * protocol.sums_of(1).half_width(1 - level)
 
 
 @dataclass(frozen=True)
@@ -178,10 +178,6 @@ class Quantile(Plan):
         """The middle of what is left: what users compare with in this round."""
         part = (2 * self.cell + 1) / 2.0 ** (self.asked + 1)
         return self.lower + part * (self.upper - self.lower)
-
-    def precision(self, round_: int) -> int:  # noqa: ARG002 one interface
-        """Return 1: users are counted."""
-        return 1
 
     def encode(self, values: Floats, round_: int, entropy: EntropySource) -> Integers:  # noqa: ARG002 one interface
         """Return 1 for values at or below the point; a missing value lies in the middle."""
@@ -320,11 +316,9 @@ class Vectors(Plan):
     def after(self, totals: Sequence[int], protocol: Protocol) -> Self:
         """Return the plan with what a round has shown."""
         if protocol.round <= self.height:
-            old = self.cells or (0,) * self.size
-            right = [total < protocol.users / 2 for total in totals]
-            return replace(
-                self, cells=tuple(2 * c + int(r) for c, r in zip(old, right, strict=True))
-            )
+            old, half = self.cells or (0,) * self.size, protocol.users / 2
+            halves = zip(old, totals, strict=True)
+            return replace(self, cells=tuple(2 * c + int(total < half) for c, total in halves))
         if protocol.round <= 2 * self.height:
             right_half = totals[0] < protocol.users - self._tail(protocol)
             return replace(self, length=2 * self.length + int(right_half))
@@ -332,11 +326,12 @@ class Vectors(Plan):
 
     def _tail(self, protocol: Protocol) -> float:
         """Return how many users to clip: as many as noise per unit of length has on all axes."""
-        noise = protocol.sums_of(protocol.rounds).noise
-        per_unit = math.sqrt(self.size * noise.variance) / self.steps
+        noise, slack = (
+            protocol.sums_of(r).noise.variance for r in (protocol.rounds, protocol.round)
+        )
+        per_unit = math.sqrt(self.size * noise) / self.steps
         spread = 2 * self.bound / self.clip
-        slack = math.sqrt(protocol.sums_of(protocol.round).noise.variance)
-        return min(per_unit * spread + slack, 0.9 * protocol.users)
+        return min(per_unit * spread + math.sqrt(slack), 0.9 * protocol.users)
 
     def estimate(self, protocol: Protocol, level: float) -> ShuffledVector:  # noqa: ARG002 one interface
         """Return the mean."""
@@ -382,9 +377,10 @@ def total(
     InvalidProtocolError, InvalidBoundsError, InvalidLossError
         When the arguments make no protocol.
     """
-    own = _bounds(bounds)
+    own, count = _bounds(bounds), user_count(users)
     absent = min(max(0.0, own.lower), own.upper)
-    return _protocol(users, epsilon, delta, Total(*_grid(own, absent, users, steps), 1))
+    plan = Total(own.lower, own.upper, absent, _steps(count, steps), 1)
+    return _protocol(count, epsilon, delta, plan)
 
 
 def mean(
@@ -401,7 +397,8 @@ def mean(
     """
     own, count = _bounds(bounds), user_count(users)
     absent = own.lower + own.width / 2
-    return _protocol(users, epsilon, delta, Total(*_grid(own, absent, users, steps), count))
+    plan = Total(own.lower, own.upper, absent, _steps(count, steps), count)
+    return _protocol(count, epsilon, delta, plan)
 
 
 def quantile(
@@ -417,11 +414,6 @@ def quantile(
 
     `resolution` rounds; the answer is exact to 2**-resolution of the bounds, from 1 to 40. All
     rounds together cost epsilon and delta. A missing value counts as the middle of the bounds.
-
-    Raises
-    ------
-    InvalidProtocolError, InvalidBoundsError, InvalidLossError, InvalidQuestionError
-        When the arguments make no protocol.
     """
     part = exact_number(q)
     if part is None or not 0 <= part <= 1:
@@ -447,17 +439,10 @@ def mean_vector(
 
     Vectors are at most `radius` long. Takes 2 resolution + 1 rounds; all together cost epsilon and
     delta. `campaign` names the public rotation.
-
-    Raises
-    ------
-    InvalidProtocolError, InvalidBoundsError, InvalidLossError
-        When the arguments make no protocol.
     """
     count, length = user_count(users), vector_radius(radius)
-    plan = Vectors(
-        campaign_name(campaign), _whole(dimensions, 2**10), length, _whole(resolution, 20),
-        _root(count),
-    )  # fmt: skip
+    name, size, height = campaign_name(campaign), _whole(dimensions, 2**10), _whole(resolution, 20)
+    plan = Vectors(name, size, length, height, _steps(count, None))
     return _protocol(users, epsilon, delta, plan)
 
 
@@ -480,16 +465,8 @@ def _bounds(bounds: object) -> Bounds:
     return own
 
 
-def _grid(
-    own: Bounds, absent: float, users: object, steps: int | None
-) -> tuple[float, float, float, int]:
-    count = user_count(users)
-    chosen = _root(count) if steps is None else _whole(steps, 2**30)
-    return own.lower, own.upper, absent, chosen
-
-
-def _root(users: int) -> int:
-    return math.isqrt(users - 1) + 1
+def _steps(users: int, steps: int | None) -> int:
+    return math.isqrt(users - 1) + 1 if steps is None else _whole(steps, 2**30)
 
 
 def _whole(value: object, most: int) -> int:

@@ -36,9 +36,9 @@ class Plan(published.Plan, abc.ABC):
     def weights(self) -> tuple[tuple[Fraction, int], ...]:
         """Which part of the loss each sum of a round gets, and how many sums; by round."""
 
-    @abc.abstractmethod
-    def precision(self, round_: int) -> int:
-        """Return the largest integer that a user adds to a sum."""
+    def precision(self, round_: int) -> int:  # noqa: ARG002 one interface
+        """Return the largest integer that a user adds to a sum: 1 where users are counted."""
+        return 1
 
     @abc.abstractmethod
     def encode(self, values: Floats, round_: int, entropy: EntropySource) -> Integers:
@@ -140,25 +140,13 @@ class Protocol(Published):
         return self.sums_of(self.round).randomise(integers, entropy)
 
     def analyse(self, messages: pa.Table) -> Protocol:
-        """Return the protocol of the next round: the analyser, after the shuffler.
-
-        Raises
-        ------
-        InvalidProtocolError
-            When the messages are not those of all users.
-        """
+        """Return the protocol of the next round: the analyser, with the messages of all users."""
         self._open()
         totals = self.sums_of(self.round).analyse(messages)
         return replace(self, plan=self.plan.after(totals, self), round=self.round + 1)
 
     def estimate(self, *, interval: float = 0.95) -> Any:
-        """Return the answer, when all rounds are done.
-
-        Raises
-        ------
-        InvalidProtocolError
-            When rounds are left.
-        """
+        """Return the answer, when all rounds are done."""
         if not self.finished:
             raise InvalidProtocolError(
                 f"round {self.round} of {self.rounds} has not been analysed",

@@ -56,11 +56,6 @@ class Polya:
 
     Drawn by inversion of one uniform number of 256 bits against sums of probabilities in 320-bit
     integers: the law is kept up to `DISTANCE`, which delta pays for.
-
-    >>> from fractions import Fraction
-    >>> shares = Polya(users=1000, scale=Fraction(20))
-    >>> int(shares.sample(1000).sum()) >= 0
-    True
     """
 
     users: int
@@ -163,10 +158,6 @@ def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
     """Return the rho that implies (epsilon, delta) (Bun and Steinke 2016, Proposition 1.3).
 
     rho + 2 sqrt(rho log(1 / delta)) <= epsilon, rounded down.
-
-    >>> from fractions import Fraction
-    >>> round(float(rho_within(Fraction(1), Fraction(1, 10**6))), 4)
-    0.0175
     """
     log = math.log(1 / delta)
     root = math.sqrt(log + float(epsilon)) - math.sqrt(log)
@@ -238,6 +229,14 @@ class Sums:
         """Into how many words every integer is split."""
         return messages_needed(self.users, self.bits, self.share.security)
 
+    def half_width(self, outside: float) -> float:
+        """Return how far, in steps, a noisy total lies from that of the exact numbers at most.
+
+        Half of `outside` goes to noise and half to rounding, by Hoeffding's inequality.
+        """
+        chance = math.sqrt(self.users * math.log(4 / outside) / 2)
+        return self.noise.quantile(outside / 2) + chance
+
     def checked(self) -> Sums:
         """Refuse sums that don't fit into words, or too few users to hide among."""
         if self.bits > 62 or self.messages > MOST_MESSAGES:
@@ -259,13 +258,7 @@ class Sums:
         return pa.table({"query": np.repeat(numbers, self.messages), "word": words.reshape(-1)})
 
     def analyse(self, messages: pa.Table) -> list[int]:
-        """Return the noisy total of each query, in steps.
-
-        Raises
-        ------
-        InvalidProtocolError
-            When the messages are not those of all users.
-        """
+        """Return the noisy total of each query, in steps, from the messages of all users."""
         expected = self.users * self.queries * self.messages
         if set(messages.column_names) != {"query", "word"} or messages.num_rows != expected:
             raise InvalidProtocolError(
@@ -287,17 +280,6 @@ def rounded(parts: Floats, precision: int, entropy: EntropySource = system_entro
     chance = np.rint((scaled - whole) * 2.0**32).astype(np.uint64)
     up = (random_words(parts.size, entropy).reshape(parts.shape) >> np.uint64(32)) < chance
     return np.minimum(whole.astype(np.int64) + up, precision)
-
-
-def half_width(sums: Sums, outside: float, *, rounding: bool) -> float:
-    """Return how far, in steps, a noisy total lies from that of the exact numbers at most.
-
-    Half of `outside` goes to noise and half to rounding, by Hoeffding's inequality.
-    """
-    if not rounding:
-        return float(sums.noise.quantile(outside))
-    chance = math.sqrt(sums.users * math.log(4 / outside) / 2)
-    return sums.noise.quantile(outside / 2) + chance
 
 
 def shuffle(messages: pa.Table, *, entropy: EntropySource = system_entropy) -> pa.Table:

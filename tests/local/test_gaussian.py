@@ -10,7 +10,7 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy.local.estimates import NORMAL, RefinedBySides, wilson
-from dfprivacy.local.locating import (
+from dfprivacy.local.gaussian import (
     TRUSTED_DEVIATION,
     Digits,
     Gaussian,

@@ -15,7 +15,6 @@ from dfprivacy.shuffle.sums import (
     DISTANCE,
     Polya,
     Sums,
-    half_width,
     laplace_shares,
     messages_needed,
     rho_within,
@@ -229,4 +228,4 @@ def test_half_widths_hold():
         held += found.low <= values.sum() <= found.high
     assert held >= 240
     sums = plan.sums_of(1)
-    assert half_width(sums, 0.1, rounding=False) < half_width(sums, 0.1, rounding=True)
+    assert sums.noise.quantile(0.1) < sums.half_width(0.1)
