@@ -135,5 +135,9 @@ def __getattr__(name: str) -> _typing.Any:
     raise AttributeError(f"module 'dfprivacy' has no attribute {name!r}", name=name)
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), "local", "shuffle"})
+
+
 _pandas.register()
 _polars.register()

@@ -41,29 +41,23 @@ class Distinct:
 
     def counts(self, parts: Sequence[Part]) -> tuple[Counts, ...]:
         """Add up reports by group, for each part of a round."""
-        return tuple(self._added(part, whole=len(parts) == 1) for part in parts)
+        return tuple(reduce(add, self._blocks(part, whole=len(parts) == 1)) for part in parts)
 
-    def _added(self, part: Part, *, whole: bool) -> Counts:
-        blocks = []
+    def _blocks(self, part: Part, *, whole: bool) -> Iterator[Counts]:
         for start in range(0, max(len(self.groups), 1), BLOCK):
             block = slice(start, start + BLOCK)
             own, values = self.groups[block], self.values[block]
             if not whole:
                 mine = part.holds(own)
                 own, values = own[mine], values[mine]
-            blocks.append(part.law.added(values, own - np.int32(part.first), part.query.groups))
-        return reduce(add, blocks)
+            yield part.law.added(values, own - np.int32(part.first), part.query.groups)
 
 
 def collected(asked: Assignment, sources: Sequence[Any]) -> tuple[Distinct, dict[str, int]]:
     """Return the reports that count, and how many do not, by the first reason against each."""
     rejected = dict.fromkeys(REASONS, 0)
-    kept = [
-        _screened(asked, columns, rejected)
-        for source in sources
-        for batch in _batches(source)
-        for columns in [_columns(batch, asked.reported_width, rejected)]
-    ]
+    batches = (batch for source in sources for batch in _batches(source))
+    kept = [_screened(asked, batch, rejected) for batch in batches]
     return settled(kept, asked), rejected
 
 
@@ -122,10 +116,9 @@ def _check(name: str, kind: pa.DataType, width: int) -> None:
         )
 
 
-def _screened(
-    asked: Assignment, columns: dict[str, Integers], rejected: dict[str, int]
-) -> Distinct:
+def _screened(asked: Assignment, batch: pa.RecordBatch, rejected: dict[str, int]) -> Distinct:
     """Return the reports of a batch that are reports of this round; count the others."""
+    columns = _columns(batch, asked.reported_width, rejected)
     good = np.empty(len(columns["user"]), bool)
     groups = np.empty(len(good), np.int32)
     for start in range(0, len(good), BLOCK):

@@ -313,14 +313,15 @@ def _levels(
     if sigma is not None and sigma_bounds is not None:
         message = "sigma and its bounds were both given"
         raise InvalidBoundsError(message, hint="leave one of them out")
-    least = largest = sigma
-    if sigma is None:
-        least, largest = SIGMAS if sigma_bounds is None else sigma_bounds
-    low = _exponent(least, "sigma") - 1
-    top = _exponent(largest, "sigma")
+    known = SIGMAS if sigma_bounds is None else sigma_bounds
+    least, largest = known if sigma is None else (sigma, sigma)
+    low, top = _exponent(least, "sigma") - 1, _exponent(largest, "sigma")
     if limit is None and sigma is not None:
         return low, None
-    high = max(top, low + 1) if limit is None else max(_ceiling(limit), top, low + 1)
+    high = max(top, low + 1)
+    if limit is not None:  # the least e with limit <= 2**e
+        exponent = _exponent(limit, "limit")
+        high = max(high, exponent - (math.ldexp(1.0, exponent - 1) == limit))
     if top <= low or high - low >= MOST_LEVELS:
         raise InvalidBoundsError(
             f"from the least sigma to the limit there are more than {MOST_LEVELS} powers of two",
@@ -338,12 +339,6 @@ def _exponent(value: object, name: str) -> int:
             hint=f"pass a number that is public knowledge, e.g. {name}=10.0",
         )
     return math.frexp(float(exact))[1]
-
-
-def _ceiling(limit: float) -> int:
-    """Return the least e with limit <= 2**e."""
-    exponent = _exponent(limit, "limit")
-    return exponent - 1 if math.ldexp(1.0, exponent - 1) == limit else exponent
 
 
 @dataclass(frozen=True)

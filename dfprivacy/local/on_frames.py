@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.loss import loss_of
@@ -17,7 +17,7 @@ from dfprivacy.engine.columns import check_number_column
 from dfprivacy.engine.declared import integer_columns
 from dfprivacy.engine.run import collect, guarded
 from dfprivacy.errors import InvalidLossError, InvalidQuestionError
-from dfprivacy.forecast.forecast import Forecast, HalfWidths
+from dfprivacy.forecast.forecast import Forecast
 from dfprivacy.forecast.surveys import by_users, explain_survey
 from dfprivacy.local.estimates import LocalEstimate
 from dfprivacy.local.gaussian import gaussian_mean
@@ -27,6 +27,7 @@ from dfprivacy.local.randomisers import Floats
 from dfprivacy.local.reports import value_matrix
 from dfprivacy.terms import EPSILON, INTERVAL, Terms, interval_level
 
+Measured = TypeVar("Measured")
 Planner = Callable[[int], Published]
 """From the number of users to a protocol."""
 
@@ -36,8 +37,9 @@ class FrameProtocols:
 
     MODEL: ClassVar[str]
     MECHANISM: ClassVar[str]
-    UNIT: ClassVar[str] = "units of {!r}"
+    UNIT: ClassVar[str]
     UNTOLD: ClassVar[str]
+    CERTAIN: ClassVar[bool]
 
     def __init__(self, frame: Any, terms: Terms, *, explained: bool = False) -> None:
         self._frame, self._terms, self._explained = frame, terms, explained
@@ -61,13 +63,14 @@ class FrameProtocols:
         level = interval_level(terms.interval)
         if self._explained:
             integer_columns(self._frame, [column])
-            return explain_survey(
-                charge, self._forecast(charge, column, plan, level), level, account
-            )
-        return _paid(
-            charge, account, lambda: column_values(self._frame, column), plan,
-            lambda protocol, values: run(protocol, values, interval=level),
-        )  # fmt: skip
+            made = self._forecast(charge, column, plan, level)
+            return explain_survey(charge, made, level, account)
+
+        def measured() -> tuple[Published, Floats]:
+            values = column_values(self._frame, column)
+            return plan(len(values)), values
+
+        return _paid(charge, account, measured, lambda found: run(*found, interval=level))
 
     def _charge(self, question: str, terms: Terms) -> Charge:
         """Return the charge of a protocol; refuse terms that it can't keep."""
@@ -84,7 +87,6 @@ class FrameProtocols:
         return Charge(loss_of(terms.epsilon), self._delta(terms), question)
 
     def _delta(self, terms: Terms) -> Fraction:  # noqa: ARG002 one interface
-        """Return the delta that a protocol costs: none, unless a model says otherwise."""
         return Fraction(0)
 
     def _forecast(self, charge: Charge, column: Hashable, plan: Planner, level: float) -> Forecast:
@@ -93,26 +95,23 @@ class FrameProtocols:
         made = Forecast(str(column), charge.question, self.MECHANISM, unit=unit)
         if plan(1000).half_width(level) is None:
             return made.noted(self.UNTOLD)
-        return self._measured(made, by_users(lambda users: plan(users).half_width(level)))
-
-    def _measured(self, made: Forecast, widths: HalfWidths) -> Forecast:
-        """Return a forecast with half-widths, which are certain unless a model says otherwise."""
-        return made.measured(widths).noted("rows are users")
+        widths = by_users(lambda users: plan(users).half_width(level))
+        if self.CERTAIN:
+            return made.measured(widths).noted("rows are users")
+        return made.measured(made.certain, widths)
 
 
 def _paid(
     charge: Charge,
     account: Account | NoAccount,
-    read: Callable[[], Floats],
-    plan: Planner,
-    draw: Callable[[Published, Floats], Any],
+    measure: Callable[[], Measured],
+    draw: Callable[[Measured], Any],
 ) -> Any:
-    """Check the account, read, plan, pay, and only then draw."""
+    """Check the account, read and plan, pay, and only then draw."""
     account.check(charge)
-    values = read()
-    protocol = plan(len(values))
+    measured = measure()
     account.pay(charge)
-    return draw(protocol, values)
+    return draw(measured)
 
 
 def column_values(frame: Any, column: Hashable) -> Floats:
@@ -145,6 +144,7 @@ class LocalMethods(FrameProtocols):
     MODEL = "local"
     MECHANISM = "randomised response of each owner"
     UNIT = "units of {!r}, sampling of owners included"
+    CERTAIN = False
     UNTOLD = "name sigma= and rounds=2 to learn the error before there are reports"
 
     def gaussian_mean(
@@ -180,6 +180,3 @@ class LocalMethods(FrameProtocols):
 
         answer: LocalEstimate = self._answer("gaussian_mean", column, terms, plan, simulate)
         return answer
-
-    def _measured(self, made: Forecast, widths: HalfWidths) -> Forecast:
-        return made.measured((None,) * len(widths), widths)

@@ -27,7 +27,7 @@ from dfprivacy.mechanisms.entropy import EntropySource, system_entropy
 from dfprivacy.terms import INTERVAL
 
 
-class Plan(published.Plan, abc.ABC):
+class Plan(published.Plan):
     """What an analyst's method has to say about each round."""
 
     kinds: ClassVar[dict[str, type[Any]]] = {}
@@ -41,10 +41,6 @@ class Plan(published.Plan, abc.ABC):
     @abc.abstractmethod
     def queries(self, round_: int) -> tuple[Query, ...]:
         """Return what the users of a round are asked."""
-
-    @abc.abstractmethod
-    def after(self, protocol: Protocol, counts: tuple[Counts, ...]) -> Self:
-        """Return the plan with what the reports of a round have shown."""
 
     @abc.abstractmethod
     def estimate(self, protocol: Protocol, counts: tuple[Counts, ...], level: float) -> Any:

@@ -31,7 +31,7 @@ class Record:
         return {"kind": self.kind, **listed}
 
 
-class Plan(Record):
+class Plan(Record, abc.ABC):
     """A method and what it has found so far. Each model lists its own methods in `kinds`."""
 
     kinds: ClassVar[dict[str, type[Any]]]
@@ -47,6 +47,10 @@ class Plan(Record):
         own = {n: tuple(v) if isinstance(v, list) else v for n, v in given.items() if n != "kind"}
         plan: Self = cls.kinds[given["kind"]](**own)
         return plan
+
+    @abc.abstractmethod
+    def after(self, protocol: Any, found: Any, /) -> Self:
+        """Return the plan with what the reports of a round, added up, have shown."""
 
     def half_width(self, protocol: Any, level: float) -> float | None:  # noqa: ARG002 one interface
         """Return half the width of the interval, where it is known before there are reports."""

@@ -172,10 +172,6 @@ class VectorQuery(Query):
         """How many numbers a value has."""
         return self.dimensions
 
-    def turned(self, values: Floats) -> Floats:
-        """Return vectors after the rotation, missing numbers as 0."""
-        return rotated(np.nan_to_num(values), self.campaign)
-
 
 @dataclass(frozen=True)
 class Coordinate(VectorQuery):
@@ -193,7 +189,7 @@ class Coordinate(VectorQuery):
     def encode(self, values: Floats, groups: Integers) -> Integers:
         """Return each owner's bit."""
         tree = HaarTree(self.height)
-        own = self.turned(values)[np.arange(len(values)), groups // tree.groups]
+        own = rotated(values, self.campaign)[np.arange(len(values)), groups // tree.groups]
         parts = (own + self.reach) / (self.reach + self.reach)
         return _present(values, tree.sides(parts, groups % tree.groups))
 
@@ -214,7 +210,7 @@ class Length(VectorQuery):
 
     def encode(self, values: Floats, groups: Integers) -> Integers:
         """Return each owner's bit."""
-        lengths = np.linalg.norm(self.turned(values) - np.array(self.centre), axis=1)
+        lengths = np.linalg.norm(rotated(values, self.campaign) - np.array(self.centre), axis=1)
         return _present(values, HaarTree(self.height).sides(lengths / self.reach, groups))
 
 
@@ -252,7 +248,7 @@ class Whole(VectorQuery):
 
     def encode(self, values: Floats, groups: Integers) -> Integers:  # noqa: ARG002 one interface
         """Return each owner's vector on the grid; a missing one is the centre."""
-        away = self.turned(values) - np.array(self.centre)
+        away = rotated(values, self.campaign) - np.array(self.centre)
         away[np.isnan(values).any(axis=1)] = 0.0
         lengths = np.linalg.norm(away, axis=1, keepdims=True)
         away *= self.clip / np.maximum(lengths, self.clip) * (1 - 2.0**-30)

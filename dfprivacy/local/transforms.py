@@ -47,11 +47,7 @@ def hashed(users: Integers, salt: np.uint64) -> Words:
 
 
 def padded(dimensions: int) -> int:
-    """Return the least power of two that is not smaller.
-
-    >>> padded(3), padded(8)
-    (4, 8)
-    """
+    """Return the least power of two that is not smaller."""
     return 1 << (dimensions - 1).bit_length()
 
 
@@ -62,11 +58,14 @@ def _signs(campaign: str, dimensions: int) -> Floats:
 
 
 def rotated(vectors: Floats, campaign: str) -> Floats:
-    """Return each row with signs changed, zero-padded and transformed; lengths are kept."""
+    """Return each row with signs changed, zero-padded and transformed; lengths are kept.
+
+    Missing numbers count as 0.
+    """
     rows, dimensions = vectors.shape
     size = padded(dimensions)
     wide = np.zeros((rows, size))
-    wide[:, :dimensions] = vectors
+    wide[:, :dimensions] = np.nan_to_num(vectors)
     wide *= _signs(campaign, size)
     return np.asarray(hadamard(wide) / np.sqrt(size))
 

@@ -29,6 +29,8 @@ class ShuffleMethods(FrameProtocols):
 
     MODEL = "shuffle"
     MECHANISM = "noise at the users, shuffled: discrete Laplace in all"
+    UNIT = "units of {!r}"
+    CERTAIN = True
     UNTOLD = "users below a point are counted round by round: no half-width before there is data"
 
     def sum(

@@ -121,7 +121,7 @@ class Total(Plan):
         parts = (clipped - self.lower) / (self.upper - self.lower)
         return rounded(parts[:, np.newaxis], self.steps, entropy)
 
-    def after(self, totals: Sequence[int], protocol: Protocol) -> Self:  # noqa: ARG002 one interface
+    def after(self, protocol: Protocol, totals: Sequence[int]) -> Self:  # noqa: ARG002 one interface
         """Return the plan with its noisy total."""
         return replace(self, found=totals[0])
 
@@ -185,7 +185,7 @@ class Quantile(Plan):
         present = np.where(np.isnan(values), middle, values)
         return (present <= self.point).astype(np.int64)[:, np.newaxis]
 
-    def after(self, totals: Sequence[int], protocol: Protocol) -> Self:
+    def after(self, protocol: Protocol, totals: Sequence[int]) -> Self:
         """Return the plan with the half in which the quantile lies."""
         right = totals[0] < self.q * protocol.users
         return replace(self, cell=2 * self.cell + int(right), asked=self.asked + 1)
@@ -279,8 +279,7 @@ class Vectors(Plan):
 
     def encode(self, values: Floats, round_: int, entropy: EntropySource) -> Integers:
         """Return bits about each coordinate or the length, or the clipped coordinates."""
-        kept = np.clip(np.nan_to_num(values), -self.radius, self.radius)
-        turned = rotated(kept, self.campaign)
+        turned = rotated(np.clip(values, -self.radius, self.radius), self.campaign)
         if round_ <= self.height:
             points = self._points(round_ - 1)
             return np.asarray(turned <= points, dtype=np.int64)
@@ -313,7 +312,7 @@ class Vectors(Plan):
         spread = math.sqrt(2 * math.log(4 * self.size / _OUTSIDE) / self.size)
         return self.clip * min(1.0, spread)
 
-    def after(self, totals: Sequence[int], protocol: Protocol) -> Self:
+    def after(self, protocol: Protocol, totals: Sequence[int]) -> Self:
         """Return the plan with what a round has shown."""
         if protocol.round <= self.height:
             old, half = self.cells or (0,) * self.size, protocol.users / 2

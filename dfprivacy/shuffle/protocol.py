@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -21,7 +21,7 @@ from dfprivacy.shuffle.sums import Sums, shared, shuffle
 from dfprivacy.terms import INTERVAL, interval_level
 
 
-class Plan(published.Plan, abc.ABC):
+class Plan(published.Plan):
     """What an analyst's method has to say about each round."""
 
     kinds: ClassVar[dict[str, type[Any]]] = {}
@@ -43,10 +43,6 @@ class Plan(published.Plan, abc.ABC):
     @abc.abstractmethod
     def encode(self, values: Floats, round_: int, entropy: EntropySource) -> Integers:
         """Return each user's integers, one column a sum; NaN is a value that is missing."""
-
-    @abc.abstractmethod
-    def after(self, totals: Sequence[int], protocol: Protocol) -> Self:
-        """Return the plan with what a round's noisy totals have shown."""
 
     @abc.abstractmethod
     def estimate(self, protocol: Protocol, level: float) -> Any:
@@ -143,7 +139,7 @@ class Protocol(Published):
         """Return the protocol of the next round: the analyser, with the messages of all users."""
         self._open()
         totals = self.sums_of(self.round).analyse(messages)
-        return replace(self, plan=self.plan.after(totals, self), round=self.round + 1)
+        return replace(self, plan=self.plan.after(self, totals), round=self.round + 1)
 
     def estimate(self, *, interval: float = 0.95) -> Any:
         """Return the answer, when all rounds are done."""

@@ -199,7 +199,7 @@ def test_a_survey_of_a_frame_pays_before_it_draws():
     Nothing else in the two rooms pays.
     """
     names = functions_between("local/on_frames.py", "_paid", "draw")
-    assert_in_order(names, ("check", "read", "plan", "pay", "draw"))
+    assert_in_order(names, ("check", "measure", "pay", "draw"))
     paying = [
         name
         for name, tree in TREES.items()
