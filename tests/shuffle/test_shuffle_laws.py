@@ -10,6 +10,7 @@ import pytest
 from flint import arb, ctx, fmpq
 
 import dfprivacy as dfp
+from dfprivacy.local.randomisers import exponential_above, exponential_below
 from dfprivacy.shuffle.sums import (
     _BITS,
     DISTANCE,
@@ -26,6 +27,19 @@ from dfprivacy.shuffle.sums import (
 )
 
 LAWS = [Polya(19, Fraction(1)), Polya(100, Fraction(10)), Polya(5000, Fraction(141, 2))]
+
+
+@pytest.mark.parametrize(
+    "epsilon", [Fraction(1, 1024), Fraction(1, 3), Fraction(19, 7), Fraction(64)]
+)
+def test_exponentials_are_enclosed(epsilon):
+    """The rational bounds lie on either side of e**epsilon, and within 3e-60 of each other."""
+    low, high = exponential_below(epsilon), exponential_above(epsilon)
+    ctx.prec = 400
+    exact = arb(fmpq(epsilon.numerator, epsilon.denominator)).exp()
+    assert arb(fmpq(low.numerator, low.denominator)) < exact
+    assert exact < arb(fmpq(high.numerator, high.denominator))
+    assert high / low - 1 < Fraction(3, 10**60)
 
 
 def exact(law, draws):
