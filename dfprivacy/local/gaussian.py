@@ -290,20 +290,13 @@ def gaussian_mean(
         raise InvalidProtocolError("there are 1 or 2 rounds", hint="pass rounds=2")
     low, high = _levels(sigma, sigma_bounds, limit)
     if high is None:
-        high = low + _affordable_levels(RandomisedResponse(4, loss.pure()), count, beta) - 1
+        law = RandomisedResponse(4, loss.pure())  # as many levels as half of the users can serve
+        errors = {own: deviation(law, count / 2 / own, own, beta) for own in range(8, 25)}
+        served = [own for own, error in errors.items() if error <= TRUSTED_DEVIATION]
+        high = low + max(served, default=8) - 1
     known = None if sigma is None else float(sigma)
     plan = GaussianPlan(count, rounds, low, high, known, float(beta))
     return Protocol(campaign_name(campaign), loss, count, HALVES, plan, bool(named))
-
-
-def _affordable_levels(law: RandomisedResponse, users: int, beta: float) -> int:
-    """Return how many levels half of the users can serve, from 8 to 24."""
-    fitting = [
-        levels
-        for levels in range(8, 25)
-        if deviation(law, users / 2 / levels, levels, beta) <= TRUSTED_DEVIATION
-    ]
-    return max(fitting, default=8)
 
 
 def _levels(

@@ -28,8 +28,8 @@ from dfprivacy.local.reports import value_matrix
 from dfprivacy.terms import EPSILON, INTERVAL, Terms, interval_level
 
 Measured = TypeVar("Measured")
-Planner = Callable[[int], Published]
-"""From the number of users to a protocol."""
+Planner = Callable[..., Published]
+"""From the number of users, epsilon and more arguments to a protocol."""
 
 
 class FrameProtocols:
@@ -40,6 +40,7 @@ class FrameProtocols:
     UNIT: ClassVar[str]
     UNTOLD: ClassVar[str]
     CERTAIN: ClassVar[bool]
+    _simulate: Callable[..., Any]
 
     def __init__(self, frame: Any, terms: Terms, *, explained: bool = False) -> None:
         self._frame, self._terms, self._explained = frame, terms, explained
@@ -55,22 +56,26 @@ class FrameProtocols:
         return f"{type(self).__name__}({kind.__module__.split('.')[0]} {kind.__name__})"
 
     def _answer(
-        self, name: str, column: Hashable, terms: Terms, plan: Planner, run: Callable[..., Any]
+        self, name: str, column: Hashable, terms: Terms, planner: Planner, given: dict[str, Any]
     ) -> Any:
         """Return what a protocol ends in, or its explanation."""
         charge = self._charge(f"{self.MODEL}.{name}({column})", terms)
         account = account_of(terms.ledger, terms.dataset, terms.note)
         level = interval_level(terms.interval)
-        if self._explained:
-            integer_columns(self._frame, [column])
-            made = self._forecast(charge, column, plan, level)
-            return explain_survey(charge, made, level, account)
+
+        def plan(users: int) -> Published:
+            return planner(users=users, epsilon=terms.epsilon, **given)
 
         def measured() -> tuple[Published, Floats]:
             values = column_values(self._frame, column)
             return plan(len(values)), values
 
-        return _paid(charge, account, measured, lambda found: run(*found, interval=level))
+        if self._explained:
+            integer_columns(self._frame, [column])
+            unit = self.UNIT.format(column)
+            made = Forecast(str(column), charge.question, self.MECHANISM, unit=unit)
+            return explain_survey(charge, self._forecast(made, plan, level), level, account)
+        return _paid(charge, account, measured, lambda own: self._simulate(*own, interval=level))
 
     def _charge(self, question: str, terms: Terms) -> Charge:
         """Return the charge of a protocol; refuse terms that it can't keep."""
@@ -89,10 +94,8 @@ class FrameProtocols:
     def _delta(self, terms: Terms) -> Fraction:  # noqa: ARG002 one interface
         return Fraction(0)
 
-    def _forecast(self, charge: Charge, column: Hashable, plan: Planner, level: float) -> Forecast:
+    def _forecast(self, made: Forecast, plan: Callable[[int], Published], level: float) -> Forecast:
         """Return half-widths by number of users, where they are known without data."""
-        unit = self.UNIT.format(column)
-        made = Forecast(str(column), charge.question, self.MECHANISM, unit=unit)
         if plan(1000).half_width(level) is None:
             return made.noted(self.UNTOLD)
         widths = by_users(lambda users: plan(users).half_width(level))
@@ -145,6 +148,7 @@ class LocalMethods(FrameProtocols):
     MECHANISM = "randomised response of each owner"
     UNIT = "units of {!r}, sampling of owners included"
     CERTAIN = False
+    _simulate = staticmethod(simulate)
     UNTOLD = "name sigma= and rounds=2 to learn the error before there are reports"
 
     def gaussian_mean(
@@ -169,14 +173,9 @@ class LocalMethods(FrameProtocols):
         True
         """
         terms = self._terms.updated(epsilon=epsilon, interval=interval)
-        pure: Any = terms.epsilon
-        campaign = "explained" if self._explained else None
-
-        def plan(users: int) -> Published:
-            return gaussian_mean(
-                users=users, epsilon=pure, sigma=sigma, sigma_bounds=sigma_bounds, limit=limit,
-                rounds=rounds, campaign=campaign,
-            )  # fmt: skip
-
-        answer: LocalEstimate = self._answer("gaussian_mean", column, terms, plan, simulate)
+        given = {
+            "sigma": sigma, "sigma_bounds": sigma_bounds, "limit": limit, "rounds": rounds,
+            "campaign": "explained" if self._explained else None,
+        }  # fmt: skip
+        answer: LocalEstimate = self._answer("gaussian_mean", column, terms, gaussian_mean, given)
         return answer

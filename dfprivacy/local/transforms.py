@@ -129,19 +129,12 @@ class HaarTree:
         by_level = counts.reshape(self.height, self.rows, 2)
         shares = np.ones(1)
         for level in range(self.height - 1, -1, -1):
-            halves = (shares + self._coefficients(by_level[level], level, law)) / 2
+            own = by_level[level]
+            plus, minus = law.unbiased(own.reshape(-1, self.rows >> level, 2).sum(axis=0)).T
+            lefts = hadamard((plus - minus)[np.newaxis].copy())[0] / max(float(own.sum()), 1.0)
+            halves = (shares + lefts) / 2  # `lefts` is left less right share of every node
             shares = np.stack([halves, shares - halves], axis=1).reshape(-1)
         return shares
-
-    def _coefficients(
-        self, counts: npt.NDArray[Any], level: int, law: RandomisedResponse
-    ) -> Floats:
-        """Return left less right share of every node of a level."""
-        nodes = self.rows >> level
-        plus, minus = law.unbiased(counts.reshape(-1, nodes, 2).sum(axis=0)).T
-        owners = max(float(counts.sum()), 1.0)
-        transformed: Floats = hadamard((plus - minus)[np.newaxis].copy())[0] / owners
-        return transformed
 
     def error(self, owners: float, law: RandomisedResponse) -> float:
         """Return about the standard deviation of the share of owners below a leaf.

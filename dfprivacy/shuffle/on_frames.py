@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from fractions import Fraction
 from typing import Any
 
 from dfprivacy.accounting.loss import delta_of
 from dfprivacy.local.on_frames import FrameProtocols
 from dfprivacy.shuffle.plans import mean, quantile, total
-from dfprivacy.shuffle.protocol import Protocol, simulate
+from dfprivacy.shuffle.protocol import simulate
 from dfprivacy.terms import EPSILON, INTERVAL, Terms
 
 
@@ -31,6 +31,7 @@ class ShuffleMethods(FrameProtocols):
     MECHANISM = "noise at the users, shuffled: discrete Laplace in all"
     UNIT = "units of {!r}"
     CERTAIN = True
+    _simulate = staticmethod(simulate)
     UNTOLD = "users below a point are counted round by round: no half-width before there is data"
 
     def sum(
@@ -49,8 +50,9 @@ class ShuffleMethods(FrameProtocols):
         >>> abs(frame.dp.shuffle.sum("x", (0, 10), epsilon=1, delta=1e-6) - 20_000) < 1000
         True
         """
-        own = {"epsilon": epsilon, "delta": delta, "interval": interval}
-        return self._run("sum", column, own, total, bounds=bounds)
+        terms = self._terms.updated(epsilon=epsilon, delta=delta, interval=interval)
+        given = {"bounds": bounds, "delta": terms.delta}
+        return self._answer("sum", column, terms, total, given)
 
     def mean(
         self,
@@ -62,8 +64,9 @@ class ShuffleMethods(FrameProtocols):
         interval: float = INTERVAL,
     ) -> Any:
         """Simulate a mean in the shuffle model: see `dfp.shuffle.mean`."""
-        own = {"epsilon": epsilon, "delta": delta, "interval": interval}
-        return self._run("mean", column, own, mean, bounds=bounds)
+        terms = self._terms.updated(epsilon=epsilon, delta=delta, interval=interval)
+        given = {"bounds": bounds, "delta": terms.delta}
+        return self._answer("mean", column, terms, mean, given)
 
     def quantile(
         self,
@@ -76,24 +79,9 @@ class ShuffleMethods(FrameProtocols):
         resolution: int = 12,
     ) -> Any:
         """Simulate a quantile in the shuffle model: see `dfp.shuffle.quantile`."""
-        own = {"epsilon": epsilon, "delta": delta}
-        given = {"q": q, "bounds": bounds, "resolution": resolution}
-        return self._run("quantile", column, own, quantile, **given)
-
-    def _run(
-        self,
-        name: str,
-        column: Hashable,
-        own: dict[str, Any],
-        planner: Callable[..., Protocol],
-        **given: Any,
-    ) -> Any:
-        terms = self._terms.updated(**own)
-
-        def plan(users: int) -> Protocol:
-            return planner(users=users, epsilon=terms.epsilon, delta=terms.delta, **given)
-
-        return self._answer(name, column, terms, plan, simulate)
+        terms = self._terms.updated(epsilon=epsilon, delta=delta)
+        given = {"q": q, "bounds": bounds, "resolution": resolution, "delta": terms.delta}
+        return self._answer("quantile", column, terms, quantile, given)
 
     def _delta(self, terms: Terms) -> Fraction:
         return delta_of(terms.delta) or Fraction(0)
