@@ -124,9 +124,9 @@ class GaussianPlan(Plan):
         """
         far = math.sqrt(math.log(4 * self.users))
         if self.sigma is not None:
-            width = math.ceil(2 * far)
-            points = tuple(self.sigma * index / 5 for index in range(1, 5 * width + 1))
-            return Side(1, points, self.sigma * width)
+            width, sigma = math.ceil(2 * far), self.sigma or 1.0
+            points = tuple(sigma * index / 5 for index in range(1, 5 * width + 1))
+            return Side(1, points, sigma * width)
         width = math.ceil(far + 6)
         units = [math.ldexp(1.0, level) for level in self.levels]
         points = tuple(index * unit for unit in units for index in range(1, width + 1))
@@ -178,7 +178,7 @@ class GaussianPlan(Plan):
         reports = self.users // 2
         expected = RefinedBySides(
             reports=reports, point=0.0, limit=self.limit, trusted=True, beta=0.0, present=1.0,
-            above=reports // 2, sigma=self.sigma, law=RandomisedResponse(2, protocol.loss.pure()),
+            above=reports // 2, sigma=self.sigma or 1.0, law=RandomisedResponse(2, protocol.loss.pure()),
         )  # fmt: skip
         low, high = expected.interval(level)
         return (high - low) / 2
