@@ -178,7 +178,8 @@ class GaussianPlan(Plan):
         reports = self.users // 2
         expected = RefinedBySides(
             reports=reports, point=0.0, limit=self.limit, trusted=True, beta=0.0, present=1.0,
-            above=reports // 2, sigma=self.sigma or 1.0, law=RandomisedResponse(2, protocol.loss.pure()),
+            above=reports // 2, sigma=self.sigma or 1.0,
+            law=RandomisedResponse(2, protocol.loss.pure()),
         )  # fmt: skip
         low, high = expected.interval(level)
         return (high - low) / 2
