@@ -26,8 +26,8 @@ import pandas as pd
 
 from dfprivacy.estimators import octave_bounds as shipped
 from dfprivacy.frontends.demo import flights_file
-from dfprivacy.mechanisms.exceedances import Exceedances
-from dfprivacy.statistics.binning import Octaves
+from dfprivacy.measurement.binning import Octaves
+from dfprivacy.noise.exceedances import Exceedances
 
 SIZES = (300, 1000, 10**4, 10**5, 10**6)
 EPSILONS = (0.1, 0.5, 1.0, 2.0)

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dfprivacy.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Noise
+from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace, Noise
 
 ROUNDS = 5
 

@@ -12,8 +12,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from dfprivacy.mechanisms.runs import Runs
-from dfprivacy.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
+from dfprivacy.noise.runs import Runs
+from dfprivacy.noise.selection import ExponentialMechanism, PermuteAndFlip
 
 ROUNDS = 5
 RUNS_A_GROUP = (1, 4, 40, 4000)

@@ -31,15 +31,15 @@ from benchmarks.octave_rule import ENOUGH, SIZES, data_sets, subset_width
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.estimators.octave_bounds import octave_bounds
 from dfprivacy.estimators.subset_optimal import dick_bounds
-from dfprivacy.mechanisms.additive import add_noise
-from dfprivacy.mechanisms.exceedances import Exceedances
-from dfprivacy.parts.octaves import MeasuredOctaves, OctavePart
-from dfprivacy.parts.subset import GAMMA, RADIUS, WHOLE_BITS
-from dfprivacy.plan import plan_release
-from dfprivacy.questions import Mean
-from dfprivacy.statistics.bin_table import BinTable, bin_table
-from dfprivacy.statistics.binning import VALUE_BITS, Octaves, clipped, rounded
-from dfprivacy.statistics.statistics import Statistics, first_name, key_name, rows_name
+from dfprivacy.measurement.bin_table import BinTable, bin_table
+from dfprivacy.measurement.binning import VALUE_BITS, Octaves, clipped, rounded
+from dfprivacy.measurement.sums import Statistics, key_name, sum_name
+from dfprivacy.noise.additive import add_noise
+from dfprivacy.noise.exceedances import Exceedances
+from dfprivacy.statistics import Mean
+from dfprivacy.statistics.linear import vectors_of
+from dfprivacy.statistics.mean_by_rank import GAMMA, RADIUS, WHOLE_BITS
+from dfprivacy.statistics.octaves import MeasuredOctaves, OctavePart
 from dfprivacy.terms import Bounds
 
 EPSILONS = (Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(2))
@@ -113,14 +113,13 @@ def bounded_means(
     distinct: np.ndarray, rows: np.ndarray, bounds: Bounds, method: str, loss: Epsilon, copies: int
 ) -> np.ndarray:
     """Return independent means with bounds, as a pass over so many equal groups would have them."""
-    plan = plan_release({"x": Mean("x", bounds, method)}, grouped=True)
-    source = plan.queries[0].source
-    grid = source.grid
-    inside = np.clip(distinct, grid.lower, grid.upper) - grid.origin
-    total = int((np.floor(inside * grid.inverse_step).astype(np.int64) * rows).sum())
-    sums = {rows_name(0): [int(rows.sum())] * copies, first_name(0): [total] * copies}
+    plan = vectors_of({"x": Mean("x", bounds, method)}, grouped=True)
+    source = plan.linears[0].source
+    (q,) = source.terms
+    total = int((q.of({"x": distinct}) * rows).sum())
+    sums = {sum_name(0): [int(rows.sum())] * copies, sum_name(0, 1): [total] * copies}
     exact = Statistics(pa.table(sums), 0, (source,)).checked()
-    noisy = add_noise(exact, plan.queries, plan.noises(loss))
+    noisy = add_noise(exact, plan.linears, plan.noises(loss))
     return plan.answers[0].estimator.value(noisy.vectors[0])
 
 

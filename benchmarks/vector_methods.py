@@ -16,10 +16,10 @@ from dfprivacy.estimators.plan_mean import PlanMean
 from dfprivacy.estimators.private_quantiles import CHOOSERS, Mechanics
 from dfprivacy.estimators.relations import RELATIONS
 from dfprivacy.estimators.shifted_mean import ShiftedMean
-from dfprivacy.mechanisms.entropy import system_entropy
-from dfprivacy.statistics.buffers import Buffers
-from dfprivacy.statistics.item_tables import ItemRows
-from dfprivacy.statistics.vector_grid import vector_grid
+from dfprivacy.measurement.buffers import Buffers
+from dfprivacy.measurement.item_tables import ItemRows
+from dfprivacy.measurement.vector_grid import vector_grid
+from dfprivacy.noise.entropy import system_entropy
 
 BLOCK_NUMBERS = 2**19
 DATA = np.random.default_rng(20210607)  # data only: noise comes from the package

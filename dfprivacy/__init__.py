@@ -13,7 +13,7 @@ import typing as _typing
 
 from dfprivacy.accounting.charge import Budget
 from dfprivacy.accounting.ledger import Ledger
-from dfprivacy.accounting.spending import spending
+from dfprivacy.accounting.spending import require_ledger, spending
 from dfprivacy.engine.options import Engine
 from dfprivacy.engine.progress import progress
 from dfprivacy.errors import (
@@ -37,11 +37,13 @@ from dfprivacy.errors import (
     MissingBoundsError,
     MissingColumnError,
     MissingDeltaError,
+    MissingLedgerError,
     OutputError,
     PictureError,
     RefusedStatementError,
     StatisticsFileError,
     TooManyRowsError,
+    UnknownArgumentError,
     UnknownMethodError,
     UnsupportedDtypeError,
     UnsupportedFrameError,
@@ -53,10 +55,21 @@ from dfprivacy.partial.merging import merge
 from dfprivacy.partial.writing import statistics
 from dfprivacy.pictures import plot, save_plot, show
 from dfprivacy.private import Private
-from dfprivacy.questions import count, mean, std, sum, var  # noqa: A004 the field's own words
-from dfprivacy.rank_questions import center, median, quantile, quantiles
 from dfprivacy.release import Choice, Estimate
 from dfprivacy.statements.interface import explain, sql
+from dfprivacy.statistics import (
+    Center,
+    Count,
+    Mean,
+    Median,
+    Quantile,
+    Quantiles,
+    StandardDeviation,
+    Statistic,
+    Sum,
+    Variance,
+    argument,
+)
 from dfprivacy.terms import Bounds
 from dfprivacy.unit import Unit
 from dfprivacy.vector_estimate import VectorEstimate
@@ -66,6 +79,8 @@ if _typing.TYPE_CHECKING:
     from dfprivacy import shuffle as shuffle
 
 frame = Private
+count, sum, mean, var, std = Count, Sum, Mean, Variance, StandardDeviation  # noqa: A001 the field's own words
+median, quantile, quantiles, center = Median, Quantile, Quantiles, Center
 
 __all__ = [
     "AlreadyReportedError",
@@ -94,17 +109,21 @@ __all__ = [
     "MissingBoundsError",
     "MissingColumnError",
     "MissingDeltaError",
+    "MissingLedgerError",
     "OutputError",
     "PictureError",
     "Private",
     "RefusedStatementError",
+    "Statistic",
     "StatisticsFileError",
     "TooManyRowsError",
     "Unit",
+    "UnknownArgumentError",
     "UnknownMethodError",
     "UnsupportedDtypeError",
     "UnsupportedFrameError",
     "VectorEstimate",
+    "argument",
     "center",
     "count",
     "explain",
@@ -116,6 +135,7 @@ __all__ = [
     "progress",
     "quantile",
     "quantiles",
+    "require_ledger",
     "save_plot",
     "show",
     "spending",

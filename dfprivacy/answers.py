@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from dfprivacy.estimators.count import CountEstimator
 from dfprivacy.estimators.estimator import Estimator
-from dfprivacy.mechanisms.additive import NoisyVector
-from dfprivacy.mechanisms.keys import KeyRule
-from dfprivacy.statistics.binning import Integers
-from dfprivacy.statistics.linear_query import CountWeights
+from dfprivacy.measurement.binning import Integers
+from dfprivacy.measurement.linear import CountWeights
+from dfprivacy.noise.additive import NoisyVector
+from dfprivacy.noise.keys import KeyRule
 
 Column = npt.NDArray[Any]
 

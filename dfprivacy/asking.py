@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
-from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.labels import label_of
-from dfprivacy.questions import BoundedQuestion, Question
-from dfprivacy.rank_questions import Center
+from dfprivacy.methods import Methods
+from dfprivacy.statistics import Statistic
 from dfprivacy.terms import EPSILON, INTERVAL, PublicKeys, Terms, bounds_of
 
 One = TypeVar("One")
 Many = TypeVar("Many")
 
 
-class Asking(ABC, Generic[One, Many]):
+class Asking(Methods[One], ABC, Generic[One, Many]):
     """The questions that a frame, or a frame by group, can be asked.
 
     Privacy, for every method: neighbours differ by adding or removing one row. The whole call
@@ -30,12 +29,8 @@ class Asking(ABC, Generic[One, Many]):
     _terms: Terms
 
     @abstractmethod
-    def _answer(self, questions: Mapping[str, Question], terms: Terms) -> Many:
+    def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> Many:
         """Release the answers to named questions."""
-
-    @abstractmethod
-    def _only(self, answers: Many) -> One:
-        """Return the answer of a release that asked one question."""
 
     @abstractmethod
     def _grouping(self) -> tuple[tuple[Hashable, ...], PublicKeys | None]:
@@ -43,12 +38,12 @@ class Asking(ABC, Generic[One, Many]):
 
     def agg(
         self,
-        *questions: Question,
+        *questions: Statistic,
         epsilon: float = EPSILON,
         rho: float | None = None,
         delta: float | None = None,
         interval: float = INTERVAL,
-        **named: Question,
+        **named: Statistic,
     ) -> Many:
         """Answer several questions under one epsilon.
 
@@ -65,30 +60,36 @@ class Asking(ABC, Generic[One, Many]):
         return self._answer({name: self._complete(q) for name, q in asked.items()}, terms)
 
     @abstractmethod
-    def _several(self, question: Question, terms: Terms) -> Any:
-        """Release one question that has several answers."""
+    def _several(self, question: Statistic, answers: Many) -> Any:
+        """Return the answers to the one question of a release."""
 
-    def _ask(self, question: Question, terms: Terms) -> One:
-        return self._only(self._answer({_name(question): question}, terms))
+    def _ask(
+        self, statistic: type[Statistic], asked: Mapping[str, Any], terms: Mapping[str, Any]
+    ) -> Any:
+        """Release one question, as a method has been called."""
+        question = self._complete(statistic(**asked))
+        answers = self._answer({_name(question): question}, self._terms.updated(**terms))
+        return self._several(question, answers)
 
     def _bounds(self, column: Hashable, given: object) -> Any:
         return bounds_of(self._terms.bounds.get(label_of(column)) if given is None else given)
 
-    def _complete(self, question: Question) -> Question:
+    def _complete(self, question: Statistic) -> Statistic:
         """Fill in the bounds that the terms know."""
-        if not isinstance(question, BoundedQuestion | Center) or question.bounds is not None:
-            return question
-        return replace(question, bounds=self._bounds(question.column, None))
+        known = self._terms.bounds.get(question.column)
+        return question if known is None else question.completed(bounds_of(known))
 
 
-def _name(question: Question) -> str:
+def _name(question: Statistic) -> str:
     return question.kind if question.column is None else str(question.column)
 
 
-def _named(questions: tuple[Question, ...], named: Mapping[str, Question]) -> dict[str, Question]:
+def _named(
+    questions: tuple[Statistic, ...], named: Mapping[str, Statistic]
+) -> dict[str, Statistic]:
     """Return questions by name: a column's own name, with the kind where it is asked twice."""
     everything = [*questions, *named.values()]
-    if any(not isinstance(question, Question) for question in everything):
+    if any(not isinstance(question, Statistic) for question in everything):
         raise InvalidQuestionError(
             "agg takes questions", hint='ask e.g. agg(dfp.mean("x", bounds=(0, 100)), dfp.count())'
         )

@@ -17,13 +17,13 @@ from dfprivacy.engine.adopt import Adopted, Columns, adopt, rereadable
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import EngineError
 from dfprivacy.origin import Origin, with_origin
-from dfprivacy.parts.part import Grouping, Measured, Part
-from dfprivacy.parts.split import selections
-from dfprivacy.questions import Question
 from dfprivacy.release import Number, Release, number_of
 from dfprivacy.released_frame import answers_table, frame_names, released_table, shows_count
 from dfprivacy.remembered import frame_of, kept_table, numbers_of, numbers_table
 from dfprivacy.request import Request, request_of
+from dfprivacy.statistics import Statistic
+from dfprivacy.statistics.part import Grouping, Measured, Part
+from dfprivacy.statistics.split import selections
 from dfprivacy.terms import PublicKeys, Terms
 from dfprivacy.unit import Unit
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def release_numbers(
-    frame: object, questions: Mapping[str, Question], terms: Terms
+    frame: object, questions: Mapping[str, Statistic], terms: Terms
 ) -> dict[str, Number]:
     """Release the answers about a whole frame, by name."""
     request = request_of(questions, terms, form="numbers")
@@ -52,7 +52,7 @@ def release_frame(
     frame: object,
     by: Sequence[Hashable],
     keys: PublicKeys | None,
-    questions: Mapping[str, Question],
+    questions: Mapping[str, Statistic],
     terms: Terms,
 ) -> Any:
     """Release the answers by group, as the caller's own frame type."""
@@ -77,7 +77,7 @@ def release_answers(
     frame: object,
     by: Sequence[Hashable],
     keys: PublicKeys | None,
-    questions: Mapping[str, Question],
+    questions: Mapping[str, Statistic],
     terms: Terms,
     *,
     own: Mapping[str, Epsilon],

@@ -9,7 +9,8 @@
     |-- InvalidUnitError          (ValueError)    unit, max_rows and max_groups don't go together
     |-- InvalidEngineError        (ValueError)    memory, threads or temporary can't be used
     |-- InvalidQuestionError      (ValueError)    unknown method, level or combination
-    |   `-- UnknownMethodError    (AttributeError) no question of that name
+    |   |-- UnknownMethodError    (AttributeError) no question of that name
+    |   `-- UnknownArgumentError  (TypeError)     no argument of that name
     |-- InvalidDescriptionError   (ValueError)    the file that describes releases has faults
     |-- RefusedStatementError     (ValueError)    an SQL statement can't be read, or not answered
     |-- InvalidProtocolError      (ValueError)    no protocol of the local or the shuffle model
@@ -22,7 +23,8 @@
     |-- LedgerError               (RuntimeError)  a ledger can't be used; nothing was released
     |   |-- LedgerFileError       (OSError)       its file is missing, locked, corrupt or full
     |   |-- LedgerBudgetError     (ValueError)    its file was made with another budget
-    |   `-- InvalidLedgerError    (ValueError)    ledger, dataset and note do not go together
+    |   |-- InvalidLedgerError    (ValueError)    ledger, dataset and note do not go together
+    |   `-- MissingLedgerError    (ValueError)    a ledger is required, and none was named
     |-- BudgetExceededError       (ValueError)    the release costs more than the ledger has left
     |-- PictureError              (RuntimeError)  a chart or page can't be drawn or written
     |-- OutputError               (OSError)       a release could not be written where it should go
@@ -93,6 +95,10 @@ class UnknownMethodError(InvalidQuestionError, AttributeError):
     """There is no question of that name."""
 
 
+class UnknownArgumentError(InvalidQuestionError, TypeError):
+    """A call was given an argument that it does not take."""
+
+
 class InvalidDescriptionError(DPError, ValueError):
     """A file that describes releases has faults; the message names each with its line."""
 
@@ -143,6 +149,10 @@ class LedgerBudgetError(LedgerError, ValueError):
 
 class InvalidLedgerError(LedgerError, ValueError):
     """Ledger, dataset and note of a release do not go together."""
+
+
+class MissingLedgerError(LedgerError, ValueError):
+    """A release names no ledger, where `require_ledger` was called. Nothing was released."""
 
 
 class BudgetExceededError(DPError, ValueError):

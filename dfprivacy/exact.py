@@ -7,6 +7,8 @@ import numbers
 from decimal import Decimal
 from fractions import Fraction
 
+from dfprivacy.errors import InvalidQuestionError
+
 
 def exact_number(value: object) -> Fraction | None:
     """Return a real, finite number as a fraction; None for anything else (booleans too)."""
@@ -50,3 +52,50 @@ _ROOT_BITS = 320
 def root_below(value: Fraction) -> Fraction:
     """Return the square root, rounded down to a multiple of 2**-320."""
     return Fraction(math.isqrt(int(value * 4**_ROOT_BITS)), 2**_ROOT_BITS)
+
+
+_LARGEST_DENOMINATOR = 10**6
+
+
+def quantile_fraction(q: object) -> Fraction:
+    """Return a quantile as an exact fraction of a denominator up to a million.
+
+    >>> quantile_fraction(0.95)
+    Fraction(19, 20)
+
+    Raises
+    ------
+    InvalidQuestionError
+        When `q` is not a number from 0 to 1.
+    """
+    exact = decimal_number(q)
+    if exact is None or not 0 <= exact <= 1:
+        raise InvalidQuestionError(
+            f"a quantile must be a number from 0 to 1, not {describe(q)}",
+            hint="pass 0.5 for the median, 0.9 for the value that one row in ten exceeds",
+        )
+    return exact.limit_denominator(_LARGEST_DENOMINATOR)
+
+
+_LARGEST_POWER = 64
+
+
+def center_power(p: object) -> float:
+    """Return the power of a center as a float.
+
+    >>> center_power(2)
+    2.0
+
+    Raises
+    ------
+    InvalidQuestionError
+        When `p` is not a number above 1, as a float too, and up to 64.
+    """
+    exact = exact_number(p)
+    if exact is None or not 1 < exact <= _LARGEST_POWER or float(exact) == 1:
+        raise InvalidQuestionError(
+            f"the p of a center must be a number above 1, up to 64, not {describe(p)}",
+            hint="pass p=2 for the mean, p=1.5 for a center that outliers move less; "
+            "ask for the median where p would be 1",
+        )
+    return float(exact)

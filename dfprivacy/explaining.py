@@ -11,11 +11,10 @@ from dfprivacy.forecast.explanation import Explanation
 from dfprivacy.forecast.histograms import explain_histogram
 from dfprivacy.forecast.vectors import explain_vector
 from dfprivacy.histogram import Histogram
-from dfprivacy.moment_methods import MomentMethods
-from dfprivacy.questions import Question
-from dfprivacy.rank_methods import RankMethods
+from dfprivacy.histogram_methods import HistogramMethods
 from dfprivacy.released_frame import frame_names
 from dfprivacy.request import request_of
+from dfprivacy.statistics import Statistic
 from dfprivacy.terms import EPSILON, INTERVAL, PublicKeys, Terms
 from dfprivacy.unit import Unit
 from dfprivacy.vector_methods import VectorMethods
@@ -23,8 +22,7 @@ from dfprivacy.vector_question import MeanVector
 
 
 class Explaining(
-    MomentMethods[Explanation, Explanation],
-    RankMethods[Explanation, Explanation],
+    HistogramMethods[Explanation, Explanation],
     VectorMethods[Explanation, Explanation],
 ):
     """The questions of a frame, or of a frame by group, explained instead of answered.
@@ -57,18 +55,18 @@ class Explaining(
 
     def __call__(
         self,
-        *questions: Question,
+        *questions: Statistic,
         epsilon: float = EPSILON,
         rho: float | None = None,
         delta: float | None = None,
         interval: float = INTERVAL,
-        **named: Question,
+        **named: Statistic,
     ) -> Explanation:
         """Explain what `agg` would do with these questions.
 
         Parameters
         ----------
-        *questions, **named : Question
+        *questions, **named : Statistic
             As in `agg`: `dfp.mean("x", bounds=(0, 100))`, `dfp.count()` and so on.
         epsilon, rho, delta, interval
             As in `agg`.
@@ -101,7 +99,7 @@ class Explaining(
         by = f" by {', '.join(map(repr, self._by))}" if self._by else ""
         return f"Explaining(questions{by}; no data is read, nothing is spent)"
 
-    def _answer(self, questions: Mapping[str, Question], terms: Terms) -> Explanation:
+    def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> Explanation:
         request = request_of(
             questions, terms, self._by, self._keys, form="frame" if self._by else "numbers"
         )
@@ -110,11 +108,8 @@ class Explaining(
         needed = [name for part in request.parts for name in part.columns]
         return explained(request, self._integers(needed, request.unit))
 
-    def _only(self, answers: Explanation) -> Explanation:
+    def _several(self, question: Statistic, answers: Explanation) -> Explanation:  # noqa: ARG002 it holds all
         return answers
-
-    def _several(self, question: Question, terms: Terms) -> Explanation:
-        return self._answer({str(question.column): question}, terms)
 
     def _histogram(self, question: Histogram, terms: Terms) -> Explanation:
         self._integers([question.column], terms.unit)

@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.contribution import Contribution
-from dfprivacy.accounting.loss import Epsilon, Rho, delta_of, loss_of
+from dfprivacy.accounting.loss import Contribution, Epsilon, Rho, delta_of, loss_of
 from dfprivacy.accounting.spending import Account, NoAccount, account_of
 from dfprivacy.answers import everyone
 from dfprivacy.conductor import keep, named_columns, paid, read
@@ -23,14 +22,14 @@ from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.estimators.octave_bounds import SHARE, find_bounds
 from dfprivacy.exact import describe, exact_number
 from dfprivacy.labels import label_of
-from dfprivacy.mechanisms.additive import add_to
-from dfprivacy.mechanisms.keys import KeyRule
-from dfprivacy.mechanisms.noise import Noise
+from dfprivacy.measurement.bin_table import BinTable, rebinned
+from dfprivacy.measurement.binning import LARGEST_VALUE, Edges, Octaves, SignificantBits
+from dfprivacy.noise.additive import add_to
+from dfprivacy.noise.keys import KeyRule
+from dfprivacy.noise.laws import Noise
 from dfprivacy.origin import Origin, with_origin
 from dfprivacy.remembered import frame_of, kept_table
 from dfprivacy.request import limits_of, loss_terms, required_delta
-from dfprivacy.statistics.bin_table import BinTable, rebinned
-from dfprivacy.statistics.binning import LARGEST_VALUE, Edges, Octaves, SignificantBits
 from dfprivacy.terms import Bounds, PublicKeys, Terms, interval_level
 from dfprivacy.unit import Unit
 

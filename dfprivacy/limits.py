@@ -16,10 +16,9 @@ from dfprivacy.accounting.spending import account_of
 from dfprivacy.conductor import named_columns, paid, read
 from dfprivacy.engine.unit_sizes import unit_sizes
 from dfprivacy.labels import label_of
-from dfprivacy.parts.ranks import MeasuredRanks, QuantilePart, value_grid
-from dfprivacy.rank_questions import Quantile
-from dfprivacy.statistics.bin_table import bin_table
-from dfprivacy.statistics.binning import Integers
+from dfprivacy.measurement.bin_table import bin_table
+from dfprivacy.measurement.binning import Integers
+from dfprivacy.statistics.quantile import MeasuredRanks, Quantile, QuantilePart, value_grid
 from dfprivacy.terms import EPSILON, Terms
 from dfprivacy.unit import LARGEST_LIMIT, Unit
 

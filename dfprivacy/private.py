@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account_of
 from dfprivacy.conductor import release_frame, release_numbers
 from dfprivacy.display.markup import element
-from dfprivacy.errors import InvalidQuestionError
+from dfprivacy.errors import InvalidQuestionError, UnknownMethodError
 from dfprivacy.explaining import Explaining
+from dfprivacy.histogram_methods import HistogramMethods
 from dfprivacy.labels import label_of
-from dfprivacy.moment_methods import MomentMethods
-from dfprivacy.questions import Question
-from dfprivacy.rank_methods import RankMethods
+from dfprivacy.methods import ColumnMethods
 from dfprivacy.release import Number
-from dfprivacy.spelling import unknown
+from dfprivacy.statistics import STATISTICS, Statistic
 from dfprivacy.terms import EPSILON, INTERVAL, PublicKeys, Terms
 from dfprivacy.unit import Unit, unit_of
 from dfprivacy.vector_methods import VectorMethods
@@ -26,11 +25,7 @@ if TYPE_CHECKING:
     from dfprivacy.shuffle.on_frames import ShuffleMethods
 
 
-class Private(
-    MomentMethods[Any, dict[str, Number]],
-    RankMethods[Any, dict[str, Number]],
-    VectorMethods[Any, dict[str, Number]],
-):
+class Private(HistogramMethods[Any, dict[str, Number]], VectorMethods[Any, dict[str, Number]]):
     """A frame that answers privately.
 
     Calling it sets terms for the questions that follow:
@@ -98,7 +93,7 @@ class Private(
         groups are released. Without, keys are secret: a group comes out only if its noisy count
         shows, up to `delta`, that it can't have been made by one row alone.
         """
-        return PrivateGroupBy(self._frame, self._terms, by, keys)
+        return PrivateGroupBy(self._frame, self._terms, _labels(by), keys)
 
     @property
     def explain(self) -> Explaining:
@@ -123,10 +118,6 @@ class Private(
 
         return ShuffleMethods(self._frame, self._terms)
 
-    def __getattr__(self, name: str) -> NoReturn:
-        """Say what was probably meant."""
-        unknown(self, name)
-
     def __repr__(self) -> str:
         """Show the kind of frame, never what is in it."""
         return f"Private({type(self._frame).__module__.split('.')[0]} {type(self._frame).__name__})"
@@ -134,21 +125,17 @@ class Private(
     def _repr_html_(self) -> str:
         return element("code", repr(self))
 
-    def _answer(self, questions: Mapping[str, Question], terms: Terms) -> dict[str, Number]:
+    def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> dict[str, Number]:
         return release_numbers(self._frame, questions, terms)
 
-    def _only(self, answers: dict[str, Number]) -> Any:
-        return next(iter(answers.values()))
-
-    def _several(self, question: Question, terms: Terms) -> Any:
-        answers = self._answer({str(question.column): question}, terms).values()
-        return tuple(map(float, answers)) if question.kind == "bounds" else list(answers)
+    def _several(self, question: Statistic, answers: dict[str, Number]) -> Any:
+        return question.gathered(list(answers.values()))
 
     def _grouping(self) -> tuple[tuple[Hashable, ...], PublicKeys | None]:
         return (), None
 
 
-class PrivateGroupBy(MomentMethods[Any, Any], RankMethods[Any, Any], VectorMethods[Any, Any]):
+class PrivateGroupBy(HistogramMethods[Any, Any], VectorMethods[Any, Any]):
     """A frame by group; every question returns the caller's own frame type.
 
     One row a group, sorted by key: the key columns, the answer, `low` and `high` of its interval,
@@ -169,9 +156,27 @@ class PrivateGroupBy(MomentMethods[Any, Any], RankMethods[Any, Any], VectorMetho
         """Explain questions by group instead of answering them: see `Private.explain`."""
         return Explaining(self._frame, self._terms, self._by, self._keys)
 
-    def __getattr__(self, name: str) -> NoReturn:
-        """Say what was probably meant."""
-        unknown(self, name)
+    def __getitem__(self, column: Hashable) -> PrivateColumn:
+        """Return one column by group: `group_by("city")["income"].mean((0, 100))`."""
+        if isinstance(column, list | tuple):
+            raise InvalidQuestionError(
+                "a frame by group is asked about one column at a time",
+                hint='ask .agg(dfp.mean("x"), dfp.mean("y")), which shares one epsilon',
+            )
+        return PrivateColumn(self, label_of(column))
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the method that asks a statistic, or say how a column is asked about."""
+        if name not in STATISTICS and not name.startswith("_") and self._has(name):
+            raise UnknownMethodError(
+                f"{name!r} is a column, not a question",
+                hint=f'ask about it by name: .mean("{name}", bounds=(0, 100)) or ["{name}"].mean()',
+            )
+        return super().__getattr__(name)
+
+    def _has(self, name: str) -> bool:
+        """Tell whether the frame declares a column of this name."""
+        return name in map(str, getattr(self._frame, "columns", ()))
 
     def __repr__(self) -> str:
         """Show the group columns."""
@@ -181,17 +186,54 @@ class PrivateGroupBy(MomentMethods[Any, Any], RankMethods[Any, Any], VectorMetho
     def _repr_html_(self) -> str:
         return element("code", repr(self))
 
-    def _answer(self, questions: Mapping[str, Question], terms: Terms) -> Any:
+    def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> Any:
         return release_frame(self._frame, self._by, self._keys, questions, terms)
 
-    def _only(self, answers: Any) -> Any:
+    def _several(self, question: Statistic, answers: Any) -> Any:  # noqa: ARG002 frames hold all
         return answers
-
-    def _several(self, question: Question, terms: Terms) -> Any:
-        return self._answer({str(question.column): question}, terms)
 
     def _grouping(self) -> tuple[tuple[Hashable, ...], PublicKeys | None]:
         return self._by, self._keys
+
+
+class PrivateColumn(ColumnMethods[Any]):
+    """One column of a frame, whole or by group: the questions about it, without its name.
+
+    >>> import dfprivacy as dfp, polars as pl
+    >>> flights = pl.DataFrame({"carrier": ["AA", "UA"] * 5000, "delay": [1.0, 9.0] * 5000})
+    >>> flights.dp.group_by("carrier", keys=["AA", "UA"])["delay"].mean((0, 60)).columns
+    ['carrier', 'delay', 'low', 'high', 'count']
+    """
+
+    def __init__(self, owner: Any, column: Hashable) -> None:
+        self._owner, self._column = owner, column
+
+    @property
+    def explain(self) -> PrivateColumn:
+        """Explain questions about the column instead of answering them."""
+        return PrivateColumn(self._owner.explain, self._column)
+
+    def histogram(self, *args: Any, **terms: Any) -> Any:
+        """Count the values bin by bin: see `Private.histogram`."""
+        return self._owner.histogram(self._column, *args, **terms)
+
+    def agg(self, *questions: Statistic, **named: Any) -> Any:
+        """Answer several questions under one epsilon: see `Private.agg`."""
+        return self._owner.agg(*questions, **named)
+
+    def __repr__(self) -> str:
+        """Show the column, and what it is a column of."""
+        return f"{self._owner!r}[{self._column!r}]"
+
+    def _ask(
+        self, statistic: type[Statistic], asked: Mapping[str, Any], terms: Mapping[str, Any]
+    ) -> Any:
+        return self._owner._ask(statistic, {"column": self._column, **asked}, terms)  # noqa: SLF001
+
+
+def _labels(by: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+    """Return the group columns: as arguments, or as one list."""
+    return tuple(by[0]) if len(by) == 1 and isinstance(by[0], list) else by
 
 
 def _unit(terms: Terms, unit: object, max_rows: object, max_groups: object) -> Unit | None:

@@ -11,8 +11,8 @@ from dfprivacy.display.readable import Readable
 from dfprivacy.display.reading import Reading
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.estimators.estimator import Estimator
-from dfprivacy.mechanisms.additive import NoisyVector
-from dfprivacy.mechanisms.noise import Noise
+from dfprivacy.noise.additive import NoisyVector
+from dfprivacy.noise.laws import Noise
 from dfprivacy.terms import Bounds, interval_level
 
 

@@ -9,14 +9,13 @@ import pyarrow as pa
 
 from dfprivacy.answers import Answer, Column, Counted
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.parts.part import Part
-from dfprivacy.parts.split import counting_part
-from dfprivacy.questions import Question
-from dfprivacy.rank_questions import PrivateBounds
+from dfprivacy.statistics import Statistic
+from dfprivacy.statistics.part import Part
+from dfprivacy.statistics.split import counting_part
 
 
 def frame_names(
-    parts: Sequence[Part], questions: Mapping[str, Question], keys: Sequence[str]
+    parts: Sequence[Part], questions: Mapping[str, Statistic], keys: Sequence[str]
 ) -> list[str]:
     """Return the column names of a grouped release.
 
@@ -35,7 +34,7 @@ def frame_names(
     return names
 
 
-def _value_names(parts: Sequence[Part], questions: Mapping[str, Question]) -> list[str]:
+def _value_names(parts: Sequence[Part], questions: Mapping[str, Statistic]) -> list[str]:
     answers = [
         item
         for question in questions
@@ -77,7 +76,7 @@ def released_table(
 def answers_table(
     keys: pa.Table,
     answers: Mapping[str, tuple[Answer, ...]],
-    questions: Mapping[str, Question],
+    questions: Mapping[str, Statistic],
     kept: Column,
     *,
     level: float,
@@ -85,15 +84,11 @@ def answers_table(
     """Return one row a kept group: the keys, then the columns of each answer under its question."""
     columns = {name: keys.column(name).take(pa.array(kept)) for name in keys.column_names}
     for name, own in answers.items():
-        for title, answer in zip(_titles(name, questions[name], len(own)), own, strict=True):
+        for title, answer in zip(_titles(name, questions[name]), own, strict=True):
             ends = zip(("", "_low", "_high"), answer.columns(level), strict=False)
             columns |= {f"{title}{end}": pa.array(values[kept]) for end, values in ends}
     return pa.table(columns)
 
 
-def _titles(name: str, question: Question, answers: int) -> list[str]:
-    if isinstance(question, PrivateBounds):
-        return [f"{name}_lower", f"{name}_upper"]
-    if question.kind == "quantiles":
-        return [f"{name}_{index}" for index in range(answers)]
-    return [name]
+def _titles(name: str, question: Statistic) -> list[str]:
+    return [f"{name}{suffix}" for suffix in question.suffixes]

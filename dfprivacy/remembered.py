@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from functools import singledispatch
@@ -60,8 +59,7 @@ def frame_table(frame: Any) -> pa.Table:
         return frame
     if hasattr(frame, "toArrow"):  # Spark
         return frame.toArrow()
-    held = _held(frame)
-    return frame_table(frame.to_pyarrow() if held is frame else held)  # Ibis
+    return frame.to_pyarrow()  # Ibis
 
 
 @frame_table.register
@@ -84,29 +82,21 @@ def _(frame: duckdb.DuckDBPyRelation) -> pa.Table:
     return frame.to_arrow_table()
 
 
-def _held(frame: Any) -> Any:
-    """Return what a Dask frame holds; any other frame itself."""
-    return frame.compute() if hasattr(frame, "compute") else frame
-
-
 def kept_table(released: Any, frame: object, by: Sequence[Hashable]) -> pa.Table | None:
     """Return a released frame as the table to keep; None if it would come back as another frame.
 
     Arrow has no type for some objects of pandas, and gives others back as what they are not: a
     tuple as a list, a `Timestamp` as a `datetime`. That is a matter of the released keys.
     """
-    held = _held(released)
-    table = frame_table(held)
-    if isinstance(held, pd.DataFrame) and not same_frames(held, _held(frame_of(frame, table, by))):
+    table = frame_table(released)
+    if isinstance(released, pd.DataFrame) and not same_frames(released, frame_of(frame, table, by)):
         return None
     return table
 
 
 @singledispatch
-def frame_of(frame: object, table: pa.Table, by: Sequence[Hashable]) -> Any:
+def frame_of(frame: object, table: pa.Table, by: Sequence[Hashable]) -> Any:  # noqa: ARG001 pandas has it
     """Return a remembered table, by group, in the frame type of the data; no row is read."""
-    if hasattr(frame, "compute"):
-        return _dask_frame(frame, table, by)
     adopted = adopt(frame, Columns((), {}, ()))
     try:
         return adopted.wrap(table)
@@ -117,11 +107,3 @@ def frame_of(frame: object, table: pa.Table, by: Sequence[Hashable]) -> Any:
 @frame_of.register
 def _(frame: pd.DataFrame, table: pa.Table, by: Sequence[Hashable]) -> pd.DataFrame:
     return pandas_frame(frame, table, by)
-
-
-def _dask_frame(frame: object, table: pa.Table, by: Sequence[Hashable]) -> Any:
-    """Return a remembered table as a Dask frame of one partition, with the declared dtypes."""
-    dask, frames = importlib.import_module("dask"), importlib.import_module("dask.dataframe")
-    declared = frames.utils.make_meta(frame)
-    with dask.config.set({"dataframe.convert-string": False}):
-        return frames.from_pandas(pandas_frame(declared, table, by), npartitions=1, sort=False)

@@ -10,16 +10,18 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.contribution import Contribution
-from dfprivacy.accounting.loss import Epsilon, Rho, delta_of, loss_of
+from dfprivacy.accounting.loss import Contribution, Epsilon, Rho, delta_of, loss_of
 from dfprivacy.accounting.spending import Account, NoAccount, account_of
 from dfprivacy.errors import InvalidLossError, InvalidUnitError, MissingDeltaError
-from dfprivacy.mechanisms.keys import KeyRule
-from dfprivacy.parts.part import Part
-from dfprivacy.parts.split import shares, split
-from dfprivacy.questions import Question, question_text
+from dfprivacy.noise.keys import KeyRule
+from dfprivacy.statistics import Statistic, question_text
+from dfprivacy.statistics.part import Part
+from dfprivacy.statistics.split import shares, split
 from dfprivacy.terms import Files, PublicKeys, Terms, interval_level
 from dfprivacy.unit import Unit
+
+SELECTION = "answer_selection"
+"""How the name of a count ends that spends a loss of its own to select the groups."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Request:
     has the limits as they hold for these groups.
     """
 
-    questions: Mapping[str, Question]
+    questions: Mapping[str, Statistic]
     by: Sequence[Hashable]
     keys: PublicKeys | None
     unit: Unit | None
@@ -44,7 +46,7 @@ class Request:
 
 
 def request_of(
-    questions: Mapping[str, Question],
+    questions: Mapping[str, Statistic],
     terms: Terms,
     by: Sequence[Hashable] = (),
     keys: PublicKeys | None = None,
@@ -111,7 +113,7 @@ def loss_terms(charge: Charge) -> dict[str, object]:
 
 
 def _shared_out(
-    questions: Mapping[str, Question],
+    questions: Mapping[str, Statistic],
     terms: Terms,
     own: Mapping[str, Epsilon],
     *,
@@ -124,7 +126,10 @@ def _shared_out(
     losses = [loss.share(share) for share in shares(parts)]
     for name, apart in own.items():
         (part,) = split({name: questions[name]}, grouped=grouped)
-        parts, losses = (*parts, part), [*losses, apart]
+        if name.endswith(SELECTION):
+            parts, losses = (part, *parts), [apart, *losses]
+        else:
+            parts, losses = (*parts, part), [*losses, apart]
     return parts, losses
 
 
@@ -184,6 +189,6 @@ def required_delta(delta: Fraction | None, keys: PublicKeys | None) -> Fraction 
     return delta
 
 
-def _text(questions: Mapping[str, Question], by: Sequence[Hashable], unit: Unit | None) -> str:
+def _text(questions: Mapping[str, Statistic], by: Sequence[Hashable], unit: Unit | None) -> str:
     asked = question_text(questions, by)
     return asked if unit is None else f"{asked}; {unit.text}"

@@ -14,8 +14,8 @@ from dfprivacy.display.markup import Markup, element
 from dfprivacy.display.panels import Dot
 from dfprivacy.display.words import MeasuredIn, chart_text
 from dfprivacy.estimators.noisy_mean import NoisyMean
+from dfprivacy.measurement.vector_grid import Floats
 from dfprivacy.release import Release
-from dfprivacy.statistics.vector_grid import Floats
 from dfprivacy.terms import interval_level
 from dfprivacy.vector_question import MeanVector
 

@@ -12,15 +12,14 @@ import pyarrow.compute as pc
 from dfprivacy.engine.public_keys import align
 from dfprivacy.engine.vector_rows import prepared
 from dfprivacy.engine.vector_source import VectorSource
-from dfprivacy.statistics.buffers import Buffers
-from dfprivacy.statistics.linear_query import count_query
-from dfprivacy.statistics.statistics import Statistics, key_name, merge, rows_name
+from dfprivacy.measurement.buffers import Buffers
+from dfprivacy.measurement.linear import ROWS
+from dfprivacy.measurement.sums import Statistics, key_name, merge, sum_name
 from dfprivacy.vector_passes import grid_of
 from dfprivacy.vector_question import MeanVector
 
 Integers = npt.NDArray[np.int64]
 
-ROWS = count_query(None)
 _MERGED = 64
 
 
@@ -47,9 +46,9 @@ def group_rows(
 
 def _counted(keys: pa.Table, kept: npt.NDArray[np.bool_] | None, names: list[str]) -> Statistics:
     rows = keys if kept is None else keys.filter(pa.array(kept))
-    ones = rows.append_column(rows_name(0), pa.array(np.ones(rows.num_rows, np.int64)))
-    counted = ones.group_by(names).aggregate([(rows_name(0), "sum")])
-    return Statistics(counted.rename_columns([*names, rows_name(0)]), len(names), (ROWS.source,))
+    ones = rows.append_column(sum_name(0), pa.array(np.ones(rows.num_rows, np.int64)))
+    counted = ones.group_by(names).aggregate([(sum_name(0), "sum")])
+    return Statistics(counted.rename_columns([*names, sum_name(0)]), len(names), (ROWS.source,))
 
 
 def labels_among(keys: pa.Table) -> Callable[[pa.Table], Integers]:

@@ -20,10 +20,10 @@ from dfprivacy.estimators.private_quantiles import CHOOSERS, Mechanics
 from dfprivacy.estimators.relations import RELATIONS, NoisyRows
 from dfprivacy.estimators.shifted_mean import ShiftedMean
 from dfprivacy.exact import decimal_number
-from dfprivacy.mechanisms.entropy import EntropySource, system_entropy
-from dfprivacy.statistics.buffers import Buffers
-from dfprivacy.statistics.vector_grid import VectorGrid, vector_grid
-from dfprivacy.statistics.vector_tables import VectorTable
+from dfprivacy.measurement.buffers import Buffers
+from dfprivacy.measurement.vector_grid import VectorGrid, vector_grid
+from dfprivacy.measurement.vector_tables import VectorTable
+from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.vector_question import MeanVector
 
 Labels = npt.NDArray[np.int64]

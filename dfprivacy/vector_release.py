@@ -21,15 +21,16 @@ from dfprivacy.engine.vector_source import VectorSource, open_source
 from dfprivacy.errors import InvalidLedgerError, InvalidLossError, InvalidQuestionError
 from dfprivacy.estimators.noisy_mean import NoisyMean
 from dfprivacy.estimators.relations import NoisyRows
-from dfprivacy.mechanisms.additive import add_noise
-from dfprivacy.mechanisms.keys import threshold
-from dfprivacy.mechanisms.noise import DiscreteGaussian
+from dfprivacy.measurement.linear import ROWS
+from dfprivacy.noise.additive import add_noise
+from dfprivacy.noise.keys import threshold
+from dfprivacy.noise.laws import DiscreteGaussian
 from dfprivacy.origin import Origin, with_origin
 from dfprivacy.release import Release
 from dfprivacy.request import required_delta
 from dfprivacy.terms import PublicKeys, Terms, interval_level
 from dfprivacy.vector_estimate import VectorEstimate
-from dfprivacy.vector_groups import ROWS, group_rows, labels_among
+from dfprivacy.vector_groups import group_rows, labels_among
 from dfprivacy.vector_passes import estimator, run_estimators
 from dfprivacy.vector_question import MeanVector
 

@@ -14,6 +14,7 @@
     dp_quantiles(x, qs [, epsilon])  several, for a list of numbers from 0 to 1      DOUBLE[]
     dp_bounds(x [, epsilon])         powers of two around nearly all values          STRUCT
     dp_keep(delta [, epsilon])       for HAVING: is the group large enough to show?  BOOLEAN
+    dp_epsilon()                     what a call spends that names no epsilon        DOUBLE
 
 and, of the local model, dp_local_report, dp_local_mean and dp_local_next (see `sql_udfs.local`);
 and `dp_count_interval`, `dp_sum_interval`, ... with the same arguments, which return
@@ -22,7 +23,7 @@ STRUCT(value, low, high) from one draw; quantiles and bounds have none. `lo`, `h
 
 Privacy: neighbours differ by one row, added or removed. Every call of a function draws its own
 noise and spends its own epsilon, and the costs of a query add up; dp_keep spends an epsilon too,
-and its delta. What a bare connection protects, and what it does not, is in docs/sql.md.
+and its delta. What the functions protect, and what they do not, is in docs/sql.md.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ from __future__ import annotations
 import duckdb
 
 from dfprivacy.accounting.charge import float_below
-from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.loss import positive_number
-from dfprivacy.accounting.spending import account_of
-from dfprivacy.engine.embedded import embedded_connection
+from dfprivacy.errors import UnknownArgumentError
+from dfprivacy.statements.session import DEFAULT_EPSILON
 from dfprivacy.terms import interval_level
-from dfprivacy.unit import unit_of
-from sql_udfs.checks import CHECKS, GRID
-from sql_udfs.finalize import FINALIZERS
+from sql_udfs.checks import CHECK, CONSTANT
+from sql_udfs.finalize import finalizers
 from sql_udfs.function import existing
 from sql_udfs.local import register_local
 from sql_udfs.macros import Defaults, create_macros
-from sql_udfs.policy import ADMIT, SHARE, Guard, guard
-from sql_udfs.unbounded import LIST_FINALIZERS
 
 __all__ = ["register", "register_local"]
+
+_OF_STATEMENTS = (
+    "ledger", "dataset", "note", "version", "unit", "max_rows", "max_groups", "delta", "keys",
+)  # fmt: skip
 
 
 def register(
@@ -52,19 +53,13 @@ def register(
     *,
     epsilon: float = 1.0,
     interval: float = 0.95,
-    unit: str | None = None,
-    max_rows: int | None = None,
-    max_groups: int | None = None,
-    ledger: Ledger | None = None,
-    dataset: str | None = None,
-    note: str | None = None,
+    **others: object,
 ) -> None:
     """Give a DuckDB connection the dp_* functions, or give it new defaults.
 
-    With a `unit` or a `ledger` the connection is guarded: the text of every statement with dp_*
-    calls is vetted by the rules of `dfp.sql`, and charged, before anything is drawn. What can't be
-    vetted fails from inside the functions, and so do groups that are not sorted by all their keys
-    (docs/sql.md).
+    The functions see neither the statement around them nor a ledger: `dfp.sql(..., con=con)` checks
+    a statement, charges a ledger and protects units. `dfp.explain(text, con=con).on_connection`
+    says what a statement costs with the functions.
 
     Parameters
     ----------
@@ -75,12 +70,6 @@ def register(
         What a call spends that names no epsilon of its own; kept as a float, rounded down.
     interval : float
         The level of the intervals that dp_*_interval returns.
-    unit, max_rows, max_groups
-        Who is protected: all rows that share a value of column `unit`. Statements then read from
-        `dp_users('table')`, which keeps max_rows * max_groups rows of each unit at most
-        (max_groups is 1 unless it is given) and leaves out rows without one.
-    ledger, dataset, note
-        What is charged, and what for: see `dfprivacy.Ledger`.
 
     Raises
     ------
@@ -88,8 +77,8 @@ def register(
         When epsilon is not a positive, finite number.
     InvalidQuestionError
         When the level does not lie between 0 and 1.
-    InvalidUnitError, InvalidLedgerError
-        When unit and limits, or ledger and dataset, do not go together.
+    UnknownArgumentError
+        For `ledger`, `unit` and any other argument.
 
     Notes
     -----
@@ -112,15 +101,29 @@ def register(
     """
     default = float_below(positive_number("epsilon", epsilon))
     level = interval_level(interval)
-    whose = unit_of(unit, max_rows, max_groups)
-    account = account_of(ledger, dataset, note)
+    if others:
+        raise _unknown(next(iter(others)))
     known = existing(connection)
-    for function in (*CHECKS, GRID, ADMIT, SHARE, *FINALIZERS, *LIST_FINALIZERS):
+    for function in (CHECK, CONSTANT, *finalizers()):
         if function.name not in known:
             function.create(connection)
-    if whose is None and ledger is None:
-        create_macros(connection, Defaults(default, level))
-    else:
-        catalog, engine = connection.cursor(), embedded_connection()
-        guard(connection, Guard(catalog, engine, default, whose, account), level)
+    create_macros(connection, Defaults(default, level))
+    connection.execute(
+        f"CREATE OR REPLACE TEMP MACRO {DEFAULT_EPSILON}() AS CAST('{default!r}' AS DOUBLE)"
+    )
     register_local(connection)
+
+
+def _unknown(name: str) -> UnknownArgumentError:
+    """Return the error for an argument that only `dfp.sql` takes, or nobody."""
+    if name in _OF_STATEMENTS:
+        return UnknownArgumentError(
+            f"register takes no {name}: a function in SQL can't see the statement that calls it",
+            hint="dfp.sql('SELECT dp_count(*) FROM flights', con=con, ledger=ledger, "
+            "dataset='flights') checks the whole statement and charges it; unit= and max_rows= "
+            "protect users there",
+        )
+    return UnknownArgumentError(
+        f"register takes no {name!r}",
+        hint="sql_udfs.register(con, epsilon=1.0, interval=0.95)",
+    )

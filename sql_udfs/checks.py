@@ -1,4 +1,4 @@
-"""What DuckDB calls while it plans: constants and declared types are checked, grids looked up.
+"""Check constants and declared types while DuckDB plans, and look up the numbers of grids.
 
 Nothing here sees a row. Every refusal depends on the text of the query and the declared types of
 its columns alone, and comes on an empty table as on any other.
@@ -6,19 +6,21 @@ its columns alone, and comes on an empty table as on any other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache, reduce
 from typing import Any
 
 import narwhals as nw
 import pyarrow as pa
 from narwhals.dtypes import DType
 
-from dfprivacy.accounting.loss import positive_number
-from dfprivacy.engine.columns import check_value_column
+from dfprivacy.accounting.loss import Contribution, Epsilon, delta_of, positive_number
+from dfprivacy.engine.columns import check_term_column
 from dfprivacy.errors import InvalidQuestionError, MissingDeltaError, UnsupportedDtypeError
-from dfprivacy.terms import Bounds
+from dfprivacy.statistics.forms import Form, example_calls, forms_of, functions, part_of
+from dfprivacy.statistics.linear import LinearPart
 from sql_udfs.function import Column, Function
-from sql_udfs.settings import bounded_plan, grid_of, least_rows, quantiles_of, setting_of
 
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 _DTYPES: dict[str, DType] = {
@@ -33,27 +35,20 @@ _DTYPES: dict[str, DType] = {
 
 @dataclass(frozen=True)
 class Argument:
-    """A constant argument: its type in the query, its value as a float or a list of floats."""
+    """A constant argument: its type in the query, and its value as a list of floats."""
 
     sql_type: str
-    value: Any
+    values: Sequence[float | None]
 
     def python(self) -> Any:
-        """Return the number; a boolean, None or the type's name where it is no number."""
+        """Return the number or the numbers; None or the type's name where it is neither."""
+        if self.sql_type.endswith("]"):
+            element = self.sql_type.rpartition("[")[0]
+            return [Argument(element, [value]).python() for value in self.values or ()]
         head = type_head(self.sql_type)
-        if head == "BOOLEAN":
-            return bool(self.value)
-        if head in _DTYPES:
-            return self.value
-        return None if head == "NULL" else head
-
-    def numbers(self) -> Any:
-        """Return the numbers of a list; None or the type's name where it is no list."""
-        if not self.sql_type.endswith("]"):
-            head = type_head(self.sql_type)
+        if head not in _DTYPES:
             return None if head == "NULL" else head
-        element = self.sql_type.rpartition("[")[0]
-        return [Argument(element, value).python() for value in self.value or ()]
+        return bool(self.values[0]) if head == "BOOLEAN" else self.values[0]
 
 
 def type_head(sql_type: str) -> str:
@@ -61,169 +56,112 @@ def type_head(sql_type: str) -> str:
     return sql_type.strip('"').split("(")[0]
 
 
-def check_bounded(
-    function: str, sql_type: str, lower: Argument, upper: Argument, epsilon: Argument
-) -> None:
-    """Refuse a column that can't be averaged, and constants that are not bounds and an epsilon.
+def form_for(name: str, constants: int, *, about_rows: bool) -> Form:
+    """Return the form of a call by the number of its constants, an epsilon not among them."""
+    return next(
+        form
+        for form in forms_of(functions()[name])
+        if len(form.constants) == constants and form.about_rows == about_rows
+    )
+
+
+def check_call(name: str, sql_type: str, given: Sequence[Argument]) -> None:
+    """Refuse a column that can't be asked about, and constants that are out of range.
 
     Raises
     ------
-    UnsupportedDtypeError, InvalidBoundsError, InvalidLossError
+    UnsupportedDtypeError, InvalidBoundsError, InvalidQuestionError, InvalidLossError
         By the declared type and the constants alone.
     """
-    dtype = _number_type(function, sql_type, "(TRY_CAST(x AS DOUBLE), 0, 100)")
-    bounds = Bounds(lower.python(), upper.python())
-    plan = bounded_plan(function, bounds.lower, bounds.upper)
-    check_value_column("x", dtype, setting_of(plan, epsilon.python()).query.source)
+    *constants, epsilon = given
+    if name == "dp_keep":
+        (delta,) = constants
+        positive_number("epsilon", epsilon.python())
+        if delta.python() is None:
+            raise MissingDeltaError("dp_keep needs a delta", hint="call dp_keep(1e-6)")
+        least_rows(delta.python(), epsilon.python())
+        return
+    form = form_for(name, len(constants), about_rows=not sql_type)
+    dtype = _number_type(name, sql_type) if any(form.part.columns.values()) else None
+    values = [constant.python() for constant in constants]
+    try:
+        question = form.question(dict(zip(form.constants, values, strict=True)))
+    except InvalidQuestionError as error:
+        calls = " or ".join(example_calls(name, form.statistic)[::2])
+        raise InvalidQuestionError(error.message, hint=f"call {calls}") from None
+    positive_number("epsilon", epsilon.python())
+    part = part_of(question)
+    if isinstance(part, LinearPart) and dtype is not None:
+        (linear,) = part.vectors.linears
+        for term in linear.source.terms:
+            check_term_column("x", dtype, term)
+        part.vectors.noises(Epsilon(positive_number("epsilon", epsilon.python())))
 
 
-def _number_type(function: str, sql_type: str, call: str) -> DType:
+def _number_type(function: str, sql_type: str) -> DType:
     """Return the type of a column of numbers."""
     head = type_head(sql_type)
     dtype = None if sql_type.endswith("]") else _DTYPES.get(head)
     if dtype is None:
+        call = example_calls(function, functions()[function])[0].replace(
+            "(x", "(TRY_CAST(x AS DOUBLE)"
+        )
         raise UnsupportedDtypeError(
             f"{function} needs numbers; its first argument is declared {head}",
-            hint=f"convert it first, e.g. {function}{call}",
+            hint=f"convert it first, e.g. {call}",
         )
     return dtype
 
 
-def check_unbounded(function: str, sql_type: str, epsilon: Argument) -> None:
-    """Refuse a column that holds no numbers, and an epsilon that no noise can pay for.
+@lru_cache(maxsize=1024)
+def least_rows(delta: float, epsilon: float) -> int:
+    """Return the noisy number of rows from which on dp_keep is true.
 
-    Raises
-    ------
-    UnsupportedDtypeError, InvalidLossError
-        By the declared type and the constant alone.
-    """
-    _number_type(function, sql_type, "(TRY_CAST(x AS DOUBLE))")
-    check_epsilon(epsilon)
-
-
-def check_quantile(function: str, sql_type: str, level: Argument, epsilon: Argument) -> None:
-    """Refuse a column that can't be ranked, and constants that are no level and no epsilon.
-
-    Raises
-    ------
-    UnsupportedDtypeError, InvalidQuestionError, InvalidLossError
-        By the declared type and the constants alone.
-    """
-    _number_type(function, sql_type, "(TRY_CAST(x AS DOUBLE), 0.9)")
-    _check_levels(
-        [level.python()], f"call {function}(x, 0.9) for what nine values in ten reach up to"
-    )
-    check_epsilon(epsilon)
-
-
-def check_quantiles(function: str, sql_type: str, levels: Argument, epsilon: Argument) -> None:
-    """Refuse a column that can't be ranked, and constants that are no levels and no epsilon.
-
-    Raises
-    ------
-    UnsupportedDtypeError, InvalidQuestionError, InvalidLossError
-        By the declared type and the constants alone.
-    """
-    _number_type(function, sql_type, "(TRY_CAST(x AS DOUBLE), [0.25, 0.5, 0.75])")
-    _check_levels(levels.numbers(), f"call {function}(x, [0.25, 0.5, 0.75]); list each number once")
-    check_epsilon(epsilon)
-
-
-def _check_levels(levels: Any, hint: str) -> None:
-    """Refuse what the frame API refuses, with a hint that is SQL."""
-    try:
-        quantiles_of(levels)
-    except InvalidQuestionError as error:
-        raise InvalidQuestionError(error.message, hint=hint) from None
-
-
-def check_epsilon(epsilon: Argument) -> None:
-    """Refuse an epsilon that no noise can pay for.
+    A group that one row alone has made reaches it with probability at most delta.
 
     Raises
     ------
     InvalidLossError
-        By the constant alone.
+        When delta or epsilon is out of range.
     """
-    positive_number("epsilon", epsilon.python())
-
-
-def check_keep(delta: Argument, epsilon: Argument) -> None:
-    """Refuse a delta or an epsilon that is out of range.
-
-    Raises
-    ------
-    InvalidLossError
-        By the constants alone.
-    """
-    check_epsilon(epsilon)
-    if delta.python() is None:
+    exact = delta_of(delta)
+    if exact is None:
         raise MissingDeltaError("dp_keep needs a delta", hint="call dp_keep(1e-6)")
-    least_rows(delta.python(), epsilon.python())
+    noise = Epsilon(positive_number("epsilon", epsilon)).noise(1, 1)
+    return Contribution().key_rule(exact).least(noise, 1, 1)
 
 
-def _arguments(pairs: tuple[Column, ...]) -> list[Argument]:
-    types, values = pairs[::2], pairs[1::2]
-    return [Argument(t[0].as_py(), v[0].as_py()) for t, v in zip(types, values, strict=True)]
+def _checked(name: Column, sql_type: Column, types: Column, values: Column) -> Any:
+    given = zip(types[0].as_py(), values[0].as_py(), strict=True)
+    check_call(name[0].as_py(), sql_type[0].as_py(), [Argument(*each) for each in given])
+    return pa.array(["checked"] * len(name))
 
 
-def _passed(column: Column) -> Any:
-    return pa.array(["checked"] * len(column))
+def _constant(name: Column, values: Column, place: Column) -> Any:
+    """Return one public number of a term: of its grid, its threshold or its divisor."""
+    given = tuple(tuple(each) for each in values[0].as_py())
+    found = _number_at(name[0].as_py(), given, place[0].as_py())
+    return pa.array([found] * len(name))
 
 
-def _bounded(function: Column, sql_type: Column, *pairs: Column) -> Any:
-    check_bounded(function[0].as_py(), sql_type[0].as_py(), *_arguments(pairs))
-    return _passed(function)
+@lru_cache(maxsize=4096)
+def _number_at(name: str, values: tuple[tuple[float, ...], ...], place: str) -> float:
+    form = form_for(name, len(values), about_rows=False)
+    given = {
+        constant: list(own) if form.is_list(constant) else own[0]
+        for constant, own in zip(form.constants, values, strict=True)
+    }
+    terms: tuple[Any, ...] = part_of(form.question(given)).vectors.linears[0].source.terms
+    first, *path = place.split(".")
+    return float(reduce(getattr, path, terms[int(first)]))
 
 
-def _epsilon(*pairs: Column) -> Any:
-    check_epsilon(*_arguments(pairs))
-    return _passed(pairs[0])
+_VALUES = "DOUBLE[][]"
 
-
-def _keep(*pairs: Column) -> Any:
-    check_keep(*_arguments(pairs))
-    return _passed(pairs[0])
-
-
-def _unbounded(function: Column, sql_type: Column, *pairs: Column) -> Any:
-    check_unbounded(function[0].as_py(), sql_type[0].as_py(), *_arguments(pairs))
-    return _passed(function)
-
-
-def _quantile(function: Column, sql_type: Column, *pairs: Column) -> Any:
-    check_quantile(function[0].as_py(), sql_type[0].as_py(), *_arguments(pairs))
-    return _passed(function)
-
-
-def _quantiles(function: Column, sql_type: Column, *pairs: Column) -> Any:
-    check_quantiles(function[0].as_py(), sql_type[0].as_py(), *_arguments(pairs))
-    return _passed(function)
-
-
-def _grid(function: Column, part: Column, lower: Column, upper: Column) -> Any:
-    """Return one public number of a grid: its origin, inverse step, first or last integer."""
-    grid = grid_of(function[0].as_py(), lower[0].as_py(), upper[0].as_py())
-    return pa.array([float(getattr(grid, part[0].as_py()))] * len(function))
-
-
-_COLUMN = ("VARCHAR", "VARCHAR")
-_ARGUMENT = ("VARCHAR", "DOUBLE")
-
-CHECKS = (
-    Function("dfprivacy_check_bounded", _bounded, (*_COLUMN, *_ARGUMENT * 3), "VARCHAR"),
-    Function("dfprivacy_check_epsilon", _epsilon, _ARGUMENT, "VARCHAR"),
-    Function("dfprivacy_check_keep", _keep, _ARGUMENT * 2, "VARCHAR"),
-    Function("dfprivacy_check_unbounded", _unbounded, (*_COLUMN, *_ARGUMENT), "VARCHAR"),
-    Function("dfprivacy_check_quantile", _quantile, (*_COLUMN, *_ARGUMENT * 2), "VARCHAR"),
-    Function(
-        "dfprivacy_check_quantiles",
-        _quantiles,
-        (*_COLUMN, "VARCHAR", "DOUBLE[]", *_ARGUMENT),
-        "VARCHAR",
-    ),
+CHECK = Function(
+    "dfprivacy_check", _checked, ("VARCHAR", "VARCHAR", "VARCHAR[]", _VALUES), "VARCHAR"
 )
-"""Each returns the text 'checked', or raises."""
+"""It returns the text 'checked', or raises."""
 
-GRID = Function("dfprivacy_grid", _grid, ("VARCHAR", "VARCHAR", "DOUBLE", "DOUBLE"), "DOUBLE")
-"""The grid of a function with bounds; DuckDB folds it into constants."""
+CONSTANT = Function("dfprivacy_constant", _constant, ("VARCHAR", _VALUES, "VARCHAR"), "DOUBLE")
+"""The numbers of a function's terms; DuckDB folds them into constants."""

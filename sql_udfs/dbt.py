@@ -1,37 +1,40 @@
-"""The dp_* functions in dbt: a plugin of dbt-duckdb, named `sql_udfs.dbt` in profiles.yml.
+"""Release dbt models through `dfp.sql`: a plugin of dbt-duckdb, named in profiles.yml.
 
     plugins:
       - module: sql_udfs.dbt
+        alias: dfprivacy
         config: {ledger: budget.db, dataset: flights, epsilon: 0.5}
 
-Every connection that dbt opens is guarded: a statement with dp_* calls is vetted and charged before
-anything is drawn (docs/sql.md). Statements without them run as ever; see docs/etl.md for what that
-means.
+A model with `materialized='private'` is one statement of `dfp.sql`. The plugin checks it, charges
+it to the ledger and makes the model's table from the released rows. The materialization is a macro
+of the project: examples/dbt_flights/macros/private.sql. docs/etl.md has the whole of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dbt.adapters.duckdb.plugins import BasePlugin
+from dbt_common.exceptions import DbtRuntimeError
 
-from dfprivacy.accounting.ledger import Ledger
-from dfprivacy.errors import InvalidLedgerError
-from sql_udfs import register
+import dfprivacy as dfp
+from dfprivacy.engine.quoting import quoted
 
 __all__ = ["Plugin"]
 
 _REQUIRED = ("ledger", "dataset")
-_OPTIONS = ("epsilon", "interval", "unit", "max_rows", "max_groups", "note")
+_TERMS = ("epsilon", "interval", "unit", "max_rows", "max_groups", "note")
+_OF_MODELS = ("dataset", *_TERMS, "delta", "keys", "version")
 
 
 class Plugin(BasePlugin):  # type: ignore[misc]  # dbt is not there when types are checked
-    """Registers the guarded dp_* functions on every connection that dbt opens.
+    """Runs private models as statements of `dfp.sql`, at the expense of one ledger.
 
     Config: `ledger` (the path of a file made by `dfprivacy ledger create`) and `dataset` are
     required; `epsilon`, `interval`, `unit`, `max_rows`, `max_groups` and `note` are those of
-    `sql_udfs.register`.
+    `dfp.sql`. A model can name them too, and `delta`, `keys` and `version`, in its config:
+    `meta={'dfprivacy': {'delta': 1e-6}}`.
 
     Raises
     ------
@@ -44,19 +47,52 @@ class Plugin(BasePlugin):  # type: ignore[misc]  # dbt is not there when types a
 
     def initialize(self, plugin_config: Mapping[str, Any]) -> None:
         """Check the options and open the ledger."""
-        missing = [name for name in _REQUIRED if plugin_config.get(name) is None]
-        unknown = sorted(set(plugin_config) - {*_REQUIRED, *_OPTIONS})
-        if missing or unknown:
-            what = f"lacks {missing[0]!r}" if missing else f"has no option {unknown[0]!r}"
-            raise InvalidLedgerError(
-                f"the dbt plugin sql_udfs.dbt {what}",
-                hint="config: {ledger: budget.db, dataset: flights}, and as you need them: "
-                f"{', '.join(_OPTIONS)}",
-            )
-        self._ledger = Ledger(plugin_config["ledger"])
-        self._dataset = plugin_config["dataset"]
-        self._options = {n: plugin_config[n] for n in _OPTIONS if plugin_config.get(n) is not None}
+        known = (*_REQUIRED, *_TERMS)
+        settings = (self.creds and self.creds.settings) or {}  # dbt adds the profile's own
+        given = {n: v for n, v in plugin_config.items() if n in known or n not in settings}
+        missing = [name for name in _REQUIRED if given.get(name) is None]
+        if missing:
+            raise _wrong(f"lacks {missing[0]!r}", _TERMS)
+        _check(given, known)
+        self._terms = {**given, "ledger": dfp.Ledger(given["ledger"])}
+        self._database: Any = None
 
-    def configure_cursor(self, cursor: Any) -> None:
-        """Guard a connection: functions are temporary, and belong to one."""
-        register(cursor, ledger=self._ledger, dataset=self._dataset, **self._options)
+    def configure_connection(self, conn: Any) -> None:
+        """Keep the connection of the project's database."""
+        self._database = conn
+
+    def store(self, target_config: Any) -> None:
+        """Run a private model, and make its table from what is released.
+
+        Raises
+        ------
+        DbtRuntimeError
+            With the message of `dfp.sql`, when that refuses the statement or its terms.
+        """
+        config, relation = target_config.config, target_config.relation
+        name = ".".join(map(quoted, (relation.database, relation.schema, relation.identifier)))
+        terms = config["terms"] or {}
+        try:
+            _check(terms, _OF_MODELS)
+            with self._database.cursor() as cursor:
+                dfp.sql(
+                    f"CREATE OR REPLACE TABLE {name} AS {config['sql']}",
+                    con=cursor,
+                    **{**self._terms, **terms},
+                )
+        except dfp.DPError as error:
+            raise DbtRuntimeError(f"{type(error).__name__}: {error}") from None
+
+
+def _check(options: Iterable[str], known: tuple[str, ...]) -> None:
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise _wrong(f"has no option {unknown[0]!r}", known)
+
+
+def _wrong(what: str, options: tuple[str, ...]) -> dfp.InvalidLedgerError:
+    return dfp.InvalidLedgerError(
+        f"the dbt plugin sql_udfs.dbt {what}",
+        hint="config: {ledger: budget.db, dataset: flights}, and as you need them: "
+        f"{', '.join(options)}",
+    )

@@ -1,7 +1,7 @@
 """From the lists of values that DuckDB collects by group to bin tables: the frame API's own bins.
 
 The engines of the frame API round and count row by row; here numpy does, a block of values at a
-time, by the same law (`dfprivacy.statistics.binning`). Nothing is said of one group but from its
+time, by the same law (`dfprivacy.measurement.binning`). Nothing is said of one group but from its
 own list.
 """
 
@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dfprivacy.statistics.bin_table import BinTable
-from dfprivacy.statistics.binning import (
+from dfprivacy.measurement.bin_table import BinTable
+from dfprivacy.measurement.binning import (
     SQUARE_BITS,
     VALUE_BITS,
     Floats,
@@ -38,6 +38,16 @@ class Block(NamedTuple):
 
     values: Floats
     group: Integers
+
+
+def table_of(lists: Column, binning: Octaves | SignificantBits, moments: int) -> BinTable:
+    """Return the bins of each list, as a part of the frame API would have them.
+
+    `lists` and the errors are those of `octave_table`.
+    """
+    if isinstance(binning, SignificantBits):
+        return value_table(lists, binning)
+    return octave_table(lists, moments)
 
 
 def octave_table(lists: Column, moments: int) -> BinTable:

@@ -21,7 +21,7 @@ from dfprivacy.errors import InvalidProtocolError
 from dfprivacy.local import Aggregate, Protocol
 from dfprivacy.local.reports import COLUMNS, report_table, user_numbers
 from dfprivacy.local.rounds import NOBODY
-from dfprivacy.mechanisms.entropy import system_entropy
+from dfprivacy.noise.entropy import system_entropy
 from sql_udfs.function import Column, Function, existing
 
 _REPORT = 'STRUCT(protocol BIGINT, "user" BIGINT, "group" BIGINT, "value" BIGINT)'

@@ -1,6 +1,6 @@
-"""The dp_* macros: the engine's own aggregates, handed to a function that adds noise.
+"""Write the dp_* macros: the engine's own aggregates, handed to a function that adds noise.
 
-With bounds these are sums of grid integers; without, the values themselves, as lists.
+Where a statistic adds up integers these are sums; otherwise the values themselves, as lists.
 
 A macro pastes its arguments as text, x several times. It works on any aggregate query that
 DuckDB can plan; it can't see where the rows come from.
@@ -8,15 +8,16 @@ DuckDB can plan; it can't see where the rows come from.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import duckdb
 
-from sql_udfs.checks import CHECKS, GRID
+from dfprivacy.engine.terms import GridText, duckdb_above, duckdb_number, duckdb_on_grid
+from dfprivacy.measurement.linear import Above, OnGrid, Product, Term
+from dfprivacy.statistics.forms import Form, forms_of, functions
+from dfprivacy.statistics.linear import LinearPart
+from sql_udfs.checks import CHECK, CONSTANT
 from sql_udfs.finalize import finalizer
-from sql_udfs.settings import MOMENTS, moments_of
-from sql_udfs.unbounded import list_finalizer
 
 Forms = dict[str, str]
 """What a macro does, by its parameters."""
@@ -24,54 +25,63 @@ Forms = dict[str, str]
 
 @dataclass(frozen=True)
 class Defaults:
-    """What a connection's macros hold: epsilon, the level of intervals, and a guard if any.
-
-    `rows` is how many rows one unit can have, which the threshold of dp_keep depends on.
-    """
+    """What a connection's macros hold: the epsilon of a call that names none, and a level."""
 
     epsilon: float
     level: float
-    spends: Callable[[str], str] = str
-    rows: int = 1
 
 
 def create_macros(connection: duckdb.DuckDBPyConnection, defaults: Defaults) -> None:
     """Create or replace every macro, with the connection's defaults in them.
 
     DuckDB binds a macro once when it is created, where parameters are no constants yet. The
-    checks, which insist on constants, are covered by stand-ins for that moment.
+    check, which insists on constants, is covered by a stand-in for that moment.
     """
     try:
-        for check in CHECKS:
-            parameters = ", ".join(f"argument_{index}" for index in range(len(check.parameters)))
-            connection.execute(
-                f"CREATE OR REPLACE TEMP MACRO {check.name}({parameters}) AS 'checked'"
-            )
+        parameters = ", ".join(f"argument_{index}" for index in range(len(CHECK.parameters)))
+        connection.execute(f"CREATE OR REPLACE TEMP MACRO {CHECK.name}({parameters}) AS 'checked'")
         for name, forms in _macros(defaults).items():
             overloads = ", ".join(f"({parameters}) AS {body}" for parameters, body in forms.items())
             connection.execute(f"CREATE OR REPLACE TEMP MACRO {name} {overloads}")
     finally:
-        for check in CHECKS:
-            connection.execute(f"DROP MACRO IF EXISTS temp.main.{check.name}")
+        connection.execute(f"DROP MACRO IF EXISTS temp.main.{CHECK.name}")
 
 
 def _macros(defaults: Defaults) -> dict[str, Forms]:
-    macros = {
-        "dp_keep": _keep_forms(defaults),
-        "dp_bounds": _unbounded_forms("dp_bounds", defaults),
-        "dp_median": _median_forms(defaults),
-        "dp_quantile": _quantile_forms("dp_quantile", "q", "DOUBLE", defaults),
-        "dp_quantiles": _quantile_forms("dp_quantiles", "qs", "DOUBLE[]", defaults),
-    }
-    for suffix, last in (("", ""), ("_interval", f", {_number(defaults.level)}")):
-        macros[f"dp_count{suffix}"] = _count_forms(f"dp_count{suffix}", defaults, last)
-        for function in MOMENTS:
-            macro = f"{function}{suffix}"
-            macros[macro] = {
-                **_unbounded_forms(macro, defaults, last),
-                **_bounded_forms(function, macro, defaults, last),
-            }
+    macros = {"dp_keep": _keep_forms(defaults)}
+    for name, statistic in functions().items():
+        for suffix in ("", "_interval") if statistic.has_interval else ("",):
+            forms: Forms = {}
+            for form in forms_of(statistic):
+                forms |= _bodies(name, form, suffix, defaults)
+            macros[f"{name}{suffix}"] = forms
     return macros
+
+
+def _bodies(name: str, form: Form, suffix: str, defaults: Defaults) -> Forms:
+    """Return what a macro does for one form, with the connection's epsilon and with its own."""
+    if form.about_rows:
+        return {"": _body(name, form, suffix, _number(defaults.epsilon), defaults)}
+    own = ", ".join(["x", *form.constants])
+    return {
+        own: _body(name, form, suffix, _number(defaults.epsilon), defaults),
+        f"{own}, epsilon": _body(name, form, suffix, "epsilon", defaults),
+    }
+
+
+def _body(name: str, form: Form, suffix: str, epsilon: str, defaults: Defaults) -> str:
+    constants = [_constant(form, each) for each in form.constants]
+    check = _check(name, form, [*form.constants, epsilon])
+    part = form.part
+    if isinstance(part, LinearPart):
+        measured = _sums(name, form, part, constants, check)
+        if not part.columns:
+            epsilon = _checked(_real(epsilon), check)
+    else:
+        measured = [f"list({_checked(_real('x'), check)})"]
+    level = [_number(defaults.level)] if suffix else []
+    arguments = [*measured, *constants, _real(epsilon) if epsilon == "epsilon" else epsilon, *level]
+    return f"{finalizer(form, suffix)}({', '.join(arguments)})"
 
 
 def _number(value: float) -> str:
@@ -83,8 +93,8 @@ def _real(argument: str) -> str:
     return f"TRY_CAST({argument} AS DOUBLE)"
 
 
-def _typed(*arguments: str) -> str:
-    return ", ".join(f"typeof({argument}), {_real(argument)}" for argument in arguments)
+def _constant(form: Form, name: str) -> str:
+    return f"TRY_CAST({name} AS DOUBLE[])" if form.is_list(name) else _real(name)
 
 
 def _checked(value: str, check: str) -> str:
@@ -96,116 +106,61 @@ def _checked(value: str, check: str) -> str:
     return f"struct_extract({{'checked': {value}}}, {check})"
 
 
-def _bounded_forms(function: str, macro: str, defaults: Defaults, last: str) -> Forms:
-    epsilon = _number(defaults.epsilon)
-
-    def body(chosen: str) -> str:
-        constants = f"{_real('lo')}, {_real('hi')}, {defaults.spends(_real(chosen))}"
-        return f"{finalizer(macro)}({_bounded_sums(function, chosen)}, {constants}{last})"
-
-    return {"x, lo, hi": body(epsilon), "x, lo, hi, epsilon": body("epsilon")}
-
-
-def _unbounded_forms(macro: str, defaults: Defaults, last: str = "") -> Forms:
-    epsilon = _number(defaults.epsilon)
-
-    def body(chosen: str) -> str:
-        values, spent = _unbounded_list(macro, chosen), defaults.spends(_real(chosen))
-        return f"{list_finalizer(macro)}({values}, {spent}{last})"
-
-    return {"x": body(epsilon), "x, epsilon": body("epsilon")}
-
-
-def _unbounded_list(macro: str, chosen: str) -> str:
-    check = f"dfprivacy_check_unbounded('{macro}', typeof(x), {_typed(chosen)})"
-    return f"list({_checked(_real('x'), check)})"
-
-
-def _median_forms(defaults: Defaults) -> Forms:
-    epsilon = _number(defaults.epsilon)
-
-    def body(chosen: str) -> str:
-        values, spent = _unbounded_list("dp_median", chosen), defaults.spends(_real(chosen))
-        return f"{list_finalizer('dp_quantile')}({values}, {_number(0.5)}, {spent})"
-
-    return {"x": body(epsilon), "x, epsilon": body("epsilon")}
-
-
-def _quantile_forms(macro: str, level: str, sql_type: str, defaults: Defaults) -> Forms:
-    epsilon = _number(defaults.epsilon)
-
-    def body(chosen: str) -> str:
-        value = f"TRY_CAST({level} AS {sql_type})"
-        given = f"typeof(x), typeof({level}), {value}, {_typed(chosen)}"
-        check = f"dfprivacy_check_{macro.removeprefix('dp_')}('{macro}', {given})"
-        values = f"list({_checked(_real('x'), check)})"
-        return f"{list_finalizer(macro)}({values}, {value}, {defaults.spends(_real(chosen))})"
-
-    return {f"x, {level}": body(epsilon), f"x, {level}, epsilon": body("epsilon")}
-
-
-def _is_number(x: str) -> str:
-    """Tell a number from NaN: see `dfprivacy.engine.grid.is_number`."""
-    return f"(isfinite({x}) OR isfinite(CAST(1 AS DOUBLE) / {x}))"
-
-
-def _bounded_sums(function: str, epsilon: str) -> str:
-    q = _grid_integer(function, epsilon)
-    sums = [f"count({q})", f"TRY_CAST(sum({q}) AS BIGINT)"]
-    if moments_of(function) == 2:
-        sums.append(f"TRY_CAST(sum(({q}) * ({q}) // {_part(function, 'last')}) AS BIGINT)")
-    return ", ".join(sums)
-
-
-def _grid_integer(function: str, epsilon: str) -> str:
-    """Return a row's integer: the bits of `dfprivacy.engine.grid`, which has the reasons."""
-    x, lo, hi = _real("x"), _real("lo"), _real("hi")
-    check = f"dfprivacy_check_bounded('{function}', typeof(x), {_typed('lo', 'hi', epsilon)})"
-    inverse = _checked(_grid(function, "inverse_step"), check)
-    scaled = f"floor(({x} - {_grid(function, 'origin')}) * {inverse})"
-    return (
-        f"CASE WHEN isfinite({x}) AND {x} >= {lo} AND {x} <= {hi} "
-        f"THEN TRY_CAST({scaled} AS BIGINT) "
-        f"WHEN {x} < {lo} AND {_is_number(x)} THEN {_part(function, 'first')} "
-        f"WHEN {x} > {hi} AND {_is_number(x)} THEN {_part(function, 'last')} END"
+def _check(name: str, form: Form, arguments: list[str]) -> str:
+    """Return the check of constants: the types as written, and the values as lists of numbers."""
+    about = "''" if form.about_rows else "typeof(x)"
+    types = ", ".join(f"typeof({each})" for each in arguments)
+    values = ", ".join(
+        _constant(form, each) if form.is_list(each) else f"[{_real(each)}]" for each in arguments
     )
+    return f"{CHECK.name}('{name}', {about}, [{types}], [{values}])"
 
 
-def _grid(function: str, part: str) -> str:
-    return f"{GRID.name}('{function}', '{part}', {_real('lo')}, {_real('hi')})"
+def _sums(name: str, form: Form, part: LinearPart, constants: list[str], check: str) -> list[str]:
+    """Return the sums that a linear statistic needs: the rows first."""
+    source = part.vectors.linears[0].source
+    if not source.columns:
+        return ["count(*)"]
+    if not source.terms:
+        value = _real("x")
+        there = (
+            f"x IS NOT NULL AND (typeof(x) NOT IN ('FLOAT', 'DOUBLE') OR {duckdb_number(value)})"
+        )
+        return [f"count(CASE WHEN {_checked(there, check)} THEN 1 END)"]
+    given = f"[{', '.join(each if form.is_list(n) else f'[{each}]' for n, each in zip(form.constants, constants, strict=True))}]"  # noqa: E501 one expression
+    written = [
+        _term(term, f"{place}", f"'{name}', {given}", check)
+        for place, term in enumerate(source.terms)
+    ]
+    sums = [f"TRY_CAST(sum({term}) AS BIGINT)" for term in written]
+    return [f"count({written[0]})", *sums]
 
 
-def _part(function: str, part: str) -> str:
-    return f"CAST({_grid(function, part)} AS BIGINT)"
+def _term(term: Term, place: str, given: str, check: str) -> str:
+    """Return a row's integer; `place` is where its numbers are found once constants are known."""
 
+    def number(attribute: str) -> str:
+        return f"{CONSTANT.name}({given}, '{place}.{attribute}')"
 
-_VALUES = (
-    "count(CASE WHEN x IS NOT NULL AND (typeof(x) NOT IN ('FLOAT', 'DOUBLE') "
-    f"OR {_is_number(_real('x'))}) THEN 1 END)"
-)
-
-
-def _count_forms(macro: str, defaults: Defaults, last: str) -> Forms:
-    epsilon = _number(defaults.epsilon)
-
-    def body(rows: str, chosen: str) -> str:
-        check = f"dfprivacy_check_epsilon({_typed(chosen)})"
-        spent = defaults.spends(_checked(_real(chosen), check))
-        return f"{finalizer(macro)}({rows}, {spent}{last})"
-
-    return {
-        "": body("count(*)", epsilon),
-        "x": body(_VALUES, epsilon),
-        "x, epsilon": body(_VALUES, "epsilon"),
-    }
+    if isinstance(term, Product):
+        left = _term(term.left, f"{place}.left", given, check)
+        right = _term(term.right, f"{place}.right", given, check)
+        return f"(({left}) * ({right}) // CAST({number('divisor')} AS BIGINT))"
+    if isinstance(term, Above):
+        return duckdb_above(_real("x"), _checked(number("threshold"), check))
+    assert isinstance(term, OnGrid)  # noqa: S101 there are no other terms
+    grid = GridText(
+        number("grid.lower"), number("grid.upper"), number("grid.origin"),
+        _checked(number("grid.inverse_step"), check), number("grid.first"), number("grid.last"),
+    )  # fmt: skip
+    return duckdb_on_grid(_real("x"), grid, cast="TRY_CAST")
 
 
 def _keep_forms(defaults: Defaults) -> Forms:
-    epsilon = _number(defaults.epsilon)
-
     def body(chosen: str) -> str:
-        check = f"dfprivacy_check_keep({_typed('delta', chosen)})"
-        delta, spent = _checked(_real("delta"), check), defaults.spends(_real(chosen))
-        return f"{finalizer('dp_keep')}(count(*), {delta}, {spent}, {defaults.rows})"
+        values = f"[[{_real('delta')}], [{_real(chosen)}]]"
+        check = f"{CHECK.name}('dp_keep', '', [typeof(delta), typeof({chosen})], {values})"
+        delta = _checked(_real("delta"), check)
+        return f"dfprivacy_keep(count(*), {delta}, {_real(chosen)})"
 
-    return {"delta": body(epsilon), "delta, epsilon": body("epsilon")}
+    return {"delta": body(_number(defaults.epsilon)), "delta, epsilon": body("epsilon")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,35 +20,15 @@ import pytest
 import dfprivacy as dfp
 from dfprivacy.conductor import measure, named_columns, read
 from dfprivacy.engine.bins import run_bins
-from dfprivacy.mechanisms import entropy
-from dfprivacy.parts.linear import LinearPart
-from dfprivacy.plan import plan_release
-from dfprivacy.statistics.statistics import Statistics
+from dfprivacy.measurement.sums import Statistics
+from dfprivacy.noise import entropy
+from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.terms import keys_of
 
 hypothesis.settings.register_profile(
     "dfprivacy", deadline=None, derandomize=True, database=None, print_blob=True
 )
 hypothesis.settings.load_profile("dfprivacy")
-
-_KEPT: list[duckdb.DuckDBPyConnection] = []
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _connections_outlive_their_relations() -> Iterator[None]:
-    """Before DuckDB 2 a relation does not keep its connection alive; tests drop theirs early."""
-    connect = duckdb.connect
-
-    def kept(*args: Any, **options: Any) -> duckdb.DuckDBPyConnection:
-        _KEPT.append(connect(*args, **options))
-        return _KEPT[-1]
-
-    if int(duckdb.__version__.split(".")[0]) < 2:
-        duckdb.connect = kept
-    yield
-    duckdb.connect = connect
-    _KEPT.clear()
-
 
 Engines = Mapping[str, Callable[[pa.Table], Any]]
 
@@ -121,6 +101,12 @@ def engine(engine_name: str, engines: Engines) -> Callable[[pa.Table], Any]:
     return engines[engine_name]
 
 
+@pytest.fixture(params=["pandas", "polars", "record batches", "duckdb parquet"], scope="session")
+def way(request: pytest.FixtureRequest, engines: Engines) -> Callable[[pa.Table], Any]:
+    """One frame type for each way of the rows: through pandas, polars, Arrow, and a file."""
+    return engines[request.param]
+
+
 @pytest.fixture(scope="session")
 def exact() -> Callable[..., Statistics]:
     """Run the exact pass of a release and return its secret statistics."""
@@ -131,8 +117,7 @@ def exact() -> Callable[..., Statistics]:
         by: Sequence[str] = (),
         keys: Sequence[object] | None = None,
     ) -> Statistics:
-        plan = plan_release(questions, grouped=bool(by))
-        (measured,) = measure(frame, by, keys_of(keys, by), [LinearPart(plan)])[1]
+        (measured,) = measure(frame, by, keys_of(keys, by), [LinearPart(questions, bool(by))])[1]
         return measured.statistics
 
     return run
@@ -182,8 +167,7 @@ def table_of() -> Callable[[Sequence[Mapping[str, Any]]], pa.Table]:
 
 def _sums(frame, asked, by=(), keys=None, unit=None):
     """Return the exact sums of questions, group by group."""
-    plan = plan_release(asked, grouped=bool(by))
-    (measured,) = measure(frame, by, keys_of(keys, by), [LinearPart(plan)], unit=unit)[1]
+    (measured,) = measure(frame, by, keys_of(keys, by), [LinearPart(asked, bool(by))], unit=unit)[1]
     return [list(row.values()) for row in measured.statistics.table.to_pylist()]
 
 

@@ -114,11 +114,6 @@ class Charge:
 
         A pure epsilon costs epsilon^2/2 of a ledger that counts rho; with a delta, that is
         approximate zCDP with the same delta (Bun and Steinke 2016, Section 8).
-
-        Raises
-        ------
-        InvalidLossError
-            For a rho on a ledger that counts epsilon.
         """
         return Units(
             measure,
@@ -139,13 +134,7 @@ def _in(measure: Measure, loss: Epsilon | Rho) -> Fraction:
 
 
 def total_of(epsilon: object, rho: object, delta: object) -> Units | None:
-    """Return a total as a caller names it, rounded down to whole units; None for no total at all.
-
-    Raises
-    ------
-    InvalidLossError
-        When both measures are given, delta comes without one, or a number is out of range.
-    """
+    """Return a total as a caller names it, rounded down to whole units; None for none at all."""
     if epsilon is None and rho is None:
         if delta is not None:
             raise InvalidLossError(
@@ -170,5 +159,10 @@ def _total_delta(delta: object) -> int:
         raise InvalidLossError(
             f"the delta of a budget must be a number from 0 to below 1, not {describe(delta)}",
             hint="pass a small number such as delta=1e-6, or none if it is never spent",
+        )
+    if 0 < exact < Fraction(1, PER_ONE_DELTA):
+        raise InvalidLossError(
+            f"a ledger counts delta in units of 1e-18, and {describe(delta)} is less than one",
+            hint="pass delta=1e-18 or more, or none if it is never spent",
         )
     return math.floor(exact * PER_ONE_DELTA)

@@ -1,34 +1,18 @@
-"""Privacy losses as exact numbers: what a release may cost, and the noise that pays for it."""
+"""Hold privacy losses as exact numbers: which noise pays for one, what it leaves for a row."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
 from dfprivacy.errors import InvalidLossError
 from dfprivacy.exact import decimal_number, describe, exact_number, root_below
-from dfprivacy.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, Noise
-from dfprivacy.mechanisms.selection import ExponentialMechanism, PermuteAndFlip, Selection
+from dfprivacy.noise.keys import KeyRule
+from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
+from dfprivacy.noise.selection import ExponentialMechanism, PermuteAndFlip
 
 SMALLEST = Fraction(1, 2**60)
 LARGEST = Fraction(2**60)
-
-
-class Loss(Protocol):
-    """A privacy loss that can be shared out and turned into noise."""
-
-    def share(self, part: Fraction) -> Loss:
-        """Return `part` of this loss; the shares of one release add up to the whole."""
-
-    def noise(self, l1: int, l2_squared: int) -> Noise:
-        """Return the noise that pays for integer sums of these sensitivities."""
-
-    def selection(self, sensitivity: int) -> Selection:
-        """Return the best selection from integer losses of this sensitivity that it pays for."""
-
-    def pure(self) -> Fraction:
-        """Return the epsilon of a pure mechanism that costs no more than this loss."""
 
 
 @dataclass(frozen=True)
@@ -104,14 +88,49 @@ class Rho:
         return root_below(2 * self.value)
 
 
-def loss_of(epsilon: object = None, rho: object = None) -> Epsilon | Rho:
-    """Return the loss that a caller named by epsilon or by rho; epsilon is 1.0 when neither is.
+@dataclass(frozen=True)
+class Contribution:
+    """One unit contributes at most `rows` rows, or their weight, to each of `groups` groups.
 
-    Raises
-    ------
-    InvalidLossError
-        When both are given, or the one given is not a real number in [2**-60, 2**60].
+    Where statistics of `parts` files are added up, it does so in each file that it has rows in,
+    which are at most so many: docs/partial.md.
+
+    >>> Contribution(rows=3, groups=2).row_loss(Epsilon(Fraction(1)))
+    Epsilon(value=Fraction(1, 6))
+    >>> Contribution(rows=3, groups=2).row_loss(Rho(Fraction(1)))
+    Rho(value=Fraction(1, 18))
+    >>> Contribution(rows=3, groups=2, parts=5).row_loss(Epsilon(Fraction(1)))
+    Epsilon(value=Fraction(1, 30))
     """
+
+    rows: int = 1
+    groups: int = 1
+    parts: int = 1
+
+    def row_loss(self, loss: Epsilon | Rho) -> Epsilon | Rho:
+        """Return the loss for one row in one group that costs a unit `loss`.
+
+        Pure losses of the unit's rows add up: epsilon / (rows * groups). For zero-concentrated
+        privacy, `rows` rows in one group cost rows^2 times what one costs, and groups, whose
+        noises are independent, add up: rho / (rows^2 * groups). Several files can have the same
+        groups, or each its own; the former costs more: `parts` times the rows in each group.
+        """
+        rows = self.rows * self.parts
+        if isinstance(loss, Epsilon):
+            return loss.share(Fraction(1, rows * self.groups))
+        return loss.share(Fraction(1, rows**2 * self.groups))
+
+    def key_rule(self, delta: Fraction) -> KeyRule:
+        """Return the rule by which groups of secret keys are shown, for a unit's whole delta."""
+        return KeyRule(delta / (self.groups * self.parts), self.rows * self.parts)
+
+    def pooled(self) -> Contribution:
+        """Return what the unit contributes where all groups are counted together."""
+        return Contribution(self.rows * self.groups, 1, self.parts)
+
+
+def loss_of(epsilon: object = None, rho: object = None) -> Epsilon | Rho:
+    """Return the loss that a caller named by epsilon or by rho; epsilon is 1.0 when neither is."""
     if epsilon is not None and rho is not None:
         raise InvalidLossError(
             "epsilon and rho were both given",
@@ -142,7 +161,12 @@ def delta_of(value: object) -> Fraction | None:
     if value is None:
         return None
     exact, decimal = exact_number(value), decimal_number(value)
-    if exact is None or decimal is None or not Fraction(1, 2**1000) <= exact < 1:
+    if exact is not None and 0 < exact < Fraction(1, 2**1000):
+        raise InvalidLossError(
+            f"delta must be at least 2**-1000, about 1e-301, and {describe(value)} is less",
+            hint="pass a small number such as delta=1e-6",
+        )
+    if exact is None or decimal is None or not 0 < exact < 1:
         raise InvalidLossError(
             f"delta must be a number between 0 and 1, not {describe(value)}",
             hint="pass a small number such as delta=1e-6",

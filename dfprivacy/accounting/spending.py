@@ -1,20 +1,25 @@
-"""Which account a release is charged to: one named in its terms, or that of a `with` block."""
+"""Find the account that a release is charged to: named in its terms, or that of a `with` block."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeVar
 
 import pyarrow as pa
 
 from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.fingerprint import fingerprint
-from dfprivacy.accounting.ledger import Ledger
-from dfprivacy.accounting.ledger_terms import dataset_name, note_text, version_name
-from dfprivacy.errors import InvalidLedgerError
+from dfprivacy.accounting.ledger import Ledger, dataset_name, note_text, version_name
+from dfprivacy.accounting.memory import fingerprint
+from dfprivacy.errors import InvalidLedgerError, MissingLedgerError
 from dfprivacy.exact import describe
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -40,25 +45,13 @@ class Account:
         self.ledger.charge(self.dataset, charge, note=self.note)
 
     def fingerprint(self, question: str, terms: Mapping[str, object]) -> bytes | None:
-        """Return what a release is remembered under; None where nothing is remembered.
-
-        Raises
-        ------
-        InvalidLedgerError
-            For a term that has no canonical text.
-        """
+        """Return what a release is remembered under; None where nothing is remembered."""
         if self.version is None:
             return None
         return fingerprint(self.dataset, self.version, question, terms)
 
     def remembered(self, mark: bytes | None) -> pa.Table | None:
-        """Return the release made under this fingerprint before, or None.
-
-        Raises
-        ------
-        LedgerError
-            When the file can't be read.
-        """
+        """Return the release made under this fingerprint before, or None."""
         return None if mark is None else self.ledger.recall(self.dataset, mark)
 
     def remember(self, mark: bytes | None, table: pa.Table) -> None:
@@ -73,13 +66,22 @@ class Account:
 
 
 class NoAccount:
-    """Where releases go that nobody counts, and nobody remembers."""
+    """Where releases go that nobody counts, and nobody remembers, unless a ledger is required."""
 
-    def check(self, charge: Charge) -> None:
-        """Allow everything."""
+    required = False
+
+    def check(self, charge: Charge) -> None:  # noqa: ARG002 it costs nobody
+        """Allow everything, unless a ledger is required."""
+        if NoAccount.required:
+            raise MissingLedgerError(
+                "the release names no ledger, and this process requires one",
+                hint='name it: df.dp(ledger=ledger, dataset="flights"), or release within '
+                '`with dfp.spending(ledger, dataset="flights"):`',
+            )
 
     def pay(self, charge: Charge) -> None:
-        """Charge nothing."""
+        """Charge nothing; raise what `check` raises."""
+        self.check(charge)
 
     def fingerprint(self, question: str, terms: Mapping[str, object]) -> None:
         """Return None: nothing is remembered."""
@@ -91,34 +93,30 @@ class NoAccount:
         """Keep nothing."""
 
 
-@dataclass(frozen=True)
-class _Spending:
-    ledger: Ledger
-    dataset: str | None
-    note: str | None
-    version: str | None
+def require_ledger() -> None:
+    """Refuse, from now on and in the whole process, every release that is charged to no ledger.
+
+    Call it once, where a program starts. There is no way back. A release that names no ledger, in
+    its terms or by a `dfp.spending` block, raises a `MissingLedgerError` before any row is read. A
+    child made by a fork requires one too; a process that is started afresh calls it itself.
+    """
+    NoAccount.required = True
 
 
-_SPENDING: ContextVar[_Spending | None] = ContextVar("dfprivacy_spending", default=None)
-
-
-@contextmanager
-def spending(
-    ledger: Ledger,
-    *,
-    dataset: str | None = None,
-    version: str | None = None,
-    note: str | None = None,
-) -> Iterator[Ledger]:
+class spending:  # noqa: N801 it is used like a function
     """Charge every release in this block to a dataset's account.
 
     Terms that name a dataset, a version or a note go before those of the block; terms that name
     another dataset leave the block's version out, which is not of their data; terms that name a
-    ledger use that ledger alone. Of two nested blocks the inner one counts. The block is a context
-    variable: it reaches coroutines, but not a thread that is started inside.
+    ledger use that ledger alone. Of nested blocks that are open the innermost counts. The block is
+    a context variable: it reaches coroutines, but not a thread that is started inside. What was
+    begun inside and releases after the end of the block is refused.
 
     `version` says which state of the data is meant, e.g. "2026-11-20". On a ledger made with
     `remember=True`, the same request about the same version gets the same answer, without a charge.
+
+    As a decorator it charges what a function releases at each call. Coroutines and generators do
+    their work after the call, so that functions that make them are refused: open a block inside.
 
     >>> import dfprivacy as dfp, pandas as pd, tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -134,32 +132,90 @@ def spending(
         When `ledger` is not a `Ledger`, it remembers nothing and a version is named, or dataset,
         version or note can't be used.
     """
-    named = None if dataset is None else dataset_name(dataset)
-    checked = _ledger(ledger)
-    block = _Spending(checked, named, note_text(note), _version(checked, version))
-    token = _SPENDING.set(block)
-    try:
-        yield ledger
-    finally:
-        _SPENDING.reset(token)
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        dataset: str | None = None,
+        version: str | None = None,
+        note: str | None = None,
+    ) -> None:
+        self.ledger = _ledger(ledger)
+        self.dataset = None if dataset is None else dataset_name(dataset)
+        self.note, self.version = note_text(note), _version(ledger, version)
+        self.parent: spending | None = None
+        self.entered = self.closed = False
+
+    def __enter__(self) -> Ledger:
+        """Begin the block, inside the one that is open here."""
+        if self.entered:
+            raise InvalidLedgerError(
+                "a block of dfp.spending is entered once", hint="call dfp.spending again"
+            )
+        self.entered, self.parent = True, _BLOCK.get()
+        _BLOCK.set(self)
+        return self.ledger
+
+    def __exit__(self, *_: object) -> None:
+        """End the block; a block that was begun inside, and has not ended, goes on."""
+        self.closed, block = True, _BLOCK.get()
+        if block is self:
+            _BLOCK.set(self.parent)
+        while block is not None and block.parent is not self:
+            block = block.parent
+        if block is not None:
+            block.parent = self.parent
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Charge what a function releases at each call; refuse one that releases afterwards."""
+        inner: Any = function
+        while isinstance(inner, partial):
+            inner = inner.func
+        if any(
+            kind(own) for own in (inspect.unwrap(inner), type(inner).__call__) for kind in _LATE
+        ):
+            raise _late()
+
+        @wraps(function)
+        def charged(*args: P.args, **kwargs: P.kwargs) -> R:
+            terms = {"dataset": self.dataset, "version": self.version, "note": self.note}
+            with spending(self.ledger, **terms):
+                found = function(*args, **kwargs)
+            if any(kind(found) for kind in _MADE):
+                raise _late()
+            return found
+
+        return charged
+
+
+_LATE = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+_MADE = (inspect.isawaitable, inspect.isgenerator, inspect.isasyncgen)
+_BLOCK: ContextVar[spending | None] = ContextVar("dfprivacy_spending", default=None)
+
+
+def _late() -> InvalidLedgerError:
+    return InvalidLedgerError(
+        "dfp.spending can't charge a coroutine or a generator as a decorator: it works after the "
+        "call has ended",
+        hint="open the block inside: with dfp.spending(ledger, dataset=...): ...",
+    )
 
 
 def account_of(
     ledger: object, dataset: object, note: object, version: object = None
 ) -> Account | NoAccount:
-    """Return the account that a release with these terms is charged to.
-
-    Raises
-    ------
-    InvalidLedgerError
-        For a ledger without a dataset; a dataset, a version or a note without a ledger; a version
-        for a ledger that remembers nothing.
-    """
-    block = _SPENDING.get()
+    """Return the account that a release with these terms is charged to."""
+    block = _BLOCK.get()
     if ledger is None and block is not None:
+        if block.closed:
+            raise InvalidLedgerError(
+                "the dfp.spending block in which this work was begun has ended",
+                hint="open a block where the release is made, or name the ledger in its terms",
+            )
         ledger = block.ledger
-        if version is None and _same(dataset, block.dataset):
-            version = block.version
+        same = dataset is None or block.dataset in (None, dataset_name(dataset))
+        version = block.version if version is None and same else version
         dataset = block.dataset if dataset is None else dataset
         note = block.note if note is None else note
     if ledger is not None:
@@ -173,21 +229,10 @@ def account_of(
     return NoAccount()
 
 
-def _same(dataset: object, block: str | None) -> bool:
-    """Tell whether the terms mean the dataset of the block, whose version is that of its data."""
-    return dataset is None or block is None or dataset_name(dataset) == block
-
-
 def account(
     ledger: object, dataset: object, note: object = None, version: object = None
 ) -> Account:
-    """Return a dataset's account in a ledger.
-
-    Raises
-    ------
-    InvalidLedgerError
-        When one of them is missing or can't be used.
-    """
+    """Return a dataset's account in a ledger, all of which must be named and fit together."""
     checked = _ledger(ledger)
     if dataset is None:
         raise InvalidLedgerError(

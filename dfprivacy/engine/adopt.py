@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, singledispatch
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import duckdb
 import narwhals as nw
@@ -36,13 +36,6 @@ from dfprivacy.errors import UnsupportedFrameError
 from dfprivacy.unit import Unit
 
 Wrap = Callable[[pa.Table], Any]
-
-
-class Partitions(Protocol):
-    """The rows of a frame that lies in partitions: each is measured where it lies."""
-
-    def added(self, build: Callable[[Adopted], nw.LazyFrame[Any]], by: Sequence[str]) -> pa.Table:
-        """Run a query on every partition and add up the tables by the columns `by`."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +66,7 @@ class Adopted:
     under the name in `unit`. `listed` has the public keys as the engine sees them. `wrap` turns a
     released Arrow table, whose first columns are the keys, into the caller's own frame type.
     `connection` is the embedded one, if any: it lives as long as the pass. A frame that
-    `reads_once` may run dry in its first pass; one `from_files` may be larger than memory. Where a
-    frame lies in `partitions`, `lazy` has the declared columns and no row.
+    `reads_once` may run dry in its first pass; one `from_files` may be larger than memory.
     """
 
     lazy: nw.LazyFrame[Any]
@@ -86,7 +78,6 @@ class Adopted:
     connection: duckdb.DuckDBPyConnection | None = None
     reads_once: bool = False
     from_files: bool = False
-    partitions: Partitions | None = None
 
     def holds_integers(self, column: Hashable) -> bool:
         """Tell whether a column is declared to hold integers or booleans."""
@@ -99,19 +90,14 @@ class Adopted:
         Raises
         ------
         UnsupportedFrameError
-            When the frame lies on a cluster or in partitions, whose rows stay where they are.
+            When the frame lies on a cluster, whose rows stay where they are.
         """
         if self.lazy.implementation.is_spark_like():
             raise UnsupportedFrameError(
                 "this needs the rows themselves, and those of a Spark frame stay on its cluster",
                 hint="ask about a file of the columns: frame.select(...).write.parquet(path)",
             )
-        if self.partitions is None:
-            return self.lazy
-        raise UnsupportedFrameError(
-            "this needs the rows themselves, which stay in the partitions of this frame",
-            hint="ask about a frame that fits into memory, e.g. frame[columns].compute()",
-        )
+        return self.lazy
 
     def close(self) -> None:
         """Give up the embedded connection; what the caller brought stays open."""
@@ -120,7 +106,6 @@ class Adopted:
 
 
 _ENGINES_APART = {
-    "dask": "dfprivacy.engine.dask_frames",
     "ibis": "dfprivacy.engine.ibis_frames",
     "pyspark": "dfprivacy.engine.spark_frames",
 }
@@ -138,15 +123,18 @@ def adopt(frame: object, columns: Columns) -> Adopted:
     MissingColumnError
         When a column does not exist.
     """
-    apart = _ENGINES_APART.get(type(frame).__module__.partition(".")[0])
+    library = type(frame).__module__.partition(".")[0]
+    apart = _ENGINES_APART.get(library)
     if apart is not None:
         importlib.import_module(apart)
         if adopt.dispatch(type(frame)) is not adopt.dispatch(object):
             return adopt(frame, columns)
+    hint = "pass a pandas or polars frame, an Arrow table, a DuckDB relation, or the path of a "
+    hint += "CSV or Parquet file"
+    if library == "dask":
+        hint = "make it a pandas frame, frame[columns].compute(), or write it to Parquet"
     raise UnsupportedFrameError(
-        f"an object of type {type(frame).__name__} is not a frame that can be read",
-        hint="pass a pandas or polars frame, an Arrow table, a DuckDB relation, or the path of a "
-        "CSV or Parquet file",
+        f"an object of type {type(frame).__name__} is not a frame that can be read", hint=hint
     )
 
 

@@ -1,7 +1,7 @@
 """The pass that counts by group and bin: one GROUP BY, run once by the frame's own engine.
 
 A row's bin is a function of its own value: three float operations that round it, the same bits in
-every engine (`dfprivacy.statistics.binning`). NULL and NaN have no bin.
+every engine (`dfprivacy.measurement.binning`). NULL and NaN have no bin.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from dfprivacy.engine.public_keys import known_units
 from dfprivacy.engine.run import exact_table
 from dfprivacy.engine.spark_terms import with_edges_reached
 from dfprivacy.engine.units import thinned, within_groups
-from dfprivacy.statistics.bin_table import BinTable, bin_table
-from dfprivacy.statistics.binning import (
+from dfprivacy.measurement.bin_table import BinTable, bin_table
+from dfprivacy.measurement.binning import (
     LARGEST_VALUE,
     OCTAVE_FACTOR,
     SQUARE_BITS,
@@ -35,7 +35,7 @@ from dfprivacy.statistics.binning import (
     SignificantBits,
     splitter,
 )
-from dfprivacy.statistics.statistics import key_name
+from dfprivacy.measurement.sums import key_name
 
 _VALUE, _LABEL, _ROWS, _FIRST, _SECOND = "value", "label", "rows", "first", "second"
 

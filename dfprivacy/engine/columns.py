@@ -11,21 +11,21 @@ from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.grid import is_number
 from dfprivacy.engine.units import UNIT
 from dfprivacy.errors import InvalidBoundsError, UnsupportedDtypeError
-from dfprivacy.statistics.linear_query import Source
-from dfprivacy.statistics.statistics import key_name
+from dfprivacy.measurement.linear import Above, OnGrid
+from dfprivacy.measurement.sums import key_name
 
 _EXACT_INTEGERS = 2**53  # beyond, an integer column and its float twin could differ
 _TEXT_LIKE = (nw.Categorical, nw.Enum)
 _KEY_DTYPES = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Duration, nw.Time, nw.Binary)
 
 
-def check_value_column(label: Hashable, dtype: DType, source: Source) -> None:
-    """Refuse a column that the source can't aggregate, by its declared dtype alone."""
-    if source.grid is None:
+def check_term_column(label: Hashable, dtype: DType, leaf: object) -> None:
+    """Refuse a column that a term can't be made of, by its declared dtype alone."""
+    if not isinstance(leaf, OnGrid | Above):
         return
     check_number_column(label, dtype)
-    largest = max(abs(source.grid.lower), abs(source.grid.upper))
-    if dtype.is_integer() and largest > _EXACT_INTEGERS:
+    ends = (leaf.threshold,) if isinstance(leaf, Above) else (leaf.grid.lower, leaf.grid.upper)
+    if dtype.is_integer() and max(map(abs, ends)) > _EXACT_INTEGERS:
         raise InvalidBoundsError(
             f"bounds of the integer column {label!r} must lie within -2**53 and 2**53",
             hint="pass tighter bounds, or convert the column to float",

@@ -11,11 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote_to_bytes
 
-import duckdb
-
 _NOT_IN_NAMES = re.compile(r"[=?\n\\]")
 _NO_KEY = "__HIVE_DEFAULT_PARTITION__"
-_TAKES_NULL = duckdb.__version__.startswith("1.")  # DuckDB 1 takes the word NULL for no key
 
 Keys = tuple[tuple[str, str | None], ...]
 
@@ -60,8 +57,7 @@ def _is_plain(part: str) -> bool:
 
 
 def _value(raw: str) -> str | None:
-    none = raw.upper() == "NULL" if _TAKES_NULL else raw == _NO_KEY
-    return None if none else _decoded(raw)
+    return None if raw == _NO_KEY else _decoded(raw)
 
 
 def _decoded(raw: str) -> str:

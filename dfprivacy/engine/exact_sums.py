@@ -18,8 +18,8 @@ from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.passes import build_pass
 from dfprivacy.engine.run import run_pass
 from dfprivacy.errors import EngineError
-from dfprivacy.statistics.linear_query import Source
-from dfprivacy.statistics.statistics import Statistics, key_name
+from dfprivacy.measurement.linear import Source
+from dfprivacy.measurement.sums import Statistics, key_name
 
 _WHOLE_FLOATS = 2**53
 """Floats hold every whole number up to this size."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dfprivacy.engine.public_keys import match
-from dfprivacy.statistics.binning import Integers
+from dfprivacy.measurement.binning import Integers
 
 
 @dataclass(frozen=True, repr=False)

@@ -55,7 +55,7 @@ def interruptible(work: Callable[[], T], connection: duckdb.DuckDBPyConnection) 
 
 
 def _stop(connection: duckdb.DuckDBPyConnection, done: Event) -> None:
-    """Ask a query to stop until it has, but not for ever: DuckDB 1 may hang when asked early."""
+    """Ask a query to stop until it has, but not for ever."""
     for _ in range(_TIMES):
         if done.wait(_OFTEN):
             return

@@ -19,7 +19,7 @@ from dfprivacy.engine.spark_terms import only_rows_of
 from dfprivacy.engine.units import UNIT
 from dfprivacy.errors import InvalidKeysError
 from dfprivacy.exact import exact_number
-from dfprivacy.statistics.statistics import Statistics, key_name
+from dfprivacy.measurement.sums import Statistics, key_name
 
 Listed = Sequence[Sequence[object]]
 """Public keys: one list a group column, all of one length."""

@@ -14,8 +14,8 @@ from dfprivacy.engine.interrupt import interruptible, is_interrupt
 from dfprivacy.engine.progress import watched
 from dfprivacy.engine.spark_log import quiet
 from dfprivacy.errors import DPError, EngineError
-from dfprivacy.statistics.linear_query import Source
-from dfprivacy.statistics.statistics import Statistics
+from dfprivacy.measurement.linear import Source
+from dfprivacy.measurement.sums import Statistics
 
 T = TypeVar("T")
 
@@ -44,18 +44,14 @@ def exact_table(
 ) -> pa.Table:
     """Return the table of a query that adds up rows by the columns `by`.
 
-    What is declared is checked before a row is read. Partitions are measured one by one, where
-    they lie, and their tables are added up.
+    What is declared is checked before a row is read.
     """
     lazy = guarded(lambda: build(adopted))
-    partitions = adopted.partitions
-    if partitions is None:
-        table = guarded(lambda: collect(lazy, adopted.connection))
-        engine = lazy.implementation
-        if by and (engine.is_ibis() or engine.is_spark_like()):  # the others have sorted it
-            return table.sort_by([(name, "ascending") for name in by])
-        return table
-    return guarded(lambda: partitions.added(build, by))
+    table = guarded(lambda: collect(lazy, adopted.connection))
+    engine = lazy.implementation
+    if by and (engine.is_ibis() or engine.is_spark_like()):  # the others have sorted it
+        return table.sort_by([(name, "ascending") for name in by])
+    return table
 
 
 def guarded(work: Callable[[], T]) -> T:
@@ -100,10 +96,3 @@ def collect(
             with quiet():
                 return native.toArrow()
         return lazy.collect("pyarrow").to_native()
-
-
-def arrow_reader(relation: duckdb.DuckDBPyRelation, rows: int) -> pa.RecordBatchReader:
-    """Execute a relation and hand over its rows as they come, so many at a time."""
-    read = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch  # DuckDB 1.4
-    reader: pa.RecordBatchReader = read(rows)
-    return reader

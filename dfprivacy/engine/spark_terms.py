@@ -12,28 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from dfprivacy.statistics.grid import Grid
-
-
-def integer_term(column: str, grid: Grid | None, *, floating: bool) -> str:
-    """Return each row's integer on the grid, or 1 if there is none; NULL where it holds no value.
-
-    It is clipped first, as a float: floor raises in ANSI mode where no BIGINT is near. `greatest`
-    passes NULL over, and NaN is larger than all for `least`, so that whatever a column gives when
-    it is worked out twice, the integer is on the grid.
-    """
-    number = f"{column} IS NOT NULL" + (f" AND NOT isnan({column})" if floating else "")
-    if grid is None:
-        return f"CASE WHEN {number} THEN 1L END"
-    clipped = f"least(greatest(CAST({column} AS DOUBLE), {grid.lower!r}D), {grid.upper!r}D)"
-    scaled = f"floor(({clipped} - ({grid.origin!r}D)) * {grid.inverse_step!r}D)"
-    return f"CASE WHEN {number} THEN {scaled} END"
-
-
-def square_term(integer: str, grid: Grid) -> str:
-    """Return the square of a grid integer, divided by the last one and rounded down."""
-    return f"({integer} * {integer}) div {grid.last}L"
-
 
 def with_place(native: Any, names: Sequence[str], place: str) -> Any:
     """Return a frame with a hash of some columns, a whole number from 0 to 2**63 - 1."""

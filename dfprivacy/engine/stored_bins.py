@@ -18,10 +18,10 @@ from dfprivacy.engine.bins import bins_query, tabulated
 from dfprivacy.engine.group_numbers import number_groups
 from dfprivacy.engine.interrupt import interruptible
 from dfprivacy.engine.private_folders import private_folder, remove_folders, remove_with
-from dfprivacy.engine.run import arrow_reader, guarded
-from dfprivacy.statistics.binning import SignificantBits
-from dfprivacy.statistics.statistics import key_name
-from dfprivacy.statistics.stored_bins import StoredBins
+from dfprivacy.engine.run import guarded
+from dfprivacy.measurement.binning import SignificantBits
+from dfprivacy.measurement.stored_bins import StoredBins
+from dfprivacy.measurement.sums import key_name
 
 ENTRIES = 2**18
 """How many entries a block has, about: one group is never cut."""
@@ -65,7 +65,7 @@ def _stored(
     """Write the blocks of a query's result, which is sorted by the columns `names`."""
     keys, rows = [], []
     files: list[Path] = []
-    for entries in _whole_groups(arrow_reader(native, ENTRIES), names):
+    for entries in _whole_groups(native.to_arrow_reader(ENTRIES), names):
         table = tabulated(entries, names, None, binning, 0)
         keys.append(table.keys)
         rows.append(table.totals())

@@ -14,8 +14,8 @@ from dfprivacy.engine.columns import key_expressions
 from dfprivacy.engine.public_keys import known_units
 from dfprivacy.engine.run import exact_table
 from dfprivacy.engine.units import UNIT
-from dfprivacy.statistics.binning import Integers
-from dfprivacy.statistics.statistics import key_name
+from dfprivacy.measurement.binning import Integers
+from dfprivacy.measurement.sums import key_name
 
 _ROWS, _GROUPS, _UNITS = "rows", "groups", "units"
 

@@ -8,7 +8,7 @@ chance and comes out the same each time. Proof: docs/users.md.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,8 @@ import narwhals as nw
 import polars as pl
 
 from dfprivacy.engine.spark_terms import with_place
-from dfprivacy.statistics.grid import Grid
-from dfprivacy.statistics.linear_query import Source
-from dfprivacy.statistics.statistics import first_name, rows_name, second_name
+from dfprivacy.measurement.linear import Product, Source
+from dfprivacy.measurement.sums import sum_name
 from dfprivacy.unit import Unit
 
 UNIT = "unit"
@@ -94,33 +93,25 @@ def scaled(frame: nw.LazyFrame[Any], sources: Sequence[Source], rows: int) -> nw
     """Return the sums of each unit and group, those of more than `rows` rows scaled down to that.
 
     All are whole numbers, rounded down and kept where the partition of unity wants them: the
-    coordinates of every linear query are what `rows` rows could have added.
+    coordinates of every linear vector are what `rows` rows could have added.
     """
-    sums = [sum_ for index, source in enumerate(sources) for sum_ in _scaled(index, source, rows)]
-    moments = [
-        _second(index, source.grid)
-        for index, source in enumerate(sources)
-        if source.moments == 2 and source.grid is not None
-    ]
-    less = frame.with_columns(*sums)
-    return less.with_columns(*moments) if moments else less
+    less = frame.with_columns(
+        *(sum_ for i, own in enumerate(sources) for sum_ in _scaled(i, own, rows))
+    )
+    tied = [sum_ for i, own in enumerate(sources) for sum_ in _tied(i, own)]
+    return less.with_columns(*tied) if tied else less
 
 
 def _scaled(index: int, source: Source, rows: int) -> list[nw.Expr]:
-    held = nw.col(rows_name(index))
+    held = nw.col(sum_name(index))
     few = held <= rows
     counted = nw.when(few).then(held).otherwise(nw.lit(rows, nw.Int64))
-    if source.grid is None:
-        return [counted.alias(rows_name(index))]
-    total, grid = nw.col(first_name(index)), source.grid
-    first = nw.when(few).then(total).otherwise(
-        _share(total, held, rows).clip(grid.first * rows, grid.last * rows)
-    )  # fmt: skip
-    expressions = [counted.alias(rows_name(index)), first.alias(first_name(index))]
-    if source.moments == 2:
-        squares = nw.col(second_name(index))
-        second = nw.when(few).then(squares).otherwise(_share(squares, held, rows))
-        expressions.append(second.alias(second_name(index)))
+    expressions = [counted.alias(sum_name(index))]
+    for place, term in enumerate(source.terms, start=1):
+        total = nw.col(sum_name(index, place))
+        share = _share(total, held, rows).clip(term.least * rows, term.most * rows)
+        scaled_ = nw.when(few).then(total).otherwise(share)
+        expressions.append(scaled_.alias(sum_name(index, place)))
     return expressions
 
 
@@ -133,16 +124,26 @@ def _share(total: nw.Expr, held: nw.Expr, rows: int) -> nw.Expr:
     return share.floor().cast(nw.Int64)
 
 
-def _second(index: int, grid: Grid) -> nw.Expr:
-    """Return a second moment between what the first allows: no Bernstein sum is below zero.
+def _tied(index: int, source: Source) -> Iterator[nw.Expr]:
+    """Yield sums of products between what the sums of their factors allow.
 
-    Scaling rounds both down, so that 2 first - K rows could exceed second by one.
+    Scaling rounds all of them down, so that a coordinate like K rows - 2 first + second could be
+    below zero by one.
     """
-    first, second = nw.col(first_name(index)), nw.col(second_name(index))
-    least = 2 * first - grid.last * nw.col(rows_name(index))
-    raised = nw.when(second < least).then(least).otherwise(second)
-    inside = nw.when(raised > first).then(first).otherwise(raised)
-    return inside.alias(second_name(index))
+    for place, term in enumerate(source.terms, start=1):
+        if not isinstance(term, Product) or not term.tied:
+            continue
+        if not {term.left, term.right} <= set(source.terms):
+            continue
+        sums: dict[Any, Any] = {
+            own: nw.col(sum_name(index, at)) for at, own in enumerate(source.terms, start=1)
+        }
+        inside = sums[term]
+        least, mosts = term.ends(nw.col(sum_name(index)), sums[term.left], sums[term.right])
+        inside = nw.when(inside < least).then(least).otherwise(inside)
+        for most in mosts:
+            inside = nw.when(inside > most).then(most).otherwise(inside)
+        yield inside.alias(sum_name(index, place))
 
 
 def thinned(

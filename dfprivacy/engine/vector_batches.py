@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dfprivacy.statistics.buffers import Buffers
-from dfprivacy.statistics.vector_grid import Floats
+from dfprivacy.measurement.buffers import Buffers
+from dfprivacy.measurement.vector_grid import Floats
 
 Entries = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]
 """Row and item of each entry of a block of sets, and which rows hold no set."""

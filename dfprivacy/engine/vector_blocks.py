@@ -20,8 +20,8 @@ from dfprivacy.engine.vector_batches import (
     matrix_of_objects,
 )
 from dfprivacy.engine.vector_dtypes import block_rows, dimension_of
-from dfprivacy.statistics.buffers import Buffers
-from dfprivacy.statistics.vector_grid import Floats
+from dfprivacy.measurement.buffers import Buffers
+from dfprivacy.measurement.vector_grid import Floats
 from dfprivacy.vector_question import MeanVector
 
 

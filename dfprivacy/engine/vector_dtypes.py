@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 
 from dfprivacy.errors import InvalidQuestionError, UnsupportedDtypeError
-from dfprivacy.statistics.rotation import padded_size
+from dfprivacy.measurement.rotation import padded_size
 from dfprivacy.vector_question import LARGEST_DIMENSION, MeanVector
 
 _BLOCK = 2**19  # numbers a block: 4 MiB, so that the buffers of a pass stay in the cache

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from dfprivacy.engine.vector_batches import Entries
 from dfprivacy.engine.vector_blocks import Block
-from dfprivacy.statistics.buffers import Buffers
-from dfprivacy.statistics.item_tables import ItemRows
-from dfprivacy.statistics.vector_grid import VectorGrid, incomplete
+from dfprivacy.measurement.buffers import Buffers
+from dfprivacy.measurement.item_tables import ItemRows
+from dfprivacy.measurement.vector_grid import VectorGrid, incomplete
 
 Integers = npt.NDArray[np.int64]
 

@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from dfprivacy.engine.adopt import Adopted, Columns, Wrap, adopt
 from dfprivacy.engine.columns import key_expression
-from dfprivacy.engine.run import arrow_reader, collect, guarded
+from dfprivacy.engine.run import collect, guarded
 from dfprivacy.engine.vector_blocks import Block, arrow_block, pandas_converter, split
 from dfprivacy.engine.vector_dtypes import converted_rows, dimension_of, require_arrow_integers
 from dfprivacy.errors import UnsupportedFrameError
-from dfprivacy.statistics.buffers import Buffers
-from dfprivacy.statistics.statistics import key_name
+from dfprivacy.measurement.buffers import Buffers
+from dfprivacy.measurement.sums import key_name
 from dfprivacy.vector_question import MeanVector
 
 _FETCHED = 2**13  # rows that DuckDB hands over at a time
@@ -171,16 +171,13 @@ def _schema(native: Any) -> pa.Schema:
 def _batches(native: Any) -> Iterator[pa.RecordBatch]:
     """Run a lazy frame once more, and yield its batches as they come."""
     if isinstance(native, pl.LazyFrame):
-        if hasattr(native, "collect_batches"):
-            for frame in native.collect_batches(engine="streaming"):
-                yield from frame.to_arrow().to_batches()
-        else:  # polars before 1.34, which hands over parts of an array column with a wrong offset
-            yield from native.collect(engine="streaming").rechunk().to_arrow().to_batches()
+        for frame in native.collect_batches(engine="streaming"):
+            yield from frame.to_arrow().to_batches()
         return
     if not isinstance(native, duckdb.DuckDBPyRelation):
         yield from native.to_pyarrow_batches(chunk_size=_FETCHED)  # an Ibis table
         return
-    yield from arrow_reader(native.project("*"), _FETCHED)
+    yield from native.project("*").to_arrow_reader(_FETCHED)
 
 
 def _arrow_source(table: pa.Table, question: MeanVector, wrap: Wrap) -> VectorSource:

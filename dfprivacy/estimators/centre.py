@@ -13,8 +13,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from dfprivacy.rank_questions import center_power
-from dfprivacy.statistics.binning import Integers
+from dfprivacy.exact import center_power
+from dfprivacy.measurement.binning import Integers
 
 PULL_BITS = 29
 """Pulls are integers up to 2**29: sums over fewer than 2**33 rows fit into an int64."""

@@ -16,10 +16,10 @@ import numpy as np
 from dfprivacy.estimators.noisy_mean import NoisyMean
 from dfprivacy.estimators.private_quantiles import Mechanics, RowsAbove
 from dfprivacy.estimators.relations import NoisyRows
-from dfprivacy.mechanisms.additive import add_to
-from dfprivacy.mechanisms.noise import DiscreteGaussian
-from dfprivacy.statistics.vector_grid import VectorGrid
-from dfprivacy.statistics.vector_tables import ClippedSums, NormCounts, Shifted, VectorTable
+from dfprivacy.measurement.vector_grid import VectorGrid
+from dfprivacy.measurement.vector_tables import ClippedSums, NormCounts, Shifted, VectorTable
+from dfprivacy.noise.additive import add_to
+from dfprivacy.noise.laws import DiscreteGaussian
 
 Passes = Generator[VectorTable, None, NoisyMean]
 """An estimator as a coroutine: it asks for a table, and goes on when a pass has filled it."""

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dfprivacy.estimators.estimator import to_floats
-from dfprivacy.mechanisms.additive import NoisyVector
-from dfprivacy.statistics.binning import Floats
-from dfprivacy.statistics.linear_query import CountWeights
+from dfprivacy.estimators.estimator import Draw, HalfWidths, to_floats
+from dfprivacy.measurement.binning import Floats
+from dfprivacy.measurement.linear import CountWeights
+from dfprivacy.noise.additive import NoisyVector
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,16 @@ class CountEstimator:
         terms = len(self.weights.indices)
         error = math.sqrt(terms * vector.noise.variance) / self.weights.divisor
         return np.full(vector.coordinates.shape[1], error)
+
+    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
+        """Return the half-width of the exact law, the same for all sizes."""
+        outermost = draw.noise.quantile(1 - draw.level, len(self.weights.indices))
+        half = np.full_like(rows, math.floor(outermost / self.weights.divisor + 0.5))
+        return HalfWidths(half, half)
+
+    def scale(self, spread: float, unit: str) -> tuple[float, str]:
+        """Return the scale in rows."""
+        return spread / self.weights.divisor, unit
 
 
 _EDGE = 1e-9  # a true count at the very end of an interval stays inside despite float division

@@ -14,15 +14,15 @@ from fractions import Fraction
 
 from dfprivacy.estimators.private_quantiles import MEDIAN, Mechanics, PublicTotal
 from dfprivacy.estimators.relations import NoisyRows
-from dfprivacy.mechanisms.coins import random_labels
-from dfprivacy.statistics.spread_tables import (
+from dfprivacy.measurement.spread_tables import (
     BucketSpreads,
     Distances,
     PairDistances,
     distance_of,
 )
-from dfprivacy.statistics.vector_grid import Floats, VectorGrid
-from dfprivacy.statistics.vector_tables import Integers, VectorTable
+from dfprivacy.measurement.vector_grid import Floats, VectorGrid
+from dfprivacy.measurement.vector_tables import Integers, VectorTable
+from dfprivacy.noise.coins import random_labels
 
 Deviations = Generator[VectorTable, None, Floats]
 

@@ -4,14 +4,43 @@ from __future__ import annotations
 
 import math
 import statistics
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from dfprivacy.mechanisms.additive import NoisyVector
-from dfprivacy.mechanisms.noise import DiscreteLaplace, Noise
-from dfprivacy.statistics.binning import Floats
+from dfprivacy.measurement.binning import Floats
+from dfprivacy.measurement.linear import Linear
+from dfprivacy.noise.additive import NoisyVector
+from dfprivacy.noise.laws import DiscreteLaplace, Noise
+
+
+@dataclass(frozen=True)
+class HalfWidths:
+    """How far noise moves an answer, for groups of several sizes, in units of the answer.
+
+    P(abs(answer - exact) > distance) is at most 1 - level, where `exact` is the answer without
+    noise. `certain` holds wherever the data lie within the bounds; `ordinary` holds for data in the
+    middle of the bounds (means) or spread evenly over them (variances). Proofs: docs/explain.md.
+    """
+
+    certain: Floats
+    ordinary: Floats
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What an answer is read off: a vector, its noise, and the level that a distance holds at."""
+
+    linear: Linear
+    noise: Noise
+    level: float
+
+    def spread(self, share: float = 1.0) -> float:
+        """Return what a draw of unit length stays below, for `share` of the outside probability."""
+        factor = half_width_factor(self.noise, share * (1 - self.level))
+        return factor * math.sqrt(self.noise.variance) + 1
 
 
 class Estimator(Protocol):
@@ -25,6 +54,16 @@ class Estimator(Protocol):
 
     def standard_error(self, vector: NoisyVector) -> Floats:
         """Return the standard deviation of the noise in each estimate."""
+
+
+class Foreseen(Estimator, Protocol):
+    """An estimator whose error is known before there is data."""
+
+    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
+        """Return how far noise moves an estimate of groups of so many rows, before there is one."""
+
+    def scale(self, spread: float, unit: str) -> tuple[float, str]:
+        """Return the scale of the noise on the sums behind an estimate, and its unit in words."""
 
 
 def to_floats(values: npt.NDArray[Any]) -> Floats:

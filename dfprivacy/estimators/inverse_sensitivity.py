@@ -16,7 +16,7 @@ import numpy as np
 
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.exact import decimal_number, describe
-from dfprivacy.statistics.binning import Integers
+from dfprivacy.measurement.binning import Integers
 
 _LARGEST_DENOMINATOR = 2**20
 

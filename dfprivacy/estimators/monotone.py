@@ -26,11 +26,11 @@ from dfprivacy.estimators.threshold import (
     known_rows,
     select_thresholds,
 )
-from dfprivacy.mechanisms.entropy import EntropySource, system_entropy
-from dfprivacy.mechanisms.runs import Runs
-from dfprivacy.mechanisms.selection import ExponentialMechanism
-from dfprivacy.statistics.bin_table import BinTable, bin_table
-from dfprivacy.statistics.binning import Floats, Integers, SignificantBits
+from dfprivacy.measurement.bin_table import BinTable, bin_table
+from dfprivacy.measurement.binning import Floats, Integers, SignificantBits
+from dfprivacy.noise.entropy import EntropySource, system_entropy
+from dfprivacy.noise.runs import Runs
+from dfprivacy.noise.selection import ExponentialMechanism
 from dfprivacy.terms import Bounds
 
 INTERVALS = 2**12

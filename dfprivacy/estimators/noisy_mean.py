@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dfprivacy.estimators.relations import NoisyRows
-from dfprivacy.mechanisms.noise import DiscreteGaussian
-from dfprivacy.statistics.vector_grid import Floats
+from dfprivacy.measurement.vector_grid import Floats
+from dfprivacy.noise.laws import DiscreteGaussian
 
 
 @dataclass(frozen=True)

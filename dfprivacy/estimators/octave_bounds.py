@@ -18,10 +18,10 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from dfprivacy.mechanisms.entropy import EntropySource, system_entropy
-from dfprivacy.mechanisms.exceedances import Exceedances, exceedances
-from dfprivacy.statistics.bin_table import BinTable
-from dfprivacy.statistics.binning import Floats, Integers, Octaves
+from dfprivacy.measurement.bin_table import BinTable
+from dfprivacy.measurement.binning import Floats, Integers, Octaves
+from dfprivacy.noise.entropy import EntropySource, system_entropy
+from dfprivacy.noise.exceedances import Exceedances, exceedances
 
 Mask = npt.NDArray[np.bool_]
 
@@ -84,7 +84,7 @@ def find_bounds(
     Examples
     --------
     >>> import pyarrow as pa
-    >>> from dfprivacy.statistics.bin_table import bin_table
+    >>> from dfprivacy.measurement.bin_table import bin_table
     >>> values, rows = np.array([3.0, 90.0]), np.array([1000, 1000])
     >>> group, labels = np.zeros(2, np.int64), Octaves().labels(values)
     >>> table = bin_table(pa.table({}), 1, Octaves(), group, labels, rows=rows)

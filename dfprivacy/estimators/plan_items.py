@@ -18,11 +18,11 @@ from dfprivacy.estimators.clipped_mean import LARGEST_RANK, Passes
 from dfprivacy.estimators.noisy_mean import NoisyMean
 from dfprivacy.estimators.private_quantiles import Mechanics, RowsAbove
 from dfprivacy.estimators.relations import NoisyRows
-from dfprivacy.mechanisms.additive import add_to
-from dfprivacy.mechanisms.noise import DiscreteGaussian
-from dfprivacy.statistics.item_tables import ItemClippedSums, ItemCounts, ItemNormCounts
-from dfprivacy.statistics.vector_grid import Floats
-from dfprivacy.statistics.vector_tables import VectorTable
+from dfprivacy.measurement.item_tables import ItemClippedSums, ItemCounts, ItemNormCounts
+from dfprivacy.measurement.vector_grid import Floats
+from dfprivacy.measurement.vector_tables import VectorTable
+from dfprivacy.noise.additive import add_to
+from dfprivacy.noise.laws import DiscreteGaussian
 
 TOP = 26
 """Scaled norms are below 2**26: squares of them are exact in float64."""

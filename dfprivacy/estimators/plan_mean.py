@@ -35,9 +35,9 @@ from dfprivacy.estimators.private_quantiles import (
     rows_for_medians,
 )
 from dfprivacy.estimators.relations import NoisyRows
-from dfprivacy.statistics.spread_tables import distance_bins
-from dfprivacy.statistics.vector_grid import Floats, VectorGrid
-from dfprivacy.statistics.vector_tables import CoordinateCounts, Shifted, Windows
+from dfprivacy.measurement.spread_tables import distance_bins
+from dfprivacy.measurement.vector_grid import Floats, VectorGrid
+from dfprivacy.measurement.vector_tables import CoordinateCounts, Shifted, Windows
 
 MEDIAN_HALVINGS = (10, 10)
 BETA = 0.1

@@ -18,12 +18,12 @@ import numpy as np
 
 from dfprivacy.accounting.loss import Rho
 from dfprivacy.estimators.relations import Relation
-from dfprivacy.mechanisms.additive import add_to
-from dfprivacy.mechanisms.entropy import EntropySource
-from dfprivacy.mechanisms.runs import Runs
-from dfprivacy.mechanisms.selection import ExponentialMechanism
-from dfprivacy.statistics.vector_grid import Floats
-from dfprivacy.statistics.vector_tables import Integers, VectorTable, Windows
+from dfprivacy.measurement.vector_grid import Floats
+from dfprivacy.measurement.vector_tables import Integers, VectorTable, Windows
+from dfprivacy.noise.additive import add_to
+from dfprivacy.noise.entropy import EntropySource
+from dfprivacy.noise.runs import Runs
+from dfprivacy.noise.selection import ExponentialMechanism
 
 
 class Target(Protocol):

@@ -14,12 +14,12 @@ import numpy as np
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.estimators.quantile_ranks import Cells, cells_of, inherit, select_rank
-from dfprivacy.mechanisms.additive import add_to
-from dfprivacy.mechanisms.entropy import EntropySource, system_entropy
-from dfprivacy.mechanisms.selection import Selection
-from dfprivacy.rank_questions import quantile_fraction
-from dfprivacy.statistics.bin_table import BinTable
-from dfprivacy.statistics.binning import Integers
+from dfprivacy.exact import quantile_fraction
+from dfprivacy.measurement.bin_table import BinTable
+from dfprivacy.measurement.binning import Integers
+from dfprivacy.noise.additive import add_to
+from dfprivacy.noise.entropy import EntropySource, system_entropy
+from dfprivacy.noise.selection import Selection
 
 COUNT_SHARE = Fraction(1, 3)
 """What the counts of a layer cost, of the layer's loss: the selection pays the rest."""

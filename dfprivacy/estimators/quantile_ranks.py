@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dfprivacy.mechanisms.entropy import EntropySource
-from dfprivacy.mechanisms.runs import LARGEST_LOSS, Runs
-from dfprivacy.mechanisms.selection import Selection
-from dfprivacy.statistics.bin_table import BinTable
-from dfprivacy.statistics.binning import Integers
+from dfprivacy.measurement.bin_table import BinTable
+from dfprivacy.measurement.binning import Integers
+from dfprivacy.noise.entropy import EntropySource
+from dfprivacy.noise.runs import LARGEST_LOSS, Runs
+from dfprivacy.noise.selection import Selection
 
 FARTHEST = 64
 """Losses end at 64 / rate: 2**30 candidates there win with a probability below 1e-18."""

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dfprivacy.estimators.estimator import half_width_factor, to_floats
-from dfprivacy.mechanisms.additive import NoisyVector
-from dfprivacy.statistics.binning import Floats
-from dfprivacy.statistics.grid import Grid
+from dfprivacy.estimators.estimator import Draw, HalfWidths, half_width_factor, to_floats
+from dfprivacy.measurement.binning import Floats
+from dfprivacy.measurement.grid import Grid, grid_from_lower
+from dfprivacy.noise.additive import NoisyVector
+from dfprivacy.terms import Bounds
 
 Weights = tuple[int, ...]
 
@@ -84,6 +85,23 @@ class RatioEstimator:
         error = np.divide(noise, below, out=np.full_like(below, widest), where=below > 0)
         return np.minimum(error, widest) * self.unit
 
+    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
+        """Return half-widths at the worst place of the data, and in the middle of the bounds."""
+        u, v = np.array(self.numerator, float), np.array(self.denominator, float)
+        constants = np.array([row[0] for row in draw.linear.matrix], float)
+        below, spread = rows * float(v @ constants), draw.spread()
+        reach = self.most - self.least
+        longest = max(float(np.linalg.norm(u - end * v)) for end in (self.least, self.most))
+        certain = np.minimum(spread * longest / below, reach)
+        middle = u - (self.least + self.most) / 2 * v
+        ordinary = np.minimum(_fieller(middle, v, spread, below), reach / 2)
+        slack = self.grid.step / 2
+        return HalfWidths(*(self.unit * half + slack for half in (certain, ordinary)))
+
+    def scale(self, spread: float, unit: str) -> tuple[float, str]:
+        """Return the scale on the numerator, in units of the answer."""
+        return spread * self.unit / self.grid.largest, f"{unit}, on the sums"
+
     def _pairs(self) -> list[tuple[int, int]]:
         return list(zip(self.numerator, self.denominator, strict=True))
 
@@ -92,9 +110,64 @@ class RatioEstimator:
         return np.clip(value, self.grid.lower, self.grid.upper)
 
 
+@dataclass(frozen=True)
+class ProportionEstimator:
+    """One coordinate of a partition of unity as a part of all: from 0 to 1, times `unit`.
+
+    Parameters
+    ----------
+    size, place : int
+        How many coordinates there are, and which one is the part.
+    k : int
+        What the coordinates of a row add up to.
+    unit : float
+        What the whole is in units of the answer.
+    """
+
+    size: int
+    place: int
+    k: int
+    unit: float = 1.0
+
+    @property
+    def _ratio(self) -> RatioEstimator:
+        part = tuple(int(index == self.place) for index in range(self.size))
+        grid = grid_from_lower(Bounds(0.0, self.unit))
+        return RatioEstimator(part, (1,) * self.size, 0.0, 1.0, self.unit, grid)
+
+    def value(self, vector: NoisyVector) -> Floats:
+        """Return the part of each group."""
+        return self._ratio.value(vector)
+
+    def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
+        """Return Fieller's interval."""
+        return self._ratio.interval(vector, level)
+
+    def standard_error(self, vector: NoisyVector) -> Floats:
+        """Return the first-order standard deviation of the noise."""
+        return self._ratio.standard_error(vector)
+
+    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
+        """Return half-widths at the worst part, and where the part is one half."""
+        return self._ratio.half_widths(draw, rows)
+
+    def scale(self, spread: float, unit: str) -> tuple[float, str]:
+        """Return the scale on the sums, in units of the answer."""
+        return spread * self.unit / self.k, f"{unit}, on the sums"
+
+
 def _dot(weights: Weights, vector: NoisyVector) -> Floats:
     total = np.zeros(vector.coordinates.shape[1])
     for weight, row in zip(weights, vector.coordinates, strict=True):
         if weight:
             total += weight * to_floats(row)
     return total
+
+
+def _fieller(x: Floats, v: Floats, spread: float, below: Floats) -> Floats:
+    """Return the larger W with W below = spread * norm(x - W v), or norm(x + W v)."""
+    square = spread**2
+    a = below**2 - square * float(v @ v)
+    half_b = abs(float(x @ v)) * square
+    root = np.sqrt(half_b**2 + np.maximum(a, 0) * square * float(x @ x))
+    return np.divide(half_b + root, a, out=np.full_like(below, np.inf), where=a > 0)

@@ -10,9 +10,9 @@ from typing import ClassVar
 import numpy as np
 
 from dfprivacy.accounting.loss import Rho
-from dfprivacy.mechanisms.additive import add_to
-from dfprivacy.mechanisms.entropy import EntropySource
-from dfprivacy.mechanisms.noise import DiscreteGaussian
+from dfprivacy.noise.additive import add_to
+from dfprivacy.noise.entropy import EntropySource
+from dfprivacy.noise.laws import DiscreteGaussian
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,10 @@ from dfprivacy.estimators.private_quantiles import (
     rows_for_medians,
 )
 from dfprivacy.estimators.relations import NoisyRows
-from dfprivacy.mechanisms.coins import random_signs
-from dfprivacy.statistics.rotation import Rotation, padded_size
-from dfprivacy.statistics.vector_grid import VectorGrid
-from dfprivacy.statistics.vector_tables import CoordinateCounts, Shifted, Windows
+from dfprivacy.measurement.rotation import Rotation, padded_size
+from dfprivacy.measurement.vector_grid import VectorGrid
+from dfprivacy.measurement.vector_tables import CoordinateCounts, Shifted, Windows
+from dfprivacy.noise.coins import random_signs
 
 MEDIAN_HALVINGS = (8, 8)
 REACH = 4

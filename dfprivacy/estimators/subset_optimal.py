@@ -24,11 +24,11 @@ from dfprivacy.estimators.threshold import (
     values_grid,
     window_threshold,
 )
-from dfprivacy.mechanisms.additive import add_to
-from dfprivacy.mechanisms.entropy import EntropySource, system_entropy
-from dfprivacy.mechanisms.noise import DiscreteLaplace
-from dfprivacy.statistics.bin_table import BinTable
-from dfprivacy.statistics.binning import Floats, Integers
+from dfprivacy.measurement.bin_table import BinTable
+from dfprivacy.measurement.binning import Floats, Integers
+from dfprivacy.noise.additive import add_to
+from dfprivacy.noise.entropy import EntropySource, system_entropy
+from dfprivacy.noise.laws import DiscreteLaplace
 from dfprivacy.terms import Bounds
 
 SIZE_SHARE = Fraction(1, 10)

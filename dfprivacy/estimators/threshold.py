@@ -18,12 +18,12 @@ import numpy as np
 from dfprivacy.accounting.loss import Epsilon, Rho, positive_number
 from dfprivacy.errors import InvalidQuestionError, TooManyRowsError
 from dfprivacy.exact import exact_number
-from dfprivacy.mechanisms.entropy import EntropySource, system_entropy
-from dfprivacy.mechanisms.runs import Runs
-from dfprivacy.mechanisms.selection import PermuteAndFlip
-from dfprivacy.statistics.bin_table import BinTable
-from dfprivacy.statistics.binning import Floats, Integers, SignificantBits
-from dfprivacy.statistics.grid import ROW_LIMIT
+from dfprivacy.measurement.bin_table import BinTable
+from dfprivacy.measurement.binning import Floats, Integers, SignificantBits
+from dfprivacy.measurement.grid import ROW_LIMIT
+from dfprivacy.noise.entropy import EntropySource, system_entropy
+from dfprivacy.noise.runs import Runs
+from dfprivacy.noise.selection import PermuteAndFlip
 from dfprivacy.terms import Bounds
 
 Side = Literal["lower", "upper"]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dfprivacy.mechanisms.additive import NoisyVector
-from dfprivacy.statistics.binning import Floats
+from dfprivacy.measurement.binning import Floats
+from dfprivacy.noise.additive import NoisyVector
 
 
 @dataclass(frozen=True)

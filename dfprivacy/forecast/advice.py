@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.questions import (
-    BoundedQuestion,
-    Mean,
-    Question,
-    StandardDeviation,
-    Sum,
-    Variance,
-)
-from dfprivacy.rank_questions import Quantile, Quantiles
 from dfprivacy.unit import Unit
+
+
+class Asked(Protocol):
+    """A question that knows what changes of its own halve its error."""
+
+    @property
+    def halve(self) -> tuple[str, ...]:
+        """The changes."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class Circumstances:
     integers: frozenset[object] = frozenset()
 
 
-def halving(question: Question, circumstances: Circumstances) -> tuple[str, ...]:
+def halving(question: Asked, circumstances: Circumstances) -> tuple[str, ...]:
     """Return changes each of which halves the error, to first order."""
     return (
-        halving_loss(circumstances.loss), *_bounds(question), *_rows(question),
+        halving_loss(circumstances.loss), *question.halve,
         *_limits(circumstances), *_alone(circumstances),
     )  # fmt: skip
 
@@ -44,21 +44,6 @@ def halving(question: Question, circumstances: Circumstances) -> tuple[str, ...]
 def halving_loss(loss: Epsilon | Rho) -> str:
     """Return the loss that halves an error."""
     return "2 x epsilon" if isinstance(loss, Epsilon) else "4 x rho"
-
-
-def _bounds(question: Question) -> list[str]:
-    if not isinstance(question, BoundedQuestion) or question.bounds is None:
-        return []
-    if isinstance(question, Sum):
-        return ["bounds half as far from 0"]
-    return ["bounds 0.71 as wide" if isinstance(question, Variance) else "bounds half as wide"]
-
-
-def _rows(question: Question) -> list[str]:
-    if isinstance(question, Quantile | Quantiles):
-        return ["2 x the rows (as a part of the rows)"]
-    averaged = isinstance(question, Mean | Variance | StandardDeviation)
-    return ["2 x the rows"] if averaged else []
 
 
 def _limits(circumstances: Circumstances) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TypedDict
@@ -12,30 +12,14 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.accounting.spending import Account as Paying
 from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.forecast.advice import Circumstances
-from dfprivacy.forecast.counting import counting
 from dfprivacy.forecast.explanation import Account, Draw, Explanation
 from dfprivacy.forecast.forecast import Forecast
-from dfprivacy.forecast.ranks import bounds_forecasts, monotone_forecasts, quantile_forecasts
 from dfprivacy.forecast.reaching import Reach
-from dfprivacy.forecast.sums import linear_forecasts, octave_forecasts, subset_forecasts
-from dfprivacy.parts.linear import LinearPart
-from dfprivacy.parts.monotone import MonotonePart
-from dfprivacy.parts.octaves import OctavePart
-from dfprivacy.parts.part import Part
-from dfprivacy.parts.ranks import BoundsPart, QuantilePart
-from dfprivacy.parts.split import counting_part, selections
-from dfprivacy.parts.subset import SubsetPart
 from dfprivacy.request import Request
+from dfprivacy.statistics.linear import shown_from
+from dfprivacy.statistics.part import Part
+from dfprivacy.statistics.split import counting_part, selections
 from dfprivacy.unit import Unit
-
-_FORECASTS: dict[type[Part], Callable[..., list[Forecast]]] = {
-    LinearPart: linear_forecasts,
-    OctavePart: octave_forecasts,
-    SubsetPart: subset_forecasts,
-    QuantilePart: quantile_forecasts,
-    BoundsPart: bounds_forecasts,
-    MonotonePart: monotone_forecasts,
-}
 
 
 class Facts(TypedDict):
@@ -128,7 +112,7 @@ def _of_part(
 ) -> Iterator[tuple[str, Forecast]]:
     """Yield the forecasts of a part, each with the name of its question."""
     names = {shown: name for name in part.names for shown in (*part.names[name], name)}
-    for answer in _FORECASTS[type(part)](part, loss, request.questions, known):
+    for answer in part.forecasts(loss, request.questions, known):
         yield names[answer.name], answer
 
 
@@ -167,7 +151,8 @@ def _shown(request: Request) -> Reach | None:
         return None
     deciding = counting_part(request.parts)
     loss = request.row_losses[request.parts.index(deciding)]
-    return counting(deciding, loss).reach(request.rule.divided(selections(request.parts)))
+    rule = request.rule.divided(selections(request.parts))
+    return shown_from(deciding.count_noise(loss), rule)
 
 
 def draws_of(request: Request) -> tuple[Draw, ...]:
@@ -177,19 +162,7 @@ def draws_of(request: Request) -> tuple[Draw, ...]:
     draws = []
     for part, loss in zip(request.parts, request.row_losses, strict=True):
         share = request.charge.loss.value * loss.value / whole
-        for names, own in _vectors(part, share):
-            cost = type(request.charge.loss)(own)
+        for names, of_part in part.draws():
+            cost = type(request.charge.loss)(share * of_part)
             draws.append(drawn(cost, tuple(texts[name] for name in names)))
     return tuple(draws)
-
-
-def _vectors(part: Part, loss: Fraction) -> list[tuple[Sequence[str], Fraction]]:
-    """Return the names that each noisy vector answers, and its part of the loss."""
-    if not isinstance(part, LinearPart):
-        return [(tuple(part.names), loss)]
-    queries = len(part.plan.queries)
-    names = [
-        tuple(answer.name for answer in part.plan.answers if answer.query == query)
-        for query in range(queries)
-    ]
-    return [(own, loss / queries) for own in names]

@@ -12,9 +12,9 @@ from dfprivacy.forecast.explaining import plain_explanation, protects
 from dfprivacy.forecast.explanation import Explanation
 from dfprivacy.forecast.forecast import SIZES, Forecast
 from dfprivacy.forecast.reaching import reaching
-from dfprivacy.forecast.sums import bounds_reach, law_of, spread_of
 from dfprivacy.histogram import Histogram, histogram_request
-from dfprivacy.mechanisms.noise import Noise
+from dfprivacy.noise.laws import Noise, name_of, spread_of
+from dfprivacy.statistics.octaves import bounds_reach
 from dfprivacy.terms import PublicKeys, Terms
 
 
@@ -56,7 +56,7 @@ def explain_histogram(
 def _forecast(question: Histogram, noise: Noise, level: float) -> Forecast:
     half = (float(noise.quantile(1 - level)),) * len(SIZES)
     return Forecast(
-        "count", question.text, law_of(noise), scale=spread_of(noise), scale_unit="rows",
+        "count", question.text, name_of(noise), scale=spread_of(noise), scale_unit="rows",
         unit="rows, in each bin", certain=half, ordinary=half,
     )  # fmt: skip
 

@@ -9,11 +9,9 @@ from dfprivacy.accounting.spending import account_of
 from dfprivacy.forecast.advice import Circumstances
 from dfprivacy.forecast.explaining import plain_explanation
 from dfprivacy.forecast.explanation import Explanation
-from dfprivacy.forecast.ranks import quantile_forecasts
 from dfprivacy.labels import label_of
 from dfprivacy.limits import group_labels, limit_losses, limits_charge
-from dfprivacy.parts.ranks import QuantilePart
-from dfprivacy.rank_questions import Quantile
+from dfprivacy.statistics.quantile import Quantile, QuantilePart
 from dfprivacy.terms import INTERVAL
 
 
@@ -38,7 +36,7 @@ def explain_limits(
     made, draws = [], []
     for name, loss in limit_losses(charge, labels).items():
         part = QuantilePart(name, quantile, grouped=False)
-        (own,) = quantile_forecasts(part, loss, {name: quantile}, known)
+        (own,) = part.forecasts(loss, {name: quantile}, known)
         made.append(replace(own, unit="ranks of units"))
         draws.append((loss, name))
     who = f"all rows of one {unit!r}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dfprivacy.mechanisms.noise import Noise
+from dfprivacy.noise.laws import Noise
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class Reach:
 
     `rarely` is reached with probability 5 %, `half` with 50 %, `mostly` with 95 %.
 
-    >>> from dfprivacy.mechanisms.noise import DiscreteLaplace
+    >>> from dfprivacy.noise.laws import DiscreteLaplace
     >>> reaching(30, DiscreteLaplace(Fraction(1)))
     Reach(rarely=28, half=30, mostly=32)
     """
@@ -34,7 +34,7 @@ class Reach:
 def reaching(least: int, noise: Noise, divisor: int = 1, terms: int = 1) -> Reach:
     """Return the sizes at which divisor * rows + Z_1 + ... + Z_terms >= least, by probability.
 
-    The probabilities are the exact tails of the noise that `mechanisms/keys.py` goes by.
+    The probabilities are the exact tails of the noise that `noise/keys.py` goes by.
     """
     sizes = (
         _smallest(least, noise, divisor, terms, Fraction(percent, 100)) for percent in (5, 50, 95)

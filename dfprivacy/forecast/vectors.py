@@ -18,8 +18,8 @@ from dfprivacy.forecast.explaining import plain_explanation, protects
 from dfprivacy.forecast.explanation import Explanation
 from dfprivacy.forecast.forecast import SIZES, Forecast, by_size
 from dfprivacy.forecast.reaching import reaching
-from dfprivacy.mechanisms.keys import threshold
-from dfprivacy.mechanisms.noise import DiscreteGaussian
+from dfprivacy.noise.keys import threshold
+from dfprivacy.noise.laws import DiscreteGaussian
 from dfprivacy.request import required_delta
 from dfprivacy.terms import PublicKeys, Terms, interval_level
 from dfprivacy.vector_question import MeanVector

@@ -25,9 +25,8 @@ from dfprivacy.frontends.cli_words import Asked, finds_bounds, kind, mechanism, 
 from dfprivacy.histogram import Histogram
 from dfprivacy.jobs.sources import file_columns, typed_column
 from dfprivacy.private import Private
-from dfprivacy.questions import Count
-from dfprivacy.rank_questions import Quantiles
 from dfprivacy.release import Estimate, Number
+from dfprivacy.statistics import Count, Quantiles
 from dfprivacy.terms import EPSILON
 from dfprivacy.unit import Unit
 

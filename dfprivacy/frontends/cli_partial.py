@@ -32,8 +32,16 @@ from dfprivacy.frontends.cli_output import check_output, show_line, show_table, 
 from dfprivacy.jobs.answers import answers_table
 from dfprivacy.partial.merging import files_of, merge
 from dfprivacy.partial.writing import statistics
-from dfprivacy.questions import Count, Mean, Question, StandardDeviation, Sum, Variance
-from dfprivacy.rank_questions import Median, Quantile
+from dfprivacy.statistics import (
+    Count,
+    Mean,
+    Median,
+    Quantile,
+    StandardDeviation,
+    Statistic,
+    Sum,
+    Variance,
+)
 from dfprivacy.terms import INTERVAL as LEVEL
 
 _COLUMNS = "Ask for the {} of this column; repeat for several."
@@ -107,7 +115,7 @@ def statistics_command(
     """
     with readable_errors():
         columns = {Sum: sums, Mean: means, Variance: variances, StandardDeviation: deviations}
-        asked: list[Question] = [Count()] if count else []
+        asked: list[Statistic] = [Count()] if count else []
         asked += [kind(column) for kind, given in columns.items() for column in given or ()]
         asked += [Median(column) for column in medians or ()]
         asked += [_quantile(given) for given in quantiles or ()]

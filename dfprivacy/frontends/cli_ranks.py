@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dfprivacy.frontends.cli_command import choosing
 from dfprivacy.frontends.cli_options import BOUNDS, COLUMN, QS, QUANTILE_METHOD, RANK, P, Q
-from dfprivacy.rank_questions import Center, Median, PrivateBounds, Quantile, Quantiles
+from dfprivacy.statistics import Center, Median, PrivateBounds, Quantile, Quantiles
 from dfprivacy.terms import bounds_of
 
 

@@ -21,7 +21,7 @@ from dfprivacy.jobs.running import planned, run_releases
 WRONG, REFUSED, FAILED = 2, 3, 1
 
 _FILE = Annotated[
-    Path, typer.Argument(metavar="FILE", help="A .yml, .yaml or .toml file.", show_default=False)
+    Path, typer.Argument(metavar="FILE", help="A .yml or .yaml file.", show_default=False)
 ]
 _SET = Annotated[
     list[str] | None,

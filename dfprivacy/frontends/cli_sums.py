@@ -14,7 +14,7 @@ from dfprivacy.frontends.cli_options import (
     MEAN_METHOD,
 )
 from dfprivacy.histogram import Histogram
-from dfprivacy.questions import Count, Mean, StandardDeviation, Sum, Variance
+from dfprivacy.statistics import Count, Mean, StandardDeviation, Sum, Variance
 from dfprivacy.terms import bounds_of
 
 

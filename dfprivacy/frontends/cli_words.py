@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dfprivacy.histogram import Histogram
-from dfprivacy.questions import Mean, Question, StandardDeviation, Sum, Variance
-from dfprivacy.rank_questions import Center, PrivateBounds, Quantile, Quantiles
+from dfprivacy.statistics import (
+    Center,
+    Mean,
+    PrivateBounds,
+    Quantile,
+    Quantiles,
+    StandardDeviation,
+    Statistic,
+    Sum,
+    Variance,
+)
 
-Asked = Question | Histogram
+Asked = Statistic | Histogram
 
 _ONE, _SEVERAL = "a private selection", "private selections"
 _HISTOGRAM = "a noisy histogram"

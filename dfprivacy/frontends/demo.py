@@ -18,8 +18,8 @@ from rich.table import Table
 from dfprivacy.errors import UnsupportedFrameError
 from dfprivacy.frontends.cli_output import plain, show_line
 from dfprivacy.frontends.pandas import PrivateSeries
-from dfprivacy.mechanisms.keys import threshold
-from dfprivacy.mechanisms.noise import DiscreteLaplace
+from dfprivacy.noise.keys import threshold
+from dfprivacy.noise.laws import DiscreteLaplace
 from dfprivacy.private import Private
 from dfprivacy.release import Estimate
 

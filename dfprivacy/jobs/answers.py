@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.claims import ClaimingLedger
+from dfprivacy.accounting.idempotent import IdempotentLedger
 from dfprivacy.conductor import release_frame, release_numbers
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.histogram import release_histogram
@@ -41,7 +41,7 @@ def required_charge(release: Release) -> Charge:
     return charge_of(release)
 
 
-def made(release: Release, ledger: ClaimingLedger) -> pa.Table:
+def made(release: Release, ledger: IdempotentLedger) -> pa.Table:
     """Return a release, paid for; nobody may see it before the ledger has kept it."""
     terms = replace(terms_of(release), ledger=ledger, dataset=release.budget.dataset)
     if isinstance(release.source, QuerySource):

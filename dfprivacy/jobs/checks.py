@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from dfprivacy.accounting.ledger_terms import dataset_name, version_name
+from dfprivacy.accounting.ledger import dataset_name, version_name
 from dfprivacy.accounting.loss import delta_of, loss_of
 from dfprivacy.jobs.checks_places import Places, outputs_of, source_of
 from dfprivacy.jobs.checks_questions import Asked, bounds_in, questions_of

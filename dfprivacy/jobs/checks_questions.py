@@ -10,11 +10,21 @@ from dfprivacy.histogram import Histogram
 from dfprivacy.jobs.faults import Faults
 from dfprivacy.jobs.fields import Fields
 from dfprivacy.jobs.marked import Marked
-from dfprivacy.questions import Count, Mean, Question, StandardDeviation, Sum, Variance
-from dfprivacy.rank_questions import Center, Median, Quantile, Quantiles
+from dfprivacy.statistics import (
+    Center,
+    Count,
+    Mean,
+    Median,
+    Quantile,
+    Quantiles,
+    StandardDeviation,
+    Statistic,
+    Sum,
+    Variance,
+)
 from dfprivacy.terms import Bounds, bounds_of
 
-Asked = Question | Histogram
+Asked = Statistic | Histogram
 _ALL_ROWS = "*"
 _FIELDS: Mapping[str, tuple[str, ...]] = {
     "count": (),
@@ -98,7 +108,7 @@ def _made(kind: str, column: str, bounds: Bounds | None, fields: Fields) -> Aske
 
 
 def _checked(mean: Mean) -> Mean:
-    mean.check_method()
+    mean.check()
     return mean
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dfprivacy.histogram import Histogram
-from dfprivacy.questions import Question
+from dfprivacy.statistics import Statistic
 from dfprivacy.terms import PublicKeys
 from dfprivacy.unit import Unit
 
@@ -91,7 +91,7 @@ class Release:
     unit: Unit | None
     by: tuple[str, ...]
     keys: PublicKeys | None
-    questions: Mapping[str, Question | Histogram]
+    questions: Mapping[str, Statistic | Histogram]
     interval: float
     budget: Budget
     outputs: Sequence[Output]
@@ -103,7 +103,7 @@ class Release:
         return asked if isinstance(asked, Histogram) else None
 
     @property
-    def numbers(self) -> dict[str, Question]:
+    def numbers(self) -> dict[str, Statistic]:
         """The questions that are asked together."""
         return {name: q for name, q in self.questions.items() if not isinstance(q, Histogram)}
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from sqlglot import TokenType
-from sqlglot.dialects.duckdb import DuckDB
-from sqlglot.errors import SqlglotError
+import duckdb
 
 from dfprivacy.jobs.faults import Faults, nearest
 from dfprivacy.jobs.marked import Marked, Plain
@@ -22,6 +20,7 @@ PATHS = frozenset({"ledger", "file", "folder", "database", "tables", "outputs"})
 QUERY = "query"
 _PLACE = re.compile(r"\$(\$?)\{([^}]*)\}")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?\Z")
+_BARE = re.compile(rb"[\w$\x80-\xff]+")
 _LONGEST = 200
 
 
@@ -164,21 +163,31 @@ def in_sql(query: str, parameters: Mapping[str, Parameter], faults: Faults, line
     stem = "dfprivacy_parameter"
     while stem in query:
         stem += "_"
-    words = {f"{stem}_{name}": parameter for name, parameter in parameters.items()}
-    plain = _PLACE.sub(lambda m: m[0][1:] if m[1] else f"{stem}_{m[2]}", query)
-    try:
-        tokens = DuckDB().tokenize(plain)
-    except SqlglotError:
-        tokens = []
-    bare = [t for t in tokens if t.token_type == TokenType.VAR and t.text in words]
+    words = {f"{stem}_{name}".encode(): parameter for name, parameter in parameters.items()}
+    plain = _PLACE.sub(lambda m: m[0][1:] if m[1] else f"{stem}_{m[2]}", query).encode(
+        "utf-8", "surrogateescape"
+    )
+    bare = _bare_words(plain, words)
     for name in parameters:
-        if plain.count(f"{stem}_{name}") > sum(t.text == f"{stem}_{name}" for t in bare):
+        word = f"{stem}_{name}".encode()
+        if plain.count(word) > sum(own == word for _, own in bare):
             faults.add(
                 line,
                 f"${{{name}}} stands inside quotes, a comment or a name: write it bare, as in "
                 f"day = ${{{name}}}",
             )
             return query
-    for token in reversed(bare):
-        plain = plain[: token.start] + words[token.text].sql + plain[token.end + 1 :]
-    return plain
+    for start, word in reversed(bare):
+        plain = plain[:start] + words[word].sql.encode() + plain[start + len(word) :]
+    return plain.decode("utf-8", "surrogateescape")
+
+
+def _bare_words(plain: bytes, words: Collection[bytes]) -> list[tuple[int, bytes]]:
+    """Return the words of a query that stand by themselves for DuckDB, with their places."""
+    try:
+        tokens = duckdb.tokenize(plain.decode())
+    except (duckdb.Error, UnicodeError):
+        return []
+    names = [start for start, kind in tokens if kind == duckdb.token_type.identifier]
+    found = [(start, _BARE.match(plain, start)) for start in names]
+    return [(start, word[0]) for start, word in found if word is not None and word[0] in words]

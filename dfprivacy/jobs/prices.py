@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.fingerprint import fingerprint
 from dfprivacy.accounting.loss import delta_of, loss_of
+from dfprivacy.accounting.memory import fingerprint
 from dfprivacy.histogram import histogram_request
 from dfprivacy.jobs.description import QuerySource, Release
 from dfprivacy.released_frame import frame_names

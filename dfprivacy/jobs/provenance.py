@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from dfprivacy.accounting.charge import Charge, short
-from dfprivacy.accounting.claims import Paid
+from dfprivacy.accounting.idempotent import Paid
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.jobs.description import Description, Output, QuerySource, Release
 from dfprivacy.jobs.outputs import note_of, replace_file

@@ -1,4 +1,4 @@
-"""From a file to marked values: YAML or TOML by its name."""
+"""Read a description, a YAML file, into values that know their lines."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from pathlib import Path
 
 from dfprivacy.jobs.faults import Faults
 from dfprivacy.jobs.marked import Marked
-from dfprivacy.jobs.reading_toml import read_toml
 from dfprivacy.jobs.reading_yaml import read_yaml
 
 MOST_BYTES = 2**20
-_READERS = {".yml": read_yaml, ".yaml": read_yaml, ".toml": read_toml}
+_ENDINGS = {".yml", ".yaml"}
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ def read_text(path: Path, faults: Faults) -> Text:
         faults.add(raw[: error.start].count(b"\n") + 1, "this is not UTF-8 text")
         text = ""
     faults.require_none()
-    content = _READERS[path.suffix.lower()](text, faults)
+    content = read_yaml(text, faults)
     if content is None:
         faults.require_none()
     assert content is not None  # noqa: S101 a reader that returns None has noted why
@@ -47,8 +46,8 @@ def read_text(path: Path, faults: Faults) -> Text:
 
 
 def _bytes(path: Path, faults: Faults) -> bytes:
-    if path.suffix.lower() not in _READERS:
-        faults.add(1, "a description is a .yml, .yaml or .toml file")
+    if path.suffix.lower() not in _ENDINGS:
+        faults.add(1, "a description is a .yml or .yaml file")
         return b""
     try:
         raw = path.read_bytes()

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.claims import ClaimingLedger
+from dfprivacy.accounting.idempotent import IdempotentLedger
 from dfprivacy.jobs.answers import made, required_charge
 from dfprivacy.jobs.description import Description, Release
 from dfprivacy.jobs.outputs import require_writable, write
@@ -22,7 +22,7 @@ class Step:
     """A release that can be made: its ledger, what it costs, and whether that was paid before."""
 
     release: Release
-    ledger: ClaimingLedger
+    ledger: IdempotentLedger
     charge: Charge
     settled: bool
 
@@ -55,7 +55,7 @@ def planned(description: Description) -> list[Step]:
 
 
 def _step(release: Release) -> Step:
-    ledger = ClaimingLedger(release.budget.ledger, release.budget.dataset, mark_of(release))
+    ledger = IdempotentLedger(release.budget.ledger, release.budget.dataset, mark_of(release))
     return Step(release, ledger, required_charge(release), ledger.settled())
 
 

@@ -23,7 +23,7 @@ from dfprivacy.local.published import MOST_USERS, Published, is_whole
 from dfprivacy.local.randomisers import Counts
 from dfprivacy.local.reports import report_one, report_table, value_column
 from dfprivacy.local.rounds import Assignment, Query, parts_of
-from dfprivacy.mechanisms.entropy import EntropySource, system_entropy
+from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.terms import INTERVAL
 
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 from dfprivacy.errors import InvalidBoundsError, InvalidProtocolError
 from dfprivacy.exact import describe, exact_number
-from dfprivacy.mechanisms.entropy import system_entropy
+from dfprivacy.noise.entropy import system_entropy
 
 MOST_USERS = 2**33
 

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from dfprivacy.errors import InvalidBoundsError, InvalidLossError
 from dfprivacy.exact import describe
-from dfprivacy.mechanisms.entropy import EntropySource, random_words, system_entropy
-from dfprivacy.mechanisms.noise import DiscreteGaussian, DiscreteLaplace
+from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
+from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

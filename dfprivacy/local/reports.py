@@ -17,7 +17,7 @@ from dfprivacy.errors import InvalidProtocolError, UnsupportedDtypeError
 from dfprivacy.exact import describe, exact_number
 from dfprivacy.local.randomisers import Floats, Integers
 from dfprivacy.local.rounds import NOBODY, Assignment, Part
-from dfprivacy.mechanisms.entropy import EntropySource
+from dfprivacy.noise.entropy import EntropySource
 
 COLUMNS = ("protocol", "user", "group", "value")
 

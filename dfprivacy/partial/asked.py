@@ -8,12 +8,12 @@ from typing import Any
 
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.histogram import Histogram
-from dfprivacy.parts.part import Part
-from dfprivacy.parts.split import split
 from dfprivacy.private import Private, PrivateGroupBy
-from dfprivacy.questions import Question
 from dfprivacy.released_frame import frame_names
 from dfprivacy.request import limits_of
+from dfprivacy.statistics import Statistic
+from dfprivacy.statistics.part import Part
+from dfprivacy.statistics.split import split
 from dfprivacy.terms import PublicKeys, Terms
 from dfprivacy.unit import Unit, unit_of
 from dfprivacy.vector_question import MeanVector
@@ -25,7 +25,7 @@ _TERMS = ("epsilon", "rho", "delta", "interval")
 class Asked:
     """Questions in parts, the groups, and the unit with the limits as they hold for them."""
 
-    questions: Mapping[str, Question]
+    questions: Mapping[str, Statistic]
     by: Sequence[Hashable]
     keys: PublicKeys | None
     unit: Unit | None
@@ -42,14 +42,14 @@ class Asked:
 class _Whole(Private):
     """A frame whose `agg` says what would be asked."""
 
-    def _answer(self, questions: Mapping[str, Question], terms: Terms) -> Any:  # noqa: ARG002 nothing is released
+    def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> Any:  # noqa: ARG002 nothing is released
         return questions
 
 
 class _Grouped(PrivateGroupBy):
     """The same by group."""
 
-    def _answer(self, questions: Mapping[str, Question], terms: Terms) -> Any:  # noqa: ARG002 nothing is released
+    def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> Any:  # noqa: ARG002 nothing is released
         return questions, self._keys
 
 

@@ -13,25 +13,22 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from dfprivacy.engine.pandas_keys import has_utf8, key_column
+from dfprivacy.engine.pandas_keys import has_utf8
 from dfprivacy.errors import UnsupportedDtypeError
 
 
 def check_declared(frame: object, labels: Sequence[Hashable]) -> None:
-    """Refuse columns of pandas and Dask frames as group keys where they declare no type.
+    """Refuse columns of pandas frames as group keys where they declare no type.
 
     Only declared dtypes are looked at, never a row.
 
     Raises
     ------
     UnsupportedDtypeError
-        When a group column holds Python objects, or categories that are objects other than text; in
-        a Dask frame, also when it holds other categories, durations or periods.
+        When a group column holds Python objects, or categories that are objects other than text.
     """
     if isinstance(frame, pd.DataFrame):
         _check_pandas(frame, labels)
-    elif type(frame).__module__.partition(".")[0] == "dask":
-        _check_dask(getattr(frame, "dtypes", None), labels)
 
 
 def with_kept_text(frame: object, labels: Sequence[Hashable]) -> object:
@@ -77,26 +74,6 @@ def _declares_a_type(dtype: Any) -> bool:
         words = pd.api.types.infer_dtype(dtype.categories, skipna=False) == "string"
         return words or _declares_a_type(dtype.categories.dtype)
     return not pd.api.types.is_object_dtype(dtype)
-
-
-def _check_dask(dtypes: Any, labels: Sequence[Hashable]) -> None:
-    """Refuse what goes by rank among the keys of all partitions, categories known or not."""
-    if not isinstance(dtypes, pd.Series):
-        return  # no frame, which is said elsewhere
-    declared: dict[Hashable, Any] = dtypes.to_dict()
-    known: list[Hashable] = list(dtypes.index)
-    for label in labels:
-        if known.count(label) == 1 and _goes_by_rank(declared[label]):
-            raise UnsupportedDtypeError(
-                f"group column {label!r} of a Dask frame is declared {declared[label].name}, "
-                "whose keys a file of statistics can't keep",
-                hint=_as_text(label),
-            )
-
-
-def _goes_by_rank(dtype: Any) -> bool:
-    empty: pd.Series[Any] = pd.Series([], dtype=dtype)
-    return key_column(empty, []).objects is not None
 
 
 def _as_text(label: Hashable) -> str:

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.engine.group_numbers import number_groups
-from dfprivacy.partial.layout import measured_bins, sources_of, sum_names
-from dfprivacy.parts.linear import LinearPart, MeasuredSums
-from dfprivacy.parts.part import Measured, MeasuredTable, Part
-from dfprivacy.statistics.bin_table import BinTable, merge_tables
-from dfprivacy.statistics.binning import Integers
-from dfprivacy.statistics.statistics import Statistics
+from dfprivacy.measurement.bin_table import BinTable, merge_tables
+from dfprivacy.measurement.binning import Integers
+from dfprivacy.measurement.sums import Statistics, sum_names
+from dfprivacy.partial.layout import sources_of
+from dfprivacy.statistics.linear import LinearPart, MeasuredSums
+from dfprivacy.statistics.part import Measured, MeasuredTable, Part, TablePart
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,7 +73,8 @@ def measured_of(tables: ExactTables, parts: Sequence[Part]) -> list[Measured]:
             statistics = Statistics(table, tables.keys.num_columns, sources_of(parts))
             measured.append(MeasuredSums(part, statistics.checked()))
         else:
-            measured.append(measured_bins(part, next(bins)))
+            assert isinstance(part, TablePart)  # noqa: S101 all other parts have tables
+            measured.append(part.measured(next(bins)))
     return measured
 
 

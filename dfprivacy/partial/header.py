@@ -10,7 +10,7 @@ from typing import Any
 
 from dfprivacy.errors import DPError, StatisticsFileError
 from dfprivacy.partial.exact_tables import ExactTables
-from dfprivacy.partial.layout import binned, bins_json, bins_of, sources_of
+from dfprivacy.partial.layout import binned, bins_json, source_json, sources_of
 from dfprivacy.partial.question_text import (
     JSON,
     label_json,
@@ -18,14 +18,13 @@ from dfprivacy.partial.question_text import (
     questions_of,
     unit_json,
 )
-from dfprivacy.parts.part import Part
-from dfprivacy.parts.split import split
-from dfprivacy.questions import Question
-from dfprivacy.statistics.linear_query import Source
+from dfprivacy.statistics import Statistic
+from dfprivacy.statistics.part import Part
+from dfprivacy.statistics.split import split
 from dfprivacy.unit import Unit
 
 FORMAT = "dfprivacy exact statistics"
-VERSION = 1
+VERSION = 2
 """Of the file format; to be raised when the same questions would be laid out otherwise."""
 
 _WARNING = (
@@ -59,7 +58,7 @@ class Header:
         """Show no number of rows."""
         return f"Header({self.id!r})"
 
-    def asked(self) -> dict[str, Question]:
+    def asked(self) -> dict[str, Statistic]:
         """Return the questions by name."""
         return questions_of(self.questions)
 
@@ -97,7 +96,7 @@ class Header:
 
 def header_for(
     id_: str,
-    questions: Mapping[str, Question],
+    questions: Mapping[str, Statistic],
     by: Sequence[Hashable],
     keys: str,
     unit: Unit | None,
@@ -113,18 +112,10 @@ def header_for(
         keys=keys,
         key_types=[str(field.type) for field in tables.keys.schema],
         unit=unit_json(unit),
-        sums=[_source(source) for source in sources_of(parts)],
+        sums=[source_json(source, label_json) for source in sources_of(parts)],
         bins=[bins_json((table.binning, len(table.moments))) for table in tables.bins],
         rows=[tables.groups, *(len(table.rows) for table in tables.bins)],
     )
-
-
-def _source(source: Source) -> list[Any]:
-    column = None if source.column is None else label_json(source.column)
-    if source.grid is None:
-        return [column, source.moments]
-    grid = source.grid
-    return [column, source.moments, grid.lower, grid.upper, grid.anchor, grid.exponent]
 
 
 def header_of(metadata: Mapping[bytes, bytes] | None) -> Header:
@@ -171,10 +162,10 @@ def _is_ours(header: Header) -> bool:
     """Tell whether the questions and this version's code give the layout that is written."""
     try:
         parts, unit = header.parts(), header.of_unit()
-        ways = [[bins_json(way) for way in bins_of(part)] for part in binned(parts)]
+        ways = [[bins_json(way) for way in part.tables] for part in binned(parts)]
         same = [
             unit_json(unit) == header.unit,
-            [_source(source) for source in sources_of(parts)] == header.sums,
+            [source_json(source, label_json) for source in sources_of(parts)] == header.sums,
             len(ways) == len(header.bins),
             all(own in able for own, able in zip(header.bins, ways, strict=False)),
             len(header.rows) == 1 + len(ways) and all(_is_count(own) for own in header.rows),

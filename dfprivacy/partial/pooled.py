@@ -16,8 +16,8 @@ from dfprivacy.partial.exact_tables import ExactTables, added, measured_of
 from dfprivacy.partial.header import Header
 from dfprivacy.partial.key_types import in_types, meet
 from dfprivacy.partial.opened import StatisticsFile
-from dfprivacy.parts.part import Measured
 from dfprivacy.request import Request
+from dfprivacy.statistics.part import Measured
 from dfprivacy.terms import PublicKeys
 
 TOGETHER = 8

@@ -5,25 +5,22 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
-from typing import Any, get_args
+from typing import Any
 
 from dfprivacy.errors import DPError, StatisticsFileError
 from dfprivacy.exact import describe
-from dfprivacy.questions import Question
-from dfprivacy.rank_questions import Median
-from dfprivacy.terms import Bounds
+from dfprivacy.statistics import STATISTICS, Statistic
+from dfprivacy.statistics.base import plain
 from dfprivacy.unit import Unit
-
-_KINDS: dict[str, Any] = {kind.kind: kind for kind in (*get_args(Question), Median)}
 
 JSON = dict[str, Any]
 
 
-def questions_json(questions: Mapping[str, Question]) -> list[JSON]:
+def questions_json(questions: Mapping[str, Statistic]) -> list[JSON]:
     """Return named questions as JSON, in their order.
 
-    >>> from dfprivacy.questions import mean
-    >>> questions_json({"x": mean("x", (0, 9))})[0]["bounds"]
+    >>> from dfprivacy.statistics import Mean
+    >>> questions_json({"x": Mean("x", (0, 9))})[0]["bounds"]
     [0.0, 9.0]
 
     Raises
@@ -34,11 +31,11 @@ def questions_json(questions: Mapping[str, Question]) -> list[JSON]:
     return [{"name": name, **_question(question)} for name, question in questions.items()]
 
 
-def questions_of(written: Sequence[JSON]) -> dict[str, Question]:
+def questions_of(written: Sequence[JSON]) -> dict[str, Statistic]:
     """Return the questions that `questions_json` has written.
 
-    >>> from dfprivacy.rank_questions import quantiles
-    >>> asked = {"q": quantiles("x", [0.1, 0.9])}
+    >>> from dfprivacy.statistics import Quantiles
+    >>> asked = {"q": Quantiles("x", [0.1, 0.9])}
     >>> questions_of(questions_json(asked)) == asked
     True
 
@@ -55,25 +52,16 @@ def questions_of(written: Sequence[JSON]) -> dict[str, Question]:
     return named
 
 
-def _question(question: Question) -> JSON:
-    given = {field.name: getattr(question, field.name) for field in fields(question)}
+def _question(question: Statistic) -> JSON:
+    given = {field.name: getattr(question, field.name) for field in fields(question)}  # type: ignore[arg-type]
     label = given.pop("column")
     column = None if label is None else label_json(label)
-    return {"ask": question.kind, "column": column, **{n: _plain(v) for n, v in given.items()}}
+    return {"ask": question.kind, "column": column, **{n: plain(v) for n, v in given.items()}}
 
 
-def _plain(value: Any) -> Any:
-    """Return an argument of a question as JSON has it; numbers of other types as floats."""
-    if value is None or isinstance(value, str | int):
-        return value
-    if isinstance(value, Bounds):
-        return [value.lower, value.upper]
-    return [_plain(each) for each in value] if isinstance(value, tuple) else float(value)
-
-
-def _of(written: JSON) -> Question:
+def _of(written: JSON) -> Statistic:
     given = {name: value for name, value in written.items() if name not in {"name", "ask"}}
-    question: Question = _KINDS[written["ask"]](**given)
+    question: Statistic = STATISTICS[written["ask"]](**given)
     if {"name": written["name"], **_question(question)} != written:
         raise StatisticsFileError("a question is not written as we write it")
     return question

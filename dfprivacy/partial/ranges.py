@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dfprivacy.measurement.bin_table import BIN_ROW_LIMIT, BinTable
+from dfprivacy.measurement.binning import Floats, Integers, Octaves
+from dfprivacy.measurement.grid import ROW_LIMIT
+from dfprivacy.measurement.linear import Product, Source, Term
+from dfprivacy.measurement.sums import sum_name
 from dfprivacy.partial.exact_tables import ExactTables
-from dfprivacy.statistics.bin_table import BIN_ROW_LIMIT, BinTable
-from dfprivacy.statistics.binning import Floats, Integers, Octaves
-from dfprivacy.statistics.grid import ROW_LIMIT
-from dfprivacy.statistics.linear_query import Source
-from dfprivacy.statistics.statistics import first_name, rows_name, second_name
 
 
 def is_possible(tables: ExactTables, sources: Sequence[Source]) -> bool:
@@ -25,23 +25,25 @@ def is_possible(tables: ExactTables, sources: Sequence[Source]) -> bool:
 
 
 def _sums_possible(sums: dict[str, Integers], index: int, source: Source) -> bool:
-    rows = sums[rows_name(index)]
+    rows = sums[sum_name(index)]
     if bool((rows < 0).any()) or bool((rows >= ROW_LIMIT).any()):
         return False
-    if source.grid is None:
-        return True
-    first, grid = sums[first_name(index)], source.grid
-    if bool((first < rows * grid.first).any()) or bool((first > rows * grid.last).any()):
-        return False
-    return source.moments < 2 or _squares_possible(
-        first, sums[second_name(index)], rows * grid.last
+    terms = dict(enumerate(source.terms, start=1))
+    return all(
+        bool((sums[sum_name(index, place)] >= rows * term.least).all())
+        and bool((sums[sum_name(index, place)] <= rows * term.most).all())
+        for place, term in terms.items()
+    ) and all(
+        _product_possible(term, rows, {own: sums[sum_name(index, at)] for at, own in terms.items()})
+        for term in terms.values()
+        if isinstance(term, Product) and term.tied and {term.left, term.right} <= {*source.terms}
     )
 
 
-def _squares_possible(first: Integers, second: Integers, most: Integers) -> bool:
-    """Tell whether no sum of the Bernstein basis is negative; nothing here exceeds 2**63."""
-    least = np.maximum(first - (most - first), 0)
-    return bool(((second >= least) & (second <= first)).all())
+def _product_possible(term: Product, rows: Integers, sums: dict[Term, Integers]) -> bool:
+    """Tell whether no coordinate of a partition of unity is negative."""
+    least, mosts = term.ends(rows, sums[term.left], sums[term.right])
+    return bool((sums[term] >= least).all()) and all((sums[term] <= most).all() for most in mosts)
 
 
 def _bins_possible(table: BinTable) -> bool:

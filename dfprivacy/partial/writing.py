@@ -13,29 +13,29 @@ import pyarrow as pa
 from dfprivacy.conductor import measure
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.run import guarded
-from dfprivacy.mechanisms.entropy import system_entropy
+from dfprivacy.noise.entropy import system_entropy
 from dfprivacy.partial.asked import asked_of
 from dfprivacy.partial.declared_types import check_declared, with_kept_text
 from dfprivacy.partial.exact_tables import exact_tables
 from dfprivacy.partial.header import header_for
 from dfprivacy.partial.key_types import declared_keys
 from dfprivacy.partial.written import check_target, write_file
-from dfprivacy.questions import Question
 from dfprivacy.remembered import frame_table
+from dfprivacy.statistics import Statistic
 from dfprivacy.unit import Unit
 
 
 def statistics(
     frame: object,
     path: str | os.PathLike[str],
-    *questions: Question,
+    *questions: Statistic,
     by: Hashable | Sequence[Hashable] = (),
     keys: Any = None,
     unit: Hashable | Unit = None,
     max_rows: int | None = None,
     max_groups: int | None = None,
     bounds: Mapping[Hashable, tuple[float, float]] | None = None,
-    **named_questions: Question,
+    **named_questions: Statistic,
 ) -> Path:
     """Write the exact statistics that questions need to a file, to be released by `dfp.merge`.
 

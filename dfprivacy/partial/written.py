@@ -16,10 +16,9 @@ from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dfprivacy.errors import StatisticsFileError
-from dfprivacy.mechanisms.entropy import system_entropy
+from dfprivacy.noise.entropy import system_entropy
 from dfprivacy.partial.exact_tables import ExactTables
 from dfprivacy.partial.header import Header
 from dfprivacy.partial.layout import moment_names, schema_of
@@ -89,6 +88,8 @@ def _write(path: Path, header: Header, tables: ExactTables) -> None:
 
 
 def _fill(file: IO[bytes], header: Header, tables: ExactTables) -> None:
+    import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
+
     schema = schema_of(header.parts(), list(tables.keys.schema)).with_metadata(header.metadata())
     with pq.ParquetWriter(
         file, schema, compression="zstd", write_statistics=False, write_page_checksum=True

@@ -35,7 +35,7 @@ from dfprivacy.local.published import (
 )
 from dfprivacy.local.randomisers import Floats, Integers
 from dfprivacy.local.transforms import padded, rotated, unrotated
-from dfprivacy.mechanisms.entropy import EntropySource
+from dfprivacy.noise.entropy import EntropySource
 from dfprivacy.shuffle.protocol import Plan, Protocol
 from dfprivacy.shuffle.sums import rounded
 from dfprivacy.terms import EPSILON, Bounds, bounds_of

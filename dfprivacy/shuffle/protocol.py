@@ -16,7 +16,7 @@ from dfprivacy.local import published
 from dfprivacy.local.published import MOST_USERS, Published, is_whole
 from dfprivacy.local.randomisers import Floats, Integers, checked_epsilon
 from dfprivacy.local.reports import value_matrix
-from dfprivacy.mechanisms.entropy import EntropySource, system_entropy
+from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.shuffle.sums import Sums, shared, shuffle
 from dfprivacy.terms import INTERVAL, interval_level
 

@@ -28,8 +28,8 @@ import pyarrow as pa
 
 from dfprivacy.errors import InvalidLossError, InvalidProtocolError
 from dfprivacy.local.randomisers import Floats, Integers, Words, exponential_above
-from dfprivacy.mechanisms.entropy import EntropySource, random_words, system_entropy
-from dfprivacy.mechanisms.noise import DiscreteLaplace
+from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
+from dfprivacy.noise.laws import DiscreteLaplace
 
 LEAST_USERS = 19
 """The bound on the number of messages holds from here on."""

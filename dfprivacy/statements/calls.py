@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
-from sqlglot import exp
-
 from dfprivacy.accounting.loss import Epsilon, positive_number
 from dfprivacy.errors import RefusedStatementError
-from dfprivacy.questions import Count, Mean, Question, StandardDeviation, Sum, Variance
-from dfprivacy.rank_questions import Median, PrivateBounds, Quantile, Quantiles
 from dfprivacy.statements.constants import number, numbers
-from dfprivacy.statements.expressions import call_name
+from dfprivacy.statements.expressions import is_dp
 from dfprivacy.statements.names import folded
-from dfprivacy.statements.refusal import Refusal
+from dfprivacy.statements.refusals import Node, Refusal, only, refuse_node
+from dfprivacy.statements.tree import called, kind, nodes
+from dfprivacy.statistics import (
+    Count,
+    Mean,
+    Median,
+    PrivateBounds,
+    Quantile,
+    Quantiles,
+    StandardDeviation,
+    Statistic,
+    Sum,
+    Variance,
+)
 from dfprivacy.terms import Bounds
 
 _MOMENTS: dict[str, type[Sum | Mean | Variance | StandardDeviation]] = {
@@ -28,6 +37,15 @@ _RANKS = ("dp_median", "dp_quantile", "dp_quantiles", "dp_bounds")
 _INTERVALS = tuple(f"{name}_interval" for name in ("dp_count", *_MOMENTS))
 FUNCTIONS = ("dp_count", *_MOMENTS, *_RANKS, *_INTERVALS)
 KEEP = "dp_keep"
+
+_WITH_BOUNDS = (("x",), ("x", "epsilon"), ("x", "lo", "hi"), ("x", "lo", "hi", "epsilon"))
+_PARAMETERS = {
+    KEEP: (("delta",), ("delta", "epsilon")),
+    "dp_quantile": (("x", "q"), ("x", "q", "epsilon")),
+    "dp_quantiles": (("x", "qs"), ("x", "qs", "epsilon")),
+    **dict.fromkeys(_MOMENTS, _WITH_BOUNDS),
+}
+"""The names of the arguments, form by form, by which DuckDB's functions know them: epsilon := 1."""
 
 _FORMS = {
     "dp_count": "dp_count(*), dp_count(x), dp_count(x, 0.5)",
@@ -47,12 +65,12 @@ class Call:
     expression as it was written.
     """
 
-    question: Question
+    question: Statistic
     value: str | None
     epsilon: Epsilon | None
     shown: str = field(default="", compare=False)
 
-    def about(self, column: Hashable) -> Question:
+    def about(self, column: Hashable) -> Statistic:
         """Return the question about a column of the vetted rows."""
         return _renamed(self.question, column)
 
@@ -62,7 +80,7 @@ class Call:
         return self.value is not None and not isinstance(self.question, Count)
 
 
-def _renamed(question: Question, column: Hashable) -> Question:
+def _renamed(question: Statistic, column: Hashable) -> Statistic:
     if isinstance(question, Count):
         return Count(column)
     if isinstance(question, Median):
@@ -77,26 +95,20 @@ def _renamed(question: Question, column: Hashable) -> Question:
     return type(question)(column, question.bounds)
 
 
-def is_dp(node: object) -> bool:
-    """Tell a dp_ call by its name."""
-    named = isinstance(node, exp.Anonymous) and isinstance(node.this, str)
-    return named and folded(node.this).startswith("dp_")  # type: ignore[attr-defined]
-
-
-def holds_dp(node: exp.Expression) -> bool:
+def holds_dp(node: Node) -> bool:
     """Tell whether there is a dp_ call anywhere in an expression."""
-    return any(is_dp(call) for call in node.find_all(exp.Anonymous))
+    return any(map(is_dp, nodes(node)))
 
 
-def wants_interval(node: exp.Expression) -> bool:
+def wants_interval(node: Node) -> bool:
     """Tell whether a call asks for an answer with its interval."""
-    return call_name(node).endswith("_interval")
+    return called(node).endswith("_interval")
 
 
 def read_call(
-    node: exp.Expression,
-    written: Callable[[exp.Expression], str],
-    shown: Callable[[exp.Expression], str],
+    node: Node,
+    written: Callable[[Node], str],
+    shown: Callable[[Node], str],
 ) -> Call:
     """Return what a dp_ call asks; `written` gives the SQL of its expression, `shown` its text.
 
@@ -107,13 +119,15 @@ def read_call(
     InvalidBoundsError, InvalidQuestionError, InvalidLossError
         For constants out of range.
     """
-    name = call_name(node)
+    name = called(node)
     if name not in FUNCTIONS:
         raise _unknown(name)
     function = name.removesuffix("_interval")
-    given = [item for item in node.expressions if not isinstance(item, exp.Star)]
-    stars = len(node.expressions) - len(given)
-    if (stars or not given) and (function != "dp_count" or len(node.expressions) > 1):
+    given = _in_order(function, node)  # DuckDB's tree has dp_count() for dp_count(*)
+    stars = [item for item in given if kind(item) == ("STAR", "STAR")]
+    if stars and stars[0]["columns"]:
+        raise refuse_node(stars[0])
+    if stars or (not given and function != "dp_count"):
         raise _wrong(function)
     if not given:
         return Call(Count(), None, None)
@@ -121,10 +135,28 @@ def read_call(
     return Call(question, written(given[0]), own, shown(given[0]))
 
 
-Asked = tuple[Question, Epsilon | None]
+def _in_order(function: str, node: Node) -> list[Node]:
+    """Return the arguments of a call, those with a name in their place: dp_sum(x, epsilon := 1)."""
+    only(node, "function_name", "arguments")
+    for item in node["arguments"]:
+        only(item, "name", "expression")
+    names = [folded(item["name"]) for item in node["arguments"]]
+    given = [item["expression"] for item in node["arguments"]]
+    first = next((place for place, name in enumerate(names) if name), len(names))
+    values = dict(zip(names[first:], given[first:], strict=True))
+    if not values:
+        return given
+    for form in _PARAMETERS.get(function, [("x",), ("x", "epsilon")]):
+        rest = form[first:]
+        if set(rest) == set(values) and len(rest) == len(names) - first:
+            return [*given[:first], *(values[name] for name in rest)]
+    raise _wrong(function)
 
 
-def _question(function: str, constants: Sequence[exp.Expression]) -> Asked:
+Asked = tuple[Statistic, Epsilon | None]
+
+
+def _question(function: str, constants: Sequence[Node]) -> Asked:
     """Return the question that constants ask, and the loss that they name."""
     if function == "dp_count":
         return Count("x"), _own(function, constants)
@@ -133,7 +165,7 @@ def _question(function: str, constants: Sequence[exp.Expression]) -> Asked:
     return _rank(function, constants)
 
 
-def _moment(function: str, constants: Sequence[exp.Expression]) -> Asked:
+def _moment(function: str, constants: Sequence[Node]) -> Asked:
     bounds = None
     if len(constants) >= 2:
         bounds = Bounds(*(number(end, "a bound") for end in constants[:2]))
@@ -141,7 +173,7 @@ def _moment(function: str, constants: Sequence[exp.Expression]) -> Asked:
     return _MOMENTS[function]("x", bounds), _own(function, constants)
 
 
-def _rank(function: str, constants: Sequence[exp.Expression]) -> Asked:
+def _rank(function: str, constants: Sequence[Node]) -> Asked:
     if function == "dp_bounds":
         return PrivateBounds("x"), _own(function, constants)
     if function == "dp_median":
@@ -155,7 +187,7 @@ def _rank(function: str, constants: Sequence[exp.Expression]) -> Asked:
     return (Median("x") if q == 0.5 else Quantile("x", q)), own
 
 
-def _own(function: str, constants: Sequence[exp.Expression]) -> Epsilon | None:
+def _own(function: str, constants: Sequence[Node]) -> Epsilon | None:
     if len(constants) > 1:
         raise _wrong(function)
     if not constants:
@@ -163,25 +195,27 @@ def _own(function: str, constants: Sequence[exp.Expression]) -> Epsilon | None:
     return Epsilon(positive_number("epsilon", number(constants[0], "an epsilon")))
 
 
-def read_keep(node: exp.Expression) -> int | float:
-    """Return the delta of dp_keep(delta).
+def read_keep(node: Node) -> tuple[int | float, Epsilon | None]:
+    """Return the delta of dp_keep(delta), and the epsilon of dp_keep(delta, epsilon).
 
     Raises
     ------
     RefusedStatementError
-        For other arguments than one constant.
+        For other arguments than one or two constants.
     """
-    given = node.expressions
-    if len(given) != 1:
-        raise Refusal(
-            "dp_keep with other arguments than a delta",
-            "groups are selected by the counts that come with the answers, at no further epsilon",
-            "HAVING dp_keep(1e-6)",
-        ).error()
-    return number(given[0], "a delta")
+    given = _in_order(KEEP, node)
+    if not 1 <= len(given) <= 2:
+        raise _wrong(KEEP)
+    return number(given[0], "a delta"), _own(KEEP, given[1:])
 
 
 def _wrong(function: str) -> RefusedStatementError:
+    if function == KEEP:
+        return Refusal(
+            "dp_keep with these arguments",
+            "it takes a delta, and an epsilon where a count of its own selects the groups",
+            "write dp_keep(1e-6) or dp_keep(1e-6, 0.5)",
+        ).error()
     moments = (
         f"{function}(x), {function}(x, 0.5), {function}(x, 0, 100), {function}(x, 0, 100, 0.5)"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dfprivacy.accounting.charge import Budget
 from dfprivacy.forecast.explanation import Draw, Explanation
 
 __all__ = ["Draw", "StatementExplanation"]
@@ -17,6 +18,12 @@ class StatementExplanation(Explanation):
     `draws`. `row_query` is what runs over the protected relation, `released_query` what runs over
     the released answers; `calls` pairs each dp_ call with the question that it asks. `answers`
     go by their calls; the rest is that of every `Explanation`.
+
+    `on_connection` is what the same text costs at most where the functions of `sql_udfs.register`
+    run it: each dp_ call pays there, dp_keep too, with the epsilon that the connection was
+    registered with (or that of this explanation) where it names none. None for frames, for units,
+    which the functions can't protect, and where DuckDB may draw a call several times: `remark` says
+    what the page says of it.
     """
 
     relation: str
@@ -26,6 +33,8 @@ class StatementExplanation(Explanation):
     calls: tuple[tuple[str, str], ...]
     released_query: str
     target: str | None
+    on_connection: Budget | None = None
+    remark: str = ""
 
     def head(self) -> list[tuple[str, str]]:
         """Return the plan, one line a step."""
@@ -39,6 +48,7 @@ class StatementExplanation(Explanation):
             ("then", self.released_query),
             *([("into", self.target)] if self.target else []),
             ("costs", self.cost),
+            *([("functions", self.remark)] if self.remark else []),
             *self.details(),
         ]
 

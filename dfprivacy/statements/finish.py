@@ -10,10 +10,9 @@ import pyarrow as pa
 from dfprivacy.engine.quoting import quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.questions import Count, Question
-from dfprivacy.rank_questions import PrivateBounds, Quantile, Quantiles
 from dfprivacy.statements.plan import Plan
-from dfprivacy.statements.released import answer_column, key_column, qualified
+from dfprivacy.statements.reading import answer_column, key_column, qualified
+from dfprivacy.statistics import Count, PrivateBounds, Quantile, Quantiles, Statistic
 
 _PLACE = "place"
 
@@ -97,7 +96,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def _ends(question: Question) -> Sequence[str]:
+def _ends(question: Statistic) -> Sequence[str]:
     if isinstance(question, PrivateBounds):
         return ("_lower", "_upper")
     if isinstance(question, Quantiles):

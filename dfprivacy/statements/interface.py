@@ -93,7 +93,7 @@ def sql(
         epsilon=epsilon, delta=delta, interval=interval, ledger=ledger, dataset=dataset,
         note=note, version=version, unit=unit_of(unit, max_rows, max_groups),
     )  # fmt: skip
-    from dfprivacy.statements.jobs import job_of  # noqa: PLC0415 sqlglot loads when it is used
+    from dfprivacy.statements.jobs import job_of  # noqa: PLC0415 loads when it is used
 
     with job_of(query, con, frames, terms, keys) as job:
         return job.run()
@@ -119,6 +119,8 @@ def explain(
     """Return what `sql` would do with a statement, and what it would cost.
 
     It takes the arguments of `sql`, refuses what `sql` refuses, reads no row and spends nothing.
+    With `con`, `on_connection` is what the same text costs with the functions that
+    `sql_udfs.register` gives a connection, where each dp_ call pays by itself.
     `df.dp.explain` says the same of questions to a frame; docs/explain.md has what it says.
 
     >>> import dfprivacy as dfp, pandas as pd
@@ -142,4 +144,4 @@ def explain(
     from dfprivacy.statements.jobs import job_of  # noqa: PLC0415 as above
 
     with job_of(query, con, frames, terms, keys) as job:
-        return explanation_of(job.plan)
+        return explanation_of(job.plan, con)

@@ -10,12 +10,12 @@ import duckdb
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.engine.quoting import quoted
 from dfprivacy.errors import InvalidKeysError, MissingColumnError, MissingDeltaError
-from dfprivacy.questions import Question
+from dfprivacy.request import SELECTION
 from dfprivacy.statements.calls import Call
 from dfprivacy.statements.names import folded, fresh
-from dfprivacy.statements.refusal import Refusal
-from dfprivacy.statements.released import answer_column
-from dfprivacy.statements.statement import Statement
+from dfprivacy.statements.reading import Statement, answer_column
+from dfprivacy.statements.refusals import Refusal
+from dfprivacy.statistics import Count, Statistic
 from dfprivacy.terms import PublicKeys, Terms
 from dfprivacy.unit import Unit
 
@@ -32,7 +32,7 @@ class Plan:
     columns: tuple[tuple[str, str], ...]
     by: tuple[str, ...]
     keys: PublicKeys | None
-    questions: Mapping[str, Question]
+    questions: Mapping[str, Statistic]
     own: Mapping[str, Epsilon]
     terms: Terms
 
@@ -90,7 +90,7 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
     columns = _Columns()
     unit = _unit(statement, terms.unit, columns)
     by = tuple(columns.label(key.name, key.sql) for key in statement.keys)
-    questions: dict[str, Question] = {}
+    questions: dict[str, Statistic] = {}
     own: dict[str, Epsilon] = {}
     start = _apart(by)
     for index, (_, call) in enumerate(statement.calls):
@@ -98,6 +98,9 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
         questions[name] = call.about(_value(statement, call, columns))
         if call.epsilon is not None:
             own[name] = call.epsilon
+    if statement.selection is not None:
+        questions[f"{start}{SELECTION}"] = Count()
+        own[f"{start}{SELECTION}"] = statement.selection
     made = tuple(columns.made.items())
     public = _public(statement, by, keys)
     terms = replace(terms, unit=unit, delta=_delta(statement, terms, keys))
@@ -105,13 +108,10 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
     return replace(plan, terms=_versioned(plan))
 
 
-_PLAIN = str.maketrans({".": "\u00b7", '"': "'"})
-
-
 class _Columns:
     """Labels of the row query, and the SQL of each.
 
-    A label has no dot and no double quote: DuckDB 1.4 takes them for parts of a qualified name.
+    A label has no dot: DuckDB takes it for a qualified name.
     """
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class _Columns:
         for label, made in self.made.items():
             if made == sql:
                 return label
-        label = fresh(wanted.translate(_PLAIN), self.made)
+        label = fresh(wanted.replace(".", "\u00b7"), self.made)
         self.made[label] = sql
         return label
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -14,9 +14,11 @@ from dfprivacy.engine.quoting import quoted
 from dfprivacy.errors import EngineError
 from dfprivacy.statements.functions import ROW_FUNCTIONS
 from dfprivacy.statements.names import folded
-from dfprivacy.statements.refusal import Refusal
+from dfprivacy.statements.refusals import Refusal
 
 TEMPORARY = ("temp", "main")
+DEFAULT_EPSILON = "dp_epsilon"
+"""The macro that sql_udfs.register makes: what a call spends that names no epsilon."""
 
 _NAME = r'"(?:[^"]|"")*"|[^".,]+'
 _ENTRY = re.compile(rf"(?:({_NAME})\.)?({_NAME})(?:,|\Z)")
@@ -25,6 +27,10 @@ _FUNCTIONS = """
     SELECT function_name, internal, parameters, parameter_types
     FROM system.main.duckdb_functions()
 """
+_REGISTERED = (
+    "SELECT DISTINCT function_name FROM system.main.duckdb_functions() "
+    "WHERE database_name = 'temp' AND function_name = ?"
+)
 _CALENDAR = "SELECT value FROM system.main.duckdb_settings() WHERE name = 'Calendar'"
 _LOOKS_IN = (
     "SELECT current_database(), current_schema(), current_setting('search_path'), "
@@ -99,7 +105,14 @@ def check_functions(connection: duckdb.DuckDBPyConnection) -> None:
         DuckDB's own there; its parameters are called col0, col1, ...
     """
     known = looked_up(connection, _FUNCTIONS)
-    check_macros([row[0] for row in known if not row[1]], [row[0] for row in known if row[1]])
+    built_in = {*(folded(row[0]) for row in known if row[1])} | ROW_FUNCTIONS
+    hiding = sorted({row[0] for row in known if not row[1] and folded(row[0]) in built_in})
+    if hiding:
+        raise Refusal(
+            f"the macro {hiding[0]!r} of this connection",
+            "it hides a function of DuckDB's that rows are read with",
+            f"DROP MACRO {quoted(hiding[0])}, and give it another name",
+        ).error()
     added = sorted({row[0] for row in known if row[1] and _is_from_python(row)})
     if added:
         raise Refusal(
@@ -109,22 +122,11 @@ def check_functions(connection: duckdb.DuckDBPyConnection) -> None:
         ).error()
 
 
-def check_macros(macros: Iterable[str], internal: Iterable[str]) -> None:
-    """Refuse macros that go by the name of a function of DuckDB's.
-
-    Raises
-    ------
-    RefusedStatementError
-        By their names alone.
-    """
-    built_in = {*map(folded, internal)} | ROW_FUNCTIONS
-    hiding = sorted({name for name in macros if folded(name) in built_in})
-    if hiding:
-        raise Refusal(
-            f"the macro {hiding[0]!r} of this connection",
-            "it hides a function of DuckDB's that rows are read with",
-            f"DROP MACRO {quoted(hiding[0])}, and give it another name",
-        ).error()
+def registered_epsilon(connection: duckdb.DuckDBPyConnection) -> float | None:
+    """Return what a dp_ call spends on a connection that names no epsilon; None without them."""
+    for (name,) in looked_up(connection, _REGISTERED, [DEFAULT_EPSILON]):
+        return float(looked_up(connection, f"SELECT temp.main.{name}()")[0][0])
+    return None
 
 
 def _is_from_python(row: tuple[Any, ...]) -> bool:

@@ -98,6 +98,20 @@ def test_wrong_deltas(delta):
         total_of(None if delta is None else 1, None, 0.1 if delta is None else delta)
 
 
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: total_of(1, None, 1e-19), "counts delta in units of 1e-18, and 1e-19 is less"),
+        (lambda: delta_of(1e-305), "at least 2[*][*]-1000, about 1e-301, and 1e-305 is less"),
+        (lambda: delta_of(0), "between 0 and 1, not 0"),
+    ],
+)
+def test_why_a_delta_can_not_be_had(make, why):
+    """A delta that is too small says what the smallest is; a budget of none is never silent."""
+    with pytest.raises(InvalidLossError, match=why):
+        make()
+
+
 def test_both_measures():
     """A ledger counts one measure."""
     with pytest.raises(InvalidLossError, match="both"):

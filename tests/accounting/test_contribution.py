@@ -5,9 +5,8 @@ from fractions import Fraction
 
 import pytest
 
-from dfprivacy.accounting.contribution import Contribution
-from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.mechanisms.noise import DiscreteGaussian, DiscreteLaplace
+from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
+from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
 
 LIMITS = list(itertools.product((1, 2, 3), (1, 2), (1, 2, 3)))
 

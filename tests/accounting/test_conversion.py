@@ -10,8 +10,12 @@ from flint import arb, ctx, fmpq
 from hypothesis import given, settings
 from scipy.stats import norm
 
-from dfprivacy.accounting.concentrated import concentrated_law, profile
-from dfprivacy.accounting.conversion import approximate_epsilon, epsilon_at_order
+from dfprivacy.accounting.composition import (
+    approximate_epsilon,
+    concentrated_law,
+    epsilon_at_order,
+    profile,
+)
 
 RHOS = st.fractions(Fraction(1, 10**9), 100, max_denominator=10**9)
 DELTAS = st.integers(1, 18).flatmap(

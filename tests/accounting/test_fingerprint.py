@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 
 import dfprivacy as dfp
-from dfprivacy.accounting.fingerprint import canonical, fingerprint
+from dfprivacy.accounting.memory import canonical, fingerprint
 
 plain = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=4),

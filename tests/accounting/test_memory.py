@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.accounting import ledger_memory
+from dfprivacy.accounting import memory as releases
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.loss import loss_of
 from dfprivacy.accounting.spending import NoAccount, account, account_of
@@ -170,12 +170,12 @@ def test_a_release_that_is_not_kept_is_not_lost(memory, flights, monkeypatch, tr
         memory.path.unlink()
         dfp.Ledger(memory.path, epsilon=1, delta=1e-6, remember=True)
     if trouble == "too large":
-        monkeypatch.setattr(ledger_memory, "MOST_BYTES", 10)
+        monkeypatch.setattr(releases, "MOST_BYTES", 10)
     if trouble == "no bytes":
         table = pa.table({"x": pa.array(["a"], pa.string_view())})
-        monkeypatch.setattr(ledger_memory, "release_bytes", _fails)
+        monkeypatch.setattr(releases, "release_bytes", _fails)
     if trouble == "no memory":
-        monkeypatch.setattr(ledger_memory, "release_bytes", _exhausts)
+        monkeypatch.setattr(releases, "release_bytes", _exhausts)
     flights.remember(mark, table)
     if trouble == "gone":
         memory.path.write_bytes(content)

@@ -6,7 +6,7 @@ import pytest
 
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.loss import loss_of
-from dfprivacy.accounting.release_bytes import release_bytes, released_table
+from dfprivacy.accounting.memory import release_bytes, released_table
 
 SECRET = b"SECRET42"
 NUMBER = int.from_bytes(SECRET, "little")

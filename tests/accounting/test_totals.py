@@ -12,9 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from scipy.stats import norm
 
 import dfprivacy as dfp
-from dfprivacy.accounting.composition import Composition, float_above
+from dfprivacy.accounting.composition import (
+    Composition,
+    float_above,
+    levelled,
+    responses_law,
+    tight_total,
+)
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.accounting.loss_distribution import levelled, responses_law, tight_total
 from tests.accounting.charges import charge
 
 DELTA = 1e-6
@@ -81,6 +86,25 @@ def test_wrong_deltas(ledger, method, delta):
         getattr(ledger, method)("d", delta=delta)
     with pytest.raises(dfp.MissingDeltaError):
         ledger.tight_total("d", delta=None)
+
+
+def test_why_a_delta_can_not_be_had(ledger, tmp_path, frame):
+    """A refusal says which delta is missing, what has used it up, and what to do."""
+    ledger.charge("d", charge(0.5, delta=1e-7))
+    with pytest.raises(dfp.InvalidLossError, match="counted add up to 1e-7 already") as refused:
+        ledger.total("d", delta=1e-8)
+    assert refused.value.hint.startswith("pass a delta above 1e-7")
+    rho = dfp.Ledger(tmp_path / "rho.db", rho=1, delta=1e-6)
+    rho.charge("d", charge(rho=0.1, delta=1e-7))
+    for delta in (1e-7, None):
+        with pytest.raises(dfp.MissingDeltaError, match="have spent all of 1e-7"):
+            rho.total("d", delta=delta)
+    with pytest.raises(dfp.MissingDeltaError, match="without a delta of their own\\n"):
+        dfp.Ledger(tmp_path / "bare.db", rho=1).promise()
+    none = dfp.Ledger(tmp_path / "none.db", epsilon=1)
+    with pytest.raises(dfp.BudgetExceededError, match="left is epsilon 1\n") as exceeded:
+        frame.dp(ledger=none, dataset="d").group_by("g").count(epsilon=0.1, delta=1e-6)
+    assert "made without a delta" in exceeded.value.hint
 
 
 def test_a_history_that_does_not_add_up_is_damaged(ledger, fast_disk):

@@ -1,4 +1,4 @@
-"""What Dask frames and Ibis tables are asked, beside an Arrow table of the same rows."""
+"""What Ibis tables are asked, beside an Arrow table of the same rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 
 import dfprivacy as dfp
-from dfprivacy.statistics.binning import Edges, Octaves, SignificantBits
+from dfprivacy.measurement.binning import Edges, Octaves, SignificantBits
 
 BINNINGS = [(Octaves(), 2), (Octaves(), 1), (SignificantBits(16), 0), (Edges((-9.0, 0.0, 50.0)), 0)]
 SUMS = {
@@ -65,8 +65,7 @@ def many_rows():
 
 def shown(released):
     """Return what a release shows, from a frame of any kind."""
-    for read in ("compute", "to_pyarrow"):
-        released = getattr(released, read)() if hasattr(released, read) else released
+    released = released.to_pyarrow() if hasattr(released, "to_pyarrow") else released
     if isinstance(released, pd.DataFrame | pa.Table):
         table = pa.table(released) if isinstance(released, pd.DataFrame) else released
         return {name: table[name].to_pylist() for name in table.column_names}

@@ -19,8 +19,8 @@ import dfprivacy as dfp
 from dfprivacy.conductor import named_columns, read
 from dfprivacy.engine.bins import run_bins
 from dfprivacy.engine.group_numbers import number_groups
-from dfprivacy.statistics.bin_table import merge_tables
-from dfprivacy.statistics.binning import (
+from dfprivacy.measurement.bin_table import merge_tables
+from dfprivacy.measurement.binning import (
     SQUARE_BITS,
     VALUE_BITS,
     Edges,
@@ -125,32 +125,32 @@ def many():
 
 
 @pytest.mark.parametrize("kind", BINNINGS)
-def test_many_rows_of_any_magnitude(kind, many, engine):
+def test_many_rows_of_any_magnitude(kind, many, way):
     """4,000 rows of all magnitudes, next to edges of octaves and of rounding, in every engine."""
     binning, moments = BINNINGS[kind]
-    found = shown(run(engine(many), binning, moments, "x", ("g",)))
+    found = shown(run(way(many), binning, moments, "x", ("g",)))
     assert found == reference(many.to_pylist(), binning, moments)
 
 
 @pytest.mark.parametrize("by", [("h", "g")])
-def test_order_chunks_and_slices_do_not_matter(by, many, engine):
+def test_order_chunks_and_slices_do_not_matter(by, many, way):
     """Permuted, turned and re-chunked rows give the same table, bit for bit."""
-    expected = shown(run(engine(many), Octaves(), 2, "x", by))
+    expected = shown(run(way(many), Octaves(), 2, "x", by))
     permuted = many.take(np.random.default_rng(2).permutation(len(many)))
     pieces = pa.concat_tables([many.slice(start, 331) for start in range(0, len(many), 331)])
     for other in (permuted, many.take(np.arange(len(many))[::-1]), pieces):
-        assert shown(run(engine(other), Octaves(), 2, "x", by)) == expected
+        assert shown(run(way(other), Octaves(), 2, "x", by)) == expected
 
 
 @pytest.mark.parametrize("cut", [777])
-def test_merged_parts_are_the_whole(cut, many, engine):
+def test_merged_parts_are_the_whole(cut, many, way):
     """Tables of two parts of a frame add up to the table of the frame."""
     keys = ["a", "b", "c", None]
     for kind in ("octaves", "8 bits"):
         binning, moments = BINNINGS[kind]
-        whole = run(engine(many), binning, moments, "x", ("g",), keys)
+        whole = run(way(many), binning, moments, "x", ("g",), keys)
         parts = [
-            run(engine(part), binning, moments, "x", ("g",), keys)
+            run(way(part), binning, moments, "x", ("g",), keys)
             for part in (many.slice(0, cut), many.slice(cut))
         ]
         assert shown(merge_tables(parts)) == shown(whole)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 
 import dfprivacy as dfp
-from dfprivacy.statistics.statistics import merge
+from dfprivacy.measurement.sums import merge
 from tests.conformance.asked_sums import questions, sums
 
 
@@ -36,19 +36,19 @@ def many():
 
 
 @pytest.mark.parametrize("by", [[], ["g"], ["h", "g"]])
-def test_order_chunks_and_slices_do_not_matter(by, many, engine, exact):
+def test_order_chunks_and_slices_do_not_matter(by, many, way, exact):
     """Permuted, re-chunked, sliced and concatenated rows give the same table, bit for bit."""
     asked = questions(0, 100)
-    expected = exact(engine(many), asked, by).table
+    expected = exact(way(many), asked, by).table
     permuted = many.take(np.random.default_rng(2).permutation(len(many)))
     turned = many.take(np.arange(len(many))[::-1])
     pieces = [many.slice(start, 37) for start in range(0, len(many), 37)]
     padded = pa.concat_tables([many.slice(0, 17), many]).slice(17)
     for other in (permuted, turned, pa.concat_tables(pieces), padded):
-        assert exact(engine(other), asked, by).table.equals(expected)
+        assert exact(way(other), asked, by).table.equals(expected)
 
 
-@pytest.mark.parametrize("offset", range(18))
+@pytest.mark.parametrize("offset", [0, 1, 7, 8, 9, 17])
 def test_a_slice_counts_its_own_rows_only(offset, many, engines, exact):
     """Arrays that start in the middle of a buffer are read from their own start."""
     part = many.slice(offset, 64)
@@ -61,13 +61,13 @@ def test_a_slice_counts_its_own_rows_only(offset, many, engines, exact):
 
 @settings(max_examples=10)
 @given(data=st.data())
-def test_merged_parts_are_the_whole(data, engine, exact, rows, table_of):
+def test_merged_parts_are_the_whole(data, way, exact, rows, table_of):
     """Statistics of any split of the rows add up to those of one pass."""
     drawn = data.draw(st.lists(rows, min_size=1, max_size=20))
     cut = data.draw(st.integers(0, len(drawn)))
     asked, by = questions(-60, 60), data.draw(st.sampled_from([[], ["g"], ["g", "h"]]))
-    whole = exact(engine(table_of(drawn)), asked, by)
-    parts = [exact(engine(table_of(part)), asked, by) for part in (drawn[:cut], drawn[cut:])]
+    whole = exact(way(table_of(drawn)), asked, by)
+    parts = [exact(way(table_of(part)), asked, by) for part in (drawn[:cut], drawn[cut:])]
     assert sums(merge(parts)) == sums(whole)
 
 
@@ -105,12 +105,11 @@ def test_settings_of_the_callers_connection_do_not_matter(setting, many, exact):
 POLARS_THREADS = """
 import numpy as np, polars as pl, dfprivacy as dfp
 from dfprivacy.conductor import measure
-from dfprivacy.parts.linear import LinearPart
-from dfprivacy.plan import plan_release
+from dfprivacy.statistics.linear import LinearPart
 generator = np.random.default_rng(7)
 frame = pl.DataFrame({"g": generator.integers(0, 9, 50_000), "x": generator.normal(0, 1, 50_000)})
-plan = plan_release({"v": dfp.var("x", (-1, 1)), "s": dfp.sum("x", (-1, 1))}, grouped=True)
-print(measure(frame, ("g",), None, [LinearPart(plan)])[1][0].statistics.table.to_pydict())
+part = LinearPart({"v": dfp.var("x", (-1, 1)), "s": dfp.sum("x", (-1, 1))}, grouped=True)
+print(measure(frame, ("g",), None, [part])[1][0].statistics.table.to_pydict())
 """
 
 
@@ -127,7 +126,7 @@ def test_polars_threads_do_not_matter():
         for threads in ("1", "4")
     }
     assert len(printed) == 1
-    assert "first_0" in printed.pop()
+    assert "sum_0_1" in printed.pop()
 
 
 def test_a_csv_file_gives_the_integers_of_its_numbers(tmp_path, many, exact):

@@ -14,7 +14,7 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy.estimators import clipped_mean, private_quantiles, relations
-from dfprivacy.mechanisms.additive import NoisyStatistics, NoisyVector
+from dfprivacy.noise.additive import NoisyStatistics, NoisyVector
 
 N, D = 700, 5
 DRAWS = np.random.default_rng(4)

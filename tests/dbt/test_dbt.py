@@ -3,6 +3,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import duckdb
 import pytest
@@ -12,19 +13,22 @@ import dfprivacy as dfp
 pytest.importorskip("dbt.adapters.duckdb", reason="its own step of .ci/run installs dbt-duckdb")
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "dbt_flights"
-JOINED = (
-    "select dp_count() as n from {{ ref('flights') }} a join {{ ref('flights') }} b using (carrier)"
-)
-VIEW = "{{ config(materialized='view') }} select dp_count() as n from {{ ref('flights') }}"
-OF_VIEW = "select n from {{ ref('counted') }}"
+PRIVATE = "{{ config(materialized='private') }} select dp_count() as n from {{ ref('flights') }}"
+JOINED = f"{PRIVATE} a join {{{{ ref('flights') }}}} b using (carrier)"
+PLAIN = "select dp_count() as n from {{ ref('flights') }}"
+MISSPELT = PRIVATE.replace("'private'", "'private', meta={'dfprivacy': {'epsilom': 1}}")
+SECRET = f"{PRIVATE} group by carrier"
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """Copy the example project beside its ledger, into a folder of its own."""
+    """Copy the example project into a folder of its own, and make the ledger as it says."""
     folder = tmp_path_factory.mktemp("dbt") / "flights"
     shutil.copytree(EXAMPLE, folder)
-    dfp.Ledger(folder / "budget.db", epsilon=10, delta=1e-5, remember=True)
+    said = (folder / "profiles.yml").read_text()
+    (command,) = [line[2:] for line in said.splitlines() if line.startswith("# dfprivacy")]
+    program = Path(sys.executable).with_name("dfprivacy")
+    subprocess.run([str(program), *command.split()[1:]], cwd=folder, check=True)
     return folder
 
 
@@ -47,39 +51,61 @@ def rows(folder, table):
 
 
 def test_the_example_builds(project):
-    """`dbt build` makes plain and private models; each build charges dp_* calls, and only those.
+    """`dbt build` makes plain and private models; each build charges the private ones alone.
 
-    What a Python model releases with a version is remembered: it is charged once, and the same.
+    What is released with a version is remembered: it is charged once, and the same.
     """
     first = dbt(project, "build")
     assert first.returncode == 0, first.stdout
     ledger = dfp.Ledger(project / "budget.db")
-    assert ledger.spent("flights") == dfp.Budget(epsilon=2.0, delta=1e-7)
+    assert ledger.spent("flights") == dfp.Budget(epsilon=1.0, delta=1e-7)
     private = rows(project, "private_delays")
     assert [row[0] for row in private] == ["AA", "UA"]  # ZZ flew three times
     assert rows(project, "late_carriers") == [(n, round(d)) for n, d, _ in private if d > 0]
     kept = rows(project, "remembered_delays")
     second = dbt(project, "build")
     assert second.returncode == 0, second.stdout
-    assert ledger.spent("flights") == dfp.Budget(epsilon=3.5, delta=2e-7)
+    assert ledger.spent("flights") == dfp.Budget(epsilon=1.5, delta=2e-7)
     assert rows(project, "private_delays") != private
     assert rows(project, "remembered_delays") == kept
-    assert set(ledger.history()["note"].dropna()) == {"dbt build"}
+    assert set(ledger.history()["note"]) == {"dbt build"}
 
 
 def test_what_is_refused(project):
-    """A join below a dp_ call, and a view that holds one, fail their models and charge nothing."""
+    """What dfp.sql refuses fails its model and charges nothing; other models have no functions."""
     spent = dfp.Ledger(project / "budget.db").spent("flights")
-    for name, text in {"joined": JOINED, "counted": VIEW, "of_view": OF_VIEW}.items():
+    texts = {"joined": JOINED, "plain": PLAIN, "misspelt": MISSPELT, "secret": SECRET}
+    for name, text in texts.items():
         (project / "models" / f"{name}.sql").write_text(text)
-    done = dbt(project, "run", "--select", "joined", "counted", "of_view")
+    done = dbt(project, "run", "--select", *texts)
     assert done.returncode == 1
     assert "RefusedStatementError: a join" in done.stdout
-    assert "ERROR creating sql table model main.joined" in done.stdout
-    assert "ERROR creating sql table model main.of_view" in done.stdout
+    assert "InvalidLedgerError: the dbt plugin sql_udfs.dbt has no option 'epsilom'" in done.stdout
+    assert "MissingDeltaError: group keys are secret" in done.stdout
+    assert "Hint: write HAVING dp_keep(1e-6)" in done.stdout
+    assert "dp_count does not exist" in done.stdout
+    assert "ERROR=4" in done.stdout
     assert dfp.Ledger(project / "budget.db").spent("flights") == spent
-    for name in ("joined", "counted", "of_view"):
+    for name in texts:
         (project / "models" / f"{name}.sql").unlink()
+
+
+def test_a_view_becomes_a_private_table_between_its_hooks(project):
+    """A private model takes the place of a view of its name; hooks run before and after it."""
+    made = project / "models" / "counted.sql"
+    made.write_text("{{ config(materialized='view') }} select 1 as n")
+    assert dbt(project, "run", "--select", "counted").returncode == 0
+    hooks = "pre_hook='create table early (a int)', post_hook='create table late (a int)'"
+    terms = "meta={'dfprivacy': {'unit': 'carrier', 'max_rows': 2, 'epsilon': 0.25}}"
+    made.write_text(PRIVATE.replace("'private'", f"'private', {hooks}, {terms}"))
+    before = dfp.Ledger(project / "budget.db").spent("flights").epsilon
+    done = dbt(project, "run", "--select", "counted")
+    assert done.returncode == 0, done.stdout
+    assert dfp.Ledger(project / "budget.db").spent("flights").epsilon == before + 0.25
+    ((counted,),) = rows(project, "counted")
+    assert counted < 1000  # three carriers with two rows each, not 30,000
+    assert rows(project, "early") == rows(project, "late") == []
+    made.unlink()
 
 
 def test_options():
@@ -93,5 +119,8 @@ def test_options():
     ):
         with pytest.raises(dfp.InvalidLedgerError, match=what):
             Plugin("dfprivacy", config)
-    with pytest.raises(dfp.LedgerFileError, match="does not exist"):
-        Plugin("dfprivacy", {"ledger": "no.db", "dataset": "flights"})
+    known = {"ledger": "no.db", "dataset": "flights"}
+    settings = {"memory_limit": "1GB"}  # dbt hands the profile's settings to every plugin
+    for config, profile in ((known, {}), (known | settings, settings)):
+        with pytest.raises(dfp.LedgerFileError, match="does not exist"):
+            Plugin("dfprivacy", config, SimpleNamespace(settings=profile))

@@ -144,7 +144,7 @@ def test_a_ledger_in_rho(tmp_path):
 
 def test_without_the_accounting_extra(ledger, tmp_path, monkeypatch):
     """The page is made all the same, and says how to get tight totals."""
-    monkeypatch.setattr("dfprivacy.accounting.ledger_report.find_spec", lambda name: None)
+    monkeypatch.setattr("dfprivacy.display.ledger_report.find_spec", lambda name: None)
     page = ledger.report(tmp_path / "r.html").read_text()
     assert "pip install &#x27;dfprivacy[accounting]&#x27;" in page
     assert [row[7] for row in rows_of(page, "accounts")] == ["", ""]

@@ -15,8 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NEEDS = {
     "sql_udfs.dbt": ("dbt.adapters.duckdb",),
-    "dask-ibis.md": ("dask.dataframe", "ibis"),
-    "dfprivacy.engine.dask_frames": ("dask.dataframe",),
+    "ibis.md": ("ibis",),
     "dfprivacy.engine.ibis_frames": ("ibis",),
     "dfprivacy.engine.progress_notebook": ("IPython",),
     "dfprivacy.engine.spark_frames": ("pyspark",),

@@ -104,7 +104,7 @@ def interrupted(many_rows, tmp_path, monkeypatch):
 
 def test_an_interrupt_between_charge_and_noise_stays_charged(interrupted):
     """An interrupt after the charge leaves the charge, whole, in the ledger's history."""
-    ledger = interrupted("dfprivacy.parts.linear.add_noise")
+    ledger = interrupted("dfprivacy.statistics.linear.add_noise")
     assert ledger.history("d")["epsilon"].tolist() == [0.5]
 
 

@@ -68,9 +68,6 @@ def test_spill_directories_are_private_and_go(spills):
     assert list(spills.iterdir()) == []
 
 
-@pytest.mark.skipif(
-    int(duckdb.__version__.split(".")[0]) < 2, reason="the tests keep connections before DuckDB 2"
-)
 def test_a_forgotten_connection_leaves_nothing(spills):
     """A connection that is dropped without being closed takes its directory with it."""
     connection = embedded_connection()
@@ -113,3 +110,26 @@ def test_what_exceeds_memory_gives_the_same(spills, many_rows, ask):
 
 def _median_by_group(frame):
     return frame.group_by("g", keys=range(50)).median("x", epsilon=9)
+
+
+class KernelWithoutWidgets:
+    """A connection as in Jupyter without ipywidgets, where DuckDB has no progress bar."""
+
+    def execute(self, statement):
+        raise duckdb.InvalidInputException(f"Could not change the progress bar: {statement}")
+
+
+def test_jupyter_without_widgets_gets_a_connection(monkeypatch):
+    """Where DuckDB has no progress bar to turn off, that is no reason to fail."""
+    kernel = KernelWithoutWidgets()
+    monkeypatch.setattr(duckdb, "connect", lambda **_: kernel)
+    assert embedded_connection() is kernel
+
+
+def test_the_progress_bar_is_off():
+    """Elsewhere the bar is off, or is not printed: a long pass prints nothing."""
+    found = embedded_connection().execute(
+        "SELECT current_setting('enable_progress_bar') "
+        "AND current_setting('enable_progress_bar_print')"
+    )
+    assert found.fetchone() == (False,)

@@ -1,4 +1,3 @@
-import duckdb
 import pytest
 
 import dfprivacy as dfp
@@ -49,9 +48,6 @@ def test_directories_named_by_keys_are_columns_of_text(write):
     assert years.schema == again.schema
 
 
-@pytest.mark.skipif(
-    int(duckdb.__version__.split(".")[0]) < 2, reason="DuckDB 1 takes the name as it is"
-)
 def test_the_name_of_no_key_is_null(write):
     """What Hive calls a directory without a key is NULL."""
     folder = write("year=__HIVE_DEFAULT_PARTITION__/a.parquet", x=[1.0] * 3)

@@ -116,3 +116,12 @@ def test_a_far_key_fails_no_public_one(kind):
         found = frame.group_by("g", keys=[key]).count(epsilon=EXACT)
         columns = found if isinstance(found, pa.Table) else found.to_arrow_table()
         assert columns["count"].to_pylist() == [50]
+
+
+def test_a_dask_frame_is_refused_with_the_way_round():
+    """What lies in partitions is no frame here; the hint says what to make of it."""
+    lazy = type("DataFrame", (), {"__module__": "dask.dataframe.dask_expr"})()
+    with pytest.raises(dfp.UnsupportedFrameError, match="type DataFrame is not a frame") as caught:
+        dfp.frame(lazy).count(epsilon=1)
+    assert "compute()" in str(caught.value)
+    assert "Parquet" in str(caught.value)

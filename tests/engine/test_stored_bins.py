@@ -13,7 +13,7 @@ from dfprivacy.conductor import named_columns, read
 from dfprivacy.engine import stored_bins
 from dfprivacy.engine.bins import run_bins
 from dfprivacy.engine.stored_bins import run_stored_bins
-from dfprivacy.parts.ranks import value_grid
+from dfprivacy.statistics.quantile import value_grid
 
 ROWS = {
     "plain": "hash(i) % 50 AS g, exp(hash(i + 1) % 1000 / 20) AS x, i % 3 AS h"

@@ -3,9 +3,9 @@ import json
 import polars as pl
 import pytest
 
-from dfprivacy.mechanisms import exceedances
-from dfprivacy.mechanisms.noise import DiscreteGaussian, DiscreteLaplace
-from dfprivacy.mechanisms.selection import Selection
+from dfprivacy.noise import exceedances
+from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
+from dfprivacy.noise.selection import Selection
 
 EXACT = ["--epsilon", "1e9"]  # a selection's rank and a count are off by less than 1e-6 rows
 BY = ["--by", "carrier", "--delta", "1e-6"]

@@ -71,59 +71,6 @@ def test_a_good_one(folder):
     assert result.stdout == "release.yml: no faults; releases: delays\n"
 
 
-FIELDS = ["source", "unit", "budget", "bounds", "by", "keys", "questions", "interval", "outputs"]
-
-TOML = """\
-[source]
-file = "flights.csv"
-
-[budget]
-ledger = "budget.db"
-dataset = "flights"
-version = "1"
-epsilon = 1
-
-[releases.delays]
-note = '''
-by = "no field: a text
-[releases.fake]
-'''
-[releases.delays.questions]
-delay = { mean = "delay", bounds = [
-  240,
-  -60,
-] }
-
-[[releases.delays.outputs]]
-database = "a.duckdb"
-table = "a"
-
-[[releases.delays.outputs]]
-database = "a.duckdb"
-tabel = "b"
-"""
-
-
-def test_toml_has_lines_too(folder):
-    """In TOML a fault has the line of its field: under tables, lists of tables, long values."""
-    result = check(TOML, "release.toml")
-    assert result.exit_code == 2
-    found = [line.split(": ", 1) for line in result.stderr.splitlines()[:-1]]
-    assert [place for place, _ in found] == [f"release.toml:{n}" for n in (11, 16, 25, 27)]
-    assert [what.split(": ", 2)[2] for _, what in found] == [
-        f"unknown field 'note'; there are {', '.join(FIELDS)}",
-        "questions: delay: bounds: bounds must be ordered: 240.0 is not below -60.0",
-        "outputs: 'table' is missing",
-        "outputs: unknown field 'tabel'; did you mean 'table'?",
-    ]
-
-
-def test_toml_that_is_none(folder):
-    """A file that is not TOML is a fault of the line where it stops to be."""
-    result = check("[source]\nfile = flights.csv\n", "release.toml")
-    assert result.stderr.splitlines()[0] == "release.toml:2: this is not TOML: invalid value"
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -151,7 +98,7 @@ def test_no_file(folder):
     )
     result = check("{}", "release.json")
     assert result.stderr.splitlines()[0] == (
-        "release.json:1: a description is a .yml, .yaml or .toml file"
+        "release.json:1: a description is a .yml or .yaml file"
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import dfprivacy as dfp
-from dfprivacy.accounting import claims
+from dfprivacy.accounting import memory
 from dfprivacy.errors import EngineError
 from dfprivacy.frontends.cli import app
 from dfprivacy.jobs import prices, running
@@ -91,7 +91,7 @@ def panic(*_, **__):
 
 
 STAGES = ["dfprivacy.conductor._answered", "dfprivacy.statements.jobs.finished"]
-LARGE = "dfprivacy.accounting.claims.release_bytes"
+LARGE = "dfprivacy.accounting.memory.release_bytes"
 
 
 @pytest.mark.parametrize("stage", [*STAGES, LARGE])
@@ -113,7 +113,7 @@ def test_an_error_uses_the_charge_up(monkeypatch, stage, error):
 def test_a_release_that_is_too_large_is_paid(monkeypatch):
     """That a release is too large to be kept shows its size: the next attempt pays anew."""
     with monkeypatch.context() as patched:
-        patched.setattr(claims, "MOST_BYTES", 10)
+        patched.setattr(memory, "MOST_BYTES", 10)
         with pytest.raises(dfp.InvalidLedgerError, match="512 MiB"):
             run()
     run()

@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.statistics.binning import Octaves, SignificantBits
+from dfprivacy.measurement.binning import Octaves, SignificantBits
 from dfprivacy.unit import Unit
 from tests.conformance.frame_releases import (
     BINNINGS,

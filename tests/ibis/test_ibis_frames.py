@@ -64,7 +64,7 @@ def test_a_result_holds_numbers_and_draws_nothing(connection, monkeypatch):
     """A released Ibis table is the same however often it is executed, also without its source."""
     released = dfp.frame(connection.table("t")).group_by("g").mean("x", bounds=(0, 200), delta=0.1)
     assert isinstance(released, ibis.Table)
-    monkeypatch.setattr("dfprivacy.mechanisms.entropy.os", None)
+    monkeypatch.setattr("dfprivacy.noise.entropy.os", None)
     first = released.to_pyarrow()
     connection.con.execute("DROP TABLE t")
     assert released.to_pyarrow().equals(first)

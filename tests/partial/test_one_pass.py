@@ -11,7 +11,7 @@ from dfprivacy.conductor import measure
 from dfprivacy.partial.exact_tables import exact_tables
 from dfprivacy.partial.opened import open_file
 from dfprivacy.partial.pooled import pooled
-from dfprivacy.parts.split import split
+from dfprivacy.statistics.split import split
 from dfprivacy.terms import keys_of
 from dfprivacy.unit import unit_of
 

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.mechanisms.noise import DiscreteGaussian, DiscreteLaplace
+from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
 from dfprivacy.partial import pooled as pooling
 from dfprivacy.partial.opened import open_file
 

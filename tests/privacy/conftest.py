@@ -2,7 +2,7 @@
 
 import pytest
 
-from dfprivacy.mechanisms import entropy
+from dfprivacy.noise import entropy
 
 
 @pytest.fixture

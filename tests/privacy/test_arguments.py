@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.mechanisms import entropy
+from dfprivacy.noise import entropy
 from tests.privacy.refused_arguments import ASKS, FRAME, SECRET, refused
 
 BAD_BOUNDS = [

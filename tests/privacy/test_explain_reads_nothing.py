@@ -11,7 +11,7 @@ import pytest
 import dfprivacy as dfp
 from dfprivacy import conductor, histogram, vector_release
 from dfprivacy.engine import adopt
-from dfprivacy.mechanisms import entropy
+from dfprivacy.noise import entropy
 
 TERMS = {"epsilon": 1, "delta": 1e-6}
 

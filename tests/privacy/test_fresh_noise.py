@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.mechanisms.noise import DiscreteGaussian, DiscreteLaplace
+from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
 
 WIDE = [DiscreteLaplace(Fraction(2**48)), DiscreteGaussian(Fraction(2**96))]
 
@@ -29,7 +29,7 @@ FORKS = """
 import os, warnings
 warnings.simplefilter("ignore")
 from fractions import Fraction
-from dfprivacy.mechanisms.noise import DiscreteGaussian, DiscreteLaplace
+from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
 for noise in (DiscreteLaplace(Fraction(2**48)), DiscreteGaussian(Fraction(2**96))):
     print(*noise.sample(40).tolist(), flush=True)
     for _ in range(8):

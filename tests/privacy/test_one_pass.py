@@ -6,7 +6,7 @@ import duckdb
 import polars as pl
 
 import dfprivacy as dfp
-from dfprivacy.parts import linear
+from dfprivacy.statistics import linear
 
 
 class Watched:

@@ -20,8 +20,8 @@ from hypothesis import given, settings
 
 import dfprivacy as dfp
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.mechanisms.noise import DiscreteLaplace
-from dfprivacy.parts import linear
+from dfprivacy.noise.laws import DiscreteLaplace
+from dfprivacy.statistics import linear
 
 ASKED = [
     {"n": dfp.count()},

@@ -16,7 +16,7 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.statistics.statistics import Statistics
+from dfprivacy.measurement.sums import Statistics
 
 PUBLIC = "a key that a thousand people share and that fills a buffer"
 HIDDEN = "the key of one person alone, which is longer than twelve bytes"

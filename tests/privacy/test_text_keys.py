@@ -10,8 +10,7 @@ import pytest
 
 import dfprivacy as dfp
 
-MISSING = [{}, {"na_value": np.nan}] if int(pd.__version__.split(".")[0]) > 2 else [{}]
-DTYPES = [pd.StringDtype(own, **na) for own in ("python", "pyarrow") for na in MISSING]
+DTYPES = [pd.StringDtype(own, na) for own in ("python", "pyarrow") for na in (pd.NA, np.nan)]
 ODD = "\ud800"
 """A text without a UTF-8 form, which only some of these dtypes hold."""
 

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.mechanisms import entropy
+from dfprivacy.noise import entropy
 from tests.privacy.unbounded_questions import ASKED, KINDS, frame, replayed
 
 ROWS = [

@@ -11,8 +11,8 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy import histogram
-from dfprivacy.mechanisms.keys import threshold
-from dfprivacy.mechanisms.noise import DiscreteLaplace
+from dfprivacy.noise.keys import threshold
+from dfprivacy.noise.laws import DiscreteLaplace
 from tests.privacy.unbounded_questions import KINDS, frame
 
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 import dfprivacy as dfp
 from dfprivacy import answers
 from dfprivacy.estimators import octave_bounds
-from dfprivacy.mechanisms.exceedances import Exceedances
-from dfprivacy.mechanisms.noise import DiscreteLaplace
-from dfprivacy.parts import octaves
+from dfprivacy.noise.exceedances import Exceedances
+from dfprivacy.noise.laws import DiscreteLaplace
+from dfprivacy.statistics import octaves
 from tests.privacy.unbounded_questions import ASKED, frame
 
 

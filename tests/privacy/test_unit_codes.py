@@ -8,7 +8,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from dfprivacy.statistics.binning import Edges
+from dfprivacy.measurement.binning import Edges
 from dfprivacy.unit import Unit
 from tests.privacy.test_units import added, bins, same, sums
 

@@ -7,7 +7,7 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy.limits import limit_losses, limits_charge
-from dfprivacy.rank_questions import Quantile
+from dfprivacy.statistics import Quantile
 from tests.privacy.unit_tables import FRAMES, table
 
 

@@ -16,10 +16,9 @@ from hypothesis import given, settings
 import dfprivacy as dfp
 from dfprivacy.conductor import measure, named_columns, read
 from dfprivacy.engine.bins import run_bins
-from dfprivacy.parts.linear import LinearPart
-from dfprivacy.plan import plan_release
-from dfprivacy.statistics.binning import Edges, Octaves, SignificantBits
-from dfprivacy.statistics.statistics import Statistics
+from dfprivacy.measurement.binning import Edges, Octaves, SignificantBits
+from dfprivacy.measurement.sums import Statistics
+from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.terms import keys_of
 from dfprivacy.unit import Unit
 from tests.privacy.unit_tables import FRAMES, table
@@ -36,7 +35,8 @@ QUESTIONS = {
     "d": dfp.std("i", (-9, 9)),
 }
 BINNINGS = {"octaves": Octaves(), "values": SignificantBits(8), "edges": Edges((-9.0, 0.0, 50.0))}
-PLAN = plan_release(QUESTIONS, grouped=True)
+PART = LinearPart(QUESTIONS, grouped=True)
+PLAN = PART.vectors
 
 
 def rows(floats, integers):
@@ -67,10 +67,10 @@ def of(rows, unit):
 def sums(frame, unit, by=("g",), keys=None):
     """Return the coordinates of every query by group, as a mapping."""
     public = keys_of(keys, by) if by else None
-    (measured,) = measure(frame, by, public, [LinearPart(PLAN)], unit=unit)[1]
+    (measured,) = measure(frame, by, public, [PART], unit=unit)[1]
     statistics: Statistics = measured.statistics
     found = [tuple(row.values()) for row in measured.keys.to_pylist()] if by else [()]
-    vectors = np.concatenate([statistics.coordinates(query) for query in PLAN.queries])
+    vectors = np.concatenate([statistics.coordinates(query) for query in PLAN.linears])
     return {key: vectors[:, place] for place, key in enumerate(found)}
 
 
@@ -135,7 +135,7 @@ def test_one_unit_moves_sums_by_its_limits(engines, name, data, unit):
     assert len(own) <= unit.max_groups
     for vector in own.values():
         start = 0
-        for query in PLAN.queries:
+        for query in PLAN.linears:
             moved = np.abs(vector[start : start + len(query.matrix)]).astype(object)
             start += len(query.matrix)
             assert moved.sum() <= unit.max_rows * query.l1

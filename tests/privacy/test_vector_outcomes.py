@@ -138,7 +138,7 @@ def test_mistakes_cost_nothing(change, error, kind, tmp_path):
     private = dfp.frame(made)(ledger=ledger, dataset="d")
     asked = {**GOOD, **change}
     with (
-        mock.patch("dfprivacy.mechanisms.entropy.os.urandom", side_effect=AssertionError),
+        mock.patch("dfprivacy.noise.entropy.os.urandom", side_effect=AssertionError),
         pytest.raises(error, match="Hint:"),
     ):
         private.mean_vector(asked.pop("columns"), **asked)
@@ -184,7 +184,7 @@ def test_the_ledger_pays_before_the_first_byte(tmp_path):
         raise OSError
 
     with (
-        mock.patch("dfprivacy.mechanisms.entropy.os.urandom", failing),
+        mock.patch("dfprivacy.noise.entropy.os.urandom", failing),
         pytest.raises(dfp.EntropyError),
     ):
         private.mean_vector(["x", "y"], rho=4, radius=5)

@@ -28,12 +28,12 @@ from dfprivacy.estimators.plan_mean import PlanMean
 from dfprivacy.estimators.private_quantiles import CHOOSERS, Mechanics
 from dfprivacy.estimators.relations import RELATIONS
 from dfprivacy.estimators.shifted_mean import ShiftedMean
-from dfprivacy.mechanisms.additive import add_to
-from dfprivacy.mechanisms.entropy import system_entropy
-from dfprivacy.mechanisms.selection import ExponentialMechanism
-from dfprivacy.statistics.buffers import Buffers
-from dfprivacy.statistics.item_tables import ItemRows
-from dfprivacy.statistics.vector_grid import incomplete, vector_grid
+from dfprivacy.measurement.buffers import Buffers
+from dfprivacy.measurement.item_tables import ItemRows
+from dfprivacy.measurement.vector_grid import incomplete, vector_grid
+from dfprivacy.noise.additive import add_to
+from dfprivacy.noise.entropy import system_entropy
+from dfprivacy.noise.selection import ExponentialMechanism
 
 SELECT = ExponentialMechanism.select
 MODULES = (clipped_mean, plan_items, private_quantiles, relations)

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 import dfprivacy as dfp
-from dfprivacy.mechanisms import entropy
+from dfprivacy.noise import entropy
 
 ASKED = {
     "mean": {"x": dfp.mean("x")},

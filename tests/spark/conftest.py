@@ -18,7 +18,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from dfprivacy.mechanisms import entropy
+from dfprivacy.noise import entropy
 
 REQUIRED = "DFPRIVACY_REQUIRE_SPARK" in os.environ
 CONF = {

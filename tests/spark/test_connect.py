@@ -17,8 +17,7 @@ import duckdb, numpy as np, pyarrow as pa
 from pyspark.sql import SparkSession
 import dfprivacy as dfp
 from dfprivacy.conductor import measure
-from dfprivacy.parts.linear import LinearPart
-from dfprivacy.plan import plan_release
+from dfprivacy.statistics.linear import LinearPart
 
 spark = (
     SparkSession.builder.remote("local[2]")
@@ -35,10 +34,10 @@ ours = spark.createDataFrame(table)
 con = duckdb.connect()
 theirs = con.from_arrow(table)
 
-plan = plan_release({"v": dfp.var("x", (0, 100)), "n": dfp.count()}, grouped=True)
+part = LinearPart({"v": dfp.var("x", (0, 100)), "n": dfp.count()}, grouped=True)
 
 def sums(frame):
-    (measured,) = measure(frame, ("g",), None, [LinearPart(plan)])[1]
+    (measured,) = measure(frame, ("g",), None, [part])[1]
     return measured.statistics.table.to_pylist()
 
 said = {"module": type(ours).__module__, "same": sums(ours) == sums(theirs)}

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.statistics.binning import Edges, Octaves, SignificantBits
+from dfprivacy.measurement.binning import Edges, Octaves, SignificantBits
 
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
 

@@ -9,9 +9,8 @@ import pytest
 import dfprivacy as dfp
 from dfprivacy.conductor import measure, named_columns, read
 from dfprivacy.engine.bins import run_bins
-from dfprivacy.parts.linear import LinearPart
-from dfprivacy.plan import plan_release
-from dfprivacy.statistics.binning import Octaves
+from dfprivacy.measurement.binning import Octaves
+from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.unit import Unit
 
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
@@ -23,7 +22,8 @@ QUESTIONS = {
     "v": dfp.var("x", (0, 100)),
     "i": dfp.var("i", (-9, 9)),
 }
-PLAN = plan_release(QUESTIONS, grouped=True)
+PART = LinearPart(QUESTIONS, grouped=True)
+PLAN = PART.vectors
 LIMITS = Unit("u", 2, 2)
 
 
@@ -45,8 +45,8 @@ def table():
 
 def sums(handed_in, unit=LIMITS):
     """Return the coordinates of every query by group."""
-    (measured,) = measure(handed_in, ("g",), None, [LinearPart(PLAN)], unit=unit)[1]
-    vectors = np.concatenate([measured.statistics.coordinates(q) for q in PLAN.queries])
+    (measured,) = measure(handed_in, ("g",), None, [PART], unit=unit)[1]
+    vectors = np.concatenate([measured.statistics.coordinates(q) for q in PLAN.linears])
     keys = [row["key_0"] for row in measured.keys.to_pylist()]
     return {key: vectors[:, place] for place, key in enumerate(keys)}
 
@@ -81,7 +81,7 @@ def test_one_unit_moves_sums_by_its_limits(table, frame):
     """A unit is in two groups at most, and moves each query by two times what a row moves it."""
     own = sums(frame(table.filter(np.array(table["u"].fill_null(-1)) == 3)))
     assert 0 < len(own) <= 2
-    sizes = np.concatenate([[query.l1] * len(query.matrix) for query in PLAN.queries])
+    sizes = np.concatenate([[query.l1] * len(query.matrix) for query in PLAN.linears])
     for vector in own.values():
         assert (np.abs(vector) <= 2 * sizes).all()
 

@@ -10,16 +10,16 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from scipy import stats
+from sql_udfs.unbounded import octave_answer
 
 import dfprivacy as dfp
 import sql_udfs
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.estimators import octave_bounds
-from dfprivacy.mechanisms import entropy
-from dfprivacy.parts import octaves
-from dfprivacy.statistics.bin_table import BinTable
+from dfprivacy.measurement.bin_table import BinTable
+from dfprivacy.noise import entropy
+from dfprivacy.statistics import octaves
 from sql_udfs.lists import octave_table
-from sql_udfs.unbounded import octave_answer
 from tests.numbered_bytes import NumberedBytes
 
 HUGE = 1e12

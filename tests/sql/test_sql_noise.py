@@ -7,11 +7,11 @@ import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
+from sql_udfs.settings import bounded_setting
 
 import dfprivacy as dfp
 import sql_udfs
-from dfprivacy.mechanisms.noise import DiscreteLaplace
-from sql_udfs.settings import bounded_setting
+from dfprivacy.noise.laws import DiscreteLaplace
 
 GROUPS = 20_000
 FALSE_ALARM = 1e-7

@@ -10,17 +10,17 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sql_udfs.settings import MOMENTS
 
 import dfprivacy as dfp
 import sql_udfs
 from dfprivacy.engine.adopt import Columns, adopt
-from dfprivacy.mechanisms import entropy
-from dfprivacy.parts.octaves import OctavePart
-from dfprivacy.parts.part import Grouping
-from dfprivacy.parts.ranks import QuantilePart
-from dfprivacy.rank_questions import Median
+from dfprivacy.noise import entropy
+from dfprivacy.statistics import Median
+from dfprivacy.statistics.octaves import OctavePart
+from dfprivacy.statistics.part import Grouping
+from dfprivacy.statistics.quantile import QuantilePart
 from sql_udfs import unbounded
-from sql_udfs.settings import MOMENTS
 from tests.numbered_bytes import NumberedBytes
 
 HUGE = 1e12

@@ -64,7 +64,7 @@ def by_text(rows):
 NOISELESS = [
     case["query"]
     for case in CASES
-    if not any(own in case["query"] for own in ("0.25) AS m", "1 / 2) AS m"))
+    if not any(own in case["query"] for own in ("0.25) AS m", "1 / 2) AS m", "=> 1) AS m"))
 ]
 
 

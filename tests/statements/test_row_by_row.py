@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.statements import jobs
-from dfprivacy.statements.fence import check_version, fence
+from dfprivacy.statements.fence import fence
 
 ATOMS = [
     "CAST(s AS BOOLEAN)", "CAST(t AS BOOLEAN)", "(CAST(s AS INTEGER) > 0)", "(i = 0)",
@@ -57,7 +56,7 @@ def differing(con, expressions):
 
 
 def test_neighbours_change_no_value(orders):
-    """TRY is NULL for the row that fails and leaves the others alone (before 2.0 it did not)."""
+    """TRY is NULL for the row that fails and leaves the others alone."""
     choose = random.Random(4)
     assert not differing(orders, [expression(choose, 1 + n % 3) for n in range(300)])
 
@@ -67,18 +66,6 @@ def test_neighbours_change_no_value_at_length(orders):
     """The same for thousands of expressions."""
     choose = random.Random(5)
     assert not differing(orders, [expression(choose, 1 + n % 4) for n in range(4000)])
-
-
-def test_older_versions_are_refused(monkeypatch):
-    """Statements ask for a DuckDB that goes row by row; the version is all that is looked at."""
-    check_version("2.0.0")
-    check_version("10.1.dev3")
-    for version in ("1.4.1", "1.5.6"):
-        with pytest.raises(dfp.EngineError, match=r"need DuckDB 2\.0 or later"):
-            check_version(version)
-    monkeypatch.setattr(jobs.duckdb, "__version__", "1.5.6")
-    with pytest.raises(dfp.EngineError, match=r"this is 1\.5\.6"):
-        dfp.sql("SELECT dp_count(*) FROM t", t=pa.table({"x": [1]}))
 
 
 KINDS = {

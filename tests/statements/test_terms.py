@@ -162,6 +162,10 @@ def test_an_explanation_is_a_frozen_value(shared):
             "ORDER BY released.answer_0 ASC NULLS LAST, released.place LIMIT 3"
         ),
         "costs     epsilon 0.5, delta 1e-6",
+        (
+            "functions epsilon 1, delta 1e-6 if dp_* functions on the connection run this text: "
+            "each of 2 dp_ calls pays"
+        ),
         "shown     groups: 5% of the time from 23 rows on, half from 28, 95% from 33",
     ]
     assert plan["dp_count()"].certain[:2] == (6, 6)

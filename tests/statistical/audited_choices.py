@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.mechanisms.selection import ExponentialMechanism
-from dfprivacy.statistics.bin_table import bin_table
-from dfprivacy.statistics.binning import SignificantBits
+from dfprivacy.measurement.bin_table import bin_table
+from dfprivacy.measurement.binning import SignificantBits
+from dfprivacy.noise.selection import ExponentialMechanism
 
 EPSILON = Epsilon(Fraction(3, 2))
 RHO = Rho(Fraction(1, 8))
@@ -51,7 +51,7 @@ def law(mechanism, runs):
     """First candidate of each run, and the probability of each of its candidates.
 
     Permute-and-flip: the integral over [0, 1] of p * product of (1 - p_j v) over the others
-    (tests/mechanisms/test_selection_laws.py proves it equal to McKenna and Sheldon's Algorithm 1).
+    (tests/noise/test_selection_laws.py proves it equal to McKenna and Sheldon's Algorithm 1).
     """
     p = np.exp(-float(mechanism.rate) * (runs.loss - runs.loss.min()))
     if isinstance(mechanism, ExponentialMechanism):

@@ -17,10 +17,9 @@ from scipy import stats
 
 from dfprivacy.accounting.loss import loss_of
 from dfprivacy.conductor import measure
-from dfprivacy.mechanisms.additive import NoisyVector, add_to
-from dfprivacy.mechanisms.selection import Selection
-from dfprivacy.parts.linear import LinearPart
-from dfprivacy.plan import plan_release
+from dfprivacy.noise.additive import NoisyVector, add_to
+from dfprivacy.noise.selection import Selection
+from dfprivacy.statistics.linear import LinearPart, vectors_of
 from tests.statistical.audited_choices import law
 
 ALPHA = 1e-9
@@ -97,10 +96,11 @@ def vectors() -> Callable[..., Any]:
     def release(
         rows: Sequence[Any], copies: int, question: Any, *, grouped: bool = False, **loss: Any
     ) -> Any:
-        plan = plan_release({"answer": question}, grouped=grouped)
+        plan = vectors_of({"answer": question}, grouped=grouped)
         frame = pl.DataFrame({"x": pl.Series(list(rows), dtype=pl.Float64)})
-        statistics = measure(frame, (), None, [LinearPart(plan)])[1][0].statistics
-        (query,), (noise,) = plan.queries, plan.noises(loss_of(**loss))
+        part = LinearPart({"answer": question}, grouped)
+        statistics = measure(frame, (), None, [part])[1][0].statistics
+        (query,), (noise,) = plan.linears, plan.noises(loss_of(**loss))
         exact = np.repeat(statistics.coordinates(query), copies, axis=1)
         vector = NoisyVector(add_to(exact, noise), noise)
         return plan.answers[0].estimator, vector, exact

@@ -14,11 +14,11 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.estimators.half_widths import Draw, half_widths
+from dfprivacy.estimators.estimator import Draw
 from dfprivacy.forecast.forecast import SIZES
-from dfprivacy.mechanisms.additive import NoisyVector
-from dfprivacy.plan import plan_release
-from dfprivacy.statistics.binning import SignificantBits
+from dfprivacy.measurement.binning import SignificantBits
+from dfprivacy.noise.additive import NoisyVector
+from dfprivacy.statistics.linear import vectors_of
 
 LEVEL = 0.95
 LOW, HIGH = -5.0, 3.0
@@ -53,11 +53,11 @@ def errors(ask, rows, loss, copies, vectors):
     """Return how far releases are from the answer without noise, and the forecast half-widths."""
     question = QUESTIONS[ask]
     estimator, vector, exact = vectors(rows, copies, question, **loss)
-    (query,) = plan_release({"answer": question}, grouped=False).queries
+    (query,) = vectors_of({"answer": question}, grouped=False).linears
     draw = Draw(query, vector.noise, LEVEL)
     true = float(estimator.value(NoisyVector(exact[:, :1], vector.noise))[0])
     off = np.abs(estimator.value(vector).astype(float) - true)
-    return off, half_widths(estimator, draw, np.array([float(len(rows))]))
+    return off, estimator.half_widths(draw, np.array([float(len(rows))]))
 
 
 @pytest.mark.parametrize("size", [2, 10, 100, 10_000])

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from dfprivacy.estimators.estimator import half_width_factor
-from dfprivacy.mechanisms.noise import DiscreteGaussian, DiscreteLaplace
+from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
 
 LEVELS = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.905, 0.91, 0.92, 0.95, 0.98, 0.99, 0.999]
 LAPLACE, GAUSSIAN = DiscreteLaplace(Fraction(1000)), DiscreteGaussian(Fraction(1000))

@@ -12,7 +12,7 @@ from scipy import stats
 
 import dfprivacy as dfp
 from dfprivacy.accounting.loss import loss_of
-from dfprivacy.plan import plan_release
+from dfprivacy.statistics.linear import vectors_of
 
 COPIES = 200_000
 BOUNDS = (-5, 3)
@@ -126,6 +126,6 @@ def test_bulk_and_single_releases_have_one_law(bulk):
 
 def test_the_scale_is_the_exact_fraction():
     """Scales are exact fractions of sensitivity and epsilon as it was written."""
-    plan = plan_release({"m": dfp.mean("x", (0, 1)), "n": dfp.count()}, grouped=False)
+    plan = vectors_of({"m": dfp.mean("x", (0, 1)), "n": dfp.count()}, grouped=False)
     scales = [noise.scale for noise in plan.noises(loss_of(epsilon=0.1))]
     assert scales == [Fraction(2**30 * 20), Fraction(20)]

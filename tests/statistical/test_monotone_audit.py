@@ -20,8 +20,8 @@ from dfprivacy.estimators.inverse_sensitivity import (
 )
 from dfprivacy.estimators.monotone import monotone_estimate, select_monotone, trimmed_rank
 from dfprivacy.estimators.threshold import threshold_runs
-from dfprivacy.statistics.bin_table import bin_table
-from dfprivacy.statistics.binning import SignificantBits
+from dfprivacy.measurement.bin_table import bin_table
+from dfprivacy.measurement.binning import SignificantBits
 from tests.statistical.audited_choices import (
     EPSILON,
     LARGE,

@@ -16,8 +16,8 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy.estimators.octave_bounds import CORE, SHARE
-from dfprivacy.parts import octaves
-from dfprivacy.parts.table_count import COUNT_SHARE
+from dfprivacy.statistics import octaves
+from dfprivacy.statistics.part import COUNT_SHARE
 
 ASKS = {
     "bounds": lambda g, **t: g.bounds("x", **t),

@@ -27,8 +27,8 @@ from dfprivacy.estimators.quantile import (
     tree_layers,
 )
 from dfprivacy.estimators.quantile_ranks import cells_of, inherit, largest_loss, rank_runs
-from dfprivacy.mechanisms.selection import ExponentialMechanism
-from dfprivacy.statistics.bin_table import bin_table
+from dfprivacy.measurement.bin_table import bin_table
+from dfprivacy.noise.selection import ExponentialMechanism
 
 ALPHA = 1e-9
 ROUNDING = 1e-9

@@ -12,7 +12,7 @@ from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.estimators import subset_optimal
 from dfprivacy.estimators.subset_optimal import dick_bounds, subset_bounds
 from dfprivacy.estimators.threshold import select_thresholds, window_threshold
-from dfprivacy.mechanisms.noise import DiscreteLaplace
+from dfprivacy.noise.laws import DiscreteLaplace
 from tests.statistical.audited_choices import (
     EPSILON,
     LARGE,

@@ -13,7 +13,7 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy.estimators.count import CountEstimator
-from dfprivacy.plan import plan_release
+from dfprivacy.statistics.linear import vectors_of
 
 COPIES = 400_000
 WIDER = 1 + 6.2 * math.sqrt(8 / COPIES)  # the error of a mean square of sums of Laplace draws
@@ -105,7 +105,7 @@ def test_statistics_bring_their_count_for_free(ask, vectors):
     2 or 3 times 2/epsilon**2, with no part of epsilon set aside.
     """
     question = ask("x", (0, 3))
-    query = plan_release({"x": question}, grouped=True).queries[0]
+    query = vectors_of({"x": question}, grouped=True).linears[0]
     _, vector, _ = vectors([1.0] * 40, COPIES, question, epsilon=0.1)
     terms = len(query.count.indices)
     found = mean_square(CountEstimator(query.count), vector, 40)

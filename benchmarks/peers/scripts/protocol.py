@@ -21,9 +21,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-Question = SimpleNamespace  # work, key, lower, upper, epsilon, delta, rows, groups
-Ask = Callable[[Any, Question], Any]
-Releases = Callable[[list[float], Question, int], Iterable[float]]
+Statistic = SimpleNamespace  # work, key, lower, upper, epsilon, delta, rows, groups
+Ask = Callable[[Any, Statistic], Any]
+Releases = Callable[[list[float], Statistic, int], Iterable[float]]
 
 
 def tell(**line: Any) -> None:
@@ -42,13 +42,13 @@ def peak_mib() -> float:
 
 
 def serve(
-    read: Callable[[Question], Any],
+    read: Callable[[Statistic], Any],
     asks: Mapping[str, Ask],
     releases: Releases,
     packages: Iterable[str],
 ) -> None:
     """Answer the job on standard input."""
-    question = Question(**json.load(sys.stdin))
+    question = Statistic(**json.load(sys.stdin))
     tell(event="versions", versions={name: version(name) for name in packages})
     if question.kind == "score":
         return score(question, releases)
@@ -58,7 +58,7 @@ def serve(
     return clock(lambda: asks[question.work](data, question), question)
 
 
-def clock(ask: Callable[[], Any], question: Question) -> None:
+def clock(ask: Callable[[], Any], question: Statistic) -> None:
     """Time a question, again as long as there is time for one more."""
     begin = time.perf_counter()
     for _ in range(question.runs):
@@ -74,7 +74,7 @@ def clock(ask: Callable[[], Any], question: Question) -> None:
     os._exit(0)  # freeing millions of objects one by one is not what is measured
 
 
-def score(question: Question, releases: Releases) -> None:
+def score(question: Statistic, releases: Releases) -> None:
     """Make private answers until there are enough, or no time is left."""
     points = json.loads(Path(question.points).read_text())
     begin, made = time.perf_counter(), 0
@@ -93,7 +93,7 @@ def one_by_one(data: Callable[[list[float]], Any], asks: Mapping[str, Ask]) -> R
     """Return releases that ask the whole-table question again and again."""
     kept: dict[int, Any] = {}
 
-    def releases(points: list[float], question: Question, left: int) -> Iterator[float]:
+    def releases(points: list[float], question: Statistic, left: int) -> Iterator[float]:
         if id(points) not in kept:
             kept[id(points)] = data(points)
         for _ in range(min(left, 10)):

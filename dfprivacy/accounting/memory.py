@@ -1,0 +1,152 @@
+"""Know a release that can be repeated by its fingerprint, and write it as bytes.
+
+A fingerprint stands for the data's name and version, the question and the terms; nothing of the
+data is in it. Two requests have one fingerprint if and only if they have the same canonical text:
+every value is written with its type and its length, so that no two read the same.
+
+The bytes hold what was released, and nothing that lies beside it. An Arrow table can carry more
+than it shows: a dictionary of values that no row has, values under NULLs, the rows around a slice,
+descriptions of the frame it came from. So a release is rebuilt from its own values first.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import fields, is_dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dfprivacy.errors import InvalidLedgerError
+
+MOST_BYTES = 2**29  # of one release; SQLite's own limit is near 2**30
+RELEASE_FORMAT = 1
+"""To be raised when a release of the same question and terms would look otherwise."""
+
+_PLAIN: tuple[tuple[type, Callable[[Any], str]], ...] = (
+    (bool, bool.__repr__), (int, int.__repr__), (float, float.__repr__), (str, str.__str__),
+    (Fraction, Fraction.__str__), (Decimal, Decimal.__str__), (UUID, UUID.__str__),
+    (dt.datetime, dt.datetime.isoformat), (dt.date, dt.date.isoformat),
+    (dt.time, dt.time.isoformat), (dt.timedelta, dt.timedelta.__str__),
+)  # fmt: skip
+"""Constants, and how their own type writes them: a type derived from it could write any text."""
+
+_FINER: tuple[type, ...] = (pd.Timestamp, pd.Timedelta, type(pd.NaT))
+"""Derived types that hold more than their base, and write all of it."""
+
+
+def fingerprint(dataset: str, version: str, question: str, terms: Mapping[str, object]) -> bytes:
+    """Return 32 bytes that stand for a release: SHA-256 of its canonical text.
+
+    `terms` hold whatever the release depends on besides the question, by name: losses, bounds,
+    keys, levels. Numbers of different types are different terms: pass epsilon as the exact fraction
+    that is charged. A term that has no canonical text is an `InvalidLedgerError`.
+
+    >>> one = fingerprint("flights", "2026", "count()", {"epsilon": Fraction(1, 2)})
+    >>> one == fingerprint("flights", "2026", "count()", {"epsilon": Fraction(2, 4)})
+    True
+    >>> one == fingerprint("flights", "2027", "count()", {"epsilon": Fraction(1, 2)})
+    False
+    """
+    request = (RELEASE_FORMAT, dataset, version, question, terms)
+    return hashlib.sha256(canonical(request)).digest()
+
+
+def canonical(value: object) -> bytes:
+    """Return the canonical text of constants, and of lists, sets, mappings and records of them.
+
+    >>> canonical((1, "a"))
+    b'list 2:int 1:1,str 1:a,,'
+    """
+    if value is None:
+        return _text("none", b"")
+    if isinstance(value, bytes):
+        return _text("bytes", bytes(memoryview(value)))
+    if isinstance(value, np.generic):
+        own = str.__str__(value) if isinstance(value, str) else str(np.asarray(value)[()])
+        return _text(f"numpy {value.dtype.str}", own.encode("utf-8", "surrogatepass"))
+    for kind, written in _PLAIN:
+        if isinstance(value, kind):
+            text = _finer(value) if isinstance(value, _FINER) else written(value)
+            return _text(kind.__name__, text.encode("utf-8", "surrogatepass"))
+    return _several(value)
+
+
+def _finer(value: Any) -> str:
+    return str(value.isoformat() if isinstance(value, dt.datetime) else value)
+
+
+def _several(value: object) -> bytes:
+    if is_dataclass(value) and not isinstance(value, type):
+        named = {field.name: getattr(value, field.name) for field in fields(value)}
+        return _joined(type(value).__name__, [canonical(named)])
+    if isinstance(value, Mapping):
+        pairs = sorted(canonical(key) + canonical(item) for key, item in value.items())
+        return _joined("mapping", pairs)
+    if isinstance(value, AbstractSet):
+        return _joined("set", sorted(map(canonical, value)))
+    if isinstance(value, Sequence | np.ndarray):
+        return _joined("list", [canonical(item) for item in value])
+    raise InvalidLedgerError(
+        f"a release with a term of type {type(value).__name__} can't be remembered",
+        hint="leave version out, or name public keys by plain constants such as 'AA' or 7",
+    )
+
+
+def _text(kind: str, content: bytes) -> bytes:
+    return b"%s %d:%s," % (kind.encode(), len(content), content)
+
+
+def _joined(kind: str, parts: Sequence[bytes]) -> bytes:
+    return b"%s %d:%s," % (kind.encode(), len(parts), b"".join(parts))
+
+
+def release_bytes(table: pa.Table) -> bytes:
+    """Return a table as an Arrow IPC stream of its names, types and values alone."""
+    columns = [_rebuilt(column) for column in table.columns]
+    plain = pa.table(columns, names=table.column_names)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, plain.schema) as writer:
+        writer.write_table(plain)
+    return bytes(sink.getvalue())
+
+
+def content_of(table: pa.Table) -> bytes:
+    """Return a release as the bytes that a ledger keeps, of which there are at most 512 MiB."""
+    content = release_bytes(table)
+    if len(content) > MOST_BYTES:
+        raise InvalidLedgerError(
+            "a release of more than 512 MiB is not kept", hint="release fewer groups at a time"
+        )
+    return content
+
+
+def released_table(content: bytes) -> pa.Table:
+    """Return the table that `release_bytes` has written."""
+    with pa.ipc.open_stream(content) as reader:
+        table = reader.read_all()
+    table.validate(full=True)
+    return table
+
+
+def _rebuilt(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column's values in new buffers: nothing under a NULL, no dictionary but its own."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        values = _rebuilt(column.cast(kind.value_type)).dictionary_encode()
+        indices = values.indices.cast(kind.index_type)
+        return pa.DictionaryArray.from_arrays(indices, values.dictionary, ordered=kind.ordered)
+    whole = column.combine_chunks()
+    present = whole.is_valid()
+    places = pc.cumulative_sum(pc.cast(present, pa.int64()))
+    shown = pc.if_else(present, pc.subtract(places, 1), None)
+    return whole.take(pc.indices_nonzero(present)).take(shown)

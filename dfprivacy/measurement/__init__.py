@@ -1,0 +1,1 @@
+"""Exact integer statistics of rows, and their noisy counterparts."""

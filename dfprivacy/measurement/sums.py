@@ -1,0 +1,139 @@
+"""Exact statistics: secret, mergeable, one Arrow table with one row a group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from dfprivacy.errors import TooManyRowsError
+from dfprivacy.measurement.binning import Integers
+from dfprivacy.measurement.grid import ROW_LIMIT
+from dfprivacy.measurement.linear import Linear, Source
+
+
+def key_name(index: int) -> str:
+    """Name the column of the index-th group key."""
+    return f"key_{index}"
+
+
+def sum_name(index: int, place: int = 0) -> str:
+    """Name a column of sums: of the rows of the index-th source, or of its `place`-th term."""
+    return f"sum_{index}_{place}"
+
+
+def sum_names(sources: Sequence[Source]) -> list[str]:
+    """Name all columns of sums, source by source: the rows, then the terms."""
+    return [
+        sum_name(index, place)
+        for index, source in enumerate(sources)
+        for place in range(1 + len(source.terms))
+    ]
+
+
+@dataclass(frozen=True, repr=False)
+class Statistics:
+    """Exact sums of a data set. Secret: only noise may read them.
+
+    `table` holds `keys` key columns and the sums of each source, int64, one row a group.
+    """
+
+    table: pa.Table = field(repr=False)
+    keys: int
+    sources: tuple[Source, ...]
+
+    def __repr__(self) -> str:
+        """Show names and types, never a number."""
+        columns = ", ".join(f"{column.name}: {column.type}" for column in self.table.schema)
+        return f"Statistics(secret; {columns})"
+
+    def coordinates(self, linear: Linear) -> Integers:
+        """Return the exact vector: one row a coordinate, one column a group."""
+        index = self.sources.index(linear.source)
+        places = range(1 + len(linear.source.terms))
+        bases = [self._column(sum_name(index, place)) for place in places]
+        return np.stack([_combine(row, bases) for row in linear.matrix])
+
+    def key_table(self) -> pa.Table:
+        """Return the key columns alone."""
+        return self.table.select([key_name(index) for index in range(self.keys)])
+
+    def checked(self) -> Statistics:
+        """Return these statistics if no group reached the public limit of rows.
+
+        Raises
+        ------
+        TooManyRowsError
+            When some group has 2**33 rows or more, where int64 sums may have wrapped.
+        """
+        for index, source in enumerate(self.sources):
+            rows = self._column(sum_name(index))
+            wrapped = any(
+                bool((np.abs(self._column(sum_name(index, place))) > term.largest * rows).any())
+                for place, term in enumerate(source.terms, start=1)
+            )
+            if wrapped or bool((rows >= ROW_LIMIT).any()):
+                raise TooManyRowsError(
+                    "a group reaches 2**33 rows, the public limit of one release",
+                    hint="split the data into parts and release each",
+                )
+        return self
+
+    def largest_possible(self) -> int:
+        """Return a size that no partial sum of any group can have exceeded."""
+        sizes = [
+            max(term.largest for term in source.terms) * int(self._column(sum_name(index)).max())
+            for index, source in enumerate(self.sources)
+            if source.terms and self.table.num_rows
+        ]
+        return int(max(sizes, default=0))
+
+    def counts_like(self, other: Statistics) -> bool:
+        """Tell whether keys and numbers of values are those of another pass over the same rows."""
+        rows = {sum_name(index) for index in range(len(self.sources))}
+        names = [n for n in self.table.column_names if n.startswith("key_") or n in rows]
+        return bool(self.table.select(names).equals(other.table.select(names)))
+
+    def _column(self, name: str) -> Integers:
+        column = self.table.column(name)
+        filled = column.fill_null(0) if column.null_count else column
+        return np.asarray(filled.to_numpy(), dtype=np.int64)
+
+
+def _combine(row: Sequence[int], bases: Sequence[Integers]) -> Integers:
+    """Add up integer multiples of the base sums.
+
+    An intermediate may wrap modulo 2**64; the result fits an int64 and is exact.
+    """
+    total = np.zeros(len(bases[0]), dtype=np.int64)
+    for factor, base in zip(row, bases, strict=True):
+        if factor:
+            total += np.int64(factor) * base
+    return total
+
+
+def merge(parts: Sequence[Statistics]) -> Statistics:
+    """Add up statistics of disjoint parts of a data set, group by group.
+
+    The result is the same, bit for bit, as that of one pass over all rows.
+
+    Raises
+    ------
+    ValueError
+        When the parts answer different sources.
+    """
+    first = parts[0]
+    if any(part.sources != first.sources or part.keys != first.keys for part in parts):
+        message = "statistics of different questions can't be merged"
+        raise ValueError(message)
+    names = [name for name in first.table.column_names if not name.startswith("key_")]
+    keys = [key_name(index) for index in range(first.keys)]
+    table = pa.concat_tables([part.table for part in parts])
+    merged = table.group_by(keys).aggregate([(name, "sum") for name in names])
+    merged = merged.rename_columns([*keys, *names] if keys else names)
+    if keys:
+        order = [(key, "ascending") for key in keys]
+        merged = merged.sort_by(order)
+    return Statistics(merged, first.keys, first.sources)

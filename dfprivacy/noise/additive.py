@@ -1,0 +1,76 @@
+"""Additive noise: the only door from secret statistics to public ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dfprivacy.measurement.linear import Linear
+from dfprivacy.measurement.sums import Statistics
+from dfprivacy.noise.entropy import EntropySource, system_entropy
+from dfprivacy.noise.laws import Noise
+
+_SAFE = 2**61  # up to three such integers add up within an int64
+
+
+@dataclass(frozen=True)
+class NoisyVector:
+    """Noisy integer coordinates of one linear, one column a group. Public."""
+
+    coordinates: npt.NDArray[Any]
+    noise: Noise
+
+    def total(self, indices: Sequence[int]) -> npt.NDArray[Any]:
+        """Return the exact sum of some coordinates, one a group."""
+        chosen = [self.coordinates[index] for index in indices]
+        if any(_is_large(row) for row in chosen):
+            chosen = [row.astype(object) for row in chosen]
+        return np.asarray(sum(chosen[1:], start=chosen[0]))
+
+
+@dataclass(frozen=True)
+class NoisyStatistics:
+    """Noisy vectors by group, one a linear, with the group keys. Public."""
+
+    keys: pa.Table
+    vectors: tuple[NoisyVector, ...]
+
+
+def add_noise(
+    statistics: Statistics,
+    linears: Sequence[Linear],
+    noises: Sequence[Noise],
+    entropy: EntropySource = system_entropy,
+) -> NoisyStatistics:
+    """Return the statistics with independent noise on every coordinate of every group."""
+    vectors = tuple(
+        NoisyVector(add_to(statistics.coordinates(linear), noise, entropy), noise)
+        for linear, noise in zip(linears, noises, strict=True)
+    )
+    return NoisyStatistics(statistics.key_table(), vectors)
+
+
+def add_to(
+    exact: npt.NDArray[np.int64], noise: Noise, entropy: EntropySource = system_entropy
+) -> npt.NDArray[Any]:
+    """Return integers plus noise, added in unbounded integers where an int64 could overflow.
+
+    The dtype of the result, int64 or object, follows from the noisy integers alone.
+    """
+    drawn = noise.sample(exact.size, entropy).reshape(exact.shape)
+    if not (_is_large(exact) or _is_large(drawn)):
+        return np.asarray(exact + drawn)
+    noisy = np.asarray(exact.astype(object) + drawn.astype(object))
+    fits = all(abs(value) < 2 * _SAFE for value in noisy.flat)
+    return noisy.astype(np.int64) if fits else noisy
+
+
+def _is_large(values: npt.NDArray[Any]) -> bool:
+    if values.dtype == object:
+        return True
+    return bool(values.size) and max(int(values.max()), -int(values.min())) >= _SAFE

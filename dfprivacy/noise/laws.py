@@ -1,0 +1,217 @@
+"""The two laws of noise as frozen values: draw from them, or ask for their variance and tails.
+
+Everything is on the integers. The scale is an exact fraction, the very number that the privacy
+proof uses, and every draw has exactly the stated law: no float decides a result without a proof.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy.typing as npt
+
+from dfprivacy.errors import InvalidLossError, InvalidQuestionError
+from dfprivacy.noise.entropy import EntropySource, system_entropy
+from dfprivacy.noise.gaussian import sample_gaussian
+from dfprivacy.noise.gaussian_tails import gaussian_tail, gaussian_variance
+from dfprivacy.noise.laplace import sample_laplace
+from dfprivacy.noise.tails import laplace_tail, laplace_variance, smallest_exceedance
+
+
+class Noise(abc.ABC):
+    """A symmetric law on the integers."""
+
+    @abc.abstractmethod
+    def sample(self, size: int, entropy: EntropySource = system_entropy) -> npt.NDArray[Any]:
+        """Return `size` independent draws in a one-dimensional array.
+
+        Parameters
+        ----------
+        size : int
+            How many.
+        entropy : callable
+            Source of random bytes; the operating system, unless a test hands in its own.
+
+        Returns
+        -------
+        numpy.ndarray
+            int64; Python integers (dtype object) once the scale exceeds 2**51. Add it to
+            totals of any size in Python integers, or where int64 is known not to overflow.
+
+        Raises
+        ------
+        EntropyError
+            When the random source fails or returns too little. Nothing was drawn then.
+        """
+
+    @property
+    @abc.abstractmethod
+    def variance(self) -> float:
+        """Variance of one draw, rounded up."""
+
+    @abc.abstractmethod
+    def tail(self, at_least: int, terms: int = 1) -> Fraction:
+        """Return an upper bound on P(Z_1 + ... + Z_terms >= at_least), independent copies.
+
+        Raises
+        ------
+        InvalidQuestionError
+            When `terms` is not 1, 2 or 3.
+        """
+
+    def quantile(self, probability_outside: float, terms: int = 1) -> int:
+        """Return the smallest c >= 0 with P(``|Z_1 + ... + Z_terms|`` > c) <= probability_outside.
+
+        "Smallest" by the bound of `tail`, so that the probability is certain to be met.
+
+        Raises
+        ------
+        InvalidQuestionError
+            When the probability is not strictly between 0 and 1, or `terms` is not 1, 2 or 3.
+        """
+        return _quantile(self, probability_outside, terms)
+
+
+@dataclass(frozen=True)
+class DiscreteLaplace(Noise):
+    """P(x) = (1 - a) / (1 + a) * a ** ``|x|`` with a = exp(-1 / scale), on all integers.
+
+    Added to integer sums that one unit (added or removed) moves by at most D in L1 norm, one
+    independent draw for each sum, it makes them epsilon-differentially private with
+    epsilon = D / scale (Ghosh, Roughgarden and Sundararajan 2009). Sampled as in Canonne, Kamath
+    and Steinke 2020, Algorithm 2, with an exact inversion for the magnitude.
+
+    Parameters
+    ----------
+    scale : Fraction
+        In units of the integer grid; from 2**-500 to 2**500.
+
+    Raises
+    ------
+    InvalidLossError
+        When the scale is not such a fraction.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> noise = DiscreteLaplace(Fraction(3, 2))
+    >>> noise
+    DiscreteLaplace(scale=Fraction(3, 2))
+    >>> noise.sample(5).dtype
+    dtype('int64')
+    >>> noise.quantile(0.05)
+    4
+    """
+
+    scale: Fraction
+
+    def __post_init__(self) -> None:
+        """Refuse everything but an exact number within reach."""
+        object.__setattr__(self, "scale", _exact(self.scale, "scale", 500))
+
+    def sample(self, size: int, entropy: EntropySource = system_entropy) -> npt.NDArray[Any]:
+        """Return `size` independent draws: see `Noise.sample`."""
+        return sample_laplace(self.scale, size, entropy)
+
+    @property
+    def variance(self) -> float:
+        """2 a / (1 - a)**2, rounded up."""
+        return laplace_variance(self.scale)
+
+    def tail(self, at_least: int, terms: int = 1) -> Fraction:
+        """Return P(Z_1 + ... + Z_terms >= at_least), rounded up by less than 10**-38 of it."""
+        return laplace_tail(self.scale, at_least, terms)
+
+
+@dataclass(frozen=True)
+class DiscreteGaussian(Noise):
+    """P(x) proportional to exp(-x**2 / (2 * sigma_squared)), on all integers.
+
+    Added to integer sums that one unit (added or removed) moves by at most D in L2 norm, one
+    independent draw for each sum, it makes them rho-zero-concentrated differentially private with
+    rho = D**2 / (2 * sigma_squared). Law, proof and sampler: Canonne, Kamath and Steinke 2020;
+    the sampler is their Algorithm 3.
+
+    Parameters
+    ----------
+    sigma_squared : Fraction
+        In squared units of the integer grid; from 2**-1000 to 2**1000.
+
+    Raises
+    ------
+    InvalidLossError
+        When sigma_squared is not such a fraction.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> noise = DiscreteGaussian(Fraction(100))
+    >>> noise
+    DiscreteGaussian(sigma_squared=Fraction(100, 1))
+    >>> noise.sample(5).shape
+    (5,)
+    >>> noise.quantile(0.05)
+    20
+    """
+
+    sigma_squared: Fraction
+
+    def __post_init__(self) -> None:
+        """Refuse everything but an exact number within reach."""
+        value = _exact(self.sigma_squared, "sigma_squared", 1000)
+        object.__setattr__(self, "sigma_squared", value)
+
+    def sample(self, size: int, entropy: EntropySource = system_entropy) -> npt.NDArray[Any]:
+        """Return `size` independent draws: see `Noise.sample`."""
+        return sample_gaussian(self.sigma_squared, size, entropy)
+
+    @property
+    def variance(self) -> float:
+        """Variance of one draw, rounded up; at most sigma_squared, which it nears from 1 on."""
+        return gaussian_variance(self.sigma_squared)
+
+    def tail(self, at_least: int, terms: int = 1) -> Fraction:
+        """Return a bound on P(Z_1 + ... + Z_terms >= at_least), tight to 10**-8 of it."""
+        return gaussian_tail(self.sigma_squared, at_least, terms)
+
+
+@functools.lru_cache(maxsize=256)  # public arguments only
+def _quantile(noise: Noise, probability_outside: float, terms: int) -> int:
+    if not 0 < probability_outside < 1:
+        raise InvalidQuestionError(
+            "the probability outside must be strictly between 0 and 1", hint="Use 0.05."
+        )
+    one_side = Fraction(probability_outside) / 2
+    return smallest_exceedance(lambda excess: noise.tail(excess, terms), one_side) - 1
+
+
+def _exact(value: object, name: str, largest_power: int) -> Fraction:
+    if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
+        raise InvalidLossError(
+            f"{name} must be a fractions.Fraction or an int, not {type(value).__name__}",
+            hint=f"Use {name}=Fraction(1, 2).",
+        )
+    if not Fraction(1, 2**largest_power) <= value <= 2**largest_power:
+        raise InvalidLossError(
+            f"{name} must be positive, from 2**-{largest_power} to 2**{largest_power}",
+            hint=f"Use {name}=Fraction(1, 2).",
+        )
+    return Fraction(value)
+
+
+def name_of(noise: Noise) -> str:
+    """Return the name of a law."""
+    return "discrete Laplace" if isinstance(noise, DiscreteLaplace) else "discrete Gaussian"
+
+
+def spread_of(noise: Noise) -> float:
+    """Return the scale of Laplace noise, or the standard deviation of Gaussian noise."""
+    if isinstance(noise, DiscreteLaplace):
+        return float(noise.scale)
+    assert isinstance(noise, DiscreteGaussian)  # noqa: S101 there are two laws
+    return math.sqrt(noise.sigma_squared)

@@ -1,0 +1,262 @@
+"""Private selection: a candidate of small loss, by the exponential mechanism or permute-and-flip.
+
+Candidates are integers on a public grid and come as runs of equal loss, so that a grid of 2**60
+points costs as much as the distinct values of the data. One call selects for many groups. The
+laws are exact: docs/selection.md proves it.
+"""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, Self
+
+import numpy as np
+
+from dfprivacy.errors import InvalidLossError
+from dfprivacy.exact import root_below
+from dfprivacy.measurement.binning import Integers
+from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
+from dfprivacy.noise.geometric import ATTEMPTS, stuck
+from dfprivacy.noise.race import EXPONENTIAL, UNIFORM, Race, Times
+from dfprivacy.noise.runs import Runs, blocks
+
+_LARGEST_POWER = 500
+
+
+@dataclass(frozen=True)
+class Selection(abc.ABC):
+    """A mechanism that chooses a candidate of small loss; `rate` is its exact parameter.
+
+    If one unit (added or removed) moves the loss of every candidate of its group by at most
+    `sensitivity`, and is in no other group, all choices together are epsilon-differentially
+    private with epsilon = 2 * rate * sensitivity.
+    """
+
+    rate: Fraction
+
+    _times: ClassVar[Times]
+
+    def __post_init__(self) -> None:
+        """Refuse everything but an exact number within reach."""
+        limit = 2**_LARGEST_POWER
+        rate = _exact("rate", self.rate)
+        if not Fraction(1, limit) <= rate <= limit:
+            raise InvalidLossError(
+                f"the rate must be from 2**-{_LARGEST_POWER} to 2**{_LARGEST_POWER}",
+                hint="Use rate=Fraction(1, 2).",
+            )
+        object.__setattr__(self, "rate", rate)
+
+    @classmethod
+    def for_epsilon(cls, epsilon: Fraction | int, sensitivity: int) -> Self:
+        """Return the mechanism that is epsilon-DP for losses of this sensitivity.
+
+        Raises
+        ------
+        InvalidLossError
+            When epsilon is not a positive fraction or integer, or sensitivity not a positive
+            integer.
+        """
+        return cls(_positive("epsilon", epsilon) / (2 * _whole(sensitivity)))
+
+    @classmethod
+    @abc.abstractmethod
+    def for_rho(cls, rho: Fraction | int, sensitivity: int) -> Self:
+        """Return a mechanism that is rho-zCDP for losses of this sensitivity.
+
+        Its epsilon is rounded down, by less than 2**-320, so that the charge covers the loss.
+
+        Raises
+        ------
+        InvalidLossError
+            As for `for_epsilon`.
+        """
+
+    def epsilon(self, sensitivity: int) -> Fraction:
+        """Return the epsilon of pure DP at which a choice is charged: 2 * rate * sensitivity."""
+        return 2 * self.rate * _whole(sensitivity)
+
+    @abc.abstractmethod
+    def rho(self, sensitivity: int) -> Fraction:
+        """Return the rho of zCDP at which a choice is charged."""
+
+    def select(self, runs: Runs, entropy: EntropySource = system_entropy) -> Integers:
+        """Return the chosen candidate of each group.
+
+        Parameters
+        ----------
+        runs : Runs
+            The candidates.
+        entropy : callable
+            Source of random bytes; the operating system, unless a test hands in its own.
+
+        Returns
+        -------
+        numpy.ndarray
+            int64, one a group, independent of each other.
+
+        Raises
+        ------
+        EntropyError
+            When the random source fails or returns too little. Nothing was chosen then.
+        """
+        return _selected(runs, self._times, self.rate, entropy)
+
+
+class ExponentialMechanism(Selection):
+    """P(candidate) proportional to exp(-rate * loss): McSherry and Talwar 2007.
+
+    With epsilon = 2 * rate * sensitivity a choice is epsilon-DP and, as its privacy loss has a
+    range of at most epsilon, epsilon**2 / 8-zCDP (Cesar and Rogers 2021). Sampled by an
+    exponential race between runs (docs/selection.md).
+
+    Parameters
+    ----------
+    rate : Fraction
+        In units of 1 / loss; from 2**-500 to 2**500.
+
+    Raises
+    ------
+    InvalidLossError
+        When the rate is not such a fraction.
+
+    Examples
+    --------
+    A median of 0, 0, 7 on the grid 0, ..., 9: the loss is the distance of #{x <= c} and #{x > c}.
+
+    >>> from fractions import Fraction
+    >>> import numpy as np
+    >>> runs = Runs(np.array([0]), np.array([0, 7]), np.array([7, 3]), np.array([1, 3]))
+    >>> mechanism = ExponentialMechanism.for_epsilon(Fraction(20), sensitivity=1)
+    >>> mechanism
+    ExponentialMechanism(rate=Fraction(10, 1))
+    >>> int(mechanism.select(runs)[0]) in range(7)
+    True
+    >>> mechanism.epsilon(sensitivity=1), mechanism.rho(sensitivity=1)
+    (Fraction(20, 1), Fraction(50, 1))
+    """
+
+    _times: ClassVar[Times] = EXPONENTIAL
+
+    @classmethod
+    def for_rho(cls, rho: Fraction | int, sensitivity: int) -> Self:
+        """Return the mechanism with epsilon = sqrt(8 rho), rounded down by less than 2**-320."""
+        return cls.for_epsilon(root_below(8 * _positive("rho", rho)), sensitivity)
+
+    def rho(self, sensitivity: int) -> Fraction:
+        """Return epsilon**2 / 8, by bounded range."""
+        return self.epsilon(sensitivity) ** 2 / 8
+
+
+class PermuteAndFlip(Selection):
+    """Visit the candidates in random order; accept each with probability exp(-rate * excess).
+
+    The excess is the loss above the least loss of the group. McKenna and Sheldon 2020, Algorithm
+    1: its expected loss is never above that of the exponential mechanism of the same rate.
+
+    With epsilon = 2 * rate * sensitivity a choice is epsilon-DP, hence epsilon**2 / 2-zCDP (Bun and
+    Steinke 2016), and for small epsilon no smaller constant than 1/2 will do: its privacy loss has
+    a range of up to 2 * epsilon, so that epsilon**2 / 8 would be four times too little. Sampled as
+    the first of uniform arrivals (docs/selection.md), which is report-noisy-max with exponential
+    noise (Ding et al. 2021).
+
+    Parameters
+    ----------
+    rate : Fraction
+        In units of 1 / loss; from 2**-500 to 2**500.
+
+    Raises
+    ------
+    InvalidLossError
+        When the rate is not such a fraction.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> import numpy as np
+    >>> runs = Runs(np.array([0]), np.array([0, 7]), np.array([7, 3]), np.array([1, 3]))
+    >>> mechanism = PermuteAndFlip.for_rho(Fraction(200), sensitivity=1)
+    >>> mechanism
+    PermuteAndFlip(rate=Fraction(10, 1))
+    >>> int(mechanism.select(runs)[0]) in range(7)
+    True
+    >>> mechanism.epsilon(sensitivity=1), mechanism.rho(sensitivity=1)
+    (Fraction(20, 1), Fraction(200, 1))
+    """
+
+    _times: ClassVar[Times] = UNIFORM
+
+    @classmethod
+    def for_rho(cls, rho: Fraction | int, sensitivity: int) -> Self:
+        """Return the mechanism with epsilon = sqrt(2 rho), rounded down by less than 2**-320."""
+        return cls.for_epsilon(root_below(2 * _positive("rho", rho)), sensitivity)
+
+    def rho(self, sensitivity: int) -> Fraction:
+        """Return epsilon**2 / 2, by the general conversion."""
+        return self.epsilon(sensitivity) ** 2 / 2
+
+
+def uniform_below(lengths: Integers, entropy: EntropySource) -> Integers:
+    """Return a uniform integer in [0, length) for each length below 2**63.
+
+    A 63-bit number below the largest multiple of the length, taken modulo the length; others, of
+    probability below 1/2, are refused.
+
+    Raises
+    ------
+    EntropyError
+        When the random source fails, or 4,096 numbers in a row are refused.
+    """
+    chosen = np.empty(len(lengths), np.int64)
+    missing = np.arange(len(lengths))
+    for _ in range(ATTEMPTS):
+        words = random_words(len(missing), entropy) >> np.uint64(1)
+        sizes = lengths[missing].view(np.uint64)
+        chosen[missing] = words % sizes
+        missing = missing[words >= _TOP - _TOP % sizes]
+        if not len(missing):
+            return chosen
+    raise stuck()
+
+
+_TOP = np.uint64(2**63)
+
+
+def _selected(runs: Runs, times: Times, rate: Fraction, entropy: EntropySource) -> Integers:
+    chosen = np.empty(len(runs.group_starts), np.int64)
+    cut = list(blocks(runs.group_starts, len(runs.first)))
+    largest = max((block.stop - block.start for _, block in cut), default=0)
+    race = Race(times, rate, largest, entropy)
+    for groups, block in cut:
+        starts = runs.group_starts[groups] - block.start
+        lengths = runs.length[block]
+        winners = race.winners(starts, lengths, runs.loss[block])
+        offsets = uniform_below(lengths[winners], entropy)
+        np.add(runs.first[block][winners], offsets, out=chosen[groups])
+    return chosen
+
+
+def _positive(name: str, value: object) -> Fraction:
+    exact = _exact(name, value)
+    if exact <= 0:
+        raise InvalidLossError(f"{name} must be positive", hint=f"Use {name}=Fraction(1, 2).")
+    return exact
+
+
+def _exact(name: str, value: object) -> Fraction:
+    if isinstance(value, bool) or not isinstance(value, int | Fraction):
+        raise InvalidLossError(
+            f"{name} must be a fractions.Fraction or an int, not a {type(value).__name__}",
+            hint=f"Use {name}=Fraction(1, 2).",
+        )
+    return Fraction(value)
+
+
+def _whole(sensitivity: object) -> int:
+    if isinstance(sensitivity, bool) or not isinstance(sensitivity, int) or sensitivity < 1:
+        raise InvalidLossError(
+            "the sensitivity must be a positive integer", hint="Use sensitivity=1."
+        )
+    return sensitivity

@@ -1,0 +1,205 @@
+"""Private bounds of a column: at octave edges, or of a given rank from either end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.answers import Chosen, Column, Counted
+from dfprivacy.engine.adopt import Adopted
+from dfprivacy.engine.bins import run_bins
+from dfprivacy.errors import InvalidQuestionError
+from dfprivacy.estimators.octave_bounds import GROWTH, LEAST, find_bounds
+from dfprivacy.estimators.quantile import outer_rows
+from dfprivacy.estimators.threshold import SIDES, select_thresholds
+from dfprivacy.exact import describe, exact_number
+from dfprivacy.forecast.advice import Circumstances, halving
+from dfprivacy.forecast.forecast import SIZES, Forecast
+from dfprivacy.measurement.bin_table import BinTable
+from dfprivacy.measurement.binning import Octaves, SignificantBits
+from dfprivacy.noise.keys import KeyRule
+from dfprivacy.statistics.base import Statistic, argument
+from dfprivacy.statistics.octaves import bounds_reach
+from dfprivacy.statistics.part import (
+    COUNT_SHARE,
+    Answered,
+    Bins,
+    ColumnPart,
+    Grouping,
+    MeasuredTable,
+    blanked,
+    noisy_rows,
+)
+from dfprivacy.statistics.quantile import (
+    NO_INTERVAL,
+    RANKS,
+    candidates_of,
+    grid_for,
+    law_of,
+    rank_tables,
+    rows_reach,
+    told,
+)
+
+
+@dataclass(frozen=True)
+class PrivateBounds(Statistic):
+    """Private bounds (lower, upper) that hold nearly all values of a column.
+
+    Powers of two and zero, off a noisy histogram of octaves; NaN where there are too few rows. With
+    `rank`, the values that have about so many rows beyond them at either end (Dick et al. 2023,
+    Corollary 3.8); a rank that a selection can't tell from 0 is raised.
+    """
+
+    kind: ClassVar[str] = "bounds"
+    answers_one: ClassVar[bool] = False
+    aliases: ClassVar[tuple[str, ...]] = ("min", "max")
+    title: ClassVar[str] = "bounds that hold nearly all values"
+    example: ClassVar[str] = 'df.dp.bounds("x", epsilon=1)'
+
+    column: Hashable = argument("The column of numbers.")
+    rank: int | None = argument("How many rows may lie beyond each end.", None)
+
+    def __post_init__(self) -> None:
+        """Check label and rank."""
+        super().__post_init__()
+        exact = None if self.rank is None else exact_number(self.rank)
+        if self.rank is not None and (
+            exact is None or exact.denominator != 1 or not 1 <= exact < 2**31
+        ):
+            raise InvalidQuestionError(
+                f"a rank must be a whole number of rows, from 1 on, not {describe(self.rank)}",
+                hint="pass e.g. rank=100, chosen without looking at the data",
+            )
+
+    def titles(self, name: str) -> tuple[str, ...]:  # noqa: ARG002 the ends have names of their own
+        """Return the titles of the two ends."""
+        return ("lower", "upper")
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """The two ends."""
+        return ("_lower", "_upper")
+
+    def gathered(self, numbers: Sequence[Any]) -> tuple[float, float]:
+        """Return both ends as plain floats."""
+        lower, upper = map(float, numbers)
+        return lower, upper
+
+    def part(self, name: str, *, grouped: bool) -> BoundsPart:
+        """Return what finds both ends."""
+        return BoundsPart(name, self, grouped)
+
+
+@dataclass(frozen=True)
+class BoundsPart(ColumnPart):
+    """A question about private bounds: at octave edges, or of a given rank from either end."""
+
+    question: PrivateBounds
+
+    @property
+    def names(self) -> Mapping[str, Mapping[str, bool]]:
+        """The two ends; they have no interval."""
+        return {self.name: dict.fromkeys(self.question.titles(self.name), False)}
+
+    @property
+    def tables(self) -> tuple[Bins, ...]:
+        """How its table can count."""
+        by_octaves = ((Octaves(), 0),)
+        return by_octaves if self.question.rank is None else rank_tables(grouped=self.grouped)
+
+    def measured(self, table: BinTable) -> MeasuredBounds:
+        """Return what it would have measured, from its table."""
+        return MeasuredBounds(self, table)
+
+    def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredBounds:
+        """Run the pass over octaves or values."""
+        column = self.question.column
+        if self.question.rank is None:
+            table = run_bins(adopted, grouping.by, column, Octaves(), public=grouping.public)
+            return MeasuredBounds(self, table)
+        grid = grid_for(adopted, column, grouped=self.grouped)
+        return MeasuredBounds(self, self.value_table(adopted, grouping, grid))
+
+    def forecasts(
+        self, loss: Epsilon | Rho, asked: Mapping[str, Statistic], known: Circumstances
+    ) -> list[Forecast]:
+        """Return the forecast of both ends: at octave edges, or by rank."""
+        rest, text = loss.share(1 - COUNT_SHARE), asked[self.name].text
+        halve = halving(asked[self.name], known)
+        if self.question.rank is None:
+            return [_octave_bounds(self, rest, text, halve)]
+        law = rest.share(Fraction(1, 2)).selection(1)
+        candidates = candidates_of(self, known)
+        outer = outer_rows(law, 1, candidates)
+        rank, answered = max(int(self.question.rank), outer), rows_reach(loss, 2 * outer)
+        error = np.full_like(_SIZES, math.log(2 * candidates / (1 - known.level)) / float(law.rate))
+        near = np.full_like(_SIZES, math.log(2 / (1 - known.level)) / float(law.rate))
+        how = f"two selections by {law_of(law)}, {rank:,} rows from either end"
+        return [
+            Forecast(
+                self.name, text, how, unit=f"{RANKS}, at both ends", certain=told(error, answered),
+                ordinary=told(near, answered), answered=answered, halve=halve,
+                remarks=(NO_INTERVAL,),
+            )
+        ]  # fmt: skip
+
+
+def _octave_bounds(
+    part: BoundsPart, rest: Epsilon | Rho, text: str, halve: tuple[str, ...]
+) -> Forecast:
+    epsilon = rest.pure()
+    plain, doubling = math.ceil(LEAST / epsilon), math.ceil((LEAST + GROWTH) / epsilon)
+    joins = f"from about {plain:,} rows on, {doubling:,} where it doubles the bounds"
+    return Forecast(
+        part.name, text, "a noisy histogram of octaves (discrete Laplace)",
+        scale=float(1 / epsilon), scale_unit="rows, on each octave",
+        answered=bounds_reach(epsilon), halve=halve,
+        remarks=(
+            "the sizes are rows in one octave, from a power of two to the next",
+            f"an octave joins {joins}, more for each further doubling",
+        ),
+    )  # fmt: skip
+
+
+_SIZES = np.array(SIZES, dtype=np.float64)
+
+
+@dataclass(frozen=True, repr=False)
+class MeasuredBounds(MeasuredTable):
+    """An octave table, or a value-count table in memory or in files. Secret."""
+
+    part: BoundsPart
+
+    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:  # noqa: ARG002 one interface
+        """Count, then find both ends; where too few rows are there is no answer."""
+        counted = noisy_rows(self.table, loss.share(COUNT_SHARE))
+        find = self._by_octaves if self.part.question.rank is None else self._by_rank
+        lower, upper = find(loss.share(1 - COUNT_SHARE), counted)
+        ends = (Chosen("lower", lower), Chosen("upper", upper))
+        return Answered(self.keys, {self.part.name: ends}, counted)
+
+    def _by_octaves(self, loss: Epsilon | Rho, _: Counted) -> Column:
+        """Return both ends at octave edges, a row each."""
+        found = [find_bounds(block, loss.pure()) for block in self.table.blocks()]
+        return np.concatenate([(own.lower, own.upper) for own in found], axis=1)
+
+    def _by_rank(self, loss: Epsilon | Rho, counted: Counted) -> Column:
+        """Return both ends by rank, a row each: at a rank that a selection can tell from 0."""
+        grid, rank = self.table.binning, self.part.question.rank
+        assert isinstance(grid, SignificantBits)  # noqa: S101 the part has chosen it
+        assert rank is not None  # noqa: S101 the caller has looked
+        half = loss.share(Fraction(1, 2))
+        outer = outer_rows(half.selection(1), 1, 2 * grid.last + 1)
+        chosen = [
+            [select_thresholds(block, max(int(rank), outer), half, side) for side in SIDES]
+            for block in self.table.blocks()
+        ]
+        ends = grid.values(np.sort(np.concatenate(chosen, axis=1), axis=0))
+        return blanked(ends, counted, 2 * outer)

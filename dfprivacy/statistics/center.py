@@ -1,0 +1,53 @@
+"""The l_p centre of a column, selected by inverse sensitivity (`inverse.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from dfprivacy.errors import InvalidQuestionError
+from dfprivacy.exact import center_power
+from dfprivacy.statistics.base import Statistic, argument
+from dfprivacy.terms import Bounds, BoundsLike
+
+CENTER_METHODS = ("octaves", "dick")
+
+
+@dataclass(frozen=True)
+class Center(Statistic):
+    """The l_p centre of a column, p > 1: the c with the least sum of abs(x - c)**p.
+
+    p = 2 is the mean; values beyond `bounds`, where there are some, are clipped to them. Without,
+    bounds are found at octave edges (`method="octaves"`) or by rank, as in Dick et al. 2023,
+    Algorithm 4 (`"dick"`). The centre within them is selected by their Algorithm 5.
+    """
+
+    kind: ClassVar[str] = "center"
+    title: ClassVar[str] = "the l_p centre"
+    example: ClassVar[str] = 'df.dp.center("x", 1.5, epsilon=1)'
+
+    column: Hashable = argument("The column of numbers.")
+    p: float = argument("The power of the distances that are added up, above 1.", sample=2)
+    bounds: BoundsLike | None = argument("What values are clipped to, (lower, upper).", None)
+    method: str = argument("How bounds are found.", choices=CENTER_METHODS)
+
+    def __post_init__(self) -> None:
+        """Check label, p, bounds and method."""
+        center_power(self.p)
+        super().__post_init__()
+        if self.bounds and self.method != "octaves":
+            raise InvalidQuestionError(
+                "a center has no such method",
+                hint="leave method out; method='dick' finds bounds by rank, and takes none",
+            )
+
+    def completed(self, bounds: Bounds | None) -> Center:
+        """Take the bounds that the terms of a frame know, unless it finds its own."""
+        return self if self.method == "dick" else super().completed(bounds)
+
+    def part(self, name: str, *, grouped: bool) -> Any:
+        """Return what selects it."""
+        from dfprivacy.statistics.inverse import MonotonePart  # noqa: PLC0415 it reads this
+
+        return MonotonePart(name, self, grouped)

@@ -1,0 +1,290 @@
+"""Variance and standard deviation from the noisy Bernstein sums.
+
+With B = (B0, B1, B2) the sums of ((1-a)^2, 2a(1-a), a^2) over a group and N their total, the mean
+is (B1/2 + B2)/N and the second moment B2/N. The interval rests on an identity: around the true
+mean m and variance v, the weights w = (m^2 - v, -m(1-m) - v, (1-m)^2 - v) give w.B = 0, so that
+
+    v = V + (M - m)^2 - w.Z/N
+
+for the noisy variance V, the noisy mean M and the noise Z. See docs/partition-of-unity.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dfprivacy.errors import InvalidBoundsError
+from dfprivacy.estimators.count import CountEstimator
+from dfprivacy.estimators.estimator import (
+    Draw,
+    Foreseen,
+    HalfWidths,
+    half_width_factor,
+    to_floats,
+)
+from dfprivacy.estimators.ratio import RatioEstimator
+from dfprivacy.measurement.binning import Floats
+from dfprivacy.measurement.grid import Grid, grid_from_lower
+from dfprivacy.measurement.linear import Linear, OnGrid
+from dfprivacy.noise.additive import NoisyVector
+from dfprivacy.statistics.base import Statistic, argument
+from dfprivacy.statistics.count import Count
+from dfprivacy.statistics.linear import LinearStatistic
+from dfprivacy.statistics.mean import Mean
+from dfprivacy.terms import BoundsLike
+
+
+@dataclass(frozen=True)
+class _Spread(LinearStatistic):
+    """What the Bernstein sums of a column answer; the mean and the count come with them."""
+
+    column: Hashable = argument("The column of numbers.")
+    bounds: BoundsLike | None = argument("What values are clipped to, (lower, upper).", None)
+
+    @property
+    def _grid(self) -> Grid:
+        return grid_from_lower(self.required_bounds())
+
+    def linear(self, *, grouped: bool) -> Linear:  # noqa: ARG002 a count comes with it
+        """Return the Bernstein basis of degree 2 on the grid: a row's coordinates add up to K."""
+        q = OnGrid(self.column, self._grid)
+        k = q.grid.last
+        return Linear.unity((q, q * q // k), ((k, -2, 1), (0, 2, -2), (0, 0, 1)), k)
+
+    def carried(self, other: Statistic, linear: Linear) -> Foreseen | None:
+        """Return the mean within the same bounds, or the count of the column."""
+        if isinstance(other, Mean) and other == Mean(self.column, self.bounds):
+            return mean_of_bernstein(self._grid)
+        assert linear.count is not None  # noqa: S101 all coordinates count
+        return CountEstimator(linear.count) if other == Count(self.column) else None
+
+
+@dataclass(frozen=True)
+class Variance(_Spread):
+    """The population variance of a column, each value clipped to the bounds.
+
+    From noisy sums of the Bernstein basis, without splitting the loss
+    (docs/partition-of-unity.md). Without bounds, bounds are found privately at powers of two.
+    """
+
+    kind: ClassVar[str] = "var"
+    aliases: ClassVar[tuple[str, ...]] = ("variance",)
+    title: ClassVar[str] = "the population variance"
+    example: ClassVar[str] = 'df.dp.var("x", (0, 100), epsilon=1)'
+
+    def estimator(self, linear: Linear) -> VarianceEstimator:  # noqa: ARG002 the grid says all
+        """Return the variance of the Bernstein sums."""
+        return VarianceEstimator(self._grid)
+
+    def unit(self, *, found: bool = False) -> str:
+        """Return squared units."""
+        return f"squared {super().unit(found=found)}"
+
+    @property
+    def halve(self) -> tuple[str, ...]:
+        """Narrower bounds, or more rows."""
+        narrower = () if self.bounds is None else ("bounds 0.71 as wide",)
+        return (*narrower, "2 x the rows")
+
+
+@dataclass(frozen=True)
+class StandardDeviation(_Spread):
+    """The population standard deviation of a column: the root of `var`."""
+
+    kind: ClassVar[str] = "std"
+    aliases: ClassVar[tuple[str, ...]] = ("stddev",)
+    sql_aliases: ClassVar[tuple[str, ...]] = ("stddev",)
+    title: ClassVar[str] = "the population standard deviation"
+    example: ClassVar[str] = 'df.dp.std("x", (0, 100), epsilon=1)'
+
+    def estimator(self, linear: Linear) -> StandardDeviationEstimator:  # noqa: ARG002 the grid says all
+        """Return the root of the variance of the Bernstein sums."""
+        return StandardDeviationEstimator(self._grid)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Half-widths are for the worst place of the deviation."""
+        return ("at most: where the true deviation is near 0",)
+
+    @property
+    def halve(self) -> tuple[str, ...]:
+        """Narrower bounds, or more rows."""
+        narrower = () if self.bounds is None else ("bounds half as wide",)
+        return (*narrower, "2 x the rows")
+
+
+def mean_of_bernstein(grid: Grid) -> RatioEstimator:
+    """Return the estimator of the mean that comes with a variance."""
+    unit = grid.last * grid.step
+    return RatioEstimator((0, 1, 2), (2, 2, 2), 0.0, 1.0, unit, grid)
+
+
+_SQUARABLE = 2.0**-500
+_MOST = 0.25  # the largest variance on [0, 1]
+EVEN = 1 / 12
+"""The variance of values that are spread evenly over [0, 1]; also what is said of a group whose
+noisy count is not positive."""
+
+
+@dataclass(frozen=True)
+class UnitVariance:
+    """Population variance of a = q/K in [0, 1], the grid's own units."""
+
+    grid: Grid
+
+    def value(self, vector: NoisyVector) -> Floats:
+        """Return the variance of each group."""
+        total, mean, second = self._moments(vector)
+        variance = np.where(total > 0, second - mean * mean, EVEN)
+        return np.clip(variance, 0, _MOST)
+
+    def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
+        """Return an interval from the identity above.
+
+        Nine tenths of the error probability go to w.Z, one tenth to the mean; the length of w,
+        which depends on the unknown m and v, is bounded over everything near their estimates.
+        """
+        outside = 1 - level
+        total, mean, second = self._moments(vector)
+        distance = self._distance_of_mean(vector, 1 - outside / 10, mean)
+        factor = half_width_factor(vector.noise, 0.9 * outside)
+        safe = np.where(total > 0, total, 1.0)
+        spread = (factor * math.sqrt(vector.noise.variance) + 1) / self.grid.last / safe
+        middle = second - mean * mean
+        reach = math.sqrt(5) * distance + math.sqrt(3) * (spread + distance**2)
+        longest = np.minimum(self._length(mean, middle) + reach, 1.0)
+        half = longest * spread + 2 / self.grid.last
+        low = np.where(total > 0, middle - half, 0.0)
+        high = np.where(total > 0, middle + distance**2 + half, _MOST)
+        return np.clip(low, 0, _MOST), np.clip(high, 0, _MOST)
+
+    def standard_error(self, vector: NoisyVector) -> Floats:
+        """Return the first-order standard deviation of the noise."""
+        total, mean, second = self._moments(vector)
+        noise = math.sqrt(vector.noise.variance) / self.grid.last
+        length = self._length(mean, second - mean * mean)
+        widest = np.full_like(total, _MOST / 2)
+        error = np.divide(noise * length, total, out=widest, where=total > 0)
+        return np.minimum(error, _MOST / 2)
+
+    def _moments(self, vector: NoisyVector) -> tuple[Floats, Floats, Floats]:
+        b0, b1, b2 = (to_floats(row) / self.grid.last for row in vector.coordinates)
+        total = b0 + b1 + b2
+        safe = np.where(total > 0, total, 1.0)
+        return total, (b1 / 2 + b2) / safe, b2 / safe
+
+    def _distance_of_mean(self, vector: NoisyVector, level: float, mean: Floats) -> Floats:
+        low, high = mean_of_bernstein(self.grid).theta_interval(vector, level)
+        return np.maximum(np.abs(high - mean), np.abs(mean - low))
+
+    @staticmethod
+    def _length(mean: Floats, variance: Floats) -> Floats:
+        m, v = np.clip(mean, 0, 1), np.clip(variance, 0, _MOST)
+        squared = (m * m - v) ** 2 + (m * (1 - m) + v) ** 2 + ((1 - m) ** 2 - v) ** 2
+        return np.sqrt(squared)
+
+
+@dataclass(frozen=True)
+class VarianceEstimator:
+    """Population variance, in squared units of the column.
+
+    Raises
+    ------
+    InvalidBoundsError
+        Where the square of the bounds' distance is no normal float.
+    """
+
+    grid: Grid
+
+    def __post_init__(self) -> None:
+        """Refuse bounds whose variance a float can't hold."""
+        if not _SQUARABLE <= _width(self.grid) <= 1 / _SQUARABLE:
+            raise InvalidBoundsError(
+                "the distance between the bounds is too large or too small to be squared",
+                hint="ask for the standard deviation, or rescale the column",
+            )
+
+    def value(self, vector: NoisyVector) -> Floats:
+        """Return the variance of each group."""
+        return UnitVariance(self.grid).value(vector) * _width(self.grid) ** 2
+
+    def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
+        """Return the interval of the variance: see `UnitVariance.interval`."""
+        low, high = UnitVariance(self.grid).interval(vector, level)
+        return low * _width(self.grid) ** 2, high * _width(self.grid) ** 2
+
+    def standard_error(self, vector: NoisyVector) -> Floats:
+        """Return the first-order standard deviation of the noise."""
+        return UnitVariance(self.grid).standard_error(vector) * _width(self.grid) ** 2
+
+    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
+        """Return half-widths for any data, and for data spread evenly over the bounds."""
+        half, square = _unit_half_widths(self.grid, draw, rows), _width(self.grid) ** 2
+        return HalfWidths(half.certain * square, half.ordinary * square)
+
+    def scale(self, spread: float, unit: str) -> tuple[float, str]:
+        """Return the scale on the sum of squares, in squared units of the column."""
+        return spread * self.grid.step * _width(self.grid), f"{unit}, on the sums"
+
+
+@dataclass(frozen=True)
+class StandardDeviationEstimator:
+    """Population standard deviation, in units of the column: the root of the variance."""
+
+    grid: Grid
+
+    def value(self, vector: NoisyVector) -> Floats:
+        """Return the standard deviation of each group."""
+        return np.sqrt(UnitVariance(self.grid).value(vector)) * _width(self.grid)
+
+    def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
+        """Return the roots of the variance's interval."""
+        low, high = UnitVariance(self.grid).interval(vector, level)
+        return np.sqrt(low) * _width(self.grid), np.sqrt(high) * _width(self.grid)
+
+    def standard_error(self, vector: NoisyVector) -> Floats:
+        """Return the first-order standard deviation of the noise."""
+        root = np.sqrt(UnitVariance(self.grid).value(vector))
+        error = UnitVariance(self.grid).standard_error(vector)
+        widest = np.sqrt(error)
+        first_order = np.divide(error, 2 * root, out=widest, where=root > widest / 2)
+        return np.asarray(first_order * _width(self.grid))
+
+    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
+        """Return half-widths for any data, and for data spread evenly over the bounds."""
+        half, width = _unit_half_widths(self.grid, draw, rows), _width(self.grid)
+        low = math.sqrt(EVEN) - np.sqrt(np.maximum(EVEN - half.ordinary, 0))
+        high = np.sqrt(EVEN + half.ordinary) - math.sqrt(EVEN)
+        return HalfWidths(np.sqrt(half.certain) * width, np.maximum(low, high) * width)
+
+    def scale(self, spread: float, unit: str) -> tuple[float, str]:
+        """Return the scale on the sum of squares, in squared units of the column."""
+        return spread * self.grid.step * _width(self.grid), f"squared {unit}, on the sums"
+
+
+def _unit_half_widths(grid: Grid, draw: Draw, rows: Floats) -> HalfWidths:
+    """Return half-widths of a variance on [0, 1]: nine tenths for w.Z, one tenth for the mean."""
+    spread, of_mean = draw.spread(0.9) / grid.last, draw.spread(0.1) / grid.last
+    certain = spread / rows + _distance(5 / 4, 3.0, of_mean, rows) ** 2
+    ordinary = _distance(1 / 6, 0.0, spread, rows) + _distance(1 / 2, 0.0, of_mean, rows) ** 2
+    rounding = 2 / grid.last
+    return HalfWidths(
+        np.minimum(certain + rounding, _MOST), np.minimum(ordinary + rounding, _MOST - EVEN)
+    )
+
+
+def _distance(constant: float, linear: float, spread: float, rows: Floats) -> Floats:
+    """Return the d with d n = spread * sqrt(constant + linear d + 3 d^2); infinity where none."""
+    a = rows**2 - 3 * spread**2
+    half_b = linear * spread**2 / 2
+    root = np.sqrt(half_b**2 + np.maximum(a, 0) * constant * spread**2)
+    return np.divide(half_b + root, a, out=np.full_like(rows, np.inf), where=a > 0)
+
+
+def _width(grid: Grid) -> float:
+    return grid.last * grid.step

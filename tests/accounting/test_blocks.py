@@ -1,0 +1,236 @@
+"""No release within `dfp.spending`, or where a ledger is required, is charged to nobody."""
+
+import asyncio
+import contextlib
+import functools
+import itertools
+import os
+import subprocess
+import sys
+import threading
+from contextvars import copy_context
+from pathlib import Path
+
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.accounting.spending import NoAccount
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def count(frame):
+    return lambda: frame.dp.count(epsilon=0.125)
+
+
+def datasets(ledger):
+    return ledger.history()["dataset"].tolist()
+
+
+def test_a_function_is_charged_at_each_call(ledger, count):
+    """As a decorator a block charges every call, recursion and threads included."""
+
+    @dfp.spending(ledger, dataset="flights", note="decorated")
+    def release(times):
+        """Release some counts."""
+        count()
+        return times if times == 1 else release(times - 1)
+
+    assert (release.__name__, release.__doc__) == ("release", "Release some counts.")
+    assert release(2) == 1
+    thread = threading.Thread(target=release, args=(1,))
+    thread.start()
+    thread.join()
+    count()
+    assert datasets(ledger) == ["flights"] * 3
+    assert set(ledger.history()["note"]) == {"decorated"}
+
+
+async def coroutine():
+    pytest.fail("it ran")
+
+
+def generator():
+    yield pytest.fail("it ran")
+
+
+async def asynchronous():
+    yield pytest.fail("it ran")
+
+
+class Callable:
+    async def __call__(self):
+        pytest.fail("it ran")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        coroutine, generator, asynchronous, functools.partial(coroutine), Callable(),
+        functools.partial(functools.partial(generator)), contextlib.contextmanager(generator),
+    ],
+)  # fmt: skip
+def test_what_works_after_the_call_is_not_decorated(ledger, function):
+    """A coroutine or a generator would release after the block: it is refused, plainly."""
+    with pytest.raises(dfp.InvalidLedgerError, match="after the call has ended") as refused:
+        dfp.spending(ledger, dataset="flights")(function)()
+    assert "open the block inside" in refused.value.hint
+
+
+@pytest.mark.parametrize("make", [coroutine, generator, asynchronous])
+def test_a_function_that_returns_such_work_raises(ledger, make):
+    """A plain function that makes a coroutine or a generator hands none out."""
+    found = make()
+    with pytest.raises(dfp.InvalidLedgerError, match="after the call has ended"):
+        dfp.spending(ledger, dataset="flights")(lambda: found)()
+    if make is coroutine:
+        found.close()
+
+
+def test_blocks_inside_coroutines_and_generators(ledger, count):
+    """What the message advises is charged."""
+
+    async def job(name):
+        with dfp.spending(ledger, dataset=name):
+            await asyncio.sleep(0)
+            count()
+            await asyncio.sleep(0)
+            count()
+
+    async def both():
+        await asyncio.gather(job("one"), job("two"))
+
+    def counts():
+        with dfp.spending(ledger, dataset="three"):
+            yield count()
+
+    asyncio.run(both())
+    list(counts())
+    assert sorted(datasets(ledger)) == ["one", "one", "three", "two", "two"]
+
+
+def test_blocks_that_end_out_of_order(ledger, count):
+    """A block that ends before one that was begun in it leaves that one, and all beyond, whole."""
+    outer, first, second = (dfp.spending(ledger, dataset=name) for name in ("0", "1", "2"))
+    with outer:
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        count()
+        second.__exit__(None, None, None)
+        count()
+    count()
+    assert datasets(ledger) == ["2", "0"]
+
+
+def test_every_order_of_ends(ledger, count):
+    """Whatever the order of four ends, a release goes to the innermost block that is open."""
+    for order in itertools.permutations(range(3)):
+        blocks = [dfp.spending(ledger, dataset=str(number)) for number in range(3)]
+        for block in blocks:
+            block.__enter__()
+        open_blocks = {0, 1, 2}
+        for number in order:
+            blocks[number].__exit__(None, None, None)
+            open_blocks.remove(number)
+            before = len(datasets(ledger))
+            with contextlib.suppress(dfp.BudgetExceededError):
+                count()
+            found = datasets(ledger)[before:]
+            expected = [str(max(open_blocks))] if open_blocks else []
+            assert found == expected or ledger.remaining(expected[0]).epsilon == 0
+
+
+def test_work_that_outlives_its_block_is_refused(ledger, count):
+    """A task or a thread that was begun inside releases nothing after the end of the block."""
+
+    async def late(ended):
+        await ended.wait()
+        with dfp.spending(ledger, dataset="own"):
+            count()
+        count()
+
+    async def main():
+        ended = asyncio.Event()
+        with dfp.spending(ledger, dataset="flights"):
+            task = asyncio.create_task(late(ended))
+            context = copy_context()
+            await asyncio.sleep(0)
+        ended.set()
+        with pytest.raises(dfp.InvalidLedgerError, match="has ended"):
+            context.run(count)
+        with pytest.raises(dfp.InvalidLedgerError, match="has ended"):
+            await task
+        count()
+
+    asyncio.run(main())
+    assert datasets(ledger) == ["own"]
+
+
+def test_terms_with_a_ledger_need_no_block(ledger, frame):
+    """After the end of a block, a ledger that is named in the terms is charged."""
+    with dfp.spending(ledger, dataset="flights"):
+        context = copy_context()
+    context.run(lambda: frame.dp(ledger=ledger, dataset="named").count(epsilon=0.125))
+    assert datasets(ledger) == ["named"]
+
+
+def test_a_block_is_entered_once(ledger):
+    """A block that ended does not begin again."""
+    block = dfp.spending(ledger, dataset="flights")
+    with block:
+        pass
+    with pytest.raises(dfp.InvalidLedgerError, match="entered once"), block:
+        pytest.fail("it began")
+
+
+REQUIRED = """
+import os, sys, threading
+import pandas as pd, polars as pl
+import dfprivacy as dfp
+frame = pd.DataFrame({"x": range(100), "g": ["a", "b"] * 50})
+ledger = dfp.Ledger(sys.argv[1], epsilon=1, delta=1e-6)
+frame.dp.count(epsilon=0.1)
+dfp.require_ledger()
+dfp.require_ledger()
+os.urandom = lambda size: sys.exit("drawn")
+asked = [
+    lambda: frame.dp.count(epsilon=0.1),
+    lambda: frame["x"].dp.mean((0, 100), epsilon=0.1),
+    lambda: pl.DataFrame(frame).dp.group_by("g", keys=["a"]).count(epsilon=0.1),
+    lambda: frame.dp.histogram("x", bins=[0, 50, 100], epsilon=0.1),
+    lambda: frame.dp.median("x", epsilon=0.1),
+    lambda: dfp.sql("SELECT dp_count(*) AS n FROM t", t=frame, epsilon=0.1),
+]
+for number, ask in enumerate(asked):
+    try:
+        ask()
+    except dfp.MissingLedgerError as error:
+        assert isinstance(error, dfp.LedgerError) and error.hint
+        print(number, error.message)
+"""
+
+
+def test_a_ledger_is_required(tmp_path):
+    """From the call on, no release without an account comes out, and nothing is drawn for one."""
+    done = subprocess.run(
+        [sys.executable, "-c", REQUIRED, str(tmp_path / "b.db")],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    message = "the release names no ledger, and this process requires one"
+    assert done.stdout.splitlines() == [f"{number} {message}" for number in range(6)]
+
+
+def test_with_a_ledger_nothing_else_changes(frame, ledger, monkeypatch):
+    """Where a ledger is required, releases that name one, and looks that release nothing, go on."""
+    monkeypatch.setattr(NoAccount, "required", False)  # so that it is put back
+    dfp.require_ledger()
+    frame.dp(ledger=ledger, dataset="terms").count(epsilon=0.125)
+    with dfp.spending(ledger, dataset="block"):
+        frame.dp.count(epsilon=0.125)
+    assert "count" in str(frame.dp.explain(dfp.count(), epsilon=0.125))
+    with pytest.raises(dfp.MissingLedgerError):
+        frame.dp.count(epsilon=0.125)
+    assert datasets(ledger) == ["terms", "block"]

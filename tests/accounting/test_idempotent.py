@@ -1,0 +1,153 @@
+import threading
+from fractions import Fraction
+
+import pyarrow as pa
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.accounting.charge import Charge
+from dfprivacy.accounting.idempotent import IdempotentLedger
+from dfprivacy.accounting.loss import Epsilon
+
+CHARGE = Charge(Epsilon(Fraction(1, 2)), question="count()")
+MARK = bytes(32)
+ONE, TWO = pa.table({"n": [1]}), pa.table({"n": [2]})
+
+
+@pytest.fixture
+def path(tmp_path):
+    dfp.Ledger(tmp_path / "budget.db", epsilon=1, remember=True)
+    return tmp_path / "budget.db"
+
+
+def claimed(path, mark=MARK):
+    ledger = IdempotentLedger(path, "d", mark)
+    ledger.check("d", CHARGE)
+    ledger.charge("d", CHARGE)
+    return ledger
+
+
+def test_charge_and_claim_are_one(path):
+    """Whoever comes while a claim stands, or after it was kept, is not charged."""
+    first, second = claimed(path), claimed(path)
+    assert first.spent("d").epsilon == 0.5
+    assert first.keep(ONE).equals(ONE)
+    claimed(path)
+    assert second.spent("d").epsilon == 0.5
+
+
+def test_one_answer_comes_out(path):
+    """Of several that drew under one claim all get the answer that was kept first."""
+    first, second = claimed(path), claimed(path)
+    assert second.keep(TWO).equals(TWO)
+    assert first.keep(ONE).equals(TWO)
+    assert first.stored("d") == 1
+
+
+def test_another_mark_is_another_release(path):
+    """Another fingerprint has a claim of its own, and a charge."""
+    claimed(path)
+    claimed(path, bytes(31) + b"1")
+    with pytest.raises(dfp.BudgetExceededError):
+        claimed(path, bytes(31) + b"2")
+    assert dfp.Ledger(path).spent("d").epsilon == 1
+
+
+def test_a_claim_holds_when_nothing_is_left(path):
+    """What was claimed can be made even if the budget has been spent since."""
+    claimed(path)
+    dfp.Ledger(path).charge("d", CHARGE)
+    assert claimed(path).keep(ONE).equals(ONE)
+
+
+def test_forgotten(path):
+    """What was forgotten is charged again; a release forgotten on its way is not kept."""
+    ledger = claimed(path)
+    dfp.Ledger(path).forget("d")
+    with pytest.raises(dfp.InvalidLedgerError, match="forgotten"):
+        ledger.keep(ONE)
+    claimed(path)
+    assert ledger.spent("d").epsilon == 1
+
+
+def failing():
+    raise ZeroDivisionError
+
+
+def test_every_draw_that_fails_uses_a_charge_up(path):
+    """Of two that drew under one claim and failed the second is charged too, if there is room.
+
+    Without room it ends in the same way, whether its draw failed or not.
+    """
+    crowd = [claimed(path) for _ in range(4)]
+    with pytest.raises(ZeroDivisionError):
+        crowd[0].kept_of(failing)
+    assert crowd[0].spent("d").epsilon == 0.5
+    with pytest.raises(ZeroDivisionError):
+        crowd[1].kept_of(failing)
+    assert crowd[0].spent("d").epsilon == 1
+    for ledger, make in zip(crowd[2:], (failing, lambda: ONE), strict=True):
+        with pytest.raises(dfp.BudgetExceededError) as refused:
+            ledger.kept_of(make)
+        assert refused.value.__context__ is None
+    assert crowd[0].stored("d") == 0
+
+
+def test_a_failure_beside_an_answer(path):
+    """A draw that fails once another was kept does not show: what was kept comes out."""
+    first, second = claimed(path), claimed(path)
+    assert first.kept_of(lambda: ONE).equals(ONE)
+    assert second.kept_of(failing).equals(ONE)
+    assert first.spent("d").epsilon == 0.5
+
+
+def test_a_ledger_for_one_release(path):
+    """It charges once, and its own dataset only: no second release goes free."""
+    ledger = claimed(path)
+    with pytest.raises(dfp.InvalidLedgerError, match="asked to charge another"):
+        ledger.charge("d", CHARGE)
+    for ask in (ledger.check, IdempotentLedger(path, "d", MARK).charge):
+        with pytest.raises(dfp.InvalidLedgerError, match="asked to charge another"):
+            ask("e", CHARGE)
+
+
+def test_nothing_is_kept_unpaid(path):
+    """A release that was not charged is not kept."""
+    with pytest.raises(dfp.InvalidLedgerError):
+        IdempotentLedger(path, "d", MARK).keep(ONE)
+
+
+@pytest.mark.usefixtures("fast_disk")  # waits for a slow disk would reach the ledgers' timeout
+def test_a_crowd_is_charged_once(path):
+    """Threads that claim one release at the same time are charged once, and keep one answer."""
+    kept = []
+
+    def work(number):
+        kept.append(claimed(path).keep(pa.table({"n": [number]})))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(kept) == 8
+    assert all(table.equals(kept[0]) for table in kept)
+    assert len(dfp.Ledger(path).history()) == 1
+
+
+def test_room(path):
+    """Several charges fit together or not at all."""
+    ledger = IdempotentLedger(path, "d", MARK)
+    ledger.require_room([CHARGE, CHARGE])
+    with pytest.raises(dfp.BudgetExceededError, match=r"costs epsilon 1\.5"):
+        ledger.require_room([CHARGE] * 3)
+
+
+def test_when_it_was_paid(path):
+    """The time of a charge is that in the history; none before."""
+    ledger = IdempotentLedger(path, "d", MARK)
+    assert ledger.paid() is None
+    claimed(path)
+    (row,) = ledger.history().to_dict("records")
+    assert ledger.paid().time == row["time"].isoformat(timespec="microseconds")
+    assert row["note"] == "run 0000000000000000"

@@ -1,0 +1,47 @@
+"""A part of the recorded releases, made again: `python -m benchmarks.releases --check` has all."""
+
+import itertools
+
+from benchmarks.releases import Stream, differences, read_table, recorded
+
+TABLE = read_table()
+
+
+def group_of(name):
+    """Return what a case is about: its door, and its setting or statistic."""
+    return "/".join(name.split("/")[:2])
+
+
+# The types of pandas columns depend on its version.
+SAMPLE = {
+    name: TABLE[name]
+    for _, names in itertools.groupby(sorted(TABLE), group_of)
+    for name in list(names)[3::12]
+    if not name.startswith("pandas")
+} | {name: TABLE[name] for name in TABLE if name.startswith(("polars/whole/", "merge/", "limits/"))}
+
+
+def test_the_same_random_bytes_give_the_same_releases():
+    """Releases with replayed random bytes are those that were recorded, to twelve digits."""
+    found = recorded(SAMPLE)
+    assert found.keys() == SAMPLE.keys()
+    assert not differences(found, SAMPLE, digits=12)
+
+
+def test_a_release_that_differs_is_told():
+    """One noisy count that is off by one is a difference; so is a case that is missing."""
+    old = {"a": {"value": "0x1.8p+1"}, "b": [3]}
+    assert not differences(old, old, digits=12)
+    assert len(differences({"a": {"value": "0x1.8000001p+1"}, "b": [4]}, old, digits=12)) == 2
+    assert len(differences({"a": old["a"]}, old)) == 1
+
+
+def test_bytes_follow_from_the_name(monkeypatch):
+    """A stream gives the same bytes however many are taken at a time, others for another name."""
+    monkeypatch.setitem(globals(), "__name__", "dfprivacy.test")
+    whole, parts = Stream("a"), Stream("a")
+    data = whole(10_000)
+    assert data == b"".join(parts(size) for size in (1, 4095, 0, 5000, 904))
+    assert Stream("b")(10_000) != data
+    whole.restart()
+    assert whole(10_000) == data

@@ -1,0 +1,77 @@
+"""What exact draws are compared with: ball arithmetic on all digits of a uniform, crafted words."""
+
+import struct
+from fractions import Fraction
+
+import numpy as np
+from flint import arb, ctx, fmpq
+
+from dfprivacy.noise.entropy import system_entropy
+from dfprivacy.noise.logarithm import BITS
+
+SCALES = [
+    Fraction(1, 10**6),
+    Fraction(1, 1000),
+    Fraction(1, 20),
+    Fraction(1, 3),
+    Fraction(7, 10),
+    Fraction(1),
+    Fraction(10),
+    Fraction(1000),
+    Fraction(10**9 + 7, 3),
+    Fraction(2**20 + 1),
+    Fraction(2**30),
+    Fraction(2**33),
+]
+WIDE = [Fraction(2**33) + Fraction(1, 3), Fraction(2**40), Fraction(2**47), Fraction(2**51)]
+TOP = 2**BITS
+FILL = 0x6A09E667F3BCC908
+
+
+def filled(size):
+    """Random source that gives one word again and again, so that the reference knows all digits."""
+    return struct.pack("=Q", FILL) * (size // 8)
+
+
+def all_digits(mantissa, bits=BITS, words=20):
+    for _ in range(words):
+        mantissa, bits = (mantissa << 64) | FILL, bits + 64
+    return fmpq(mantissa, 2**bits)
+
+
+def ball(number):
+    number = Fraction(number)
+    return arb(fmpq(number.numerator, number.denominator))
+
+
+def reference_log(uniform):
+    ctx.prec = 1800
+    return -arb(uniform).log()
+
+
+def reference_floor(uniform, scale):
+    return int((reference_log(uniform) * ball(scale)).floor().unique_fmpz())
+
+
+def boundary_words(scale):
+    """Words within 3 of exp(-k / scale) * 2**63, for k across the law."""
+    ctx.prec = 300
+    most = max(1, int(40 * scale))
+    steps = sorted({1, 2, 3, 5, 8, 40, most, *(most * part // 37 for part in range(1, 37))})
+    words = set()
+    for k in steps:
+        word = int(((-ball(k) / ball(scale)).exp() * TOP).floor().unique_fmpz())
+        words |= {word + offset for offset in range(-3, 4)}
+    return words
+
+
+def end_words():
+    near = {0, 1, 2, 3, TOP - 1, TOP - 2, TOP - 511, TOP - 512, TOP - 513, TOP - 1024, TOP - 1025}
+    powers = {2**power + offset for power in range(BITS) for offset in (-1, 0, 1)}
+    return near | powers
+
+
+def crafted(scale, count=1000):
+    words = np.frombuffer(system_entropy(8 * count), np.uint64) >> np.uint64(1)
+    found = boundary_words(scale) | end_words() | set(words.tolist())
+    return np.array(sorted(word for word in found if 0 <= word < TOP), dtype=np.int64)

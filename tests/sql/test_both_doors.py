@@ -1,0 +1,203 @@
+"""A dp_ call means the same in `dfp.sql` and as a function, and explain says what both cost."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+from types import SimpleNamespace
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dfprivacy as dfp
+import sql_udfs
+import sql_udfs.function
+from dfprivacy.noise import entropy
+
+DEFAULT = 0.75
+
+
+@pytest.fixture(scope="module")
+def con():
+    rng = np.random.default_rng(3)
+    table = pa.table({"g": np.arange(9000) % 3, "x": rng.normal(20, 9, 9000)})
+    connection = duckdb.connect()
+    connection.register("given", table)
+    connection.execute("CREATE TABLE t AS SELECT *, x::INTEGER AS i, 'a' AS s FROM given")
+    connection.execute("UPDATE t SET x = 'nan' WHERE i = 3")
+    connection.execute("UPDATE t SET x = NULL WHERE i = 5")
+    sql_udfs.register(connection, epsilon=DEFAULT, interval=0.9)
+    return connection
+
+
+@pytest.fixture
+def replay(monkeypatch):
+    """Return a function that makes all random bytes begin anew."""
+
+    def again():
+        state = itertools.count()
+
+        def some(size):
+            return hashlib.shake_128(next(state).to_bytes(8, "big")).digest(size)
+
+        monkeypatch.setattr(entropy, "os", SimpleNamespace(urandom=some))
+
+    return again
+
+
+MOMENTS = ("dp_sum", "dp_mean", "dp_avg", "dp_var", "dp_stddev")
+CALLS = {
+    "dp_count()": DEFAULT,
+    "dp_count(*)": DEFAULT,
+    "dp_count(x)": DEFAULT,
+    "dp_count(s, 0.5)": 0.5,
+    "dp_count(1, 0.5)": 0.5,
+    "dp_count_interval()": DEFAULT,
+    "dp_count_interval(x, 0.5)": 0.5,
+    **{f"{name}{end}(x, -10, 50)": DEFAULT for name in MOMENTS for end in ("", "_interval")},
+    **{f"{name}{end}(x, -10, 50, 0.25)": 0.25 for name in MOMENTS for end in ("", "_interval")},
+    **{f"{name}{end}(i)": DEFAULT for name in MOMENTS for end in ("", "_interval")},
+    **{f"{name}{end}(x, 2)": 2 for name in MOMENTS for end in ("", "_interval")},
+    "dp_mean(x + 1, 3 * 2, 1e2 / 2, 1 / 4)": 0.25,
+    "dp_mean(x, hi := 50, lo := -10)": DEFAULT,
+    "dp_mean(x, -10, 50, epsilon := 0.5)": 0.5,
+    "dp_sum(x, epsilon := 0.5)": 0.5,
+    "dp_median(x)": DEFAULT,
+    "dp_median(i, 0.5)": 0.5,
+    "dp_quantile(x, 0.9)": DEFAULT,
+    "dp_quantile(x, 0.5)": DEFAULT,
+    "dp_quantile(x, q := 0.1, epsilon := 0.5)": 0.5,
+    "dp_quantiles(x, [0.75, 0.25])": DEFAULT,
+    "dp_quantiles(x, [0.5], 0.5)": 0.5,
+    "dp_quantiles(x, [0.25, 0.75])[2]": DEFAULT,
+    "dp_bounds(x)": DEFAULT,
+    "dp_bounds(x, 0.5)": 0.5,
+    "dp_bounds(x, 0.5).upper": 0.5,
+    "dp_mean_interval(x, 0, 9).low": DEFAULT,
+    "round(dp_mean(x, 0, 9) / 2 + 1, 3)": DEFAULT,
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_is_one_question_at_both_doors(con, replay, tmp_path, call):
+    """With the same random bytes both give the same answer, in the same type, at one price.
+
+    The noise that a function draws is that of the epsilon which the ledger is charged for.
+    """
+    query = f"SELECT {call} AS answer FROM t"
+    terms = {"con": con, "epsilon": DEFAULT, "interval": 0.9}
+    plan = dfp.explain(query, **terms)
+    assert plan.epsilon == plan.on_connection.epsilon == CALLS[call]
+    assert plan.delta == plan.on_connection.delta == 0
+    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=10)
+    replay()
+    relation = dfp.sql(query, **terms, ledger=ledger, dataset="t")
+    assert ledger.spent("t").epsilon == CALLS[call]
+    replay()
+    functions = con.sql(query)
+    assert functions.types == relation.types
+    assert functions.fetchall() == relation.fetchall()
+
+
+TEXTS = {
+    "SELECT dp_mean(x, 0, 9), dp_count() FROM t": (2 * DEFAULT, 0),
+    "SELECT dp_mean(x, 0, 9) AS a, dp_avg(x, 0, 9) AS b FROM t": (2 * DEFAULT, 0),
+    "SELECT dp_mean(x, 0, 9) / dp_count(), dp_median(x, 0.25) FROM t": (2 * DEFAULT + 0.25, 0),
+    "SELECT dp_count() AS n FROM t ORDER BY n": (DEFAULT, 0),
+    "SELECT dp_count() AS n FROM t ORDER BY (dp_count())": (DEFAULT, 0),
+    "SELECT dp_count() AS n FROM t ORDER BY dp_count() + 1": (2 * DEFAULT, 0),
+    "CREATE OR REPLACE TABLE made AS SELECT dp_count() AS n FROM t": (DEFAULT, 0),
+    "WITH c AS (SELECT x FROM t WHERE x > 3) SELECT dp_sum(x, 0, 9) FROM c": (DEFAULT, 0),
+    "SELECT g, dp_count() AS n FROM t GROUP BY g HAVING dp_keep(1e-6)": (2 * DEFAULT, 1e-6),
+    "SELECT g, dp_count() AS n FROM t GROUP BY g HAVING dp_keep(1e-6, 0.5)": (DEFAULT + 0.5, 1e-6),
+    "SELECT g, dp_sum(x) FROM t GROUP BY g HAVING dp_keep(1e-6) AND dp_count() > 3 ORDER BY g": (
+        3 * DEFAULT, 1e-6
+    ),
+    "SELECT dp_count() BETWEEN 1 AND 9, coalesce(dp_count(), 0) FROM t": (2 * DEFAULT, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("query", TEXTS)
+def test_explain_says_what_the_functions_draw(con, monkeypatch, query):
+    """What a text costs on the connection is what its finalizers are handed, call by call."""
+    plan = dfp.explain(query, con=con, epsilon=20)
+    epsilon, delta = TEXTS[query]
+    assert (plan.on_connection.epsilon, plan.on_connection.delta) == (epsilon, delta)
+    cost = f"epsilon {epsilon:g}" + (", delta 1e-6 " if delta else " ")
+    assert f"functions {cost}if dp_* functions on the connection run this text" in str(plan)
+    spent = []
+    with duckdb.connect() as own:
+        own.execute("CREATE TABLE t AS SELECT 1 AS g, 2.0 AS x FROM range(1000)")
+        watch(monkeypatch, spent)
+        sql_udfs.register(own, epsilon=DEFAULT)
+        own.execute(query).fetchall()
+    assert sum(spent) == epsilon
+
+
+def watch(monkeypatch, spent):
+    """Note the epsilon of every call that draws, on connections that are registered from now on."""
+    create = sql_udfs.function.Function.create
+
+    def created(function, connection):
+        def call(*columns):
+            levels = function.name.removesuffix("_of_list").endswith("_interval")
+            spent.append(columns[-2 if levels else -1][0].as_py())
+            return function.call(*columns)
+
+        watched = dataclasses.replace(function, call=call) if function.draws else function
+        create(watched, connection)
+
+    monkeypatch.setattr(sql_udfs.function.Function, "create", created)
+
+
+@pytest.mark.parametrize(
+    "item",
+    ["nullif(dp_count(), 3)", "dp_count() IN (1, 2)", "CASE dp_count() WHEN 1 THEN 2 END"],
+)
+def test_no_price_is_named_where_a_call_may_be_drawn_again(con, item):
+    """DuckDB draws such a call as often as it evaluates it: explain says so, and names no sum."""
+    plan = dfp.explain(f"SELECT {item} AS a FROM t", con=con)
+    assert plan.on_connection is None
+    assert "functions on a connection DuckDB may draw a dp_ call in CASE" in str(plan)
+
+
+def test_whose_default_and_whom_it_protects(con):
+    """The default is the connection's, or explain's where nothing is registered; rows only."""
+    query = "SELECT dp_count() FROM t"
+    other = con.cursor()
+    assert dfp.explain(query, con=con, epsilon=3).on_connection == dfp.Budget(epsilon=DEFAULT)
+    assert dfp.explain(query, con=other, epsilon=3).on_connection == dfp.Budget(epsilon=3)
+    unit = dfp.explain(query, con=con, unit="g", max_rows=2)
+    assert unit.on_connection is None
+    assert "functions dp_* functions on a connection protect single rows" in str(unit)
+    assert dfp.explain(query, t=con.table("t").to_arrow_table()).on_connection is None
+    assert con.execute("SELECT dp_epsilon()").fetchone() == (DEFAULT,)
+
+
+def test_a_count_of_its_own_selects_groups(con, replay):
+    """dp_keep(delta, epsilon) decides by a count at that epsilon, at both doors."""
+    small = "(SELECT * FROM t WHERE g = 1 OR i = 40) AS s"
+    for epsilon in (0.5, 1e6):
+        kept = f"SELECT g FROM {small} GROUP BY g HAVING dp_keep(1e-6, {epsilon:.1f}) ORDER BY g"
+        query = kept.replace("SELECT g", "SELECT g, dp_count() AS n")
+        plan = dfp.explain(query, con=con, epsilon=1)
+        assert plan.epsilon == 1 + epsilon
+        assert plan.draws[0].epsilon == epsilon
+        replay()
+        rows = dfp.sql(query, con=con, epsilon=1).fetchall()
+        replay()
+        assert [row[0] for row in rows] == [g for (g,) in con.execute(kept).fetchall()]
+        assert len(rows) == (1 if epsilon < 1 else 3)
+
+
+@pytest.mark.parametrize("name", ["ledger", "unit", "max_rows", "dataset", "note", "epsilom"])
+def test_register_refuses_what_only_statements_can_keep(name):
+    """A ledger or a unit is never ignored: the error names dfp.sql."""
+    with duckdb.connect() as own, pytest.raises(dfp.UnknownArgumentError) as caught:
+        sql_udfs.register(own, **{name: None})
+    assert isinstance(caught.value, TypeError)
+    wanted = "register(con, epsilon=1.0" if name == "epsilom" else "dfp.sql("
+    assert wanted in caught.value.hint
