@@ -11,6 +11,7 @@ Importing the package puts `.dp` on pandas and polars frames:
 import importlib as _importlib
 import typing as _typing
 
+from dfprivacy import statistics as _kinds
 from dfprivacy.accounting.charge import Budget
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import require_ledger, spending
@@ -55,32 +56,21 @@ from dfprivacy.partial.merging import merge
 from dfprivacy.partial.writing import statistics
 from dfprivacy.pictures import plot, save_plot, show
 from dfprivacy.private import Private
-from dfprivacy.release import Choice, Estimate
+from dfprivacy.release.numbers import Choice, Estimate
 from dfprivacy.statements.interface import explain, sql
-from dfprivacy.statistics import (
-    Center,
-    Count,
-    Mean,
-    Median,
-    Quantile,
-    Quantiles,
-    StandardDeviation,
-    Statistic,
-    Sum,
-    Variance,
-    argument,
-)
+from dfprivacy.statistics import Statistic, argument
 from dfprivacy.terms import Bounds
 from dfprivacy.unit import Unit
-from dfprivacy.vector_estimate import VectorEstimate
+from dfprivacy.vectors.estimate import VectorEstimate
 
 if _typing.TYPE_CHECKING:
     from dfprivacy import local as local
     from dfprivacy import shuffle as shuffle
 
 frame = Private
-count, sum, mean, var, std = Count, Sum, Mean, Variance, StandardDeviation  # noqa: A001 the field's own words
-median, quantile, quantiles, center = Median, Quantile, Quantiles, Center
+count, sum, mean = _kinds.Count, _kinds.Sum, _kinds.Mean  # noqa: A001 the field's own words
+var, std, center = _kinds.Variance, _kinds.StandardDeviation, _kinds.Center
+median, quantile, quantiles = _kinds.Median, _kinds.Quantile, _kinds.Quantiles
 
 __all__ = [
     "AlreadyReportedError",
@@ -156,7 +146,7 @@ def __getattr__(name: str) -> _typing.Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), "local", "shuffle"})
+    return sorted([*__all__, "local", "shuffle"])
 
 
 _pandas.register()

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account_of
-from dfprivacy.conductor import release_frame, release_numbers
 from dfprivacy.display.markup import element
 from dfprivacy.errors import InvalidQuestionError, UnknownMethodError
 from dfprivacy.explaining import Explaining
 from dfprivacy.histogram_methods import HistogramMethods
 from dfprivacy.labels import label_of
 from dfprivacy.methods import ColumnMethods
-from dfprivacy.release import Number
+from dfprivacy.release.numbers import Number
+from dfprivacy.releasing import release_frame, release_numbers
 from dfprivacy.statistics import STATISTICS, Statistic
 from dfprivacy.terms import EPSILON, INTERVAL, PublicKeys, Terms
 from dfprivacy.unit import Unit, unit_of

@@ -22,6 +22,7 @@ from dfprivacy.local import Aggregate, Protocol
 from dfprivacy.local.reports import COLUMNS, report_table, user_numbers
 from dfprivacy.local.rounds import NOBODY
 from dfprivacy.noise.entropy import system_entropy
+from dfprivacy.release.permit import permit
 from sql_udfs.function import Column, Function, existing
 
 _REPORT = 'STRUCT(protocol BIGINT, "user" BIGINT, "group" BIGINT, "value" BIGINT)'
@@ -47,6 +48,7 @@ def _constant(column: Column) -> Protocol:
     return protocol
 
 
+@permit("the owner's own report")
 def _report(values: Column, users: Column, protocols: Column) -> pa.Array:
     """Return one report a row, NULL for users who are not asked in this round.
 

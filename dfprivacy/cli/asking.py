@@ -22,10 +22,9 @@ from dfprivacy.cli.output import (
 )
 from dfprivacy.errors import InvalidKeysError
 from dfprivacy.forecast.explanation import Explanation
-from dfprivacy.histogram import Histogram
 from dfprivacy.jobs.places import file_columns, typed_column
 from dfprivacy.private import Private
-from dfprivacy.release import Estimate, Number
+from dfprivacy.release.numbers import Estimate, Number
 from dfprivacy.statistics import (
     Center,
     Mean,
@@ -33,6 +32,7 @@ from dfprivacy.statistics import (
     Quantiles,
     Statistic,
 )
+from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.terms import EPSILON
 from dfprivacy.unit import Unit
 

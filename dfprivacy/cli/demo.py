@@ -21,7 +21,7 @@ from dfprivacy.frontends.pandas import PrivateSeries
 from dfprivacy.noise.keys import threshold
 from dfprivacy.noise.laws import DiscreteLaplace
 from dfprivacy.private import Private
-from dfprivacy.release import Estimate
+from dfprivacy.release.numbers import Estimate
 
 LOWER, UPPER = -60, 240
 EPSILON, DELTA = 1.0, 1e-6

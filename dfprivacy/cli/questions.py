@@ -33,8 +33,8 @@ from dfprivacy.cli.options import (
 from dfprivacy.cli.output import readable_errors
 from dfprivacy.engine.options import Engine
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.histogram import Histogram
 from dfprivacy.statistics import STATISTICS, Argument, Statistic
+from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.terms import INTERVAL as LEVEL
 from dfprivacy.terms import bounds_of
 from dfprivacy.unit import unit_of

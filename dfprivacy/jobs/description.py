@@ -28,7 +28,6 @@ from dfprivacy.accounting.ledger import dataset_name, version_name
 from dfprivacy.accounting.loss import delta_of, loss_of
 from dfprivacy.accounting.memory import fingerprint
 from dfprivacy.errors import DPError
-from dfprivacy.histogram import Histogram, histogram_request
 from dfprivacy.jobs.fields import (
     File,
     Group,
@@ -44,9 +43,10 @@ from dfprivacy.jobs.fields import (
 )
 from dfprivacy.jobs.questions import Asked, question_of
 from dfprivacy.jobs.reading import At, Content, Faults, Plain, read_content
-from dfprivacy.released_frame import frame_names
-from dfprivacy.request import request_of
+from dfprivacy.release.frames import frame_names
+from dfprivacy.releasing import histogram_request, request_of
 from dfprivacy.statistics import Statistic
+from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.terms import INTERVAL, Bounds, PublicKeys, Terms, interval_level, keys_of
 from dfprivacy.unit import Unit, unit_of
 

@@ -24,7 +24,7 @@ from dfprivacy.errors import (
     OutputError,
     UnsupportedFrameError,
 )
-from dfprivacy.release import Choice, Number
+from dfprivacy.release.numbers import Choice, Number
 from dfprivacy.terms import PublicKeys
 from dfprivacy.whole_files import put_whole, write_csv, write_parquet
 

@@ -13,9 +13,9 @@ from typing import Any
 from pydantic import create_model
 
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.histogram import Histogram
 from dfprivacy.jobs.fields import Fields, Group, Number, Numbers, Pair, Text
 from dfprivacy.statistics import STATISTICS, Statistic
+from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.terms import Bounds
 
 Asked = Statistic | Histogram

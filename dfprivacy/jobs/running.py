@@ -17,9 +17,8 @@ import pyarrow as pa
 from dfprivacy.accounting.charge import Charge, short
 from dfprivacy.accounting.idempotent import IdempotentLedger, Paid
 from dfprivacy.accounting.loss import Epsilon
-from dfprivacy.conductor import release_frame, release_numbers
+from dfprivacy.engine.returning import frame_table
 from dfprivacy.errors import RefusedStatementError
-from dfprivacy.histogram import release_histogram
 from dfprivacy.jobs.description import Description, Output, Release
 from dfprivacy.jobs.places import (
     answers_table,
@@ -30,8 +29,7 @@ from dfprivacy.jobs.places import (
     write,
     write_note,
 )
-from dfprivacy.remembered import frame_table
-from dfprivacy.request import request_of
+from dfprivacy.releasing import release_frame, release_histogram, release_numbers, request_of
 from dfprivacy.statements.jobs import Job, job_of
 from dfprivacy.terms import Terms
 

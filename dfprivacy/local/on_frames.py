@@ -1,7 +1,4 @@
-"""Simulate protocols over a frame's column, or explain them: `df.dp.local` and `df.dp.shuffle`.
-
-`_paid` is the one place where a protocol over a frame is paid for.
-"""
+"""Simulate protocols over a frame's column, or explain them: `df.dp.local` and `df.dp.shuffle`."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.loss import loss_of
-from dfprivacy.accounting.spending import Account, NoAccount, account_of
+from dfprivacy.accounting.spending import account_of
 from dfprivacy.engine.adopt import Columns, adopt
 from dfprivacy.engine.columns import check_number_column
 from dfprivacy.engine.declared import integer_columns
@@ -25,6 +22,8 @@ from dfprivacy.local.protocol import simulate
 from dfprivacy.local.published import Published
 from dfprivacy.local.randomisers import Floats
 from dfprivacy.local.reports import value_matrix
+from dfprivacy.release.pipeline import paid
+from dfprivacy.release.request import Request
 from dfprivacy.terms import EPSILON, INTERVAL, Terms, interval_level
 
 Measured = TypeVar("Measured")
@@ -75,7 +74,10 @@ class FrameProtocols:
             unit = self.UNIT.format(column)
             made = Forecast(str(column), charge.question, self.MECHANISM, unit=unit)
             return explain_survey(charge, self._forecast(made, plan, level), level, account)
-        return _paid(charge, account, measured, lambda own: self._simulate(*own, interval=level))
+        _, answer = paid(
+            Request(charge, account), measured, lambda own: self._simulate(*own, interval=level)
+        )
+        return answer
 
     def _charge(self, question: str, terms: Terms) -> Charge:
         """Return the charge of a protocol; refuse terms that it can't keep."""
@@ -102,19 +104,6 @@ class FrameProtocols:
         if self.CERTAIN:
             return made.measured(widths).noted("rows are users")
         return made.measured(made.certain, widths)
-
-
-def _paid(
-    charge: Charge,
-    account: Account | NoAccount,
-    measure: Callable[[], Measured],
-    draw: Callable[[Measured], Any],
-) -> Any:
-    """Check the account, read and plan, pay, and only then draw."""
-    account.check(charge)
-    measured = measure()
-    account.pay(charge)
-    return draw(measured)
 
 
 def column_values(frame: Any, column: Hashable) -> Floats:

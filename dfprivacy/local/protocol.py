@@ -24,6 +24,7 @@ from dfprivacy.local.randomisers import Counts
 from dfprivacy.local.reports import report_one, report_table, value_column
 from dfprivacy.local.rounds import Assignment, Query, parts_of
 from dfprivacy.noise.entropy import EntropySource, system_entropy
+from dfprivacy.release.permit import permit
 from dfprivacy.terms import INTERVAL
 
 
@@ -143,6 +144,7 @@ class Protocol(Published):
         limit = self.plan.limit
         return Assignment(self.campaign, self.fingerprint, self.users, self.named, limit, parts)
 
+    @permit("the owner's own report")
     def report(
         self, value: float | None, user: int | str, *, entropy: EntropySource = system_entropy
     ) -> dict[str, Any] | None:
@@ -163,6 +165,7 @@ class Protocol(Published):
         """
         return report_one(self.assignment, value, user, entropy)
 
+    @permit("the owners' own reports")
     def reports(
         self, values: Any, users: Any = None, *, entropy: EntropySource = system_entropy
     ) -> Any:

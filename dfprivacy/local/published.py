@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 from dfprivacy.errors import InvalidBoundsError, InvalidProtocolError
 from dfprivacy.exact import describe, exact_number
-from dfprivacy.noise.entropy import system_entropy
+from dfprivacy.noise.entropy import fresh_id
 
 MOST_USERS = 2**33
 
@@ -171,7 +171,7 @@ def vector_radius(radius: object) -> float:
 def campaign_name(campaign: object) -> str:
     """Return the name of a campaign; a new random one for None."""
     if campaign is None:
-        return f"survey-{system_entropy(8).hex()}"
+        return f"survey-{fresh_id(8)}"
     if not isinstance(campaign, str) or not campaign or len(campaign) > 200:
         raise InvalidProtocolError(
             "a campaign has a name of 1 to 200 characters", hint='pass campaign="commuting 2026"'

@@ -17,6 +17,7 @@ from dfprivacy.local.published import MOST_USERS, Published, is_whole
 from dfprivacy.local.randomisers import Floats, Integers, checked_epsilon
 from dfprivacy.local.reports import value_matrix
 from dfprivacy.noise.entropy import EntropySource, system_entropy
+from dfprivacy.release.permit import permit
 from dfprivacy.shuffle.sums import Sums, shared, shuffle
 from dfprivacy.terms import INTERVAL, interval_level
 
@@ -117,6 +118,7 @@ class Protocol(Published):
         share = shared(self.epsilon, self.delta, self.users, weights)[round_ - 1]
         return Sums(self.users, weights[round_ - 1][1], self.plan.precision(round_), share)
 
+    @permit("the users' own messages")
     def messages(self, values: Any, *, entropy: EntropySource = system_entropy) -> pa.Table:
         """Return the messages of some users: the randomiser, at each of them.
 

@@ -30,6 +30,7 @@ from dfprivacy.errors import InvalidLossError, InvalidProtocolError
 from dfprivacy.local.randomisers import Floats, Integers, Words, exponential_above
 from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
 from dfprivacy.noise.laws import DiscreteLaplace
+from dfprivacy.release.permit import permit
 
 LEAST_USERS = 19
 """The bound on the number of messages holds from here on."""
@@ -282,6 +283,7 @@ def rounded(parts: Floats, precision: int, entropy: EntropySource = system_entro
     return np.minimum(whole.astype(np.int64) + up, precision)
 
 
+@permit("the shuffler, who sees messages that are private together")
 def shuffle(messages: pa.Table, *, entropy: EntropySource = system_entropy) -> pa.Table:
     """Return the messages in a uniformly random order: what the shuffler does.
 

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import duckdb
 import pyarrow as pa
 
-from dfprivacy.conductor import release_answers
 from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import RefusedStatementError
+from dfprivacy.releasing import release_answers
 from dfprivacy.statements.catalog import connection_source
 from dfprivacy.statements.fence import fence
 from dfprivacy.statements.finish import check_finish, finished, unplanned

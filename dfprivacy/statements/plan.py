@@ -10,7 +10,7 @@ import duckdb
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.engine.quoting import quoted
 from dfprivacy.errors import InvalidKeysError, MissingColumnError, MissingDeltaError
-from dfprivacy.request import SELECTION
+from dfprivacy.release.request import SELECTION
 from dfprivacy.statements.calls import Call
 from dfprivacy.statements.names import folded, fresh
 from dfprivacy.statements.reading import Statement, answer_column

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.answers import Chosen, Column, Counted
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.bins import run_bins
 from dfprivacy.errors import InvalidQuestionError
@@ -24,6 +23,7 @@ from dfprivacy.forecast.forecast import SIZES, Forecast
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Octaves, SignificantBits
 from dfprivacy.noise.keys import KeyRule
+from dfprivacy.release.answers import Chosen, Column, Counted
 from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.octaves import bounds_reach
 from dfprivacy.statistics.part import (

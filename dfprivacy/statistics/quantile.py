@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.answers import Chosen
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.estimators.quantile import (
@@ -37,6 +36,7 @@ from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Floats, SignificantBits
 from dfprivacy.noise.keys import KeyRule
 from dfprivacy.noise.selection import PermuteAndFlip, Selection
+from dfprivacy.release.answers import Chosen
 from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.part import (
     COUNT_SHARE,

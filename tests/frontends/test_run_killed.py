@@ -88,7 +88,7 @@ def test_stopped_between_charge_and_draw(folder, monkeypatch):
     """A run that stops right after its charge leaves a claim: the next one draws for nothing."""
     kept = dfp.Ledger("budget.db")
     with monkeypatch.context() as patched:
-        patched.setattr("dfprivacy.conductor._answered", stop)
+        patched.setattr("dfprivacy.releasing.answered", stop)
         with pytest.raises(StoppedError):
             run()
     assert kept.spent("rows").epsilon == 0.5
@@ -100,7 +100,7 @@ def test_stopped_between_charge_and_draw(folder, monkeypatch):
 def test_interrupted_on_the_command_line(folder, monkeypatch):
     """Ctrl-C ends a run with one line and exit code 130; the same command finishes it."""
     with monkeypatch.context() as patched:
-        patched.setattr("dfprivacy.conductor._answered", stop)
+        patched.setattr("dfprivacy.releasing.answered", stop)
         stopped = CliRunner().invoke(app, ["run", "release.yml"])
     assert (stopped.exit_code, stopped.stdout, stopped.stderr) == (130, "", f"{INTERRUPTED}\n")
     assert CliRunner().invoke(app, ["run", "release.yml"]).exit_code == 0

@@ -1,18 +1,25 @@
-"""What a caller gets for a whole frame: numbers that know their noise and their cost."""
+"""Numbers that a caller gets for a whole frame: each knows its noise and what it cost.
+
+A ledger keeps them as a table, and they come back from it as `Recalled`.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+import pyarrow as pa
+
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.answers import Answer, Estimated
 from dfprivacy.display.readable import Readable
 from dfprivacy.display.reading import Reading
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.estimators.estimator import Estimator
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import Noise
+from dfprivacy.release.answers import Answer, Estimated
 from dfprivacy.terms import Bounds, interval_level
 
 
@@ -42,7 +49,49 @@ class Release:
         return f"{name}={float(self.loss.value):.6g}{delta}"
 
 
-class Estimate(Readable, float):
+class _Private(Readable, float):
+    """A private number that knows what it cost."""
+
+    _name: str
+    _release: Release
+
+    @property
+    def epsilon(self) -> float | None:
+        """What the whole call spent, where it was asked for as epsilon."""
+        return self._release.epsilon
+
+    @property
+    def rho(self) -> float | None:
+        """What the whole call spent, where it was asked for as rho (zCDP)."""
+        return self._release.rho
+
+    @property
+    def delta(self) -> float:
+        """The delta that the call spent on secret group keys; 0 without groups."""
+        return self._release.delta
+
+    __str__ = float.__repr__
+
+
+class _Ranged(_Private):
+    """A private number with an interval."""
+
+    def interval(self, level: float | None = None) -> tuple[float, float]:
+        """Return the ends of the interval."""
+        raise NotImplementedError
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval at the level asked for."""
+        return self.interval()[0]
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval at the level asked for."""
+        return self.interval()[1]
+
+
+class Estimate(_Ranged):
     """A private number: a float that knows its interval, its noise and what it cost.
 
     It holds public facts only: the noisy integers it was computed from and the law of the noise.
@@ -54,10 +103,8 @@ class Estimate(Readable, float):
     True
     """
 
-    _name: str
     _estimator: Estimator
     _vector: NoisyVector
-    _release: Release
 
     def __new__(
         cls, name: str, estimator: Estimator, vector: NoisyVector, release: Release
@@ -88,34 +135,9 @@ class Estimate(Readable, float):
         return float(low[0]), float(high[0])
 
     @property
-    def low(self) -> float:
-        """Lower end of the interval at the level asked for."""
-        return self.interval()[0]
-
-    @property
-    def high(self) -> float:
-        """Upper end of the interval at the level asked for."""
-        return self.interval()[1]
-
-    @property
     def std_error(self) -> float:
         """Standard deviation of the noise, in units of the estimate (first order for ratios)."""
         return float(self._estimator.standard_error(self._vector)[0])
-
-    @property
-    def epsilon(self) -> float | None:
-        """What the whole call spent, where it was asked for as epsilon."""
-        return self._release.epsilon
-
-    @property
-    def rho(self) -> float | None:
-        """What the whole call spent, where it was asked for as rho (zCDP)."""
-        return self._release.rho
-
-    @property
-    def delta(self) -> float:
-        """The delta that the call spent on secret group keys; 0 without groups."""
-        return self._release.delta
 
     @property
     def bounds(self) -> Bounds | None:
@@ -137,10 +159,8 @@ class Estimate(Readable, float):
             self._name, float(self), release.cost, self.interval(), release.level, law=law
         )
 
-    __str__ = float.__repr__
 
-
-class Choice(Readable, float):
+class Choice(_Private):
     """A private number that a selection has chosen: it knows its cost, and has no interval.
 
     >>> import dfprivacy as dfp, pandas as pd
@@ -148,9 +168,6 @@ class Choice(Readable, float):
     >>> 300 < median < 700 and median.epsilon == 1
     True
     """
-
-    _name: str
-    _release: Release
 
     def __new__(cls, name: str, value: float, release: Release) -> Self:
         """Keep a chosen value with its cost."""
@@ -162,38 +179,19 @@ class Choice(Readable, float):
         """Return what a copy or a pickle is made from."""
         return (self._name, float(self), self._release)
 
-    @property
-    def epsilon(self) -> float | None:
-        """What the whole call spent, where it was asked for as epsilon."""
-        return self._release.epsilon
-
-    @property
-    def rho(self) -> float | None:
-        """What the whole call spent, where it was asked for as rho (zCDP)."""
-        return self._release.rho
-
-    @property
-    def delta(self) -> float:
-        """The delta that the call spent on secret group keys; 0 without groups."""
-        return self._release.delta
-
     def reading(self) -> Reading:
         """Return what is shown of the number."""
         return Reading(self._name, float(self), self._release.cost, law="chosen")
 
-    __str__ = float.__repr__
 
-
-class Recalled(Readable, float):
+class Recalled(_Ranged):
     """A private number that a ledger has remembered: its interval is the one that was released.
 
     It costs nothing: what it says was paid for when it was made.
     """
 
-    _name: str
     _ends: tuple[float, float]
     _error: float
-    _release: Release
 
     def __new__(
         cls,
@@ -229,34 +227,9 @@ class Recalled(Readable, float):
         return self._ends
 
     @property
-    def low(self) -> float:
-        """Lower end of the interval that was released."""
-        return self._ends[0]
-
-    @property
-    def high(self) -> float:
-        """Upper end of the interval that was released."""
-        return self._ends[1]
-
-    @property
     def std_error(self) -> float:
         """Standard deviation of the noise, in units of the estimate (first order for ratios)."""
         return self._error
-
-    @property
-    def epsilon(self) -> float | None:
-        """What the call spent when it was made, where it was asked for as epsilon."""
-        return self._release.epsilon
-
-    @property
-    def rho(self) -> float | None:
-        """What the call spent when it was made, where it was asked for as rho (zCDP)."""
-        return self._release.rho
-
-    @property
-    def delta(self) -> float:
-        """The delta that the call spent on secret group keys; 0 without groups."""
-        return self._release.delta
 
     def reading(self) -> Reading:
         """Return what is shown of the number."""
@@ -264,8 +237,6 @@ class Recalled(Readable, float):
         return Reading(
             self._name, float(self), release.cost, self._ends, release.level, "remembered"
         )
-
-    __str__ = float.__repr__
 
 
 Number = Estimate | Choice | Recalled
@@ -277,3 +248,39 @@ def number_of(answer: Answer, release: Release) -> Number:
         piece = answer.pieces[0]
         return Estimate(answer.name, piece.estimator, piece.vector, release)
     return Choice(answer.name, float(answer.columns(release.level)[0][0]), release)
+
+
+_NUMBERS = pa.schema(
+    {
+        "name": pa.string(),
+        "value": pa.float64(),
+        "low": pa.float64(),
+        "high": pa.float64(),
+        "std_error": pa.float64(),
+        "chosen": pa.bool_(),
+    }
+)
+
+
+def numbers_table(numbers: Mapping[str, Number]) -> pa.Table:
+    """Return numbers with their intervals, one row each."""
+    rows = []
+    for name, number in numbers.items():
+        ends = (math.nan,) * 3
+        if not isinstance(number, Choice):
+            ends = (number.low, number.high, number.std_error)
+        values = (name, float(number), *ends, isinstance(number, Choice))
+        rows.append(dict(zip(_NUMBERS.names, values, strict=True)))
+    return pa.Table.from_pylist(rows, _NUMBERS)
+
+
+def numbers_of(table: pa.Table, release: Release) -> dict[str, Number]:
+    """Return the numbers of a table, as parts of a release with the same terms."""
+    return {row["name"]: _number(row, release) for row in table.to_pylist()}
+
+
+def _number(row: Mapping[str, Any], release: Release) -> Number:
+    if row["chosen"]:
+        return Choice(row["name"], row["value"], release)
+    ends = (row["low"], row["high"])
+    return Recalled(row["name"], row["value"], ends, row["std_error"], release)

@@ -1,4 +1,4 @@
-"""A release that has been checked and not yet made: what is asked, of whom, and what it costs.
+"""Check a release before it is made: what is asked, of whom, what it costs, and who pays.
 
 Nothing here looks at data.
 """
@@ -6,18 +6,16 @@ Nothing here looks at data.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Any
 
 from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.loss import Contribution, Epsilon, Rho, delta_of, loss_of
+from dfprivacy.accounting.loss import Contribution, Epsilon, Rho, delta_of
 from dfprivacy.accounting.spending import Account, NoAccount, account_of
 from dfprivacy.errors import InvalidLossError, InvalidUnitError, MissingDeltaError
 from dfprivacy.noise.keys import KeyRule
-from dfprivacy.statistics import Statistic, question_text
-from dfprivacy.statistics.part import Part
-from dfprivacy.statistics.split import shares, split
-from dfprivacy.terms import Files, PublicKeys, Terms, interval_level
+from dfprivacy.terms import INTERVAL, Files, PublicKeys, Terms, interval_level
 from dfprivacy.unit import Unit
 
 SELECTION = "answer_selection"
@@ -26,75 +24,83 @@ SELECTION = "answer_selection"
 
 @dataclass(frozen=True)
 class Request:
-    """Questions in parts, the loss that each part has for one row, and the account that pays.
+    """A release that has been checked and not yet made: a charge, and the account that pays it.
 
-    `rule` says which groups are shown; None where keys are public or there are no groups. `unit`
-    has the limits as they hold for these groups.
+    `mark` is what a ledger remembers the release by; None where it is not remembered. Questions
+    that are answered from one pass each come in `parts`, each with the loss it has for one row.
+    `rule` says which groups are shown, for all noisy counts that select together, which are
+    `selections`; None where keys are public or there are no groups. `unit` has the limits as they
+    hold for these groups.
     """
 
-    questions: Mapping[str, Statistic]
-    by: Sequence[Hashable]
-    keys: PublicKeys | None
-    unit: Unit | None
-    parts: tuple[Part, ...]
-    row_losses: tuple[Epsilon | Rho, ...]
-    rule: KeyRule | None
-    level: float
     charge: Charge
     account: Account | NoAccount
-    mark: bytes | None
+    mark: bytes | None = None
+    level: float = float(INTERVAL)
+    by: Sequence[Hashable] = ()
+    keys: PublicKeys | None = None
+    unit: Unit | None = None
+    rule: KeyRule | None = None
+    selections: int = 1
+    questions: Mapping[str, Any] = field(default_factory=dict)
+    parts: tuple[Any, ...] = ()
+    row_losses: tuple[Epsilon | Rho, ...] = ()
+
+    @property
+    def each(self) -> KeyRule | None:
+        """The rule for each of the noisy counts that select."""
+        return None if self.rule is None else self.rule.divided(self.selections)
 
 
-def request_of(
-    questions: Mapping[str, Statistic],
+def request_for(
+    question: str,
     terms: Terms,
-    by: Sequence[Hashable] = (),
-    keys: PublicKeys | None = None,
+    by: Sequence[Hashable],
+    keys: PublicKeys | None,
+    losses: Sequence[Epsilon | Rho],
     *,
-    own: Mapping[str, Epsilon] | None = None,
-    form: str = "frame",
+    parts: Sequence[Any] = (),
+    questions: Mapping[str, Any] | None = None,
+    selections: int = 1,
+    known_by: Mapping[str, object] | None = None,
 ) -> Request:
-    """Return a release to be made.
+    """Return a release to be made; `losses` is what each of its `parts` spends, for all together.
 
-    `own` names questions that spend a loss of their own; the others share that of the terms. `form`
-    is what the answers are made into: a ledger remembers one form as another release than another.
+    `known_by` is what else than question, level, keys and costs tells this release from others that
+    a ledger remembers; None leaves it forgotten.
 
     Raises
     ------
     DPError
-        When anything about the question or its terms can't be: nothing depends on data.
+        When anything about the terms can't be: nothing depends on data.
     """
     level, given = interval_level(terms.interval), delta_of(terms.delta)
     delta = required_delta(given, keys) if by else None
     unit, contribution = limits_of(terms.unit, by, keys)
-    text = _text(questions, by, unit)
-    made_of: dict[str, object] = {}
+    text = question if unit is None else f"{question}; {unit.text}"
+    told: dict[str, object] = dict(known_by or {})
     if terms.files is not None:
         contribution = replace(contribution, parts=terms.files.parts)
-        text, made_of["files"] = f"{text}; {files_text(terms.files)}", terms.files
-    parts, losses = _shared_out(questions, terms, own or {}, grouped=bool(by))
+        text, told["files"] = f"{text}; {files_text(terms.files)}", terms.files
     charge = Charge(_total(losses), delta or Fraction(0), text)
     account = account_of(terms.ledger, terms.dataset, terms.note, terms.version)
-    public = None if keys is None else keys.rows
-    asked = {
-        "form": form,
-        "names": list(questions),
-        "keys": public,
-        "interval": level,
-        "own": own or {},
-    }
+    mark = None
+    if known_by is not None:
+        told |= {"keys": None if keys is None else keys.rows, "interval": level}
+        mark = account.fingerprint(text, {**told, **_cost(charge)})
     return Request(
-        questions,
+        charge,
+        account,
+        mark,
+        level,
         by,
         keys,
         unit,
-        parts,
-        tuple(contribution.row_loss(loss) for loss in losses),
         None if delta is None else contribution.key_rule(delta),
-        level,
-        charge,
-        account,
-        account.fingerprint(charge.question, {**asked, **made_of, **loss_terms(charge)}),
+        selections,
+        questions or {},
+        tuple(parts),
+        tuple(contribution.row_loss(loss) for loss in losses),
     )
 
 
@@ -107,30 +113,9 @@ def files_text(files: Files) -> str:
     return f"from {len(files.ids)} files, parts_per_unit={files.parts}"
 
 
-def loss_terms(charge: Charge) -> dict[str, object]:
+def _cost(charge: Charge) -> dict[str, object]:
     """Return what a charge costs, as terms of a fingerprint."""
     return {"measure": type(charge.loss).__name__, "loss": charge.loss.value, "delta": charge.delta}
-
-
-def _shared_out(
-    questions: Mapping[str, Statistic],
-    terms: Terms,
-    own: Mapping[str, Epsilon],
-    *,
-    grouped: bool,
-) -> tuple[tuple[Part, ...], list[Epsilon | Rho]]:
-    """Return the parts of a release and the loss of each."""
-    loss = loss_of(terms.epsilon, terms.rho)
-    sharing = {name: question for name, question in questions.items() if name not in own}
-    parts = split(sharing, grouped=grouped) if sharing or not own else ()
-    losses = [loss.share(share) for share in shares(parts)]
-    for name, apart in own.items():
-        (part,) = split({name: questions[name]}, grouped=grouped)
-        if name.endswith(SELECTION):
-            parts, losses = (part, *parts), [apart, *losses]
-        else:
-            parts, losses = (*parts, part), [*losses, apart]
-    return parts, losses
 
 
 def _total(losses: Sequence[Epsilon | Rho]) -> Epsilon | Rho:
@@ -187,8 +172,3 @@ def required_delta(delta: Fraction | None, keys: PublicKeys | None) -> Fraction 
             hint="pass delta=1e-6, or list keys that are public anyway: group_by(..., keys=[...])",
         )
     return delta
-
-
-def _text(questions: Mapping[str, Statistic], by: Sequence[Hashable], unit: Unit | None) -> str:
-    asked = question_text(questions, by)
-    return asked if unit is None else f"{asked}; {unit.text}"

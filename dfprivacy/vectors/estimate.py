@@ -15,9 +15,9 @@ from dfprivacy.display.panels import Dot
 from dfprivacy.display.words import MeasuredIn, chart_text
 from dfprivacy.estimators.noisy_mean import NoisyMean
 from dfprivacy.measurement.vector_grid import Floats
-from dfprivacy.release import Release
+from dfprivacy.release.numbers import Release
 from dfprivacy.terms import interval_level
-from dfprivacy.vector_question import MeanVector
+from dfprivacy.vectors.question import MeanVector
 
 
 @dataclass(frozen=True, eq=False, repr=False)

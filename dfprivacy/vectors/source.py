@@ -16,12 +16,19 @@ import pyarrow as pa
 from dfprivacy.engine.adopt import Adopted, Columns, Wrap, adopt
 from dfprivacy.engine.columns import key_expression
 from dfprivacy.engine.run import collect, guarded
-from dfprivacy.engine.vector_blocks import Block, arrow_block, pandas_converter, split
-from dfprivacy.engine.vector_dtypes import converted_rows, dimension_of, require_arrow_integers
 from dfprivacy.errors import UnsupportedFrameError
 from dfprivacy.measurement.buffers import Buffers
 from dfprivacy.measurement.sums import key_name
-from dfprivacy.vector_question import MeanVector
+from dfprivacy.vectors.blocks import (
+    Block,
+    arrow_block,
+    converted_rows,
+    dimension_of,
+    pandas_converter,
+    require_arrow_integers,
+    split,
+)
+from dfprivacy.vectors.question import MeanVector
 
 _FETCHED = 2**13  # rows that DuckDB hands over at a time
 
