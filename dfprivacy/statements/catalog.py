@@ -14,8 +14,8 @@ from dfprivacy.engine.run import guarded
 from dfprivacy.errors import RefusedStatementError, UnsupportedFrameError
 from dfprivacy.statements.fence import fenced
 from dfprivacy.statements.names import folded
-from dfprivacy.statements.refusal import Refusal
-from dfprivacy.statements.relations import Relation
+from dfprivacy.statements.refusals import Refusal
+from dfprivacy.statements.rows import Relation
 from dfprivacy.statements.session import (
     TEMPORARY,
     check_calendar,
@@ -24,7 +24,7 @@ from dfprivacy.statements.session import (
     search_path,
     unusable,
 )
-from dfprivacy.statements.statement import Target
+from dfprivacy.statements.tree import Target
 
 _BY_NAME = "dfp.sql('SELECT dp_count(*) FROM t', "
 _RELATIONS = """

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
-from sqlglot import exp
-
 from dfprivacy.errors import RefusedStatementError
-from dfprivacy.statements.refusal import Refusal
-from dfprivacy.statements.refusals import only
+from dfprivacy.statements.refusals import Node, Refusal
+from dfprivacy.statements.tree import arguments, called, literal
 
 _MOST_DIGITS = 400
-_SIGNS = (exp.Add, exp.Sub, exp.Mul, exp.Div)
 
 
-def number(node: object, what: str) -> int | float:
+def number(node: Node, what: str) -> int | float:
     """Return the number that a constant expression stands for.
 
     Raises
@@ -28,7 +26,7 @@ def number(node: object, what: str) -> int | float:
     return float(exact)
 
 
-def numbers(node: object, what: str) -> list[int | float]:
+def numbers(node: Node, what: str) -> list[int | float]:
     """Return the numbers of a list in brackets.
 
     Raises
@@ -36,13 +34,12 @@ def numbers(node: object, what: str) -> list[int | float]:
     RefusedStatementError
         For anything but a list of constants.
     """
-    if not isinstance(node, exp.Array):
+    if called(node) != "list_value":
         raise _not_constant(what)
-    only(node, "expressions")
-    return [number(item, what) for item in node.expressions]
+    return [number(item, what) for item in arguments(node)]
 
 
-def whole_number(node: object, what: str) -> int:
+def whole_number(node: Node, what: str) -> int:
     """Return a number of rows, 0 or more.
 
     Raises
@@ -50,34 +47,32 @@ def whole_number(node: object, what: str) -> int:
     RefusedStatementError
         For anything else.
     """
-    if isinstance(node, exp.Literal) and not node.args.get("is_string") and node.this.isdecimal():
-        return int(node.this)
+    sort, text = literal(node)
+    if sort == "INTEGER" and text.isdecimal():
+        return int(text)
     raise _not_constant(what)
 
 
-def _exact(node: object, what: str) -> Fraction:
-    if isinstance(node, exp.Paren):
-        only(node, "this")
-        return _exact(node.this, what)
-    if isinstance(node, exp.Neg):
-        only(node, "this")
-        return -_exact(node.this, what)
-    if isinstance(node, _SIGNS):
-        only(node, "this", "expression", "typed", "safe")
-        return _combined(node, _exact(node.this, what), _exact(node.expression, what), what)
-    if isinstance(node, exp.Literal) and not node.args.get("is_string"):
-        return _read(str(node.this), what)
-    raise _not_constant(what)
-
-
-def _combined(node: exp.Expression, left: Fraction, right: Fraction, what: str) -> Fraction:
-    if isinstance(node, exp.Div) and not right:
+def _exact(node: Node, what: str) -> Fraction:
+    sort, text = literal(node)
+    if sort in {"INTEGER", "NUMERIC"}:
+        return _read(text.replace("_", ""), what)
+    if called(node) not in {"+", "-", "*", "/"}:
         raise _not_constant(what)
-    if isinstance(node, exp.Div):
+    return _combined(called(node), [_exact(item, what) for item in arguments(node)], what)
+
+
+def _combined(sign: str, given: Sequence[Fraction], what: str) -> Fraction:
+    if len(given) == 1 and sign in {"+", "-"}:
+        return given[0] if sign == "+" else -given[0]
+    if len(given) != 2 or (sign == "/" and not given[1]):
+        raise _not_constant(what)
+    left, right = given
+    if sign == "/":
         return left / right
-    if isinstance(node, exp.Mul):
+    if sign == "*":
         return left * right
-    return left + right if isinstance(node, exp.Add) else left - right
+    return left + right if sign == "+" else left - right
 
 
 def _read(text: str, what: str) -> Fraction:

@@ -25,9 +25,9 @@ from dfprivacy.errors import (
 )
 from dfprivacy.statements.names import folded
 from dfprivacy.statements.pandas_rows import arrow_columns, typed_frame
-from dfprivacy.statements.refusal import Refusal
-from dfprivacy.statements.relations import Relation
-from dfprivacy.statements.statement import Target
+from dfprivacy.statements.refusals import Refusal
+from dfprivacy.statements.rows import Relation
+from dfprivacy.statements.tree import Target
 
 _BY_NAME = "dfp.sql('SELECT dp_count(*) FROM t', t=frame)"
 Names = tuple[str, ...]

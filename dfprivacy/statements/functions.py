@@ -8,7 +8,7 @@ now), and what only some supported version of DuckDB has.
 from __future__ import annotations
 
 from dfprivacy.errors import RefusedStatementError
-from dfprivacy.statements.refusal import Refusal
+from dfprivacy.statements.refusals import Refusal
 
 
 def _words(text: str) -> frozenset[str]:
@@ -34,7 +34,8 @@ TIMES = _words(
     "isoyear yearweek dayofyear dayofmonth dayname monthname last_day epoch epoch_ms "
     "epoch_us era decade century millennium millisecond microsecond make_date make_time "
     "make_timestamp strftime strptime try_strptime time_bucket to_years to_months to_weeks "
-    "to_days to_hours to_minutes to_seconds"
+    "to_days to_hours to_minutes to_seconds to_milliseconds to_microseconds to_quarters "
+    "to_decades to_centuries to_millennia"
 )
 NESTED = _words(
     "struct_extract list_extract list_contains list_has list_position list_sum list_min "
@@ -85,6 +86,8 @@ OUTSIDE = _words(
 
 def not_a_row_function(name: str) -> RefusedStatementError:
     """Return the error for a function that is not one of a single row."""
+    if name == "count_star":  # count(*) in DuckDB's tree
+        name = "count"
     shown = f"{name}(...)"
     if name in AGGREGATES:
         instead = _PRIVATE.get(name, "dp_count(*)")
@@ -102,10 +105,6 @@ def not_a_row_function(name: str) -> RefusedStatementError:
             shown,
             "it reaches beyond the row: files, settings, the session or an error of its own",
             "write a constant, or use columns of the row",
-        ).error()
-    if name == "columns":
-        return Refusal(
-            "COLUMNS(...)", "what is asked must be plain", "name the columns: dp_mean(x, 0, 100)"
         ).error()
     if name == "unnest":
         return Refusal(

@@ -10,12 +10,11 @@ import duckdb
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import InvalidKeysError, MissingColumnError, MissingDeltaError
-from dfprivacy.request import SELECTION
+from dfprivacy.release.request import SELECTION
 from dfprivacy.statements.calls import Call
 from dfprivacy.statements.names import folded, fresh
-from dfprivacy.statements.refusal import Refusal
-from dfprivacy.statements.released import answer_column
-from dfprivacy.statements.statement import Statement
+from dfprivacy.statements.reading import Statement, answer_column
+from dfprivacy.statements.refusals import Refusal
 from dfprivacy.statistics import Count, Statistic
 from dfprivacy.terms import PublicKeys, Terms
 from dfprivacy.unit import Unit

@@ -14,7 +14,7 @@ from dfprivacy.engine.files import quoted
 from dfprivacy.errors import EngineError
 from dfprivacy.statements.functions import ROW_FUNCTIONS
 from dfprivacy.statements.names import folded
-from dfprivacy.statements.refusal import Refusal
+from dfprivacy.statements.refusals import Refusal
 
 TEMPORARY = ("temp", "main")
 DEFAULT_EPSILON = "dp_epsilon"

@@ -6,25 +6,27 @@ with the same bounds are two draws there, and one in `dfp.sql`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
-
-from sqlglot import exp
 
 from dfprivacy.accounting.loss import Epsilon, delta_of
-from dfprivacy.statements.calls import KEEP, is_dp, read_call, read_keep
-from dfprivacy.statements.expressions import call_name
+from dfprivacy.statements.calls import KEEP, read_call, read_keep
+from dfprivacy.statements.expressions import display, is_dp
+from dfprivacy.statements.refusals import Node
+from dfprivacy.statements.tree import called, kind
 
-_ONCE = (
-    exp.Alias, exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Not, exp.And, exp.Or,
-    exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ, exp.Between, exp.Cast, exp.TryCast, exp.Dot,
-    exp.Bracket, exp.Ordered,
+_ONCE = frozenset(
+    [("OPERATOR", f"OPERATOR_{name}") for name in ("NOT", "COALESCE")]
+    + [("OPERATOR", "STRUCT_EXTRACT"), ("OPERATOR", "ARRAY_EXTRACT"), ("CAST", "OPERATOR_CAST")]
+    + [("CONJUNCTION", "CONJUNCTION_AND"), ("CONJUNCTION", "CONJUNCTION_OR")]
+    + [("COMPARISON", f"COMPARE_{name}") for name in (
+        "EQUAL", "NOTEQUAL", "LESSTHAN", "LESSTHANOREQUALTO", "GREATERTHAN", "GREATERTHANOREQUALTO"
+    )]
+    + [("BETWEEN", "COMPARE_BETWEEN")]
 )  # fmt: skip
-_PLAIN = ("round", "abs", "floor", "ceil", "sqrt", "coalesce", "isnan")
-_CLAUSES = (exp.Select, exp.Having, exp.Order)
-"""What DuckDB evaluates as often as it is written, and where a clause ends."""
+_PLAIN = frozenset(("+", "-", "*", "/", "round", "abs", "floor", "ceil", "sqrt", "isnan"))
+"""What DuckDB evaluates as often as it is written."""
 
 
 @dataclass(frozen=True)
@@ -35,41 +37,37 @@ class Written:
     delta: Fraction = Fraction(0)
 
 
-def written_calls(
-    select: exp.Expression, items: Sequence[tuple[str, exp.Expression]]
-) -> tuple[Written, ...] | None:
+def written_calls(select: Node, items: Sequence[tuple[str, Node]]) -> tuple[Written, ...] | None:
     """Return the calls that DuckDB draws, at most once each; None where it may draw one again.
 
     An expression of ORDER BY that the SELECT list has too is drawn with that.
     """
-    calls = [node for node in select.find_all(exp.Anonymous) if is_dp(node)]
-    if not all(map(_evaluated_once, calls)):
+    orders = [item for one in select["modifiers"] for item in one.get("orders", ())]
+    chosen = {display(item) for _, item in items}
+    sorts = [item["expression"] for item in orders if kind(item["expression"])[0] != "STAR"]
+    others = [node for node in sorts if display(node) not in chosen]
+    found = list(_calls([[item for _, item in items], select["having"], others], once=True))
+    if not all(once for _, once in found):
         return None
-    return tuple(_read(node) for node in calls if not _sorts_by(node, [own for _, own in items]))
+    return tuple(_read(node) for node, _ in found)
 
 
-def _evaluated_once(node: exp.Expression) -> bool:
-    return all(
-        isinstance(one, _ONCE) or (isinstance(one, exp.Anonymous) and call_name(one) in _PLAIN)
-        for one in _around(node)
-    )
+def _calls(tree: object, *, once: bool) -> Iterator[tuple[Node, bool]]:
+    """Yield the dp_ calls of a tree, each with whether it is evaluated as it is written."""
+    if isinstance(tree, list):
+        for part in tree:
+            yield from _calls(part, once=once)
+    elif is_dp(tree):
+        assert isinstance(tree, dict)  # noqa: S101 a call is a node
+        yield tree, once
+    elif isinstance(tree, dict):
+        plain = "class" not in tree or kind(tree) in _ONCE or called(tree) in _PLAIN
+        for part in tree.values():
+            yield from _calls(part, once=once and plain)
 
 
-def _around(node: exp.Expression) -> Iterator[Any]:
-    """Yield the nodes around a call, up to its clause."""
-    around = node.parent
-    while around is not None and not isinstance(around, _CLAUSES):
-        yield around
-        around = around.parent
-
-
-def _sorts_by(node: exp.Expression, items: Iterable[exp.Expression]) -> bool:
-    """Tell whether a call is in an item of ORDER BY that is in the SELECT list."""
-    return any(isinstance(one, exp.Ordered) and one.this.unnest() in items for one in _around(node))
-
-
-def _read(node: exp.Anonymous) -> Written:
-    if call_name(node) == KEEP:
+def _read(node: Node) -> Written:
+    if called(node) == KEEP:
         delta, epsilon = read_keep(node)
         return Written(epsilon, delta_of(delta) or Fraction(0))
     return Written(read_call(node, lambda _: "x", lambda _: "x").epsilon)

@@ -72,6 +72,13 @@ def argument(
     )
 
 
+BOUNDS_DOC = (
+    "Values are clipped to these bounds, (lower, upper). Choose them from what you know about the "
+    "subject, never from the data. Found privately when left out."
+)
+"""What the bounds of a statistic mean that finds its own where it is given none."""
+
+
 class Statistic(ABC):
     """What can be asked of a frame: a frozen dataclass whose fields are its arguments.
 
@@ -93,6 +100,8 @@ class Statistic(ABC):
         Whether its answer has an interval.
     is_whole : bool
         Whether its answer is a whole number.
+    answers_one : bool
+        Whether it has one answer; several are a list or a tuple.
     """
 
     kind: ClassVar[str]
@@ -102,6 +111,7 @@ class Statistic(ABC):
     example: ClassVar[str] = ""
     has_interval: ClassVar[bool] = False
     is_whole: ClassVar[bool] = False
+    answers_one: ClassVar[bool] = True
     column: Hashable
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -118,7 +118,7 @@ def tables():
 
 def planned(con, expressions):
     """Yield the expressions that are not refused and can be planned, as `dfp.sql` writes them."""
-    reader = Reader(ConnectionSource(con), lambda _: None)
+    reader = Reader(ConnectionSource(con), duckdb.connect())
     for expression in expressions:
         try:
             ((_, call),) = read(f"SELECT dp_count({expression}) FROM none", reader).calls
