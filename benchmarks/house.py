@@ -171,7 +171,7 @@ def run(code: str, **environment: str) -> str:
     """Return what a fresh Python prints."""
     own = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     return subprocess.run(
-        [sys.executable, "-c", code], env=own, check=True, capture_output=True, text=True
+        [sys.executable, "-c", code], env=own, check=True, stdout=subprocess.PIPE, text=True
     ).stdout
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 
 def put_whole(path: Path, fill: Callable[[Path], object]) -> None:
@@ -38,4 +37,6 @@ def write_csv(table: pa.Table, path: Path) -> None:
 
 def write_parquet(table: pa.Table, path: Path) -> None:
     """Write one row a group, keys in the type of their column."""
+    import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
+
     pq.write_table(table, path)

@@ -12,7 +12,6 @@ import narwhals as nw
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dfprivacy.engine.parquet_files import ENDINGS
 from dfprivacy.engine.readable import require_columns
@@ -61,6 +60,8 @@ def _(frame: pa.Table | pa.RecordBatchReader) -> Declared:
 @declared.register(Path)
 def _(frame: str | Path) -> Declared | None:
     """Look at the footer of a Parquet file; text files declare nothing."""
+    import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
+
     path = Path(frame)
     if path.suffix.lower() not in ENDINGS or not path.is_file():
         return None

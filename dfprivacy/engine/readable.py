@@ -7,7 +7,6 @@ from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-from pyarrow import parquet
 
 from dfprivacy.errors import MissingColumnError, UnsupportedDtypeError, UnsupportedFrameError
 
@@ -80,7 +79,9 @@ def require_names_apart(columns: Sequence[str], file: Path) -> None:
     lower = {name.lower() for name in columns}
     if not any(found[1].lower() in lower for found in map(_RENAMED.match, columns) if found):
         return
-    names = [name.lower() for name in parquet.read_schema(file).names]
+    import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
+
+    names = [name.lower() for name in pq.read_schema(file).names]
     if len(set(names)) < len(names):
         raise UnsupportedFrameError(
             f"columns of {file.name!r} have names that differ in nothing but case",

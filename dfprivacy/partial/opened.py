@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dfprivacy.errors import DPError, StatisticsFileError
 from dfprivacy.measurement.bin_table import BinTable
@@ -62,6 +61,8 @@ class StatisticsFile:
 
     def _read(self, tables: int | None = None) -> list[pa.Table]:
         """Read the first tables, or all of them, each with its own columns."""
+        import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
+
         first, held = 0, []
         with pq.ParquetFile(self.path, page_checksum_verification=True) as file:
             columns = _columns(self.header)[:tables]
@@ -80,6 +81,8 @@ def open_file(path: Path) -> StatisticsFile:
     StatisticsFileError
         When it can't be read, or is not what this version would have written.
     """
+    import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
+
     if not path.is_file():
         raise StatisticsFileError(f"there is no file {str(path)!r}", hint="check the path")
     schema, size = pa.schema([]), (0, 0)

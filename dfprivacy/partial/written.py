@@ -16,7 +16,6 @@ from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dfprivacy.errors import StatisticsFileError
 from dfprivacy.noise.entropy import system_entropy
@@ -89,6 +88,8 @@ def _write(path: Path, header: Header, tables: ExactTables) -> None:
 
 
 def _fill(file: IO[bytes], header: Header, tables: ExactTables) -> None:
+    import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
+
     schema = schema_of(header.parts(), list(tables.keys.schema)).with_metadata(header.metadata())
     with pq.ParquetWriter(
         file, schema, compression="zstd", write_statistics=False, write_page_checksum=True

@@ -93,6 +93,8 @@ class Statistic(ABC):
         Whether its answer has an interval.
     is_whole : bool
         Whether its answer is a whole number.
+    answers_one : bool
+        Whether it has one answer; several are a list or a tuple.
     """
 
     kind: ClassVar[str]
@@ -102,6 +104,7 @@ class Statistic(ABC):
     example: ClassVar[str] = ""
     has_interval: ClassVar[bool] = False
     is_whole: ClassVar[bool] = False
+    answers_one: ClassVar[bool] = True
     column: Hashable
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -58,6 +58,7 @@ class PrivateBounds(Statistic):
     """
 
     kind: ClassVar[str] = "bounds"
+    answers_one: ClassVar[bool] = False
     aliases: ClassVar[tuple[str, ...]] = ("min", "max")
     title: ClassVar[str] = "bounds that hold nearly all values"
     example: ClassVar[str] = 'df.dp.bounds("x", epsilon=1)'

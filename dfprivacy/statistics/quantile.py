@@ -139,6 +139,7 @@ class Quantiles(_Ranked):
     """
 
     kind: ClassVar[str] = "quantiles"
+    answers_one: ClassVar[bool] = False
     title: ClassVar[str] = "several quantiles"
     example: ClassVar[str] = 'df.dp.quantiles("x", [0.25, 0.5, 0.75], epsilon=1)'
 
