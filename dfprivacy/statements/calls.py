@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 from dfprivacy.accounting.loss import Epsilon, delta_of, positive_number
 from dfprivacy.errors import RefusedStatementError
@@ -12,19 +13,8 @@ from dfprivacy.statements.expressions import display, is_dp
 from dfprivacy.statements.names import folded
 from dfprivacy.statements.refusals import Node, Refusal, only, refuse_node
 from dfprivacy.statements.tree import arguments, called, kind, literal, nodes
-from dfprivacy.statistics import (
-    Count,
-    Mean,
-    Median,
-    PrivateBounds,
-    Quantile,
-    Quantiles,
-    StandardDeviation,
-    Statistic,
-    Sum,
-    Variance,
-)
-from dfprivacy.terms import Bounds
+from dfprivacy.statistics import Median, Quantile, Statistic
+from dfprivacy.statistics.forms import ENDS, Form, example_calls, forms_of, functions, part_of
 
 _MOST_DIGITS = 400
 
@@ -112,34 +102,9 @@ def _not_constant(what: str) -> RefusedStatementError:
     ).error()
 
 
-_MOMENTS: dict[str, type[Sum | Mean | Variance | StandardDeviation]] = {
-    "dp_sum": Sum,
-    "dp_mean": Mean,
-    "dp_avg": Mean,
-    "dp_var": Variance,
-    "dp_stddev": StandardDeviation,
-}
-_RANKS = ("dp_median", "dp_quantile", "dp_quantiles", "dp_bounds")
-_INTERVALS = tuple(f"{name}_interval" for name in ("dp_count", *_MOMENTS))
-FUNCTIONS = ("dp_count", *_MOMENTS, *_RANKS, *_INTERVALS)
 KEEP = "dp_keep"
 
-_WITH_BOUNDS = (("x",), ("x", "epsilon"), ("x", "lo", "hi"), ("x", "lo", "hi", "epsilon"))
-_PARAMETERS = {
-    KEEP: (("delta",), ("delta", "epsilon")),
-    "dp_quantile": (("x", "q"), ("x", "q", "epsilon")),
-    "dp_quantiles": (("x", "qs"), ("x", "qs", "epsilon")),
-    **dict.fromkeys(_MOMENTS, _WITH_BOUNDS),
-}
-"""The names of the arguments, form by form, by which DuckDB's functions know them: epsilon := 1."""
-
-_FORMS = {
-    "dp_count": "dp_count(*), dp_count(x), dp_count(x, 0.5)",
-    "dp_median": "dp_median(x), dp_median(x, 0.5)",
-    "dp_quantile": "dp_quantile(x, 0.9), dp_quantile(x, 0.9, 0.5)",
-    "dp_quantiles": "dp_quantiles(x, [0.25, 0.75]), dp_quantiles(x, [0.25, 0.75], 0.5)",
-    "dp_bounds": "dp_bounds(x), dp_bounds(x, 0.5)",
-}
+_KEEP_FORMS = (("delta",), ("delta", "epsilon"))
 
 
 @dataclass(frozen=True)
@@ -158,27 +123,12 @@ class Call:
 
     def about(self, column: Hashable) -> Statistic:
         """Return the question about a column of the vetted rows."""
-        return _renamed(self.question, column)
+        return self.question if self.value is None else self.question.about(column)
 
     @property
     def needs_numbers(self) -> bool:
         """Tell whether it is about numbers, or about what is there."""
-        return self.value is not None and not isinstance(self.question, Count)
-
-
-def _renamed(question: Statistic, column: Hashable) -> Statistic:
-    if isinstance(question, Count):
-        return Count(column)
-    if isinstance(question, Median):
-        return Median(column)
-    if isinstance(question, Quantile):
-        return Quantile(column, question.q)
-    if isinstance(question, Quantiles):
-        return Quantiles(column, question.qs)
-    if isinstance(question, PrivateBounds):
-        return PrivateBounds(column)
-    assert isinstance(question, Sum | Mean | Variance | StandardDeviation)  # noqa: S101 the rest
-    return type(question)(column, question.bounds)
+        return self.value is not None and any(part_of(self.question).columns.values())
 
 
 def holds_dp(node: Node) -> bool:
@@ -206,19 +156,52 @@ def read_call(
         For constants out of range.
     """
     name = called(node)
-    if name not in FUNCTIONS:
-        raise _unknown(name)
     function = name.removesuffix("_interval")
+    statistic = functions().get(function)
+    if statistic is None or (name != function and not statistic.has_interval):
+        raise _unknown(name)
     given = _in_order(function, node)  # DuckDB's tree has dp_count() for dp_count(*)
     stars = [item for item in given if kind(item) == ("STAR", "STAR")]
     if stars and stars[0]["columns"]:
         raise refuse_node(stars[0])
-    if stars or (not given and function != "dp_count"):
+    if stars:
         raise _wrong(function)
-    if not given:
-        return Call(Count(), None, None)
-    question, own = _question(function, given[1:])
+    form, constants, own = _form(function, statistic, given)
+    question = _simplest(form.question(constants))
+    if form.about_rows:
+        return Call(question, None, None)
     return Call(question, written(given[0]), own, shown(given[0]))
+
+
+def _form(
+    function: str, statistic: type[Statistic], given: Sequence[Node]
+) -> tuple[Form, dict[str, Any], Epsilon | None]:
+    """Return the form of a call, its constants, and the loss that it names."""
+    for form in forms_of(statistic):
+        if form.about_rows:
+            if not given:
+                return form, {}, None
+            continue
+        apart = len(given) - 1 - len(form.constants)
+        if apart not in {0, 1}:
+            continue
+        texts = zip(form.constants, given[1:], strict=False)
+        constants = {name: _constant(form, name, node) for name, node in texts}
+        own = _own(given[-1]) if apart else None
+        return form, constants, own
+    raise _wrong(function)
+
+
+def _constant(form: Form, name: str, node: Node) -> Any:
+    if form.is_list(name):
+        return tuple(numbers(node, "a list of numbers"))
+    return number(node, "a bound" if name in ENDS else f"the {name} of {form.statistic.kind}")
+
+
+def _simplest(question: Statistic) -> Statistic:
+    """Return a quantile 1/2 as the median that it is: both are one draw."""
+    half = isinstance(question, Quantile) and question.fractions[0] * 2 == 1
+    return Median(question.column, question.method) if half else question  # type: ignore[attr-defined]
 
 
 def _in_order(function: str, node: Node) -> list[Node]:
@@ -232,53 +215,24 @@ def _in_order(function: str, node: Node) -> list[Node]:
     values = dict(zip(names[first:], given[first:], strict=True))
     if not values:
         return given
-    for form in _PARAMETERS.get(function, [("x",), ("x", "epsilon")]):
+    for form in _parameters(function):
         rest = form[first:]
         if set(rest) == set(values) and len(rest) == len(names) - first:
             return [*given[:first], *(values[name] for name in rest)]
     raise _wrong(function)
 
 
-Asked = tuple[Statistic, Epsilon | None]
+def _parameters(function: str) -> Sequence[tuple[str, ...]]:
+    """Return the names of the arguments of each form, with and without an epsilon."""
+    if function == KEEP:
+        return _KEEP_FORMS
+    forms = [form for form in forms_of(functions()[function]) if not form.about_rows]
+    without = [("x", *form.constants) for form in forms]
+    return [*without, *((*form, "epsilon") for form in without)]
 
 
-def _question(function: str, constants: Sequence[Node]) -> Asked:
-    """Return the question that constants ask, and the loss that they name."""
-    if function == "dp_count":
-        return Count("x"), _own(function, constants)
-    if function in _MOMENTS:
-        return _moment(function, constants)
-    return _rank(function, constants)
-
-
-def _moment(function: str, constants: Sequence[Node]) -> Asked:
-    bounds = None
-    if len(constants) >= 2:
-        bounds = Bounds(*(number(end, "a bound") for end in constants[:2]))
-        constants = constants[2:]
-    return _MOMENTS[function]("x", bounds), _own(function, constants)
-
-
-def _rank(function: str, constants: Sequence[Node]) -> Asked:
-    if function == "dp_bounds":
-        return PrivateBounds("x"), _own(function, constants)
-    if function == "dp_median":
-        return Median("x"), _own(function, constants)
-    if not constants:
-        raise _wrong(function)
-    own = _own(function, constants[1:])
-    if function == "dp_quantiles":
-        return Quantiles("x", tuple(numbers(constants[0], "a list of quantiles"))), own
-    q = number(constants[0], "a quantile")
-    return (Median("x") if q == 0.5 else Quantile("x", q)), own
-
-
-def _own(function: str, constants: Sequence[Node]) -> Epsilon | None:
-    if len(constants) > 1:
-        raise _wrong(function)
-    if not constants:
-        return None
-    return Epsilon(positive_number("epsilon", number(constants[0], "an epsilon")))
+def _own(node: Node) -> Epsilon:
+    return Epsilon(positive_number("epsilon", number(node, "an epsilon")))
 
 
 def read_keep(node: Node) -> tuple[int | float, Epsilon | None]:
@@ -292,7 +246,7 @@ def read_keep(node: Node) -> tuple[int | float, Epsilon | None]:
     given = _in_order(KEEP, node)
     if not 1 <= len(given) <= 2:
         raise _wrong(KEEP)
-    return number(given[0], "a delta"), _own(KEEP, given[1:])
+    return number(given[0], "a delta"), _own(given[1]) if len(given) > 1 else None
 
 
 def _wrong(function: str) -> RefusedStatementError:
@@ -302,13 +256,10 @@ def _wrong(function: str) -> RefusedStatementError:
             "it takes a delta, and an epsilon where a count of its own selects the groups",
             "write dp_keep(1e-6) or dp_keep(1e-6, 0.5)",
         ).error()
-    moments = (
-        f"{function}(x), {function}(x, 0.5), {function}(x, 0, 100), {function}(x, 0, 100, 0.5)"
-    )
     return Refusal(
         f"{function} with these arguments",
         "it takes an expression, then constants",
-        f"write one of {_FORMS.get(function, moments)}",
+        f"write one of {', '.join(example_calls(function, functions()[function]))}",
     ).error()
 
 
@@ -322,7 +273,7 @@ def _unknown(name: str) -> RefusedStatementError:
     return Refusal(
         f"{name}(...)",
         "there is no such function",
-        f"use one of {', '.join((*FUNCTIONS[:6], *_RANKS))}",
+        f"use one of {', '.join(functions())}",
     ).error()
 
 

@@ -22,7 +22,7 @@ from dfprivacy.statements.calls import Call
 from dfprivacy.statements.names import folded, fresh
 from dfprivacy.statements.reading import Statement, answer_column, key_column, qualified
 from dfprivacy.statements.refusals import Refusal
-from dfprivacy.statistics import Count, PrivateBounds, Quantile, Quantiles, Statistic
+from dfprivacy.statistics import Count, Statistic
 from dfprivacy.terms import PublicKeys, Terms
 from dfprivacy.unit import Unit
 
@@ -296,7 +296,7 @@ def unplanned(problem: str) -> InvalidQuestionError:
 def _no_answers(plan: Plan, keys: pa.Schema) -> pa.Table:
     fields = [(field.name, _plain(field.type)) for field in keys]
     for name, question in plan.questions.items():
-        kind = pa.int64() if isinstance(question, Count) else pa.float64()
+        kind = pa.int64() if question.is_whole else pa.float64()
         fields += [(f"{name}{end}", kind) for end in _ends(question)]
     return pa.schema(fields).empty_table()
 
@@ -306,8 +306,4 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _ends(question: Statistic) -> Sequence[str]:
-    if isinstance(question, PrivateBounds):
-        return ("_lower", "_upper")
-    if isinstance(question, Quantiles):
-        return [f"_{index}" for index in range(len(question.qs))]
-    return ("",) if isinstance(question, Quantile) else ("", "_low", "_high")
+    return ("", "_low", "_high") if question.has_interval else question.suffixes

@@ -43,15 +43,6 @@ from dfprivacy.statements.tree import (
     parse,
     too_deep,
 )
-from dfprivacy.statistics import (
-    Count,
-    Mean,
-    PrivateBounds,
-    Quantiles,
-    StandardDeviation,
-    Sum,
-    Variance,
-)
 
 _CLAUSES = (
     "modifiers", "cte_map", "select_list", "from_table", "where_clause", "group_expressions",
@@ -308,9 +299,6 @@ def _asks_something(release: Release) -> None:
         ).error()
 
 
-_WITH_INTERVAL = (Count, Sum, Mean, Variance, StandardDeviation)
-
-
 def key_column(index: int) -> str:
     """Return the name of a key in the released table."""
     return f"key_{index}"
@@ -377,12 +365,13 @@ class Release:
         if wants_interval(node):
             ends = f"'value': {start}, 'low': {start}_low, 'high': {start}_high"
             return f"{{{ends}}}"
-        if isinstance(call.question, PrivateBounds):
-            lower, upper = (f"{start}_{end}" for end in ("lower", "upper"))
-            return f"{{'lower': {_known(lower)}, 'upper': {_known(upper)}}}"
-        if isinstance(call.question, Quantiles):
-            return f"[{', '.join(f'{start}_{i}' for i in range(len(call.question.qs)))}]"
-        return start
+        suffixes = call.question.suffixes
+        if suffixes == ("",):
+            return start
+        if suffixes[0] == "_0":
+            return f"[{', '.join(f'{start}{suffix}' for suffix in suffixes)}]"
+        named = (f"'{end[1:]}': {_known(f'{start}{end}')}" for end in suffixes)
+        return f"{{{', '.join(named)}}}"
 
     def _column(self, parts: Sequence[str], before: int | None) -> str:
         if len(parts) == 1:

@@ -72,6 +72,13 @@ def argument(
     )
 
 
+BOUNDS_DOC = (
+    "Values are clipped to these bounds, (lower, upper). Choose them from what you know about the "
+    "subject, never from the data. Found privately when left out."
+)
+"""What the bounds of a statistic mean that finds its own where it is given none."""
+
+
 class Statistic(ABC):
     """What can be asked of a frame: a frozen dataclass whose fields are its arguments.
 

@@ -64,7 +64,9 @@ class PrivateBounds(Statistic):
     example: ClassVar[str] = 'df.dp.bounds("x", epsilon=1)'
 
     column: Hashable = argument("The column of numbers.")
-    rank: int | None = argument("How many rows may lie beyond each end.", None)
+    rank: int | None = argument(
+        "Leave about so many rows beyond each end, instead of nearly none.", None
+    )
 
     def __post_init__(self) -> None:
         """Check label and rank."""

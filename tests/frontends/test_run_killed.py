@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 import dfprivacy as dfp
-from dfprivacy.frontends.cli import app
-from dfprivacy.frontends.cli_errors import INTERRUPTED
+from dfprivacy.cli import app
+from dfprivacy.cli.output import INTERRUPTED
 from dfprivacy.jobs import running
-from dfprivacy.jobs.checks import read_description
+from dfprivacy.jobs.description import read_description
 
 TEXT = """\
 source: {file: rows.parquet}
@@ -73,7 +73,7 @@ def test_stopped_on_the_way(folder, monkeypatch, stage):
     next(steps)
     first = files()
     with monkeypatch.context() as patched:
-        owner = running.ClaimingLedger if stage in {"keep", "paid"} else running
+        owner = running.IdempotentLedger if stage in {"keep", "paid"} else running
         patched.setattr(owner, stage, stop)
         with pytest.raises(StoppedError):
             next(steps)

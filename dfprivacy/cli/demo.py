@@ -15,8 +15,8 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
+from dfprivacy.cli.output import plain, show_line
 from dfprivacy.errors import UnsupportedFrameError
-from dfprivacy.frontends.cli_output import plain, show_line
 from dfprivacy.frontends.pandas import PrivateSeries
 from dfprivacy.noise.keys import threshold
 from dfprivacy.noise.laws import DiscreteLaplace

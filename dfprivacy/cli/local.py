@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from dfprivacy.cli.output import readable_errors, show_line
 from dfprivacy.errors import InvalidProtocolError
-from dfprivacy.frontends.cli_errors import readable_errors
-from dfprivacy.frontends.cli_output import show_line
 from dfprivacy.local.aggregate import merged
 from dfprivacy.local.files import (
     read_aggregate_file,

@@ -14,10 +14,9 @@ from rich.table import Table
 from dfprivacy.accounting.charge import Budget, short
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account, account_of, spending
+from dfprivacy.cli.output import MOST_ROWS, plain, readable_errors, show_line
 from dfprivacy.errors import InvalidLossError, LedgerBudgetError
 from dfprivacy.exact import decimal_number
-from dfprivacy.frontends.cli_errors import readable_errors
-from dfprivacy.frontends.cli_output import MOST_ROWS, plain, show_line
 
 _FILE = Annotated[
     Path, typer.Argument(metavar="FILE", help="The ledger's file.", show_default=False)

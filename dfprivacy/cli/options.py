@@ -1,4 +1,4 @@
-"""The options of the command line: one type each, so that a name means one thing everywhere."""
+"""Name the options that several commands take, so that each means one thing everywhere."""
 
 from __future__ import annotations
 
@@ -15,15 +15,6 @@ FILE = Annotated[
         show_default=False,
     ),
 ]
-COLUMN = Annotated[
-    str, typer.Argument(metavar="COLUMN", help="The column of numbers.", show_default=False)
-]
-COUNTED = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[COLUMN]", help="Count its values instead of rows.", show_default=False
-    ),
-]
 BY = Annotated[
     list[str] | None,
     typer.Option(metavar="COLUMN", help="Group by this column; repeat for several."),
@@ -34,24 +25,6 @@ KEYS = Annotated[
         metavar="KEY",
         help="A group that everybody may know of; repeat for each. Exactly these are shown, and "
         "no delta is needed. With several --by: AA,1.",
-    ),
-]
-BOUNDS = Annotated[
-    tuple[float, float] | None,
-    typer.Option(
-        metavar="LOW HIGH",
-        help="Values are clipped to these bounds. Choose them from what you know about the "
-        "subject, never from the data. Found privately when left out.",
-        show_default=False,
-    ),
-]
-BINNED = Annotated[
-    tuple[float, float] | None,
-    typer.Option(
-        metavar="LOW HIGH",
-        help="Where the first of --bins begins and the last one ends; values beyond are not "
-        "counted. Found privately when left out.",
-        show_default=False,
     ),
 ]
 EPSILON = Annotated[
@@ -75,47 +48,6 @@ DELTA = Annotated[
 ]
 INTERVAL = Annotated[
     float, typer.Option(help="How surely low and high enclose the answer without noise.")
-]
-MEAN_METHOD = Annotated[
-    str,
-    typer.Option(
-        help="transformed (most accurate), shifted or independent with --bounds; transformed, "
-        "subset, dick or inverse (no interval) without.",
-    ),
-]
-QUANTILE_METHOD = Annotated[
-    str, typer.Option(help="selection (by ranks) or inverse (by inverse sensitivity).")
-]
-Q = Annotated[
-    float,
-    typer.Option(
-        "--q",
-        metavar="Q",
-        help="Which quantile, from 0 to 1: 0.9 is what one value in ten exceeds.",
-    ),
-]
-QS = Annotated[list[float], typer.Option("--q", help="A quantile, from 0 to 1; repeat for each.")]
-P = Annotated[
-    float,
-    typer.Option(
-        "--p",
-        metavar="P",
-        help="Which centre, above 1: 2 is the mean; nearer to 1, outliers move it less.",
-    ),
-]
-RANK = Annotated[
-    int | None,
-    typer.Option(
-        help="Leave about so many rows beyond each end, instead of nearly none; 100 at epsilon 1, "
-        "more at a smaller epsilon.",
-    ),
-]
-BINS = Annotated[int | None, typer.Option(help="So many equal bins; or name each --edge.")]
-EDGES = Annotated[
-    list[float] | None,
-    typer.Option(
-        "--edge", metavar="X", help="Where a bin begins or ends; repeat, in ascending order."
-    ),
 ]
 UNIT = Annotated[
     str | None,
