@@ -8,6 +8,9 @@ Importing the package puts `.dp` on pandas and polars frames:
 ['carrier', 'delay', 'low', 'high', 'count']
 """
 
+import importlib as _importlib
+import typing as _typing
+
 from dfprivacy.accounting.charge import Budget
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import require_ledger, spending
@@ -70,6 +73,10 @@ from dfprivacy.statistics import (
 from dfprivacy.terms import Bounds
 from dfprivacy.unit import Unit
 from dfprivacy.vector_estimate import VectorEstimate
+
+if _typing.TYPE_CHECKING:
+    from dfprivacy import local as local
+    from dfprivacy import shuffle as shuffle
 
 frame = Private
 count, sum, mean, var, std = Count, Sum, Mean, Variance, StandardDeviation  # noqa: A001 the field's own words
@@ -139,6 +146,18 @@ __all__ = [
     "sum",
     "var",
 ]
+
+
+def __getattr__(name: str) -> _typing.Any:
+    """Import the local and the shuffle model on first use."""
+    if name in {"local", "shuffle"}:
+        return _importlib.import_module(f"dfprivacy.{name}")
+    raise AttributeError(f"module 'dfprivacy' has no attribute {name!r}", name=name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), "local", "shuffle"})
+
 
 _pandas.register()
 _polars.register()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account_of
@@ -13,14 +13,16 @@ from dfprivacy.errors import InvalidQuestionError, UnknownMethodError
 from dfprivacy.explaining import Explaining
 from dfprivacy.histogram_methods import HistogramMethods
 from dfprivacy.labels import label_of
-from dfprivacy.local.on_frames import LocalMethods
 from dfprivacy.methods import ColumnMethods
 from dfprivacy.release import Number
-from dfprivacy.shuffle.on_frames import ShuffleMethods
 from dfprivacy.statistics import STATISTICS, Statistic
 from dfprivacy.terms import EPSILON, INTERVAL, PublicKeys, Terms
 from dfprivacy.unit import Unit, unit_of
 from dfprivacy.vector_methods import VectorMethods
+
+if TYPE_CHECKING:
+    from dfprivacy.local.on_frames import LocalMethods
+    from dfprivacy.shuffle.on_frames import ShuffleMethods
 
 
 class Private(HistogramMethods[Any, dict[str, Number]], VectorMethods[Any, dict[str, Number]]):
@@ -105,11 +107,15 @@ class Private(HistogramMethods[Any, dict[str, Number]], VectorMethods[Any, dict[
     @property
     def local(self) -> LocalMethods:
         """Simulate protocols of the local model over a column."""
+        from dfprivacy.local.on_frames import LocalMethods  # noqa: PLC0415 on first use
+
         return LocalMethods(self._frame, self._terms)
 
     @property
     def shuffle(self) -> ShuffleMethods:
         """Simulate protocols of the shuffle model over a column."""
+        from dfprivacy.shuffle.on_frames import ShuffleMethods  # noqa: PLC0415 on first use
+
         return ShuffleMethods(self._frame, self._terms)
 
     def __repr__(self) -> str:

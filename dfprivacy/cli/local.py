@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +12,6 @@ from rich.console import Console
 
 from dfprivacy.cli.output import readable_errors, show_line
 from dfprivacy.errors import InvalidProtocolError
-from dfprivacy.local.aggregate import merged
 from dfprivacy.local.files import (
     read_aggregate_file,
     read_column,
@@ -20,8 +21,8 @@ from dfprivacy.local.files import (
     write_aggregate,
     write_reports,
 )
+from dfprivacy.local.gaussian import gaussian_mean
 from dfprivacy.local.journal import Journal
-from dfprivacy.local.planning import gaussian_mean
 from dfprivacy.local.protocol import Protocol
 from dfprivacy.terms import INTERVAL
 
@@ -157,7 +158,7 @@ def estimate(
     dfprivacy local estimate sums1.parquet --next round2.json
     """
     with readable_errors():
-        found = merged([read_aggregate_file(path) for path in sums])
+        found = reduce(add, map(read_aggregate_file, sums))
         if next_round is not None:
             _publish(found.next_round(), next_round)
             return

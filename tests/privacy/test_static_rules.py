@@ -131,6 +131,18 @@ def test_no_float_between_a_sum_and_its_noise(name):
             assert not isinstance(node.op, ast.Div)
 
 
+def test_surveys_of_frames_are_paid_for_in_one_place():
+    """Of the local and the shuffle model one file pays, in one place."""
+    paying = [
+        name
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr == "pay"
+    ]
+    rooms = [name for name in paying if name.startswith(("local/", "shuffle/"))]
+    assert rooms == ["local/on_frames.py"]
+
+
 def test_nothing_but_the_guard_swallows_errors():
     """Nothing but the guard swallows errors.
 
