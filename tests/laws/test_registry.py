@@ -166,7 +166,7 @@ def numbers(answer) -> list[float]:
     """Return the numbers of an answer in their order."""
     if isinstance(answer, dict):
         return [float(value) for value in answer.values()]
-    if isinstance(answer, list | tuple):
+    if isinstance(answer, list | tuple | pl.Series):
         return [float(value) for value in answer]
     return [float(answer)]
 
