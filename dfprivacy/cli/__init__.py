@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from typer.core import TyperGroup
+from typer.models import CommandInfo
 
 from dfprivacy.cli.commands import limits, merge_command, run, statistics_command
 from dfprivacy.cli.demo import run_demo
@@ -57,7 +58,26 @@ def _is_group(error: Any) -> bool:
     return error.ctx is not None and hasattr(error.ctx.command, "list_commands")
 
 
-app = typer.Typer(
+class Program(typer.Typer):
+    """A program whose commands include one for every statistic that is registered by now."""
+
+    _commands: list[CommandInfo]
+
+    @property
+    def registered_commands(self) -> list[CommandInfo]:
+        """The commands, in the order in which they were made."""
+        known = {command.name for command in self._commands}
+        for name, command in commands().items():
+            if name not in known:
+                self._commands.append(CommandInfo(name=name, callback=command))
+        return self._commands
+
+    @registered_commands.setter
+    def registered_commands(self, made: list[CommandInfo]) -> None:
+        self._commands = made
+
+
+app = Program(
     cls=Commands,
     add_completion=False,
     no_args_is_help=True,
@@ -68,7 +88,9 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line, with the statistics that installed packages add."""
+    for point in entry_points(group="dfprivacy.statistics"):
+        point.load()
     try:
         app()
     except KeyboardInterrupt:  # before or after a command
@@ -106,8 +128,6 @@ def _callback(
     """
 
 
-for _name, _command in commands().items():
-    app.command(_name)(_command)
 app.command("limits")(limits)
 app.command("statistics")(statistics_command())
 app.command("merge")(merge_command)

@@ -31,7 +31,7 @@ def frame_names(
     InvalidQuestionError
         When two columns would share a name.
     """
-    names = [*keys, *_value_names(parts, questions)]
+    names = [*keys, *_value_names(parts, questions, keys)]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidQuestionError(
@@ -41,20 +41,25 @@ def frame_names(
     return names
 
 
-def _value_names(parts: Sequence[Any], questions: Mapping[str, Any]) -> list[str]:
+def _value_names(
+    parts: Sequence[Any], questions: Mapping[str, Any], keys: Sequence[str]
+) -> list[str]:
+    """Name answers, ends and count: a column called low, high or count keeps its own name."""
     answers = [
         item
         for question in questions
         for part in parts
         for item in part.names.get(question, {}).items()
     ]
-    alone = len(answers) == 1
+    taken = {*keys, *(name for name, _ in answers)}
+    alone = len(answers) == 1 and not taken & {"low", "high"}
     names = []
     for name, has_interval in answers:
         names.append(name)
         if has_interval:
             names += ["low", "high"] if alone else [f"{name}_low", f"{name}_high"]
-    return [*names, "count"] if shows_count(parts) else names
+    counted = "count" if "count" not in taken else "rows"
+    return [*names, counted] if shows_count(parts) else names
 
 
 def shows_count(parts: Sequence[Any]) -> bool:

@@ -16,6 +16,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.display.readable import Readable
 from dfprivacy.display.reading import Reading
 from dfprivacy.errors import InvalidQuestionError
+from dfprivacy.estimators.count import CountEstimator
 from dfprivacy.estimators.estimator import Estimator
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import Noise
@@ -70,7 +71,20 @@ class _Private(Readable, float):
         """The delta that the call spent on secret group keys; 0 without groups."""
         return self._release.delta
 
-    __str__ = float.__repr__
+    @property
+    def _is_whole(self) -> bool:
+        """Tell whether it counts something."""
+        return False
+
+    def __str__(self) -> str:
+        """Show the number alone; a count as a whole number."""
+        return str(int(self)) if self._is_whole else float.__repr__(self)
+
+    def __format__(self, spec: str) -> str:
+        """Format it as a float; a count takes `d` as well."""
+        if self._is_whole and (not spec or spec.endswith("d")):
+            return format(int(self), spec)
+        return super().__format__(spec)
 
 
 class _Ranged(_Private):
@@ -133,6 +147,10 @@ class Estimate(_Ranged):
         chosen = self._release.level if level is None else interval_level(level)
         low, high = self._estimator.interval(self._vector, chosen)
         return float(low[0]), float(high[0])
+
+    @property
+    def _is_whole(self) -> bool:
+        return isinstance(self._estimator, CountEstimator)
 
     @property
     def std_error(self) -> float:
@@ -225,6 +243,10 @@ class Recalled(_Ranged):
                 hint=f"ask for interval({self._release.level!r})",
             )
         return self._ends
+
+    @property
+    def _is_whole(self) -> bool:
+        return all(end.is_integer() for end in (float(self), *self._ends))
 
     @property
     def std_error(self) -> float:

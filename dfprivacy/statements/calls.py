@@ -1,20 +1,106 @@
-"""dp_ calls: what they ask, of which expression, and what they spend on their own."""
+"""dp_ calls: what they ask, of which expression, what they spend, and constants in them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
-from dfprivacy.accounting.loss import Epsilon, positive_number
+from dfprivacy.accounting.loss import Epsilon, delta_of, positive_number
 from dfprivacy.errors import RefusedStatementError
-from dfprivacy.statements.constants import number, numbers
-from dfprivacy.statements.expressions import is_dp
+from dfprivacy.statements.expressions import display, is_dp
 from dfprivacy.statements.names import folded
 from dfprivacy.statements.refusals import Node, Refusal, only, refuse_node
-from dfprivacy.statements.tree import called, kind, nodes
+from dfprivacy.statements.tree import arguments, called, kind, literal, nodes
 from dfprivacy.statistics import Median, Quantile, Statistic
 from dfprivacy.statistics.forms import ENDS, Form, example_calls, forms_of, functions, part_of
+
+_MOST_DIGITS = 400
+
+
+def number(node: Node, what: str) -> int | float:
+    """Return the number that a constant expression stands for.
+
+    Raises
+    ------
+    RefusedStatementError
+        For anything but numbers, signs, parentheses, +, -, * and /.
+    """
+    exact = _exact(node, what)
+    if exact.denominator == 1:
+        return int(exact)
+    return float(exact)
+
+
+def numbers(node: Node, what: str) -> list[int | float]:
+    """Return the numbers of a list in brackets.
+
+    Raises
+    ------
+    RefusedStatementError
+        For anything but a list of constants.
+    """
+    if called(node) != "list_value":
+        raise _not_constant(what)
+    return [number(item, what) for item in arguments(node)]
+
+
+def whole_number(node: Node, what: str) -> int:
+    """Return a number of rows, 0 or more.
+
+    Raises
+    ------
+    RefusedStatementError
+        For anything else.
+    """
+    sort, text = literal(node)
+    if sort == "INTEGER" and text.isdecimal():
+        return int(text)
+    raise _not_constant(what)
+
+
+def _exact(node: Node, what: str) -> Fraction:
+    sort, text = literal(node)
+    if sort in {"INTEGER", "NUMERIC"}:
+        return _fraction(text.replace("_", ""), what)
+    if called(node) not in {"+", "-", "*", "/"}:
+        raise _not_constant(what)
+    return _combined(called(node), [_exact(item, what) for item in arguments(node)], what)
+
+
+def _combined(sign: str, given: Sequence[Fraction], what: str) -> Fraction:
+    if len(given) == 1 and sign in {"+", "-"}:
+        return given[0] if sign == "+" else -given[0]
+    if len(given) != 2 or (sign == "/" and not given[1]):
+        raise _not_constant(what)
+    left, right = given
+    if sign == "/":
+        return left / right
+    if sign == "*":
+        return left * right
+    return left + right if sign == "+" else left - right
+
+
+def _fraction(text: str, what: str) -> Fraction:
+    digits, _, power = text.lower().partition("e")
+    size = power.lstrip("+-")
+    if len(digits) > _MOST_DIGITS or len(size) > 3 or (size and int(size) > _MOST_DIGITS):
+        raise _not_constant(what)
+    try:
+        return Fraction(text)
+    except ValueError:
+        raise _not_constant(what) from None
+
+
+def _not_constant(what: str) -> RefusedStatementError:
+    return Refusal(
+        f"{what} that is no constant number",
+        "noise and bounds are fixed before a row is read",
+        "write numbers that you know without looking at the data: dp_mean(x, 0, 100, 0.5), "
+        "dp_quantiles(x, [0.25, 0.75]), dp_keep(1e-6), LIMIT 10",
+    ).error()
+
 
 KEEP = "dp_keep"
 
@@ -189,3 +275,67 @@ def _unknown(name: str) -> RefusedStatementError:
         "there is no such function",
         f"use one of {', '.join(functions())}",
     ).error()
+
+
+_ONCE = frozenset(
+    [("OPERATOR", f"OPERATOR_{name}") for name in ("NOT", "COALESCE")]
+    + [("OPERATOR", "STRUCT_EXTRACT"), ("OPERATOR", "ARRAY_EXTRACT"), ("CAST", "OPERATOR_CAST")]
+    + [("CONJUNCTION", "CONJUNCTION_AND"), ("CONJUNCTION", "CONJUNCTION_OR")]
+    + [("COMPARISON", f"COMPARE_{name}") for name in (
+        "EQUAL", "NOTEQUAL", "LESSTHAN", "LESSTHANOREQUALTO", "GREATERTHAN", "GREATERTHANOREQUALTO"
+    )]
+    + [("BETWEEN", "COMPARE_BETWEEN")]
+)  # fmt: skip
+_PLAIN = frozenset(("+", "-", "*", "/", "round", "abs", "floor", "ceil", "sqrt", "isnan"))
+"""What DuckDB evaluates as often as it is written."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A dp_ call as it is written: the epsilon that it names, if any, and its delta."""
+
+    epsilon: Epsilon | None
+    delta: Fraction = Fraction(0)
+
+
+def written_calls(select: Node, items: Sequence[tuple[str, Node]]) -> tuple[Written, ...] | None:
+    """Return the calls that DuckDB draws, at most once each; None where it may draw one again.
+
+    An expression of ORDER BY that the SELECT list has too is drawn with that.
+    """
+    orders = [item for one in select["modifiers"] for item in one.get("orders", ())]
+    chosen = {display(item) for _, item in items}
+    sorts = [item["expression"] for item in orders if kind(item["expression"])[0] != "STAR"]
+    others = [node for node in sorts if display(node) not in chosen]
+    found = list(_calls([[item for _, item in items], select["having"], others], once=True))
+    if not all(once for _, once in found):
+        return None
+    return tuple(_read(node) for node, _ in found)
+
+
+def _calls(tree: object, *, once: bool) -> Iterator[tuple[Node, bool]]:
+    """Yield the dp_ calls of a tree, each with whether it is evaluated as it is written."""
+    if isinstance(tree, list):
+        for part in tree:
+            yield from _calls(part, once=once)
+    elif is_dp(tree):
+        assert isinstance(tree, dict)  # noqa: S101 a call is a node
+        yield tree, once
+    elif isinstance(tree, dict):
+        plain = "class" not in tree or kind(tree) in _ONCE or called(tree) in _PLAIN
+        for part in tree.values():
+            yield from _calls(part, once=once and plain)
+
+
+def _read(node: Node) -> Written:
+    if called(node) == KEEP:
+        delta, epsilon = read_keep(node)
+        return Written(epsilon, delta_of(delta) or Fraction(0))
+    return Written(read_call(node, lambda _: "x", lambda _: "x").epsilon)
+
+
+def cost_of(calls: Sequence[Written], default: Fraction) -> tuple[Fraction, Fraction]:
+    """Return the epsilon and delta of all calls, where those that name none spend the default."""
+    epsilons = (default if own.epsilon is None else own.epsilon.value for own in calls)
+    deltas = (own.delta for own in calls)
+    return sum(epsilons, start=Fraction(0)), sum(deltas, start=Fraction(0))

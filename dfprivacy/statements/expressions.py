@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dfprivacy.statements.dates import check_dates, shielded
-from dfprivacy.statements.functions import ROW_FUNCTIONS, not_a_row_function
+from dfprivacy.statements.functions import ROW_FUNCTIONS, check_dates, not_a_row_function, shielded
 from dfprivacy.statements.names import shown
 from dfprivacy.statements.refusals import CONSTRUCTS, Node, Refusal, only, refuse, refuse_node
 from dfprivacy.statements.tree import arguments, called, is_column, kind, literal, text_of

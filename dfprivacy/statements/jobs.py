@@ -15,13 +15,11 @@ from dfprivacy.engine.run import guarded
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.releasing import release_answers
 from dfprivacy.statements.catalog import connection_source
-from dfprivacy.statements.fence import fence
-from dfprivacy.statements.finish import check_finish, finished, unplanned
 from dfprivacy.statements.frames import FrameSource
-from dfprivacy.statements.plan import Plan, plan_statement
+from dfprivacy.statements.plan import Plan, check_finish, finished, plan_statement, unplanned
 from dfprivacy.statements.reading import read
+from dfprivacy.statements.row_by_row import fence, stored_values
 from dfprivacy.statements.rows import Catalog, Reader, Relation
-from dfprivacy.statements.stored_values import stored_values
 from dfprivacy.statements.tree import Target
 from dfprivacy.terms import Terms
 

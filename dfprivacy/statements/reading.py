@@ -12,8 +12,17 @@ from dataclasses import dataclass, field, replace
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import MissingColumnError, RefusedStatementError
-from dfprivacy.statements.calls import KEEP, Call, holds_dp, read_call, read_keep, wants_interval
-from dfprivacy.statements.constants import whole_number
+from dfprivacy.statements.calls import (
+    KEEP,
+    Call,
+    Written,
+    holds_dp,
+    read_call,
+    read_keep,
+    wants_interval,
+    whole_number,
+    written_calls,
+)
 from dfprivacy.statements.expressions import (
     Scope,
     condition,
@@ -34,7 +43,6 @@ from dfprivacy.statements.tree import (
     parse,
     too_deep,
 )
-from dfprivacy.statements.written import Written, written_calls
 
 _CLAUSES = (
     "modifiers", "cte_map", "select_list", "from_table", "where_clause", "group_expressions",

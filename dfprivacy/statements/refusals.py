@@ -52,7 +52,7 @@ def refuse(name: str) -> RefusedStatementError:
     if known is not None:
         return known.error()
     return Refusal(
-        name.upper().replace("_", " "),
+        name if " " in name else name.upper().replace("_", " "),
         "it is not on the list of what is known to be safe",
         "write it with operators, CASE, CAST and plain functions",
     ).error()

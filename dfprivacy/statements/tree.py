@@ -80,6 +80,8 @@ class _Words:
         names = [self.name()]
         while self.has("."):
             names.append(self.name())
+        if len(names) > 3:
+            raise refuse("a name with more than three parts")
         return tuple(names)
 
     def names(self) -> tuple[str, ...]:
@@ -202,7 +204,9 @@ def _query(words: _Words, engine: duckdb.DuckDBPyConnection) -> Node:
         raise too_deep() from None
     if tree["error"]:
         raise _unread(tree, rest, words, engine)
-    if len(tree["statements"]) != 1:
+    if not tree["statements"]:
+        raise words.unread()
+    if len(tree["statements"]) > 1:
         raise _several()
     (statement,) = tree["statements"]
     only(statement, "node")

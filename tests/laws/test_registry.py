@@ -149,7 +149,7 @@ def from_job(question: Statistic, folder: Path) -> list[float]:
             fields["bounds"] = [value.lower, value.upper]
         elif own.required and own.form != "column":
             fields[own.name] = list(value) if own.form == "numbers" else value
-    dfp.Ledger(folder / "ledger.db", epsilon=4e9, delta=1e-6)
+    dfp.Ledger(folder / "ledger.db", epsilon=4e9, delta=1e-6, remember=True)
     job = {
         "budget": {"ledger": "ledger.db", "dataset": "rows", "version": "1", "epsilon": 1e9},
         "source": {"file": "rows.parquet"},
@@ -166,7 +166,7 @@ def numbers(answer) -> list[float]:
     """Return the numbers of an answer in their order."""
     if isinstance(answer, dict):
         return [float(value) for value in answer.values()]
-    if isinstance(answer, list | tuple):
+    if isinstance(answer, list | tuple | pl.Series):
         return [float(value) for value in answer]
     return [float(answer)]
 

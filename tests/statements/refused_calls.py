@@ -161,12 +161,12 @@ REFUSED = [
     (
         "SELECT dp_quantile(age, age) FROM visits",
         "RefusedStatementError",
-        ("a quantile that is no constant number:"),
+        ("the q of quantile that is no constant number:"),
     ),
     (
         "SELECT dp_quantiles(age, [0.5, age]) FROM visits",
         "RefusedStatementError",
-        ("a list of quantiles that is no constant number:"),
+        ("a list of numbers that is no constant number:"),
     ),
     (
         "SELECT dp_quantiles(age, []) FROM visits",

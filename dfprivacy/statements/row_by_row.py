@@ -1,4 +1,9 @@
-"""Columns as they are read: what has no place in its own type is NULL, or the column is refused.
+"""Keep failures where they belong: an expression that fails is NULL for its own row.
+
+TRY(x) turns an expression that fails into NULL, for the row that it fails on. The optimiser of
+DuckDB may compute what two expressions have in common before them, outside of TRY: then one row
+makes the whole query fail, and that it failed tells something about a row. Without the optimiser
+every TRY is evaluated as it stands.
 
 Arrow, Parquet and arithmetic can leave numbers in a column of times that are no time at all. As a
 text, or compared with a time of a zone, one of them makes DuckDB end the query in spite of TRY.
@@ -6,12 +11,32 @@ text, or compared with a time of a zone, one of them makes DuckDB end the query 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 
 import duckdb
 
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import UnsupportedDtypeError
+
+
+def fence(engine: duckdb.DuckDBPyConnection) -> None:
+    """Switch the optimiser of a connection off for good."""
+    engine.execute("PRAGMA disable_optimizer")
+
+
+@contextmanager
+def fenced(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Switch the optimiser of a connection off, and on again if it was on."""
+    ((was_on,),) = connection.execute("SELECT current_setting('enable_optimizer')").fetchall()
+    fence(connection)
+    try:
+        yield
+    finally:
+        with suppress(duckdb.Error):  # of a connection that is lost: its text could speak of a row
+            if was_on:
+                connection.execute("PRAGMA enable_optimizer")
+
 
 _MOMENT = "TRY(CAST(CAST({0} AS TIMESTAMP) + INTERVAL '0' DAY AS {1}))"
 _READ: Mapping[str, str] = {
