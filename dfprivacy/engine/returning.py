@@ -58,14 +58,23 @@ def kept_table(released: Any, frame: object, by: Sequence[Hashable]) -> pa.Table
     tuple as a list, a `Timestamp` as a `datetime`. That is a matter of the released keys.
     """
     table = frame_table(released)
-    if isinstance(released, pd.DataFrame) and not same_frames(released, frame_of(frame, table, by)):
+    if isinstance(released, pd.DataFrame) and not _same_frames(
+        released, frame_of(frame, table, by)
+    ):
         return None
     return table
 
 
-@singledispatch
-def frame_of(frame: object, table: pa.Table, by: Sequence[Hashable]) -> Any:  # noqa: ARG001 one signature
-    """Return a remembered table, by group, in the frame type of the data; no row is read."""
+def frame_of(frame: object, table: pa.Table, by: Sequence[Hashable]) -> Any:
+    """Return a remembered table, by group, in the frame type of the data; no row is read.
+
+    In pandas the first columns, the keys, get the dtypes of the frame's. Keys that these can't
+    hold, and those of a column that is not there, are pandas columns of their own Arrow type.
+    """
+    if isinstance(frame, pd.DataFrame):
+        keys = [_keys(frame, label, table.column(index)) for index, label in enumerate(by)]
+        plain = [table.column(index).to_pandas() for index in range(len(by), table.num_columns)]
+        return pd.DataFrame(dict(zip(table.column_names, [*keys, *plain], strict=True)))
     adopted = adopt(frame, Columns((), {}, ()))
     try:
         return adopted.wrap(table)
@@ -73,23 +82,7 @@ def frame_of(frame: object, table: pa.Table, by: Sequence[Hashable]) -> Any:  # 
         adopted.close()
 
 
-@frame_of.register
-def _(frame: pd.DataFrame, table: pa.Table, by: Sequence[Hashable]) -> pd.DataFrame:
-    return pandas_frame(frame, table, by)
-
-
-def pandas_frame(declared: pd.DataFrame, table: pa.Table, by: Sequence[Hashable]) -> pd.DataFrame:
-    """Return a remembered table, whose first columns are keys, with the dtypes of a frame.
-
-    Keys that the frame's column can't hold, and those of a column that is not there, are pandas
-    columns of their own Arrow type.
-    """
-    keys = [_keys(declared, label, table.column(index)) for index, label in enumerate(by)]
-    plain = [table.column(index).to_pandas() for index in range(len(by), table.num_columns)]
-    return pd.DataFrame(dict(zip(table.column_names, [*keys, *plain], strict=True)))
-
-
-def same_frames(one: pd.DataFrame, other: pd.DataFrame) -> bool:
+def _same_frames(one: pd.DataFrame, other: pd.DataFrame) -> bool:
     """Tell whether two frames look the same: names, dtypes, values, and the kinds of objects."""
     if list(one.columns) != list(other.columns):
         return False
