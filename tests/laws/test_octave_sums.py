@@ -100,7 +100,7 @@ def test_first_moments_are_those_of_the_values(case):
     """
     bounds, values = case
     query = query_of(dfp.mean("x", bounds))
-    grid = query.source.grid
+    grid = query.source.terms[0].grid
     _, (rows, first) = sums(table_of(values), query)
     exact = sum((units(bounds, grid, value) for value in kept(values)), start=Fraction(0))
     used = len(np.unique(OCTAVES.labels(np.asarray(values, dtype=float))))
@@ -117,7 +117,7 @@ def test_a_row_moves_the_mean_by_exactly_k(case, data):
     out = data.draw(st.integers(0, len(values) - 1))
     times = data.draw(st.sampled_from([1, 1, 1000, (FEW - 1) // len(values)]))
     query = query_of(dfp.mean("x", bounds))
-    k = query.source.grid.last
+    k = query.source.terms[0].grid.last
     without = merge_tables([table_of(values, times)])
     with_it = merge_tables([without, table_of([values[out]])])
     before, after = sums(without, query)[0], sums(with_it, query)[0]
@@ -158,7 +158,7 @@ def test_a_row_moves_the_bernstein_sums_by_little_more_than_k(case, data):
     before = sums(without, query)[0]
     after = sums(merge_tables([without, table_of([added])]), query)[0]
     moved = [b - a for a, b in zip(before, after, strict=True)]
-    assert sum(moved) == query.source.grid.last
+    assert sum(moved) == query.source.terms[0].grid.last
     norm = sum(map(abs, moved))
     assert norm <= with_slack(query).l1 == query.l1 + SQUARES_SLACK
     assert norm * norm <= with_slack(query).l2_squared
@@ -174,7 +174,7 @@ def test_second_moments_are_near_those_of_the_values(case, times):
     """
     bounds, values = case
     query = query_of(dfp.var("x", bounds))
-    grid, table = query.source.grid, table_of(values, times)
+    grid, table = query.source.terms[0].grid, table_of(values, times)
     second = sums(table, query)[1][2]
     own = kept(values)
     inside = (own >= bounds.lower) & (own <= bounds.upper)

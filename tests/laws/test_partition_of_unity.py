@@ -7,15 +7,7 @@ import pytest
 from hypothesis import given
 
 from dfprivacy.measurement import grid
-from dfprivacy.measurement.linear import (
-    count_query,
-    independent_mean_query,
-    shifted_mean_query,
-    sum_and_count_query,
-    sum_query,
-    transformed_mean_query,
-    variance_query,
-)
+from dfprivacy.statistics import Count, Mean, Sum, Variance
 from dfprivacy.terms import Bounds
 
 LARGE = [
@@ -29,6 +21,18 @@ LARGE = [
     Bounds(-0.0, 5),
     Bounds(-5, 0),
 ]
+
+
+def maker(kind, *, grouped=False, **given):
+    """Return what makes the vector of a statistic of a column within bounds."""
+    return lambda column, bounds: kind(column, bounds, **given).linear(grouped=grouped)
+
+
+transformed_mean_query = maker(Mean)
+shifted_mean_query = maker(Mean, method="shifted")
+independent_mean_query = maker(Mean, method="independent")
+variance_query, sum_query = maker(Variance), maker(Sum)
+sum_and_count_query = maker(Sum, grouped=True)
 PARTITIONS = [transformed_mean_query, variance_query]
 QUERIES = [*PARTITIONS, shifted_mean_query, independent_mean_query, sum_query, sum_and_count_query]
 
@@ -40,8 +44,9 @@ def small_grid(monkeypatch, last):
 
 def moves(query, q):
     """Return what a row with the grid integer q adds to each coordinate."""
-    last = query.source.grid.last
-    return [a + b * q + (c * (q * q // last) if c else 0) for a, b, c in query.matrix]
+    last = query.source.terms[0].grid.last
+    terms = (1, q, q * q // last)
+    return [sum(map(operator.mul, row, terms)) for row in query.matrix]
 
 
 def integers(grid):
@@ -60,17 +65,17 @@ def test_a_partition_of_unity_adds_up_to_k(make, bits, monkeypatch):
     small_grid(monkeypatch, bits)
     for both in LARGE:
         query = make("x", both)
-        for q in integers(query.source.grid):
+        for q in integers(query.source.terms[0].grid):
             vector = moves(query, q)
             assert min(vector) >= 0
-            assert sum(vector) == query.source.grid.last == query.l1
+            assert sum(vector) == query.source.terms[0].grid.last == query.l1
 
 
 @given(st.data())
 def test_a_partition_of_unity_adds_up_to_k_on_large_grids(data):
     """The same for integers of a 30-bit grid."""
     query = data.draw(st.sampled_from(PARTITIONS))("x", data.draw(st.sampled_from(LARGE)))
-    vector = moves(query, data.draw(st.integers(0, query.source.grid.last)))
+    vector = moves(query, data.draw(st.integers(0, query.source.terms[0].grid.last)))
     assert min(vector) >= 0
     assert sum(vector) == query.l1
 
@@ -86,7 +91,7 @@ def test_sensitivities_are_what_a_row_can_do(make, bits, monkeypatch):
     small_grid(monkeypatch, bits)
     for both in LARGE:
         query = make("x", both)
-        vectors = [moves(query, q) for q in integers(query.source.grid)]
+        vectors = [moves(query, q) for q in integers(query.source.terms[0].grid)]
         first = [sum(map(abs, vector)) for vector in vectors]
         second = [sum(part * part for part in vector) for vector in vectors]
         assert max(first) == query.l1
@@ -97,7 +102,7 @@ def test_sensitivities_are_what_a_row_can_do(make, bits, monkeypatch):
 def test_sensitivities_hold_on_large_grids(data):
     """The same upper limits for any integer of a 30-bit grid."""
     query = data.draw(st.sampled_from(QUERIES))("x", data.draw(st.sampled_from(LARGE)))
-    grid = query.source.grid
+    grid = query.source.terms[0].grid
     vector = moves(query, data.draw(st.integers(grid.first, grid.last)))
     assert sum(map(abs, vector)) <= query.l1
     assert sum(part * part for part in vector) <= query.l2_squared
@@ -110,7 +115,7 @@ def test_a_count_is_read_off_the_vector(make):
     """The weights of the count give 1 for every row, exactly, and no row counts for more."""
     for both in LARGE:
         query = make("x", both)
-        for q in integers(query.source.grid):
+        for q in integers(query.source.terms[0].grid):
             vector = moves(query, q)
             assert sum(vector[index] for index in query.count.indices) == query.count.divisor
 
@@ -126,5 +131,5 @@ def test_a_sum_of_both_signs_sets_a_fifth_aside():
 
 def test_a_count_moves_by_one():
     """One row moves a count by 1."""
-    query = count_query("x")
-    assert (query.matrix, query.l1, query.l2_squared) == (((1, 0, 0),), 1, 1)
+    query = Count("x").linear(grouped=False)
+    assert (query.matrix, query.l1, query.l2_squared) == (((1,),), 1, 1)

@@ -12,7 +12,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import SignificantBits
 from dfprivacy.measurement.linear import CountWeights
-from dfprivacy.statistics import table_count
+from dfprivacy.statistics import part
 from dfprivacy.statistics.part import blanked, noisy_rows
 
 SURE = Epsilon(Fraction(2**40))
@@ -44,7 +44,7 @@ def test_one_row_moves_one_count_by_one_and_is_paid_for(loss, monkeypatch):
         seen.append((exact, noise))
         return exact
 
-    monkeypatch.setattr(table_count, "add_to", add_to)
+    monkeypatch.setattr(part, "add_to", add_to)
     for group in ({1: 7}, {1: 8}, {1: 7, 3: 1}):
         noisy_rows(table_of({0: 5}, group), loss)
     (exact, noise), *more = seen
