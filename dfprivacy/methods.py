@@ -9,10 +9,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
-from dfprivacy.errors import UnknownArgumentError
-from dfprivacy.spelling import meant, unknown
+from dfprivacy.errors import UnknownArgumentError, UnknownMethodError, meant
 from dfprivacy.statistics import STATISTICS, Argument, Statistic
 from dfprivacy.terms import EPSILON, INTERVAL
 
@@ -42,7 +41,7 @@ class Methods:
         """Return the method that asks a statistic, or say what was probably meant."""
         if name in STATISTICS:
             return method_of(STATISTICS[name]).__get__(self)
-        return unknown(self, name)
+        return _unknown(self, name)
 
     def __dir__(self) -> list[str]:
         """List the methods of every statistic beside those of the class."""
@@ -140,3 +139,18 @@ def _meaning(statistic: type[Statistic], name: str) -> str:
         return TERMS[name][2]
     own = next(each for each in statistic.arguments() if each.name == name)
     return f"{own.doc} One of {', '.join(map(repr, own.choices))}." if own.choices else own.doc
+
+
+def _unknown(owner: object, name: str) -> NoReturn:
+    """Refuse a name that `owner` does not have, with an AttributeError: `hasattr` still works."""
+    kind = type(owner)
+    if name.startswith("_"):
+        message = f"{kind.__name__!r} object has no attribute {name!r}"
+        raise AttributeError(message, name=name, obj=owner)
+    public = [known for known in dir(owner) if not known.startswith("_")]
+    asked = [known for known in public if known not in {"explain", "local", "shuffle"}]
+    other = meant(name, public)
+    raise UnknownMethodError(
+        f"there is no question {name!r}",
+        hint=f"write .{other}(...)" if other else f"ask one of {', '.join(asked)}",
+    )

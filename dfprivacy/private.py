@@ -8,7 +8,6 @@ from typing import Any
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account_of
 from dfprivacy.conductor import release_frame, release_numbers
-from dfprivacy.display.markup import element
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.explaining import Explaining
 from dfprivacy.histogram_methods import HistogramMethods
@@ -20,6 +19,7 @@ from dfprivacy.statistics import Statistic
 from dfprivacy.terms import EPSILON, INTERVAL, PublicKeys, Terms
 from dfprivacy.unit import Unit, unit_of
 from dfprivacy.vector_methods import VectorMethods
+from dfprivacy.viz.text import code
 
 
 class Private(HistogramMethods[Any, dict[str, Number]], VectorMethods[Any, dict[str, Number]]):
@@ -116,7 +116,7 @@ class Private(HistogramMethods[Any, dict[str, Number]], VectorMethods[Any, dict[
         return f"Private({type(self._frame).__module__.split('.')[0]} {type(self._frame).__name__})"
 
     def _repr_html_(self) -> str:
-        return element("code", repr(self))
+        return code(repr(self))
 
     def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> dict[str, Number]:
         return release_numbers(self._frame, questions, terms)
@@ -155,7 +155,7 @@ class PrivateGroupBy(HistogramMethods[Any, Any], VectorMethods[Any, Any]):
         return f"PrivateGroupBy({', '.join(map(repr, self._by))}; {keys})"
 
     def _repr_html_(self) -> str:
-        return element("code", repr(self))
+        return code(repr(self))
 
     def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> Any:
         return release_frame(self._frame, self._by, self._keys, questions, terms)

@@ -7,13 +7,12 @@ from typing import Any, Self
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.answers import Answer, Estimated
-from dfprivacy.display.readable import Readable
-from dfprivacy.display.reading import Reading
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.estimators.estimator import Estimator
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import Noise
 from dfprivacy.terms import Bounds, interval_level
+from dfprivacy.viz.numbers import Readable, Reading
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
+from dfprivacy.errors import meant
 from dfprivacy.frontends.cli_output import show_error
-from dfprivacy.spelling import meant
 
 _UsageError: type[Any] = typer.BadParameter.__bases__[0]
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from dfprivacy.errors import DPError, InvalidDescriptionError
-from dfprivacy.spelling import meant
+from dfprivacy.errors import DPError, InvalidDescriptionError, meant
 
 T = TypeVar("T")
 
