@@ -6,9 +6,9 @@ from collections.abc import Hashable
 from typing import Any
 
 from dfprivacy.engine.declared import integer_columns
+from dfprivacy.forecast.explaining import by_users, explain_survey
 from dfprivacy.forecast.explanation import Explanation
 from dfprivacy.forecast.forecast import Forecast, HalfWidths
-from dfprivacy.forecast.surveys import by_users, explain_survey
 from dfprivacy.local.charges import protocol_charge
 from dfprivacy.local.findings import SideFinding
 from dfprivacy.local.gaussian import GaussianPlan
@@ -16,7 +16,7 @@ from dfprivacy.local.planning import gaussian_mean
 from dfprivacy.local.response import RandomisedResponse
 from dfprivacy.terms import EPSILON, INTERVAL, Terms, interval_level
 
-_UNTOLD = "name sigma= and rounds=2 to learn the error before there are reports"
+_UNTOLD = "pass sigma= and rounds=2 to forecast the error before there are reports"
 
 
 class LocalExplaining:

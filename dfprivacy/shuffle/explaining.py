@@ -7,15 +7,15 @@ from typing import Any
 
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.engine.declared import integer_columns
+from dfprivacy.forecast.explaining import by_users, explain_survey
 from dfprivacy.forecast.explanation import Explanation
 from dfprivacy.forecast.forecast import Forecast
-from dfprivacy.forecast.surveys import by_users, explain_survey
 from dfprivacy.shuffle.on_frames import ShuffleMethods
 from dfprivacy.shuffle.protocol import Protocol
 from dfprivacy.shuffle.totals import Total
 from dfprivacy.terms import Terms, interval_level
 
-_QUANTILE = "users below a point are counted round by round: no half-width before there is data"
+_QUANTILE = "users are counted in rounds, so no half-width is known before there is data"
 
 
 class ShuffleExplaining(ShuffleMethods):
@@ -62,4 +62,4 @@ def _forecast(
         return protocol.plan.half_width(protocol, level)
 
     widths = by_users(half_width)
-    return made.measured(widths).noted("rows are users")
+    return made.measured(widths).noted("sizes count users")

@@ -15,8 +15,7 @@ from dfprivacy.answers import Answer, Column, Counted, CountPiece, everyone
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.bins import run_bins
 from dfprivacy.engine.stored_bins import run_stored_bins
-from dfprivacy.forecast.advice import Circumstances
-from dfprivacy.forecast.forecast import Forecast
+from dfprivacy.forecast.forecast import Circumstances, Forecast
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Octaves, SignificantBits
 from dfprivacy.measurement.linear import CountWeights
