@@ -157,30 +157,6 @@ def _tooltip(dots: Sequence[Dot]) -> list[Spec]:
     return [*shown, *({"field": name, "type": "quantitative"} for name in fields)]
 
 
-@dataclass(frozen=True)
-class Bin:
-    """A bin of a histogram: its edges, its noisy count, and the interval of that."""
-
-    group: str
-    lower: float
-    upper: float
-    count: float
-    ends: tuple[float, float]
-
-    @property
-    def known(self) -> bool:
-        """Tell whether its edges could be found."""
-        return math.isfinite(self.lower) and math.isfinite(self.upper)
-
-    def record(self) -> dict[str, Any]:
-        """Return the row of data behind the bar."""
-        middle = self.lower / 2 + self.upper / 2
-        return {
-            "group": self.group, "lower": self.lower, "upper": self.upper, "middle": middle,
-            "count": self.count, "low": self.ends[0], "high": self.ends[1],
-        }  # fmt: skip
-
-
 def bins_panel(title: str) -> Spec:
     """Return the bars of a histogram, each with the bar of its interval."""
     x: Spec = {"type": "quantitative", "title": title, "scale": {"zero": False, "nice": False}}

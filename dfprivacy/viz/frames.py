@@ -16,7 +16,6 @@ from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, MissingColumnError, UnsupportedFrameError
 from dfprivacy.viz.charts import (
     WIDTH,
-    Bin,
     Dot,
     Spec,
     bins_panel,
@@ -339,18 +338,22 @@ def histogram_chart(
     rows = list(dict.fromkeys(names))
     labels = unique_texts([chart_text(", ".join(own)) for own in rows])
     groups = dict(zip(rows[:MOST_FACETS], labels, strict=False))
-    columns = zip(names, *(_numbers(table, name) for name in _HISTOGRAM), strict=True)
-    bins = [
-        Bin(groups[own], lower, upper, count, (low, high))
-        for own, lower, upper, count, low, high in columns
+    columns = [_numbers(table, name) for name in _HISTOGRAM]
+    bins: list[dict[str, Any]] = [
+        {**dict(zip(_HISTOGRAM, row, strict=True)), "group": groups[own]}
+        for own, row in zip(names, zip(*columns, strict=True), strict=True)
         if own in groups
     ]
-    known = [one for one in bins if one.known]
+    known = [
+        {**one, "middle": one["lower"] / 2 + one["upper"] / 2}
+        for one in bins
+        if math.isfinite(one["lower"]) and math.isfinite(one["upper"])
+    ]
     panel = bins_panel(with_unit(about or "value", measured_in))
     spec: Spec = faceted(panel, list(groups.values())) if keys else panel
     if not keys:
         spec |= {"width": WIDTH, "height": 240}
-    spec |= {"data": {"values": [one.record() for one in known]}}
+    spec |= {"data": {"values": known}}
     lines = [
         cost, covered(level), *left_out(len(groups), len(rows), "groups"),
         *unanswered(len(bins) - len(known)),

@@ -7,12 +7,11 @@ import hashlib
 import math
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
-from functools import cached_property
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,6 +32,12 @@ MOST_CHARGES = 10_000
 """So many charges are listed, the newest; every one of them counts in what is spent."""
 MOST_LINES = 6
 MOST_STEPS = 240
+
+Cell = tuple[str, float | None]
+"""The text of a cell, and the percentage that a bar under it shows."""
+
+Steps = list[tuple[float, float]]
+"""When a dataset was charged (seconds), and the part of its budget that was spent by then."""
 
 _SPARE = Fraction(1, 10**6)
 _TICKS = 4
@@ -164,28 +169,12 @@ def guess(epsilon: float, delta: float) -> float:
 
 
 @dataclass(frozen=True)
-class Column:
-    """The head of a column, and the class of its cells: "n" holds numbers."""
-
-    head: str
-    kind: str = ""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """The text of a cell, and the percentage that a meter under it shows."""
-
-    text: str
-    part: float | None = None
-
-
-@dataclass(frozen=True)
 class Table:
-    """A table by its columns and the cells of its rows; sorted by its first column."""
+    """A table, sorted by its first column; columns have a head and the class of their cells."""
 
     name: str
     caption: str
-    columns: Sequence[Column]
+    columns: Sequence[tuple[str, str]]
     rows: Sequence[Sequence[Cell]]
     sorted_by: str
 
@@ -193,55 +182,55 @@ class Table:
     def phone_labels(self) -> str:
         """The rules that name each cell where a row is a card and has no heads above it."""
         rules = [
-            f'#{self.name} td:nth-child({place})::before {{ content: "{column.head}: "; }}'
-            for place, column in enumerate(self.columns, start=1)
+            f'#{self.name} td:nth-child({place})::before {{ content: "{head}: "; }}'
+            for place, (head, _) in enumerate(self.columns, start=1)
         ]
         return f"@media (max-width: 800px) {{\n{chr(10).join(rules)}\n}}\n"
 
 
 def _accounts(ledger: Ledger, read: Sequence[Statement], budget: Budget, quoted: Fraction) -> Table:
+    """Return what each dataset has spent and left; bars show the part of its budget."""
     most = sorted(read, key=lambda own: (-own.spent.loss, own.dataset))[:MOST_TIGHT]
     tight = {own.dataset for own in most} if _has_tight() else set()
-    heads = ["charges", f"{'rho' if budget.epsilon is None else 'epsilon'} spent", "left",
-             "delta spent", "delta left", "together", "tight"]  # fmt: skip
-    heads += ["remembered"] if ledger.remembers else []
+    measure = "rho" if budget.epsilon is None else "epsilon"
+    heads = ["charges", f"{measure} spent", "left", "delta spent", "delta left", "together",
+             "tight", *(["remembered"] if ledger.remembers else [])]  # fmt: skip
     rows = []
     for own in read:
         spent, left = own.spent.budget(), own.left.budget()
         least = tight_total(own.composition, quoted).epsilon if own.dataset in tight else None
         row = [
-            Cell(own.dataset), Cell(f"{own.charges:,}"), _metered(_loss(spent), _loss(budget)),
-            Cell(short(_loss(left))), _metered(spent.delta, budget.delta), Cell(short(left.delta)),
-            _upper(own.composition.total(quoted).epsilon), _upper(least),
+            (own.dataset, None), (f"{own.charges:,}", None),
+            _metered(_loss(spent), _loss(budget)), (short(_loss(left)), None),
+            _metered(spent.delta, budget.delta), (short(left.delta), None),
+            (_upper(own.composition.total(quoted).epsilon), None), (_upper(least), None),
+            *([(f"{own.remembered:,}", None)] if ledger.remembers else []),
         ]  # fmt: skip
-        rows.append([*row, Cell(f"{own.remembered:,}")] if ledger.remembers else row)
-    columns = [Column("dataset"), *(Column(head, "n") for head in heads)]
+        rows.append(row)
+    columns = [("dataset", ""), *((head, "n") for head in heads)]
     return Table("accounts", "What each dataset has spent and left", columns, rows, "ascending")
 
 
-def _upper(value: float | None) -> Cell:
-    return Cell("" if value is None else upper(value))
+def _upper(value: float | None) -> str:
+    return "" if value is None else upper(value)
 
 
 def _metered(part: float, whole: float) -> Cell:
     """Return an amount over a bar of what is spent; no bar where there was nothing to spend."""
-    return Cell(short(part), round(100 * min(part / whole, 1), 1) if whole > 0 else None)
+    return short(part), round(100 * min(part / whole, 1), 1) if whole > 0 else None
 
 
 def _charges(total: Units, charges: Sequence[Charged]) -> Table:
     other = total.measure == "rho"
-    columns = [
-        Column("time (UTC)", "t"), Column("dataset"), Column("question", "q"),
-        *([Column("asked", "t")] if other else []), Column(total.measure, "n"),
-        Column("delta", "n"), Column("note"),
-    ]  # fmt: skip
-    rows = [
-        list(map(Cell, [
-            f"{one.time:%Y-%m-%d %H:%M:%S}", one.dataset, one.question,
-            *([one.asked] if other else []), short(one.cost), short(one.delta), one.note,
-        ]))
-        for one in reversed(charges[-MOST_CHARGES:])
-    ]  # fmt: skip
+    columns = [("time (UTC)", "t"), ("dataset", ""), ("question", "q"),
+               *([("asked", "t")] if other else []), (total.measure, "n"), ("delta", "n"),
+               ("note", "")]  # fmt: skip
+    rows = []
+    for one in reversed(charges[-MOST_CHARGES:]):
+        asked = [one.asked] if other else []
+        row = (f"{one.time:%Y-%m-%d %H:%M:%S}", one.dataset, one.question, *asked,
+               short(one.cost), short(one.delta), one.note)  # fmt: skip
+        rows.append([(text, None) for text in row])
     return Table("charges", "Charges, the newest first", columns, rows, "descending")
 
 
@@ -257,52 +246,24 @@ def _about_tight(read: Sequence[Statement]) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class Staircase:
-    """One dataset: when it was charged (seconds), and the part of its budget spent by then."""
-
-    name: str
-    times: tuple[float, ...]
-    parts: tuple[float, ...]
-
-    def thinned(self, start: float, end: float) -> Staircase:
-        """Return at most `MOST_STEPS` steps: the last one of each stretch of time.
-
-        >>> stairs = Staircase("x", tuple(range(5000)), tuple(i / 5000 for i in range(5000)))
-        >>> thin = stairs.thinned(0, 4999)
-        >>> len(thin.times), thin.parts[-1] == stairs.parts[-1]
-        (240, True)
-        """
-        width = max(end - start, 1e-9) / MOST_STEPS
-        last = {
-            min(int((time - start) / width), MOST_STEPS - 1): place
-            for place, time in enumerate(self.times)
-        }
-        places = sorted(last.values())
-        return Staircase(
-            self.name, tuple(self.times[i] for i in places), tuple(self.parts[i] for i in places)
-        )
-
-
 def _spending(charges: Sequence[Charged], budget: float) -> dict[str, Any]:
     """Return the drawings of what was spent over time, for the datasets that spent most."""
     if not charges:
         return {}
-    steps: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    steps: dict[str, Steps] = defaultdict(list)
     for charge in charges:
         before = steps[charge.dataset][-1][1] if steps[charge.dataset] else 0.0
         part = min(before + charge.cost / budget, 1.0)
         steps[charge.dataset].append((charge.time.timestamp(), part))
     most = sorted(steps.items(), key=lambda item: (-item[1][-1][1], item[0]))
-    stairs = [
-        Staircase(name, *map(tuple, zip(*own, strict=True))) for name, own in most[:MOST_LINES]
-    ]
+    legend, stairs = zip(*most[:MOST_LINES], strict=True)
+    top = highest(stairs[0][-1][1])
     return {
-        "top": highest(stairs[0].parts[-1]),
-        "drawings": [Drawing("wide", 960, 300, stairs), Drawing("narrow", 360, 240, stairs)],
-        "legend": [own.name for own in stairs],
+        "top": top, "legend": legend,
+        "drawings": [_drawing(name, width, height, stairs, top)
+                     for name, width, height in (("wide", 960, 300), ("narrow", 360, 240))],
         "undrawn": left_out(len(stairs), len(most), "datasets", ", those that spent most"),
-    }
+    }  # fmt: skip
 
 
 def highest(most: float) -> float:
@@ -314,60 +275,46 @@ def highest(most: float) -> float:
     return next((top for top in _TOPS if most <= top), 1.0)
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """What datasets have spent over time, as steps; sizes and places are in pixels."""
+def thinned(steps: Steps, start: float, end: float) -> Steps:
+    """Return at most `MOST_STEPS` steps: the last one of each stretch of time.
 
-    name: str
-    width: int
-    height: int
-    stairs: Sequence[Staircase]
+    >>> thin = thinned([(i, i / 5000) for i in range(5000)], 0, 4999)
+    >>> len(thin), thin[-1]
+    (240, (4999, 0.9998))
+    """
+    width = max(end - start, 1e-9) / MOST_STEPS
+    last = {min(int((step[0] - start) / width), MOST_STEPS - 1): step for step in steps}
+    return list(last.values())
 
-    left, right, top, bottom = 56, 14, 10, 30
 
-    @cached_property
-    def _span(self) -> tuple[float, float]:
-        times = [time for own in self.stairs for time in own.times]
-        return min(times), max(times)
+def _drawing(
+    name: str, width: int, height: int, stairs: Sequence[Steps], top: float
+) -> dict[str, Any]:
+    """Return the lines of a drawing of steps, in pixels: datasets, grid and times."""
+    left, right, above, below = 56, 14, 10, 30
+    moments = [time for own in stairs for time, _ in own]
+    start, end = min(moments), max(moments)
+    span = end - start
 
-    def x(self, time: float) -> float:
-        """Return where a time lies."""
-        start, end = self._span
-        part = 0.5 if end <= start else (time - start) / (end - start)
-        return round(self.left + part * (self.width - self.left - self.right), 1)
+    def x(time: float) -> float:
+        part = (time - start) / span if span else 0.5
+        return round(left + part * (width - left - right), 1)
 
-    def y(self, part: float) -> float:
-        """Return where a part of the budget lies, from 0 to 1."""
-        room = self.height - self.top - self.bottom
-        return round(self.height - self.bottom - part / highest(self._most) * room, 1)
+    def y(part: float) -> float:
+        return round(height - below - part / top * (height - above - below), 1)
 
-    @property
-    def _most(self) -> float:
-        return max(own.parts[-1] for own in self.stairs)
+    def path(own: Steps) -> str:
+        line = "".join(f"H{x(time)}V{y(part)}" for time, part in thinned(own, start, end))
+        return f"M{x(own[0][0])} {y(0)}{line}H{x(end)}"
 
-    @property
-    def paths(self) -> Iterator[str]:
-        """The steps of each dataset, as SVG draws them."""
-        for own in (stairs.thinned(*self._span) for stairs in self.stairs):
-            steps = zip(own.times, own.parts, strict=True)
-            line = "".join(f"H{self.x(time)}V{self.y(part)}" for time, part in steps)
-            yield f"M{self.x(own.times[0])} {self.y(0)}{line}H{self.x(self._span[1])}"
-
-    @property
-    def grid(self) -> Iterator[tuple[float, str]]:
-        """The heights of the lines behind the steps, each with the part of the budget."""
-        for step in range(_TICKS + 1):
-            part = highest(self._most) * step / _TICKS
-            yield self.y(part), f"{100 * part:.4g} %"
-
-    @property
-    def times(self) -> Iterator[tuple[float, str, str]]:
-        """The times under the drawing: fewer where there is no room for more."""
-        start, end = self._span
-        span = end - start
-        form = "%Y-%m-%d" if span > 3 * 86_400 else "%m-%d %H:%M" if span > 600 else "%H:%M:%S"
-        count = min(_TICKS, max(1, (self.width - 60) // 130)) if span else 0
-        for place in range(count + 1):
-            time = start + span * place / max(count, 1)
-            anchor = "middle" if 0 < place < count or not count else "end" if place else "start"
-            yield self.x(time), f"{datetime.fromtimestamp(math.floor(time), UTC):{form}}", anchor
+    form = "%Y-%m-%d" if span > 3 * 86_400 else "%m-%d %H:%M" if span > 600 else "%H:%M:%S"
+    count = min(_TICKS, max(1, (width - 60) // 130)) if span else 0  # no room for more
+    times = [start + span * place / max(count, 1) for place in range(count + 1)]
+    anchors = ["start", *["middle"] * (count - 1), "end"] if count else ["middle"]
+    said = [f"{datetime.fromtimestamp(math.floor(time), UTC):{form}}" for time in times]
+    parts = [top * step / _TICKS for step in range(_TICKS + 1)]
+    return {
+        "name": name, "width": width, "height": height, "left": left, "right": right,
+        "paths": map(path, stairs), "grid": [(y(part), f"{100 * part:.4g} %") for part in parts],
+        "times": list(zip(map(x, times), said, anchors, strict=True)),
+    }  # fmt: skip
