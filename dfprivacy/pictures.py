@@ -56,13 +56,13 @@ def plot(
     their answers, or a histogram. Of a frame at most 40 groups are shown (12 of a histogram), in
     the order of the frame or, with `sort="value"`, the largest first, and at most 6 answers; the
     caption says how many more there are. `answer` chooses one of several answers, and names the
-    answer of a frame whose columns do not tell. `measured_in` names the unit of the column for the
-    axis, or is a mapping from answers to their units.
+    answer of a frame whose column names do not tell. `measured_in` names the unit of the column for
+    the axis, or is a mapping from answers to their units.
 
     The caption says what the release cost. A frame that a question has returned is known; of a copy
     or a selection of it, say what it cost (`epsilon` or `rho`, `delta`) and the level of its
     intervals (`interval`). A private number that was released may be shown as often as you like:
-    the picture costs nothing.
+    the chart costs nothing.
 
     >>> import dfprivacy as dfp, polars as pl
     >>> flights = pl.DataFrame({"carrier": ["AA", "UA"] * 500, "delay": [1.0, 9.0] * 500})
@@ -76,11 +76,11 @@ def plot(
     PictureError
         When altair is not installed: pip install 'dfprivacy[plot]'.
     InvalidQuestionError
-        When no column is known as an answer, or `sort` is no such order.
+        When no column is recognised as an answer, or `sort` is neither "key" nor "value".
     MissingColumnError
         When there is no column `answer`.
     UnsupportedFrameError
-        When it is nothing that was released.
+        When it can't be the result of a release.
     """
     if sort not in {"key", "value"}:
         raise InvalidQuestionError(
@@ -111,10 +111,10 @@ def show(
     delta: float | None = None,
     interval: float | None = None,
 ) -> ShownFrame | ShownNumbers:
-    """Return what was released as a table to look at: plain text, and HTML in a notebook.
+    """Return what was released as a table: plain text, and HTML in a notebook.
 
     Answers by group stand beside the bars of their intervals, over what they cost. The first 100
-    groups are shown. Arguments and errors are those of `plot`; nothing need be installed.
+    groups are shown. Arguments and errors are those of `plot`; no extra library is needed.
 
     >>> import dfprivacy as dfp, polars as pl
     >>> flights = pl.DataFrame({"carrier": ["AA", "UA"] * 500, "delay": [1.0, 9.0] * 500})

@@ -62,7 +62,7 @@ class Account:
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Explanation:
-    """A release before it is made. To make one reads no data and spends nothing.
+    """The cost and the error of a release that is not made. It reads no data and spends nothing.
 
     Attributes
     ----------
@@ -81,12 +81,11 @@ class Explanation:
     answers : tuple of Forecast
         Each answer with its noise and its half-widths.
     shown : Reach or None
-        Sizes from which on a group of secret key is shown, with three probabilities.
+        Sizes from which on a group of secret keys is shown, for three probabilities.
     account : Account or None
         What the ledger has left, where one was named.
     remembered : bool
-        Whether the ledger has made this very release before: it is then given again, and costs
-        nothing.
+        Whether the ledger remembers this release: it is then returned again, at no cost.
     """
 
     asks: str
@@ -226,7 +225,7 @@ def _widths(answer: Forecast) -> Iterator[tuple[str, ...]]:
 
 
 def _number(value: float | None) -> str:
-    """Return a number with three digits, as it is read best.
+    """Return a number with three digits.
 
     >>> _number(0.0123456), _number(12345.0), _number(1e-9), _number(None)
     ('0.0123', '12,345', '1e-09', '-')

@@ -33,7 +33,7 @@ MOST_DOTS = 40
 MOST_COORDINATES = 2000
 WIDTH = 480
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Colours that all kinds of colour vision tell apart, and a grey printer too for the first two."""
+"""Colours that people with any colour vision can tell apart; the first two differ in grey too."""
 
 _VIRIDIS = {"scheme": "viridis"}
 _BLUE, _INK, _GREY = OKABE_ITO[0], "#1a1a1a", "#595959"
@@ -117,7 +117,7 @@ class Dot:
 
 
 def dots_panel(dots: Sequence[Dot], title: str, rows: str, *, labels: bool = True) -> Spec:
-    """Return a chart with one line a dot: its value and the bar of its interval."""
+    """Return a chart with one line for each dot: its value and the bar of its interval."""
     drawn = [dot for dot in dots if dot.known]
     axis: Spec = {"grid": False, "ticks": False, "domain": False, "labels": labels}
     y: Spec = {
@@ -196,7 +196,7 @@ def labelled(panel: Spec) -> Spec:
 
 
 def faceted(panel: Spec, groups: Sequence[str]) -> Spec:
-    """Return one small panel a group, in their order, all with the same axes."""
+    """Return a small panel for each group, in their order, all with the same axes."""
     header = {"title": None}
     facet = {"field": "group", "type": "nominal", "sort": list(groups), "header": header}
     return {"facet": facet, "columns": 3, "spec": {**panel, "width": 190, "height": 130}}
@@ -226,7 +226,7 @@ def titled(spec: Spec, title: str, lines: Sequence[str]) -> Spec:
 
 
 def unique(dots: Sequence[Dot]) -> list[Dot]:
-    """Return dots of which no two share a label, and with it a line."""
+    """Return dots with distinct labels: dots with equal labels would share a line."""
     names = unique_texts([dot.label for dot in dots])
     return [replace(dot, label=name) for name, dot in zip(names, dots, strict=True)]
 

@@ -43,7 +43,7 @@ Cell = tuple[float, tuple[float, float] | None]
 
 MOST_ROWS = 100
 MOST_ANSWERS = 6
-"""So many answers of each group are shown: side by side there is no room for more."""
+"""At most this many answers of each group are shown, side by side."""
 MOST_FACETS = 12
 
 _HISTOGRAM = ["lower", "upper", "count", "low", "high"]
@@ -332,7 +332,7 @@ def _numbers(table: pa.Table, name: str) -> list[float]:
 def histogram_chart(
     table: pa.Table, about: str, cost: str, level: float | None, measured_in: MeasuredIn
 ) -> Any:
-    """Return the bars of a histogram of the column `about`, whole or one panel a group."""
+    """Return the bars of a histogram of the column `about`, with a panel for each group."""
     keys = table.column_names[:-5]
     names = _key_rows(table, keys)
     rows = list(dict.fromkeys(names))

@@ -27,9 +27,9 @@ from dfprivacy.viz.charts import write_whole
 from dfprivacy.viz.text import left_out, rendered, trusted
 
 MOST_TIGHT = 24
-"""For so many datasets, those that spent most, the tight total is computed."""
+"""Tight totals are computed for at most this many datasets, those that spent most."""
 MOST_CHARGES = 10_000
-"""So many charges are listed, the newest; every one of them counts in what is spent."""
+"""At most this many charges are listed, the newest; all of them count in what is spent."""
 MOST_LINES = 6
 MOST_STEPS = 240
 
@@ -119,7 +119,7 @@ def _digest(text: str) -> str:
 
 
 def _usual(total: Units) -> Fraction:
-    """Return the delta to quote where none is named; releases in rho need some of their own."""
+    """Return the delta to quote where none is named; a ledger in rho needs some to spare."""
     own = Fraction(total.delta, PER_ONE_DELTA)
     return own + _SPARE if total.measure == "rho" else own or _SPARE
 

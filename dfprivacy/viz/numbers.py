@@ -118,7 +118,7 @@ class ShownNumbers:
     readings: tuple[Reading, ...]
 
     def __repr__(self) -> str:
-        """Show one line a number."""
+        """Show each number on a line."""
         return "\n".join(reading.line for reading in self.readings)
 
     def _repr_html_(self) -> str:

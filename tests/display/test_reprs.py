@@ -1,6 +1,8 @@
 """Releases in a notebook: HTML says what the plain text says, and nothing gets out of its place."""
 
 import re
+import subprocess
+import sys
 
 import duckdb
 import pandas as pd
@@ -10,6 +12,12 @@ import pytest
 import dfprivacy as dfp
 
 KINDS = ["estimate", "gaussian", "choice", "hostile", "unknown"]
+
+
+def test_templates_are_loaded_on_first_use():
+    """A program that shows no HTML does not load jinja2."""
+    code = "import sys, dfprivacy; sys.exit('jinja2' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
