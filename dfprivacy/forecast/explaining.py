@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TypedDict
 
 from dfprivacy.accounting.charge import Charge, short
 from dfprivacy.accounting.loss import Epsilon, Rho
@@ -21,35 +20,15 @@ from dfprivacy.statistics.split import counting_part, selections
 from dfprivacy.unit import Unit
 
 
-class Facts(TypedDict):
-    """The public facts of a release: the arguments of an `Explanation`."""
-
-    asks: str
-    protects: str
-    epsilon: float | None
-    rho: float | None
-    delta: float
-    draws: tuple[Draw, ...]
-    level: float
-    answers: tuple[Forecast, ...]
-    shown: Reach | None
-    account: Account | None
-    remembered: bool
-
-
-def explained(request: Request, integers: frozenset[object] = frozenset()) -> Explanation:
-    """Return the explanation of a request; `integers` are columns declared to hold integers."""
-    return Explanation(**facts_of(request, integers))
-
-
-def facts_of(
+def explained(
     request: Request,
     integers: frozenset[object] = frozenset(),
     titles: Mapping[str, str] | None = None,
-) -> Facts:
-    """Return what is public about a release before it is made. No data, no charge, no noise.
+) -> Explanation:
+    """Return the explanation of a request. No data, no charge, no noise.
 
-    `titles` are what the questions are called, where that is not their name in the request.
+    `integers` are columns declared to hold integers; `titles` are what the questions are called,
+    where that is not their name in the request.
     """
     draws = draws_of(request)
     known = Circumstances(
@@ -61,7 +40,7 @@ def facts_of(
             title = (titles or {}).get(name, name) + answer.name.removeprefix(name)
             found[name].append(replace(answer, name=title))
     epsilon, rho = named_loss(request.charge.loss)
-    return Facts(
+    return Explanation(
         asks=request.charge.question,
         protects=protects(request.unit),
         epsilon=epsilon,
@@ -85,7 +64,7 @@ def plain_explanation(
     *,
     protects: str,
 ) -> Explanation:
-    """Return the explanation of a release that is no request: its charge, draws and answers."""
+    """Return an explanation from a charge, its draws and the forecasts of its answers."""
     epsilon, rho = named_loss(charge.loss)
     return Explanation(
         asks=charge.question,
@@ -131,7 +110,7 @@ def protects(unit: Unit | None) -> str:
 
 
 def groups_text(request: Request) -> str:
-    """Say whether keys are public, and what shows secret ones."""
+    """Say whether keys are public, and when secret ones are shown."""
     if request.keys is not None:
         return f"public, exactly the {len(request.keys.rows)} listed"
     return f"secret, shown if the noisy count is large enough, delta {short(request.charge.delta)}"
