@@ -29,16 +29,13 @@
     |-- PictureError              (RuntimeError)  a chart or page can't be drawn or written
     |-- OutputError               (OSError)       a release could not be written where it should go
     |-- EngineError               (RuntimeError)  the engine failed; its message is withheld
-    `-- EntropyError              (OSError)       the operating system gave no random bytes
+    `-- EntropyError              (OSError)       no random bytes, or noise outside of a release
 
 A message says what happened, then "Hint:" and a fix that runs. No message depends on a row:
 it speaks of arguments, declared dtypes and column names only.
 """
 
 from __future__ import annotations
-
-from collections.abc import Collection
-from difflib import get_close_matches
 
 
 class DPError(Exception):
@@ -176,27 +173,3 @@ class EngineError(DPError, RuntimeError):
 
 class EntropyError(DPError, OSError):
     """The operating system's random source failed. Nothing was released."""
-
-
-_ELSEWHERE = {
-    "average": "mean",
-    "avg": "mean",
-    "groupby": "group_by",
-    "len": "count",
-    "max": "bounds",
-    "mode": "histogram",
-    "min": "bounds",
-    "nunique": "group_by",
-    "percentile": "quantile",
-    "size": "count",
-    "stddev": "std",
-    "value_counts": "group_by",
-    "variance": "var",
-}
-"""Names of other libraries, each with the nearest name here."""
-
-
-def meant(name: str, known: Collection[str]) -> str | None:
-    """Return the known name that a caller probably meant, if one is similar."""
-    near = [_ELSEWHERE.get(name, ""), *get_close_matches(name, known, 1)]
-    return next((other for other in near if other in known), None)

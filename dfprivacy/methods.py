@@ -7,13 +7,16 @@ it the same as what is made here.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from difflib import get_close_matches
 from functools import cache
-from typing import Any, NoReturn
+from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
-from dfprivacy.errors import UnknownArgumentError, UnknownMethodError, meant
+from dfprivacy.errors import UnknownArgumentError, UnknownMethodError
 from dfprivacy.statistics import STATISTICS, Argument, Statistic
 from dfprivacy.terms import EPSILON, INTERVAL
+
+One = TypeVar("One")
 
 TERMS = {
     "epsilon": ("float", EPSILON, "What the whole call spends: pure privacy, Laplace noise."),
@@ -34,13 +37,15 @@ TYPES = {
 """How the forms of arguments are annotated."""
 
 
-class Methods:
-    """What asks registered statistics by their names."""
+class Methods(Generic[One]):
+    """What asks registered statistics by their names; `_of_column`, if it knows their column."""
+
+    _of_column: ClassVar[bool] = False
 
     def __getattr__(self, name: str) -> Any:
         """Return the method that asks a statistic, or say what was probably meant."""
         if name in STATISTICS:
-            return method_of(STATISTICS[name]).__get__(self)
+            return method_of(STATISTICS[name], of_column=self._of_column).__get__(self)
         return _unknown(self, name)
 
     def __dir__(self) -> list[str]:
@@ -48,10 +53,16 @@ class Methods:
         return sorted({*super().__dir__(), *STATISTICS})
 
 
+class ColumnMethods(Methods[One]):
+    """What asks registered statistics about one column."""
+
+    _of_column = True
+
+
 @cache
-def method_of(statistic: type[Statistic], *, of_series: bool = False) -> Callable[..., Any]:
+def method_of(statistic: type[Statistic], *, of_column: bool = False) -> Callable[..., Any]:
     """Return the method that asks a statistic; that of a series knows its column."""
-    signature = signature_of(statistic, of_series=of_series)
+    signature = signature_of(statistic, of_column=of_column)
     names = [own.name for own in statistic.arguments()]
 
     def method(self: Any, *args: Any, **given: Any) -> Any:
@@ -62,7 +73,7 @@ def method_of(statistic: type[Statistic], *, of_series: bool = False) -> Callabl
 
     method.__name__ = statistic.kind
     method.__qualname__ = f"Private.{statistic.kind}"
-    method.__doc__ = documentation(statistic, of_series=of_series)
+    method.__doc__ = documentation(statistic, of_column=of_column)
     method.__signature__ = signature  # type: ignore[attr-defined]
     return method
 
@@ -95,10 +106,10 @@ def bound_arguments(
     )
 
 
-def signature_of(statistic: type[Statistic], *, of_series: bool = False) -> inspect.Signature:
+def signature_of(statistic: type[Statistic], *, of_column: bool = False) -> inspect.Signature:
     """Return the signature of a method: arguments, then the terms, then methods and the like."""
     place = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    own = [each for each in statistic.arguments() if not of_series or each.form != "column"]
+    own = [each for each in statistic.arguments() if not of_column or each.form != "column"]
     first = [argument for argument in own if not argument.keyword]
     terms = [name for name in TERMS if name != "interval" or statistic.has_interval]
     parameters = [inspect.Parameter("self", place), *(_parameter(each, place) for each in first)]
@@ -116,11 +127,11 @@ def _parameter(argument: Argument, place: Any) -> inspect.Parameter:
     return inspect.Parameter(argument.name, place, default=default, annotation=TYPES[argument.form])
 
 
-def documentation(statistic: type[Statistic], *, of_series: bool = False) -> str:
+def documentation(statistic: type[Statistic], *, of_column: bool = False) -> str:
     """Return the docstring of a method: what the statistic says, and every parameter."""
     text = inspect.cleandoc(statistic.__doc__ or "")
     lines = [text, "", "Parameters", "----------"]
-    for name, parameter in signature_of(statistic, of_series=of_series).parameters.items():
+    for name, parameter in signature_of(statistic, of_column=of_column).parameters.items():
         if name == "self":
             continue
         lines.append(f"{name} : {parameter.annotation}")
@@ -139,6 +150,22 @@ def _meaning(statistic: type[Statistic], name: str) -> str:
         return TERMS[name][2]
     own = next(each for each in statistic.arguments() if each.name == name)
     return f"{own.doc} One of {', '.join(map(repr, own.choices))}." if own.choices else own.doc
+
+
+_ELSEWHERE = {
+    "groupby": "group_by",
+    "mode": "histogram",
+    "nunique": "group_by",
+    "value_counts": "group_by",
+}
+"""Names of other libraries, each with the nearest name here."""
+
+
+def meant(name: str, known: Collection[str]) -> str | None:
+    """Return the known name that a caller probably meant, if one is similar."""
+    theirs = {alias: kind for kind, own in STATISTICS.items() for alias in own.aliases}
+    near = [{**_ELSEWHERE, **theirs}.get(name, ""), *get_close_matches(name, known, 1)]
+    return next((other for other in near if other in known), None)
 
 
 def _unknown(owner: object, name: str) -> NoReturn:

@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 from dfprivacy.accounting.loss import delta_of, loss_of
+from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.origin import Origin, origin_of
-from dfprivacy.release import Release
+from dfprivacy.release.frames import Origin, origin_of
+from dfprivacy.release.numbers import Release
 from dfprivacy.terms import interval_level
-from dfprivacy.vector_estimate import VectorEstimate
+from dfprivacy.vectors.estimate import VectorEstimate
 from dfprivacy.viz.charts import MOST_DOTS, save_plot
 from dfprivacy.viz.frames import (
     Layout,
@@ -93,7 +94,7 @@ def plot(
         chart = separate_chart if isinstance(released, Mapping) else readings_chart
         return chart(readings, measured_in)
     origin = _origin(released, epsilon, rho, delta, interval)
-    table = released_arrow(released)
+    table = guarded(lambda: released_arrow(released))
     if answer is None and is_histogram(table):
         return histogram_chart(table, origin.about, origin.cost, origin.level, measured_in)
     shown = shown_frame(
@@ -126,7 +127,7 @@ def show(
     if readings is not None:
         return ShownNumbers(tuple(readings))
     origin = _origin(released, epsilon, rho, delta, interval)
-    table = released_arrow(released)
+    table = guarded(lambda: released_arrow(released))
     if is_histogram(table):
         layout = Layout(tuple(table.column_names[:-3]), (("count", ("low", "high")),))
     else:

@@ -13,7 +13,7 @@ from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.errors import InvalidProtocolError
 from dfprivacy.forecast.explanation import Account, Draw, Explanation
 from dfprivacy.forecast.forecast import SIZES, Circumstances, Forecast, HalfWidths, Reach
-from dfprivacy.request import Request
+from dfprivacy.release.request import Request
 from dfprivacy.statistics.linear import shown_from
 from dfprivacy.statistics.part import Part
 from dfprivacy.statistics.split import counting_part, selections
@@ -158,7 +158,7 @@ def explain_survey(
     return plain_explanation(charge, (forecast,), draws, level, account, protects=REPLACED)
 
 
-def by_users(half_width: Callable[[int], float]) -> HalfWidths:
+def by_users(half_width: Callable[[int], float | None]) -> HalfWidths:
     """Return half-widths by number of users; None for so many that no protocol serves them."""
 
     def planned(users: int) -> float | None:

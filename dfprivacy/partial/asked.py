@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.histogram import Histogram
 from dfprivacy.private import Private, PrivateGroupBy
-from dfprivacy.released_frame import frame_names
-from dfprivacy.request import limits_of
+from dfprivacy.release.frames import frame_names
+from dfprivacy.release.request import limits_of
 from dfprivacy.statistics import Statistic
+from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.statistics.part import Part
 from dfprivacy.statistics.split import split
 from dfprivacy.terms import PublicKeys, Terms
 from dfprivacy.unit import Unit, unit_of
-from dfprivacy.vector_question import MeanVector
+from dfprivacy.vectors.question import MeanVector
 
 _TERMS = ("epsilon", "rho", "delta", "interval")
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from dfprivacy.accounting.ledger import Ledger
-from dfprivacy.conductor import release_frame, release_numbers
 from dfprivacy.errors import StatisticsFileError
 from dfprivacy.exact import describe
 from dfprivacy.partial.opened import open_file
 from dfprivacy.partial.pooled import Pooled, pooled
 from dfprivacy.partial.pooled import parts_per_unit as parts_of
+from dfprivacy.releasing import release_frame, release_numbers
 from dfprivacy.terms import EPSILON, INTERVAL, Files, Terms
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]

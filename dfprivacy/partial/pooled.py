@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from dfprivacy.conductor import measured_for
 from dfprivacy.engine.adopt import Adopted, Columns, adopt
 from dfprivacy.errors import InvalidUnitError, StatisticsFileError
 from dfprivacy.exact import describe, exact_number
@@ -16,7 +15,8 @@ from dfprivacy.partial.exact_tables import ExactTables, added, measured_of
 from dfprivacy.partial.header import Header
 from dfprivacy.partial.key_types import in_types, meet
 from dfprivacy.partial.opened import StatisticsFile
-from dfprivacy.request import Request
+from dfprivacy.release.request import Request
+from dfprivacy.releasing import measured_for
 from dfprivacy.statistics.part import Measured
 from dfprivacy.terms import PublicKeys
 

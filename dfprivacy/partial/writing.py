@@ -10,17 +10,17 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from dfprivacy.conductor import measure
 from dfprivacy.engine.adopt import Adopted
+from dfprivacy.engine.returning import frame_table
 from dfprivacy.engine.run import guarded
-from dfprivacy.noise.entropy import system_entropy
+from dfprivacy.noise.entropy import fresh_id
 from dfprivacy.partial.asked import asked_of
 from dfprivacy.partial.declared_types import check_declared, with_kept_text
 from dfprivacy.partial.exact_tables import exact_tables
 from dfprivacy.partial.header import header_for
 from dfprivacy.partial.key_types import declared_keys
 from dfprivacy.partial.written import check_target, write_file
-from dfprivacy.remembered import frame_table
+from dfprivacy.releasing import measure
 from dfprivacy.statistics import Statistic
 from dfprivacy.unit import Unit
 
@@ -102,7 +102,7 @@ def statistics(
     found = _arrow_keys(frame, adopted, measured[0].keys) if asked.by else pa.table({})
     tables = exact_tables(measured, declared_keys(found, asked.by))
     header = header_for(
-        system_entropy(16).hex(), asked.questions, asked.by, asked.kind, asked.unit,
+        fresh_id(16), asked.questions, asked.by, asked.kind, asked.unit,
         parts=asked.parts, tables=tables,
     )  # fmt: skip
     write_file(target, header, tables)

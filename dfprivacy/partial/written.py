@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.errors import StatisticsFileError
-from dfprivacy.noise.entropy import system_entropy
+from dfprivacy.noise.entropy import fresh_id
 from dfprivacy.partial.exact_tables import ExactTables
 from dfprivacy.partial.header import Header
 from dfprivacy.partial.layout import moment_names, schema_of
@@ -69,7 +69,7 @@ def write_file(path: Path, header: Header, tables: ExactTables) -> None:
 
 def _write(path: Path, header: Header, tables: ExactTables) -> None:
     """Write a draft beside the path and link it to the path, which fails if something is there."""
-    draft = path.with_name(f".{path.name}.{system_entropy(8).hex()}")
+    draft = path.with_name(f".{path.name}.{fresh_id(8)}")
     descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.answers import Counted, CountPiece, Estimated, Piece
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.estimators.subset_optimal import dick_bounds, subset_bounds
 from dfprivacy.forecast.forecast import Circumstances, Forecast
@@ -27,6 +26,7 @@ from dfprivacy.measurement.sums import Statistics, sum_name
 from dfprivacy.noise.additive import add_noise
 from dfprivacy.noise.keys import KeyRule
 from dfprivacy.noise.laws import Noise
+from dfprivacy.release.answers import Counted, CountPiece, Estimated, Piece
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.linear import Vectors, forecast_of, vectors_of
 from dfprivacy.statistics.mean import Mean

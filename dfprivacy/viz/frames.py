@@ -12,7 +12,6 @@ import narwhals as nw
 import pandas as pd
 import pyarrow as pa
 
-from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, MissingColumnError, UnsupportedFrameError
 from dfprivacy.viz.charts import (
     WIDTH,
@@ -50,7 +49,7 @@ _HISTOGRAM = ["lower", "upper", "count", "low", "high"]
 
 
 def released_arrow(frame: object) -> pa.Table:
-    """Return a released frame as an Arrow table.
+    """Return a released frame as an Arrow table; an engine's own errors are the caller's to guard.
 
     Raises
     ------
@@ -60,12 +59,12 @@ def released_arrow(frame: object) -> pa.Table:
     if isinstance(frame, pa.Table):
         return frame
     if isinstance(frame, pd.DataFrame):
-        return guarded(lambda: pa.Table.from_pandas(frame, preserve_index=False))
+        return pa.Table.from_pandas(frame, preserve_index=False)
     native: Any = nw.from_native(frame, pass_through=True)
     if isinstance(native, nw.LazyFrame):
-        return guarded(lambda: native.collect(backend="pyarrow").to_arrow())
+        return native.collect(backend="pyarrow").to_arrow()
     if isinstance(native, nw.DataFrame):
-        return guarded(native.to_arrow)
+        return native.to_arrow()
     raise UnsupportedFrameError(
         f"a {type(frame).__name__} can't be shown",
         hint="pass what a question has returned: a number, a list of them, or a frame",

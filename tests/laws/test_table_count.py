@@ -7,13 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from dfprivacy.parts import table_count
-from dfprivacy.parts.table_count import blanked, noisy_rows
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import SignificantBits
 from dfprivacy.measurement.linear import CountWeights
+from dfprivacy.statistics import table_count
+from dfprivacy.statistics.part import blanked, noisy_rows
 
 SURE = Epsilon(Fraction(2**40))
 """Noise differs from 0 with probability below exp(-2**39): never."""

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.conductor import measure
 from dfprivacy.partial.exact_tables import exact_tables
 from dfprivacy.partial.opened import open_file
 from dfprivacy.partial.pooled import pooled
+from dfprivacy.releasing import measure
 from dfprivacy.statistics.split import split
 from dfprivacy.terms import keys_of
 from dfprivacy.unit import unit_of
