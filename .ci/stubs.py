@@ -17,7 +17,7 @@ from dfprivacy.statistics import STATISTICS, Statistic
 STUB = Path(dfprivacy.__file__).with_name("methods.pyi")
 HEAD = """# Methods of statistics, as type checkers see them. Written by .ci/stubs.py.
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any, Generic, TypeVar
 
 from dfprivacy.statistics import Statistic
@@ -26,6 +26,7 @@ One = TypeVar("One")  # noqa: PYI001 the answer to one question
 
 def method_of(statistic: type[Statistic], *, of_column: bool = ...) -> Callable[..., Any]: ...
 def documentation(statistic: type[Statistic], *, of_column: bool = ...) -> str: ...
+def meant(name: str, known: Collection[str]) -> str | None: ...
 """
 
 

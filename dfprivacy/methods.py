@@ -7,12 +7,12 @@ it the same as what is made here.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from difflib import get_close_matches
 from functools import cache
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
-from dfprivacy.errors import UnknownArgumentError
-from dfprivacy.spelling import meant, unknown
+from dfprivacy.errors import UnknownArgumentError, UnknownMethodError
 from dfprivacy.statistics import STATISTICS, Argument, Statistic
 from dfprivacy.terms import EPSILON, INTERVAL
 
@@ -46,7 +46,7 @@ class Methods(Generic[One]):
         """Return the method that asks a statistic, or say what was probably meant."""
         if name in STATISTICS:
             return method_of(STATISTICS[name], of_column=self._of_column).__get__(self)
-        return unknown(self, name)
+        return _unknown(self, name)
 
     def __dir__(self) -> list[str]:
         """List the methods of every statistic beside those of the class."""
@@ -150,3 +150,34 @@ def _meaning(statistic: type[Statistic], name: str) -> str:
         return TERMS[name][2]
     own = next(each for each in statistic.arguments() if each.name == name)
     return f"{own.doc} One of {', '.join(map(repr, own.choices))}." if own.choices else own.doc
+
+
+_ELSEWHERE = {
+    "groupby": "group_by",
+    "mode": "histogram",
+    "nunique": "group_by",
+    "value_counts": "group_by",
+}
+"""Names of other libraries, each with the nearest name here."""
+
+
+def meant(name: str, known: Collection[str]) -> str | None:
+    """Return the known name that a caller probably meant, if one is similar."""
+    theirs = {alias: kind for kind, own in STATISTICS.items() for alias in own.aliases}
+    near = [{**_ELSEWHERE, **theirs}.get(name, ""), *get_close_matches(name, known, 1)]
+    return next((other for other in near if other in known), None)
+
+
+def _unknown(owner: object, name: str) -> NoReturn:
+    """Refuse a name that `owner` does not have, with an AttributeError: `hasattr` still works."""
+    kind = type(owner)
+    if name.startswith("_"):
+        message = f"{kind.__name__!r} object has no attribute {name!r}"
+        raise AttributeError(message, name=name, obj=owner)
+    public = [known for known in dir(owner) if not known.startswith("_")]
+    asked = [known for known in public if known not in {"explain", "local", "shuffle"}]
+    other = meant(name, public)
+    raise UnknownMethodError(
+        f"there is no question {name!r}",
+        hint=f"write .{other}(...)" if other else f"ask one of {', '.join(asked)}",
+    )

@@ -1,4 +1,4 @@
-"""`dfp.plot`, `dfp.show` and `dfp.save_plot`: releases as pictures and tables. None costs anything.
+"""Chart, show and save releases: `dfp.plot`, `dfp.show` and `dfp.save_plot`. None costs anything.
 
 They read what was released, so that they are post-processing: nothing is drawn, nothing charged.
 """
@@ -10,38 +10,34 @@ from dataclasses import replace
 from typing import Any
 
 from dfprivacy.accounting.loss import delta_of, loss_of
-from dfprivacy.display.figures import (
-    MOST_DOTS,
-    MOST_FACETS,
-    groups_figure,
-    histogram_figure,
-    readings_figure,
-    separate_figure,
-)
-from dfprivacy.display.readable import Readable
-from dfprivacy.display.reading import Reading
-from dfprivacy.display.saving import save_plot
-from dfprivacy.display.shown import ShownFrame, ShownNumbers
-from dfprivacy.display.words import MeasuredIn
+from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.release.frames import Origin, origin_of
 from dfprivacy.release.numbers import Release
-from dfprivacy.released_views import (
-    Layout,
-    histogram_bins,
-    is_histogram,
-    layout_of,
-    named_groups,
-    released_arrow,
-    view_of,
-)
 from dfprivacy.terms import interval_level
 from dfprivacy.vectors.estimate import VectorEstimate
+from dfprivacy.viz.charts import MOST_DOTS, save_plot
+from dfprivacy.viz.frames import (
+    Layout,
+    ShownFrame,
+    histogram_chart,
+    is_histogram,
+    layout_of,
+    released_arrow,
+    shown_frame,
+)
+from dfprivacy.viz.numbers import (
+    Readable,
+    Reading,
+    ShownNumbers,
+    readings_chart,
+    separate_chart,
+)
+from dfprivacy.viz.text import MeasuredIn
 
 __all__ = ["plot", "save_plot", "show"]
 
-MOST_ROWS = 100
-_UNSTATED = "cost not stated: plot the frame as it was released, or name epsilon and delta"
+_UNSTATED = "cost unknown: pass the frame as it was released, or pass its epsilon and delta"
 
 
 def plot(
@@ -61,13 +57,13 @@ def plot(
     their answers, or a histogram. Of a frame at most 40 groups are shown (12 of a histogram), in
     the order of the frame or, with `sort="value"`, the largest first, and at most 6 answers; the
     caption says how many more there are. `answer` chooses one of several answers, and names the
-    answer of a frame whose columns do not tell. `measured_in` names the unit of the column for the
-    axis, or is a mapping from answers to their units.
+    answer of a frame whose column names do not tell. `measured_in` names the unit of the column for
+    the axis, or is a mapping from answers to their units.
 
     The caption says what the release cost. A frame that a question has returned is known; of a copy
     or a selection of it, say what it cost (`epsilon` or `rho`, `delta`) and the level of its
     intervals (`interval`). A private number that was released may be shown as often as you like:
-    the picture costs nothing.
+    the chart costs nothing.
 
     >>> import dfprivacy as dfp, polars as pl
     >>> flights = pl.DataFrame({"carrier": ["AA", "UA"] * 500, "delay": [1.0, 9.0] * 500})
@@ -81,28 +77,31 @@ def plot(
     PictureError
         When altair is not installed: pip install 'dfprivacy[plot]'.
     InvalidQuestionError
-        When no column is known as an answer, or `sort` is no such order.
+        When no column is recognised as an answer, or `sort` is neither "key" nor "value".
     MissingColumnError
         When there is no column `answer`.
     UnsupportedFrameError
-        When it is nothing that was released.
+        When it can't be the result of a release.
     """
     if sort not in {"key", "value"}:
-        raise InvalidQuestionError("groups have no such order", hint='pass sort="key" or "value"')
+        raise InvalidQuestionError(
+            "groups can't be sorted like that", hint='pass sort="key" or "value"'
+        )
     if isinstance(released, Readable | VectorEstimate):
         return released.plot(measured_in=measured_in)
-    readings = readings_of(released)
+    readings = _readings(released)
     if readings is not None:
-        figure = separate_figure if isinstance(released, Mapping) else readings_figure
-        return figure(readings, measured_in)
+        chart = separate_chart if isinstance(released, Mapping) else readings_chart
+        return chart(readings, measured_in)
     origin = _origin(released, epsilon, rho, delta, interval)
-    table = released_arrow(released)
+    table = guarded(lambda: released_arrow(released))
     if answer is None and is_histogram(table):
-        return _histogram(table, origin, measured_in)
-    layout = layout_of(table, _keys(released), answer)
-    view = view_of(table, layout, origin, order=sort, most=MOST_DOTS)  # type: ignore[arg-type]
-    order = ", the largest first" if sort == "value" else ""
-    return groups_figure(view, measured_in, order)
+        return histogram_chart(table, origin.about, origin.cost, origin.level, measured_in)
+    shown = shown_frame(
+        table, layout_of(table, _keys(released), answer), title=origin.question, cost=origin.cost,
+        level=origin.level, order=sort, most=MOST_DOTS,  # type: ignore[arg-type]
+    )  # fmt: skip
+    return shown.plot(measured_in, ", the largest first" if sort == "value" else "")
 
 
 def show(
@@ -113,10 +112,10 @@ def show(
     delta: float | None = None,
     interval: float | None = None,
 ) -> ShownFrame | ShownNumbers:
-    """Return what was released as a table to look at: plain text, and HTML in a notebook.
+    """Return what was released as a table: plain text, and HTML in a notebook.
 
     Answers by group stand beside the bars of their intervals, over what they cost. The first 100
-    groups are shown. Arguments and errors are those of `plot`; nothing need be installed.
+    groups are shown. Arguments and errors are those of `plot`; no extra library is needed.
 
     >>> import dfprivacy as dfp, polars as pl
     >>> flights = pl.DataFrame({"carrier": ["AA", "UA"] * 500, "delay": [1.0, 9.0] * 500})
@@ -124,19 +123,19 @@ def show(
     >>> "epsilon=1" in repr(dfp.show(delays))
     True
     """
-    readings = readings_of(released)
+    readings = _readings(released)
     if readings is not None:
         return ShownNumbers(tuple(readings))
     origin = _origin(released, epsilon, rho, delta, interval)
-    table = released_arrow(released)
+    table = guarded(lambda: released_arrow(released))
     if is_histogram(table):
         layout = Layout(tuple(table.column_names[:-3]), (("count", ("low", "high")),))
     else:
         layout = layout_of(table, _keys(released), None)
-    return ShownFrame(view_of(table, layout, origin, most=MOST_ROWS))
+    return shown_frame(table, layout, title=origin.question, cost=origin.cost, level=origin.level)
 
 
-def readings_of(released: object) -> list[Reading] | None:
+def _readings(released: object) -> list[Reading] | None:
     """Return what is shown of one number or several; None for anything else."""
     if isinstance(released, Readable):
         return [released.reading()]
@@ -160,11 +159,3 @@ def _origin(released: object, epsilon: Any, rho: Any, delta: Any, interval: Any)
         loss = Release(loss_of(epsilon, rho), float(delta_of(delta) or 0), 0)
         known = replace(known, cost=loss.cost)
     return known if interval is None else replace(known, level=interval_level(interval))
-
-
-def _histogram(table: Any, origin: Origin, measured_in: MeasuredIn) -> Any:
-    keys = table.column_names[:-5]
-    bins, groups = histogram_bins(table, keys, MOST_FACETS)
-    layout = Layout(tuple(keys), (("count", ("low", "high")),))
-    view = replace(view_of(table, layout, origin, most=0), groups=groups, title=origin.about)
-    return histogram_figure(bins, view, measured_in, named_groups(bins))

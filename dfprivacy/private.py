@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account_of
-from dfprivacy.display.markup import element
 from dfprivacy.errors import InvalidQuestionError, UnknownMethodError
 from dfprivacy.explaining import Explaining
 from dfprivacy.histogram_methods import HistogramMethods
@@ -19,6 +18,7 @@ from dfprivacy.statistics import STATISTICS, Statistic
 from dfprivacy.terms import EPSILON, INTERVAL, PublicKeys, Terms
 from dfprivacy.unit import Unit, unit_of
 from dfprivacy.vector_methods import VectorMethods
+from dfprivacy.viz.text import code
 
 if TYPE_CHECKING:
     from dfprivacy.local.on_frames import LocalMethods
@@ -123,7 +123,7 @@ class Private(HistogramMethods[Any, dict[str, Number]], VectorMethods[Any, dict[
         return f"Private({type(self._frame).__module__.split('.')[0]} {type(self._frame).__name__})"
 
     def _repr_html_(self) -> str:
-        return element("code", repr(self))
+        return code(repr(self))
 
     def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> dict[str, Number]:
         return release_numbers(self._frame, questions, terms)
@@ -184,7 +184,7 @@ class PrivateGroupBy(HistogramMethods[Any, Any], VectorMethods[Any, Any]):
         return f"PrivateGroupBy({', '.join(map(repr, self._by))}; {keys})"
 
     def _repr_html_(self) -> str:
-        return element("code", repr(self))
+        return code(repr(self))
 
     def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> Any:
         return release_frame(self._frame, self._by, self._keys, questions, terms)

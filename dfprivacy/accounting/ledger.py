@@ -441,7 +441,7 @@ class Ledger:
         InvalidLossError
             When the releases spent more than `delta`, or it is no number between 0 and 1.
         """
-        pages = import_module("dfprivacy.display.ledger_report")  # accounting draws no pages
+        pages = import_module("dfprivacy.viz.ledger_page")  # accounting draws no pages
         written: Path = pages.write_report(self, path, delta)
         return written
 

@@ -17,7 +17,7 @@ from dfprivacy.cli.ledger import ledger_app
 from dfprivacy.cli.local import local_app
 from dfprivacy.cli.output import readable_errors, show_error
 from dfprivacy.cli.questions import commands
-from dfprivacy.spelling import meant
+from dfprivacy.methods import meant
 
 __all__ = ["app", "main"]
 

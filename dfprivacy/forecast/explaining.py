@@ -1,20 +1,18 @@
-"""From a request to its explanation: the facts of a release, without the release."""
+"""Explain a release or a protocol before it is made: its cost, its draws and its forecasts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TypedDict
 
 from dfprivacy.accounting.charge import Charge, short
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.accounting.spending import Account as Paying
 from dfprivacy.accounting.spending import NoAccount
-from dfprivacy.forecast.advice import Circumstances
+from dfprivacy.errors import InvalidProtocolError
 from dfprivacy.forecast.explanation import Account, Draw, Explanation
-from dfprivacy.forecast.forecast import Forecast
-from dfprivacy.forecast.reaching import Reach
+from dfprivacy.forecast.forecast import SIZES, Circumstances, Forecast, HalfWidths, Reach
 from dfprivacy.release.request import Request
 from dfprivacy.statistics.linear import shown_from
 from dfprivacy.statistics.part import Part
@@ -22,35 +20,15 @@ from dfprivacy.statistics.split import counting_part, selections
 from dfprivacy.unit import Unit
 
 
-class Facts(TypedDict):
-    """The public facts of a release: the arguments of an `Explanation`."""
-
-    asks: str
-    protects: str
-    epsilon: float | None
-    rho: float | None
-    delta: float
-    draws: tuple[Draw, ...]
-    level: float
-    answers: tuple[Forecast, ...]
-    shown: Reach | None
-    account: Account | None
-    remembered: bool
-
-
-def explained(request: Request, integers: frozenset[object] = frozenset()) -> Explanation:
-    """Return the explanation of a request; `integers` are columns declared to hold integers."""
-    return Explanation(**facts_of(request, integers))
-
-
-def facts_of(
+def explained(
     request: Request,
     integers: frozenset[object] = frozenset(),
     titles: Mapping[str, str] | None = None,
-) -> Facts:
-    """Return what is public about a release before it is made. No data, no charge, no noise.
+) -> Explanation:
+    """Return the explanation of a request. No data, no charge, no noise.
 
-    `titles` are what the questions are called, where that is not their name in the request.
+    `integers` are columns declared to hold integers; `titles` are what the questions are called,
+    where that is not their name in the request.
     """
     draws = draws_of(request)
     known = Circumstances(
@@ -62,7 +40,7 @@ def facts_of(
             title = (titles or {}).get(name, name) + answer.name.removeprefix(name)
             found[name].append(replace(answer, name=title))
     epsilon, rho = named_loss(request.charge.loss)
-    return Facts(
+    return Explanation(
         asks=request.charge.question,
         protects=protects(request.unit),
         epsilon=epsilon,
@@ -86,7 +64,7 @@ def plain_explanation(
     *,
     protects: str,
 ) -> Explanation:
-    """Return the explanation of a release that is no request: its charge, draws and answers."""
+    """Return an explanation from a charge, its draws and the forecasts of its answers."""
     epsilon, rho = named_loss(charge.loss)
     return Explanation(
         asks=charge.question,
@@ -126,15 +104,16 @@ def protects(unit: Unit | None) -> str:
     """Say who may be added or removed."""
     if unit is None:
         return "one row, added or removed"
-    groups = "" if unit.max_groups is None else f", in at most {unit.max_groups} groups"
-    return f"all rows of one {unit.column!r}: counting as {unit.max_rows} rows a group{groups}"
+    rows = f"counted as at most {unit.max_rows} rows"
+    groups = "group" if unit.max_groups is None else f"of at most {unit.max_groups} groups"
+    return f"all rows of one {unit.column!r}, {rows} in each {groups}"
 
 
 def groups_text(request: Request) -> str:
-    """Say whether keys are public, and what shows secret ones."""
+    """Say whether keys are public, and when secret ones are shown."""
     if request.keys is not None:
         return f"public, exactly the {len(request.keys.rows)} listed"
-    return f"secret, shown where noisy counts allow it: delta {short(request.charge.delta)}"
+    return f"secret, shown if the noisy count is large enough, delta {short(request.charge.delta)}"
 
 
 def account_after(account: Paying | NoAccount, charge: Charge) -> Account | None:
@@ -166,3 +145,26 @@ def draws_of(request: Request) -> tuple[Draw, ...]:
             cost = type(request.charge.loss)(share * of_part)
             draws.append(drawn(cost, tuple(texts[name] for name in names)))
     return tuple(draws)
+
+
+REPLACED = "one row, replaced by another: the number of rows is public"
+
+
+def explain_survey(
+    charge: Charge, forecast: Forecast, level: float, account: Paying | NoAccount
+) -> Explanation:
+    """Return the explanation of a protocol over a column."""
+    draws = [(charge.loss, charge.question)]
+    return plain_explanation(charge, (forecast,), draws, level, account, protects=REPLACED)
+
+
+def by_users(half_width: Callable[[int], float | None]) -> HalfWidths:
+    """Return half-widths by number of users; None for so many that no protocol serves them."""
+
+    def planned(users: int) -> float | None:
+        try:
+            return half_width(users)
+        except InvalidProtocolError:
+            return None
+
+    return tuple(map(planned, SIZES))

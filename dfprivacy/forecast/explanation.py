@@ -1,17 +1,19 @@
-"""What a release would cost and how wrong it would be: a value that prints as a page."""
+"""Show what a release would cost and how wrong it would be, as a page of text and as HTML."""
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import pyarrow as pa
 
 from dfprivacy.accounting.charge import Budget, short
-from dfprivacy.forecast.forecast import Forecast
-from dfprivacy.forecast.pages import page_of, titled
-from dfprivacy.forecast.reaching import Reach
-from dfprivacy.forecast.tables import table_of
+from dfprivacy.forecast.forecast import Forecast, Reach
+from dfprivacy.viz.text import rendered
+
+_WIDTH, _TITLE = 100, 10
 
 _TABLE = pa.schema(
     {
@@ -46,7 +48,7 @@ class Draw:
     def text(self) -> str:
         """What it costs, and for what."""
         name, value = ("epsilon", self.epsilon) if self.rho is None else ("rho", self.rho)
-        return f"{name} {value:.6g} for {', '.join(self.questions)}"
+        return f"{name} {value:.6g} on {', '.join(self.questions)}"
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Account:
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Explanation:
-    """A release before it is made. To make one reads no data and spends nothing.
+    """The cost and the error of a release that is not made. It reads no data and spends nothing.
 
     Attributes
     ----------
@@ -79,12 +81,11 @@ class Explanation:
     answers : tuple of Forecast
         Each answer with its noise and its half-widths.
     shown : Reach or None
-        Sizes from which on a group of secret key is shown, with three probabilities.
+        Sizes from which on a group of secret keys is shown, for three probabilities.
     account : Account or None
         What the ledger has left, where one was named.
     remembered : bool
-        Whether the ledger has made this very release before: it is then given again, and costs
-        nothing.
+        Whether the ledger remembers this release: it is then returned again, at no cost.
     """
 
     asks: str
@@ -115,8 +116,13 @@ class Explanation:
     @property
     def table(self) -> pa.Table:
         """Every half-width, one row an answer and size: answer, question, rows, certain, ..."""
-        records = [record for answer in self.answers for record in answer.records()]
-        return pa.Table.from_pylist(records, _TABLE)
+        records = [
+            (answer.name, answer.question, *halves, answer.unit)
+            for answer in self.answers
+            for halves in zip(answer.rows, answer.certain, answer.ordinary, strict=True)
+        ]
+        rows = [dict(zip(_TABLE.names, record, strict=True)) for record in records]
+        return pa.Table.from_pylist(rows, _TABLE)
 
     @property
     def cost(self) -> str:
@@ -132,32 +138,98 @@ class Explanation:
             ("protects", self.protects),
             ("costs", self.cost),
             *self.details(),
-            *(("draws", draw.text) for draw in self.draws),
+            *(("spends", draw.text) for draw in self.draws),
         ]
 
     def details(self) -> list[tuple[str, str]]:
         """Return what is known of ledger, draws and groups."""
         lines = [] if self.account is None else [("ledger", _account_text(self.account))]
         if self.remembered:
-            lines.append(("ledger", "it remembers this release: given again, for nothing"))
+            lines.append(("ledger", "remembers this release: it is returned again, at no cost"))
         if self.shown is not None:
-            lines.append(("shown", f"groups: {self.shown}"))
+            lines.append(("groups", f"are shown {self.shown}"))
         return lines
 
     def lines(self) -> list[str]:
         """Return the head as lines of at most 100 characters."""
-        return [line for title, text in self.head() for line in titled(title, text)]
+        return [line for title, text in self.head() for line in _titled(title, text)]
 
     def __repr__(self) -> str:
         """Show everything, in lines of at most 100 characters."""
-        return page_of(self.lines(), self.answers, self.level)
+        lines = self.lines()
+        for answer in self.answers:
+            lines += ["", *_answer_lines(answer, self.level)]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return table_of(self.head(), self.answers, self.level)
+        answers = [(own, _facts(own, self.level), list(_widths(own))) for own in self.answers]
+        return rendered("explanation.html", head=self.head(), answers=answers)
 
 
 def _account_text(account: Account) -> str:
     before = account.before.arguments()
     if account.after is None:
-        return f"{account.dataset!r} has {before} left: too little, the release would be refused"
+        return f"{account.dataset!r} has {before} left: too little, so the release would be refused"
     return f"{account.dataset!r} has {before} left, and {account.after.arguments()} afterwards"
+
+
+def _titled(title: str, text: str) -> list[str]:
+    """Return a text behind its title, wrapped."""
+    return textwrap.wrap(
+        text, _WIDTH, initial_indent=f"{title:<{_TITLE - 1}} ", subsequent_indent=" " * _TITLE,
+        break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def _answer_lines(answer: Forecast, level: float) -> list[str]:
+    """Return what is known of one answer."""
+    if len(answer.name) < _TITLE:
+        lines = _titled(answer.name, answer.question)
+    else:
+        lines = [*textwrap.wrap(f"{answer.name}:", _WIDTH), *_titled("", answer.question)]
+    for title, text in _facts(answer, level):
+        lines += _titled("", f"{title}: {text}")
+    columns = zip(*_widths(answer), strict=True)
+    return lines + [f"{'':<{_TITLE}}{name:<9}{_aligned(texts)}" for name, *texts in columns]
+
+
+def _aligned(texts: Sequence[str]) -> str:
+    return "".join(f"{text:>12}" for text in texts)
+
+
+def _facts(answer: Forecast, level: float) -> list[tuple[str, str]]:
+    """Return what is known besides half-widths, each with its title."""
+    noise = answer.mechanism
+    if answer.scale is not None:
+        noise = f"{noise}, scale {_number(answer.scale)} ({answer.scale_unit})"
+    found = [("Noise", noise)]
+    if answer.answered is not None:
+        found.append(("There is an answer", str(answer.answered)))
+    if answer.halve:
+        *first, last = answer.halve
+        either = f"{', '.join(first)}{',' * (len(first) > 1)} or {last}" if first else last
+        found.append(("To halve the error", either))
+    found += [("Note", remark) for remark in answer.remarks]
+    if answer.told:
+        found.append((f"Half-width at {100 * level:.6g}%", f"in {answer.unit}"))
+    return found
+
+
+def _widths(answer: Forecast) -> Iterator[tuple[str, ...]]:
+    """Yield the table of half-widths under its heads; nothing where none is known."""
+    if answer.told:
+        shown = 3 if any(half is not None for half in answer.ordinary) else 2
+        yield ("rows", "at most", "ordinary")[:shown]
+        for rows, *halves in zip(answer.rows, answer.certain, answer.ordinary, strict=True):
+            yield (f"{rows:,}", *map(_number, halves))[:shown]
+
+
+def _number(value: float | None) -> str:
+    """Return a number with three digits.
+
+    >>> _number(0.0123456), _number(12345.0), _number(1e-9), _number(None)
+    ('0.0123', '12,345', '1e-09', '-')
+    """
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.3g}"

@@ -1,12 +1,16 @@
-"""What is known of one answer before it is asked for."""
+"""State what is known of an answer before it is released: its noise, its error, what halves it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Protocol
 
-from dfprivacy.forecast.reaching import Reach
+from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.noise.laws import Noise
+from dfprivacy.unit import Unit
 
 SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 """The sizes of groups, in rows as they count, that half-widths are given for."""
@@ -15,6 +19,50 @@ HalfWidths = tuple[float | None, ...]
 
 UNTOLD: HalfWidths = (None,) * len(SIZES)
 """Half-widths where nothing can be said before there is data."""
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The least sizes of groups, in rows as they count, that reach a noisy threshold.
+
+    `rarely` is reached with probability 5 %, `half` with 50 %, `mostly` with 95 %.
+
+    >>> from dfprivacy.noise.laws import DiscreteLaplace
+    >>> reaching(30, DiscreteLaplace(Fraction(1)))
+    Reach(rarely=28, half=30, mostly=32)
+    """
+
+    rarely: int
+    half: int
+    mostly: int
+
+    def __str__(self) -> str:
+        """Name the three sizes."""
+        return (
+            f"with probability 5% from {self.rarely:,} rows on, 50% from {self.half:,}, "
+            f"95% from {self.mostly:,}"
+        )
+
+
+def reaching(least: int, noise: Noise, divisor: int = 1, terms: int = 1) -> Reach:
+    """Return the sizes at which divisor * rows + Z_1 + ... + Z_terms >= least, by probability.
+
+    The probabilities are the exact tails of the noise that `noise/keys.py` goes by.
+    """
+
+    def smallest(chance: Fraction) -> int:
+        def reached(rows: int) -> bool:
+            return noise.tail(least - rows * divisor, terms) >= chance
+
+        low, high = -1, 1
+        while not reached(high):
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if reached(middle) else (middle, high)
+        return high
+
+    return Reach(*(smallest(Fraction(percent, 100)) for percent in (5, 50, 95)))
 
 
 @dataclass(frozen=True)
@@ -33,9 +81,9 @@ class Forecast:
         The noise on the sums behind it, in `scale_unit`: the scale of discrete Laplace noise, the
         standard deviation of discrete Gaussian noise.
     scale_unit : str
-        In what it is measured.
+        The unit of `scale`.
     unit : str
-        In what half-widths are measured.
+        The unit of half-widths.
     rows : tuple of int
         Sizes of groups, in rows as they count.
     certain : tuple of float or None
@@ -63,7 +111,7 @@ class Forecast:
     ordinary: HalfWidths = UNTOLD
     answered: Reach | None = None
     halve: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = field(default=())
+    remarks: tuple[str, ...] = ()
 
     @property
     def told(self) -> bool:
@@ -78,28 +126,49 @@ class Forecast:
         """Return the forecast with half-widths; ordinary ones are the certain ones unless given."""
         return replace(self, certain=certain, ordinary=certain if ordinary is None else ordinary)
 
-    def records(self) -> Iterator[dict[str, object]]:
-        """Yield one record a size: answer, question, rows, certain, ordinary, unit."""
-        for rows, certain, ordinary in zip(self.rows, self.certain, self.ordinary, strict=True):
-            yield {
-                "answer": self.name, "question": self.question, "rows": rows,
-                "certain": certain, "ordinary": ordinary, "unit": self.unit,
-            }  # fmt: skip
-
-
-def number(value: float | None) -> str:
-    """Return a number with three digits, as it is read best.
-
-    >>> number(0.0123456), number(12345.0), number(1e-9), number(None)
-    ('0.0123', '12,345', '1e-09', '-')
-    """
-    if value is None:
-        return "-"
-    if 1000 <= abs(value) < 1e9:
-        return f"{value:,.0f}"
-    return f"{value:.3g}"
-
 
 def by_size(values: Iterable[float]) -> HalfWidths:
     """Return half-widths as plain floats, None for NaN."""
     return tuple(None if math.isnan(value) else float(value) for value in values)
+
+
+class Asked(Protocol):
+    """A question that knows which of its own arguments to change."""
+
+    @property
+    def halve(self) -> tuple[str, ...]:
+        """The changes, each of which halves the error."""
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What a forecast depends on besides its part: public facts.
+
+    `loss` is the whole loss of the call, `draws` how many draws share it; `integers` holds the
+    columns that are declared to hold integers.
+    """
+
+    level: float
+    loss: Epsilon | Rho
+    unit: Unit | None
+    grouped: bool
+    draws: int
+    integers: frozenset[object] = frozenset()
+
+
+def halving(question: Asked, known: Circumstances) -> tuple[str, ...]:
+    """Return changes each of which halves the error, to first order."""
+    pure = isinstance(known.loss, Epsilon)
+    changes = [halving_loss(known.loss), *question.halve]
+    if known.unit is not None and known.unit.max_rows > 1:
+        changes.append("halve max_rows")
+    if known.unit is not None and known.grouped and known.unit.max_groups != 1:
+        changes.append("halve max_groups" if pure else "divide max_groups by 4")
+    if known.draws >= (2 if pure else 4):  # asked alone, an answer gets the whole loss
+        changes.append("ask this question alone")
+    return tuple(changes)
+
+
+def halving_loss(loss: Epsilon | Rho) -> str:
+    """Return the change of the loss that halves an error."""
+    return "double epsilon" if isinstance(loss, Epsilon) else "multiply rho by 4"

@@ -7,11 +7,9 @@ from dataclasses import replace
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.estimators.octave_bounds import SHARE
-from dfprivacy.forecast.advice import halving_loss
 from dfprivacy.forecast.explaining import plain_explanation, protects
 from dfprivacy.forecast.explanation import Explanation
-from dfprivacy.forecast.forecast import SIZES, Forecast
-from dfprivacy.forecast.reaching import reaching
+from dfprivacy.forecast.forecast import SIZES, Forecast, halving_loss, reaching
 from dfprivacy.noise.laws import Noise, name_of, spread_of
 from dfprivacy.releasing import histogram_request
 from dfprivacy.statistics.histogram import Histogram

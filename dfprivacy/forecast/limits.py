@@ -6,9 +6,9 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from dfprivacy.accounting.spending import account_of
-from dfprivacy.forecast.advice import Circumstances
 from dfprivacy.forecast.explaining import plain_explanation
 from dfprivacy.forecast.explanation import Explanation
+from dfprivacy.forecast.forecast import Circumstances
 from dfprivacy.labels import label_of
 from dfprivacy.limits import group_labels, limit_losses, limits_charge
 from dfprivacy.statistics.quantile import Quantile, QuantilePart

@@ -11,11 +11,9 @@ import numpy as np
 
 from dfprivacy.accounting.loss import Rho
 from dfprivacy.estimators.relations import RELATIONS
-from dfprivacy.forecast.advice import halving_loss
 from dfprivacy.forecast.explaining import plain_explanation, protects
 from dfprivacy.forecast.explanation import Explanation
-from dfprivacy.forecast.forecast import SIZES, Forecast, by_size
-from dfprivacy.forecast.reaching import reaching
+from dfprivacy.forecast.forecast import SIZES, Forecast, by_size, halving_loss, reaching
 from dfprivacy.noise.laws import DiscreteGaussian
 from dfprivacy.terms import PublicKeys, Terms
 from dfprivacy.vectors.question import MeanVector
@@ -61,7 +59,7 @@ def vector_forecast(
     """Return the forecast; `counted` is the noise of a count that was paid for apart."""
     made = Forecast(
         question.name, question.text, f"{question.chosen_method}: discrete Gaussian on every sum",
-        halve=(halving_loss(loss), "2 x the rows"),
+        halve=(halving_loss(loss), "double the number of rows"),
     )  # fmt: skip
     dimension = len(question.labels) if question.wide else question.dimension or question.universe
     share = _SUM_SHARES.get(question.chosen_method)

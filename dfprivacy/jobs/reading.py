@@ -20,7 +20,7 @@ import duckdb
 import yaml
 
 from dfprivacy.errors import InvalidDescriptionError
-from dfprivacy.spelling import meant
+from dfprivacy.methods import meant
 
 MOST_BYTES, MOST_VALUES, DEEPEST = 2**20, 50_000, 32
 HINT = "docs/etl.md describes every field; --check looks at a file without spending anything"

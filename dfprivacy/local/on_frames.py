@@ -14,8 +14,8 @@ from dfprivacy.engine.columns import check_number_column
 from dfprivacy.engine.declared import integer_columns
 from dfprivacy.engine.run import collect, guarded
 from dfprivacy.errors import InvalidLossError, InvalidQuestionError
+from dfprivacy.forecast.explaining import by_users, explain_survey
 from dfprivacy.forecast.forecast import Forecast
-from dfprivacy.forecast.surveys import by_users, explain_survey
 from dfprivacy.local.estimates import LocalEstimate
 from dfprivacy.local.gaussian import gaussian_mean
 from dfprivacy.local.protocol import simulate
@@ -102,7 +102,7 @@ class FrameProtocols:
             return made.noted(self.UNTOLD)
         widths = by_users(lambda users: plan(users).half_width(level))
         if self.CERTAIN:
-            return made.measured(widths).noted("rows are users")
+            return made.measured(widths).noted("sizes count users")
         return made.measured(made.certain, widths)
 
 
@@ -138,7 +138,7 @@ class LocalMethods(FrameProtocols):
     UNIT = "units of {!r}, sampling of owners included"
     CERTAIN = False
     _simulate = staticmethod(simulate)
-    UNTOLD = "name sigma= and rounds=2 to learn the error before there are reports"
+    UNTOLD = "pass sigma= and rounds=2 to forecast the error before there are reports"
 
     def gaussian_mean(
         self,

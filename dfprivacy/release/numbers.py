@@ -13,8 +13,6 @@ from typing import Any, Self
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.display.readable import Readable
-from dfprivacy.display.reading import Reading
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.estimators.count import CountEstimator
 from dfprivacy.estimators.estimator import Estimator
@@ -22,6 +20,7 @@ from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import Noise
 from dfprivacy.release.answers import Answer, Estimated
 from dfprivacy.terms import Bounds, interval_level
+from dfprivacy.viz.numbers import Readable, Reading
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class ShuffleMethods(FrameProtocols):
     UNIT = "units of {!r}"
     CERTAIN = True
     _simulate = staticmethod(simulate)
-    UNTOLD = "users below a point are counted round by round: no half-width before there is data"
+    UNTOLD = "users are counted in rounds, so no half-width is known before there is data"
 
     def sum(
         self,

@@ -6,7 +6,7 @@ import duckdb
 
 from dfprivacy.accounting.charge import Budget, short
 from dfprivacy.accounting.loss import positive_number
-from dfprivacy.forecast.explaining import facts_of, groups_text
+from dfprivacy.forecast.explaining import explained, groups_text
 from dfprivacy.releasing import request_of
 from dfprivacy.statements.calls import cost_of
 from dfprivacy.statements.catalog import registered_epsilon
@@ -35,7 +35,7 @@ def explanation_of(
         shown.append(f"dp_keep({named})")
     on_connection, remark = (None, "") if connection is None else _elsewhere(plan, connection)
     return StatementExplanation(
-        **facts_of(request, titles=dict(zip(plan.questions, shown, strict=True))),
+        **vars(explained(request, titles=dict(zip(plan.questions, shown, strict=True)))),
         relation=statement.rows.named.name,
         keys=tuple(key.name for key in statement.keys),
         selection=groups_text(request),

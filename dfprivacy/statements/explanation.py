@@ -44,7 +44,7 @@ class StatementExplanation(Explanation):
             ("rows", self.row_query),
             ("groups", f"{', '.join(self.keys)}: {self.selection}" if self.keys else "none"),
             *(("asks", f"{call} -> {question}") for call, question in self.calls),
-            *(("draws", draw.text) for draw in self.draws),
+            *(("spends", draw.text) for draw in self.draws),
             ("then", self.released_query),
             *([("into", self.target)] if self.target else []),
             ("costs", self.cost),

@@ -18,8 +18,7 @@ from dfprivacy.estimators.octave_bounds import GROWTH, LEAST, find_bounds
 from dfprivacy.estimators.quantile import outer_rows
 from dfprivacy.estimators.threshold import SIDES, select_thresholds
 from dfprivacy.exact import describe, exact_number
-from dfprivacy.forecast.advice import Circumstances, halving
-from dfprivacy.forecast.forecast import SIZES, Forecast
+from dfprivacy.forecast.forecast import SIZES, Circumstances, Forecast, halving
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Octaves, SignificantBits
 from dfprivacy.noise.keys import KeyRule
@@ -164,8 +163,8 @@ def _octave_bounds(
         scale=float(1 / epsilon), scale_unit="rows, on each octave",
         answered=bounds_reach(epsilon), halve=halve,
         remarks=(
-            "the sizes are rows in one octave, from a power of two to the next",
-            f"an octave joins {joins}, more for each further doubling",
+            "sizes count the rows of one octave, from a power of two to the next",
+            f"an octave is included {joins}, and more for each further doubling",
         ),
     )  # fmt: skip
 

@@ -27,8 +27,7 @@ from dfprivacy.estimators.monotone import (
 from dfprivacy.estimators.octave_bounds import SHARE, find_bounds
 from dfprivacy.estimators.quantile import far_rows, outer_rows
 from dfprivacy.estimators.threshold import values_grid
-from dfprivacy.forecast.advice import Circumstances, halving
-from dfprivacy.forecast.forecast import Forecast
+from dfprivacy.forecast.forecast import Circumstances, Forecast, halving
 from dfprivacy.measurement.bin_table import BinTable, rebinned
 from dfprivacy.measurement.binning import Binning, Octaves, SignificantBits
 from dfprivacy.noise.keys import KeyRule
@@ -95,7 +94,7 @@ class MonotonePart(ColumnPart):
         if isinstance(question, Center) and (question.bounds or question.method == "dick"):
             return [made]
         found = bounds_reach(rest.share(SHARE).pure())
-        return [replace(made, answered=found).noted("the sizes are rows in one octave")]
+        return [replace(made, answered=found).noted("sizes count the rows of one octave")]
 
 
 @dataclass(frozen=True, repr=False)

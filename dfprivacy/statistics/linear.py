@@ -22,9 +22,15 @@ from dfprivacy.engine.keys import align
 from dfprivacy.engine.sums import exact_sums
 from dfprivacy.estimators.count import CountEstimator
 from dfprivacy.estimators.estimator import Draw, Foreseen
-from dfprivacy.forecast.advice import Circumstances, halving
-from dfprivacy.forecast.forecast import SIZES, Forecast, by_size
-from dfprivacy.forecast.reaching import Reach, reaching
+from dfprivacy.forecast.forecast import (
+    SIZES,
+    Circumstances,
+    Forecast,
+    Reach,
+    by_size,
+    halving,
+    reaching,
+)
 from dfprivacy.measurement.linear import CountWeights, Linear
 from dfprivacy.measurement.sums import Statistics
 from dfprivacy.noise.additive import add_noise

@@ -109,8 +109,8 @@ class Mean(LinearStatistic):
     @property
     def halve(self) -> tuple[str, ...]:
         """Narrower bounds, or more rows."""
-        narrower = () if self.bounds is None else ("bounds half as wide",)
-        return (*narrower, "2 x the rows")
+        narrower = () if self.bounds is None else ("halve the width of the bounds",)
+        return (*narrower, "double the number of rows")
 
     def part(self, name: str, *, grouped: bool) -> Any:
         """Return how it is measured alone: by rank and by inverse sensitivity in other files."""

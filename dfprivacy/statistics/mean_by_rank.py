@@ -18,8 +18,7 @@ import pyarrow as pa
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.estimators.subset_optimal import dick_bounds, subset_bounds
-from dfprivacy.forecast.advice import Circumstances
-from dfprivacy.forecast.forecast import Forecast
+from dfprivacy.forecast.forecast import Circumstances, Forecast
 from dfprivacy.measurement.bin_table import BinTable, Held
 from dfprivacy.measurement.binning import Floats, Integers, SignificantBits
 from dfprivacy.measurement.linear import Source
@@ -96,9 +95,11 @@ class SubsetPart(ColumnPart):
         if self.question.method != "dick":
             return [made]
         taken = (
-            f"sizes are taken to be at most {RADIUS:g}, errors below {GAMMA:g}/(epsilon n) not seen"
+            f"absolute values are taken to be at most {RADIUS:g}, and errors below "
+            f"{GAMMA:g}/(epsilon n) are ignored"
         )
-        return [made.noted(taken, "groups too small for bounds are averaged within all of that")]
+        small = "groups too small to find bounds in are averaged within that whole range"
+        return [made.noted(taken, small)]
 
 
 Found = tuple[Bounds, Epsilon | Rho, str]

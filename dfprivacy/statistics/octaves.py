@@ -23,9 +23,7 @@ from dfprivacy.estimators.count import CountEstimator
 from dfprivacy.estimators.estimator import Estimator
 from dfprivacy.estimators.octave_bounds import CORE, SHARE, FoundBounds, find_bounds
 from dfprivacy.estimators.unknown import UnknownEstimator
-from dfprivacy.forecast.advice import Circumstances
-from dfprivacy.forecast.forecast import Forecast
-from dfprivacy.forecast.reaching import Reach, reaching
+from dfprivacy.forecast.forecast import Circumstances, Forecast, Reach, reaching
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
 from dfprivacy.measurement.octave_sums import (
@@ -124,11 +122,11 @@ class OctavePart:
         """Return the forecast of each answer, in widths of the bounds that are found first."""
         found = bounds_reach(loss.share(SHARE).pure())
         remarks: tuple[str, ...] = (
-            "the sizes that get a number are rows in one octave, by which bounds are found",
+            "sizes count the rows of one octave, in which the bounds are found",
         )
         if self.grouped:
-            lend = "other groups borrow the middle of the bounds that are found"
-            remarks = (f"bounds are found by rows in one octave: {found}", lend)
+            lend = "other groups use the middle of the bounds that are found"
+            remarks = (f"bounds are found {found} in one octave", lend)
         made = []
         for name, question in self.questions.items():
             vectors = self.vectors(question.stand_in)

@@ -13,8 +13,7 @@ import pyarrow as pa
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.bins import run_bins, run_stored_bins
-from dfprivacy.forecast.advice import Circumstances
-from dfprivacy.forecast.forecast import Forecast
+from dfprivacy.forecast.forecast import Circumstances, Forecast
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Octaves, SignificantBits
 from dfprivacy.measurement.linear import CountWeights

@@ -29,9 +29,16 @@ from dfprivacy.estimators.quantile import (
     select_quantiles,
 )
 from dfprivacy.exact import quantile_fraction
-from dfprivacy.forecast.advice import Circumstances, halving
-from dfprivacy.forecast.forecast import SIZES, Forecast, HalfWidths, by_size
-from dfprivacy.forecast.reaching import Reach, reaching
+from dfprivacy.forecast.forecast import (
+    SIZES,
+    Circumstances,
+    Forecast,
+    HalfWidths,
+    Reach,
+    by_size,
+    halving,
+    reaching,
+)
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Floats, SignificantBits
 from dfprivacy.noise.keys import KeyRule
@@ -63,7 +70,7 @@ class _Ranked(Statistic):
     @property
     def halve(self) -> tuple[str, ...]:
         """More rows."""
-        return ("2 x the rows (as a part of the rows)",)
+        return ("double the number of rows (for the error as a share of the rows)",)
 
     def part(self, name: str, *, grouped: bool) -> Any:
         """Return what selects it: by ranks, or by inverse sensitivity (`inverse.py`)."""
@@ -282,7 +289,7 @@ class MeasuredRanks(MeasuredTable):
 
 _SIZES = np.array(SIZES, dtype=np.float64)
 RANKS = "ranks of rows"
-NO_INTERVAL = "a selection: no interval is known before there is data, nor after"
+NO_INTERVAL = "the answer is selected and has no interval"
 
 
 def _levels_near(forecast: Forecast, q: float) -> list[str]:
@@ -292,7 +299,7 @@ def _levels_near(forecast: Forecast, q: float) -> list[str]:
     for size, ranks in zip(forecast.rows, widths, strict=True):
         if ranks is not None and ranks < size / 4:
             low, high = max(q - ranks / size, 0), min(q + ranks / size, 1)
-            return [f"of {size:,} rows, {ranks:.0f} are from the quantile {low:.3g} to {high:.3g}"]
+            return [f"in {size:,} rows, the half-width spans the quantiles {low:.3g} to {high:.3g}"]
     return []
 
 

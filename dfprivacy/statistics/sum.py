@@ -64,7 +64,7 @@ class Sum(LinearStatistic):
     @property
     def halve(self) -> tuple[str, ...]:
         """Narrower bounds."""
-        return () if self.bounds is None else ("bounds half as far from 0",)
+        return () if self.bounds is None else ("halve both bounds",)
 
 
 @dataclass(frozen=True)

@@ -88,8 +88,8 @@ class Variance(_Spread):
     @property
     def halve(self) -> tuple[str, ...]:
         """Narrower bounds, or more rows."""
-        narrower = () if self.bounds is None else ("bounds 0.71 as wide",)
-        return (*narrower, "2 x the rows")
+        narrower = () if self.bounds is None else ("narrow the bounds to 0.71 of their width",)
+        return (*narrower, "double the number of rows")
 
 
 @dataclass(frozen=True)
@@ -109,13 +109,13 @@ class StandardDeviation(_Spread):
     @property
     def remarks(self) -> tuple[str, ...]:
         """Half-widths are for the worst place of the deviation."""
-        return ("at most: where the true deviation is near 0",)
+        return ("the error is largest where the true deviation is near 0",)
 
     @property
     def halve(self) -> tuple[str, ...]:
         """Narrower bounds, or more rows."""
-        narrower = () if self.bounds is None else ("bounds half as wide",)
-        return (*narrower, "2 x the rows")
+        narrower = () if self.bounds is None else ("halve the width of the bounds",)
+        return (*narrower, "double the number of rows")
 
 
 def mean_of_bernstein(grid: Grid) -> RatioEstimator:

@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from dfprivacy.display.figures import Caption, vector_figure
-from dfprivacy.display.markup import Markup, element
-from dfprivacy.display.panels import Dot
-from dfprivacy.display.words import MeasuredIn, chart_text
 from dfprivacy.estimators.noisy_mean import NoisyMean
 from dfprivacy.measurement.vector_grid import Floats
 from dfprivacy.release.numbers import Release
 from dfprivacy.terms import interval_level
 from dfprivacy.vectors.question import MeanVector
+from dfprivacy.viz.charts import Dot, vector_chart
+from dfprivacy.viz.numbers import plain_card
+from dfprivacy.viz.text import MeasuredIn, chart_text
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -121,8 +120,7 @@ class VectorEstimate:
         )
 
     def _repr_html_(self) -> str:
-        name, about = element("b", self.question.name), element("small", self._about())
-        return element("div", name, f" {self._first()}", Markup("<br>"), about)
+        return plain_card(self.question.name, self._first(), self._about())
 
     def plot(self, *, measured_in: MeasuredIn = None) -> Any:
         """Return a chart of all coordinates with their intervals (an altair chart).
@@ -139,5 +137,5 @@ class VectorEstimate:
         names = self.question.labels if self.question.wide else range(len(self))
         rows = zip(names, self.values.tolist(), low.tolist(), high.tolist(), strict=True)
         dots = [Dot(chart_text(name), value, (a, b)) for name, value, a, b in rows]
-        facts = Caption(self.question.name, self._about(), self.release.level)
-        return vector_figure(dots, facts, measured_in)
+        level = self.release.level
+        return vector_chart(dots, self.question.name, self._about(), level, measured_in)

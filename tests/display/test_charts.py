@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.display.theme import theme
+from dfprivacy.viz.charts import theme
 
-BARS = "bars: 95 % of the noise; not of sampling, not of what clipping did"
+BARS = "The bars cover 95 % of the noise, but neither sampling nor clipping."
 
 
 def find(spec, name):
@@ -102,7 +102,7 @@ def test_many_groups_are_cut_and_say_so():
     released = frame.dp.group_by("g", keys=range(300)).mean("x", (0, 2))
     chart = dfp.plot(released, sort="value")
     assert len(rows_of(chart)) == 40
-    assert "40 of 300 groups shown, the largest first; 260 more are not" in subtitle(chart)
+    assert "Shows 40 of 300 groups, the largest first." in subtitle(chart)
 
 
 def test_several_answers(flights):
@@ -122,7 +122,7 @@ def test_a_copy_without_intervals_has_to_name_its_answer(flights):
     """Where names don't tell the answer, it has to be named."""
     released = flights.dp.group_by("carrier", keys=["AA", "UA"]).median("delay", epsilon=1)
     assert len(rows_of(dfp.plot(released))) == 2
-    with pytest.raises(dfp.InvalidQuestionError, match="known as an answer"):
+    with pytest.raises(dfp.InvalidQuestionError, match="recognised as an answer"):
         dfp.plot(released.clone().head(2))
     assert len(rows_of(dfp.plot(released.head(1), answer="delay"))) == 1
 
@@ -135,7 +135,7 @@ def test_unknown_groups_are_counted_and_not_drawn():
     )
     chart = dfp.plot(released)
     assert rows_of(chart) == []
-    assert "2 unknown: too few values to tell" in subtitle(chart)
+    assert "Without an answer, because values are too few: 2." in subtitle(chart)
 
 
 def test_histograms(flights, histogram):
@@ -166,8 +166,8 @@ def test_long_vectors():
     )  # fmt: skip
     chart = frame.dp.mean_vector("e", rho=0.5, radius=60).plot()
     assert len(rows_of(chart)) == 2000
-    assert subtitle(chart)[1] == BARS.replace("bars", "band")
-    assert "2,000 of 2,500 coordinates shown; 500 more are not" in subtitle(chart)
+    assert subtitle(chart)[1] == BARS.replace("bars cover", "band covers")
+    assert "Shows 2,000 of 2,500 coordinates." in subtitle(chart)
 
 
 def test_vectors_by_group(flights):
@@ -176,7 +176,7 @@ def test_vectors_by_group(flights):
     names = [f"x{i}" for i in range(8)]
     keyed = frame.dp.group_by("carrier", keys=["AA"])
     chart = dfp.plot(keyed.mean_vector(names, rho=0.5, radius=10))
-    assert "6 of 8 answers shown; 2 more are not" in subtitle(chart)
+    assert "Shows 6 of 8 answers." in subtitle(chart)
     whole = frame.select("carrier", v=pl.concat_arr(names)).dp.group_by("carrier", keys=["AA"])
     with pytest.raises(dfp.InvalidQuestionError, match="vector for each group"):
         dfp.plot(whole.mean_vector("v", rho=0.5, radius=10))

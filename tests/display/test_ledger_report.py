@@ -12,8 +12,7 @@ import dfprivacy as dfp
 from dfprivacy.accounting import ledger_file
 from dfprivacy.accounting.charge import Charge, Units
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.display.ledger_page import MOST_CHARGES
-from dfprivacy.display.ledger_sections import guess, upper
+from dfprivacy.viz.ledger_page import MOST_CHARGES, guess, upper
 
 XSS = "<script>alert(1)</script>"
 
@@ -49,7 +48,7 @@ def test_every_charge_is_listed(ledger, page):
     rows, history = rows_of(page, "charges"), ledger.history()
     assert [row[0] for row in rows] == [f"{t:%Y-%m-%d %H:%M:%S}" for t in history["time"][::-1]]
     assert [float(row[3]) for row in rows] == list(history["epsilon"][::-1])
-    assert rows[2][1:] == ["flights", "mean(&#x27;delay&#x27;) by &#x27;carrier&#x27;", "0.1", "0",
+    assert rows[2][1:] == ["flights", "mean(&#39;delay&#39;) by &#39;carrier&#39;", "0.1", "0",
                            "monthly report"]  # fmt: skip
 
 
@@ -67,7 +66,7 @@ def test_the_promise(ledger, page):
     promise = ledger.promise()
     assert (promise.epsilon, promise.delta) == (2.0, 1e-6)
     assert "differentially private with epsilon 2 and delta 1e-6." in page
-    assert "right with a chance of at most 88.08 %" in page
+    assert "right with a probability of at most 88.08 %" in page
 
 
 def test_a_guess():
@@ -144,9 +143,9 @@ def test_a_ledger_in_rho(tmp_path):
 
 def test_without_the_accounting_extra(ledger, tmp_path, monkeypatch):
     """The page is made all the same, and says how to get tight totals."""
-    monkeypatch.setattr("dfprivacy.display.ledger_report.find_spec", lambda name: None)
+    monkeypatch.setattr("dfprivacy.viz.ledger_page.find_spec", lambda name: None)
     page = ledger.report(tmp_path / "r.html").read_text()
-    assert "pip install &#x27;dfprivacy[accounting]&#x27;" in page
+    assert "pip install &#39;dfprivacy[accounting]&#39;" in page
     assert [row[7] for row in rows_of(page, "accounts")] == ["", ""]
 
 
@@ -175,8 +174,8 @@ def test_large_ledgers_stay_bounded(tmp_path):
             ledger_file.append(connection, f"data {number % 9}", ledger._total, cost, about)
     page = ledger.report(tmp_path / "big.html").read_text()
     assert len(rows_of(page, "charges")) == MOST_CHARGES == 10_000
-    assert "10,000 of 12,000 charges shown, the newest; 2,000 more are not" in page
+    assert "Shows 10,000 of 12,000 charges, the newest." in page
     assert "12,000 charges to 9 datasets" in page
-    assert "6 of 9 datasets shown, those that spent most; 3 more are not" in page
+    assert "Shows 6 of 9 datasets, those that spent most." in page
     assert all(len(path) < 10_000 for path in re.findall(r'd="([^"]*)"', page))
     assert len(page) < 3_000_000

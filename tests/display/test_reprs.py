@@ -1,6 +1,8 @@
 """Releases in a notebook: HTML says what the plain text says, and nothing gets out of its place."""
 
 import re
+import subprocess
+import sys
 
 import duckdb
 import pandas as pd
@@ -10,6 +12,12 @@ import pytest
 import dfprivacy as dfp
 
 KINDS = ["estimate", "gaussian", "choice", "hostile", "unknown"]
+
+
+def test_templates_are_loaded_on_first_use():
+    """A program that shows no HTML does not load jinja2."""
+    code = "import sys, dfprivacy; sys.exit('jinja2' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -100,17 +108,17 @@ def test_a_view_of_every_frame_type(flights, engine):
     assert lines[1].split() == ["carrier", "delay", "interval", "count"]
     assert lines[-2:] == [
         "epsilon=2, delta=1e-06",
-        "bars: 95 % of the noise; not of sampling, not of what clipping did",
+        "The bars cover 95 % of the noise, but neither sampling nor clipping.",
     ]
 
 
 def test_a_copy_has_to_be_told(means):
     """A selection of a released frame is another frame: its cost is not known, but can be said."""
     part = means.head(2)
-    assert "cost not stated" in repr(dfp.show(part))
+    assert "cost unknown" in repr(dfp.show(part))
     told = repr(dfp.show(part, epsilon=2, delta=1e-6, interval=0.9)).splitlines()
     assert told[-2].startswith("epsilon=2, delta=1e-06")
-    assert told[-1].startswith("bars: 90 % of the noise")
+    assert told[-1].startswith("The bars cover 90 % of the noise")
     with pytest.raises(dfp.InvalidLossError):
         dfp.show(part, epsilon=-1)
 
@@ -119,7 +127,7 @@ def test_long_frames_are_cut_and_say_so():
     """A hundred groups are shown, and the view says how many more there are."""
     frame = pl.DataFrame({"g": list(range(150)) * 4, "x": [1.0] * 600})
     view = dfp.show(frame.dp.group_by("g", keys=range(150)).mean("x", (0, 2)))
-    assert repr(view).endswith("100 of 150 groups shown; 50 more are not")
+    assert repr(view).endswith("Shows 100 of 150 groups.")
     assert view._repr_html_().count("<tr>") == 101
 
 

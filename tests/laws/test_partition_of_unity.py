@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given

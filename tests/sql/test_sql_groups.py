@@ -10,7 +10,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from scipy import stats
-from sql_udfs.unbounded import octave_answer
 
 import dfprivacy as dfp
 import sql_udfs
@@ -20,6 +19,8 @@ from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.noise import entropy
 from dfprivacy.release.permit import permit
 from dfprivacy.statistics import octaves
+from dfprivacy.statistics.forms import forms_of, functions
+from sql_udfs.finalize import answers_of
 from sql_udfs.lists import octave_table
 from tests.numbered_bytes import NumberedBytes
 
@@ -135,7 +136,8 @@ def inputs_of(lists, function):
         found, added = octave_bounds.exceedances, octaves.add_noise
         patch.setattr(octave_bounds, "exceedances", exceedances)
         patch.setattr(octaves, "add_noise", add_noise)
-        octave_answer(function, lists, Epsilon(Fraction(10**12)))
+        form = forms_of(functions()[function])[0]
+        answers_of(form, [lists], (), Epsilon(Fraction(10**12)))
     return bins, seen
 
 

@@ -2,17 +2,19 @@
 
 import math
 import os
+from fractions import Fraction
 
 import duckdb
 import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
-from sql_udfs.settings import bounded_setting
 
 import dfprivacy as dfp
 import sql_udfs
+from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.noise.laws import DiscreteLaplace
+from dfprivacy.statistics import Sum
 
 GROUPS = 20_000
 FALSE_ALARM = 1e-7
@@ -50,11 +52,14 @@ def test_answers_have_the_law_of_the_frame(call, question):
 
 def test_sums_have_discrete_laplace_noise():
     """A sum carries one draw of scale max(|lo|, |hi|)/epsilon, in grid units (alarm: 1e-7)."""
-    setting = bounded_setting("dp_sum", -2.0, 1.0, 0.5)
-    step = setting.query.source.grid.step
-    assert isinstance(setting.noise, DiscreteLaplace)
-    assert float(setting.noise.scale) * step == 2 / 0.5
-    expected = 1.5 + step * setting.noise.sample(GROUPS, os.urandom)
+    linear = Sum("x", (-2, 1)).linear(grouped=False)
+    noise, step = (
+        Epsilon(Fraction(1, 2)).noise(linear.l1, linear.l2_squared),
+        linear.source.terms[0].grid.step,
+    )
+    assert isinstance(noise, DiscreteLaplace)
+    assert float(noise.scale) * step == 2 / 0.5
+    expected = 1.5 + step * noise.sample(GROUPS, os.urandom)
     assert distance(by_group("dp_sum(x, -2, 1)"), expected) <= DISTANCE
 
 

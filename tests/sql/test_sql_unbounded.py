@@ -10,17 +10,16 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_udfs.settings import MOMENTS
 
 import dfprivacy as dfp
 import sql_udfs
 from dfprivacy.engine.adopt import Columns, adopt
 from dfprivacy.noise import entropy
-from dfprivacy.statistics import Median
+from dfprivacy.statistics import Mean, Median, StandardDeviation, Variance
 from dfprivacy.statistics.octaves import OctavePart
 from dfprivacy.statistics.part import Grouping
-from dfprivacy.statistics.quantile import QuantilePart
-from sql_udfs import unbounded
+from dfprivacy.statistics.quantile import QuantilePart, value_grid
+from sql_udfs import lists as made_of_lists
 from tests.numbered_bytes import NumberedBytes
 
 HUGE = 1e12
@@ -60,8 +59,10 @@ def tables_of(query):
     seen = []
     with pytest.MonkeyPatch.context() as patch:
         for name in ("octave_table", "value_table"):
-            made = getattr(unbounded, name)
-            patch.setattr(unbounded, name, lambda *a, made=made: seen.append(made(*a)) or seen[-1])
+            made = getattr(made_of_lists, name)
+            patch.setattr(
+                made_of_lists, name, lambda *a, made=made: seen.append(made(*a)) or seen[-1]
+            )
         return ask(query), seen
 
 
@@ -84,11 +85,13 @@ def assert_same(table, expected):
 def test_octave_tables_are_those_of_the_frame(rows, function):
     """Rows, sums and squares by octave have the bits that polars gives, for any floats."""
     frame = given_rows(rows)
-    part = OctavePart("x", {"y": MOMENTS[function]("x")}, grouped=False)
+    part = OctavePart(
+        "x", {"y": {"dp_mean": Mean, "dp_stddev": StandardDeviation}[function]("x")}, grouped=False
+    )
     _, [table] = tables_of(f"SELECT {function}(x) FROM t")
     assert_same(table, frame_table(part, frame))
     lists = lists_of("SELECT list(x) FROM t GROUP BY g ORDER BY g")
-    own = unbounded.octave_table(lists, len(table.moments))
+    own = made_of_lists.octave_table(lists, len(table.moments))
     assert_same(own, frame_table(part, frame, ["g"]))
 
 
@@ -110,10 +113,10 @@ def test_long_lists_are_counted_block_by_block():
     frame = pl.DataFrame({"g": np.repeat(np.arange(7), sizes), "x": x})
     con.register("t", frame.to_arrow())
     lists = lists_of("SELECT list(x) FROM t GROUP BY g ORDER BY g")
-    part = OctavePart("x", {"y": MOMENTS["dp_var"]("x")}, grouped=False)
-    assert_same(unbounded.octave_table(lists, 2), frame_table(part, frame, ["g"]))
-    grid = unbounded.value_grid(coarse=False)
-    table = unbounded.value_table(lists, grid)
+    part = OctavePart("x", {"y": Variance("x")}, grouped=False)
+    assert_same(made_of_lists.octave_table(lists, 2), frame_table(part, frame, ["g"]))
+    grid = value_grid(coarse=False)
+    table = made_of_lists.value_table(lists, grid)
     each = [frame_table(QuantilePart("y", Median("x"), grouped=False), part_)
             for part_ in frame.partition_by("g", maintain_order=True)]  # fmt: skip
     assert table.bins.tolist() == [number for own in each for number in own.bins.tolist()]

@@ -153,9 +153,9 @@ def test_an_explanation_is_a_frozen_value(shared):
         "protects  one row, added or removed",
         "relation  memory.main.visits",
         'rows      SELECT "city" AS "city" FROM "memory"."main"."visits"',
-        "groups    city: secret, shown where noisy counts allow it: delta 1e-6",
+        "groups    city: secret, shown if the noisy count is large enough, delta 1e-6",
         "asks      dp_count() -> count()",
-        "draws     epsilon 0.5 for count()",
+        "spends    epsilon 0.5 on count()",
         (
             'then      SELECT released.key_0 AS "city", released.answer_0 AS "n" FROM released '
             "WHERE TRY((released.answer_0 > 5)) "
@@ -166,7 +166,7 @@ def test_an_explanation_is_a_frozen_value(shared):
             "functions epsilon 1, delta 1e-6 if dp_* functions on the connection run this text: "
             "each of 2 dp_ calls pays"
         ),
-        "shown     groups: 5% of the time from 23 rows on, half from 28, 95% from 33",
+        "groups    are shown with probability 5% from 23 rows on, 50% from 28, 95% from 33",
     ]
     assert plan["dp_count()"].certain[:2] == (6, 6)
 
