@@ -13,7 +13,7 @@ from dfprivacy.display.figures import Caption, vector_figure
 from dfprivacy.display.markup import Markup, element
 from dfprivacy.display.panels import Dot
 from dfprivacy.display.words import MeasuredIn, chart_text
-from dfprivacy.estimators.noisy_mean import NoisyMean
+from dfprivacy.estimators.clipped_mean import NoisyMean
 from dfprivacy.measurement.vector_grid import Floats
 from dfprivacy.release import Release
 from dfprivacy.terms import interval_level

@@ -19,8 +19,8 @@ from dfprivacy.accounting.spending import NoAccount, account_of
 from dfprivacy.engine.adopt import Columns
 from dfprivacy.engine.vector_source import VectorSource, open_source
 from dfprivacy.errors import InvalidLedgerError, InvalidLossError, InvalidQuestionError
-from dfprivacy.estimators.noisy_mean import NoisyMean
-from dfprivacy.estimators.relations import NoisyRows
+from dfprivacy.estimators.clipped_mean import NoisyMean
+from dfprivacy.estimators.private_quantiles import NoisyRows
 from dfprivacy.measurement.linear import ROWS
 from dfprivacy.noise.additive import add_noise
 from dfprivacy.noise.keys import threshold

@@ -12,7 +12,7 @@ import numpy as np
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.loss import Rho, delta_of
 from dfprivacy.accounting.spending import account_of
-from dfprivacy.estimators.relations import RELATIONS
+from dfprivacy.estimators.private_quantiles import RELATIONS
 from dfprivacy.forecast.advice import halving_loss
 from dfprivacy.forecast.explaining import plain_explanation, protects
 from dfprivacy.forecast.explanation import Explanation

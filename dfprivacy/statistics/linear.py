@@ -21,8 +21,7 @@ from dfprivacy.answers import Counted, CountPiece, Estimated, Piece, everyone
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.exact_sums import exact_sums
 from dfprivacy.engine.public_keys import align
-from dfprivacy.estimators.count import CountEstimator
-from dfprivacy.estimators.estimator import Draw, Foreseen
+from dfprivacy.estimators.estimator import CountEstimator, Draw, Foreseen
 from dfprivacy.forecast.advice import Circumstances, halving
 from dfprivacy.forecast.forecast import SIZES, Forecast, by_size
 from dfprivacy.forecast.reaching import Reach, reaching

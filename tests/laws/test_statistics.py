@@ -10,12 +10,12 @@ from dfprivacy.measurement.sums import Statistics
 from dfprivacy.statistics.linear import vectors_of
 
 QUERY = vectors_of({"v": dfp.var("x", (0, 1))}, grouped=True).linears[0]
-LAST = QUERY.source.grid.last
+LAST = QUERY.source.terms[0].most
 
 
 def statistics(rows, first, second, keys=None):
     columns = {} if keys is None else {"key_0": pa.array(keys, pa.string())}
-    sums = {"rows_0": rows, "first_0": first, "second_0": second}
+    sums = {"sum_0_0": rows, "sum_0_1": first, "sum_0_2": second}
     columns |= {name: pa.array(values, pa.int64()) for name, values in sums.items()}
     return Statistics(pa.table(columns), 0 if keys is None else 1, (QUERY.source,))
 

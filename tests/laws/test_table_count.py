@@ -7,13 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from dfprivacy.parts import table_count
-from dfprivacy.parts.table_count import blanked, noisy_rows
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import SignificantBits
 from dfprivacy.measurement.linear import CountWeights
+from dfprivacy.statistics import part
+from dfprivacy.statistics.part import blanked, noisy_rows
 
 SURE = Epsilon(Fraction(2**40))
 """Noise differs from 0 with probability below exp(-2**39): never."""
@@ -44,7 +44,7 @@ def test_one_row_moves_one_count_by_one_and_is_paid_for(loss, monkeypatch):
         seen.append((exact, noise))
         return exact
 
-    monkeypatch.setattr(table_count, "add_to", add_to)
+    monkeypatch.setattr(part, "add_to", add_to)
     for group in ({1: 7}, {1: 8}, {1: 7, 3: 1}):
         noisy_rows(table_of({0: 5}, group), loss)
     (exact, noise), *more = seen
