@@ -11,51 +11,49 @@ import sys
 from pathlib import Path
 
 import dfprivacy
-from dfprivacy.methods import documentation, signature_of
+from dfprivacy.methods import signature_of
 from dfprivacy.statistics import STATISTICS, Statistic
 
 STUB = Path(dfprivacy.__file__).with_name("methods.pyi")
-HEAD = '''"""Methods of statistics, as type checkers see them. Written by .ci/stubs.py."""
+HEAD = """# Methods of statistics, as type checkers see them. Written by .ci/stubs.py.
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, TypeVar
 
 from dfprivacy.statistics import Statistic
 
-One = TypeVar("One")
+One = TypeVar("One")  # noqa: PYI001 the answer to one question
 
-class Methods(Generic[One]):
-    def __dir__(self) -> list[str]: ...
-'''
-TAIL = """
-def method_of(
-    statistic: type[Statistic], *, of_series: bool = False
-) -> Callable[..., Any]: ...
-def documentation(statistic: type[Statistic], *, of_series: bool = False) -> str: ...
+def method_of(statistic: type[Statistic], *, of_column: bool = ...) -> Callable[..., Any]: ...
+def documentation(statistic: type[Statistic], *, of_column: bool = ...) -> str: ...
 """
 
 
 def stub() -> str:
     """Return the text of the stub."""
-    return HEAD + "".join(_method(own) for own in STATISTICS.values()) + TAIL
+    return HEAD + _class("Methods", of_column=False) + _class("ColumnMethods", of_column=True)
 
 
-def _method(statistic: type[Statistic]) -> str:
+def _class(name: str, *, of_column: bool) -> str:
+    methods = "".join(_method(own, of_column=of_column) for own in STATISTICS.values())
+    lookup = "    def __getattr__(self, name: str) -> Any: ...\n"
+    lookup += "    def __dir__(self) -> list[str]: ...\n"
+    return f"\nclass {name}(Generic[One]):\n{lookup}{methods}"
+
+
+def _method(statistic: type[Statistic], *, of_column: bool) -> str:
     lines, keyword = ["self"], False
-    for name, parameter in list(signature_of(statistic).parameters.items())[1:]:
+    for name, parameter in list(signature_of(statistic, of_column=of_column).parameters.items())[
+        1:
+    ]:
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not keyword:
             lines.append("*")
             keyword = True
         default = "" if parameter.default is inspect.Parameter.empty else " = ..."
         lines.append(f"{name}: {parameter.annotation}{default}")
-    own = inspect.cleandoc(documentation(statistic)).splitlines()
-    doc = "\n        ".join(own).replace("\n        \n", "\n\n")
     returns = "One" if statistic.answers_one else "Any"
     arguments = ",\n        ".join(lines)
-    return (
-        f"    def {statistic.kind}(\n        {arguments},\n    ) -> {returns}:\n"
-        f'        """{doc}\n        """\n'
-    )
+    return f"    def {statistic.kind}(\n        {arguments},\n    ) -> {returns}: ...\n"
 
 
 def main() -> int:

@@ -200,7 +200,7 @@ def timed(task: Callable[[], object]) -> tuple[float, float, object]:
 
 def added(protocol: dfp.local.Protocol, reports: object) -> dfp.local.Aggregate:
     aggregate = protocol.aggregate(reports)
-    assert aggregate.tallies
+    assert aggregate.counts
     return aggregate
 
 

@@ -24,8 +24,8 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 
+from dfprivacy.cli.demo import flights_file
 from dfprivacy.estimators import octave_bounds as shipped
-from dfprivacy.frontends.demo import flights_file
 from dfprivacy.measurement.binning import Octaves
 from dfprivacy.noise.exceedances import Exceedances
 

@@ -13,6 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace, Noise
+from dfprivacy.release.permit import permit
 
 ROUNDS = 5
 
@@ -37,6 +38,7 @@ def best_seconds(task):
     return min(times)
 
 
+@permit("a benchmark")
 def main():
     draws = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000_000
     DiscreteLaplace(Fraction(1)).sample(1)  # the self-test of the logarithm, once a process

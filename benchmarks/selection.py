@@ -14,6 +14,7 @@ import numpy as np
 
 from dfprivacy.noise.race import Runs
 from dfprivacy.noise.selection import ExponentialMechanism, PermuteAndFlip
+from dfprivacy.release.permit import permit
 
 ROUNDS = 5
 RUNS_A_GROUP = (1, 4, 40, 4000)
@@ -37,6 +38,7 @@ def best_seconds(task):
     return min(times)
 
 
+@permit("a benchmark")
 def main():
     total = int(sys.argv[1]) if len(sys.argv) > 1 else 4_000_000
     print(f"numpy {np.__version__}, best of {ROUNDS} rounds of {total:,} runs")

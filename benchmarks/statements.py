@@ -17,12 +17,11 @@ from pathlib import Path
 import duckdb
 
 import dfprivacy as dfp
-from dfprivacy.statements.agreement import check_agreement
 from dfprivacy.statements.catalog import ConnectionSource
-from dfprivacy.statements.grammar import parse
 from dfprivacy.statements.plan import plan_statement
 from dfprivacy.statements.reading import read
 from dfprivacy.statements.rows import Reader
+from dfprivacy.statements.tree import parse
 from dfprivacy.terms import Terms
 
 FOLDER = Path(__file__).parent.parent / "tests" / "statements"
@@ -51,7 +50,7 @@ def main() -> None:
     tables = runpy.run_path(str(FOLDER / "conftest.py"))
     con.execute(f"{tables['TABLE']}; {tables['VIEWS']}")
     parser, source = duckdb.connect(), ConnectionSource(con)
-    reader = Reader(source, lambda parsed: check_agreement(parsed, parser))
+    reader = Reader(source, parser)
 
     def planned(query: str) -> object:
         terms = Terms(delta=None if "dp_keep" in query else 1e-6)
@@ -62,7 +61,7 @@ def main() -> None:
 
     stages: dict[str, Callable[[str], object]] = {
         "DuckDB's own parser": con.extract_statements,
-        "sqlglot": parse,
+        "DuckDB's tree, as Python has it": lambda query: parse(query, parser),
         "read, vet and plan": planned,
         "dfp.explain, a fresh engine and a check of all macros included": explained,
     }

@@ -35,6 +35,7 @@ from dfprivacy.measurement.binning import VALUE_BITS, Octaves, clipped, rounded
 from dfprivacy.measurement.sums import Statistics, key_name, sum_name
 from dfprivacy.noise.additive import add_noise
 from dfprivacy.noise.exceedances import Exceedances
+from dfprivacy.release.permit import permit
 from dfprivacy.statistics import Mean
 from dfprivacy.statistics.linear import vectors_of
 from dfprivacy.statistics.mean_by_rank import GAMMA, RADIUS, WHOLE_BITS, dick_bounds
@@ -108,6 +109,7 @@ def our_means(table: BinTable, epsilon: Fraction, *, held: bool = False) -> np.n
     return np.where(seen[-1].found, answered.answers["x"][0].columns(0.95)[0], np.nan)
 
 
+@permit("a benchmark")
 def bounded_means(
     distinct: np.ndarray, rows: np.ndarray, bounds: Bounds, method: str, loss: Epsilon, copies: int
 ) -> np.ndarray:

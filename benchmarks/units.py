@@ -19,7 +19,7 @@ import pandas as pd
 import polars as pl
 
 import dfprivacy as dfp
-from dfprivacy.frontends.demo import flights_file
+from dfprivacy.cli.demo import flights_file
 
 OUTPUT = Path(__file__).parent / "results" / "units.md"
 BOUNDS = (-60, 180)

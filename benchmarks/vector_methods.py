@@ -16,6 +16,7 @@ from dfprivacy.measurement.buffers import Buffers
 from dfprivacy.measurement.item_tables import ItemRows
 from dfprivacy.measurement.vector_grid import vector_grid
 from dfprivacy.noise.entropy import system_entropy
+from dfprivacy.release.permit import permit
 
 BLOCK_NUMBERS = 2**19
 DATA = np.random.default_rng(20210607)  # data only: noise comes from the package
@@ -26,6 +27,7 @@ def mechanics(neighbours: str, quantiles: str = "search") -> Mechanics:
     return Mechanics(RELATIONS[neighbours], CHOOSERS[quantiles], system_entropy)
 
 
+@permit("a benchmark")
 def run_dense(passes: Passes, blocks: Callable[[], Iterator[np.ndarray]]) -> NoisyMean:
     buffers = Buffers()
     try:

@@ -8,6 +8,10 @@ Importing the package puts `.dp` on pandas and polars frames:
 ['carrier', 'delay', 'low', 'high', 'count']
 """
 
+import importlib as _importlib
+import typing as _typing
+
+from dfprivacy import statistics as _kinds
 from dfprivacy.accounting.charge import Budget
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import require_ledger, spending
@@ -52,28 +56,21 @@ from dfprivacy.partial.merging import merge
 from dfprivacy.partial.writing import statistics
 from dfprivacy.pictures import plot, save_plot, show
 from dfprivacy.private import Private
-from dfprivacy.release import Choice, Estimate
+from dfprivacy.release.numbers import Choice, Estimate
 from dfprivacy.statements.interface import explain, sql
-from dfprivacy.statistics import (
-    Center,
-    Count,
-    Mean,
-    Median,
-    Quantile,
-    Quantiles,
-    StandardDeviation,
-    Statistic,
-    Sum,
-    Variance,
-    argument,
-)
+from dfprivacy.statistics import Statistic, argument
 from dfprivacy.terms import Bounds
 from dfprivacy.unit import Unit
-from dfprivacy.vector_estimate import VectorEstimate
+from dfprivacy.vectors.estimate import VectorEstimate
+
+if _typing.TYPE_CHECKING:
+    from dfprivacy import local as local
+    from dfprivacy import shuffle as shuffle
 
 frame = Private
-count, sum, mean, var, std = Count, Sum, Mean, Variance, StandardDeviation  # noqa: A001 the field's own words
-median, quantile, quantiles, center = Median, Quantile, Quantiles, Center
+count, sum, mean = _kinds.Count, _kinds.Sum, _kinds.Mean  # noqa: A001 the field's own words
+var, std, center = _kinds.Variance, _kinds.StandardDeviation, _kinds.Center
+median, quantile, quantiles = _kinds.Median, _kinds.Quantile, _kinds.Quantiles
 
 __all__ = [
     "AlreadyReportedError",
@@ -139,6 +136,18 @@ __all__ = [
     "sum",
     "var",
 ]
+
+
+def __getattr__(name: str) -> _typing.Any:
+    """Import the local and the shuffle model on first use."""
+    if name in {"local", "shuffle"}:
+        return _importlib.import_module(f"dfprivacy.{name}")
+    raise AttributeError(f"module 'dfprivacy' has no attribute {name!r}", name=name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "local", "shuffle"])
+
 
 _pandas.register()
 _polars.register()

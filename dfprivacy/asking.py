@@ -16,7 +16,7 @@ One = TypeVar("One")
 Many = TypeVar("Many")
 
 
-class Asking(Methods, ABC, Generic[One, Many]):
+class Asking(Methods[One], ABC, Generic[One, Many]):
     """The questions that a frame, or a frame by group, can be asked.
 
     Privacy, for every method: neighbours differ by adding or removing one row. The whole call

@@ -29,7 +29,7 @@
     |-- PictureError              (RuntimeError)  a chart or page can't be drawn or written
     |-- OutputError               (OSError)       a release could not be written where it should go
     |-- EngineError               (RuntimeError)  the engine failed; its message is withheld
-    `-- EntropyError              (OSError)       the operating system gave no random bytes
+    `-- EntropyError              (OSError)       no random bytes, or noise outside of a release
 
 A message says what happened, then "Hint:" and a fix that runs. No message depends on a row:
 it speaks of arguments, declared dtypes and column names only.

@@ -10,15 +10,15 @@ from dfprivacy.forecast.explaining import explained
 from dfprivacy.forecast.explanation import Explanation
 from dfprivacy.forecast.histograms import explain_histogram
 from dfprivacy.forecast.vectors import explain_vector
-from dfprivacy.histogram import Histogram
 from dfprivacy.histogram_methods import HistogramMethods
-from dfprivacy.released_frame import frame_names
-from dfprivacy.request import request_of
+from dfprivacy.release.frames import frame_names
+from dfprivacy.releasing import request_of
 from dfprivacy.statistics import Statistic
+from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.terms import EPSILON, INTERVAL, PublicKeys, Terms
 from dfprivacy.unit import Unit
 from dfprivacy.vector_methods import VectorMethods
-from dfprivacy.vector_question import MeanVector
+from dfprivacy.vectors.question import MeanVector
 
 
 class Explaining(

@@ -6,7 +6,8 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from dfprivacy.asking import Asking, Many, One
-from dfprivacy.histogram import Histogram, release_histogram
+from dfprivacy.releasing import release_histogram
+from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.terms import EPSILON, INTERVAL, Terms
 
 

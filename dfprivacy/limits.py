@@ -13,11 +13,14 @@ from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.loss import Epsilon, Rho, loss_of
 from dfprivacy.accounting.spending import account_of
-from dfprivacy.conductor import named_columns, paid, read
+from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.unit_sizes import unit_sizes
 from dfprivacy.labels import label_of
 from dfprivacy.measurement.bin_table import bin_table
 from dfprivacy.measurement.binning import Integers
+from dfprivacy.release.pipeline import paid
+from dfprivacy.release.request import Request
+from dfprivacy.releasing import named_columns, read
 from dfprivacy.statistics.quantile import MeasuredRanks, Quantile, QuantilePart, value_grid
 from dfprivacy.terms import EPSILON, Terms
 from dfprivacy.unit import LARGEST_LIMIT, Unit
@@ -75,16 +78,18 @@ def suggest_limits(
     labels, quantile = group_labels(by), Quantile(label_of(unit), share)
     charge = limits_charge(quantile, labels, epsilon, rho)
     columns = named_columns(labels, None, {}, Unit(unit, 1))
-    _, (rows, groups, units) = paid(
-        account_of(ledger, dataset, note),
-        charge,
+    losses = limit_losses(charge, labels)
+
+    def draw(found: tuple[Adopted, tuple[Integers, Integers, Integers]]) -> dict[str, int]:
+        rows, groups, units = found[1]
+        sizes = {"max_rows": rows, "max_groups": groups}
+        return {name: _limit(quantile, sizes[name], units, losses[name]) for name in losses}
+
+    _, limits = paid(
+        Request(charge, account_of(ledger, dataset, note)),
         lambda: read(frame, columns, lambda a: unit_sizes(a, labels)),
+        draw,
     )
-    sizes = {"max_rows": rows, "max_groups": groups}
-    limits = {
-        name: _limit(quantile, sizes[name], units, loss)
-        for name, loss in limit_losses(charge, labels).items()
-    }
     return Unit(unit, **limits)
 
 

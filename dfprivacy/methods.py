@@ -9,12 +9,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar, Generic, TypeVar
 
 from dfprivacy.errors import UnknownArgumentError
 from dfprivacy.spelling import meant, unknown
 from dfprivacy.statistics import STATISTICS, Argument, Statistic
 from dfprivacy.terms import EPSILON, INTERVAL
+
+One = TypeVar("One")
 
 TERMS = {
     "epsilon": ("float", EPSILON, "What the whole call spends: pure privacy, Laplace noise."),
@@ -35,13 +37,15 @@ TYPES = {
 """How the forms of arguments are annotated."""
 
 
-class Methods:
-    """What asks registered statistics by their names."""
+class Methods(Generic[One]):
+    """What asks registered statistics by their names; `_of_column`, if it knows their column."""
+
+    _of_column: ClassVar[bool] = False
 
     def __getattr__(self, name: str) -> Any:
         """Return the method that asks a statistic, or say what was probably meant."""
         if name in STATISTICS:
-            return method_of(STATISTICS[name]).__get__(self)
+            return method_of(STATISTICS[name], of_column=self._of_column).__get__(self)
         return unknown(self, name)
 
     def __dir__(self) -> list[str]:
@@ -49,10 +53,16 @@ class Methods:
         return sorted({*super().__dir__(), *STATISTICS})
 
 
+class ColumnMethods(Methods[One]):
+    """What asks registered statistics about one column."""
+
+    _of_column = True
+
+
 @cache
-def method_of(statistic: type[Statistic], *, of_series: bool = False) -> Callable[..., Any]:
+def method_of(statistic: type[Statistic], *, of_column: bool = False) -> Callable[..., Any]:
     """Return the method that asks a statistic; that of a series knows its column."""
-    signature = signature_of(statistic, of_series=of_series)
+    signature = signature_of(statistic, of_column=of_column)
     names = [own.name for own in statistic.arguments()]
 
     def method(self: Any, *args: Any, **given: Any) -> Any:
@@ -63,7 +73,7 @@ def method_of(statistic: type[Statistic], *, of_series: bool = False) -> Callabl
 
     method.__name__ = statistic.kind
     method.__qualname__ = f"Private.{statistic.kind}"
-    method.__doc__ = documentation(statistic, of_series=of_series)
+    method.__doc__ = documentation(statistic, of_column=of_column)
     method.__signature__ = signature  # type: ignore[attr-defined]
     return method
 
@@ -96,10 +106,10 @@ def bound_arguments(
     )
 
 
-def signature_of(statistic: type[Statistic], *, of_series: bool = False) -> inspect.Signature:
+def signature_of(statistic: type[Statistic], *, of_column: bool = False) -> inspect.Signature:
     """Return the signature of a method: arguments, then the terms, then methods and the like."""
     place = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    own = [each for each in statistic.arguments() if not of_series or each.form != "column"]
+    own = [each for each in statistic.arguments() if not of_column or each.form != "column"]
     first = [argument for argument in own if not argument.keyword]
     terms = [name for name in TERMS if name != "interval" or statistic.has_interval]
     parameters = [inspect.Parameter("self", place), *(_parameter(each, place) for each in first)]
@@ -117,11 +127,11 @@ def _parameter(argument: Argument, place: Any) -> inspect.Parameter:
     return inspect.Parameter(argument.name, place, default=default, annotation=TYPES[argument.form])
 
 
-def documentation(statistic: type[Statistic], *, of_series: bool = False) -> str:
+def documentation(statistic: type[Statistic], *, of_column: bool = False) -> str:
     """Return the docstring of a method: what the statistic says, and every parameter."""
     text = inspect.cleandoc(statistic.__doc__ or "")
     lines = [text, "", "Parameters", "----------"]
-    for name, parameter in signature_of(statistic, of_series=of_series).parameters.items():
+    for name, parameter in signature_of(statistic, of_column=of_column).parameters.items():
         if name == "self":
             continue
         lines.append(f"{name} : {parameter.annotation}")

@@ -24,8 +24,8 @@ from dfprivacy.display.saving import save_plot
 from dfprivacy.display.shown import ShownFrame, ShownNumbers
 from dfprivacy.display.words import MeasuredIn
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.origin import Origin, origin_of
-from dfprivacy.release import Release
+from dfprivacy.release.frames import Origin, origin_of
+from dfprivacy.release.numbers import Release
 from dfprivacy.released_views import (
     Layout,
     histogram_bins,
@@ -36,7 +36,7 @@ from dfprivacy.released_views import (
     view_of,
 )
 from dfprivacy.terms import interval_level
-from dfprivacy.vector_estimate import VectorEstimate
+from dfprivacy.vectors.estimate import VectorEstimate
 
 __all__ = ["plot", "save_plot", "show"]
 

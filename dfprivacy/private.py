@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account_of
-from dfprivacy.conductor import release_frame, release_numbers
 from dfprivacy.display.markup import element
-from dfprivacy.errors import InvalidQuestionError
+from dfprivacy.errors import InvalidQuestionError, UnknownMethodError
 from dfprivacy.explaining import Explaining
 from dfprivacy.histogram_methods import HistogramMethods
 from dfprivacy.labels import label_of
-from dfprivacy.local.on_frames import LocalMethods
-from dfprivacy.release import Number
-from dfprivacy.shuffle.on_frames import ShuffleMethods
-from dfprivacy.statistics import Statistic
+from dfprivacy.methods import ColumnMethods
+from dfprivacy.release.numbers import Number
+from dfprivacy.releasing import release_frame, release_numbers
+from dfprivacy.statistics import STATISTICS, Statistic
 from dfprivacy.terms import EPSILON, INTERVAL, PublicKeys, Terms
 from dfprivacy.unit import Unit, unit_of
 from dfprivacy.vector_methods import VectorMethods
+
+if TYPE_CHECKING:
+    from dfprivacy.local.on_frames import LocalMethods
+    from dfprivacy.shuffle.on_frames import ShuffleMethods
 
 
 class Private(HistogramMethods[Any, dict[str, Number]], VectorMethods[Any, dict[str, Number]]):
@@ -90,7 +93,7 @@ class Private(HistogramMethods[Any, dict[str, Number]], VectorMethods[Any, dict[
         groups are released. Without, keys are secret: a group comes out only if its noisy count
         shows, up to `delta`, that it can't have been made by one row alone.
         """
-        return PrivateGroupBy(self._frame, self._terms, by, keys)
+        return PrivateGroupBy(self._frame, self._terms, _labels(by), keys)
 
     @property
     def explain(self) -> Explaining:
@@ -104,11 +107,15 @@ class Private(HistogramMethods[Any, dict[str, Number]], VectorMethods[Any, dict[
     @property
     def local(self) -> LocalMethods:
         """Simulate protocols of the local model over a column."""
+        from dfprivacy.local.on_frames import LocalMethods  # noqa: PLC0415 on first use
+
         return LocalMethods(self._frame, self._terms)
 
     @property
     def shuffle(self) -> ShuffleMethods:
         """Simulate protocols of the shuffle model over a column."""
+        from dfprivacy.shuffle.on_frames import ShuffleMethods  # noqa: PLC0415 on first use
+
         return ShuffleMethods(self._frame, self._terms)
 
     def __repr__(self) -> str:
@@ -149,6 +156,28 @@ class PrivateGroupBy(HistogramMethods[Any, Any], VectorMethods[Any, Any]):
         """Explain questions by group instead of answering them: see `Private.explain`."""
         return Explaining(self._frame, self._terms, self._by, self._keys)
 
+    def __getitem__(self, column: Hashable) -> PrivateColumn:
+        """Return one column by group: `group_by("city")["income"].mean((0, 100))`."""
+        if isinstance(column, list | tuple):
+            raise InvalidQuestionError(
+                "a frame by group is asked about one column at a time",
+                hint='ask .agg(dfp.mean("x"), dfp.mean("y")), which shares one epsilon',
+            )
+        return PrivateColumn(self, label_of(column))
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the method that asks a statistic, or say how a column is asked about."""
+        if name not in STATISTICS and not name.startswith("_") and self._has(name):
+            raise UnknownMethodError(
+                f"{name!r} is a column, not a question",
+                hint=f'ask about it by name: .mean("{name}", bounds=(0, 100)) or ["{name}"].mean()',
+            )
+        return super().__getattr__(name)
+
+    def _has(self, name: str) -> bool:
+        """Tell whether the frame declares a column of this name."""
+        return name in map(str, getattr(self._frame, "columns", ()))
+
     def __repr__(self) -> str:
         """Show the group columns."""
         keys = "secret keys" if self._keys is None else f"{len(self._keys.rows)} public keys"
@@ -165,6 +194,46 @@ class PrivateGroupBy(HistogramMethods[Any, Any], VectorMethods[Any, Any]):
 
     def _grouping(self) -> tuple[tuple[Hashable, ...], PublicKeys | None]:
         return self._by, self._keys
+
+
+class PrivateColumn(ColumnMethods[Any]):
+    """One column of a frame, whole or by group: the questions about it, without its name.
+
+    >>> import dfprivacy as dfp, polars as pl
+    >>> flights = pl.DataFrame({"carrier": ["AA", "UA"] * 5000, "delay": [1.0, 9.0] * 5000})
+    >>> flights.dp.group_by("carrier", keys=["AA", "UA"])["delay"].mean((0, 60)).columns
+    ['carrier', 'delay', 'low', 'high', 'count']
+    """
+
+    def __init__(self, owner: Any, column: Hashable) -> None:
+        self._owner, self._column = owner, column
+
+    @property
+    def explain(self) -> PrivateColumn:
+        """Explain questions about the column instead of answering them."""
+        return PrivateColumn(self._owner.explain, self._column)
+
+    def histogram(self, *args: Any, **terms: Any) -> Any:
+        """Count the values bin by bin: see `Private.histogram`."""
+        return self._owner.histogram(self._column, *args, **terms)
+
+    def agg(self, *questions: Statistic, **named: Any) -> Any:
+        """Answer several questions under one epsilon: see `Private.agg`."""
+        return self._owner.agg(*questions, **named)
+
+    def __repr__(self) -> str:
+        """Show the column, and what it is a column of."""
+        return f"{self._owner!r}[{self._column!r}]"
+
+    def _ask(
+        self, statistic: type[Statistic], asked: Mapping[str, Any], terms: Mapping[str, Any]
+    ) -> Any:
+        return self._owner._ask(statistic, {"column": self._column, **asked}, terms)  # noqa: SLF001
+
+
+def _labels(by: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+    """Return the group columns: as arguments, or as one list."""
+    return tuple(by[0]) if len(by) == 1 and isinstance(by[0], list) else by
 
 
 def _unit(terms: Terms, unit: object, max_rows: object, max_groups: object) -> Unit | None:

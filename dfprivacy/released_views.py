@@ -17,10 +17,10 @@ from dfprivacy.display.markup import legible
 from dfprivacy.display.panels import Bin
 from dfprivacy.display.view import Cell, Series, View, unique_texts
 from dfprivacy.display.words import chart_text
+from dfprivacy.engine.returning import frame_table
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, MissingColumnError, UnsupportedFrameError
-from dfprivacy.origin import Origin
-from dfprivacy.remembered import frame_table
+from dfprivacy.release.frames import Origin
 
 Order = Literal["key", "value"]
 

@@ -7,28 +7,21 @@ from difflib import get_close_matches
 from typing import NoReturn
 
 from dfprivacy.errors import UnknownMethodError
+from dfprivacy.statistics import STATISTICS
 
 _ELSEWHERE = {
-    "average": "mean",
-    "avg": "mean",
     "groupby": "group_by",
-    "len": "count",
-    "max": "bounds",
     "mode": "histogram",
-    "min": "bounds",
     "nunique": "group_by",
-    "percentile": "quantile",
-    "size": "count",
-    "stddev": "std",
     "value_counts": "group_by",
-    "variance": "var",
 }
 """What other libraries call it, or what comes nearest to it here."""
 
 
 def meant(name: str, known: Collection[str]) -> str | None:
     """Return the known name that was probably meant, if any comes near."""
-    near = [_ELSEWHERE.get(name, ""), *get_close_matches(name, known, 1)]
+    theirs = {alias: kind for kind, own in STATISTICS.items() for alias in own.aliases}
+    near = [{**_ELSEWHERE, **theirs}.get(name, ""), *get_close_matches(name, known, 1)]
     return next((other for other in near if other in known), None)
 
 
@@ -44,7 +37,7 @@ def unknown(owner: object, name: str) -> NoReturn:
     if name.startswith("_"):
         message = f"{kind.__name__!r} object has no attribute {name!r}"
         raise AttributeError(message, name=name, obj=owner)
-    public = [known for known in dir(kind) if not known.startswith("_")]
+    public = [known for known in dir(owner) if not known.startswith("_")]
     asked = [known for known in public if known not in {"explain", "local", "shuffle"}]
     other = meant(name, public)
     raise UnknownMethodError(

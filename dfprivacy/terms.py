@@ -7,6 +7,7 @@ import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Any
 
 from dfprivacy.errors import InvalidBoundsError, InvalidKeysError, InvalidQuestionError
 from dfprivacy.exact import describe, exact_number
@@ -89,7 +90,7 @@ class PublicKeys:
     rows: tuple[tuple[object, ...], ...]
 
 
-def keys_of(value: object, columns: Sequence[object]) -> PublicKeys | None:
+def keys_of(value: Any, columns: Sequence[Any]) -> PublicKeys | None:
     """Return the public keys of a group-by over `columns`; None means that keys are secret.
 
     Raises
@@ -99,6 +100,11 @@ def keys_of(value: object, columns: Sequence[object]) -> PublicKeys | None:
     """
     if value is None:
         return None
+    for listing in ("to_list", "tolist"):  # an Index, a Series or an array of any library
+        if hasattr(value, listing) and getattr(value, "ndim", 1) == 1:
+            value = getattr(value, listing)()
+    if isinstance(value, Mapping):
+        return _product(value, columns)
     if isinstance(value, str | bytes) or not isinstance(value, Sequence | set | frozenset):
         raise InvalidKeysError(
             f"keys must be a list of public values, not {describe(value)}",
@@ -216,8 +222,19 @@ class Terms:
                 "some of the group columns have public keys and some have none",
                 hint="list keys for each of them, or for none and give a delta",
             )
-        lists = [[row[0] for row in _listed(self.keys[c], c).rows] for c in columns]
-        return PublicKeys(tuple(itertools.product(*lists)))
+        return _product(self.keys, columns)
+
+
+def _product(keys: Mapping[Hashable, object], columns: Sequence[Hashable]) -> PublicKeys:
+    """Return all combinations of the keys of each column."""
+    missing = [column for column in columns if column not in keys]
+    if missing:
+        raise InvalidKeysError(
+            f"the keys of column {missing[0]!r} are missing",
+            hint=f"list keys for each group column: keys={{{missing[0]!r}: [...], ...}}",
+        )
+    lists = [[row[0] for row in _listed(keys[c], c).rows] for c in columns]
+    return PublicKeys(tuple(itertools.product(*lists)))
 
 
 def _listed(value: object, column: Hashable) -> PublicKeys:

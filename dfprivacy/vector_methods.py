@@ -7,8 +7,8 @@ from typing import Any
 
 from dfprivacy.asking import Asking, Many, One
 from dfprivacy.terms import INTERVAL, Terms
-from dfprivacy.vector_question import MeanVector, mean_vector_question
-from dfprivacy.vector_release import release_vector, release_vector_frame
+from dfprivacy.vectors.question import MeanVector, mean_vector_question
+from dfprivacy.vectors.release import release_vector, release_vector_frame
 
 
 class VectorMethods(Asking[One, Many]):

@@ -33,7 +33,7 @@ import duckdb
 from dfprivacy.accounting.charge import float_below
 from dfprivacy.accounting.loss import positive_number
 from dfprivacy.errors import UnknownArgumentError
-from dfprivacy.statements.session import DEFAULT_EPSILON
+from dfprivacy.statements.catalog import DEFAULT_EPSILON
 from dfprivacy.terms import interval_level
 from sql_udfs.checks import CHECK, CONSTANT
 from sql_udfs.finalize import finalizers

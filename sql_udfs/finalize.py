@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, positive_number
-from dfprivacy.answers import Answer, Estimated
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.sums import Statistics, sum_name
 from dfprivacy.noise.additive import add_to
+from dfprivacy.release.answers import Answer, Estimated
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.forms import Form, forms_of, functions, part_of
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums

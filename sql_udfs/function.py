@@ -10,6 +10,8 @@ from typing import Any
 
 import duckdb
 
+from dfprivacy.release.permit import permit
+
 Column = Any  # a pyarrow.ChunkedArray: the rows of one DuckDB vector, at most 2048
 
 
@@ -17,7 +19,8 @@ Column = Any  # a pyarrow.ChunkedArray: the rows of one DuckDB vector, at most 2
 class Function:
     """A function over Arrow columns; NULLs are handed to it.
 
-    `draws` tells DuckDB that two calls give two answers, so that it never shares or folds them.
+    `draws` lets it draw noise, and tells DuckDB that two calls give two answers, so that it never
+    shares or folds them.
     """
 
     name: str
@@ -31,7 +34,7 @@ class Function:
         options: dict[str, Any] = {"type": "arrow", "null_handling": "special"}
         connection.create_function(
             self.name,
-            _counted(self.call, len(self.parameters)),
+            _counted(self.call, len(self.parameters), draws=self.draws),
             list(self.parameters),
             self.returns,
             side_effects=self.draws,
@@ -40,12 +43,16 @@ class Function:
 
 
 @cache
-def _counted(call: Callable[..., Any], arity: int) -> Callable[..., Any]:
+def _counted(call: Callable[..., Any], arity: int, *, draws: bool) -> Callable[..., Any]:
     """Return the function with a signature that DuckDB can count the parameters of.
 
     The cache keeps it alive after the connection that created it is gone, because other
     connections to the same database may still call it.
     """
+    if draws:
+        call = permit("the epsilon of the statement, on a connection that no account is kept of")(
+            call
+        )
 
     def counted(*columns: Column) -> Any:
         return call(*columns)

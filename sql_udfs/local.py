@@ -11,9 +11,7 @@ dp_local_report has returned.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import duckdb
 import numpy as np
@@ -21,25 +19,17 @@ import pyarrow as pa
 
 from dfprivacy.errors import InvalidProtocolError
 from dfprivacy.local import Aggregate, Protocol
-from dfprivacy.local.columns import user_numbers
-from dfprivacy.local.owner import report_table
-from dfprivacy.local.report_table import COLUMNS
-from dfprivacy.local.sheet import NOBODY
+from dfprivacy.local.reports import COLUMNS, report_table, user_numbers
+from dfprivacy.local.rounds import NOBODY
 from dfprivacy.noise.entropy import system_entropy
+from dfprivacy.release.permit import permit
 from sql_udfs.function import Column, Function, existing
 
 _REPORT = 'STRUCT(protocol BIGINT, "user" BIGINT, "group" BIGINT, "value" BIGINT)'
 _INTERVAL = 'STRUCT("value" DOUBLE, low DOUBLE, high DOUBLE)'
 
 
-@lru_cache(maxsize=64)
-def _protocol(text: str) -> Protocol:
-    protocol = Protocol.from_json(text)
-    if protocol.sheet.width:
-        raise InvalidProtocolError(
-            "protocols of vectors have no SQL functions", hint="use dfp.local in Python"
-        )
-    return protocol
+_protocol = lru_cache(maxsize=64)(Protocol.from_json)
 
 
 def _constant(column: Column) -> Protocol:
@@ -50,42 +40,47 @@ def _constant(column: Column) -> Protocol:
             "the protocol must be one constant text",
             hint="write it as a parameter: dp_local_report(x, user, ?)",
         )
-    return _protocol(texts[0])
+    protocol = _protocol(texts[0])
+    if protocol.assignment.width:
+        raise InvalidProtocolError(
+            "protocols of vectors have no SQL functions", hint="use dfp.local in Python"
+        )
+    return protocol
 
 
+@permit("the owner's own report")
 def _report(values: Column, users: Column, protocols: Column) -> pa.Array:
-    """Return one report a row, NULL for users who are not asked in this round."""
-    own = _constant(protocols)
-    numbers = user_numbers(own.sheet, users if own.named else _indexes(users), len(values))
-    made = report_table(own.sheet, values, users if own.named else numbers, system_entropy)
-    asked = own.sheet.groups(own.sheet.words(numbers)) != NOBODY
+    """Return one report a row, NULL for users who are not asked in this round.
+
+    Users come as text: where they have indexes, what is none is refused with them.
+    """
+    own = _constant(protocols).assignment
+    if not own.named:
+        try:
+            users = users.cast(pa.int64()).fill_null(-1)
+        except pa.ArrowInvalid:
+            users = np.array([-1])
+    numbers = user_numbers(own, users, len(values))
+    made = report_table(own, values, users, system_entropy)
+    asked = own.groups(numbers) != NOBODY
     rows = np.where(asked, np.cumsum(asked) - 1, 0)
     columns = [made.column(name).combine_chunks() for name in COLUMNS]
     structs = pa.StructArray.from_arrays(columns, names=list(COLUMNS))
     return structs.take(pa.array(rows, mask=~asked))
 
 
-def _indexes(users: Column) -> Any:
-    """Return users that came as text as numbers; what is none is refused with them."""
-    try:
-        return users.cast(pa.int64()).fill_null(-1)
-    except pa.ArrowInvalid:
-        return np.array([-1])
-
-
 def _aggregates(reports: Column, protocols: Column) -> list[Aggregate]:
-    """Return the aggregate of each group's list of reports."""
+    """Return the aggregate of each group's list of reports, without users who were not asked."""
     own = _constant(protocols)
     lists = reports.combine_chunks() if isinstance(reports, pa.ChunkedArray) else reports
-    return [own.aggregate(_table(lists[row].values)) for row in range(len(lists))]
-
-
-def _table(structs: Any) -> pa.Table:
-    """Return a group's reports as a table, without the users who were not asked."""
-    if structs is None or not len(structs):
-        return pa.table({name: pa.array([], pa.int64()) for name in COLUMNS})
-    fields = dict(zip(COLUMNS, structs.drop_null().flatten(), strict=True))
-    return pa.table(fields)
+    rows = (lists[row].values for row in range(len(lists)))
+    none = pa.table({name: pa.array([], pa.int64()) for name in COLUMNS})
+    return [
+        own.aggregate(
+            pa.table(dict(zip(COLUMNS, each.drop_null().flatten(), strict=True))) if each else none
+        )
+        for each in rows
+    ]
 
 
 def _mean(reports: Column, protocols: Column) -> pa.Array:
@@ -102,17 +97,15 @@ def _next(reports: Column, protocols: Column) -> pa.Array:
     return pa.array([a.next_round().to_json() for a in _aggregates(reports, protocols)])
 
 
-def _of_reports(name: str, call: Callable[..., Any], returns: str) -> Function:
-    return Function(name, call, (f"{_REPORT}[]", "VARCHAR"), returns)
-
+_LISTED = (f"{_REPORT}[]", "VARCHAR")
 
 LOCAL_FUNCTIONS = (
     Function(
         "dfprivacy_local_report", _report, ("DOUBLE", "VARCHAR", "VARCHAR"), _REPORT, draws=True
     ),
-    _of_reports("dfprivacy_local_mean", _mean, "DOUBLE"),
-    _of_reports("dfprivacy_local_mean_interval", _mean_interval, _INTERVAL),
-    _of_reports("dfprivacy_local_next", _next, "VARCHAR"),
+    Function("dfprivacy_local_mean", _mean, _LISTED, "DOUBLE"),
+    Function("dfprivacy_local_mean_interval", _mean_interval, _LISTED, _INTERVAL),
+    Function("dfprivacy_local_next", _next, _LISTED, "VARCHAR"),
 )
 
 

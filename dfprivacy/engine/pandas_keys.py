@@ -220,7 +220,12 @@ def _nullable(kind: pa.DataType) -> Any:
 
 
 def _nullable_dtype(dtype: Any) -> Any:
-    """Return the nullable twin of a numpy integer or boolean dtype; any other dtype itself."""
+    """Return the nullable twin of a numpy integer or boolean dtype; any other dtype itself.
+
+    Intervals of integers have those of floats.
+    """
+    if isinstance(dtype, pd.IntervalDtype) and getattr(dtype.subtype, "kind", "") in "iu":
+        return pd.IntervalDtype("float64", dtype.closed)
     own = dtype.subtype if isinstance(dtype, pd.SparseDtype) else dtype
     if isinstance(own, np.dtype) and own.kind in "iub":
         return NULLABLE[pa.from_numpy_dtype(own.newbyteorder("="))]

@@ -15,7 +15,7 @@ from dfprivacy.forecast.advice import Circumstances
 from dfprivacy.forecast.explanation import Account, Draw, Explanation
 from dfprivacy.forecast.forecast import Forecast
 from dfprivacy.forecast.reaching import Reach
-from dfprivacy.request import Request
+from dfprivacy.release.request import Request
 from dfprivacy.statistics.linear import shown_from
 from dfprivacy.statistics.part import Part
 from dfprivacy.statistics.split import counting_part, selections

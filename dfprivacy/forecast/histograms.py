@@ -12,8 +12,9 @@ from dfprivacy.forecast.explaining import plain_explanation, protects
 from dfprivacy.forecast.explanation import Explanation
 from dfprivacy.forecast.forecast import SIZES, Forecast
 from dfprivacy.forecast.reaching import reaching
-from dfprivacy.histogram import Histogram, histogram_request
 from dfprivacy.noise.laws import Noise, name_of, spread_of
+from dfprivacy.releasing import histogram_request
+from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.statistics.octaves import bounds_reach
 from dfprivacy.terms import PublicKeys, Terms
 
@@ -28,28 +29,27 @@ def explain_histogram(
     DPError
         Whatever would be refused before anything is charged.
     """
-    asked = histogram_request(question, terms, by, keys)
-    loss, contribution, rule = asked.charge.loss, asked.contribution, asked.rule
-    finds = question.edges is None
-    noise = contribution.row_loss(loss.share(1 - SHARE) if finds else loss).noise(1, 1)
-    made = replace(_forecast(question, noise, asked.level), halve=(halving_loss(loss),))
-    if finds:
-        found = bounds_reach(contribution.pooled().row_loss(loss.share(SHARE)).pure())
+    request = histogram_request(question, terms, by, keys)
+    (part,), (row_loss,), loss = request.parts, request.row_losses, request.charge.loss
+    noise, rule = part.left(row_loss).noise(1, 1), request.each
+    made = replace(_forecast(question, noise, request.level), halve=(halving_loss(loss),))
+    if part.finding is not None:
+        found = bounds_reach(part.finding.pure())
         made = made.noted(f"edges are found by rows in one octave, in all groups: {found}")
     if rule is not None:
         made = made.noted("a group is shown by its fullest bin")
     explanation = plain_explanation(
-        asked.charge,
+        request.charge,
         (made,),
         _draws(question, loss),
-        asked.level,
-        asked.account,
-        protects=protects(asked.unit),
+        request.level,
+        request.account,
+        protects=protects(request.unit),
     )
     return replace(
         explanation,
         shown=None if rule is None else reaching(rule.least(noise, 1, 1), noise),
-        remembered=asked.account.remembered(asked.mark) is not None,
+        remembered=request.account.remembered(request.mark) is not None,
     )
 
 

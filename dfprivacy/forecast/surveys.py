@@ -22,12 +22,12 @@ def explain_survey(
     return plain_explanation(charge, (forecast,), draws, level, account, protects=REPLACED)
 
 
-def by_users(half_width: Callable[[int], float]) -> HalfWidths:
+def by_users(half_width: Callable[[int], float | None]) -> HalfWidths:
     """Return half-widths by number of users; None for so many that no protocol serves them."""
     return tuple(_planned(half_width, users) for users in SIZES)
 
 
-def _planned(half_width: Callable[[int], float], users: int) -> float | None:
+def _planned(half_width: Callable[[int], float | None], users: int) -> float | None:
     try:
         return half_width(users)
     except InvalidProtocolError:

@@ -9,21 +9,17 @@ from fractions import Fraction
 
 import numpy as np
 
-from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.loss import Rho, delta_of
-from dfprivacy.accounting.spending import account_of
+from dfprivacy.accounting.loss import Rho
 from dfprivacy.estimators.private_quantiles import RELATIONS
 from dfprivacy.forecast.advice import halving_loss
 from dfprivacy.forecast.explaining import plain_explanation, protects
 from dfprivacy.forecast.explanation import Explanation
 from dfprivacy.forecast.forecast import SIZES, Forecast, by_size
 from dfprivacy.forecast.reaching import reaching
-from dfprivacy.noise.keys import threshold
 from dfprivacy.noise.laws import DiscreteGaussian
-from dfprivacy.request import required_delta
-from dfprivacy.terms import PublicKeys, Terms, interval_level
-from dfprivacy.vector_question import MeanVector
-from dfprivacy.vector_release import GROUP_COUNT_SHARE, checked_terms
+from dfprivacy.terms import PublicKeys, Terms
+from dfprivacy.vectors.question import MeanVector
+from dfprivacy.vectors.release import GROUP_COUNT_SHARE, vector_request
 
 _SUM_SHARES = {"clipped": Fraction(3, 4), "shifted": Fraction(9, 16)}
 """The part of rho that pays for the clipped sum, and for the number of rows."""
@@ -41,11 +37,9 @@ def explain_vector(
     DPError
         Whatever would be refused before anything is charged.
     """
-    loss, level = checked_terms(question, terms, grouped=bool(by)), interval_level(terms.interval)
-    delta = required_delta(delta_of(terms.delta), keys) if by else None
-    account = account_of(terms.ledger, terms.dataset, terms.note, terms.version)
-    text = f"{question.text} by {', '.join(map(repr, by))}" if by else question.text
-    charge = Charge(loss, delta or Fraction(0), text)
+    request = vector_request(question, terms, by, keys)
+    loss, level = request.charge.loss, request.level
+    assert isinstance(loss, Rho)  # noqa: S101 it is named in rho
     left = loss.share(1 - GROUP_COUNT_SHARE) if by else loss
     noise = loss.share(GROUP_COUNT_SHARE).noise(1, 1) if by else None
     draws = [(left, question.text)]
@@ -53,10 +47,12 @@ def explain_vector(
         draws = [(loss.share(GROUP_COUNT_SHARE), "the rows of each group"), *draws]
     made = vector_forecast(question, left, level, counted=noise)
     who = "one row, replaced by another" if question.neighbours == "replace" else protects(None)
-    explanation = plain_explanation(charge, (made,), draws, level, account, protects=who)
-    if delta is None or noise is None:
+    explanation = plain_explanation(
+        request.charge, (made,), draws, level, request.account, protects=who
+    )
+    if request.rule is None or noise is None:
         return explanation
-    return replace(explanation, shown=reaching(threshold(noise, 1, 1, delta), noise))
+    return replace(explanation, shown=reaching(request.rule.least(noise, 1, 1), noise))
 
 
 def vector_forecast(

@@ -13,17 +13,13 @@ adds reports up, publishes the next round, and reads the answer:
 2
 """
 
-from dfprivacy.local.aggregate import Aggregate
-from dfprivacy.local.asks import Digit, Distance, Side
-from dfprivacy.local.estimate import LocalEstimate
-from dfprivacy.local.grid_noise import BallGaussian, GridLaplace
+from dfprivacy.local.estimates import LocalEstimate
+from dfprivacy.local.gaussian import gaussian_mean
 from dfprivacy.local.journal import Journal
-from dfprivacy.local.planning import gaussian_mean
-from dfprivacy.local.planning_vectors import mean_vector
-from dfprivacy.local.protocol import Protocol
-from dfprivacy.local.response import RandomisedResponse
-from dfprivacy.local.simulation import simulate
-from dfprivacy.local.vectors import VectorMean
+from dfprivacy.local.protocol import Aggregate, Protocol, simulate
+from dfprivacy.local.randomisers import BallGaussian, GridLaplace, RandomisedResponse
+from dfprivacy.local.rounds import Digit, Distance, Side
+from dfprivacy.local.vectors import VectorMean, mean_vector
 
 __all__ = [
     "Aggregate",

@@ -1,4 +1,4 @@
-"""Values, reports and aggregates in files: JSON lines and Parquet (values also CSV)."""
+"""Read and write values, reports and aggregates: JSON lines and Parquet (values also CSV)."""
 
 from __future__ import annotations
 
@@ -15,21 +15,14 @@ from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.quoting import quoted
 from dfprivacy.engine.run import collect, guarded
 from dfprivacy.errors import InvalidProtocolError, UnsupportedFrameError
-from dfprivacy.local.aggregate import Aggregate
-from dfprivacy.local.protocol import Protocol
-from dfprivacy.local.report_table import COLUMNS
+from dfprivacy.local.protocol import Aggregate, Protocol
+from dfprivacy.local.reports import COLUMNS
 
 JSON_LINES = {".jsonl", ".ndjson"}
 
 
 def read_protocol(path: Path) -> Protocol:
-    """Return the protocol in a file.
-
-    Raises
-    ------
-    InvalidProtocolError
-        When there is none.
-    """
+    """Return the protocol in a file."""
     if not path.is_file():
         raise InvalidProtocolError(
             f"there is no file {str(path)!r}", hint="write protocol.to_json() to a file"
@@ -41,7 +34,7 @@ def read_column(path: Path, column: str, *, numbers: bool) -> Any:
     """Return a column of a file as Arrow: as numbers, or as it is."""
     if path.suffix.lower() in JSON_LINES:
         kind = "DOUBLE" if numbers else "VARCHAR"
-        return json_lines(path, {column: kind}).column(0)
+        return _json_lines(path, {column: kind}).column(0)
     adopted = guarded(lambda: adopt(path, Columns((), {column: numbers}, ())))
     try:
         name = adopted.values[column]
@@ -54,10 +47,8 @@ def read_users(path: Path, column: str | None, protocol: Protocol) -> Any:
     """Return who the owners in a file are; None where they are numbered as they stand there."""
     if column is None:
         return None
-    users = read_column(path, column, numbers=False)
-    if protocol.named:
-        return users.cast(pa.string())
-    return guarded(lambda: users.cast(pa.int64()))
+    users, kind = read_column(path, column, numbers=False), pa.int64()
+    return users.cast(pa.string()) if protocol.named else guarded(lambda: users.cast(kind))
 
 
 def read_reports(path: Path, protocol: Protocol) -> Any:
@@ -67,17 +58,14 @@ def read_reports(path: Path, protocol: Protocol) -> Any:
     """
     if path.suffix.lower() not in JSON_LINES:
         return path
-    value = "BIGINT[]" if protocol.sheet.reported_width else "BIGINT"
-    return json_lines(path, {name: value if name == "value" else "BIGINT" for name in COLUMNS})
+    value = "BIGINT[]" if protocol.assignment.reported_width else "BIGINT"
+    return _json_lines(path, {name: value if name == "value" else "BIGINT" for name in COLUMNS})
 
 
-def json_lines(path: Path, columns: dict[str, str]) -> pa.Table:
+def _json_lines(path: Path, columns: dict[str, str]) -> pa.Table:
     """Read columns of declared types from JSON lines; what does not fit is NULL."""
-    if not path.is_file():
-        raise UnsupportedFrameError(f"there is no file {str(path)!r}", hint="check the path")
-    typed = ", ".join(
-        f"{_typed(_field(name), kind)} AS {quoted(name)}" for name, kind in columns.items()
-    )
+    _require(path)
+    typed = ", ".join(f"{_field(name, kind)} AS {quoted(name)}" for name, kind in columns.items())
     query = (
         f"SELECT {typed} FROM read_csv($1, columns={{'line': 'VARCHAR'}}, auto_detect=false, "  # noqa: S608 column names of the caller, quoted
         "header=false, quote='', escape='', delim='\x01', max_line_size=67108864) "
@@ -87,13 +75,15 @@ def json_lines(path: Path, columns: dict[str, str]) -> pa.Table:
         return guarded(lambda: connection.sql(query, params=[escape(str(path))]).to_arrow_table())
 
 
-def _field(name: str) -> str:
-    """Return the text of a field, NULL where a line is no JSON object that has it."""
+def _require(path: Path) -> None:
+    if not path.is_file():
+        raise UnsupportedFrameError(f"there is no file {str(path)!r}", hint="check the path")
+
+
+def _field(name: str, kind: str) -> str:
+    """Return a field of a line in SQL, NULL where a line is no JSON object that has it."""
     path = ('$."' + name.replace('"', '\\"') + '"').replace("'", "''")
-    return f"CASE WHEN json_valid(line) THEN line ->> '{path}' END"
-
-
-def _typed(text: str, kind: str) -> str:
+    text = f"CASE WHEN json_valid(line) THEN line ->> '{path}' END"
     if kind == "VARCHAR":
         return text
     whole = f"regexp_extract({text}, '^-?[0-9]+$')" if kind == "BIGINT" else text
@@ -101,17 +91,9 @@ def _typed(text: str, kind: str) -> str:
 
 
 def write_reports(reports: pa.Table, path: Path) -> None:
-    """Write reports as JSON lines or Parquet, by the ending of the file's name.
-
-    Raises
-    ------
-    UnsupportedFrameError
-        When the name ends in something else.
-    """
+    """Write reports as JSON lines or Parquet, by the ending of the file's name."""
     if path.suffix.lower() in JSON_LINES:
-        frame = pl.from_arrow(reports)
-        assert isinstance(frame, pl.DataFrame)  # noqa: S101 a table never becomes a Series
-        frame.write_ndjson(path)
+        pl.DataFrame(reports).write_ndjson(path)
     elif path.suffix.lower() in {".parquet", ".pq"}:
         pa.parquet.write_table(reports, path)
     else:
@@ -126,13 +108,6 @@ def write_aggregate(aggregate: Aggregate, path: Path) -> None:
 
 
 def read_aggregate_file(path: Path) -> Aggregate:
-    """Return the aggregate in a Parquet file.
-
-    Raises
-    ------
-    UnsupportedFrameError, InvalidProtocolError
-        When there is no such file, or no aggregate in it.
-    """
-    if not path.is_file():
-        raise UnsupportedFrameError(f"there is no file {str(path)!r}", hint="check the path")
+    """Return the aggregate in a Parquet file."""
+    _require(path)
     return Aggregate.from_arrow(guarded(lambda: pa.parquet.read_table(path)))

@@ -1,72 +1,80 @@
-"""The mean of a Gaussian: Joseph, Kulkarni, Mao and Wu (2019), all four protocols.
+"""Plan and read the mean of a Gaussian: Joseph, Kulkarni, Mao and Wu (2019), all four protocols.
 
-Half of the users report a base-4 digit of their value at one level each; that finds the mean up to
-two standard deviations, and the standard deviation up to a small factor (`coarse`). The other half
-refines it: in a second round around what was found, or in the same round around every point that
-might be found.
+Half of the users report a base-4 digit of their value at one level each; that locates the mean up
+to two standard deviations, and the standard deviation up to a small factor (steps 1 and 1.5). The
+other half refines it: in a second round around what was found, or in the same round around every
+point that might be found. Errors of digits are bounded by Hoeffding's inequality for the very
+probabilities that randomised response uses, which is tighter than the paper's closed form. A fit to
+all digits gives a finer start, for free.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Self
 
 import numpy as np
 
-from dfprivacy.local.asks import Ask, Digit, Distance, Side
-from dfprivacy.local.coarse import (
-    TRUSTED_DEVIATION,
-    Digits,
-    coarse_mean,
-    coarse_spread,
-    deviation,
-    digits_of,
-    of_present,
+from dfprivacy.accounting.loss import loss_of
+from dfprivacy.errors import InvalidBoundsError, InvalidProtocolError
+from dfprivacy.exact import describe, exact_number
+from dfprivacy.local.estimates import LocalEstimate, Refined, RefinedByDistances, RefinedBySides
+from dfprivacy.local.protocol import Plan, Protocol
+from dfprivacy.local.published import (
+    MOST_USERS,
+    campaign_name,
+    is_whole,
+    no_plan,
+    user_count,
 )
-from dfprivacy.local.estimate import LocalEstimate
-from dfprivacy.local.fine import finding
-from dfprivacy.local.fit import Gaussian, fitted
-from dfprivacy.local.plain import is_whole, no_plan
-from dfprivacy.local.plan import Plan
-from dfprivacy.local.response import RandomisedResponse
-from dfprivacy.local.users import MOST_USERS
+from dfprivacy.local.randomisers import Counts, Floats, RandomisedResponse, checked_epsilon
+from dfprivacy.local.rounds import Digit, Distance, Query, Side
+from dfprivacy.terms import EPSILON
 
-if TYPE_CHECKING:
-    from dfprivacy.local.aggregate import Aggregate
-    from dfprivacy.local.protocol import Protocol
+HALVES = (Fraction(1, 2), Fraction(1, 2))
+MOST_LEVELS = 48
+SIGMAS = (2.0**-10, 2.0**20)
+"""Where sigma lies unless it is said."""
 
 MOST = 500
 """Levels lie between -500 and 500, and there are at most 64 of them."""
 
 SLACK = 1.0
-"""So many spreads the point to clip around may be off: half of what the coarse step may be."""
+"""So many spreads the point to clip around may be off: half of what the located mean may be."""
+
+ENOUGH = 0.9
+"""A lattice of five such units either side holds values of a Gaussian of spread 1."""
+
+PASSES, SPREADS = 0.52, 0.03
+"""Shares of a level's users: of one digit, to go down a level; of two digits, to count as empty."""
+
+TRUSTED_DEVIATION = 0.11
+"""With larger deviations the mean can be located wrongly."""
+
+LEAST_PRESENT = 0.05
+"""At least so many owners are taken to have a value."""
+
+_CERTAIN = 3.0
+"""An absence of owners' values counts from so many standard deviations on."""
+
+_FLAT = 8.0
+"""Digits of units this much smaller than sigma are equally common, up to e**-300."""
 
 
 @dataclass(frozen=True)
 class GaussianPlan(Plan):
     """One of the four protocols.
 
-    Attributes
-    ----------
-    users : int
-        The public number of users.
-    rounds : int
-        1 or 2.
-    low, high : int
-        Levels: the mean lies within +-2**high; 2**low is at most the least possible sigma.
-    sigma : float or None
-        The standard deviation where it is known.
-    beta : float
-        How often the coarse step may fail.
-    point, spread : float or None
-        What round 1 of 2 has found.
-    present : float
-        The share of owners who have a value, where round 1 shows that some have none.
+    Levels go from `low` to `high`: the mean lies within +-2**high, and 2**low is at most the least
+    possible sigma, which is None where it is not known. `beta` is how often the mean may be located
+    wrongly; `point`, `spread` and `present`, the share of owners with a value, is what was found.
     """
 
-    kind: ClassVar[str] = "gaussian mean"
+    kind = "gaussian mean"
     users: int
     rounds: int
     low: int
@@ -94,14 +102,14 @@ class GaussianPlan(Plan):
         """The levels of the digits, lowest first."""
         return tuple(range(self.low, self.high + 1))
 
-    def asks(self, round_: int) -> tuple[Ask, ...]:
+    def queries(self, round_: int) -> tuple[Query, ...]:
         """Return what the users of a round are asked."""
         digits = Digit(0, self.levels)
         if self.rounds == 1:
-            return digits, self._sides() if self.sigma is not None else self._distances()
+            return digits, self._everywhere()
         return (digits,) if round_ == 1 else (self._around(),)
 
-    def _around(self) -> Ask:
+    def _around(self) -> Query:
         """Ask around what round 1 has found."""
         point = self.point or 0.0
         if self.sigma is not None:
@@ -109,66 +117,394 @@ class GaussianPlan(Plan):
         reach = SLACK + math.sqrt(math.log(4 * self.users))
         return Distance(1, (point,), (2 * (self.spread or 1.0) * reach,))
 
-    def _sides(self) -> Side:
-        """Ask for sides of lattices a fifth of sigma apart, wide enough that values stay near."""
-        sigma = self.sigma or 1.0
-        width = math.ceil(2 * math.sqrt(math.log(4 * self.users)))
-        return Side(1, tuple(sigma * index / 5 for index in range(1, 5 * width + 1)), sigma * width)
+    def _everywhere(self) -> Query:
+        """Ask around all that might be found, on lattices so wide that values stay near.
 
-    def _distances(self) -> Distance:
-        """Ask for distances from lattices for every spread that might be found."""
-        width = math.ceil(math.sqrt(math.log(4 * self.users)) + 6)
+        For sides they are a fifth of sigma apart; for distances there are some for every spread.
+        """
+        far = math.sqrt(math.log(4 * self.users))
+        if self.sigma is not None:
+            width, sigma = math.ceil(2 * far), self.sigma or 1.0
+            points = tuple(sigma * index / 5 for index in range(1, 5 * width + 1))
+            return Side(1, points, sigma * width)
+        width = math.ceil(far + 6)
         units = [math.ldexp(1.0, level) for level in self.levels]
         points = tuple(index * unit for unit in units for index in range(1, width + 1))
         widths = tuple(width * unit for unit in units for _ in range(width))
         return Distance(1, points, widths, lattice=True)
 
-    def after(self, protocol: Protocol, aggregate: Aggregate) -> Self:
+    def after(self, protocol: Protocol, counts: tuple[Counts, ...]) -> Self:
         """Return the plan with what the digits show of mean, spread and missing values."""
-        found = self._found(self._digits(protocol, aggregate), self.sigma)
+        found = self._located(protocol, counts, self.sigma)
         spread = found.spread if self.sigma is None else None
-        present = found.present if self.trusted(protocol) else 1.0
+        present = found.present if self._trusted(protocol) else 1.0
         return replace(self, point=found.mean, spread=spread, present=present)
 
-    def _found(self, digits: Digits, sigma: float | None) -> Gaussian:
-        """Return the Gaussian near the coarse step that fits the digits best."""
-        present = of_present(digits)
-        spread = coarse_spread(present) if sigma is None else sigma
-        factors = np.exp2(np.linspace(-2, 1.5, 15)) if sigma is None else np.ones(1)
-        spreads = np.maximum(spread * factors, math.ldexp(1.0, self.low - 1))
-        found = fitted(digits, Gaussian(coarse_mean(present), spread), spreads=spreads)
-        return replace(found, mean=min(max(found.mean, -self.limit), self.limit))
+    def _located(
+        self, protocol: Protocol, counts: tuple[Counts, ...], sigma: float | None
+    ) -> Gaussian:
+        law = RandomisedResponse(4, protocol.loss.pure())
+        return located(digits_of(counts[0], self.low, law, self.beta), sigma, self.limit)
 
-    def spread_of(self, protocol: Protocol, aggregate: Aggregate) -> float:
+    def spread_of(self, protocol: Protocol, counts: tuple[Counts, ...]) -> float:
         """Return the standard deviation that the digits show."""
         if protocol.round > 1:
-            return super().spread_of(protocol, aggregate) if self.spread is None else self.spread
-        return self._found(self._digits(protocol, aggregate), None).spread
+            return super().spread_of(protocol, counts) if self.spread is None else self.spread
+        return self._located(protocol, counts, None).spread
 
-    def _digits(self, protocol: Protocol, aggregate: Aggregate) -> Digits:
-        return digits_of(aggregate.tallies[0], self.low, self._law(protocol), self.beta)
-
-    @staticmethod
-    def _law(protocol: Protocol) -> RandomisedResponse:
-        return RandomisedResponse(4, protocol.loss.pure())
-
-    def trusted(self, protocol: Protocol) -> bool:
-        """Tell whether groups are large enough for the coarse step, by public numbers alone."""
-        levels = len(self.levels)
+    def _trusted(self, protocol: Protocol) -> bool:
+        """Tell whether groups are large enough to locate the mean, by public numbers alone."""
+        law, levels = RandomisedResponse(4, protocol.loss.pure()), len(self.levels)
         group = self.users * float(protocol.shares[0]) / levels
-        return deviation(self._law(protocol), group, levels, self.beta) <= TRUSTED_DEVIATION
+        return deviation(law, group, levels, self.beta) <= TRUSTED_DEVIATION
 
-    def estimate(self, protocol: Protocol, aggregate: Aggregate, interval: float) -> LocalEstimate:
+    def estimate(
+        self, protocol: Protocol, counts: tuple[Counts, ...], level: float
+    ) -> LocalEstimate:
         """Return the mean, given the reports of the last round."""
-        known = self if self.rounds == 2 else self.after(protocol, aggregate)
-        found = finding(known, protocol, aggregate.tallies[-1], trusted=self.trusted(protocol))
-        return LocalEstimate("gaussian mean", found, protocol.loss, interval, known.spread)
+        known = self if self.rounds == 2 else self.after(protocol, counts)
+        query = protocol.queries[-1]
+        refine = known._by_sides if isinstance(query, Side) else known._by_distances  # noqa: SLF001 its own
+        refined = refine(query, protocol, counts[-1])  # type: ignore[arg-type]
+        return LocalEstimate.of(self.kind, refined, protocol.loss, level, known.spread)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan as JSON can hold it."""
-        return {"kind": self.kind, **asdict(self)}
+    def half_width(self, protocol: Protocol, level: float) -> float | None:
+        """Return half of the interval that half of the users give, asked at the mean itself.
 
-    @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Self:
-        """Return the plan that `to_json` has written."""
-        return cls(**{name: value for name, value in given.items() if name != "kind"})
+        None where the error is not known before there are reports.
+        """
+        if self.sigma is None or self.rounds == 1:
+            return None
+        reports = self.users // 2
+        expected = RefinedBySides(
+            reports=reports, point=0.0, limit=self.limit, trusted=True, beta=0.0, present=1.0,
+            above=reports // 2, sigma=self.sigma or 1.0,
+            law=RandomisedResponse(2, protocol.loss.pure()),
+        )  # fmt: skip
+        low, high = expected.interval(level)
+        return (high - low) / 2
+
+    def _by_sides(self, query: Side, protocol: Protocol, counts: Counts) -> Refined:
+        """Read the side of the point nearest to the located mean.
+
+        Around one point the share above tells the mean wherever that point lies: the interval is
+        right whether the mean was located well or not. A lattice needs it to be.
+        """
+        points, group, alone = np.array(query.points), 0, not query.spacing
+        if not alone:
+            points, group = _nearest(points, query.spacing, self.point or 0.0)
+        return RefinedBySides(
+            reports=int(counts.reports[group]), point=float(points[group]), limit=self.limit,
+            trusted=alone or self._trusted(protocol), beta=0.0 if alone else self.beta,
+            present=self.present, above=int(counts.sums[group, 1]), sigma=self.sigma or 1.0,
+            law=RandomisedResponse(2, protocol.loss.pure()), spacing=query.spacing,
+        )  # fmt: skip
+
+    def _by_distances(self, query: Distance, protocol: Protocol, counts: Counts) -> Refined:
+        """Read the average distance: from the located mean, or from the lattice of the spread."""
+        point, group = self.point or 0.0, 0
+        if query.lattice:
+            each = len(query.points) // len(self.levels)
+            first = self._lattice_level() * each
+            lattice = np.array(query.points[first : first + each])
+            points, own = _nearest(lattice, query.widths[first], point)
+            point, group = float(points[own]), first + own
+        total, squares = (float(each) for each in counts.sums[group])
+        return RefinedByDistances(
+            reports=int(counts.reports[group]), point=point, limit=self.limit,
+            trusted=self._trusted(protocol), beta=self.beta, present=self.present,
+            total=total, squares=squares, step=query.widths[group] / query.steps,
+        )  # fmt: skip
+
+    def _lattice_level(self) -> int:
+        """Return the number of the lowest level whose lattice is wide enough for the spread."""
+        wide = [math.ldexp(1.0, level) >= ENOUGH * (self.spread or 1.0) for level in self.levels]
+        return wide.index(True) if True in wide else len(wide) - 1
+
+
+def _nearest(points: Floats, spacing: float, to: float) -> tuple[Floats, int]:
+    """Return the point of each lattice that is nearest to a number, and which is the nearest."""
+    near = points + spacing * np.rint((to - points) / spacing)
+    return near, int(np.argmin(np.abs(near - to)))
+
+
+def gaussian_mean(
+    *,
+    users: int,
+    epsilon: float = EPSILON,
+    sigma: float | None = None,
+    sigma_bounds: tuple[float, float] | None = None,
+    limit: float | None = None,
+    rounds: int = 2,
+    campaign: str | None = None,
+    named: bool = False,
+    beta: float = 0.01,
+) -> Protocol:
+    """Plan round 1 for the mean of a Gaussian (Joseph, Kulkarni, Mao and Wu 2019).
+
+    Each user sends one report, which is epsilon-differentially private for replacing the user's
+    value by any other one, before it leaves its owner. Public: the number of users.
+
+    Parameters
+    ----------
+    users : int
+        How many there are, up to 2**33.
+    epsilon : float
+        What a report costs its owner, from 1/1024 to 64.
+    sigma : float or None
+        The standard deviation in units of the value, where it is known; it must be known well.
+    sigma_bounds : pair of floats
+        Between which sigma lies where it is not known; 2**-10 and 2**20 unless said.
+    limit : float
+        The mean lies between -limit and limit, and values are clipped there; rounded up to a power
+        of two. Unless said, as far out as the number of users reaches, at most 2**23 sigma (with
+        sigma unknown: 2**20).
+    rounds : int
+        2, or 1 at a larger error where owners can't wait for what others have reported.
+    campaign : str or None
+        The survey's public name, which decides on groups; a new random one unless given.
+    named : bool
+        Whether users go by name (text) instead of an index from 0 to users - 1.
+    beta : float
+        How often the mean may be located wrongly where groups are large enough for it.
+
+    Raises
+    ------
+    InvalidProtocolError, InvalidBoundsError, InvalidLossError
+        When the arguments make no protocol.
+
+    Examples
+    --------
+    >>> import statistics
+    >>> normal = statistics.NormalDist(7.0, 2.0)
+    >>> values = [normal.inv_cdf((k + 0.5) / 100_000) for k in range(100_000)]
+    >>> protocol = gaussian_mean(users=100_000, epsilon=2, sigma=2.0, limit=1000)
+    >>> second = protocol.aggregate(protocol.reports(values)).next_round()
+    >>> estimate = second.aggregate(second.reports(values)).estimate()
+    >>> abs(estimate - 7) < 1
+    True
+    """
+    loss = loss_of(epsilon)
+    checked_epsilon(loss.pure())
+    count = user_count(users)
+    if rounds not in {1, 2}:
+        raise InvalidProtocolError("there are 1 or 2 rounds", hint="pass rounds=2")
+    low, high = _levels(sigma, sigma_bounds, limit)
+    if high is None:
+        law = RandomisedResponse(4, loss.pure())  # as many levels as half of the users can serve
+        errors = {own: deviation(law, count / 2 / own, own, beta) for own in range(8, 25)}
+        served = [own for own, error in errors.items() if error <= TRUSTED_DEVIATION]
+        high = low + max(served, default=8) - 1
+    known = None if sigma is None else float(sigma)
+    plan = GaussianPlan(count, rounds, low, high, known, float(beta))
+    return Protocol(campaign_name(campaign), loss, count, HALVES, plan, bool(named))
+
+
+def _levels(
+    sigma: float | None, sigma_bounds: tuple[float, float] | None, limit: float | None
+) -> tuple[int, int | None]:
+    """Return the lowest and the highest level; None where it follows from the number of users."""
+    if sigma is not None and sigma_bounds is not None:
+        message = "sigma and its bounds were both given"
+        raise InvalidBoundsError(message, hint="leave one of them out")
+    known = SIGMAS if sigma_bounds is None else sigma_bounds
+    least, largest = known if sigma is None else (sigma, sigma)
+    low, top = _exponent(least, "sigma") - 1, _exponent(largest, "sigma")
+    if limit is None and sigma is not None:
+        return low, None
+    high = max(top, low + 1)
+    if limit is not None:  # the least e with limit <= 2**e
+        exponent = _exponent(limit, "limit")
+        high = max(high, exponent - (math.ldexp(1.0, exponent - 1) == limit))
+    if top <= low or high - low >= MOST_LEVELS:
+        raise InvalidBoundsError(
+            f"from the least sigma to the limit there are more than {MOST_LEVELS} powers of two",
+            hint="narrow the range: sigma_bounds=(1.0, 50.0), limit=1000.0",
+        )
+    return low, high
+
+
+def _exponent(value: object, name: str) -> int:
+    """Return the least e with value < 2**e, for a positive number."""
+    exact = exact_number(value)
+    if exact is None or not Fraction(1, 2**400) <= exact <= 2**400:
+        raise InvalidBoundsError(
+            f"{name} must be a positive, finite number, not {describe(value)}",
+            hint=f"pass a number that is public knowledge, e.g. {name}=10.0",
+        )
+    return math.frexp(float(exact))[1]
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Estimated shares of the four digits, one row a level, lowest level first.
+
+    `deviation` bounds the error of every share, up to a probability of beta for all together;
+    `noise` is the standard deviation of a share times the root of its level's `reports`.
+    """
+
+    low: int
+    shares: Floats
+    deviation: Floats
+    reports: Floats
+    noise: float
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """A Gaussian, and the share of owners who have a value at all."""
+
+    mean: float
+    spread: float
+    present: float = 1.0
+
+
+def deviation(law: RandomisedResponse, users: float, levels: int, beta: float) -> float:
+    """Return how far an estimated share may lie off, but for a probability of beta."""
+    return math.sqrt(math.log(8 * levels / beta) / 2 / max(users, 1.0)) / law.gap
+
+
+def digits_of(counts: Counts, low: int, law: RandomisedResponse, beta: float) -> Digits:
+    """Return what the reports of the levels from `low` on show."""
+    levels = len(counts.reports)
+    shares = law.unbiased(counts.sums) / np.maximum(counts.reports, 1)[:, np.newaxis]
+    errors = [deviation(law, float(users), levels, beta) for users in counts.reports]
+    truth = float(law.truth)
+    noise = math.sqrt(truth * (1 - truth)) / law.gap
+    return Digits(low, shares, np.array(errors), counts.reports.astype(float), noise)
+
+
+def located(digits: Digits, sigma: float | None, limit: float) -> Gaussian:
+    """Return the Gaussian near the located mean and spread that fits the digits best."""
+    present = of_present(digits)
+    spread = located_spread(present) if sigma is None else sigma
+    factors = np.exp2(np.linspace(-2, 1.5, 15)) if sigma is None else np.ones(1)
+    spreads = np.maximum(spread * factors, math.ldexp(1.0, digits.low - 1))
+    found = fitted(digits, Gaussian(located_mean(present), spread), spreads=spreads)
+    return replace(found, mean=min(max(found.mean, -limit), limit))
+
+
+def of_present(digits: Digits) -> Digits:
+    """Return the digits of owners who have a value, where some seem to have none.
+
+    Those without one show all digits alike. At the highest level nobody else shows a 2: values are
+    from -1 to 1 in its unit.
+    """
+    share, error = float(digits.shares[-1, 2]), float(digits.deviation[-1])
+    if share <= error / 2:
+        return digits
+    flat = min(share, (1 - LEAST_PRESENT) / 4)
+    present = 1 - 4 * flat
+    shares, deviation = (digits.shares - flat) / present, (digits.deviation + error) / present
+    return replace(digits, shares=shares, deviation=deviation)
+
+
+def located_mean(digits: Digits) -> float:
+    """Return a number within two standard deviations of a Gaussian mean, if groups are large.
+
+    Walks from the highest level down, to the half that the digits name, until no digit is the
+    clear majority: the mean is near the point between the two neighbours that are the most
+    frequent together then. (The paper takes the two most frequent digits: of three, one of them in
+    the middle of its users, errors can make an empty digit the second.)
+    """
+    top = len(digits.shares) - 1
+    least, most = -(2**top), 2**top  # in units of 2**low
+    for level in range(top, -1, -1):
+        shares = digits.shares[level]
+        first = int(np.argmax(shares))
+        if shares[first] < PASSES + digits.deviation[level]:
+            break
+        found = _multiples(least, most, level, {first})
+        if not found:
+            return math.ldexp(least + most, digits.low - 1)
+        least, most = found[0] * 2**level, (found[0] + 1) * 2**level
+    pair = int(np.argmax(_neighbours(digits.shares[level])))
+    found = _multiples(least, most, level, {pair, (pair + 1) % 4})
+    middle = math.ldexp(least + most, digits.low - 1)
+    return math.ldexp(found[-1], digits.low + level) if found else middle
+
+
+def _multiples(least: int, most: int, level: int, common: set[int]) -> list[int]:
+    """Return the multiples of a level's unit in a range whose digit is one of these."""
+    start = -(-least >> level) if least >= 0 else least >> level
+    return [each for each in range(start, (most >> level) + 1) if each % 4 in common]
+
+
+def _neighbours(shares: Floats) -> Floats:
+    """Return how frequent each digit and the next one are together."""
+    return shares + np.roll(shares, -1, axis=-1)
+
+
+def located_spread(digits: Digits) -> float:
+    """Return a power of two near the standard deviation.
+
+    A level is concentrated when two neighbouring digits hold next to nobody; the answer is the
+    lowest level above which all are.
+    """
+    concentrated = _neighbours(digits.shares).min(axis=1) <= SPREADS + digits.deviation
+    scattered = np.flatnonzero(~concentrated)
+    level = int(scattered[-1]) if len(scattered) else 0
+    return math.ldexp(1.0, digits.low + level)
+
+
+def fitted(digits: Digits, start: Gaussian, *, spreads: Floats) -> Gaussian:
+    """Return the best Gaussian near a start, its spread among those given.
+
+    Weighted least squares over mean and standard deviation between what reports show of the digits
+    and what a Gaussian would, with a share of owners without a value, who show all digits alike.
+    Four passes of a grid around the best so far, each about five times finer.
+    """
+    best, reach = start, 2.0 * start.spread
+    for _ in range(4):
+        means = best.mean + reach * np.linspace(-1, 1, 21)
+        found = [_best_mean(digits, means, spread) for spread in spreads.tolist()]
+        best = min(found, key=lambda candidate: candidate[0])[1]
+        reach /= 5
+        spreads = best.spread * (spreads / best.spread) ** 0.25
+    length, along = (float(each[0]) for each in _products(
+        digits, np.array([best.mean]), best.spread))  # fmt: skip
+    present = min(max(along / length, LEAST_PRESENT), 1.0)
+    clear = 1 - present > _CERTAIN * digits.noise / math.sqrt(length)
+    return replace(best, present=present) if clear else best
+
+
+def _best_mean(digits: Digits, means: Floats, spread: float) -> tuple[float, Gaussian]:
+    """Return what the best mean for a spread leaves unexplained, and its Gaussian."""
+    length, along = _products(digits, means, spread)
+    present = np.clip(along / length, LEAST_PRESENT, 1.0)
+    misfit = present * (present * length - 2 * along)
+    index = int(np.argmin(misfit))
+    return float(misfit[index]), Gaussian(float(means[index]), spread)
+
+
+def _products(digits: Digits, means: Floats, spread: float) -> tuple[Floats, Floats]:
+    """Return the weighted squares of expected shares, and their products with the shares shown."""
+    expected = expected_shares(digits, means, spread) - 0.25
+    weighted = expected * digits.reports[:, np.newaxis]
+    length = (weighted * expected).sum(axis=(1, 2))
+    return np.maximum(length, 1e-300), (weighted * (digits.shares - 0.25)).sum(axis=(1, 2))
+
+
+def expected_shares(digits: Digits, means: Floats, spread: float) -> Floats:
+    """Return the shares of the four digits under Gaussians: by mean, level and digit."""
+    units = np.ldexp(1.0, digits.low + np.arange(len(digits.shares))).tolist()
+    return np.stack([_shares(means / unit, spread / unit) for unit in units], axis=1)
+
+
+def _shares(means: Floats, spread: float) -> Floats:
+    """Return the shares of floor(x) mod 4, one row a mean."""
+    if spread > _FLAT:
+        return np.full((len(means), 4), 0.25)
+    first = 4 * math.floor((means[0] - 8 * spread) / 4)
+    periods = math.ceil((means[-1] + 8 * spread - first) / 4)
+    ends = first + np.arange(4 * periods + 1)
+    points, values = _normal_table()
+    below = np.interp((ends - means[:, np.newaxis]) / spread, points, values)
+    shares: Floats = np.diff(below).reshape(len(means), periods, 4).sum(axis=1)
+    return shares
+
+
+@functools.cache
+def _normal_table() -> tuple[Floats, Floats]:
+    points = np.linspace(-9, 9, 4501)
+    return points, np.array([NormalDist().cdf(point) for point in points.tolist()])

@@ -1,4 +1,4 @@
-"""What an owner has answered: so that no analyst gets a second report out of anybody.
+"""Remember what an owner has answered, so that no analyst gets a second report out of anybody.
 
 Who answers in which round is fixed by the campaign's name, the shares of its parts and the user. A
 journal holds on to these: one entry a campaign and round, written before a report is drawn, and a
@@ -16,24 +16,16 @@ from typing import Any
 from dfprivacy.errors import AlreadyReportedError, LedgerFileError
 from dfprivacy.local.protocol import Protocol
 
-_TERMS = ("campaign", "epsilon", "rho", "users", "named", "shares")
-
 
 class Journal:
     """A folder at the owner's that remembers campaigns, for one user or many.
 
-    It serves one user, or many who all answer in one call. Privacy: with all reports made through
-    one journal, every user sends at most one message a
-    campaign (sequential interactivity), whatever the analyst publishes; a campaign costs each user
-    what its protocol says, once.
+    Many users all answer in one call. Privacy: with all reports made through one journal, every
+    user sends at most one message a campaign (sequential interactivity), whatever the analyst
+    publishes; a campaign costs each user what its protocol says, once.
 
-    Parameters
-    ----------
-    folder : str or Path
-        Where entries are kept; made if it is not there.
+    Entries are kept in `folder`, which is made if it is not there.
 
-    Examples
-    --------
     >>> import dfprivacy as dfp, tempfile
     >>> folder = tempfile.TemporaryDirectory()
     >>> journal = dfp.local.Journal(folder.name)
@@ -59,10 +51,8 @@ class Journal:
 
         Raises
         ------
-        AlreadyReportedError
-            When this round of the campaign was answered before, or its terms have changed.
-        LedgerFileError
-            When the journal can't be written. No report was made.
+        AlreadyReportedError, LedgerFileError
+            When this round was answered before, terms have changed, or nothing can be written.
         """
         self._enter(protocol)
         return protocol.report(value, user)
@@ -73,15 +63,18 @@ class Journal:
         return protocol.reports(values, users)
 
     def _enter(self, protocol: Protocol) -> None:
-        terms = _terms(protocol)
-        for earlier in self._folder.glob(f"{_name(protocol)}-*.json"):
+        """Write an entry for this round, unless there is one or its terms have changed."""
+        terms = {name: each for name, each in protocol.terms().items() if name != "asks"}
+        terms |= {"kind": protocol.plan.kind, "rounds": protocol.rounds}
+        name = hashlib.blake2b(protocol.campaign.encode(), digest_size=16).hexdigest()
+        for earlier in self._folder.glob(f"{name}-*.json"):
             if json.loads(earlier.read_text(encoding="utf-8")) != terms:
                 raise AlreadyReportedError(
                     "the terms of this campaign are not those of an earlier round",
                     hint="ask the analyst for the protocol that aggregate.next_round() gave",
                 )
         try:
-            self._write(self._folder / f"{_name(protocol)}-{protocol.round:d}.json", terms)
+            _write(self._folder / f"{name}-{protocol.round:d}.json", terms)
         except FileExistsError:
             raise AlreadyReportedError(
                 f"round {protocol.round} of this campaign was answered before",
@@ -90,32 +83,23 @@ class Journal:
         except OSError as error:
             raise _unusable(self._folder) from error
 
-    def _write(self, path: Path, terms: dict[str, Any]) -> None:
-        """Write an entry that is whole and durable before anybody can see it."""
-        draft = path.with_suffix(f".{os.getpid()}")
-        with draft.open("x", encoding="utf-8") as file:
-            json.dump(terms, file)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(draft, path)
-        finally:
-            draft.unlink()
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
-
-def _terms(protocol: Protocol) -> dict[str, Any]:
-    written = json.loads(protocol.to_json())
-    terms = {name: written[name] for name in _TERMS if name in written}
-    return {**terms, "kind": protocol.plan.kind, "rounds": protocol.rounds}
-
-
-def _name(protocol: Protocol) -> str:
-    return hashlib.blake2b(protocol.campaign.encode(), digest_size=16).hexdigest()
+def _write(path: Path, terms: dict[str, Any]) -> None:
+    """Write an entry that is whole and durable before anybody can see it."""
+    draft = path.with_suffix(f".{os.getpid()}")
+    with draft.open("x", encoding="utf-8") as file:
+        json.dump(terms, file)
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        os.link(draft, path)
+    finally:
+        draft.unlink()
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _unusable(folder: Path) -> LedgerFileError:

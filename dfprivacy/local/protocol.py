@@ -1,33 +1,62 @@
-"""A protocol as data: what the analyst publishes, and all that an owner needs to answer."""
+"""Run a survey in the local model: the protocol of a round, and the reports that answer it."""
 
 from __future__ import annotations
 
+import abc
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.errors import InvalidProtocolError
 from dfprivacy.exact import describe
-from dfprivacy.local.aggregate import Aggregate, read_aggregate
-from dfprivacy.local.asks import Ask
-from dfprivacy.local.kinds import PLANS
-from dfprivacy.local.owner import report_one, report_table
-from dfprivacy.local.plain import is_whole, read_whole
-from dfprivacy.local.plan import Plan
-from dfprivacy.local.sheet import Part, Sheet
-from dfprivacy.local.users import MOST_USERS, part_edges
+from dfprivacy.local import published
+from dfprivacy.local.collecting import Distinct, collected, settled
+from dfprivacy.local.published import MOST_USERS, Published, is_whole
+from dfprivacy.local.randomisers import Counts
+from dfprivacy.local.reports import report_one, report_table, value_column
+from dfprivacy.local.rounds import Assignment, Query, parts_of
 from dfprivacy.noise.entropy import EntropySource, system_entropy
+from dfprivacy.release.permit import permit
+from dfprivacy.terms import INTERVAL
 
-FORMAT = "dfprivacy local 1"
+
+class Plan(published.Plan):
+    """What an analyst's method has to say about each round."""
+
+    kinds: ClassVar[dict[str, type[Any]]] = {}
+    rounds: int
+
+    @property
+    @abc.abstractmethod
+    def limit(self) -> float:
+        """Values are clipped to -limit and limit at their owner's."""
+
+    @abc.abstractmethod
+    def queries(self, round_: int) -> tuple[Query, ...]:
+        """Return what the users of a round are asked."""
+
+    @abc.abstractmethod
+    def estimate(self, protocol: Protocol, counts: tuple[Counts, ...], level: float) -> Any:
+        """Return the answer, given the reports of the last round."""
+
+    def spread_of(self, protocol: Protocol, counts: tuple[Counts, ...]) -> float:  # noqa: ARG002 one interface
+        """Return the standard deviation that the reports show, where the method looks for one."""
+        raise InvalidProtocolError(
+            "this protocol does not look for a standard deviation",
+            hint="plan one that does: dfp.local.gaussian_mean(users=..., epsilon=...)",
+        )
 
 
 @dataclass(frozen=True)
-class Protocol:
+class Protocol(Published):
     """One round of a survey in the local model; frozen, and JSON both ways.
 
     Privacy: `report` is private before it leaves its owner, for replacing the owner's value by any
@@ -47,7 +76,7 @@ class Protocol:
     shares : tuple of Fraction
         The parts of the users, over all rounds.
     plan : Plan
-        The analyst's method: what was found so far, and how the answer is read off.
+        The analyst's method, and what it has found so far.
     named : bool
         Whether users go by name (text) instead of an index from 0 to users - 1.
     round : int
@@ -66,6 +95,7 @@ class Protocol:
     True
     """
 
+    FORMAT = "dfprivacy local 1"
     campaign: str
     loss: Epsilon | Rho
     users: int
@@ -75,10 +105,7 @@ class Protocol:
     round: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse rounds that there are not and parts that overlap: users would be asked again.
-
-        So would they if one round had two spellings in JSON, as 1, 1.0 and true are.
-        """
+        """Refuse what would ask users again: no such rounds, overlapping parts, two spellings."""
         if not is_whole(self.users, 1, MOST_USERS) or type(self.named) is not bool:
             raise InvalidProtocolError(
                 "users are counted in whole numbers, and have names or have none",
@@ -88,9 +115,9 @@ class Protocol:
             raise InvalidProtocolError(
                 "the parts of the users do not make a whole", hint="plan with dfp.local"
             )
-        if not is_whole(self.round, 1, self.plan.rounds):
+        if not is_whole(self.round, 1, self.rounds):
             raise InvalidProtocolError(
-                f"there is no round {describe(self.round)} of {self.plan.rounds}",
+                f"there is no round {describe(self.round)} of {self.rounds}",
                 hint="take the next round from aggregate.next_round()",
             )
 
@@ -100,9 +127,9 @@ class Protocol:
         return self.plan.rounds
 
     @cached_property
-    def asks(self) -> tuple[Ask, ...]:
+    def queries(self) -> tuple[Query, ...]:
         """What the users of this round are asked."""
-        return self.plan.asks(self.round)
+        return self.plan.queries(self.round)
 
     @cached_property
     def fingerprint(self) -> int:
@@ -111,17 +138,13 @@ class Protocol:
         return int.from_bytes(digest, "big") >> 1
 
     @cached_property
-    def sheet(self) -> Sheet:
-        """What the owner's and the analyst's side both go by."""
-        edges, parts, first = [0, *part_edges(self.shares)], [], 0
-        for ask in self.asks:
-            low, high = edges[ask.part], edges[ask.part + 1]
-            parts.append(Part(ask, ask.law(self.loss), low, high, first))
-            first += ask.groups
-        return Sheet(
-            self.campaign, self.fingerprint, self.users, self.named, self.plan.limit, tuple(parts)
-        )
+    def assignment(self) -> Assignment:
+        """Who is asked what: all that the owner's and the analyst's side both go by."""
+        parts = parts_of(self.queries, self.shares, self.loss)
+        limit = self.plan.limit
+        return Assignment(self.campaign, self.fingerprint, self.users, self.named, limit, parts)
 
+    @permit("the owner's own report")
     def report(
         self, value: float | None, user: int | str, *, entropy: EntropySource = system_entropy
     ) -> dict[str, Any] | None:
@@ -140,8 +163,9 @@ class Protocol:
         InvalidProtocolError
             When the user is no index below `users`, or no name where names are asked for.
         """
-        return report_one(self.sheet, value, user, entropy)
+        return report_one(self.assignment, value, user, entropy)
 
+    @permit("the owners' own reports")
     def reports(
         self, values: Any, users: Any = None, *, entropy: EntropySource = system_entropy
     ) -> Any:
@@ -151,7 +175,7 @@ class Protocol:
         it they are 0, 1, 2, ... The table has the columns protocol, user, group and value, and one
         row for each user that is asked in this round.
         """
-        return report_table(self.sheet, values, users, entropy)
+        return report_table(self.assignment, values, users, entropy)
 
     def aggregate(self, *reports: Any) -> Aggregate:
         """Add up reports of this round: see `Aggregate`.
@@ -160,39 +184,27 @@ class Protocol:
         columns protocol, user, group and value. What is no report of this round is left out and
         counted in `Aggregate.rejected`.
         """
-        return read_aggregate(self, reports)
+        return Aggregate(self, *collected(self.assignment, reports))
 
     def next_round(self, aggregate: Aggregate) -> Protocol:
-        """Return the protocol of the next round, given the reports of this one.
-
-        Raises
-        ------
-        InvalidProtocolError
-            When this is the last round, or the reports are those of another protocol.
-        """
+        """Return the protocol of the next round, given the reports of this one, not of another."""
         self.check_own(aggregate)
         if self.round == self.rounds:
             raise InvalidProtocolError(
                 f"round {self.round} of {self.rounds} is the last one",
                 hint="read the answer: aggregate.estimate()",
             )
-        return replace(self, plan=self.plan.after(self, aggregate), round=self.round + 1)
+        return replace(self, plan=self.plan.after(self, aggregate.counts), round=self.round + 1)
 
     def estimate(self, aggregate: Aggregate, *, interval: float = 0.95) -> Any:
-        """Return the answer of the last round with its interval: see `LocalEstimate`.
-
-        Raises
-        ------
-        InvalidProtocolError
-            When another round follows, or the reports are those of another protocol.
-        """
+        """Return the answer of the last round with its interval: see `LocalEstimate`."""
         self.check_own(aggregate)
         if self.round < self.rounds:
             raise InvalidProtocolError(
                 f"this is round {self.round} of {self.rounds}; the last one has the answer",
                 hint="publish the next one: protocol = aggregate.next_round()",
             )
-        return self.plan.estimate(self, aggregate, interval)
+        return self.plan.estimate(self, aggregate.counts, interval)
 
     def check_own(self, aggregate: Aggregate) -> None:
         """Refuse an aggregate of another protocol or round."""
@@ -202,46 +214,141 @@ class Protocol:
                 hint="aggregate the reports of this round: protocol.aggregate(reports)",
             )
 
-    def to_json(self) -> str:
-        """Return the protocol as JSON: what the analyst publishes. The same text every time."""
-        loss = "epsilon" if isinstance(self.loss, Epsilon) else "rho"
-        written = {
-            "format": FORMAT,
+    def terms(self) -> dict[str, Any]:
+        """Return what is published beside the round and the plan."""
+        return {
             "campaign": self.campaign,
-            loss: str(self.loss.value),
+            "epsilon" if isinstance(self.loss, Epsilon) else "rho": str(self.loss.value),
             "users": self.users,
             "named": self.named,
             "shares": [str(share) for share in self.shares],
-            "round": self.round,
-            "asks": [ask.to_json() for ask in self.asks],
-            "plan": self.plan.to_json(),
+            "asks": [query.to_json() for query in self.queries],
         }
-        return json.dumps(written, sort_keys=True, allow_nan=False)
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Return the protocol that `to_json` has written.
-
-        Raises
-        ------
-        InvalidProtocolError
-            When the text is no protocol.
-        """
-        return read_whole(text, cls._read)
-
-    @classmethod
-    def _read(cls, given: Mapping[str, Any]) -> Self:
-        if given["format"] != FORMAT:
-            raise ValueError(given["format"])
-        plan, loss = given["plan"], Epsilon if "epsilon" in given else Rho
-        protocol = cls(
-            campaign=given["campaign"],
-            loss=loss(Fraction(given["epsilon" if loss is Epsilon else "rho"])),
-            users=given["users"],
-            shares=tuple(Fraction(share) for share in given["shares"]),
-            plan=PLANS[plan["kind"]].from_json(plan),
-            named=given["named"],
-            round=given["round"],
-        )
-        _ = protocol.sheet  # refuses parts that can't be asked
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        """Return the protocol of a JSON object; parts that can't be asked are refused."""
+        pure = "epsilon" in given
+        loss = Epsilon(Fraction(given["epsilon"])) if pure else Rho(Fraction(given["rho"]))
+        shares, plan = tuple(map(Fraction, given["shares"])), Plan.from_json(given["plan"])
+        who = given["campaign"], loss, given["users"]
+        protocol = cls(*who, shares, plan, given["named"], given["round"])
+        _ = protocol.assignment
         return protocol
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregate:
+    """The reports of one round that count: one a user. Add two to merge them.
+
+    What it holds is as private as the reports are; it may be published.
+
+    Attributes
+    ----------
+    protocol : Protocol
+        The round that the reports answer.
+    rejected : dict
+        How many reports do not count, by reason: malformed, protocol (another one, or another
+        round), user (no such user), group (not the user's own), value (beyond what the
+        randomiser returns), and repeated (users with two different reports: none of theirs
+        counts). The same report twice counts once, and is not listed.
+
+    Examples
+    --------
+    >>> import dfprivacy as dfp
+    >>> protocol = dfp.local.gaussian_mean(users=4000, epsilon=2, sigma=1.0, limit=8)
+    >>> reports = protocol.reports([0.5] * 4000)
+    >>> early, late = protocol.aggregate(reports[:700]), protocol.aggregate(reports[300:])
+    >>> (early + late).reports == protocol.aggregate(reports).reports == len(reports)
+    True
+    """
+
+    protocol: Protocol
+    distinct: Distinct
+    screened_out: Mapping[str, int]
+
+    @property
+    def reports(self) -> int:
+        """How many users' reports count."""
+        return len(self.distinct.users)
+
+    @property
+    def rejected(self) -> dict[str, int]:
+        """How many reports do not count, by reason."""
+        return {**self.screened_out, "repeated": len(self.distinct.barred)}
+
+    @cached_property
+    def counts(self) -> tuple[Counts, ...]:
+        """Sums by group, for each part of the users that was asked."""
+        return self.distinct.counts(self.protocol.assignment.parts)
+
+    def __add__(self, other: Aggregate) -> Aggregate:
+        """Return both together; a user counts once."""
+        self.protocol.check_own(other)
+        distinct = settled([self.distinct, other.distinct], self.protocol.assignment)
+        out = {name: each + other.screened_out[name] for name, each in self.screened_out.items()}
+        return Aggregate(self.protocol, distinct, out)
+
+    def next_round(self) -> Protocol:
+        """Return the protocol of the next round: see `Protocol.next_round`."""
+        return self.protocol.next_round(self)
+
+    def estimate(self, *, interval: float = 0.95) -> Any:
+        """Return the answer of the last round: see `Protocol.estimate`."""
+        return self.protocol.estimate(self, interval=interval)
+
+    def spread(self) -> float:
+        """Return the standard deviation that the reports of round 1 show, at no further cost."""
+        return self.protocol.plan.spread_of(self.protocol, self.counts)
+
+    def to_arrow(self) -> pa.Table:
+        """Return the aggregate as a table, to keep it in a file: user, value, and metadata."""
+        metadata = {
+            "dfprivacy.protocol": self.protocol.to_json(),
+            "dfprivacy.rejected": json.dumps(dict(self.screened_out)),
+            "dfprivacy.barred": json.dumps(self.distinct.barred.tolist()),
+        }
+        own = self.distinct
+        columns = {"user": own.users, "group": own.groups, "value": value_column(own.values)}
+        return pa.table(columns).replace_schema_metadata(metadata)
+
+    @classmethod
+    def from_arrow(cls, table: pa.Table) -> Aggregate:
+        """Return the aggregate that `to_arrow` has made; other tables are refused."""
+        metadata = table.schema.metadata or {}
+        if b"dfprivacy.protocol" not in metadata:
+            raise InvalidProtocolError(
+                "the table is no aggregate", hint="write protocol.aggregate(reports).to_arrow()"
+            )
+        protocol = Protocol.from_json(metadata[b"dfprivacy.protocol"].decode())
+        barred = np.array(json.loads(metadata[b"dfprivacy.barred"]), dtype=np.int64)
+        rejected = json.loads(metadata[b"dfprivacy.rejected"])
+        users, groups = (table.column(name).to_numpy() for name in ("user", "group"))
+        values, width = table.column("value").combine_chunks(), protocol.assignment.reported_width
+        flat = values.flatten().to_numpy().reshape(-1, width) if width else values.to_numpy()
+        return cls(protocol, Distinct(users, groups, flat, barred), rejected)
+
+    def __repr__(self) -> str:
+        """Show how many reports there are of which round."""
+        own, out = f"{self.protocol.round} of {self.protocol.rounds}", sum(self.rejected.values())
+        return f"Aggregate({self.reports} reports of round {own}, {out} rejected)"
+
+
+def simulate(
+    protocol: Protocol,
+    values: Any,
+    users: Any = None,
+    *,
+    interval: float = INTERVAL,
+    entropy: EntropySource = system_entropy,
+) -> Any:
+    """Run all rounds of a protocol over a column of values; the very code of both sides.
+
+    Each value is one owner's, and each report is as private as in the field. `users` says who they
+    are; without it they are 0, 1, 2, ...
+    """
+    while True:
+        aggregate = protocol.aggregate(protocol.reports(values, users, entropy=entropy))
+        if protocol.round == protocol.rounds:
+            return aggregate.estimate(interval=interval)
+        protocol = aggregate.next_round()

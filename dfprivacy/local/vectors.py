@@ -1,4 +1,4 @@
-"""The mean of vectors in the local model: Huang, Liang and Yi (2021), section 5.
+"""Plan and read the mean of vectors in the local model: Huang, Liang and Yi (2021), section 5.
 
 Three rounds, each asking other users: medians of the rotated coordinates, the length at which to
 clip around them, and the clipped vectors themselves.
@@ -7,26 +7,33 @@ clip around them, and the clipped vectors themselves.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Self
 
 import numpy as np
 
-from dfprivacy.local.asks import Ask, Floats
-from dfprivacy.local.haar import HaarTree, quantile_of
-from dfprivacy.local.plain import is_whole, no_plan
-from dfprivacy.local.plan import Plan
-from dfprivacy.local.response import RandomisedResponse
-from dfprivacy.local.rotation import padded, unrotated
-from dfprivacy.local.users import MOST_USERS
-from dfprivacy.local.vector_asks import RADIUS, Coordinate, Length, Whole
-
-if TYPE_CHECKING:
-    from dfprivacy.local.aggregate import Aggregate
-    from dfprivacy.local.protocol import Protocol
+from dfprivacy.accounting.loss import loss_of
+from dfprivacy.local.protocol import Plan, Protocol
+from dfprivacy.local.published import (
+    MOST_USERS,
+    campaign_name,
+    is_radius,
+    is_whole,
+    no_plan,
+    user_count,
+    vector_radius,
+    whole_number,
+)
+from dfprivacy.local.randomisers import Counts, Floats, RandomisedResponse, checked_epsilon
+from dfprivacy.local.rounds import RADIUS, Coordinate, Length, Query, Whole
+from dfprivacy.local.transforms import HaarTree, padded, quantile_of, unrotated
 
 _ROUNDS = 3
+_HINT = "pass whole numbers: dimensions=16, resolution=10"
+
+SHARES = (Fraction(1, 4), Fraction(1, 8), Fraction(5, 8))
+"""Users who say where the middle is, how far others are from it, and what they hold."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,7 @@ class VectorMean:
 class VectorPlan(Plan):
     """The plan for a mean of vectors whose lengths are at most `radius`."""
 
-    kind: ClassVar[str] = "vector mean"
+    kind = "vector mean"
     campaign: str
     users: int
     dimensions: int
@@ -67,24 +74,20 @@ class VectorPlan(Plan):
 
     def __post_init__(self) -> None:
         """Refuse what no plan has and no round finds: it could carry a value past the noise."""
-        sized = is_whole(self.dimensions, 1, 2**15) and is_whole(self.height, 1, 14)
-        counted = is_whole(self.users, 1, MOST_USERS) and is_whole(self.rounds, _ROUNDS, _ROUNDS)
-        if not (sized and counted and self._found_within_radius()):
-            raise no_plan()
-
-    def _found_within_radius(self) -> bool:
-        """Tell whether lengths are ones that floats can square, and the centre and clip fit."""
         centre = (0.0,) if self.centre is None else self.centre
         clip = self.longest if self.clip is None else self.clip
-        if any(type(each) is not float for each in (self.radius, clip, *centre)):
-            return False
-        reach, size = self.radius, padded(self.dimensions)
-        return (
-            2.0**-300 <= reach <= 2.0**300
-            and (self.centre is None or len(centre) == size)
-            and all(-reach <= each <= reach for each in centre)
+        if not (
+            is_whole(self.dimensions, 1, 2**15)
+            and is_whole(self.height, 1, 14)
+            and is_whole(self.users, 1, MOST_USERS)
+            and is_whole(self.rounds, _ROUNDS, _ROUNDS)
+            and is_radius(self.radius)
+            and all(type(each) is float for each in (clip, *centre))
+            and (self.centre is None or len(centre) == padded(self.dimensions))
+            and all(-self.radius <= each <= self.radius for each in centre)
             and math.ldexp(self.longest, -self.height) <= clip <= self.longest
-        )
+        ):
+            raise no_plan()
 
     @property
     def longest(self) -> float:
@@ -96,7 +99,7 @@ class VectorPlan(Plan):
         """Coordinates are clipped to -limit and limit at their owner's."""
         return self.radius
 
-    def asks(self, round_: int) -> tuple[Ask, ...]:
+    def queries(self, round_: int) -> tuple[Query, ...]:
         """Return what the users of a round are asked."""
         who = self.campaign, self.dimensions
         centre = self.centre or (0.0,) * padded(self.dimensions)
@@ -106,21 +109,21 @@ class VectorPlan(Plan):
             return (Length(1, *who, centre, self.longest, self.height),)
         return (Whole(2, *who, centre, self.clip or self.longest),)
 
-    def after(self, protocol: Protocol, aggregate: Aggregate) -> Self:
+    def after(self, protocol: Protocol, counts: tuple[Counts, ...]) -> Self:
         """Return the plan with the centre, then with the clipping length."""
         tree, law = HaarTree(self.height), RandomisedResponse(2, protocol.loss.pure())
-        counts = aggregate.tallies[0].counts.reshape(-1, tree.groups, 2)
-        shares = [tree.shares(each, law) for each in counts]
+        by_tree = counts[0].sums.reshape(-1, tree.groups, 2)
+        shares = [tree.shares(each, law) for each in by_tree]
         if protocol.round == 1:
             parts = np.array([quantile_of(each, 0.5) for each in shares])
             return replace(self, centre=tuple(((2 * parts - 1) * self.radius).tolist()))
         asked = self.users * float(protocol.shares[1])
-        beyond = self.tail(protocol) + tree.error(asked, law)
+        beyond = self._tail(protocol) + tree.error(asked, law)
         part = quantile_of(shares[0], 1 - min(beyond, 0.9))
         leaf = 2.0**-self.height
         return replace(self, clip=self.longest * max(part, leaf))
 
-    def tail(self, protocol: Protocol) -> float:
+    def _tail(self, protocol: Protocol) -> float:
         """Return the share of owners to clip.
 
         The error of the mean is about 2 C sqrt(d / (2 rho m)) of noise for m reports, and what
@@ -130,11 +133,10 @@ class VectorPlan(Plan):
         rho = float(protocol.loss.value)
         return min(2 * math.sqrt(padded(self.dimensions) / (2 * rho * reports)), 0.9)
 
-    def estimate(self, protocol: Protocol, aggregate: Aggregate, interval: float) -> VectorMean:  # noqa: ARG002 one interface
+    def estimate(self, protocol: Protocol, counts: tuple[Counts, ...], level: float) -> VectorMean:  # noqa: ARG002 one interface
         """Return the mean, given the reports of the last round."""
-        (tally,) = aggregate.tallies
-        clip, reports = self.clip or self.longest, int(tally.reports[0])
-        total, squares = tally.counts * 1.0
+        clip, reports = self.clip or self.longest, int(counts[0].reports[0])
+        total, squares = counts[0].sums * 1.0
         count, step = max(reports, 1), clip / RADIUS
         variance = np.maximum(squares / count - (total / count) ** 2, 0.0).mean()
         turned = np.array(self.centre or ()) + step * total / count
@@ -142,14 +144,56 @@ class VectorPlan(Plan):
         error = step * math.sqrt(float(variance) / count) if reports else math.inf
         return VectorMean(mean, error, clip, reports)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan as JSON can hold it."""
-        centre = None if self.centre is None else list(self.centre)
-        return {"kind": self.kind, **asdict(self), "centre": centre}
 
-    @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Self:
-        """Return the plan that `to_json` has written."""
-        own = {name: value for name, value in given.items() if name != "kind"}
-        own["centre"] = None if own["centre"] is None else tuple(own["centre"])
-        return cls(**own)
+def mean_vector(
+    *,
+    users: int,
+    dimensions: int,
+    rho: float,
+    radius: float,
+    resolution: int = 10,
+    campaign: str | None = None,
+    named: bool = False,
+) -> Protocol:
+    """Plan the mean of vectors in the local model (Huang, Liang and Yi 2021, section 5).
+
+    Three rounds over different users. Each user sends one report, rho-zCDP for replacing the
+    user's vector by any other one, before it leaves its owner. Public: the number of users.
+
+    Parameters
+    ----------
+    users, dimensions : int
+        How many vectors there are, and how many numbers each has (up to 2**15).
+    rho : float
+        What a report costs its owner.
+    radius : float
+        Vectors are at most so long, and coordinates are clipped there.
+    resolution : int
+        Centre and clipping length are found on a grid of 2**resolution steps, from 4 to 14.
+    campaign, named
+        As in `gaussian_mean`.
+
+    Raises
+    ------
+    InvalidProtocolError, InvalidBoundsError, InvalidLossError
+        When the arguments make no protocol.
+
+    Examples
+    --------
+    >>> import dfprivacy as dfp, numpy as np
+    >>> protocol = mean_vector(users=100_000, dimensions=2, rho=2, radius=100)
+    >>> angles = np.arange(100_000)
+    >>> vectors = np.stack([10 + np.cos(angles), np.sin(angles) - 20], axis=1)
+    >>> found = dfp.local.simulate(protocol, vectors)
+    >>> bool(np.abs(found.mean - [10, -20]).max() < 10)
+    True
+    """
+    loss, count = loss_of(None, rho), user_count(users)
+    checked_epsilon(loss.pure())
+    message, hint = "dimensions go from 1 to 2**15 and resolution from 4 to 14", _HINT
+    size = whole_number(dimensions, 1, 2**15, message, hint)
+    steps = whole_number(resolution, 4, 14, message, hint)
+    length = vector_radius(radius)
+    name = campaign_name(campaign)
+    plan = VectorPlan(name, count, size, length, steps)
+    return Protocol(name, loss, count, SHARES, plan, bool(named))

@@ -1,13 +1,15 @@
-"""Random bytes: from the operating system at every call, never kept.
+"""Random bytes: from the operating system at every call, never kept, and never without a permit.
 
 No buffer outlives a call, so that a fork, a pickled object or a cloned machine image can't repeat
-noise; there is no seed. Tests hand their own source to the samplers.
+noise; there is no seed. The system's bytes flow within a `Permit` only, which `dfprivacy.release`
+makes once a release is paid for. Tests hand their own source to the samplers, which needs none.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextvars import ContextVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +19,51 @@ from dfprivacy.errors import EntropyError
 EntropySource = Callable[[int], bytes]
 
 
+class Permit:
+    """Leave to draw noise; it ends when it is closed, wherever it has been copied to.
+
+    `paid_by` says what pays for the draws. Only `dfprivacy.release.permit` makes one.
+    """
+
+    __slots__ = ("closed", "paid_by")
+
+    def __init__(self, paid_by: str) -> None:
+        self.paid_by, self.closed = paid_by, False
+
+
+PERMIT: ContextVar[Permit | None] = ContextVar("dfprivacy_permit", default=None)
+"""The permit of this thread or coroutine; a new thread has none."""
+
+
 def system_entropy(size: int) -> bytes:
-    """Return `size` fresh random bytes of the operating system."""
+    """Return `size` fresh random bytes of the operating system, for noise that is paid for.
+
+    Raises
+    ------
+    EntropyError
+        Without an open permit, or when the operating system has no random bytes.
+    """
+    permit = PERMIT.get()
+    if permit is None or permit.closed:
+        raise EntropyError(
+            "noise was asked for outside of a release",
+            hint="hand in a source of bytes of your own, or ask for a release",
+        )
+    return _system_bytes(size)
+
+
+def fresh_id(size: int) -> str:
+    """Return `size` random bytes as hexadecimal text: a name that nothing else has, and no noise.
+
+    Raises
+    ------
+    EntropyError
+        When the operating system has no random bytes.
+    """
+    return _system_bytes(size).hex()
+
+
+def _system_bytes(size: int) -> bytes:
     try:
         data = os.urandom(size)
     except (OSError, NotImplementedError) as failure:

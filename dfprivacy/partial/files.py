@@ -30,7 +30,7 @@ from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.linear import Source
 from dfprivacy.measurement.sums import key_name, sum_names
-from dfprivacy.noise.entropy import system_entropy
+from dfprivacy.noise.entropy import fresh_id
 from dfprivacy.partial.tables import ExactTables, is_possible, sources_of
 from dfprivacy.statistics import STATISTICS, Statistic
 from dfprivacy.statistics.base import plain
@@ -175,7 +175,7 @@ def write_file(path: Path, header: Header, tables: ExactTables) -> None:
 
 def _write(path: Path, header: Header, tables: ExactTables) -> None:
     """Write a draft beside the path and link it to the path, which fails if something is there."""
-    draft = path.with_name(f".{path.name}.{system_entropy(8).hex()}")
+    draft = path.with_name(f".{path.name}.{fresh_id(8)}")
     descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -12,14 +12,14 @@ from typing import Any
 import pyarrow as pa
 
 from dfprivacy.accounting.ledger import Ledger
-from dfprivacy.conductor import measured_for, release_frame, release_numbers
 from dfprivacy.engine.adopt import Adopted, Columns, adopt
 from dfprivacy.errors import InvalidUnitError, StatisticsFileError
 from dfprivacy.exact import describe, exact_number
 from dfprivacy.partial.files import Header, StatisticsFile, open_file
 from dfprivacy.partial.keys import in_types, meet
 from dfprivacy.partial.tables import ExactTables, added
-from dfprivacy.request import Request
+from dfprivacy.release.request import Request
+from dfprivacy.releasing import measured_for, release_frame, release_numbers
 from dfprivacy.statistics.part import Measured
 from dfprivacy.terms import EPSILON, INTERVAL, Files, PublicKeys, Terms
 

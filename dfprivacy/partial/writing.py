@@ -10,23 +10,23 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from dfprivacy.conductor import measure
+from dfprivacy.engine.returning import frame_table
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.histogram import Histogram
-from dfprivacy.noise.entropy import system_entropy
+from dfprivacy.noise.entropy import fresh_id
 from dfprivacy.partial.files import Header, check_target, write_file
 from dfprivacy.partial.keys import declared_keys, keepable
 from dfprivacy.partial.tables import ExactTables
 from dfprivacy.private import Private, PrivateGroupBy
-from dfprivacy.released_frame import frame_names
-from dfprivacy.remembered import frame_table
-from dfprivacy.request import limits_of
+from dfprivacy.release.frames import frame_names
+from dfprivacy.release.request import limits_of
+from dfprivacy.releasing import measure
 from dfprivacy.statistics import Statistic
+from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.statistics.split import split
 from dfprivacy.terms import PublicKeys, Terms
 from dfprivacy.unit import Unit, unit_of
-from dfprivacy.vector_question import MeanVector
+from dfprivacy.vectors.question import MeanVector
 
 
 def statistics(
@@ -105,7 +105,7 @@ def statistics(
         frame_names(parts, asked, [str(label) for label in labels])
     limited = limits_of(terms.unit, labels, public)[0]
     kind = "none" if not labels else "secret" if public is None else "public"
-    header = Header(system_entropy(16).hex(), asked, labels, kind, limited)
+    header = Header(fresh_id(16), asked, labels, kind, limited)
     header.json()  # refuses labels that have no name there
 
     kept = keepable(frame, labels)

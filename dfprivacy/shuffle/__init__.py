@@ -10,11 +10,17 @@ Three parts: the randomiser at each user, a shuffler in between, the analyser.
 True
 """
 
-from dfprivacy.shuffle.estimates import ShuffleChoice, ShuffledVector, ShuffleEstimate
-from dfprivacy.shuffle.messages import shuffle
-from dfprivacy.shuffle.planning import mean, mean_vector, quantile, simulate, total
-from dfprivacy.shuffle.protocol import Protocol
-from dfprivacy.shuffle.queries import joined
+from dfprivacy.shuffle.plans import (
+    ShuffleChoice,
+    ShuffledVector,
+    ShuffleEstimate,
+    mean,
+    mean_vector,
+    quantile,
+    total,
+)
+from dfprivacy.shuffle.protocol import Protocol, simulate
+from dfprivacy.shuffle.sums import joined, shuffle
 
 __all__ = [
     "Protocol",

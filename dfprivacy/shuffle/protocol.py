@@ -1,36 +1,57 @@
-"""A protocol of the shuffle model as data: what the analyst publishes to all users."""
+"""Run a protocol of the shuffle model: messages of users, and what their totals show."""
 
 from __future__ import annotations
 
-import json
+import abc
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
 from dfprivacy.errors import InvalidProtocolError
 from dfprivacy.exact import describe
-from dfprivacy.local.columns import value_matrix
-from dfprivacy.local.plain import is_whole, read_whole
-from dfprivacy.local.response import checked_epsilon
-from dfprivacy.local.users import MOST_USERS
+from dfprivacy.local import published
+from dfprivacy.local.published import MOST_USERS, Published, is_whole
+from dfprivacy.local.randomisers import Floats, Integers, checked_epsilon
+from dfprivacy.local.reports import value_matrix
 from dfprivacy.noise.entropy import EntropySource, system_entropy
-from dfprivacy.shuffle.budget import shared
-from dfprivacy.shuffle.plan import Plan
-from dfprivacy.shuffle.quantiles import Quantile
-from dfprivacy.shuffle.queries import Sums
-from dfprivacy.shuffle.totals import Total
-from dfprivacy.shuffle.vectors import Vectors
-from dfprivacy.terms import interval_level
+from dfprivacy.release.permit import permit
+from dfprivacy.shuffle.sums import Sums, shared, shuffle
+from dfprivacy.terms import INTERVAL, interval_level
 
-FORMAT = "dfprivacy shuffle 1"
-PLANS: dict[str, type[Plan]] = {plan.kind: plan for plan in (Total, Quantile, Vectors)}
+
+class Plan(published.Plan):
+    """What an analyst's method has to say about each round."""
+
+    kinds: ClassVar[dict[str, type[Any]]] = {}
+
+    @property
+    def width(self) -> int:
+        """How many numbers a value has, where it is a vector; 0 for a plain number."""
+        return 0
+
+    @property
+    @abc.abstractmethod
+    def weights(self) -> tuple[tuple[Fraction, int], ...]:
+        """Which part of the loss each sum of a round gets, and how many sums; by round."""
+
+    def precision(self, round_: int) -> int:  # noqa: ARG002 one interface
+        """Return the largest integer that a user adds to a sum: 1 where users are counted."""
+        return 1
+
+    @abc.abstractmethod
+    def encode(self, values: Floats, round_: int, entropy: EntropySource) -> Integers:
+        """Return each user's integers, one column a sum; NaN is a value that is missing."""
+
+    @abc.abstractmethod
+    def estimate(self, protocol: Protocol, level: float) -> Any:
+        """Return the answer, after the last round."""
 
 
 @dataclass(frozen=True)
-class Protocol:
+class Protocol(Published):
     """One round of a protocol in the shuffle model; frozen, and JSON both ways.
 
     Privacy: what the analyser sees in all rounds together, the shuffled messages of all users, is
@@ -59,6 +80,7 @@ class Protocol:
     True
     """
 
+    FORMAT = "dfprivacy shuffle 1"
     users: int
     epsilon: Fraction
     delta: Fraction
@@ -96,6 +118,7 @@ class Protocol:
         share = shared(self.epsilon, self.delta, self.users, weights)[round_ - 1]
         return Sums(self.users, weights[round_ - 1][1], self.plan.precision(round_), share)
 
+    @permit("the users' own messages")
     def messages(self, values: Any, *, entropy: EntropySource = system_entropy) -> pa.Table:
         """Return the messages of some users: the randomiser, at each of them.
 
@@ -115,25 +138,13 @@ class Protocol:
         return self.sums_of(self.round).randomise(integers, entropy)
 
     def analyse(self, messages: pa.Table) -> Protocol:
-        """Return the protocol of the next round: the analyser, after the shuffler.
-
-        Raises
-        ------
-        InvalidProtocolError
-            When the messages are not those of all users.
-        """
+        """Return the protocol of the next round: the analyser, with the messages of all users."""
         self._open()
         totals = self.sums_of(self.round).analyse(messages)
-        return replace(self, plan=self.plan.after(totals, self), round=self.round + 1)
+        return replace(self, plan=self.plan.after(self, totals), round=self.round + 1)
 
     def estimate(self, *, interval: float = 0.95) -> Any:
-        """Return the answer, when all rounds are done.
-
-        Raises
-        ------
-        InvalidProtocolError
-            When rounds are left.
-        """
+        """Return the answer, when all rounds are done."""
         if not self.finished:
             raise InvalidProtocolError(
                 f"round {self.round} of {self.rounds} has not been analysed",
@@ -147,33 +158,27 @@ class Protocol:
                 "all rounds are done", hint="read the answer: protocol.estimate()"
             )
 
-    def to_json(self) -> str:
-        """Return the protocol as JSON: what the analyst publishes."""
-        written = {
-            "format": FORMAT,
-            "users": self.users,
-            "epsilon": str(self.epsilon),
-            "delta": str(self.delta),
-            "round": self.round,
-            "plan": self.plan.to_json(),
-        }
-        return json.dumps(written, sort_keys=True, allow_nan=False)
+    def terms(self) -> dict[str, Any]:
+        """Return what is published beside the round and the plan."""
+        return {"users": self.users, "epsilon": str(self.epsilon), "delta": str(self.delta)}
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Return the protocol that `to_json` has written.
-
-        Raises
-        ------
-        InvalidProtocolError
-            When the text is no protocol.
-        """
-        return read_whole(text, cls._read)
-
-    @classmethod
-    def _read(cls, given: Mapping[str, Any]) -> Self:
-        if given["format"] != FORMAT:
-            raise ValueError(given["format"])
-        plan = PLANS[given["plan"]["kind"]].from_json(given["plan"])
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        """Return the protocol of a JSON object, checked as a new one is."""
+        plan = Plan.from_json(given["plan"])
         cost = Fraction(given["epsilon"]), Fraction(given["delta"])
         return cls(given["users"], *cost, plan, given["round"]).checked()
+
+
+def simulate(
+    protocol: Protocol,
+    values: Any,
+    *,
+    interval: float = INTERVAL,
+    entropy: EntropySource = system_entropy,
+) -> Any:
+    """Run all rounds of a protocol over a column of values: randomisers, shuffler, analyser."""
+    while not protocol.finished:
+        messages = protocol.messages(values, entropy=entropy)
+        protocol = protocol.analyse(shuffle(messages, entropy=entropy))
+    return protocol.estimate(interval=interval)

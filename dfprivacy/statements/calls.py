@@ -1,60 +1,110 @@
-"""dp_ calls: what they ask, of which expression, and what they spend on their own."""
+"""dp_ calls: what they ask, of which expression, what they spend, and constants in them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
 
-from sqlglot import exp
-
-from dfprivacy.accounting.loss import Epsilon, positive_number
+from dfprivacy.accounting.loss import Epsilon, delta_of, positive_number
 from dfprivacy.errors import RefusedStatementError
-from dfprivacy.statements.constants import number, numbers
-from dfprivacy.statements.expressions import call_name
+from dfprivacy.statements.expressions import display, is_dp
 from dfprivacy.statements.names import folded
-from dfprivacy.statements.refusal import Refusal
-from dfprivacy.statistics import (
-    Count,
-    Mean,
-    Median,
-    PrivateBounds,
-    Quantile,
-    Quantiles,
-    StandardDeviation,
-    Statistic,
-    Sum,
-    Variance,
-)
-from dfprivacy.terms import Bounds
+from dfprivacy.statements.refusals import Node, Refusal, only, refuse_node
+from dfprivacy.statements.tree import arguments, called, kind, literal, nodes
+from dfprivacy.statistics import Median, Quantile, Statistic
+from dfprivacy.statistics.forms import ENDS, Form, example_calls, forms_of, functions, part_of
 
-_MOMENTS: dict[str, type[Sum | Mean | Variance | StandardDeviation]] = {
-    "dp_sum": Sum,
-    "dp_mean": Mean,
-    "dp_avg": Mean,
-    "dp_var": Variance,
-    "dp_stddev": StandardDeviation,
-}
-_RANKS = ("dp_median", "dp_quantile", "dp_quantiles", "dp_bounds")
-_INTERVALS = tuple(f"{name}_interval" for name in ("dp_count", *_MOMENTS))
-FUNCTIONS = ("dp_count", *_MOMENTS, *_RANKS, *_INTERVALS)
+_MOST_DIGITS = 400
+
+
+def number(node: Node, what: str) -> int | float:
+    """Return the number that a constant expression stands for.
+
+    Raises
+    ------
+    RefusedStatementError
+        For anything but numbers, signs, parentheses, +, -, * and /.
+    """
+    exact = _exact(node, what)
+    if exact.denominator == 1:
+        return int(exact)
+    return float(exact)
+
+
+def numbers(node: Node, what: str) -> list[int | float]:
+    """Return the numbers of a list in brackets.
+
+    Raises
+    ------
+    RefusedStatementError
+        For anything but a list of constants.
+    """
+    if called(node) != "list_value":
+        raise _not_constant(what)
+    return [number(item, what) for item in arguments(node)]
+
+
+def whole_number(node: Node, what: str) -> int:
+    """Return a number of rows, 0 or more.
+
+    Raises
+    ------
+    RefusedStatementError
+        For anything else.
+    """
+    sort, text = literal(node)
+    if sort == "INTEGER" and text.isdecimal():
+        return int(text)
+    raise _not_constant(what)
+
+
+def _exact(node: Node, what: str) -> Fraction:
+    sort, text = literal(node)
+    if sort in {"INTEGER", "NUMERIC"}:
+        return _fraction(text.replace("_", ""), what)
+    if called(node) not in {"+", "-", "*", "/"}:
+        raise _not_constant(what)
+    return _combined(called(node), [_exact(item, what) for item in arguments(node)], what)
+
+
+def _combined(sign: str, given: Sequence[Fraction], what: str) -> Fraction:
+    if len(given) == 1 and sign in {"+", "-"}:
+        return given[0] if sign == "+" else -given[0]
+    if len(given) != 2 or (sign == "/" and not given[1]):
+        raise _not_constant(what)
+    left, right = given
+    if sign == "/":
+        return left / right
+    if sign == "*":
+        return left * right
+    return left + right if sign == "+" else left - right
+
+
+def _fraction(text: str, what: str) -> Fraction:
+    digits, _, power = text.lower().partition("e")
+    size = power.lstrip("+-")
+    if len(digits) > _MOST_DIGITS or len(size) > 3 or (size and int(size) > _MOST_DIGITS):
+        raise _not_constant(what)
+    try:
+        return Fraction(text)
+    except ValueError:
+        raise _not_constant(what) from None
+
+
+def _not_constant(what: str) -> RefusedStatementError:
+    return Refusal(
+        f"{what} that is no constant number",
+        "noise and bounds are fixed before a row is read",
+        "write numbers that you know without looking at the data: dp_mean(x, 0, 100, 0.5), "
+        "dp_quantiles(x, [0.25, 0.75]), dp_keep(1e-6), LIMIT 10",
+    ).error()
+
+
 KEEP = "dp_keep"
 
-_WITH_BOUNDS = (("x",), ("x", "epsilon"), ("x", "lo", "hi"), ("x", "lo", "hi", "epsilon"))
-_PARAMETERS = {
-    KEEP: (("delta",), ("delta", "epsilon")),
-    "dp_quantile": (("x", "q"), ("x", "q", "epsilon")),
-    "dp_quantiles": (("x", "qs"), ("x", "qs", "epsilon")),
-    **dict.fromkeys(_MOMENTS, _WITH_BOUNDS),
-}
-"""The names of the arguments, form by form, by which DuckDB's functions know them: epsilon := 1."""
-
-_FORMS = {
-    "dp_count": "dp_count(*), dp_count(x), dp_count(x, 0.5)",
-    "dp_median": "dp_median(x), dp_median(x, 0.5)",
-    "dp_quantile": "dp_quantile(x, 0.9), dp_quantile(x, 0.9, 0.5)",
-    "dp_quantiles": "dp_quantiles(x, [0.25, 0.75]), dp_quantiles(x, [0.25, 0.75], 0.5)",
-    "dp_bounds": "dp_bounds(x), dp_bounds(x, 0.5)",
-}
+_KEEP_FORMS = (("delta",), ("delta", "epsilon"))
 
 
 @dataclass(frozen=True)
@@ -73,49 +123,28 @@ class Call:
 
     def about(self, column: Hashable) -> Statistic:
         """Return the question about a column of the vetted rows."""
-        return _renamed(self.question, column)
+        return self.question if self.value is None else self.question.about(column)
 
     @property
     def needs_numbers(self) -> bool:
         """Tell whether it is about numbers, or about what is there."""
-        return self.value is not None and not isinstance(self.question, Count)
+        return self.value is not None and any(part_of(self.question).columns.values())
 
 
-def _renamed(question: Statistic, column: Hashable) -> Statistic:
-    if isinstance(question, Count):
-        return Count(column)
-    if isinstance(question, Median):
-        return Median(column)
-    if isinstance(question, Quantile):
-        return Quantile(column, question.q)
-    if isinstance(question, Quantiles):
-        return Quantiles(column, question.qs)
-    if isinstance(question, PrivateBounds):
-        return PrivateBounds(column)
-    assert isinstance(question, Sum | Mean | Variance | StandardDeviation)  # noqa: S101 the rest
-    return type(question)(column, question.bounds)
-
-
-def is_dp(node: object) -> bool:
-    """Tell a dp_ call by its name."""
-    named = isinstance(node, exp.Anonymous) and isinstance(node.this, str)
-    return named and folded(node.this).startswith("dp_")  # type: ignore[attr-defined]
-
-
-def holds_dp(node: exp.Expression) -> bool:
+def holds_dp(node: Node) -> bool:
     """Tell whether there is a dp_ call anywhere in an expression."""
-    return any(is_dp(call) for call in node.find_all(exp.Anonymous))
+    return any(map(is_dp, nodes(node)))
 
 
-def wants_interval(node: exp.Expression) -> bool:
+def wants_interval(node: Node) -> bool:
     """Tell whether a call asks for an answer with its interval."""
-    return call_name(node).endswith("_interval")
+    return called(node).endswith("_interval")
 
 
 def read_call(
-    node: exp.Expression,
-    written: Callable[[exp.Expression], str],
-    shown: Callable[[exp.Expression], str],
+    node: Node,
+    written: Callable[[Node], str],
+    shown: Callable[[Node], str],
 ) -> Call:
     """Return what a dp_ call asks; `written` gives the SQL of its expression, `shown` its text.
 
@@ -126,78 +155,87 @@ def read_call(
     InvalidBoundsError, InvalidQuestionError, InvalidLossError
         For constants out of range.
     """
-    name = call_name(node)
-    if name not in FUNCTIONS:
-        raise _unknown(name)
+    name = called(node)
     function = name.removesuffix("_interval")
-    arguments = _in_order(function, node.expressions)
-    given = [item for item in arguments if not isinstance(item, exp.Star)]
-    stars = len(arguments) - len(given)
-    if (stars or not given) and (function != "dp_count" or len(arguments) > 1):
+    statistic = functions().get(function)
+    if statistic is None or (name != function and not statistic.has_interval):
+        raise _unknown(name)
+    given = _in_order(function, node)  # DuckDB's tree has dp_count() for dp_count(*)
+    stars = [item for item in given if kind(item) == ("STAR", "STAR")]
+    if stars and stars[0]["columns"]:
+        raise refuse_node(stars[0])
+    if stars:
         raise _wrong(function)
-    if not given:
-        return Call(Count(), None, None)
-    question, own = _question(function, given[1:])
+    form, constants, own = _form(function, statistic, given)
+    question = _simplest(form.question(constants))
+    if form.about_rows:
+        return Call(question, None, None)
     return Call(question, written(given[0]), own, shown(given[0]))
 
 
-def _in_order(function: str, arguments: Sequence[exp.Expression]) -> list[exp.Expression]:
-    """Return the arguments of a call, those with a name in their place: dp_sum(x, epsilon := 1)."""
-    named = [item for item in arguments if isinstance(item, exp.PropertyEQ)]
-    if not named:
-        return list(arguments)
-    placed = list(arguments[: -len(named)])
-    values = {folded(item.name): item.expression for item in named}
-    for form in _PARAMETERS.get(function, _WITH_BOUNDS[:2]):
-        rest = form[len(placed) :]
-        if set(rest) == set(values) and len(rest) == len(named):
-            return [*placed, *(values[name] for name in rest)]
+def _form(
+    function: str, statistic: type[Statistic], given: Sequence[Node]
+) -> tuple[Form, dict[str, Any], Epsilon | None]:
+    """Return the form of a call, its constants, and the loss that it names."""
+    for form in forms_of(statistic):
+        if form.about_rows:
+            if not given:
+                return form, {}, None
+            continue
+        apart = len(given) - 1 - len(form.constants)
+        if apart not in {0, 1}:
+            continue
+        texts = zip(form.constants, given[1:], strict=False)
+        constants = {name: _constant(form, name, node) for name, node in texts}
+        own = _own(given[-1]) if apart else None
+        return form, constants, own
     raise _wrong(function)
 
 
-Asked = tuple[Statistic, Epsilon | None]
+def _constant(form: Form, name: str, node: Node) -> Any:
+    if form.is_list(name):
+        return tuple(numbers(node, "a list of numbers"))
+    return number(node, "a bound" if name in ENDS else f"the {name} of {form.statistic.kind}")
 
 
-def _question(function: str, constants: Sequence[exp.Expression]) -> Asked:
-    """Return the question that constants ask, and the loss that they name."""
-    if function == "dp_count":
-        return Count("x"), _own(function, constants)
-    if function in _MOMENTS:
-        return _moment(function, constants)
-    return _rank(function, constants)
+def _simplest(question: Statistic) -> Statistic:
+    """Return a quantile 1/2 as the median that it is: both are one draw."""
+    half = isinstance(question, Quantile) and question.fractions[0] * 2 == 1
+    return Median(question.column, question.method) if half else question  # type: ignore[attr-defined]
 
 
-def _moment(function: str, constants: Sequence[exp.Expression]) -> Asked:
-    bounds = None
-    if len(constants) >= 2:
-        bounds = Bounds(*(number(end, "a bound") for end in constants[:2]))
-        constants = constants[2:]
-    return _MOMENTS[function]("x", bounds), _own(function, constants)
+def _in_order(function: str, node: Node) -> list[Node]:
+    """Return the arguments of a call, those with a name in their place: dp_sum(x, epsilon := 1)."""
+    only(node, "function_name", "arguments")
+    for item in node["arguments"]:
+        only(item, "name", "expression")
+    names = [folded(item["name"]) for item in node["arguments"]]
+    given = [item["expression"] for item in node["arguments"]]
+    first = next((place for place, name in enumerate(names) if name), len(names))
+    values = dict(zip(names[first:], given[first:], strict=True))
+    if not values:
+        return given
+    for form in _parameters(function):
+        rest = form[first:]
+        if set(rest) == set(values) and len(rest) == len(names) - first:
+            return [*given[:first], *(values[name] for name in rest)]
+    raise _wrong(function)
 
 
-def _rank(function: str, constants: Sequence[exp.Expression]) -> Asked:
-    if function == "dp_bounds":
-        return PrivateBounds("x"), _own(function, constants)
-    if function == "dp_median":
-        return Median("x"), _own(function, constants)
-    if not constants:
-        raise _wrong(function)
-    own = _own(function, constants[1:])
-    if function == "dp_quantiles":
-        return Quantiles("x", tuple(numbers(constants[0], "a list of quantiles"))), own
-    q = number(constants[0], "a quantile")
-    return (Median("x") if q == 0.5 else Quantile("x", q)), own
+def _parameters(function: str) -> Sequence[tuple[str, ...]]:
+    """Return the names of the arguments of each form, with and without an epsilon."""
+    if function == KEEP:
+        return _KEEP_FORMS
+    forms = [form for form in forms_of(functions()[function]) if not form.about_rows]
+    without = [("x", *form.constants) for form in forms]
+    return [*without, *((*form, "epsilon") for form in without)]
 
 
-def _own(function: str, constants: Sequence[exp.Expression]) -> Epsilon | None:
-    if len(constants) > 1:
-        raise _wrong(function)
-    if not constants:
-        return None
-    return Epsilon(positive_number("epsilon", number(constants[0], "an epsilon")))
+def _own(node: Node) -> Epsilon:
+    return Epsilon(positive_number("epsilon", number(node, "an epsilon")))
 
 
-def read_keep(node: exp.Expression) -> tuple[int | float, Epsilon | None]:
+def read_keep(node: Node) -> tuple[int | float, Epsilon | None]:
     """Return the delta of dp_keep(delta), and the epsilon of dp_keep(delta, epsilon).
 
     Raises
@@ -205,10 +243,10 @@ def read_keep(node: exp.Expression) -> tuple[int | float, Epsilon | None]:
     RefusedStatementError
         For other arguments than one or two constants.
     """
-    given = _in_order(KEEP, node.expressions)
+    given = _in_order(KEEP, node)
     if not 1 <= len(given) <= 2:
         raise _wrong(KEEP)
-    return number(given[0], "a delta"), _own(KEEP, given[1:])
+    return number(given[0], "a delta"), _own(given[1]) if len(given) > 1 else None
 
 
 def _wrong(function: str) -> RefusedStatementError:
@@ -218,13 +256,10 @@ def _wrong(function: str) -> RefusedStatementError:
             "it takes a delta, and an epsilon where a count of its own selects the groups",
             "write dp_keep(1e-6) or dp_keep(1e-6, 0.5)",
         ).error()
-    moments = (
-        f"{function}(x), {function}(x, 0.5), {function}(x, 0, 100), {function}(x, 0, 100, 0.5)"
-    )
     return Refusal(
         f"{function} with these arguments",
         "it takes an expression, then constants",
-        f"write one of {_FORMS.get(function, moments)}",
+        f"write one of {', '.join(example_calls(function, functions()[function]))}",
     ).error()
 
 
@@ -238,5 +273,69 @@ def _unknown(name: str) -> RefusedStatementError:
     return Refusal(
         f"{name}(...)",
         "there is no such function",
-        f"use one of {', '.join((*FUNCTIONS[:6], *_RANKS))}",
+        f"use one of {', '.join(functions())}",
     ).error()
+
+
+_ONCE = frozenset(
+    [("OPERATOR", f"OPERATOR_{name}") for name in ("NOT", "COALESCE")]
+    + [("OPERATOR", "STRUCT_EXTRACT"), ("OPERATOR", "ARRAY_EXTRACT"), ("CAST", "OPERATOR_CAST")]
+    + [("CONJUNCTION", "CONJUNCTION_AND"), ("CONJUNCTION", "CONJUNCTION_OR")]
+    + [("COMPARISON", f"COMPARE_{name}") for name in (
+        "EQUAL", "NOTEQUAL", "LESSTHAN", "LESSTHANOREQUALTO", "GREATERTHAN", "GREATERTHANOREQUALTO"
+    )]
+    + [("BETWEEN", "COMPARE_BETWEEN")]
+)  # fmt: skip
+_PLAIN = frozenset(("+", "-", "*", "/", "round", "abs", "floor", "ceil", "sqrt", "isnan"))
+"""What DuckDB evaluates as often as it is written."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A dp_ call as it is written: the epsilon that it names, if any, and its delta."""
+
+    epsilon: Epsilon | None
+    delta: Fraction = Fraction(0)
+
+
+def written_calls(select: Node, items: Sequence[tuple[str, Node]]) -> tuple[Written, ...] | None:
+    """Return the calls that DuckDB draws, at most once each; None where it may draw one again.
+
+    An expression of ORDER BY that the SELECT list has too is drawn with that.
+    """
+    orders = [item for one in select["modifiers"] for item in one.get("orders", ())]
+    chosen = {display(item) for _, item in items}
+    sorts = [item["expression"] for item in orders if kind(item["expression"])[0] != "STAR"]
+    others = [node for node in sorts if display(node) not in chosen]
+    found = list(_calls([[item for _, item in items], select["having"], others], once=True))
+    if not all(once for _, once in found):
+        return None
+    return tuple(_read(node) for node, _ in found)
+
+
+def _calls(tree: object, *, once: bool) -> Iterator[tuple[Node, bool]]:
+    """Yield the dp_ calls of a tree, each with whether it is evaluated as it is written."""
+    if isinstance(tree, list):
+        for part in tree:
+            yield from _calls(part, once=once)
+    elif is_dp(tree):
+        assert isinstance(tree, dict)  # noqa: S101 a call is a node
+        yield tree, once
+    elif isinstance(tree, dict):
+        plain = "class" not in tree or kind(tree) in _ONCE or called(tree) in _PLAIN
+        for part in tree.values():
+            yield from _calls(part, once=once and plain)
+
+
+def _read(node: Node) -> Written:
+    if called(node) == KEEP:
+        delta, epsilon = read_keep(node)
+        return Written(epsilon, delta_of(delta) or Fraction(0))
+    return Written(read_call(node, lambda _: "x", lambda _: "x").epsilon)
+
+
+def cost_of(calls: Sequence[Written], default: Fraction) -> tuple[Fraction, Fraction]:
+    """Return the epsilon and delta of all calls, where those that name none spend the default."""
+    epsilons = (default if own.epsilon is None else own.epsilon.value for own in calls)
+    deltas = (own.delta for own in calls)
+    return sum(epsilons, start=Fraction(0)), sum(deltas, start=Fraction(0))

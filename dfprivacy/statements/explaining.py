@@ -7,12 +7,11 @@ import duckdb
 from dfprivacy.accounting.charge import Budget, short
 from dfprivacy.accounting.loss import positive_number
 from dfprivacy.forecast.explaining import facts_of, groups_text
-from dfprivacy.request import request_of
+from dfprivacy.releasing import request_of
+from dfprivacy.statements.calls import cost_of
+from dfprivacy.statements.catalog import registered_epsilon
 from dfprivacy.statements.explanation import StatementExplanation
-from dfprivacy.statements.finish import released_query
-from dfprivacy.statements.plan import Plan
-from dfprivacy.statements.session import registered_epsilon
-from dfprivacy.statements.written import cost_of
+from dfprivacy.statements.plan import Plan, released_query
 
 
 def explanation_of(

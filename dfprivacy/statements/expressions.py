@@ -1,39 +1,37 @@
 """Expressions over one row: each kind of syntax node that is known has a rule that writes it.
 
 A node without a rule is refused, and so is a node with a part that its rule does not know. What
-DuckDB runs is what these rules write, never the text of the caller.
+DuckDB runs is what these rules write, never the text of the caller: everything in parentheses, and
+each call by the name that DuckDB's tree has for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sqlglot import exp
+from dfprivacy.statements.functions import ROW_FUNCTIONS, check_dates, not_a_row_function, shielded
+from dfprivacy.statements.names import shown
+from dfprivacy.statements.refusals import CONSTRUCTS, Node, Refusal, only, refuse, refuse_node
+from dfprivacy.statements.tree import arguments, called, is_column, kind, literal, text_of
 
-from dfprivacy.statements.dates import check_dates, shielded
-from dfprivacy.statements.functions import ROW_FUNCTIONS, not_a_row_function
-from dfprivacy.statements.names import folded
-from dfprivacy.statements.operators import OPERATORS, Inner, Node, Rule
-from dfprivacy.statements.refusal import Refusal
-from dfprivacy.statements.refusals import only, refuse
-from dfprivacy.statements.special_forms import SPECIAL_FORMS
+Inner = Callable[[Node], str]
 
 
 @dataclass(frozen=True)
 class Scope:
     """What names stand for: how a column is written, and which nodes are written otherwise.
 
-    `shield` returns what writes the arguments of a node where it runs: some with a shield around
-    them, which a text that is only shown or compared does not have.
+    `shields` are put around arguments of calls about dates where they run; a text that is only
+    shown or compared does not have them.
     """
 
-    column: Callable[[exp.Column], str]
+    column: Callable[[Sequence[str]], str]
     special: Callable[[Node], str | None] = lambda _: None
-    shield: Callable[[Node, Inner], Inner] = shielded
+    shields: bool = True
 
 
-def write(node: Node | None, scope: Scope) -> str:
+def write(node: Node, scope: Scope) -> str:
     """Return the SQL of an expression.
 
     Raises
@@ -41,29 +39,82 @@ def write(node: Node | None, scope: Scope) -> str:
     RefusedStatementError
         For anything in it that is not known to be a function of one row.
     """
-    if not isinstance(node, Node):
-        raise refuse("expression")
     special = scope.special(node)
     if special is not None:
         return special
-    if isinstance(node, exp.Column):
-        return _column(node, scope)
-    rule = _RULES.get(type(node))
+    if is_column(node):
+        only(node, "column_names")
+        return scope.column(node["column_names"])
+    rule = _RULES.get(kind(node))
     if rule is None:
-        raise refuse(type(node).__name__)
-    return rule(node, scope.shield(node, lambda part: write(part, scope)))
+        raise refuse_node(node)
+
+    def inner(part: Node) -> str:
+        return write(part, scope)
+
+    return rule(node, shielded(node, inner) if scope.shields else inner)
 
 
-def _column(node: exp.Column, scope: Scope) -> str:
-    if isinstance(node.this, exp.Star):
-        raise refuse("Star")
-    only(node, "this", "table", "db", "catalog")
-    return scope.column(node)
+def display(node: Node, spelling: Callable[[str], str] = shown) -> str:
+    """Return an expression with its names as they were written, as DuckDB would show it."""
+
+    def special(part: Node) -> str | None:
+        if kind(part) == ("OPERATOR", "STRUCT_EXTRACT"):
+            owner, name = _field(part)
+            return f"({display(owner, spelling)}).{spelling(name)}"
+        return _asked(part, spelling) if is_dp(part) else None
+
+    scope = Scope(lambda names: ".".join(map(spelling, names)), special, shields=False)
+    return write(node, scope)
+
+
+def _asked(node: Node, spelling: Callable[[str], str]) -> str:
+    """Return a dp_ call as it is shown; its arguments may have names."""
+    only(node, "function_name", "arguments")
+    shown_arguments = []
+    for item in node["arguments"]:
+        only(item, "name", "expression")
+        name = f"{spelling(item['name'])} := " if item["name"] else ""
+        if kind(item["expression"]) != ("STAR", "STAR"):
+            shown_arguments.append(f"{name}{display(item['expression'], spelling)}")
+    return f"{called(node)}({', '.join(shown_arguments)})"
+
+
+def is_dp(node: object) -> bool:
+    """Tell a dp_ call by its name."""
+    return called(node).startswith("dp_")
+
+
+def condition(node: Node, sql: str) -> str:
+    """Return a condition, as it was written, that is true, false or NULL.
+
+    DuckDB would cast any other value itself, where no TRY is around it.
+    """
+    plain = kind(node) in _TRUTHS or called(node) in _TRUE or literal(node)[0] == "BOOLEAN"
+    return sql if plain else f"CAST({sql} AS BOOLEAN)"
+
+
+def _constant(node: Node, inner: Inner) -> str:  # noqa: ARG001 one signature for all rules
+    sort, text = literal(node)
+    if sort == "STRING":
+        return "'" + text.replace("'", "''") + "'"
+    if sort == "NULL_LITERAL":
+        return "NULL"
+    if sort == "BOOLEAN" and text in {"true", "false"}:
+        return text
+    digits = text.removeprefix("-").replace("_", "")
+    plain = digits[:1] in set("0123456789.") and not set(digits) - set("0123456789.eE+-")
+    if sort not in {"INTEGER", "NUMERIC"} or not digits or not plain:
+        raise refuse("a constant of this kind")
+    return f"-{digits}" if text.startswith("-") else digits
 
 
 def _call(node: Node, inner: Inner) -> str:
-    """Write a call of a function on the list."""
-    name = call_name(node)
+    """Write a call of a function on the list, or of an operator."""
+    name = called(node)
+    if f"{name}()" in CONSTRUCTS:
+        raise refuse(f"{name}()")
+    given = arguments(node)
     if name.startswith("dp_"):
         raise Refusal(
             f"{name}(...) here",
@@ -71,51 +122,222 @@ def _call(node: Node, inner: Inner) -> str:
             "view or another call",
             "SELECT city, dp_mean(x, 0, 100) AS m FROM t GROUP BY city HAVING m > 10",
         ).error()
+    operation = _operation(name, given, inner)
+    if operation is not None:
+        return operation
     if name not in ROW_FUNCTIONS:
         raise not_a_row_function(name)
     check_dates(node)
-    return f"{name}({', '.join(inner(argument) for argument in node.expressions)})"
+    if name == "position" and len(given) == 2:
+        return f"position({inner(given[1])} IN {inner(given[0])})"
+    return f"{name}({', '.join(map(inner, given))})"
 
 
-def call_name(node: Node) -> str:
-    """Return the name of a function that is called, in small letters.
+def _operation(name: str, given: Sequence[Node], inner: Inner) -> str | None:
+    """Return a call of an operator as it is written; None for other functions."""
+    if name in _ESCAPED and len(given) == 3:
+        return _escaped(_ESCAPED[name], given, inner)
+    parts = [inner(item) for item in given] if name in _SIGNS else []
+    if name == "list_value":
+        return f"[{', '.join(parts)}]"
+    if name in _BINARY and len(parts) == 2:
+        return f"({parts[0]} {_BINARY[name]} {parts[1]})"
+    if name in _NOT_LIKE and len(parts) == 2:
+        return f"(NOT ({parts[0]} {_NOT_LIKE[name]} {parts[1]}))"
+    return f"({name}({parts[0]}))" if name in _UNARY and len(parts) == 1 else None
 
-    Raises
-    ------
-    RefusedStatementError
-        When it is quoted.
-    """
-    only(node, "this", "expressions")
-    if not isinstance(node.this, str):
+
+def _escaped(sign: str, given: Sequence[Node], inner: Inner) -> str:
+    """Write x LIKE y ESCAPE z, unless DuckDB could end a query for it in spite of TRY."""
+    pattern, mark = text_of(given[1]), text_of(given[2]) or ""
+    known = pattern is not None and len(mark) == 1 and mark.isascii()
+    if pattern is None or not known or pattern.replace(2 * mark, "").endswith(mark):
         raise Refusal(
-            "a quoted function name",
-            "functions are known by their plain names",
-            "write upper(city)",
+            "LIKE with such an ESCAPE",
+            "a pattern or escape that is no constant, or a pattern that ends in the escape, could "
+            "make the query fail on one row",
+            "x LIKE '50!%' ESCAPE '!'",
         ).error()
-    return folded(node.this)
+    text, like, escape = map(inner, given)
+    return f"({text} {sign} {like} ESCAPE {escape})"
 
 
-def _aggregate(name: str) -> Rule:
-    def rule(node: Node, inner: Inner) -> str:  # noqa: ARG001 one signature for all rules
-        raise not_a_row_function(name)
+def _comparison(node: Node, inner: Inner) -> str:
+    only(node, "left", "right")
+    sign = _COMPARED.get(node["type"])
+    if sign is None:
+        raise refuse_node(node)
+    return f"({inner(node['left'])} {sign} {inner(node['right'])})"
+
+
+def _between(node: Node, inner: Inner) -> str:
+    only(node, "input", "lower", "upper")
+    low, high = inner(node["lower"]), inner(node["upper"])
+    return f"({inner(node['input'])} BETWEEN {low} AND {high})"
+
+
+def _joined(word: str) -> Callable[[Node, Inner], str]:
+    def rule(node: Node, inner: Inner) -> str:
+        only(node, "children")
+        return f"({f' {word} '.join(map(inner, node['children']))})"
 
     return rule
 
 
-def _method(node: Node, inner: Inner) -> str:  # noqa: ARG001 one signature for all rules
-    raise Refusal(
-        "a name with dots before a call or after one",
-        "it is not on the list of what is known to be safe",
-        "write upper(city), struct_extract(place, 'city')",
-    ).error()
+def _around(start: str, end: str) -> Callable[[Node, Inner], str]:
+    def rule(node: Node, inner: Inner) -> str:
+        only(node, "children")
+        (child,) = node["children"]
+        return f"{start}{inner(child)}{end}"
+
+    return rule
 
 
-_RULES: dict[type[Node], Rule] = {
-    **OPERATORS,
-    **SPECIAL_FORMS,
-    exp.Anonymous: _call,
-    exp.Max: _aggregate("max"),
-    exp.Min: _aggregate("min"),
-    exp.GroupConcat: _aggregate("string_agg"),
-    exp.Dot: _method,
+def _in(node: Node, inner: Inner) -> str:
+    only(node, "children")
+    first, *listed = map(inner, node["children"])
+    return f"({first} IN ({', '.join(listed)}))"
+
+
+def _coalesced(node: Node, inner: Inner) -> str:
+    only(node, "children")
+    return f"coalesce({', '.join(map(inner, node['children']))})"
+
+
+def _element(node: Node, inner: Inner) -> str:
+    only(node, "children")
+    owner, place = node["children"]
+    sort, text = literal(place)
+    if sort != "INTEGER" or not text.removeprefix("-").isdecimal():
+        raise refuse("ARRAY_SLICE")
+    start = inner(owner)
+    return f"({start})[{text}]" if start.startswith(("-", "CASE")) else f"{start}[{text}]"
+
+
+def _field(node: Node) -> tuple[Node, str]:
+    """Return what a field is taken of, and its name."""
+    only(node, "children")
+    owner, name = node["children"]
+    text = text_of(name)
+    if text is None:
+        raise refuse_node(node)
+    return owner, text
+
+
+def field_of(sql: str, name: str) -> str:
+    """Return the SQL of a field."""
+    literal_name = name.replace("'", "''")
+    return f"struct_extract({sql}, '{literal_name}')"
+
+
+def _extracted(node: Node, inner: Inner) -> str:
+    owner, name = _field(node)
+    return field_of(inner(owner), name)
+
+
+def _case(node: Node, inner: Inner) -> str:
+    only(node, "case_checks", "else_expr")
+    branches = []
+    for branch in node["case_checks"]:
+        only(branch, "when_expr", "then_expr")
+        when, then = inner(branch["when_expr"]), inner(branch["then_expr"])
+        branches.append(f" WHEN ({when}) THEN ({then})")
+    default = inner(node["else_expr"])
+    end = "" if default == "NULL" else f" ELSE {default}"
+    return f"CASE {''.join(branches)}{end} END"
+
+
+def _cast(node: Node, inner: Inner) -> str:
+    only(node, "child", "type_expr", "try_cast")
+    word = "TRY_CAST" if node["try_cast"] else "CAST"
+    return f"{word}({inner(node['child'])} AS {type_name(node['type_expr'])})"
+
+
+_SPELLINGS = {
+    "BOOL": "BOOLEAN", "LOGICAL": "BOOLEAN",
+    "INT1": "TINYINT",
+    "INT2": "SMALLINT", "INT16": "SMALLINT", "SHORT": "SMALLINT",
+    "INT": "INTEGER", "INT4": "INTEGER", "INT32": "INTEGER", "SIGNED": "INTEGER",
+    "INTEGRAL": "INTEGER",
+    "INT8": "BIGINT", "INT64": "BIGINT", "LONG": "BIGINT",
+    "INT128": "HUGEINT",
+    "UINT8": "UTINYINT", "UINT16": "USMALLINT", "UINT32": "UINTEGER", "UINT64": "UBIGINT",
+    "REAL": "FLOAT", "FLOAT4": "FLOAT", "FLOAT8": "DOUBLE",
+    "DEC": "DECIMAL", "NUMERIC": "DECIMAL",
+    "TEXT": "VARCHAR", "STRING": "VARCHAR", "CHAR": "VARCHAR", "BPCHAR": "VARCHAR",
+    "NVARCHAR": "VARCHAR",
+    "DATETIME": "TIMESTAMP", "TIMESTAMP_US": "TIMESTAMP",
+    "TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ",
+    "GUID": "UUID",
+}  # fmt: skip
+_TYPES = frozenset(
+    ("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT",
+     "UINTEGER", "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR", "DATE", "TIME", "TIMESTAMP",
+     "TIMESTAMP_NS", "TIMESTAMPTZ", "INTERVAL", "UUID")
+)  # fmt: skip
+
+
+def type_name(node: Node) -> str:
+    """Return a type that is cast to, by one name for each.
+
+    Raises
+    ------
+    RefusedStatementError
+        For nested types, types that a user has made, and whatever else is not listed.
+    """
+    name = str(node.get("type_name")).upper()
+    name = _SPELLINGS.get(name, name)
+    known = kind(node) == ("TYPE", "TYPE") and name in _TYPES
+    digits = [literal(child) for child in node.get("children") or ()]
+    whole = all(sort == "INTEGER" and text.isdecimal() for sort, text in digits)
+    sized = not digits or name in {"DECIMAL", "VARCHAR"}  # text of any length is the same type
+    if not known or node.get("schema") or node.get("catalog") or not whole or not sized:
+        raise Refusal(
+            "CAST to this type",
+            "it is not on the list of types whose values are plain",
+            "CAST(x AS DOUBLE), or INTEGER, BIGINT, DECIMAL(9, 2), VARCHAR, BOOLEAN, DATE, "
+            "TIMESTAMP",
+        ).error()
+    only(node, "type_name", "children")
+    if name != "DECIMAL" or not digits:
+        return name
+    return f"DECIMAL({', '.join(str(int(text)) for _, text in digits)})"
+
+
+_COMPARED = {
+    "COMPARE_EQUAL": "=", "COMPARE_NOTEQUAL": "!=", "COMPARE_LESSTHAN": "<",
+    "COMPARE_LESSTHANOREQUALTO": "<=", "COMPARE_GREATERTHAN": ">",
+    "COMPARE_GREATERTHANOREQUALTO": ">=", "COMPARE_DISTINCT_FROM": "IS DISTINCT FROM",
+    "COMPARE_NOT_DISTINCT_FROM": "IS NOT DISTINCT FROM",
+}  # fmt: skip
+_LIKE = {"~~": "LIKE", "~~*": "ILIKE", "~~~": "GLOB"}
+_NOT_LIKE = {f"!{name}": sign for name, sign in _LIKE.items()}
+_TRUE = frozenset((*_LIKE, *_NOT_LIKE, "like_escape", "ilike_escape"))
+_ESCAPED = {"like_escape": "LIKE", "ilike_escape": "ILIKE"}
+_BINARY = _LIKE | {
+    sign: sign
+    for sign in ("+", "-", "*", "/", "//", "%", "**", "^", "||", "^@", "&", "|", "<<", ">>")
 }
+_UNARY = frozenset(("-", "+", "~", "@"))
+_SIGNS = _BINARY.keys() | _NOT_LIKE.keys() | _UNARY | {"list_value"}
+
+_RULES: dict[tuple[str, str], Callable[[Node, Inner], str]] = {
+    ("CONSTANT", "VALUE_CONSTANT"): _constant,
+    ("FUNCTION", "FUNCTION"): _call,
+    **{("COMPARISON", name): _comparison for name in _COMPARED},
+    ("BETWEEN", "COMPARE_BETWEEN"): _between,
+    ("CONJUNCTION", "CONJUNCTION_AND"): _joined("AND"),
+    ("CONJUNCTION", "CONJUNCTION_OR"): _joined("OR"),
+    ("OPERATOR", "OPERATOR_NOT"): _around("(NOT ", ")"),
+    ("OPERATOR", "OPERATOR_IS_NULL"): _around("(", " IS NULL)"),
+    ("OPERATOR", "OPERATOR_IS_NOT_NULL"): _around("(", " IS NOT NULL)"),
+    ("OPERATOR", "COMPARE_IN"): _in,
+    ("OPERATOR", "OPERATOR_COALESCE"): _coalesced,
+    ("OPERATOR", "ARRAY_EXTRACT"): _element,
+    ("OPERATOR", "STRUCT_EXTRACT"): _extracted,
+    ("CASE", "CASE_EXPR"): _case,
+    ("CAST", "OPERATOR_CAST"): _cast,
+}
+_TRUTHS = frozenset(key for key in _RULES if key[0] in {"COMPARISON", "BETWEEN", "CONJUNCTION"}) | {
+    ("OPERATOR", f"OPERATOR_{name}") for name in ("NOT", "IS_NULL", "IS_NOT_NULL")
+} | {("OPERATOR", "COMPARE_IN")}  # fmt: skip

@@ -12,24 +12,21 @@ is given multiplies.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from sqlglot import Token, TokenType
-from sqlglot.dialects.duckdb import DuckDB
-
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.statements.names import folded
-from dfprivacy.statements.refusal import Refusal
+from dfprivacy.statements.refusals import Refusal
 
 _FACTOR = 1_000
 _LENGTH = 200_000
 
-_OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET}
-_CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET}
+_WORD = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|[()\[\],]|[^\s'"()\[\],]+""")
 _CONDITIONS = frozenset(
     ("=", "!=", "<", "<=", ">", ">=", "AND", "OR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "ILIKE",
-     "GLOB", "SIMILAR TO", "~", "^@")
+     "GLOB", "~", "^@")
 )  # fmt: skip
 _DATE = 40
 """What a sign of a date's format stands for has fewer characters."""
@@ -129,14 +126,14 @@ def check_growth(sql: str) -> None:
         The same on any rows.
     """
     groups, before = [_Group()], ""
-    for token in DuckDB().tokenize(sql):
-        if token.token_type in _OPENING:
+    for word in _WORD.findall(sql):
+        if word in "([":
             groups.append(_Group(before))
-        elif token.token_type in _CLOSING:
+        elif word in ")]":
             _close(groups)
         else:
-            _take(groups[-1], token)
-        before = folded(token.text)
+            _take(groups[-1], word)
+        before = folded(word)
     _close([_Group(), *groups])
 
 
@@ -147,13 +144,14 @@ def _close(groups: list[_Group]) -> None:
     groups[-1].arguments[-1].add(size.factor, size.length)
 
 
-def _take(group: _Group, token: Token) -> None:
-    word, argument = token.text.upper(), group.arguments[-1]
-    if token.token_type is TokenType.STRING:
-        argument.add(0, len(token.text), len(token.text))
-    elif token.token_type is TokenType.IDENTIFIER:
+def _take(group: _Group, word: str) -> None:
+    argument = group.arguments[-1]
+    if word.startswith("'"):
+        length = len(word[1:-1].replace("''", "'"))
+        argument.add(0, length, length)
+    elif word.startswith('"'):
         argument.add(1, 0)
-    elif token.token_type is TokenType.COMMA:
+    elif word == ",":
         group.arguments.append(_Size())
     elif word in _CONDITIONS:
         group.condition = True

@@ -93,7 +93,7 @@ def sql(
         epsilon=epsilon, delta=delta, interval=interval, ledger=ledger, dataset=dataset,
         note=note, version=version, unit=unit_of(unit, max_rows, max_groups),
     )  # fmt: skip
-    from dfprivacy.statements.jobs import job_of  # noqa: PLC0415 sqlglot loads when it is used
+    from dfprivacy.statements.jobs import job_of  # noqa: PLC0415 loads when it is used
 
     with job_of(query, con, frames, terms, keys) as job:
         return job.run()

@@ -10,21 +10,17 @@ from typing import Any, Protocol
 import duckdb
 import pyarrow as pa
 
-from dfprivacy.conductor import release_answers
 from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import RefusedStatementError
-from dfprivacy.statements.agreement import check_agreement
+from dfprivacy.releasing import release_answers
 from dfprivacy.statements.catalog import connection_source
-from dfprivacy.statements.fence import fence
-from dfprivacy.statements.finish import check_finish, finished, unplanned
 from dfprivacy.statements.frames import FrameSource
-from dfprivacy.statements.plan import Plan, plan_statement
+from dfprivacy.statements.plan import Plan, check_finish, finished, plan_statement, unplanned
 from dfprivacy.statements.reading import read
-from dfprivacy.statements.relations import Catalog, Relation
-from dfprivacy.statements.rows import Reader
-from dfprivacy.statements.statement import Target
-from dfprivacy.statements.stored_values import stored_values
+from dfprivacy.statements.row_by_row import fence, stored_values
+from dfprivacy.statements.rows import Catalog, Reader, Relation
+from dfprivacy.statements.tree import Target
 from dfprivacy.terms import Terms
 
 
@@ -113,5 +109,5 @@ def job_of(
     place: Place = FrameSource(frames) if con is None else connection_source(con)
     with place.fenced(), embedded() as engine:
         fence(engine)
-        reader = Reader(place, lambda parsed: check_agreement(parsed, engine))
+        reader = Reader(place, engine)
         yield Job(plan_statement(read(query, reader), terms, keys), place, engine).checked()

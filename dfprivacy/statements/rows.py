@@ -7,35 +7,161 @@ expressions, whatever the nesting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
-from sqlglot import exp
+import duckdb
 
 from dfprivacy.engine.quoting import quoted
-from dfprivacy.errors import RefusedStatementError
-from dfprivacy.statements.grammar import Parsed, parse
+from dfprivacy.errors import DPError, MissingColumnError, RefusedStatementError
+from dfprivacy.statements.expressions import Scope, condition, field_of, write
+from dfprivacy.statements.growth import check_growth
 from dfprivacy.statements.names import folded
-from dfprivacy.statements.operators import condition
-from dfprivacy.statements.refusal import Refusal
-from dfprivacy.statements.refusals import only, refuse
-from dfprivacy.statements.relations import (
-    Catalog,
-    Names,
-    Relation,
-    Rows,
-    declared,
-    missing,
-    qualifies,
-)
+from dfprivacy.statements.refusals import CONSTRUCTS, Node, Refusal, only, refuse, refuse_node
+from dfprivacy.statements.tree import called, is_column, kind, parse_view
+
+_LONGEST = 200_000
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What a name stands for: a table or a frame; with a `definition`, a view.
+
+    `path` is its full name, `columns` are their names in order. The columns of a file that declares
+    no types are `texts`.
+    """
+
+    path: tuple[str, ...]
+    columns: tuple[str, ...]
+    definition: str | None = None
+    texts: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name as a statement would write it."""
+        return ".".join(self.path)
+
+
+class Catalog(Protocol):
+    """What knows the relations that a statement may name."""
+
+    def find(self, parts: tuple[str, ...], near: Relation | None = None) -> Relation:
+        """Return the relation of a name, as seen from a view if it stands in one."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a FROM clause: a base relation, conditions on its rows, and visible columns.
+
+    `columns` are pairs of a name and its SQL over the base relation; `path` qualifies them. `named`
+    is the relation that the statement names, with its columns: the privacy unit is one of them.
+    """
+
+    base: Relation
+    named: Relation
+    named_columns: tuple[tuple[str, str], ...]
+    columns: tuple[tuple[str, str], ...]
+    path: tuple[str, ...]
+    conditions: tuple[str, ...] = ()
+
+    def sql_of(self, name: str) -> str | None:
+        """Return the SQL of a visible column."""
+        found = dict((folded(own), sql) for own, sql in self.columns)  # noqa: C402 names fold
+        return found.get(folded(name))
+
+
+def declared(rows: Rows, name: str) -> str:
+    """Return the name of a visible column as its relation spells it."""
+    return next((own for own, _ in rows.columns if folded(own) == folded(name)), name)
+
+
+def qualifies(rows: Rows, parts: Sequence[str]) -> bool:
+    """Tell whether parts of a name before a column mean these rows."""
+    path = tuple(folded(part) for part in rows.path)
+    wanted = tuple(folded(part) for part in parts)
+    return bool(wanted) and path[len(path) - len(wanted) :] == wanted
+
+
+def missing(rows: Rows, name: str) -> DPError:
+    """Return the error for a column that is not there."""
+    if f"@{folded(name)}" in CONSTRUCTS:
+        return refuse(f"@{folded(name)}")
+    shown = ", ".join(repr(own) for own, _ in rows.columns[:20])
+    return MissingColumnError(
+        f"{rows.named.name!r} has no column {name!r} here", hint=f"its columns are {shown}"
+    )
+
+
+@dataclass(frozen=True)
+class Names:
+    """What names in a SELECT stand for: columns of its rows first, then its own aliases.
+
+    `items` are the SELECT list, by name. An item may use the aliases of those before it.
+    """
+
+    rows: Rows
+    items: Sequence[tuple[str, Node]]
+
+    def written(self, node: Node, before: int | None = None) -> str:
+        """Return the SQL of an expression over the base relation."""
+        return short(write(node, Scope(lambda parts: self.column(parts, before))))
+
+    def column(self, parts: Sequence[str], before: int | None = None) -> str:
+        """Return the SQL of a name, which may be an alias of the items before one."""
+        *qualifier, name = parts
+        if not qualifier or qualifies(self.rows, qualifier):
+            sql = self.rows.sql_of(name)
+            if sql is not None:
+                return sql
+        elif (sql := self.rows.sql_of(parts[0])) is not None:
+            return _field(sql, parts[1:])
+        return self._alias(name, before) if not qualifier else self._nested(parts)
+
+    def _nested(self, parts: Sequence[str]) -> str:
+        """Return a field of a column that is qualified itself."""
+        for length in range(1, len(parts) - 1):
+            sql = self.rows.sql_of(parts[length])
+            if sql is not None and qualifies(self.rows, parts[:length]):
+                return _field(sql, parts[length + 1 :])
+        raise missing(self.rows, ".".join(parts))
+
+    def _alias(self, name: str, before: int | None) -> str:
+        for index, (alias, node) in enumerate(self.items[:before]):
+            if folded(alias) == folded(name):
+                return self.written(node, index)
+        raise missing(self.rows, name)
+
+
+def _field(sql: str, fields: Sequence[str]) -> str:
+    for name in fields:
+        sql = field_of(sql, name)
+    return sql
+
+
+def short(sql: str) -> str:
+    """Return an expression, unless it has grown beyond all bounds.
+
+    Raises
+    ------
+    RefusedStatementError
+        When it is longer than 200,000 characters, or its value could be of any length.
+    """
+    if len(sql) > _LONGEST:
+        raise RefusedStatementError(
+            "an expression grows too long when its subqueries are taken apart",
+            hint="prepare a table first: CREATE TABLE prepared AS SELECT ...",
+        )
+    check_growth(sql)
+    return sql
 
 
 @dataclass(frozen=True)
 class Reader:
-    """What a statement is read with: its catalog, and what checks that two parsers agree."""
+    """What a statement is read with: its catalog, and an engine of our own that parses."""
 
     catalog: Catalog
-    agree: Callable[[Parsed], None]
+    engine: duckdb.DuckDBPyConnection
     used: set[int] = field(default_factory=set)
 
 
@@ -43,12 +169,12 @@ class Reader:
 class _Common:
     """A CTE, with those that it can see."""
 
-    select: exp.Expression
+    select: Node
     sees: Mapping[str, _Common]
 
 
-def read_rows(select: exp.Expression, reader: Reader) -> Rows:
-    """Return the rows of the outermost SELECT: its FROM and WHERE.
+def read_rows(select: Node, reader: Reader) -> Rows:
+    """Return the rows of the outermost SELECT: its FROM.
 
     Raises
     ------
@@ -59,19 +185,10 @@ def read_rows(select: exp.Expression, reader: Reader) -> Rows:
 
 
 def _from(
-    select: exp.Expression,
-    outer: Mapping[str, _Common],
-    reader: Reader,
-    near: Relation | None,
+    select: Node, outer: Mapping[str, _Common], reader: Reader, near: Relation | None
 ) -> Rows:
     sees = _commons(select, outer)
-    clause = select.args.get("from_")
-    if not isinstance(clause, exp.From):
-        raise Refusal(
-            "a SELECT without FROM", "there is no one to protect", "SELECT dp_count(*) FROM t"
-        ).error()
-    only(clause, "this")
-    rows = _relation(clause.this, sees, reader, near)
+    rows = _relation(select["from_table"], sees, reader, near)
     own = [common for name, common in sees.items() if outer.get(name) is not common]
     if any(id(common.select) not in reader.used for common in own):
         raise Refusal(
@@ -82,57 +199,52 @@ def _from(
     return rows
 
 
-def _commons(select: exp.Expression, outer: Mapping[str, _Common]) -> dict[str, _Common]:
+def _commons(select: Node, outer: Mapping[str, _Common]) -> dict[str, _Common]:
     sees = dict(outer)
-    clause = select.args.get("with_")
-    if clause is None:
-        return sees
-    only(clause, "expressions")
-    for common in clause.expressions:
-        only(common, "this", "alias")
-        only(common.args["alias"], "this")
-        name = folded(common.alias)
+    only(select["cte_map"], "map")
+    for entry in select["cte_map"]["map"]:
+        only(entry, "key", "value")
+        common = entry["value"]
+        if common.get("aliases"):
+            raise refuse("column_name_alias")
+        if common.get("materialized") != "CTE_MATERIALIZE_DEFAULT":
+            raise refuse("materialized")
+        only(common, "query_node", "materialized")
+        name = folded(entry["key"])
         if name in sees:
             raise Refusal(
                 "two CTEs of one name", "it must be plain which is meant", "rename one of them"
             ).error()
-        sees[name] = _Common(common.this, dict(sees))
+        sees[name] = _Common(common["query_node"], dict(sees))
     return sees
 
 
 def _relation(
-    node: exp.Expression, sees: Mapping[str, _Common], reader: Reader, near: Relation | None
+    node: Node, sees: Mapping[str, _Common], reader: Reader, near: Relation | None
 ) -> Rows:
-    if isinstance(node, exp.Subquery):
-        only(node, "this", "alias")
-        inside = node.this
-        if isinstance(inside, exp.Subquery | exp.Table):
-            rows = _relation(inside, sees, reader, near)
-        else:
-            rows = _projected(inside, sees, reader, near)
-        return _called(rows, node.args.get("alias"), ())
-    if not isinstance(node, exp.Table):
-        raise refuse(type(node).__name__)
-    if not isinstance(node.this, exp.Identifier):
-        raise refuse("Anonymous")
-    only(node, "this", "db", "catalog", "alias")
-    parts = tuple(part.name for part in node.parts)
+    if kind(node) == ("", "SUBQUERY"):
+        only(node, "subquery")
+        only(node["subquery"], "node")
+        rows = _projected(node["subquery"]["node"], sees, reader, near)
+        return _called(rows, node["alias"], ())
+    if kind(node) != ("", "BASE_TABLE"):
+        raise refuse("unnest" if called(node.get("function")) == "unnest" else node["type"])
+    only(node, "table_name", "schema_name", "catalog_name")
+    parts = tuple(part for key in ("catalog_name", "schema_name") if (part := node[key]))
+    parts = (*parts, node["table_name"])
+    if list(parts) != node["qualified_name"]["path"]:
+        raise refuse("a name with more than three parts")
     common = sees.get(folded(parts[0])) if len(parts) == 1 else None
     if common is None:
         rows = _named(reader.catalog.find(parts, near), reader)
     else:
         reader.used.add(id(common.select))
         rows = _projected(common.select, common.sees, reader, near)
-    return _called(rows, node.args.get("alias"), parts if common else rows.path)
+    return _called(rows, node["alias"], parts if common else rows.path)
 
 
-def _called(rows: Rows, alias: exp.Expression | None, path: tuple[str, ...]) -> Rows:
-    if alias is None:
-        return replace(rows, path=path)
-    only(alias, "this")
-    if not isinstance(alias.this, exp.Identifier):
-        raise refuse("alias")
-    return replace(rows, path=(alias.this.name,))
+def _called(rows: Rows, alias: str, path: tuple[str, ...]) -> Rows:
+    return replace(rows, path=(alias,) if alias else path)
 
 
 def _named(relation: Relation, reader: Reader) -> Rows:
@@ -160,36 +272,31 @@ def _viewed(view: Relation, reader: Reader) -> Rows:
     )
     if not view.definition or "_scan(" in view.definition:
         raise unknown.error()
-    parsed = parse(view.definition)
-    select = parsed.tree.args.get("expression")
-    if not isinstance(parsed.tree, exp.Create) or not isinstance(select, exp.Expression):
+    select = parse_view(view.definition, reader.engine)
+    if select is None:
         raise unknown.error()
     rows = _projected(select, {}, reader, view)
     if len(rows.columns) != len(view.columns):
         raise unknown.error()
-    reader.agree(parsed)
     return rows
 
 
 def _projected(
-    select: exp.Expression,
-    sees: Mapping[str, _Common],
-    reader: Reader,
-    near: Relation | None,
+    select: Node, sees: Mapping[str, _Common], reader: Reader, near: Relation | None
 ) -> Rows:
     """Return the rows of a SELECT that projects and filters row by row."""
-    if isinstance(select, exp.Subquery):
-        only(select, "this")
-        return _projected(select.this, sees, reader, near)
-    if not isinstance(select, exp.Select):
-        raise refuse(type(select).__name__)
-    only(select, "expressions", "from_", "where", "with_")
+    if kind(select) != ("", "SELECT_NODE"):
+        raise refuse_node(select)
+    for modifier in select["modifiers"]:
+        skips = modifier["type"] == "LIMIT_MODIFIER" and not modifier["limit"]
+        raise refuse("OFFSET" if skips else modifier["type"])
+    only(select, "select_list", "from_table", "where_clause", "cte_map", "aggregate_handling")
+    if select["aggregate_handling"] != "STANDARD_HANDLING":  # GROUP BY ALL
+        raise refuse("group_expressions")
     rows = _from(select, sees, reader, near)
-    items = [item for star in select.expressions for item in _unfolded(star, rows)]
-    columns: list[tuple[str, str]] = []
+    items = [item for star in select["select_list"] for item in _unfolded(star, rows)]
     names = Names(rows, items)
-    for index, (name, node) in enumerate(items):
-        columns.append((name, names.written(node, index)))
+    columns = [(name, names.written(node, index)) for index, (name, node) in enumerate(items)]
     if len({folded(name) for name, _ in columns}) < len(columns):
         raise Refusal(
             "two columns of one name in a subquery, CTE or view",
@@ -200,42 +307,39 @@ def _projected(
     return replace(rows, columns=tuple(columns), conditions=(*rows.conditions, *where))
 
 
-def conditions_of(select: exp.Expression, names: Names) -> tuple[str, ...]:
+def conditions_of(select: Node, names: Names) -> tuple[str, ...]:
     """Return the WHERE of a SELECT, over the base relation; at most one condition."""
-    clause = select.args.get("where")
-    if clause is None:
-        return ()
-    only(clause, "this")
-    return (condition(clause.this, names.written(clause.this)),)
+    where = select["where_clause"]
+    return () if where is None else (condition(where, names.written(where)),)
 
 
-def _unfolded(node: exp.Expression, rows: Rows) -> list[tuple[str, exp.Expression]]:
+def _unfolded(node: Node, rows: Rows) -> list[tuple[str, Node]]:
     """Return the items of a SELECT list in a subquery, * written out, with their names."""
-    star = node.this if isinstance(node, exp.Column) else node
-    if isinstance(star, exp.Star):
-        return _starred(node, star, rows)
-    if isinstance(node, exp.Alias):
-        only(node, "this", "alias")
-        return [(node.alias, node.this)]
-    if isinstance(node, exp.Column):
-        return [(declared(rows, node.name), node)]
+    if kind(node) == ("STAR", "STAR") and not node["columns"]:
+        return _starred(node, rows)
+    if node["alias"]:
+        return [(node["alias"], node)]
+    if is_column(node):
+        return [(declared(rows, node["column_names"][-1]), node)]
     return [(f"column {id(node)}", node)]
 
 
-def _starred(node: exp.Expression, star: exp.Star, rows: Rows) -> list[tuple[str, exp.Expression]]:
-    only(star, "except_", "replace")
-    if isinstance(node, exp.Column):
-        only(node, "this", "table")
-        if not qualifies(rows, (node.table,)):
-            raise missing(rows, node.table)
-    left_out = {folded(item.name) for item in star.args.get("except_") or ()}
-    replaced = {folded(item.alias): item.this for item in star.args.get("replace") or ()}
+def _starred(star: Node, rows: Rows) -> list[tuple[str, Node]]:
+    only(star, "relation_name", "exclude_list", "replace_list")
+    owner = star["relation_name"]
+    if owner and not qualifies(rows, (owner,)):
+        raise missing(rows, owner)
+    left_out = {folded(name) for name in star["exclude_list"]}
+    for item in star["replace_list"]:
+        only(item, "key", "value")
+    replaced = {folded(item["key"]): item["value"] for item in star["replace_list"]}
     known = {folded(name) for name, _ in rows.columns}
     for name in [*left_out, *replaced]:
         if name not in known:
             raise missing(rows, name)
+    plain = {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": ""}
     return [
-        (name, replaced.get(folded(name), exp.column(exp.to_identifier(name, quoted=True))))
+        (name, replaced.get(folded(name), {**plain, "column_names": [name]}))
         for name, _ in rows.columns
         if folded(name) not in left_out
     ]

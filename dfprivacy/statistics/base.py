@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from fractions import Fraction
+from functools import cache
 from typing import Any, ClassVar, Self, get_args, get_type_hints
 
 from dfprivacy.errors import InvalidQuestionError, MissingBoundsError
@@ -72,6 +73,13 @@ def argument(
     )
 
 
+BOUNDS_DOC = (
+    "Values are clipped to these bounds, (lower, upper). Choose them from what you know about the "
+    "subject, never from the data. Found privately when left out."
+)
+"""What the bounds of a statistic mean that finds its own where it is given none."""
+
+
 class Statistic(ABC):
     """What can be asked of a frame: a frozen dataclass whose fields are its arguments.
 
@@ -93,6 +101,8 @@ class Statistic(ABC):
         Whether its answer has an interval.
     is_whole : bool
         Whether its answer is a whole number.
+    answers_one : bool
+        Whether it has one answer; several are a list or a tuple.
     """
 
     kind: ClassVar[str]
@@ -102,6 +112,7 @@ class Statistic(ABC):
     example: ClassVar[str] = ""
     has_interval: ClassVar[bool] = False
     is_whole: ClassVar[bool] = False
+    answers_one: ClassVar[bool] = True
     column: Hashable
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -119,18 +130,7 @@ class Statistic(ABC):
     @classmethod
     def arguments(cls) -> tuple[Argument, ...]:
         """Return its arguments in order; the column is the first."""
-        hints = get_type_hints(cls)
-        return tuple(
-            Argument(
-                own.name,
-                _form(own.name, hints[own.name], own.metadata.get("choices", ())),
-                own.metadata.get("doc", ""),
-                own.default,
-                own.metadata.get("choices", ()),
-                own.metadata.get("sample", 0.5),
-            )
-            for own in fields(cls)  # type: ignore[arg-type]
-        )
+        return _arguments(cls)
 
     def __post_init__(self) -> None:
         """Check each argument by its form."""
@@ -222,6 +222,22 @@ class Statistic(ABC):
     @abstractmethod
     def part(self, name: str, *, grouped: bool) -> Any:
         """Return what measures and answers the question when it is measured by itself."""
+
+
+@cache
+def _arguments(kind: type[Statistic]) -> tuple[Argument, ...]:
+    hints = get_type_hints(kind)
+    return tuple(
+        Argument(
+            own.name,
+            _form(own.name, hints[own.name], own.metadata.get("choices", ())),
+            own.metadata.get("doc", ""),
+            own.default,
+            own.metadata.get("choices", ()),
+            own.metadata.get("sample", 0.5),
+        )
+        for own in fields(kind)  # type: ignore[arg-type]
+    )
 
 
 def _form(name: str, hint: Any, choices: Sequence[str]) -> str:

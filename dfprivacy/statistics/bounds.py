@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.answers import Chosen, Column, Counted
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.bins import run_bins
 from dfprivacy.errors import InvalidQuestionError
@@ -24,6 +23,7 @@ from dfprivacy.forecast.forecast import SIZES, Forecast
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Octaves, SignificantBits
 from dfprivacy.noise.keys import KeyRule
+from dfprivacy.release.answers import Chosen, Column, Counted
 from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.octaves import bounds_reach
 from dfprivacy.statistics.part import (
@@ -58,12 +58,15 @@ class PrivateBounds(Statistic):
     """
 
     kind: ClassVar[str] = "bounds"
+    answers_one: ClassVar[bool] = False
     aliases: ClassVar[tuple[str, ...]] = ("min", "max")
     title: ClassVar[str] = "bounds that hold nearly all values"
     example: ClassVar[str] = 'df.dp.bounds("x", epsilon=1)'
 
     column: Hashable = argument("The column of numbers.")
-    rank: int | None = argument("How many rows may lie beyond each end.", None)
+    rank: int | None = argument(
+        "Leave about so many rows beyond each end, instead of nearly none.", None
+    )
 
     def __post_init__(self) -> None:
         """Check label and rank."""

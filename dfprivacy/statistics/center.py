@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.exact import center_power
-from dfprivacy.statistics.base import Statistic, argument
+from dfprivacy.statistics.base import BOUNDS_DOC, Statistic, argument
 from dfprivacy.terms import Bounds, BoundsLike
 
 CENTER_METHODS = ("octaves", "dick")
@@ -28,9 +28,14 @@ class Center(Statistic):
     example: ClassVar[str] = 'df.dp.center("x", 1.5, epsilon=1)'
 
     column: Hashable = argument("The column of numbers.")
-    p: float = argument("The power of the distances that are added up, above 1.", sample=2)
-    bounds: BoundsLike | None = argument("What values are clipped to, (lower, upper).", None)
-    method: str = argument("How bounds are found.", choices=CENTER_METHODS)
+    p: float = argument(
+        "Which centre, above 1: 2 is the mean; nearer to 1, outliers move it less.", sample=2
+    )
+    bounds: BoundsLike | None = argument(BOUNDS_DOC, None)
+    method: str = argument(
+        "How bounds are found when left out: at powers of two (octaves) or by rank (dick).",
+        choices=CENTER_METHODS,
+    )
 
     def __post_init__(self) -> None:
         """Check label, p, bounds and method."""

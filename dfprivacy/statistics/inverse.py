@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.answers import Chosen, Column
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.estimators.monotone import (
     CentreLength,
@@ -33,6 +32,7 @@ from dfprivacy.forecast.forecast import Forecast
 from dfprivacy.measurement.bin_table import BinTable, rebinned
 from dfprivacy.measurement.binning import Binning, Octaves, SignificantBits
 from dfprivacy.noise.keys import KeyRule
+from dfprivacy.release.answers import Chosen, Column
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.center import Center
 from dfprivacy.statistics.mean import Mean

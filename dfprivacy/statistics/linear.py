@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.answers import Counted, CountPiece, Estimated, Piece, everyone
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.exact_sums import exact_sums
 from dfprivacy.engine.public_keys import align
@@ -30,6 +29,7 @@ from dfprivacy.measurement.sums import Statistics
 from dfprivacy.noise.additive import add_noise
 from dfprivacy.noise.keys import KeyRule
 from dfprivacy.noise.laws import Noise, name_of, spread_of
+from dfprivacy.release.answers import Counted, CountPiece, Estimated, Piece, everyone
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.part import Answered, Grouping
 from dfprivacy.terms import Bounds

@@ -17,7 +17,7 @@ from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.estimators.estimator import CountEstimator, Foreseen, RatioEstimator
 from dfprivacy.measurement.grid import Grid, grid_from_lower, grid_from_zero
 from dfprivacy.measurement.linear import CountWeights, Linear, OnGrid, Source
-from dfprivacy.statistics.base import Statistic, argument
+from dfprivacy.statistics.base import BOUNDS_DOC, Statistic, argument
 from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.linear import LinearStatistic
 from dfprivacy.terms import Bounds, BoundsLike
@@ -44,8 +44,12 @@ class Mean(LinearStatistic):
     example: ClassVar[str] = 'df.dp.mean("x", (0, 100), epsilon=1)'
 
     column: Hashable = argument("The column of numbers.")
-    bounds: BoundsLike | None = argument("What values are clipped to, (lower, upper).", None)
-    method: str = argument("How it is made: docs/papers.md.", choices=MEAN_METHODS)
+    bounds: BoundsLike | None = argument(BOUNDS_DOC, None)
+    method: str = argument(
+        "transformed (most accurate), shifted or independent with bounds; transformed, subset, "
+        "dick or inverse (no interval) without.",
+        choices=MEAN_METHODS,
+    )
 
     def check(self) -> None:
         """Check that bounds and method go together.

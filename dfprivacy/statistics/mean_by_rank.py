@@ -22,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho, positive_number
-from dfprivacy.answers import Counted, CountPiece, Estimated, Piece
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.estimators.threshold import (
     LARGEST_RANK,
@@ -43,6 +42,7 @@ from dfprivacy.noise.additive import add_noise, add_to
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.keys import KeyRule
 from dfprivacy.noise.laws import DiscreteLaplace, Noise
+from dfprivacy.release.answers import Counted, CountPiece, Estimated, Piece
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.linear import Vectors, forecast_of, vectors_of
 from dfprivacy.statistics.mean import Mean

@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.answers import NO_COUNT, UNKNOWN, Counted, CountPiece, Estimated, Piece
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.bins import run_bins
 from dfprivacy.errors import InvalidQuestionError
@@ -36,6 +35,7 @@ from dfprivacy.measurement.octave_sums import (
 from dfprivacy.noise.additive import NoisyVector, add_noise
 from dfprivacy.noise.keys import KeyRule
 from dfprivacy.noise.laws import DiscreteLaplace, Noise
+from dfprivacy.release.answers import NO_COUNT, UNKNOWN, Counted, CountPiece, Estimated, Piece
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.linear import LinearStatistic, Vectors, forecast_of, vectors_of

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.answers import Answer, Column, Counted, CountPiece, everyone
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.bins import run_bins
 from dfprivacy.engine.stored_bins import run_stored_bins
@@ -24,6 +23,7 @@ from dfprivacy.measurement.stored_bins import StoredBins
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.keys import KeyRule
 from dfprivacy.noise.laws import Noise
+from dfprivacy.release.answers import Answer, Column, Counted, CountPiece, everyone
 from dfprivacy.statistics.base import Statistic
 
 

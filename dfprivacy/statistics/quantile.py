@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.answers import Chosen
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.estimators.quantile import (
@@ -37,6 +36,7 @@ from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Floats, SignificantBits
 from dfprivacy.noise.keys import KeyRule
 from dfprivacy.noise.selection import PermuteAndFlip, Selection
+from dfprivacy.release.answers import Chosen
 from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.part import (
     COUNT_SHARE,
@@ -83,7 +83,9 @@ class Median(_Ranked):
     example: ClassVar[str] = 'df.dp.median("x", epsilon=1)'
 
     column: Hashable = argument("The column of numbers.")
-    method: str = argument("How it is selected: docs/monotone.md.", choices=QUANTILE_METHODS)
+    method: str = argument(
+        "By ranks (selection) or by inverse sensitivity (inverse).", choices=QUANTILE_METHODS
+    )
 
     q: ClassVar[float] = 0.5
 
@@ -111,8 +113,12 @@ class Quantile(_Ranked):
     example: ClassVar[str] = 'df.dp.quantile("x", 0.9, epsilon=1)'
 
     column: Hashable = argument("The column of numbers.")
-    q: float = argument("The part of the rows that reach it, from 0 to 1.", sample=0.9)
-    method: str = argument("How it is selected: docs/monotone.md.", choices=QUANTILE_METHODS)
+    q: float = argument(
+        "Which quantile, from 0 to 1: 0.9 is what one value in ten exceeds.", sample=0.9
+    )
+    method: str = argument(
+        "By ranks (selection) or by inverse sensitivity (inverse).", choices=QUANTILE_METHODS
+    )
 
     def __post_init__(self) -> None:
         """Check label, q and method."""
@@ -139,11 +145,12 @@ class Quantiles(_Ranked):
     """
 
     kind: ClassVar[str] = "quantiles"
+    answers_one: ClassVar[bool] = False
     title: ClassVar[str] = "several quantiles"
     example: ClassVar[str] = 'df.dp.quantiles("x", [0.25, 0.5, 0.75], epsilon=1)'
 
     column: Hashable = argument("The column of numbers.")
-    qs: Sequence[float] = argument("A list of numbers from 0 to 1.", sample=(0.25, 0.75))
+    qs: Sequence[float] = argument("Quantiles, from 0 to 1.", sample=(0.25, 0.75))
 
     def __post_init__(self) -> None:
         """Check label and list, and keep the list as a tuple."""

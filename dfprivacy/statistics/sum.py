@@ -14,7 +14,7 @@ from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.grid import Grid, grid_from_zero
 from dfprivacy.measurement.linear import CountWeights, Linear, OnGrid, Source
 from dfprivacy.noise.additive import NoisyVector
-from dfprivacy.statistics.base import argument
+from dfprivacy.statistics.base import BOUNDS_DOC, argument
 from dfprivacy.statistics.linear import LinearStatistic
 from dfprivacy.terms import Bounds, BoundsLike
 
@@ -35,7 +35,7 @@ class Sum(LinearStatistic):
     stand_in: ClassVar[Bounds] = Bounds(-1, 1)
 
     column: Hashable = argument("The column of numbers.")
-    bounds: BoundsLike | None = argument("What values are clipped to, (lower, upper).", None)
+    bounds: BoundsLike | None = argument(BOUNDS_DOC, None)
 
     def linear(self, *, grouped: bool) -> Linear:
         """Return the sum of x, and what counts rows where groups have to be counted."""

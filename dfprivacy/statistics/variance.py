@@ -32,7 +32,7 @@ from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.grid import Grid, grid_from_lower
 from dfprivacy.measurement.linear import Linear, OnGrid
 from dfprivacy.noise.additive import NoisyVector
-from dfprivacy.statistics.base import Statistic, argument
+from dfprivacy.statistics.base import BOUNDS_DOC, Statistic, argument
 from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.linear import LinearStatistic
 from dfprivacy.statistics.mean import Mean
@@ -44,7 +44,7 @@ class _Spread(LinearStatistic):
     """What the Bernstein sums of a column answer; the mean and the count come with them."""
 
     column: Hashable = argument("The column of numbers.")
-    bounds: BoundsLike | None = argument("What values are clipped to, (lower, upper).", None)
+    bounds: BoundsLike | None = argument(BOUNDS_DOC, None)
 
     @property
     def _grid(self) -> Grid:

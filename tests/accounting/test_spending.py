@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import dfprivacy as dfp
-from dfprivacy import conductor
+from dfprivacy import releasing
 
 BOUNDS = (0, 100)
 ASKED = {
@@ -30,7 +30,7 @@ def test_the_charge_is_on_the_disk_before_the_first_random_byte(
     frame, ledger, stored, monkeypatch, question
 ):
     """Exact pass, then commit, then noise: whoever draws finds the charge in the file already."""
-    events, exact, urandom = [], conductor.measure, os.urandom
+    events, exact, urandom = [], releasing.measure, os.urandom
 
     def spy_exact(*args, **options):
         found = exact(*args, **options)
@@ -41,7 +41,7 @@ def test_the_charge_is_on_the_disk_before_the_first_random_byte(
         events.append(("draw", stored(ledger)))
         return urandom(size)
 
-    monkeypatch.setattr(conductor, "measure", spy_exact)
+    monkeypatch.setattr(releasing, "measure", spy_exact)
     monkeypatch.setattr(os, "urandom", spy_urandom)
     ASKED[question](frame.dp(ledger=ledger, dataset="flights"))
     delta = 10**10 if question == "groups" else 0
@@ -102,7 +102,7 @@ def test_mistakes_are_not_charged(frame, ledger, stored, drawn, mistake, kind):
 
 def test_a_spent_budget_refuses_before_the_engine_runs(frame, ledger, monkeypatch):
     """What can't be paid for is not computed."""
-    monkeypatch.setattr(conductor, "measure", lambda *_, **__: pytest.fail("the engine ran"))
+    monkeypatch.setattr(releasing, "measure", lambda *_, **__: pytest.fail("the engine ran"))
     with pytest.raises(dfp.BudgetExceededError):
         frame.dp(ledger=ledger, dataset="flights").count(epsilon=2)
 

@@ -8,7 +8,6 @@ from benchmarks.house import ENGINES, imported, modules, room_of
 LATER = {
     "typer",
     "rich",
-    "sqlglot",
     "altair",
     "yaml",
     "dp_accounting",

@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given, settings
 
 import dfprivacy as dfp
-from dfprivacy.conductor import named_columns, read
 from dfprivacy.engine.bins import run_bins
 from dfprivacy.engine.group_numbers import number_groups
 from dfprivacy.measurement.bin_table import merge_tables
@@ -29,6 +28,7 @@ from dfprivacy.measurement.binning import (
     clipped,
     rounded,
 )
+from dfprivacy.releasing import named_columns, read
 from dfprivacy.terms import keys_of
 
 BINNINGS = {

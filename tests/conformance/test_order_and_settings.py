@@ -104,7 +104,7 @@ def test_settings_of_the_callers_connection_do_not_matter(setting, many, exact):
 
 POLARS_THREADS = """
 import numpy as np, polars as pl, dfprivacy as dfp
-from dfprivacy.conductor import measure
+from dfprivacy.releasing import measure
 from dfprivacy.statistics.linear import LinearPart
 generator = np.random.default_rng(7)
 frame = pl.DataFrame({"g": generator.integers(0, 9, 50_000), "x": generator.normal(0, 1, 50_000)})

@@ -73,7 +73,7 @@ class Exact:
             mock.patch.object(clipped_mean, "add_to", self.add_to),
             mock.patch.object(private_quantiles, "add_to", self.add_to),
             mock.patch("dfprivacy.estimators.clipped_mean.random_signs", fixed_signs),
-            mock.patch("dfprivacy.vector_release.add_noise", exact_groups),
+            mock.patch("dfprivacy.vectors.release.add_noise", exact_groups),
         ):
             private = dfp.frame(frame)
             private = private if by is None else private.group_by(*by)

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import dfprivacy as dfp
-from dfprivacy.frontends.cli import app
+from dfprivacy.cli import app
 
 PAGE = (Path(__file__).resolve().parent.parent.parent / "docs" / "mistakes.md").read_text()
 FENCE = re.compile(r'^```(\w+) title="([\w ]+)"\n(.*?)^```\n', re.DOTALL | re.MULTILINE)

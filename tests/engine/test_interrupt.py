@@ -147,7 +147,7 @@ def test_an_interrupt_on_the_command_line(many_rows, tmp_path):
     """Ctrl-C ends a command with exit code 130 and one plain line; no output file is written."""
     temporary, answer = tmp_path / "temporary", tmp_path / "answer.csv"
     command = [
-        sys.executable, "-c", "from dfprivacy.frontends.cli import main; main()", "median",
+        sys.executable, "-c", "from dfprivacy.cli import main; main()", "median",
         str(many_rows), "x", "--by", "g", "--delta", "1e-6", "--output", str(answer),
     ]  # fmt: skip
     with subprocess.Popen(

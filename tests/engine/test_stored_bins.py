@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.conductor import named_columns, read
 from dfprivacy.engine import stored_bins
 from dfprivacy.engine.bins import run_bins
 from dfprivacy.engine.stored_bins import run_stored_bins
+from dfprivacy.releasing import named_columns, read
 from dfprivacy.statistics.quantile import value_grid
 
 ROWS = {

@@ -13,8 +13,8 @@ import signal
 import sys
 import time
 
-from dfprivacy.jobs import answers, outputs, running  # noqa: F401 loaded before the fork
-from dfprivacy.jobs.checks import read_description
+from dfprivacy.jobs import running
+from dfprivacy.jobs.description import read_description
 from dfprivacy.statements import jobs  # noqa: F401 the same
 
 

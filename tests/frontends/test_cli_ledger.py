@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 import dfprivacy as dfp
-from dfprivacy.frontends.cli import app
+from dfprivacy.cli import app
 
 ROOT = Path(__file__).parents[2]
 BOUNDS = ["--bounds", "0", "60"]

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from dfprivacy.frontends.cli import app
+from dfprivacy.cli import app
 
 USERS = 20_000
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from dfprivacy.frontends.cli import app
+from dfprivacy.cli import app
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
 OTHERS = {"local", "merge", "run", "statistics"}

@@ -41,7 +41,7 @@ def test_whole_file(ask, cells, file, question, shown):
     assert cells(ask(name, file, column, *options, *EXACT).output) == shown
 
 
-@pytest.mark.parametrize("bounds", [[], ["--bounds", "-50", "50"]])
+@pytest.mark.parametrize("bounds", [[], ["--bounds", "-50", "50"], ["--method", "dick"]])
 def test_center(ask, cells, bounds):
     """The centre of p = 2 is the mean, -20/3, up to the grid of its candidates."""
     ((value,),) = cells(ask("center", "flights.csv", "delay", "--p", "2", *bounds, *EXACT).output)
@@ -164,6 +164,10 @@ MECHANISMS = [
     (
         ["center", "delay", "--p", "3", "--bounds", "0", "9"],
         "a private selection and discrete Laplace counts",
+    ),
+    (
+        ["center", "delay", "--p", "3", "--method", "dick"],
+        "private selections and discrete Laplace counts",
     ),
     (
         ["bounds", "delay", "--rho", "1"],

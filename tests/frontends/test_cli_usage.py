@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from dfprivacy.frontends.cli import app
+from dfprivacy.cli import app
 
 WRONG = {
     "another library's name": (["max", "f.csv"], "No such command 'max'", "write root bounds, or"),

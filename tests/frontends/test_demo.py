@@ -6,10 +6,9 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from dfprivacy.cli import app, demo
+from dfprivacy.cli.demo import Answer, left_out, load_flights, run_demo, true_means
 from dfprivacy.errors import UnsupportedFrameError
-from dfprivacy.frontends import demo
-from dfprivacy.frontends.cli import app
-from dfprivacy.frontends.demo import Answer, left_out, load_flights, run_demo, true_means
 
 
 def made_up_flights():

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.remembered import frame_table
+from dfprivacy.engine.returning import frame_table
 
 ASKED = {
     "count": lambda p: p.count(epsilon=0.25),

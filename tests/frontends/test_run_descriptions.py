@@ -1,10 +1,13 @@
+import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from dfprivacy.frontends.cli import app
-from dfprivacy.jobs.checks import read_description
+from dfprivacy.cli import app
 
 GOOD = """\
 source: {file: flights.csv}
@@ -80,6 +83,10 @@ def test_a_good_one(folder):
             "release.yml:1: this is not YAML: it holds a character that YAML does not allow",
         ),
         (b"#" * (2**20 + 1), "release.yml:1: a description has at most 1 MiB"),
+        (
+            b"a: 1\n---\nb: 2\n",
+            "release.yml:2: a second document begins here: a description is one",
+        ),
     ],
 )
 def test_no_text(folder, content, message):
@@ -102,34 +109,144 @@ def test_no_file(folder):
     )
 
 
-def test_words_are_what_they_seem(folder):
+DEEP = {
+    "brackets": "[" * 60_000,
+    "brackets on lines": "[\n" * 60_000,
+    "braces": "{a: " * 30_000,
+    "dashes": "- " * 60_000,
+    "complex keys": "? " * 60_000,
+    "keys of keys": "{{" * 30_000,
+    "closed brackets": "a: " + "[" * 60_000 + "]" * 60_000,
+    "indents": "".join(f"{' ' * n}a:\n" for n in range(1000)),
+}
+
+
+@pytest.mark.parametrize("text", DEEP)
+def test_depth_is_bounded(folder, text):
+    """A file that is nested without end is refused where it becomes too deep, at once."""
+    before = time.monotonic()
+    result = check(DEEP[text])
+    assert time.monotonic() - before < 5
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "a description is at most 32 levels deep" in result.stderr.splitlines()[0]
+
+
+def test_the_number_of_values_is_bounded(folder):
+    """A file of a million small values is refused before all of it is read."""
+    result = check("releases: [" + "1," * 400_000 + "1]")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[0] == (
+        "release.yml:1: a description has at most 50,000 values"
+    )
+
+
+def test_aliases_do_not_multiply(folder):
+    """Aliases are refused at the first one: nothing is expanded."""
+    text = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 99))
+    result = check(text)
+    assert result.stderr.splitlines()[0] == (
+        "release.yml:2: aliases (*name) are not read: write the fields out"
+    )
+
+
+def test_libraries_load_when_a_file_is_read():
+    """Neither `import dfprivacy` nor the command line loads pydantic or yaml by itself."""
+    code = "import sys, dfprivacy, dfprivacy.cli; print({'pydantic', 'yaml'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def keys_of(text, run):
+    """Return the public keys in the note of a run."""
+    result = run(text)
+    assert result.exit_code == 0, result.output
+    (note,) = Path().glob("*.provenance.json")
+    return json.loads(note.read_text())["asked"]["keys"]
+
+
+def test_words_are_what_they_seem(run):
     """NO is a country, 1e-6 a number and a date a text, as in YAML 1.2."""
-    text = other("    outputs:", "    by: country\n    keys: [NO, on, 2024-01-31]\n    outputs:")
-    (folder / "release.yml").write_text(text)
-    (release,) = read_description("release.yml").releases
-    assert release.keys.rows == (("NO",), ("on",), ("2024-01-31",))
-    (folder / "release.yml").write_text(other("epsilon: 1}", "epsilon: 1e-3}"))
-    (release,) = read_description("release.yml").releases
-    assert release.budget.epsilon == 0.001
+    text = other("    outputs:", "    by: carrier\n    keys: [NO, on, 2024-01-31]\n    outputs:")
+    assert keys_of(text, run) == [["NO"], ["on"], ["2024-01-31"]]
+    explained = run(other("epsilon: 1}", "epsilon: 1e-3}"), "--explain")
+    assert explained.stdout == "delays: epsilon 0.001 of flights in budget.db\n"
 
 
 QUERY = """\
 budget: {ledger: budget.db, dataset: flights, version: "1", epsilon: 1}
 releases:
   counts:
-    source: {query: "SELECT k, m, dp_count(*) AS n FROM t GROUP BY k, m", tables: {t: t.csv}}
+    source:
+      query: SELECT carrier, month, dp_count(*) AS n FROM t GROUP BY carrier, month
+      tables: {t: flights.parquet}
     keys: [[AA, 1], [UA, 2], [AA, 1]]
     outputs: [counts.csv]
 """
 
 
-def test_keys_of_several_columns(folder):
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        (QUERY, [["AA", 1], ["UA", 2]]),
+        (
+            other(
+                "    outputs:",
+                "    by: [carrier, month]\n    keys: {month: [1], carrier: [AA, UA]}\n    outputs:",
+            ),
+            [["AA", 1], ["UA", 1]],
+        ),
+    ],
+)
+def test_keys_of_several_columns(run, text, keys):
     """Keys of several columns have a part for each, whether `by` or a query names the columns."""
-    lists = "    by: [k, m]\n    keys: {m: [1], k: [AA, UA]}\n    outputs:"
-    for text, keys in (
-        (QUERY, (("AA", 1), ("UA", 2))),
-        (other("    outputs:", lists), (("AA", 1), ("UA", 1))),
-    ):
-        (folder / "release.yml").write_text(text)
-        (release,) = read_description("release.yml").releases
-        assert release.keys.rows == keys
+    assert keys_of(text, run) == keys
+
+
+EVERY = {
+    'count: "*"': "count()",
+    "count: delay": "count('delay')",
+    "sum: delay, bounds: [0, 9]": "sum('delay', bounds=(0.0, 9.0))",
+    "mean: delay, bounds: [0, 9], method: shifted":
+        "mean('delay', bounds=(0.0, 9.0), method='shifted')",
+    "mean: delay, method: dick": "mean('delay', method='dick')",
+    "var: delay": "var('delay')",
+    "std: delay, bounds: [0, 9]": "std('delay', bounds=(0.0, 9.0))",
+    "median: delay, method: inverse": "median('delay', method='inverse')",
+    "quantile: delay, q: 0.9, method: inverse": "quantile('delay', 0.9, method='inverse')",
+    "quantiles: delay, qs: [0.25, 0.75]": "quantiles('delay', [0.25, 0.75])",
+    "center: delay, p: 2, bounds: [0, 9]": "center('delay', 2, bounds=(0.0, 9.0))",
+    "center: delay, p: 1.5, method: dick": "center('delay', 1.5, method='dick')",
+    "bounds: delay": "bounds('delay')",
+    "bounds: delay, rank: 100": "bounds('delay', rank=100)",
+    "histogram: delay, bins: 2, bounds: [0, 9]": "histogram('delay', [0.0, 4.5, 9.0])",
+    "histogram: delay, bins: 2": "histogram('delay', 2)",
+    "histogram: delay, edges: [0, 1, 9]": "histogram('delay', [0.0, 1.0, 9.0])",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("question", EVERY)
+def test_every_question_with_every_argument(run, question):
+    """A question takes what its method takes, and the note says what was asked."""
+    text = other("delay: {mean: delay, bounds: [-60, 240]}", f"asked: {{{question}}}")
+    result = run(text)
+    assert result.exit_code == 0, result.output
+    note = json.loads(Path("delays.csv.provenance.json").read_text())
+    assert note["asked"]["questions"] == {"asked": EVERY[question]}
+
+
+def test_bounds_of_all_questions(run):
+    """Bounds of a column hold for the questions that name none, and that take some."""
+    text = other(
+        "      delay: {mean: delay, bounds: [-60, 240]}",
+        "      a: {mean: delay}\n      b: {sum: delay, bounds: [0, 9]}\n"
+        "      c: {center: delay, p: 2, method: dick}\n      d: {median: delay}\n"
+        "    bounds: {delay: [-60, 240]}",
+    )
+    assert run(text).exit_code == 0
+    note = json.loads(Path("delays.csv.provenance.json").read_text())
+    assert note["asked"]["questions"] == {
+        "a": "mean('delay', bounds=(-60.0, 240.0))",
+        "b": "sum('delay', bounds=(0.0, 9.0))",
+        "c": "center('delay', 2, method='dick')",
+        "d": "median('delay')",
+    }

@@ -7,7 +7,7 @@ import polars as pl
 from typer.testing import CliRunner
 
 import dfprivacy as dfp
-from dfprivacy.frontends.cli import app
+from dfprivacy.cli import app
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "release.yml"
 ROWS = 30_000

@@ -8,10 +8,8 @@ from typer.testing import CliRunner
 
 import dfprivacy as dfp
 from dfprivacy.accounting import memory
+from dfprivacy.cli import app
 from dfprivacy.errors import EngineError
-from dfprivacy.frontends.cli import app
-from dfprivacy.jobs import prices, running
-from dfprivacy.jobs.checks import read_description
 
 TEXT = """\
 budget: {{ledger: budget.db, dataset: rows, version: "1", epsilon: 0.5}}
@@ -35,11 +33,19 @@ def folder(tmp_path, monkeypatch):
 
 def describe(query=COUNTS, tables=ONE):
     Path("release.yml").write_text(TEXT.format(query=query, tables=tables))
-    return read_description("release.yml")
 
 
-def run():
-    return list(running.run_releases(describe()))
+def attempt(tables=ONE):
+    """Return how a run ended; what no command catches is raised."""
+    describe(tables=tables)
+    return CliRunner().invoke(app, ["run", "release.yml"])
+
+
+def paid_before(tables=ONE):
+    """Tell whether a run had nothing to pay."""
+    result = attempt(tables)
+    assert result.exit_code == 0, result.output
+    return result.stdout.endswith("; paid before, nothing spent\n")
 
 
 def charges():
@@ -90,7 +96,7 @@ def panic(*_, **__):
     raise PanicError
 
 
-STAGES = ["dfprivacy.conductor._answered", "dfprivacy.statements.jobs.finished"]
+STAGES = ["dfprivacy.releasing._answered", "dfprivacy.statements.jobs.finished"]
 LARGE = "dfprivacy.accounting.memory.release_bytes"
 
 
@@ -101,12 +107,15 @@ def test_an_error_uses_the_charge_up(monkeypatch, stage, error):
     for failed in (1, 2):
         with monkeypatch.context() as patched:
             patched.setattr(stage, error)
-            with pytest.raises((EngineError, PanicError)):
-                run()
+            if error is panic:
+                with pytest.raises(PanicError):
+                    attempt()
+            else:
+                assert attempt().exit_code == 1
         assert charges() == failed
-    assert [done.paid_before for done in run()] == [False]
+    assert not paid_before()
     assert charges() == 3
-    assert [done.paid_before for done in run()] == [True]
+    assert paid_before()
     assert charges() == 3
 
 
@@ -114,9 +123,9 @@ def test_a_release_that_is_too_large_is_paid(monkeypatch):
     """That a release is too large to be kept shows its size: the next attempt pays anew."""
     with monkeypatch.context() as patched:
         patched.setattr(memory, "MOST_BYTES", 10)
-        with pytest.raises(dfp.InvalidLedgerError, match="512 MiB"):
-            run()
-    run()
+        failed = attempt()
+        assert (failed.exit_code, "512 MiB" in failed.stderr) == (1, True)
+    assert not paid_before()
     assert charges() == 2
 
 
@@ -130,10 +139,9 @@ def test_an_interrupt_pays_once(monkeypatch, stage, stop):
 
     with monkeypatch.context() as patched:
         patched.setattr(stage, stopped)
-        with pytest.raises(stop):
-            run()
+        assert attempt().stdout == ""
     assert charges() == 1
-    assert [done.paid_before for done in run()] == [True]
+    assert paid_before()
     assert charges() == 1
 
 
@@ -141,34 +149,27 @@ def test_an_error_before_the_draw_leaves_a_claim(monkeypatch):
     """An attempt that draws nothing uses no charge up: neither its own nor one it found."""
     with monkeypatch.context() as patched:
         patched.setattr(STAGES[0], lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            run()
+        assert attempt().exit_code == 130
     with monkeypatch.context() as patched:
-        patched.setattr("dfprivacy.conductor.measured_for", fail)
-        with pytest.raises(EngineError):
-            run()
-    run()
+        patched.setattr("dfprivacy.releasing.measured_for", fail)
+        assert attempt().exit_code == 1
+    assert paid_before()
     assert charges() == 1
 
 
 def test_a_version_stands_for_the_data():
     """Data that changed under the old version give the old answer."""
-    run()
+    assert not paid_before()
     before = Path("counts.csv").read_bytes()
     pl.DataFrame({"k": ["a", "b"] * 10_000}).write_parquet("rows.parquet")
-    assert [done.paid_before for done in run()] == [True]
+    assert paid_before()
     assert Path("counts.csv").read_bytes() == before
     assert charges() == 1
 
 
 def test_names_go_with_their_files():
     """Which name has which file is part of a release; the order in which they stand is not."""
-    tables = [
-        "{t: rows.parquet, u: other.parquet}",
-        "{u: rows.parquet, t: other.parquet}",
-        "{u: other.parquet, t: rows.parquet}",
-    ]
-    (one,), (swapped,), (same,) = (describe(tables=text).releases for text in tables)
-    assert prices.mark_of(one) == prices.mark_of(same)
-    assert prices.mark_of(one) != prices.mark_of(swapped)
-    assert one.source.text == same.source.text
+    pl.DataFrame({"k": ["a"]}).write_parquet("other.parquet")
+    assert not paid_before("{t: rows.parquet, u: other.parquet}")
+    assert paid_before("{u: other.parquet, t: rows.parquet}")
+    assert not paid_before("{u: rows.parquet, t: other.parquet}")

@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 import dfprivacy as dfp
-from dfprivacy.frontends.cli import app
-from dfprivacy.frontends.cli_errors import INTERRUPTED
+from dfprivacy.cli import app
+from dfprivacy.cli.output import INTERRUPTED
 from dfprivacy.jobs import running
-from dfprivacy.jobs.checks import read_description
+from dfprivacy.jobs.description import read_description
 
 TEXT = """\
 source: {file: rows.parquet}
@@ -73,7 +73,7 @@ def test_stopped_on_the_way(folder, monkeypatch, stage):
     next(steps)
     first = files()
     with monkeypatch.context() as patched:
-        owner = running.ClaimingLedger if stage in {"keep", "paid"} else running
+        owner = running.IdempotentLedger if stage in {"keep", "paid"} else running
         patched.setattr(owner, stage, stop)
         with pytest.raises(StoppedError):
             next(steps)
@@ -88,7 +88,7 @@ def test_stopped_between_charge_and_draw(folder, monkeypatch):
     """A run that stops right after its charge leaves a claim: the next one draws for nothing."""
     kept = dfp.Ledger("budget.db")
     with monkeypatch.context() as patched:
-        patched.setattr("dfprivacy.conductor._answered", stop)
+        patched.setattr("dfprivacy.releasing.answered", stop)
         with pytest.raises(StoppedError):
             run()
     assert kept.spent("rows").epsilon == 0.5
@@ -100,7 +100,7 @@ def test_stopped_between_charge_and_draw(folder, monkeypatch):
 def test_interrupted_on_the_command_line(folder, monkeypatch):
     """Ctrl-C ends a run with one line and exit code 130; the same command finishes it."""
     with monkeypatch.context() as patched:
-        patched.setattr("dfprivacy.conductor._answered", stop)
+        patched.setattr("dfprivacy.releasing.answered", stop)
         stopped = CliRunner().invoke(app, ["run", "release.yml"])
     assert (stopped.exit_code, stopped.stdout, stopped.stderr) == (130, "", f"{INTERRUPTED}\n")
     assert CliRunner().invoke(app, ["run", "release.yml"]).exit_code == 0

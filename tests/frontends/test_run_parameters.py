@@ -1,12 +1,12 @@
+"""Parameters of a description are set by --set and stand for values, never for YAML or SQL."""
+
+import json
 from pathlib import Path
 
-import duckdb
+import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.jobs.checks import read_description
-from dfprivacy.jobs.faults import Faults
-from dfprivacy.jobs.parameters import TYPES, Parameter, in_sql
 
 TEXT = """\
 parameters: {name: text, day: date, share: number, rows: integer}
@@ -22,31 +22,39 @@ releases:
 GOOD = {"name": "north", "day": "2024-01-31", "share": "0.25", "rows": "3"}
 
 
-@pytest.fixture
-def read(tmp_path):
-    """Read the description with other parameters; return its one release."""
-    (tmp_path / "release.yml").write_text(TEXT)
-    return lambda **given: read_description(tmp_path / "release.yml", GOOD | given).releases[0]
+def options(**given):
+    return [word for name, value in given.items() for word in ("--set", f"{name}={value}")]
 
 
-def test_values_stand_where_they_are_named(read, tmp_path):
+def faults_of(result):
+    """Return the faults of a description that is refused, without the hint."""
+    assert (result.exit_code, result.stdout) == (2, "")
+    return result.stderr.splitlines()[:-1]
+
+
+def test_values_stand_where_they_are_named(run):
     """A value is put into texts, a text that is all parameter has its type; names stay."""
-    release = read()
-    assert release.source.path == tmp_path / "days" / "2024-01-31.csv"
-    assert release.budget.dataset == "of north"
-    assert (release.budget.epsilon, release.unit.max_rows) == (0.25, 3)
-    assert release.questions == {"${name}": dfp.mean("north_${name}")}
-    assert release.outputs[0].text == "north-2024-01-31.csv"
+    flights = pl.read_csv("flights.csv").rename({"delay": "north_${name}"})
+    flights.write_csv("days/2024-01-31.csv")
+    ledger = dfp.Ledger("north.db", epsilon=10, remember=True)
+    assert run(TEXT, *options(**GOOD)).exit_code == 0
+    assert ledger.spent("of north").epsilon == 0.25
+    note = json.loads(Path("north-2024-01-31.csv.provenance.json").read_text())
+    assert note["asked"]["questions"] == {"${name}": "mean('north_${name}')"}
+    assert note["asked"]["unit"] == "unit='user', max_rows=3"
+    assert (note["version"], note["parameters"]) == ("2024-01-31", GOOD)
 
 
-def test_a_value_adds_no_field(tmp_path):
+def test_a_value_adds_no_field(run):
     """What would be YAML in a file is text in a value: quotes, commas and braces too."""
     text = TEXT.replace("${name}.db", "budget.db").replace("${name}-$", "$")
-    (tmp_path / "release.yml").write_text(text)
     value = 'a", epsilon: 9}, by: "b'
-    (release,) = read_description(tmp_path / "release.yml", GOOD | {"name": value}).releases
-    assert release.budget.dataset == f"of {value}"
-    assert (release.budget.epsilon, release.by) == (0.25, ())
+    explained = run(
+        text.replace("days/${day}", "flights").replace("${name}_$${name}", "delay"),
+        *options(**GOOD | {"name": value}),
+        "--explain",
+    )
+    assert explained.stdout == f"delays: epsilon 0.25 of of {value} in budget.db\n"
 
 
 WRONG = {
@@ -58,51 +66,65 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("name", "value"), [(n, v) for n, vs in WRONG.items() for v in vs])
-def test_a_value_of_another_type(read, name, value):
+def test_a_value_of_another_type(run, name, value):
     """A value that is not of its type is refused and not shown; the example is of the type."""
-    with pytest.raises(dfp.InvalidDescriptionError) as caught:
-        read(**{name: value})
+    (fault,) = faults_of(run(TEXT, *options(**GOOD | {name: value}), "--check"))
     kind = {"name": "text", "day": "date", "share": "number", "rows": "integer"}[name]
-    where, _, what = caught.value.message.partition(":1: ")
-    assert where.endswith("release.yml")
-    assert what.startswith(f"--set {name}: the value is no {kind} such as ")
-    assert len(value.strip()) < 4 or value not in what
-    assert TYPES[kind](what.rpartition(" ")[2]) is not None
+    start = f"release.yml:1: --set {name}: the value is no {kind} such as "
+    assert fault.startswith(start)
+    assert len(value.strip()) < 4 or value not in fault
+    example = GOOD | {name: fault.removeprefix(start)}
+    assert run(TEXT, *options(**example), "--check").exit_code == 0
+
+
+@pytest.mark.parametrize(("name", "value"), [("share", "1.5e-3"), ("rows", "7"), ("name", "Süd")])
+def test_a_value_of_its_type(run, name, value):
+    """Numbers are those of Python; a text may be in any language."""
+    assert run(TEXT, *options(**GOOD | {name: value}), "--check").exit_code == 0
 
 
 @pytest.mark.parametrize("value", ["../north", "/etc/x", "a\\b", "*", "a?", "[a]", "..", "~root"])
-def test_a_value_in_a_path(read, value):
+def test_a_value_in_a_path(run, value):
     """A value in a path is a part of one name: it leaves no folder and is no pattern."""
-    with pytest.raises(dfp.InvalidDescriptionError) as caught:
-        read(name=value)
-    lines = caught.value.message.splitlines()
-    assert len(lines) == 2  # the ledger, the output
-    assert all(line.endswith("the value can't be part of a file's name") for line in lines)
+    faults = faults_of(run(TEXT, *options(**GOOD | {"name": value}), "--check"))
+    assert len(faults) == 2  # the ledger, the output
+    assert all(line.endswith("the value can't be part of a file's name") for line in faults)
 
 
-def test_parameters_that_do_not_fit(read, tmp_path):
+def test_parameters_that_do_not_fit(run):
     """A parameter is declared and set: one that is only one of both is a fault."""
-    with pytest.raises(dfp.InvalidDescriptionError, match="--set dya: no such parameter"):
-        read(dya="2024-01-31")
-    with pytest.raises(dfp.InvalidDescriptionError, match="day is not set; add --set day=2024-"):
-        read_description(tmp_path / "release.yml", {**GOOD, "day": None})
+    (fault,) = faults_of(run(TEXT, *options(**GOOD, dya="2024-01-31"), "--check"))
+    assert fault == "release.yml:1: --set dya: no such parameter is declared"
+    undated = options(name="a", share="1", rows="2")
+    (fault,) = faults_of(run(TEXT, *undated, "--check"))
+    assert fault == "release.yml:1: parameters: day is not set; add --set day=2024-01-31"
 
 
-def sql(query, **values):
-    faults = Faults(Path("release.yml"))
-    parameters = {name: Parameter(str(value), value) for name, value in values.items()}
-    return in_sql(query, parameters, faults, 1), [what for _, what in faults.found]
+QUERY = """\
+parameters: {{day: {kind}}}
+budget: {{ledger: budget.db, dataset: flights, version: "1", epsilon: 50}}
+releases:
+  counts:
+    source: {{query: {query}, tables: {{t: t.parquet}}}}
+    outputs: [counts.csv]
+"""
+
+
+def described(query, kind="text"):
+    return QUERY.format(query=json.dumps(query), kind=kind)
 
 
 HOSTILE = ["x' OR '1'='1", "';--", '"', "\\", "$$", "/*", "*/", "--", "''", "a'b''c", "${day}"]
 
 
 @pytest.mark.parametrize("value", HOSTILE)
-def test_a_value_in_a_query_is_one_literal(value):
+def test_a_value_in_a_query_is_one_literal(run, value):
     """Whatever a value holds, DuckDB reads it back as the same text, and nothing else."""
-    query, faults = sql("SELECT ${day} AS a, 'kept' AS b", day=value)
-    assert faults == []
-    assert duckdb.sql(query).fetchall() == [(value, "kept")]
+    pl.DataFrame({"k": [value] * 100 + ["kept"] * 50}).write_parquet("t.parquet")
+    query = "SELECT dp_count(*) AS n FROM t WHERE k = ${day} OR k = 'none'"
+    result = run(described(query), *options(day=value))
+    assert result.exit_code == 0, result.output
+    assert pl.read_csv("counts.csv")["n"][0] == pytest.approx(100, abs=2)  # below 1e-40
 
 
 @pytest.mark.parametrize(
@@ -121,23 +143,18 @@ def test_a_value_in_a_query_is_one_literal(value):
         "SELECT 'open ${day}",
     ],
 )
-def test_a_place_inside_quotes(query):
+def test_a_place_inside_quotes(run, query):
     """A place inside quotes, a comment or a longer word is refused, and nothing is put there."""
-    given, faults = sql(query, day="x")
-    assert len(faults) == 1
-    assert "${day} stands inside quotes, a comment or a name" in faults[0]
-    assert given == query
+    (fault,) = faults_of(run(described(query), *options(day="x"), "--check"))
+    assert fault == (
+        "release.yml:5: ${day} stands inside quotes, a comment or a name: write it bare, as in "
+        "day = ${day}"
+    )
 
 
-def test_numbers_in_a_query():
+def test_numbers_in_a_query(run):
     """A number is a number, and a minus sign before it never makes a comment."""
-    query, _ = sql("SELECT 3 -${n} AS a, ${n}::BIGINT AS b", n=-5)
-    assert duckdb.sql(query).fetchall() == [(8, -5)]
-
-
-def test_types_have_their_values():
-    """A date and a text stay text; numbers are those of Python."""
-    assert TYPES["date"]("2024-01-31") == "2024-01-31"
-    assert TYPES["integer"]("-7") == -7
-    assert TYPES["number"]("-1.5e-3") == -0.0015
-    assert TYPES["text"]("Übersee") == "Übersee"
+    pl.DataFrame({"k": [8] * 100 + [-2] * 50}).write_parquet("t.parquet")
+    query = "SELECT dp_count(*) AS n FROM t WHERE k = 3 -${day}"
+    assert run(described(query, "integer"), *options(day="-5")).exit_code == 0
+    assert pl.read_csv("counts.csv")["n"][0] == pytest.approx(100, abs=2)  # below 1e-40

@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.jobs.description import FileOutput, TableOutput
-from dfprivacy.jobs.outputs import note_of
 from tests.frontends.described_delays import DELAYS, HEAD, spent
 
 
@@ -62,17 +60,18 @@ def test_a_table_is_no_word_for_a_file(run):
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    "outputs",
     [
-        (TableOutput(Path("a"), "csv", ""), FileOutput(Path("a.csv"), "")),
-        (TableOutput(Path("a"), "b.c", ""), TableOutput(Path("a.b"), "c", "")),
-        (TableOutput(Path("a"), "b/c", ""), TableOutput(Path("a"), "b%2Fc", "")),
+        "[{database: a, table: csv}, a.csv]",
+        "[{database: a, table: b.c}, {database: a.b, table: c}]",
+        '[{database: a, table: b/c}, {database: a, table: "b%2Fc"}]',
     ],
 )
-def test_every_output_has_its_own_note(one, other):
+def test_every_output_has_its_own_note(run, outputs):
     """No two outputs are vouched for by one note, and each note lies beside its output."""
-    assert note_of(one) != note_of(other)
-    assert note_of(one).parent == one.path.parent
+    asked = DELAYS[: DELAYS.index("[delays.csv")] + outputs + "\n"
+    assert run(HEAD + asked).exit_code == 0
+    assert len(list(Path().glob("*.provenance.json"))) == 2
 
 
 def test_a_ledger_must_remember(run):

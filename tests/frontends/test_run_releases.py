@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import dfprivacy as dfp
-from dfprivacy.frontends.cli import app
+from dfprivacy.cli import app
 from tests.frontends.described_delays import DELAYS, HEAD, ROWS, spent
 
 

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from dfprivacy.frontends.cli import app
+from dfprivacy.cli import app
 
 
 def ask(folder, target):

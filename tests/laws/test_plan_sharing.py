@@ -47,7 +47,7 @@ def test_one_vector_answers_what_it_can(questions, vectors, grouped):
     made = plan(*questions, grouped=grouped)
     assert len(made.linears) == vectors
     assert len(made.answers) == len(questions)
-    assert {answer.query for answer in made.answers} == set(range(vectors))
+    assert {answer.vector for answer in made.answers} == set(range(vectors))
 
 
 ANY = st.lists(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import importlib
+import json
 import math
 from pathlib import Path
 
@@ -11,9 +13,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 import dfprivacy as dfp
 import sql_udfs
+from dfprivacy.cli import app
+from dfprivacy.cli.questions import option_of
 from dfprivacy.statistics import STATISTICS, Linear, LinearStatistic
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forms import forms_of, functions
@@ -105,18 +110,63 @@ def test_every_door_gives_the_same_answer(kind, tmp_path):
             connection = duckdb.connect()
             connection.register("t", frame.to_arrow())
             sql_udfs.register(connection, epsilon=1e9)
-            (answer,) = connection.sql(f"SELECT {call} FROM t").fetchone()
+            (answer,) = connection.execute(f"SELECT {call} FROM t").fetchone()
             found[f"{call} registered"] = numbers(answer)
+            released = dfp.sql(f"SELECT {call} AS answer FROM t", t=frame, epsilon=1e9)
+            found[f"dfp.sql {call}"] = numbers(released["answer"][0])
+    found["command"] = from_command(question, frame, tmp_path)
+    found["job"] = from_job(question, tmp_path)
     first = found["polars"]
     for name, other in found.items():
         assert np.allclose(other, first, rtol=1e-3, atol=0.05), (name, other, first)
+
+
+def from_command(question: Statistic, frame: pl.DataFrame, folder: Path) -> list[float]:
+    """Return what the command line answers."""
+    frame.write_parquet(folder / "rows.parquet")
+    words = [question.kind, str(folder / "rows.parquet"), "x"]
+    for own in question.arguments():
+        value = getattr(question, own.name)
+        if own.form == "bounds" and value is not None:
+            words += ["--bounds", str(value.lower), str(value.upper)]
+        elif own.required and own.form != "column":
+            values = value if own.form == "numbers" else [value]
+            words += [word for each in values for word in (option_of(own), str(each))]
+    out = folder / "answer.json"
+    ran = CliRunner().invoke(app, [*words, "--epsilon", "1e9", "--output", str(out)])
+    assert ran.exit_code == 0, ran.output
+    rows = json.loads(out.read_text(encoding="utf-8"))
+    named = [name for name in rows[0] if name not in {"low", "high", "quantile"}]
+    return [float(row[name]) for row in rows for name in named]
+
+
+def from_job(question: Statistic, folder: Path) -> list[float]:
+    """Return what a described release answers."""
+    fields = {question.kind: "x"}
+    for own in question.arguments():
+        value = getattr(question, own.name)
+        if own.form == "bounds" and value is not None:
+            fields["bounds"] = [value.lower, value.upper]
+        elif own.required and own.form != "column":
+            fields[own.name] = list(value) if own.form == "numbers" else value
+    dfp.Ledger(folder / "ledger.db", epsilon=4e9, delta=1e-6, remember=True)
+    job = {
+        "budget": {"ledger": "ledger.db", "dataset": "rows", "version": "1", "epsilon": 1e9},
+        "source": {"file": "rows.parquet"},
+        "releases": {"one": {"questions": {"answer": fields}, "outputs": "out.csv"}},
+    }
+    (folder / "job.yml").write_text(json.dumps(job), encoding="utf-8")
+    ran = CliRunner().invoke(app, ["run", str(folder / "job.yml")])
+    assert ran.exit_code == 0, ran.output
+    with (folder / "out.csv").open(encoding="utf-8") as file:
+        return [float(row["value"]) for row in csv.DictReader(file)]
 
 
 def numbers(answer) -> list[float]:
     """Return the numbers of an answer in their order."""
     if isinstance(answer, dict):
         return [float(value) for value in answer.values()]
-    if isinstance(answer, list | tuple):
+    if isinstance(answer, list | tuple | pl.Series):
         return [float(value) for value in answer]
     return [float(answer)]
 

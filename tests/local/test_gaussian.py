@@ -9,16 +9,17 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.local.coarse import (
+from dfprivacy.local.estimates import NORMAL, RefinedBySides, wilson
+from dfprivacy.local.gaussian import (
     TRUSTED_DEVIATION,
     Digits,
-    coarse_mean,
-    coarse_spread,
+    Gaussian,
+    expected_shares,
+    fitted,
+    located_mean,
+    located_spread,
     of_present,
 )
-from dfprivacy.local.findings import NORMAL, SideFinding, wilson
-from dfprivacy.local.fit import Gaussian, expected_shares, fitted
-from dfprivacy.local.response import RandomisedResponse
 
 SIGMA = 2.0
 RANDOM = np.random.default_rng(11)
@@ -38,13 +39,13 @@ MEANS = [0.0, 0.3, -0.3, 1.0, 63.9, 64.0, 64.1, -128.0, 255.7, -301.3, 511.9]
 
 @pytest.mark.parametrize("sigma", [0.25, 0.7, 1.0, 2.0])
 @pytest.mark.parametrize("mean", MEANS)
-def test_the_coarse_mean_is_within_two_sigma(mean, sigma):
+def test_the_located_mean_is_within_two_sigma(mean, sigma):
     """Step 1: with exact shares the walk ends within 2 sigma, wherever the mean lies."""
     low = math.floor(math.log2(sigma))
-    assert abs(coarse_mean(digits(mean, sigma, low=low)) - mean) <= 2 * sigma
+    assert abs(located_mean(digits(mean, sigma, low=low)) - mean) <= 2 * sigma
 
 
-def test_the_coarse_mean_survives_errors_within_their_bound():
+def test_the_located_mean_survives_errors_within_their_bound():
     """Step 1: with the largest errors that are trusted, the walk ends within 2 sigma."""
     random = np.random.default_rng(12)
     for _ in range(1500):
@@ -52,20 +53,20 @@ def test_the_coarse_mean_survives_errors_within_their_bound():
         exact = digits(mean, sigma, low=0)
         off = TRUSTED_DEVIATION * random.choice([-1, 1], exact.shares.shape)
         given = np.full(10, TRUSTED_DEVIATION), np.ones(10), 1.0
-        assert abs(coarse_mean(Digits(0, exact.shares + off, *given)) - mean) <= 2 * sigma
+        assert abs(located_mean(Digits(0, exact.shares + off, *given)) - mean) <= 2 * sigma
 
 
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 1.7, 5.0, 20.0])
 @pytest.mark.parametrize("mean", [0.0, 7.7, -100.2])
 @pytest.mark.parametrize("absent", [0.0, 0.01, 0.1, 0.6])
-def test_the_coarse_spread_is_near_sigma(mean, sigma, absent):
+def test_the_located_spread_is_near_sigma(mean, sigma, absent):
     """Step 1.5: the lowest level above which all are concentrated lies within a factor of 4.
 
     Owners without a value, who show all digits alike, change nothing.
     """
     shown = of_present(digits(mean, sigma, absent=absent))
-    assert 0.5 <= coarse_spread(shown) / sigma <= 4
-    assert abs(coarse_mean(of_present(digits(mean, 1.0, low=0, absent=absent))) - mean) <= 2
+    assert 0.5 <= located_spread(shown) / sigma <= 4
+    assert abs(located_mean(of_present(digits(mean, 1.0, low=0, absent=absent))) - mean) <= 2
 
 
 @pytest.mark.parametrize("absent", [0.0, 0.1, 0.5])
@@ -81,15 +82,25 @@ def test_the_fit_finds_the_gaussian_behind_exact_digits(mean, sigma, absent):
 
 
 def test_a_share_above_a_point_tells_the_mean():
-    """The value of a side finding inverts the law of its reports: the sign of the shift is right.
+    """The value of a count of sides inverts the law of its reports: the sign of the shift is right.
 
     Reports of an owner at mean + sigma/2 around a point at the mean are expected counts here.
     """
-    law = RandomisedResponse(2, dfp.local.gaussian_mean(users=19, sigma=1).loss.pure())
+    law = dfp.local.RandomisedResponse(2, dfp.local.gaussian_mean(users=19, sigma=1).loss.pure())
     above = NORMAL.cdf(0.5)
     expected = float(law.other) + above * float(law.truth - law.other)
-    found = SideFinding(10**9, 10.0, 64.0, True, 0.0, 1.0, round(expected * 10**9), 2.0, law)
+    found = RefinedBySides(10**9, 10.0, 64.0, True, 0.0, 1.0, round(expected * 10**9), 2.0, law)
     assert found.value == pytest.approx(10.0 + 0.5 * 2.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("level", [0.01, 0.5, 0.9, 0.999999])
+def test_score_intervals_of_any_level_are_answers(level):
+    """At every level and for every count there is an interval, which lies between 0 and 1."""
+    deviations = NORMAL.inv_cdf(0.5 + level / 2)
+    for total in (1, 2, 30):
+        for hits in range(total + 1):
+            low, high = wilson(hits, total, deviations)
+            assert 0 <= low <= high <= 1
 
 
 def test_score_intervals_hold_a_proportion():

@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 import warnings
 from dataclasses import replace
 from fractions import Fraction
@@ -11,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.local.users import group_numbers, hashed, number_of_name, part_edges, salt_of
 
 PLANS = {
     "known, two rounds": {"sigma": 2.0, "limit": 64},
@@ -47,7 +48,7 @@ def test_json_carries_everything(protocol):
     for own in rounds_of(protocol, VALUES):
         back = dfp.local.Protocol.from_json(own.to_json())
         assert back == own
-        assert (back.fingerprint, back.asks) == (own.fingerprint, own.asks)
+        assert (back.fingerprint, back.queries) == (own.fingerprint, own.queries)
 
 
 def test_a_changed_protocol_is_refused(protocol):
@@ -58,6 +59,21 @@ def test_a_changed_protocol_is_refused(protocol):
     for text in (json.dumps(written), "{}", "[1]", "nonsense", named, "[" * 100_000):
         with pytest.raises(dfp.InvalidProtocolError, match="no protocol"):
             dfp.local.Protocol.from_json(text)
+
+
+def test_both_models_are_imported_on_first_use():
+    """`import dfprivacy` imports neither; `dfp.local`, `dfp.shuffle` and `df.dp` do."""
+    script = (
+        "import sys, dfprivacy as dfp, pandas as pd\n"
+        "own = lambda: {m.split('.')[1] for m in sys.modules if m.startswith('dfprivacy.')}\n"
+        "private = pd.DataFrame({'x': [1.0]}).dp\n"
+        "assert not own() & {'local', 'shuffle'}\n"
+        "assert 'LocalMethods' in repr(private.local) and 'shuffle' not in own()\n"
+        "assert dfp.shuffle.total and dfp.local.simulate and 'shuffle' in own()\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+    with pytest.raises(AttributeError, match="central"):
+        _ = dfp.central
 
 
 def test_everybody_is_asked_exactly_once(protocol):
@@ -120,8 +136,9 @@ def test_named_users_report_under_a_number_of_their_own():
     reports = protocol.reports([1.0, 2.0, 3.0], ["ann", "bob", "ann"])
     numbers = reports.column("user").to_pylist()
     assert numbers[0] == numbers[2] != numbers[1]
-    assert numbers[0] == number_of_name("ann", "first") != number_of_name("ann", "second")
     assert protocol.report(1.0, "ann")["user"] == numbers[0]
+    other = planned("known, one round", named=True, campaign="second")
+    assert other.report(1.0, "ann")["user"] != numbers[0]
     with pytest.raises(dfp.InvalidProtocolError, match="names"):
         protocol.reports([1.0])
     with pytest.raises(dfp.InvalidProtocolError, match="a name"):
@@ -131,17 +148,20 @@ def test_named_users_report_under_a_number_of_their_own():
 def test_groups_are_even_and_campaigns_independent():
     """Parts and groups have the sizes they should, and two campaigns mix users afresh.
 
-    Chi-square with 47 degrees of freedom stays below 130, but for a probability of 1e-9.
+    Chi-square with 5 degrees of freedom stays below 60, but for a probability of 1e-9; so does the
+    number of users of both campaigns' first round beyond 6.5 standard deviations.
     """
-    users = np.arange(480_000)
-    words = hashed(users, salt_of("one"))
-    assert len(np.unique(words)) == len(users)
-    groups = group_numbers(words, 48)
-    counts = np.bincount(groups, minlength=48)
-    assert ((counts - 10_000) ** 2 / 10_000).sum() < 130
-    other = group_numbers(hashed(users, salt_of("two")), 48)
-    assert abs(int((groups == other).sum()) - 10_000) < 6.5 * 100
-    assert part_edges((Fraction(1, 4), Fraction(1, 8), Fraction(5, 8)))[-1] == 2**32
+    found = []
+    for campaign in ("one", "two"):
+        protocol = planned("known, two rounds", users=180_000, campaign=campaign)
+        groups = protocol.reports([0.0] * 180_000)
+        counts = np.bincount(groups.column("group").to_numpy())
+        assert len(counts) == len(protocol.plan.levels) == 6
+        assert abs(counts.sum() - 90_000) < 6.5 * 180_000**0.5 / 2
+        assert ((counts - counts.mean()) ** 2 / counts.mean()).sum() < 60
+        found.append(groups)
+    both = np.intersect1d(*(each.column("user").to_numpy() for each in found))
+    assert abs(len(both) - 45_000) < 6.5 * (180_000 * 3 / 16) ** 0.5
 
 
 @pytest.mark.parametrize("sigma", [1.0, 2.0, 1.999, 2.001, 0.3, 1000.0, 1e-5])

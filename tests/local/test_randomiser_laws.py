@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 from flint import arb, ctx, fmpq
 
-from dfprivacy.errors import InvalidBoundsError, InvalidLossError
-from dfprivacy.local.exponential import exponential_above, exponential_below
-from dfprivacy.local.grid_noise import BallGaussian, GridLaplace
-from dfprivacy.local.response import MISSING, WORDS, RandomisedResponse
-from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
+import dfprivacy as dfp
+from dfprivacy.local import BallGaussian, GridLaplace, RandomisedResponse
 
+MISSING, WORDS = -1, 2**64
 EPSILONS = [
     Fraction(1, 1024), Fraction(1, 10), Fraction(1, 3), Fraction(1), Fraction(2), Fraction(19, 7),
     Fraction(10), Fraction(45), Fraction(64),
@@ -30,16 +28,6 @@ def exact_exponential(exponent):
 def at_most(ratio, epsilon):
     """Tell whether ratio <= e**epsilon for certain."""
     return arb(fmpq(ratio.numerator, ratio.denominator)) <= exact_exponential(epsilon)
-
-
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_exponentials_are_enclosed(epsilon):
-    """The rational bounds lie on either side of e**epsilon, and within 3e-60 of each other."""
-    low, high = exponential_below(epsilon), exponential_above(epsilon)
-    exact = exact_exponential(epsilon)
-    assert arb(fmpq(low.numerator, low.denominator)) < exact
-    assert exact < arb(fmpq(high.numerator, high.denominator))
-    assert high / low - 1 < Fraction(3, 10**60)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
@@ -109,7 +97,7 @@ def test_a_grid_report_tells_two_inputs_apart_by_at_most_epsilon(steps, epsilon)
     the exponent.
     """
     law = GridLaplace(steps, epsilon)
-    assert law.noise == DiscreteLaplace(Fraction(steps) / epsilon)
+    assert law.noise.scale == Fraction(steps) / epsilon
     exponents = [
         abs(abs(report - one) - abs(report - other)) / law.noise.scale
         for report in range(-2, min(steps, 7) + 3)
@@ -131,7 +119,7 @@ def test_inputs_beyond_the_grid_are_clipped_before_noise():
 def test_two_vectors_of_the_ball_are_as_far_apart_as_the_noise_assumes(rho):
     """Noise has variance (2 r)**2 / (2 rho): rho-zCDP for vectors at most 2 r apart."""
     law = BallGaussian(12, rho)
-    assert law.noise == DiscreteGaussian(Fraction(24**2) / (2 * rho))
+    assert law.noise.sigma_squared == Fraction(24**2) / (2 * rho)
     farthest = Fraction(24**2) / (2 * law.noise.sigma_squared)
     assert farthest == rho
 
@@ -157,7 +145,7 @@ def test_no_vector_gets_into_the_ball_by_wrapping():
 @pytest.mark.parametrize("radius", [0, -1, 2**20 + 1, 2**40, 1.0, True])
 def test_a_ball_whose_squares_may_wrap_is_refused(radius):
     """A ball has a whole radius from 1 to 2**20: sums of 2**15 squares stay in 64 bits."""
-    with pytest.raises(InvalidBoundsError, match="radius"):
+    with pytest.raises(dfp.InvalidBoundsError, match="radius"):
         BallGaussian(radius, Fraction(1))
 
 
@@ -177,7 +165,7 @@ def test_unbiased_counts_are_right_in_expectation():
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2000), Fraction(65)])
 def test_epsilons_beyond_reach_are_refused(epsilon):
     """Below 1/1024 nothing could be learned, above 64 nothing would be protected."""
-    with pytest.raises(InvalidLossError, match="1/1024"):
+    with pytest.raises(dfp.InvalidLossError, match="1/1024"):
         RandomisedResponse(2, epsilon)
-    with pytest.raises(InvalidLossError, match="1/1024"):
+    with pytest.raises(dfp.InvalidLossError, match="1/1024"):
         GridLaplace(16, epsilon)

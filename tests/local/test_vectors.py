@@ -8,10 +8,15 @@ import numpy as np
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.local.haar import HaarTree, increasing, quantile_of
-from dfprivacy.local.response import RandomisedResponse
-from dfprivacy.local.rotation import hadamard, rotated, unrotated
-from dfprivacy.local.vector_asks import RADIUS, Whole
+from dfprivacy.local.rounds import RADIUS, Whole
+from dfprivacy.local.transforms import (
+    HaarTree,
+    hadamard,
+    increasing,
+    quantile_of,
+    rotated,
+    unrotated,
+)
 from dfprivacy.local.vectors import VectorPlan
 
 RANDOM = np.random.default_rng(21)
@@ -23,11 +28,11 @@ def test_a_tree_is_unbiased(height):
 
     Every user is counted in every group with the exact probabilities of the reports.
     """
-    tree, law = HaarTree(height), RandomisedResponse(2, Fraction(1))
+    tree, law = HaarTree(height), dfp.local.RandomisedResponse(2, Fraction(1))
     leaves = RANDOM.integers(0, 2**height, 40)
     counts = np.zeros((tree.groups, 2))
     for group in range(tree.groups):
-        sides = tree.sides(leaves, np.full(40, group))
+        sides = tree.sides((leaves + 0.5) / 2**height, np.full(40, group))
         for side in (0, 1):
             counts[group, side] += float(law.truth) * (sides == side).sum()
             counts[group, 1 - side] += float(law.other) * (sides == side).sum()
@@ -71,9 +76,9 @@ def test_vectors_are_clipped_in_exact_integers():
 
     The randomiser drops longer ones; none is dropped.
     """
-    ask = Whole(2, "c", 3, (0.0, 0.0, 0.0, 0.0), 5.0)
+    query = Whole(2, "c", 3, (0.0, 0.0, 0.0, 0.0), 5.0)
     vectors = RANDOM.normal(size=(500, 3)) * 10.0 ** RANDOM.integers(-3, 90, (500, 1))
-    inputs = ask.encode(vectors, np.zeros(500, np.int64), np.zeros(500, np.uint64))
+    inputs = query.encode(vectors, np.zeros(500, np.int64))
     exact = [sum(int(x) ** 2 for x in row) for row in inputs]
     assert max(exact) <= RADIUS**2
     assert min(e for e, v in zip(exact, vectors, strict=True) if np.linalg.norm(v) > 5) > 0
@@ -108,7 +113,7 @@ def all_rounds(values):
 
 
 def test_everybody_is_asked_once_and_missing_vectors_look_alike():
-    """Three rounds ask all users once; vectors with a missing coordinate report all the same."""
+    """Three rounds query all users once; vectors with a missing coordinate report all the same."""
     values = RANDOM.normal(size=(3000, 2))
     plan, seen = dfp.local.mean_vector(users=3000, dimensions=2, rho=2, radius=10), []
     while True:
@@ -162,14 +167,14 @@ FORGED = [
 
 
 def published(round_, change):
-    """Return the JSON of a round whose plan and asks were changed together."""
+    """Return the JSON of a round whose plan and queries were changed together."""
     own = dfp.local.mean_vector(users=1000, dimensions=3, rho=1e-5, radius=1.0, campaign="c")
     written = json.loads(own.to_json())
     written["round"], written["plan"] = round_, {**written["plan"], **change}
     plan = {**written["plan"], "dimensions": 3, "centre": tuple(change.get("centre", ())) or None}
     bare = object.__new__(VectorPlan)
     bare.__dict__.update({name: each for name, each in plan.items() if name != "kind"})
-    written["asks"] = [ask.to_json() for ask in bare.asks(round_)]
+    written["asks"] = [query.to_json() for query in bare.queries(round_)]
     return json.dumps(written)
 
 
@@ -197,8 +202,8 @@ def test_all_that_the_last_round_takes_lies_in_the_ball(radius, leaf):
     """At every radius and clip allowed, no vector warns, and none is longer than the ball."""
     values = np.array([[1e308, -1e308], [np.inf, -np.inf], [5e-324, 0], [np.nan, 1], [3.0, 4.0]])
     plan = VectorPlan("c", 1000, 2, radius, 10, (radius, -radius), 2 * radius * leaf)
-    ask, groups = plan.asks(3)[0], np.zeros(5, np.int64)
+    query, groups = plan.queries(3)[0], np.zeros(5, np.int64)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        inputs = ask.encode(np.clip(values, -radius, radius), groups, groups.view(np.uint64))
+        inputs = query.encode(np.clip(values, -radius, radius), groups)
     assert max(sum(int(x) ** 2 for x in row) for row in inputs) <= RADIUS**2

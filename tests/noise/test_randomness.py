@@ -20,6 +20,7 @@ import dfprivacy
 from dfprivacy.errors import EntropyError
 from dfprivacy.noise.entropy import system_entropy
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
+from dfprivacy.release.permit import permit
 
 NOISES = [DiscreteLaplace(Fraction(2**50)), DiscreteGaussian(Fraction(2**100))]
 
@@ -28,6 +29,7 @@ import os, random, sys, time
 import numpy as np
 from fractions import Fraction
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
+from dfprivacy.release.permit import permit
 
 def fix():
     random.seed(0)
@@ -36,6 +38,7 @@ def fix():
     time.time_ns = time.monotonic_ns = lambda: 0
     os.getpid = lambda: 1
 
+@permit("a test")
 def draws():
     fix()
     values = []
@@ -121,8 +124,9 @@ def test_fresh_processes_draw_afresh(tmp_path):
 @pytest.mark.parametrize("noise", NOISES, ids=repr)
 def test_threads_draw_apart(noise):
     """Eight threads at once share no draw, and no buffer."""
+    sample = permit("a test")(noise.sample)
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        parts = list(pool.map(lambda _: noise.sample(2000), range(16)))
+        parts = list(pool.map(lambda _: sample(2000), range(16)))
     values = np.concatenate(parts)
     assert len(np.unique(values)) == len(values) == 32_000
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.conductor import measure
 from dfprivacy.partial.merging import files_of
 from dfprivacy.partial.tables import ExactTables
+from dfprivacy.releasing import measure
 from dfprivacy.statistics.split import split
 from dfprivacy.terms import keys_of
 from dfprivacy.unit import unit_of

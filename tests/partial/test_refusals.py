@@ -10,7 +10,7 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy.partial.merging import Pooled
-from dfprivacy.vector_question import MeanVector
+from dfprivacy.vectors.question import MeanVector
 from tests.partial.secret_files import ASKED, FRAME, lab_merge, refused, rewritten
 
 

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy import conductor, histogram, vector_release
+from dfprivacy import releasing
 from dfprivacy.engine import adopt
 from dfprivacy.noise import entropy
+from dfprivacy.vectors import release as vector_release
 
 TERMS = {"epsilon": 1, "delta": 1e-6}
 
@@ -43,7 +44,7 @@ def forbidden(monkeypatch):
 
     monkeypatch.setattr(entropy.os, "urandom", fail)
     monkeypatch.setattr(dfp.Ledger, "charge", fail)
-    for module in (conductor, histogram, vector_release):
+    for module in (releasing, vector_release):
         for name in ("adopt", "read", "open_source"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, fail)

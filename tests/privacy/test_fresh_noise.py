@@ -17,10 +17,12 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
+from dfprivacy.release.permit import permit
 
 WIDE = [DiscreteLaplace(Fraction(2**48)), DiscreteGaussian(Fraction(2**96))]
 
 
+@permit("a test")
 def draw(noise, size=40):
     return [int(value) for value in noise.sample(size)]
 
@@ -30,6 +32,9 @@ import os, warnings
 warnings.simplefilter("ignore")
 from fractions import Fraction
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
+from dfprivacy.release.permit import permit
+allowed = permit("a test")
+allowed.__enter__()
 for noise in (DiscreteLaplace(Fraction(2**48)), DiscreteGaussian(Fraction(2**96))):
     print(*noise.sample(40).tolist(), flush=True)
     for _ in range(8):
@@ -52,9 +57,7 @@ def test_workers_draw_their_own(method):
     """Workers of a process pool that share one noise object draw different numbers."""
     context = multiprocessing.get_context(method)
     with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
-        draws = [
-            f.result() for f in [pool.submit(noise.sample, 40) for noise in WIDE for _ in "abc"]
-        ]
+        draws = [f.result() for f in [pool.submit(draw, noise) for noise in WIDE for _ in "abc"]]
     values = [int(v) for part in draws for v in part]
     assert len(values) == len(set(values))
 

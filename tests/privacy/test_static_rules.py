@@ -29,26 +29,21 @@ def modules_of(tree):
 
 LAYERS = [
     {"errors", "exact", "labels", "unit", "terms", "whole_files"},
-    {"rank_questions", "questions", "vector_question"},
-    {"statistics"},
-    {"mechanisms", "accounting", "display"},
+    {"measurement"},
+    {"noise", "accounting", "display"},
     {"estimators"},
-    {"plan", "answers"},
+    {"release"},
     {"engine"},
-    {"parts"},
-    {"release", "origin", "released_frame", "remembered", "remembered_keys", "request"},
-    {"conductor"},
-    {"histogram", "limits"},
-    {"vector_passes", "vector_groups", "vector_estimate", "vector_release"},
-    {"forecast"},
+    {"statistics", "forecast", "releasing", "limits", "vectors"},
     {"local", "shuffle"},
     {"spelling"},
-    {"asking", "moment_methods", "rank_methods", "vector_methods", "explaining", "private"},
+    {"asking", "methods", "histogram_methods", "vector_methods", "explaining", "private"},
     {"partial"},
     {"statements"},
     {"jobs"},
     {"released_views", "pictures"},
     {"frontends"},
+    {"cli"},
     {"__init__"},
 ]
 RANKS = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
@@ -67,7 +62,7 @@ def test_imports_point_one_way():
         assert own in RANKS, f"{own} has no layer: give it one"
         for module, taken in modules_of(tree):
             if module == "sql_udfs" or module.startswith("sql_udfs."):
-                assert own == "frontends"
+                assert own == "cli"
             if module != "dfprivacy" and not module.startswith("dfprivacy."):
                 continue
             whole = f"{module}.{taken}" if module == "dfprivacy" and taken else module
@@ -76,7 +71,7 @@ def test_imports_point_one_way():
             assert RANKS[target] <= RANKS[own], f"{name} imports {whole}"
 
 
-CORE = [n for n in TREES if n.split("/")[0] in {"statistics", "mechanisms", "estimators"}]
+CORE = [n for n in TREES if n.split("/")[0] in {"measurement", "noise", "estimators"}]
 
 
 def test_the_core_knows_no_engine_and_no_clock():
@@ -110,10 +105,10 @@ def test_no_other_source_of_randomness():
                 assert not written.startswith(("np.random", "numpy.random"))
                 assert node.attr not in {"default_rng", "getrandom", "SystemRandom"}
                 if node.attr == "urandom":
-                    assert name == "mechanisms/entropy.py"
+                    assert name == "noise/entropy.py"
 
 
-NOISE_PATH = ["mechanisms/additive.py", "measurement/sums.py"]
+NOISE_PATH = ["noise/additive.py", "measurement/sums.py"]
 
 
 @pytest.mark.parametrize("name", NOISE_PATH)
@@ -130,6 +125,74 @@ def test_no_float_between_a_sum_and_its_noise(name):
             assert not isinstance(node.op, ast.Div)
 
 
+def calls_in(name, start):
+    """Return the names called in a function, in the order of its source."""
+    function = next(
+        n for n in TREES[name].body if isinstance(n, ast.FunctionDef) and n.name == start
+    )
+    calls = [n for n in ast.walk(function) if isinstance(n, ast.Call)]
+    calls.sort(key=lambda n: (n.lineno, n.col_offset))
+    return [
+        n.func.attr if isinstance(n.func, ast.Attribute) else getattr(n.func, "id", "")
+        for n in calls
+    ]
+
+
+def test_what_is_drawn_is_paid_for():
+    """A release is checked, measured, proved, paid for, permitted, and only then drawn."""
+    steps = ["check", "measure", "prove", "pay", "permit", "draw"]
+    assert calls_in("release/pipeline.py", "paid") == steps
+    names = calls_in("release/pipeline.py", "released")
+    assert [name for name in names if name in {"remembered", "paid"}] == ["remembered", "paid"]
+    assert "draw" not in names
+
+
+def test_a_request_is_checked_whole_before_it_is_made():
+    """Losses, levels, limits and accounts are looked at where nothing can be drawn."""
+    names = calls_in("release/request.py", "request_for")
+    checks = {"interval_level", "delta_of", "required_delta", "limits_of", "account_of"}
+    assert checks <= set(names)
+
+
+CODE = TREES | {
+    f"sql_udfs/{path.name}": ast.parse(path.read_text(encoding="utf-8"))
+    for path in sorted((ROOT.parent / "sql_udfs").glob("*.py"))
+}
+
+
+def names_used(tree):
+    """Return every name and attribute in a tree, imported ones too."""
+    found = {taken for _, taken in modules_of(tree)}
+    found |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return found | {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+
+
+def test_nothing_else_permits_noise():
+    """Permits are made in one file; what enters one without an account says what pays instead."""
+    makers = {name for name, tree in CODE.items() if {"PERMIT", "Permit"} & names_used(tree)}
+    assert makers == {"noise/entropy.py", "release/permit.py"}
+    entered = {name for name, tree in CODE.items() if "permit" in names_used(tree)}
+    assert entered - makers == {
+        "release/pipeline.py",
+        "local/protocol.py",
+        "shuffle/protocol.py",
+        "shuffle/sums.py",
+        "sql_udfs/function.py",
+        "sql_udfs/local.py",
+    }
+
+
+def test_nothing_else_pays():
+    """One function asks accounts to pay."""
+    payers = {
+        name
+        for name, tree in CODE.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "pay"
+    }
+    assert payers == {"release/pipeline.py"}
+
+
 def test_nothing_but_the_guard_swallows_errors():
     """Nothing but the guard swallows errors.
 
@@ -138,7 +201,7 @@ def test_nothing_but_the_guard_swallows_errors():
     """
     allowed = {"engine/run.py"}
     for name, tree in TREES.items():
-        if name.startswith(("accounting/", "frontends/")):
+        if name.startswith(("accounting/", "cli/")):
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.ExceptHandler):

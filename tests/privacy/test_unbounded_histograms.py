@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy import histogram
 from dfprivacy.noise.keys import threshold
 from dfprivacy.noise.laws import DiscreteLaplace
+from dfprivacy.statistics import histogram
 from tests.privacy.unbounded_questions import KINDS, frame
 
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 
 import dfprivacy as dfp
-from dfprivacy import answers
 from dfprivacy.estimators import octave_bounds
 from dfprivacy.noise.exceedances import Exceedances
 from dfprivacy.noise.laws import DiscreteLaplace
+from dfprivacy.release import answers
 from dfprivacy.statistics import octaves
 from tests.privacy.unbounded_questions import ASKED, frame
 

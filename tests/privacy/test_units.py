@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 
 import dfprivacy as dfp
-from dfprivacy.conductor import measure, named_columns, read
 from dfprivacy.engine.bins import run_bins
 from dfprivacy.measurement.binning import Edges, Octaves, SignificantBits
 from dfprivacy.measurement.sums import Statistics
+from dfprivacy.releasing import measure, named_columns, read
 from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.terms import keys_of
 from dfprivacy.unit import Unit

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import warnings
 from decimal import Decimal
 from unittest import mock
@@ -15,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy import vector_release
+from dfprivacy.vectors.question import MeanVector
 
 LISTS = pl.List(pl.Float64)
 
@@ -197,22 +195,6 @@ def test_the_ledger_pays_before_the_first_byte(tmp_path):
     assert ledger.remaining("d").rho == 6
 
 
-@pytest.mark.parametrize(
-    ("release", "last"),
-    [("release_vector", "run_estimators"), ("release_vector_frame", "_means")],
-)
-def test_the_release_goes_one_way(release, last):
-    """A release checks, opens, pays, and only then draws."""
-    function = ast.parse(inspect.getsource(getattr(vector_release, release)))
-    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
-    calls.sort(key=lambda node: (node.lineno, node.col_offset))
-    names = [getattr(node.func, "attr", getattr(node.func, "id", "")) for node in calls]
-    steps = [*("vector_loss", "interval_level", "check", "open_source", "pay"), last]
-    assert [names.index(step) for step in steps] == sorted(names.index(step) for step in steps)
-    if release == "release_vector_frame":
-        assert names.index("pay") < names.index("add_noise") < names.index(last)
-
-
 def test_secret_groups_need_a_delta_and_replace_is_refused():
     """By group without keys a delta is needed; replacing a row may change groups."""
     grouped = pl.DataFrame({"g": [1], "x": [1.0], "y": [2.0]}).dp.group_by("g")
@@ -287,7 +269,7 @@ def test_what_is_shown_of_an_estimate():
 
 def test_auto_follows_public_facts():
     """The rule of "auto": item sets, another error or declared skew take plan, the rest shifted."""
-    question = vector_release.MeanVector
+    question = MeanVector
     assert question(("x",), 1).chosen_method == "shifted"
     assert question(("x", "y"), 1, p=1).chosen_method == "plan"
     assert question(("x", "y"), 1, skewed=True).chosen_method == "plan"

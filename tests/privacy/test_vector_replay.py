@@ -20,7 +20,6 @@ import pytest
 from hypothesis import given, settings
 
 import dfprivacy as dfp
-from dfprivacy import vector_release
 from dfprivacy.estimators import clipped_mean, plan, private_quantiles
 from dfprivacy.estimators.clipped_mean import ClippedMean, ShiftedMean
 from dfprivacy.estimators.plan import PlanItems, PlanMean
@@ -30,7 +29,10 @@ from dfprivacy.measurement.item_tables import ItemRows
 from dfprivacy.measurement.vector_grid import incomplete, vector_grid
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import system_entropy
+from dfprivacy.noise.keys import KeyRule
 from dfprivacy.noise.selection import ExponentialMechanism
+from dfprivacy.release.permit import permit
+from dfprivacy.vectors import release as vector_release
 
 SELECT = ExponentialMechanism.select
 MODULES = (clipped_mean, plan, private_quantiles)
@@ -69,7 +71,8 @@ def on(tape):
     for patch in patches:
         patch.start()
     try:
-        yield
+        with permit("a test"):
+            yield
     finally:
         for patch in patches:
             patch.stop()
@@ -251,7 +254,7 @@ def test_groups_pay_for_their_own_rows(keys):
         with (
             on(tape),
             mock.patch.object(vector_release, "add_noise", add_noise),
-            mock.patch.object(vector_release, "threshold", return_value=-(10**9)),
+            mock.patch.object(KeyRule, "least", return_value=-(10**9)),
         ):
             private = part.dp.group_by("g", keys=keys)
             terms = {"rho": 4, "radius": 20, "delta": None if keys else 0.01}

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 import dfprivacy as dfp
-from dfprivacy.frontends.cli import app
+from dfprivacy.cli import app
 
 pytest.importorskip("airflow", reason="its own step of .ci/run installs apache-airflow")
 

@@ -7,15 +7,39 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from dfprivacy.shuffle.linears import Sums, half_width, rounded
 from flint import arb, ctx, fmpq
 
 import dfprivacy as dfp
-from dfprivacy.shuffle.budget import rho_within, shared
-from dfprivacy.shuffle.messages import messages_needed, shuffle, split, total
-from dfprivacy.shuffle.polya import _BITS, DISTANCE, Polya, laplace_shares
+from dfprivacy.local.randomisers import exponential_above, exponential_below
+from dfprivacy.shuffle.sums import (
+    _BITS,
+    DISTANCE,
+    Polya,
+    Sums,
+    laplace_shares,
+    messages_needed,
+    rho_within,
+    rounded,
+    shared,
+    shuffle,
+    split,
+    total,
+)
 
 LAWS = [Polya(19, Fraction(1)), Polya(100, Fraction(10)), Polya(5000, Fraction(141, 2))]
+
+
+@pytest.mark.parametrize(
+    "epsilon", [Fraction(1, 1024), Fraction(1, 3), Fraction(19, 7), Fraction(64)]
+)
+def test_exponentials_are_enclosed(epsilon):
+    """The rational bounds lie on either side of e**epsilon, and within 3e-60 of each other."""
+    low, high = exponential_below(epsilon), exponential_above(epsilon)
+    ctx.prec = 400
+    exact = arb(fmpq(epsilon.numerator, epsilon.denominator)).exp()
+    assert arb(fmpq(low.numerator, low.denominator)) < exact
+    assert exact < arb(fmpq(high.numerator, high.denominator))
+    assert high / low - 1 < Fraction(3, 10**60)
 
 
 def exact(law, draws):
@@ -218,4 +242,4 @@ def test_half_widths_hold():
         held += found.low <= values.sum() <= found.high
     assert held >= 240
     sums = plan.sums_of(1)
-    assert half_width(sums, 0.1, rounding=False) < half_width(sums, 0.1, rounding=True)
+    assert sums.noise.quantile(0.1) < sums.half_width(0.1)

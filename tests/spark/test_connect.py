@@ -16,7 +16,7 @@ import json, math
 import duckdb, numpy as np, pyarrow as pa
 from pyspark.sql import SparkSession
 import dfprivacy as dfp
-from dfprivacy.conductor import measure
+from dfprivacy.releasing import measure
 from dfprivacy.statistics.linear import LinearPart
 
 spark = (

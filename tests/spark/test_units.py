@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.conductor import measure, named_columns, read
 from dfprivacy.engine.bins import run_bins
 from dfprivacy.measurement.binning import Octaves
+from dfprivacy.releasing import measure, named_columns, read
 from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.unit import Unit
 

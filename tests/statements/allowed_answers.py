@@ -142,4 +142,11 @@ ALLOWED = [
         ),
         "cost": (1.0, 0.0),
     },
+    {
+        "query": "SELECT dp_mean(age, 0, 100, epsilon => 1) AS m FROM visits",
+        "asks": ["mean('age', bounds=(0.0, 100.0))"],
+        "keys": [],
+        "rows": 'SELECT "age" AS "age" FROM "memory"."main"."visits"',
+        "cost": (1.0, 0.0),
+    },
 ]

@@ -161,7 +161,7 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": ["q"],
         "rows": (
-            'SELECT TRY(EXTRACT(QUARTER FROM date_trunc(\'day\', "day"))) AS "q" FROM '
+            "SELECT TRY(date_part('QUARTER', date_trunc('day', \"day\"))) AS \"q\" FROM "
             '"memory"."main"."visits"'
         ),
         "cost": (1.0, 0.001),

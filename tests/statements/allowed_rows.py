@@ -41,8 +41,8 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": [],
         "rows": (
-            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY(((("city" '
-            "LIKE 'R%') AND (NOT (\"city\" ILIKE '%x%'))) AND (NOT (\"Home town\" LIKE "
+            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY((("city" '
+            "LIKE 'R%') AND (NOT (\"city\" ILIKE '%x%')) AND (NOT (\"Home town\" LIKE "
             "'a!_%' ESCAPE '!'))))"
         ),
         "cost": (1.0, 0.0),
@@ -55,9 +55,9 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": [],
         "rows": (
-            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY((("day" >= '
-            "CAST('2024-03-01' AS DATE)) AND (\"day\" < (CAST('2024-03-01' AS DATE) + "
-            "INTERVAL '2' MONTH))))"
+            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY((("day" '
+            ">= CAST('2024-03-01' AS DATE)) AND (\"day\" < (CAST('2024-03-01' AS "
+            "DATE) + to_months(CAST(trunc(CAST('2' AS DOUBLE)) AS INTEGER))))))"
         ),
         "cost": (1.0, 0.0),
     },
@@ -69,9 +69,9 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": [],
         "rows": (
-            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY((((NOT '
-            '(("age" = 30) IS true)) AND ("age" IS NOT NULL)) AND ("vip" IS NOT '
-            "false)))"
+            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY(((NOT '
+            '(CAST(("age" = 30) AS BOOLEAN) IS NOT DISTINCT FROM true)) AND ("age" '
+            'IS NOT NULL) AND (CAST("vip" AS BOOLEAN) IS DISTINCT FROM false)))'
         ),
         "cost": (1.0, 0.0),
     },
@@ -83,9 +83,9 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": [],
         "rows": (
-            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY((((((("age" '
-            '+ 1) * 2) - (-(3))) > 70) OR ((("age" % 7) = 0) AND "vip")) OR '
-            '(((-("age")) ** 2) < (-(2000)))))'
+            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE '
+            'TRY(((((("age" + 1) * 2) - -3) > 70) OR ((("age" % 7) = 0) AND "vip") '
+            'OR (((-("age")) ** 2) < -2000)))'
         ),
         "cost": (1.0, 0.0),
     },
@@ -97,9 +97,9 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": [],
         "rows": (
-            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY(((("age" IS '
-            'DISTINCT FROM 30) AND (coalesce("age", 0) != 31)) AND (nullif("age", 32) '
-            "IS NOT NULL)))"
+            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY((("age" '
+            'IS DISTINCT FROM 30) AND (coalesce("age", 0) != 31) AND '
+            '(nullif("age", 32) IS NOT NULL)))'
         ),
         "cost": (1.0, 0.0),
     },
@@ -113,8 +113,9 @@ ALLOWED = [
         "keys": [],
         "rows": (
             'SELECT true AS "row" FROM "memory"."main"."visits" WHERE '
-            'TRY((((regexp_matches("city", \'^[RO]\') AND (length(trim("city")) = 4)) '
-            "AND (\"city\" ~ 'R?o.*')) AND (\"city\" SIMILAR TO '[A-Z][a-z]+')))"
+            'TRY((regexp_matches("city", \'^[RO]\') AND (length(trim("city")) = 4) '
+            'AND regexp_matches("city", \'R?o.*\') AND regexp_full_match("city", '
+            "'[A-Z][a-z]+')))"
         ),
         "cost": (1.0, 0.0),
     },
@@ -128,8 +129,8 @@ ALLOWED = [
         "keys": [],
         "rows": (
             'SELECT true AS "row" FROM "memory"."main"."visits" WHERE '
-            "TRY(((((substring(\"city\", 2, 1) = 'o') AND (position('s' IN \"city\") > 1)) "
-            "AND (trim(\"city\", 'R') != 'ome')) AND (\"city\"[1] = 'O')))"
+            "TRY(((substring(\"city\", 2, 1) = 'o') AND (position('s' IN \"city\") > "
+            "1) AND (trim(\"city\", 'R') != 'ome') AND (\"city\"[1] = 'O')))"
         ),
         "cost": (1.0, 0.0),
     },
@@ -284,6 +285,83 @@ ALLOWED = [
             'SELECT true AS "row" FROM "memory"."main"."visits" WHERE '
             'TRY(((md5("city") LIKE \'%\') AND ((hash("user_id") % 2) = 0)))'
         ),
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": 'SELECT "dp_count"(*) FROM visits',
+        "asks": ["count()"],
+        "keys": [],
+        "rows": 'SELECT true AS "row" FROM "memory"."main"."visits"',
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": "SELECT city, dp_count(*) FROM visits GROUP BY city FETCH FIRST 3 ROWS ONLY",
+        "asks": ["count()"],
+        "keys": ["city"],
+        "rows": 'SELECT "city" AS "city" FROM "memory"."main"."visits"',
+        "cost": (1.0, 0.001),
+    },
+    {
+        "query": "WITH RECURSIVE c AS (SELECT age FROM visits) SELECT dp_count(*) FROM c",
+        "asks": ["count()"],
+        "keys": [],
+        "rows": 'SELECT true AS "row" FROM "memory"."main"."visits"',
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": 'SELECT dp_count("upper"(city)) FROM visits',
+        "asks": ["count('upper(city)')"],
+        "keys": [],
+        "rows": 'SELECT TRY(upper("city")) AS "upper(city)" FROM "memory"."main"."visits"',
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": "SELECT dp_count(INTERVAL (age) DAY) FROM visits",
+        "asks": ["count('to_days(CAST(trunc(CAST(age AS DOUBLE)) AS INTEGER))')"],
+        "keys": [],
+        ("rows"): (
+            'SELECT TRY(to_days(CAST(trunc(CAST("age" AS DOUBLE)) AS INTEGER))) AS '
+            '"to_days(CAST(trunc(CAST(age AS DOUBLE)) AS INTEGER))" FROM '
+            '"memory"."main"."visits"'
+        ),
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": "SELECT dp_count(E'\\x41') FROM visits",
+        "asks": ["count(\"'A'\")"],
+        "keys": [],
+        "rows": 'SELECT TRY(\'A\') AS "\'A\'" FROM "memory"."main"."visits"',
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": "SELECT dp_count(*) FROM visits WHERE NOT age = 30 IS TRUE",
+        "asks": ["count()"],
+        "keys": [],
+        ("rows"): (
+            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY((NOT '
+            '(CAST(("age" = 30) AS BOOLEAN) IS NOT DISTINCT FROM true)))'
+        ),
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": "SELECT dp_count(*) FROM visits WINDOW w AS (ORDER BY age)",
+        "asks": ["count()"],
+        "keys": [],
+        "rows": 'SELECT true AS "row" FROM "memory"."main"."visits"',
+        "cost": (1.0, 0.0),
+    },
+    {
+        "query": "SELECT dp_count(*) FROM visits GROUP BY (city, vip)",
+        "asks": ["count()"],
+        "keys": ["city", "vip"],
+        "rows": 'SELECT "city" AS "city", "vip" AS "vip" FROM "memory"."main"."visits"',
+        "cost": (1.0, 0.001),
+    },
+    {
+        "query": "(SELECT dp_count(*) FROM visits)",
+        "asks": ["count()"],
+        "keys": [],
+        "rows": 'SELECT true AS "row" FROM "memory"."main"."visits"',
         "cost": (1.0, 0.0),
     },
 ]

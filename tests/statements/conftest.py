@@ -9,7 +9,6 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from dfprivacy.statements.agreement import check_agreement
 from dfprivacy.statements.catalog import ConnectionSource
 from dfprivacy.statements.reading import read
 from dfprivacy.statements.rows import Reader
@@ -105,4 +104,4 @@ def exact():
 def statement(empty):
     """Read a statement over the table, and plan no release of it."""
     parser, place = duckdb.connect(), ConnectionSource(empty)
-    return lambda text: read(text, Reader(place, lambda p: check_agreement(p, parser)))
+    return lambda text: read(text, Reader(place, parser))

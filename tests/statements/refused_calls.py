@@ -149,11 +149,6 @@ REFUSED = [
         "a named argument:",
     ),
     (
-        "SELECT dp_mean(age, 0, 100, epsilon => 1) FROM visits",
-        "RefusedStatementError",
-        "a named argument:",
-    ),
-    (
         "SELECT dp_quantile(age) FROM visits",
         "RefusedStatementError",
         "dp_quantile with these arguments:",
@@ -166,12 +161,12 @@ REFUSED = [
     (
         "SELECT dp_quantile(age, age) FROM visits",
         "RefusedStatementError",
-        ("a quantile that is no constant number:"),
+        ("the q of quantile that is no constant number:"),
     ),
     (
         "SELECT dp_quantiles(age, [0.5, age]) FROM visits",
         "RefusedStatementError",
-        ("a list of quantiles that is no constant number:"),
+        ("a list of numbers that is no constant number:"),
     ),
     (
         "SELECT dp_quantiles(age, []) FROM visits",
@@ -184,7 +179,6 @@ REFUSED = [
         "dp_count with these arguments:",
     ),
     ("SELECT dp_max(age) FROM visits", "RefusedStatementError", "dp_max(...):"),
-    ('SELECT "dp_count"(*) FROM visits', "RefusedStatementError", "a quoted function name:"),
     (
         "SELECT main.dp_count(*) FROM visits",
         "RefusedStatementError",
@@ -258,7 +252,7 @@ REFUSED = [
     (
         "SELECT city, dp_count(*) FROM visits GROUP BY city LIMIT 10%",
         "RefusedStatementError",
-        "LIMIT in per cent, or WITH TIES:",
+        "LIMIT in per cent:",
     ),
     (
         "SELECT city, dp_count(*) FROM visits GROUP BY city OFFSET dp_count(*)",
@@ -269,10 +263,5 @@ REFUSED = [
         "SELECT city, dp_count(*) FROM visits GROUP BY city ORDER BY 3",
         "RefusedStatementError",
         "place 3 in GROUP BY or ORDER BY:",
-    ),
-    (
-        "SELECT city, dp_count(*) FROM visits GROUP BY city FETCH FIRST 3 ROWS ONLY",
-        "RefusedStatementError",
-        "FETCH FIRST:",
     ),
 ]

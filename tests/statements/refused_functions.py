@@ -178,11 +178,6 @@ REFUSED = [
         ("a name with dots before a call or after one:"),
     ),
     (
-        'SELECT dp_count("upper"(city)) FROM visits',
-        "RefusedStatementError",
-        "a quoted function name:",
-    ),
-    (
         "SELECT dp_count(city.upper()) FROM visits",
         "RefusedStatementError",
         ("a name with dots before a call or after one:"),
@@ -199,7 +194,7 @@ REFUSED = [
     ),
     ("SELECT dp_count(age::INTEGER[]) FROM visits", "RefusedStatementError", "CAST to this type:"),
     ("SELECT dp_count(note COLLATE NOCASE) FROM visits", "RefusedStatementError", "COLLATE:"),
-    ("SELECT dp_count(note->'$.a') FROM visits", "RefusedStatementError", "a lambda:"),
+    ("SELECT dp_count(note->'$.a') FROM visits", "RefusedStatementError", "a lambda, or ->:"),
     (
         "SELECT dp_count(tags[1:2]) FROM visits",
         "RefusedStatementError",
@@ -233,25 +228,14 @@ REFUSED = [
         "AT TIME ZONE:",
     ),
     (
-        "SELECT dp_count(INTERVAL (age) DAY) FROM visits",
-        "RefusedStatementError",
-        "an interval that is no constant:",
-    ),
-    ("SELECT dp_count(E'\\x41') FROM visits", "RefusedStatementError", "E'...':"),
-    (
         "SELECT dp_count(rowid) FROM visits",
         "MissingColumnError",
         ("'memory.main.visits' has no column 'rowid' here"),
     ),
     (
-        "SELECT dp_count(*) FROM visits WHERE NOT age = 30 IS TRUE",
-        "RefusedStatementError",
-        ("the statement means something else to DuckDB than to the planner"),
-    ),
-    (
         "SELECT dp_count(*) FROM visits |> WHERE age > 3",
         "RefusedStatementError",
-        "DuckDB can't parse the statement",
+        "the statement can't be read at line 1, column 32",
     ),
     (
         "SELECT dp_count(note + 1) FROM visits",

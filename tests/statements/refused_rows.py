@@ -35,12 +35,12 @@ REFUSED = [
     (
         "SELECT dp_count(*) FROM visits WHERE age > ALL (SELECT half FROM adults)",
         "RefusedStatementError",
-        "ALL (...):",
+        "a subquery in an expression:",
     ),
     (
         "SELECT dp_count(*) FROM visits WHERE age = ANY ([30, 40])",
         "RefusedStatementError",
-        "ANY (...):",
+        "a subquery in an expression:",
     ),
     (
         "SELECT dp_mean(row_number() OVER (), 0, 100) FROM visits",
@@ -66,11 +66,6 @@ REFUSED = [
         "SELECT dp_count(*) FROM visits QUALIFY row_number() OVER () = 1",
         "RefusedStatementError",
         "QUALIFY:",
-    ),
-    (
-        "SELECT dp_count(*) FROM visits WINDOW w AS (ORDER BY age)",
-        "RefusedStatementError",
-        "a window:",
     ),
     (
         "SELECT dp_count(DISTINCT user_id) FROM visits",
@@ -100,12 +95,12 @@ REFUSED = [
     (
         "SELECT dp_median() WITHIN GROUP (ORDER BY age) FROM visits",
         "RefusedStatementError",
-        "WITHIN GROUP:",
+        "the statement can't be read:",
     ),
     (
         "SELECT dp_mean(age IGNORE NULLS, 0, 100) FROM visits",
         "RefusedStatementError",
-        "IGNORE NULLS inside a call:",
+        "the statement can't be read at line 1, column 32",
     ),
     ("SELECT dp_mean(max(age), 0, 100) FROM visits", "RefusedStatementError", "max(...):"),
     (
@@ -127,22 +122,22 @@ REFUSED = [
     (
         "SELECT city, dp_count(*) FROM visits GROUP BY ROLLUP (city)",
         "RefusedStatementError",
-        "ROLLUP:",
+        "ROLLUP, CUBE and GROUPING SETS:",
     ),
     (
         "SELECT city, dp_count(*) FROM visits GROUP BY CUBE (city, vip)",
         "RefusedStatementError",
-        "CUBE:",
+        "ROLLUP, CUBE and GROUPING SETS:",
     ),
     (
         "SELECT city, dp_count(*) FROM visits GROUP BY GROUPING SETS ((city), ())",
         "RefusedStatementError",
-        "GROUPING SETS:",
+        "ROLLUP, CUBE and GROUPING SETS:",
     ),
     (
         "SELECT city, dp_count(*) FROM visits GROUP BY vip, ROLLUP (city)",
         "RefusedStatementError",
-        "ROLLUP:",
+        "ROLLUP, CUBE and GROUPING SETS:",
     ),
     (
         "SELECT dp_count(*) FROM visits GROUP BY dp_count(*)",
@@ -157,12 +152,7 @@ REFUSED = [
     (
         "SELECT dp_count(*) FROM visits GROUP BY ()",
         "RefusedStatementError",
-        ("GROUP BY (...) with several columns, or none, in parentheses:"),
-    ),
-    (
-        "SELECT dp_count(*) FROM visits GROUP BY (city, vip)",
-        "RefusedStatementError",
-        ("GROUP BY (...) with several columns, or none, in parentheses:"),
+        ("GROUP BY ():"),
     ),
     (
         "SELECT dp_count(*) FROM visits GROUP BY 'x'",

@@ -10,10 +10,9 @@ import pytest
 import dfprivacy as dfp
 from dfprivacy.errors import DPError
 from dfprivacy.statements.catalog import ConnectionSource
-from dfprivacy.statements.dates import PARTS
-from dfprivacy.statements.fence import fence
-from dfprivacy.statements.functions import ROW_FUNCTIONS
+from dfprivacy.statements.functions import PARTS, ROW_FUNCTIONS
 from dfprivacy.statements.reading import read
+from dfprivacy.statements.row_by_row import fence
 from dfprivacy.statements.rows import Reader
 
 COLUMNS = {
@@ -118,7 +117,7 @@ def tables():
 
 def planned(con, expressions):
     """Yield the expressions that are not refused and can be planned, as `dfp.sql` writes them."""
-    reader = Reader(ConnectionSource(con), lambda _: None)
+    reader = Reader(ConnectionSource(con), duckdb.connect())
     for expression in expressions:
         try:
             ((_, call),) = read(f"SELECT dp_count({expression}) FROM none", reader).calls

@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.statements.pandas_rows import arrow_columns
+from dfprivacy.statements.frames import arrow_columns
 
 TABLE = pa.table(
     {

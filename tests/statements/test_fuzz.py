@@ -1,16 +1,19 @@
-"""Allowed statements into which something refused is put, anywhere, are refused."""
+"""Trees of allowed statements into which something unknown is put, anywhere, are refused."""
 
 from __future__ import annotations
 
+import copy
+import json
 import random
 import runpy
 from pathlib import Path
 
+import duckdb
 import pytest
-from sqlglot import exp
 
 from dfprivacy.errors import DPError
-from dfprivacy.statements.grammar import parse
+from dfprivacy.statements import reading
+from dfprivacy.statements.tree import nodes
 
 FILES = ("answers", "groups", "groups_2", "rows")
 QUERIES = [
@@ -61,73 +64,92 @@ SOURCES = [
     "visits, LATERAL (SELECT 1)",
     "(VALUES (1)) v(x)",
 ]
-CLAUSES = ["distinct", "qualify", "sample", "windows", "joins", "laterals", "pivots"]
-DONOR = (
-    "SELECT DISTINCT a FROM t JOIN u USING (a) QUALIFY rank() OVER w = 1 "
-    "WINDOW w AS (ORDER BY a) USING SAMPLE 10 ROWS"
-)
+CLAUSES = [
+    "SELECT DISTINCT a FROM t",
+    "SELECT DISTINCT ON (a) a FROM t",
+    "SELECT a FROM t QUALIFY rank() OVER () = 1",
+    "SELECT a FROM t USING SAMPLE 10 ROWS",
+    "SELECT a FROM t GROUP BY ROLLUP (a)",
+    "SELECT a FROM t LIMIT 10%",
+    "(SELECT a FROM t LIMIT 3) ORDER BY a",
+    "WITH c AS (SELECT 1) SELECT a FROM t",
+]
+ENGINE = duckdb.connect()
 
 
-def places(tree, kinds):
-    """Return the nodes of a tree that can be replaced: none is the tree itself or a name."""
-    found = [node for node in tree.find_all(*kinds) if node.parent is not None]
-    return [
-        node
-        for node in found
-        if not isinstance(node.parent, exp.DataTypeParam | exp.Interval | exp.Escape)
-    ]
+def tree_of(query):
+    ((tree,),) = ENGINE.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchall()
+    return json.loads(tree)["statements"][0]["node"]
 
 
-def refused(statement, query):
-    with pytest.raises(DPError) as caught:
-        statement(query)
-    assert "can't be read" not in str(caught.value), query
-    assert "can't parse" not in str(caught.value), query
+@pytest.fixture
+def refused(statement, monkeypatch):
+    """Return what checks that a tree is refused."""
+
+    def check(tree):
+        monkeypatch.setattr(reading, "parse", lambda *_: (None, tree))
+        with pytest.raises(DPError):
+            statement("")
+        monkeypatch.undo()
+
+    return check
+
+
+def put(node, other):
+    """Put one node in the place of another."""
+    node.clear()
+    node.update(copy.deepcopy(other))
+
+
+def of_type(tree, *types):
+    return [node for node in nodes(tree) if node.get("type") in types]
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_refused_expressions(statement, query):
+def test_refused_expressions(statement, refused, query):
     """Whatever column or constant is replaced by a refused expression, the statement is refused."""
     statement(query)
     choice = random.Random(query)
     for _ in range(12):
-        tree = parse(query).tree.copy()
-        node = choice.choice(places(tree, (exp.Column, exp.Literal, exp.Anonymous)) or [None])
-        if node is None:
-            return
-        hostile = exp.maybe_parse(choice.choice(EXPRESSIONS), dialect="duckdb")
-        node.replace(hostile)
-        refused(statement, tree.sql(dialect="duckdb", normalize_functions=False))
+        tree = tree_of(query)
+        hostile = tree_of(f"SELECT {choice.choice(EXPRESSIONS)}")["select_list"][0]
+        put(choice.choice(of_type(tree, "COLUMN_REF", "VALUE_CONSTANT", "FUNCTION")), hostile)
+        refused(tree)
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_refused_sources(statement, query):
+def test_refused_sources(refused, query):
     """Whatever relation is replaced by a refused one, the statement is refused."""
     for source in SOURCES:
-        tree = parse(query).tree.copy()
-        (table,) = list(tree.find_all(exp.Table))[-1:]
-        clause = table.find_ancestor(exp.From)
-        donor = exp.maybe_parse(f"SELECT 1 FROM {source}", dialect="duckdb")
-        clause.replace(donor.args["from_"])
-        for part in ("joins", "laterals"):
-            if donor.args.get(part):
-                tree.set(part, donor.args[part])
-        refused(statement, tree.sql(dialect="duckdb", normalize_functions=False))
+        tree = tree_of(query)
+        put(of_type(tree, "BASE_TABLE")[-1], tree_of(f"SELECT 1 FROM {source}")["from_table"])
+        refused(tree)
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_refused_clauses(statement, query):
+def test_refused_clauses(refused, query):
     """Whatever clause that is not known is put into whatever SELECT, the statement is refused."""
-    donor = exp.maybe_parse(DONOR, dialect="duckdb")
+    plain = tree_of("SELECT a FROM t")
     for clause in CLAUSES:
-        value = donor.args.get(clause)
-        if value is None:
-            continue
-        count = len(list(parse(query).tree.find_all(exp.Select)))
-        for place in range(count):
-            tree = parse(query).tree.copy()
-            list(tree.find_all(exp.Select))[place].set(clause, value)
-            refused(statement, tree.sql(dialect="duckdb", normalize_functions=False))
+        donor = tree_of(clause)
+        given = [part for part in donor if donor[part] != plain[part] and part != "select_list"]
+        for place in range(len(of_type(tree_of(query), "SELECT_NODE"))):
+            tree = tree_of(query)
+            select = of_type(tree, "SELECT_NODE")[place]
+            select.update({part: donor[part] for part in given})
+            refused(tree)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_unknown_nodes(refused, query):
+    """A node of an unknown class or type is refused, and one with a part that no rule knows."""
+    for place in range(sum(1 for _ in nodes(tree_of(query)))):
+        for change in ({"a_new_part": True}, {"type": "NEW"}, {"class": "NEW"}):
+            tree = tree_of(query)
+            node = list(nodes(tree))[place]
+            if set(change) <= set(node) or (set(change) == {"a_new_part"} and "path" not in node):
+                node.update(change)
+                refused(tree)
 
 
 WORDS = [

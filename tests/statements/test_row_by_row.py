@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.statements.fence import fence
+from dfprivacy.statements.row_by_row import fence
 
 ATOMS = [
     "CAST(s AS BOOLEAN)", "CAST(t AS BOOLEAN)", "(CAST(s AS INTEGER) > 0)", "(i = 0)",

@@ -16,9 +16,9 @@ import pytest
 from scipy import stats
 
 from dfprivacy.accounting.loss import loss_of
-from dfprivacy.conductor import measure
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.selection import Selection
+from dfprivacy.releasing import measure
 from dfprivacy.statistics.linear import LinearPart, vectors_of
 from tests.statistical.audited_choices import law
 

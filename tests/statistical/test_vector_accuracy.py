@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from dfprivacy.vector_estimate import VectorEstimate
+from dfprivacy.vectors.estimate import VectorEstimate
 
 N = 4000
 

@@ -44,4 +44,4 @@ def mean_by_group(con, q):
 
 if __name__ == "__main__":
     asks = {work: answer(work) for work in ("count", "sum", "mean", "median")}
-    serve(read, asks, copies, ["dfprivacy", "duckdb", "sqlglot"])
+    serve(read, asks, copies, ["dfprivacy", "duckdb"])

@@ -1,0 +1,146 @@
+"""Run the command line: `dfprivacy mean flights.csv delay --by carrier --delta 1e-6`."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import PackageNotFoundError, entry_points, version
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+from typer.models import CommandInfo
+
+from dfprivacy.cli.commands import limits, merge_command, run, statistics_command
+from dfprivacy.cli.demo import run_demo
+from dfprivacy.cli.ledger import ledger_app
+from dfprivacy.cli.local import local_app
+from dfprivacy.cli.output import readable_errors, show_error
+from dfprivacy.cli.questions import commands
+from dfprivacy.spelling import meant
+
+__all__ = ["app", "main"]
+
+_UsageError: type[Any] = typer.BadParameter.__bases__[0]
+
+
+class Commands(TyperGroup):
+    """The commands of a program, with readable errors of usage."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run a command; a wrong call ends with a message on stderr and exit code 2."""
+        standalone = options.pop("standalone_mode", True)
+        quiet = {**options, "standalone_mode": False}
+        if not standalone:
+            return super().main(*args, **quiet)
+        try:
+            result = super().main(*args, **quiet)
+        except _UsageError as error:
+            if message := error.format_message():  # none where the help has been shown already
+                show_error(Console(stderr=True), message, self._hint(error))
+            sys.exit(2)
+        except typer.Abort:
+            sys.exit(1)
+        sys.exit(result if isinstance(result, int) else 0)
+
+    def _hint(self, error: Any) -> str:
+        """Return the nearest command, or where the options are listed."""
+        path = error.ctx.command_path if error.ctx is not None else "dfprivacy"
+        names = error.ctx.command.list_commands(error.ctx) if _is_group(error) else []
+        quoted = error.message.split("'")
+        other = meant(quoted[1], names) if len(quoted) > 1 else None
+        if other is None:
+            return f"{path} --help lists what it takes"
+        return f"write {path} {other}, or see {path} --help"
+
+
+def _is_group(error: Any) -> bool:
+    return error.ctx is not None and hasattr(error.ctx.command, "list_commands")
+
+
+class Program(typer.Typer):
+    """A program whose commands include one for every statistic that is registered by now."""
+
+    _commands: list[CommandInfo]
+
+    @property
+    def registered_commands(self) -> list[CommandInfo]:
+        """The commands, in the order in which they were made."""
+        known = {command.name for command in self._commands}
+        for name, command in commands().items():
+            if name not in known:
+                self._commands.append(CommandInfo(name=name, callback=command))
+        return self._commands
+
+    @registered_commands.setter
+    def registered_commands(self, made: list[CommandInfo]) -> None:
+        self._commands = made
+
+
+app = Program(
+    cls=Commands,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """Run the command line, with the statistics that installed packages add."""
+    for point in entry_points(group="dfprivacy.statistics"):
+        point.load()
+    try:
+        app()
+    except KeyboardInterrupt:  # before or after a command
+        sys.exit(130)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"dfprivacy {_version()}")
+        raise typer.Exit
+
+
+def _version() -> str:
+    try:
+        return version("dfprivacy")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+@app.callback()
+def _callback(
+    *,
+    version_: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Differentially private statistics of CSV, TSV and Parquet files.
+
+    Answers carry just enough noise that nobody can tell whether any one row was in the file.
+
+    [bold]Example[/bold]
+
+    dfprivacy mean flights.csv delay --by carrier --delta 1e-6
+    """
+
+
+app.command("limits")(limits)
+app.command("statistics")(statistics_command())
+app.command("merge")(merge_command)
+app.command("run")(run)
+app.add_typer(ledger_app, name="ledger")
+app.add_typer(local_app, name="local")
+
+
+@app.command("demo")
+def _demo() -> None:
+    r"""Compare private with true delays of 336,776 flights, in pandas, polars and DuckDB.
+
+    The flights come with [bold]pip install 'dfprivacy\[demo]'[/bold].
+    """
+    with readable_errors():
+        run_demo(Console())

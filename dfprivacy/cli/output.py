@@ -1,0 +1,238 @@
+"""Show and write what the command line answers: tables, files, messages, errors."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import typer
+from rich.console import Console, JustifyMethod
+from rich.table import Table
+from rich.text import Text
+
+from dfprivacy.errors import (
+    BudgetExceededError,
+    DPError,
+    EngineError,
+    InvalidLedgerError,
+    InvalidQuestionError,
+    MissingBoundsError,
+    MissingDeltaError,
+)
+from dfprivacy.whole_files import put_whole, write_csv, write_parquet
+
+MOST_ROWS = 200  # of a table on the terminal; a file holds all of them
+UNKNOWN = "unknown: too few values to tell at this privacy loss (text counts as no value)"
+
+_LARGEST = 1e15  # numbers from here on are shown by their power of ten,
+_MOST_PLACES = 12  # and so are those that would need more decimals
+
+
+def show_table(console: Console, table: pa.Table, keys: int, title: str) -> None:
+    """Print a released table, whose first `keys` columns are group keys."""
+    show_line(console, title)
+    top = table.slice(0, MOST_ROWS)
+    console.print(_terminal_table(top, keys), crop=False)
+    if table.num_rows > MOST_ROWS:
+        left = table.num_rows - MOST_ROWS
+        show_line(console, f"... and {left:,} more rows; --output FILE keeps all of them")
+
+
+def _terminal_table(table: pa.Table, keys: int) -> Table:
+    """Return a table for the terminal: keys may be folded, a number is never cut."""
+    places = decimal_places(table, keys)
+    rows = [
+        [*map(_key, row[:keys]), *(_number(value, places) for value in row[keys:])]
+        for row in zip(*table.to_pydict().values(), strict=True)
+    ]
+    shown = Table()
+    for index, name in enumerate(table.column_names):
+        widest = max((len(row[index]) for row in rows), default=0)
+        justify: JustifyMethod = "left" if index < keys else "right"
+        width = max(min(widest, 12) if index < keys else widest, min(len(name), 12))
+        shown.add_column(plain(name), justify=justify, min_width=width, overflow="fold")
+    for row in rows:
+        shown.add_row(*row)
+    return shown
+
+
+def has_unknowns(table: pa.Table, keys: int) -> bool:
+    """Tell whether a number could not be told."""
+    columns = [column for column in table.columns[keys:] if pa.types.is_floating(column.type)]
+    return any(math.isnan(value) for column in columns for value in column.to_pylist())
+
+
+def show_line(console: Console, text: str) -> None:
+    """Print one line, as long as it is."""
+    console.print(plain(text), soft_wrap=True)
+
+
+def plain(text: object) -> Text:
+    """Return text without markup and without control characters."""
+    return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text)))
+
+
+def decimal_places(table: pa.Table, keys: int) -> int:
+    """Return how many decimals show about six digits of the largest number."""
+    columns = [column for column in table.columns[keys:] if pa.types.is_floating(column.type)]
+    values = [abs(x) for column in columns for x in column.to_pylist() if x and abs(x) < _LARGEST]
+    if all(value.is_integer() for value in values):
+        return 0
+    return max(5 - math.floor(math.log10(max(values))), 0)
+
+
+def _key(value: object) -> Text:
+    if value is None:
+        return Text("NULL", style="dim")
+    return plain(value)
+
+
+def _number(value: float, places: int) -> Text:
+    if math.isnan(value):
+        return Text("unknown", style="dim")
+    if abs(value) >= _LARGEST or places > _MOST_PLACES:
+        return Text(f"{value:.6g}")
+    return Text(f"{value:z,.{places if isinstance(value, float) else 0}f}")
+
+
+def write_json(table: pa.Table, path: Path) -> None:
+    """Write a list of records, one a group."""
+    records = [
+        {name: _json_value(value) for name, value in row.items()} for row in table.to_pylist()
+    ]
+    text = json.dumps(records, indent=2, ensure_ascii=False, default=str)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def _json_value(value: object) -> object:
+    """Return null for a float that JSON has no number for."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+_WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
+    ".csv": write_csv,
+    ".parquet": write_parquet,
+    ".json": write_json,
+}
+
+
+def check_output(output: Path | None, source: Path) -> None:
+    """Refuse an output that could not be written, before anything is spent.
+
+    Raises
+    ------
+    InvalidQuestionError
+        For another ending, a directory that does not exist, or the file that is read.
+    """
+    if output is None:
+        return
+    if output.suffix.lower() not in _WRITERS:
+        raise InvalidQuestionError(
+            f"the output file ends in {output.suffix!r}",
+            hint="name a file that ends in .csv, .parquet or .json",
+        )
+    if not output.absolute().parent.is_dir():
+        raise InvalidQuestionError(
+            f"there is no directory {str(output.parent)!r} to write to", hint="create it first"
+        )
+    if output.exists() and source.exists() and output.samefile(source):
+        raise InvalidQuestionError(
+            "the output is the file that is read", hint="write to another file"
+        )
+
+
+def write_table(table: pa.Table, output: Path) -> None:
+    """Write a released table in the format of the file's ending: wholly, or not at all.
+
+    Raises
+    ------
+    InvalidQuestionError
+        When the operating system does not let us write there.
+    """
+    form = _WRITERS[output.suffix.lower()]
+    try:
+        put_whole(output, lambda path: form(table, path))
+    except OSError as error:
+        raise InvalidQuestionError(
+            f"{str(output)!r} could not be written: {error.strerror}",
+            hint="choose a directory in which you may write",
+        ) from None
+
+
+def show_error(console: Console, message: str, hint: str | None) -> None:
+    """Print what happened and what to do."""
+    console.print(Text("Error: ", style="bold red") + plain(message), soft_wrap=True)
+    if hint is not None:
+        console.print(Text("Hint: ", style="bold") + plain(hint), soft_wrap=True)
+
+
+def one_row(**values: Any) -> pa.Table:
+    """Return a table of one row, for an answer without groups."""
+    return pa.table({name: [value] for name, value in values.items()})
+
+
+INTERRUPTED = "Interrupted; what a ledger shows as charged stays charged"
+
+_HINTS: dict[type[DPError], str] = {
+    MissingBoundsError: "add bounds that you know without looking at the data, e.g. --bounds 0 "
+    "100, or choose a method that finds them: transformed, subset, dick, inverse",
+    BudgetExceededError: "ask for no more than what is left: dfprivacy ledger show FILE",
+    MissingDeltaError: "add --delta 1e-6, or list keys that are public anyway: --keys AA --keys UA",
+    InvalidLedgerError: "name the ledger and the dataset: --ledger budget.db --dataset flights",
+    EngineError: "check that it is a whole CSV, TSV or Parquet file, with column names, and that "
+    "--memory suffices",
+}
+_SPELLINGS = (  # the library's words, as they are spelled on the command line
+    (r"that Ledger\(path, epsilon=\.\.\.\) made", "that dfprivacy ledger create has made"),
+    (r"Ledger\(path, epsilon=10\)", "dfprivacy ledger create FILE --epsilon 10"),
+    (r"or keep a ledger in rho: .*", "or charge a ledger made with --rho"),
+    (r"edges such as \[0, 10, 100\]", "--edge 0 --edge 10 --edge 100"),
+    (r"\[0\.25, 0\.5, 0\.75\]", "--q 0.25 --q 0.5 --q 0.75"),
+    (r"pass 0\.5 for the median, 0\.9 for", "pass --q 0.5 for the median, --q 0.9 for"),
+    (r"leave bounds out", "leave --bounds out"),
+    (r"\bbounds=\((.+?), (.+?)\)", r"--bounds \1 \2"),
+    (r"\b(epsilon|rho|delta|interval|p|rank|bins)=", r"--\1 "),
+    (r'group_by\("(\w+)", "(\w+)"\)', r"--by \1 --by \2"),
+    (r"name the answer: .* or rename", "rename"),
+    (
+        r"dfp\.Engine\(.*\)",
+        "--memory 1GB --threads 2 --temporary DIR",
+    ),
+    (
+        r"dfp\.suggest_limits\(df, unit='user_id', by='city'\)",
+        "dfprivacy limits FILE --unit user_id",
+    ),
+    (r"\bmax_(rows|groups)=", r"--max-\1 "),
+    (r"\bmax_(rows|groups)\b", r"--max-\1"),
+    (r'\bunit="(\w+)"', r"--unit \1"),
+    (r"group_by\(\.\.\., keys=\[\.\.\.\]\)", "--keys AA --keys UA"),
+    (r"pass \(lower, upper\): ", "lower, then upper: "),
+    (r"list keys that can be read", "give --keys that can be read"),
+)
+
+
+@contextmanager
+def readable_errors() -> Iterator[None]:
+    """Turn a typed error into a message on stderr and exit code 2, Ctrl-C into a line and 130."""
+    try:
+        yield
+    except DPError as error:
+        show_error(Console(stderr=True), error.message, hint_of(error))
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        show_line(Console(stderr=True), INTERRUPTED)
+        raise typer.Exit(130) from None
+
+
+def hint_of(error: DPError) -> str | None:
+    """Return what to do, in the words of the command line."""
+    hint = _HINTS.get(type(error), error.hint)
+    for library, here in _SPELLINGS if hint else ():
+        hint = re.sub(library, here, hint or "")
+    return hint

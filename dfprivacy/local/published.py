@@ -1,0 +1,179 @@
+"""Protocols as data, for both models: written as JSON, read back in full, planned from arguments.
+
+A protocol has a plan: a method, and what it has found so far. Both are frozen and public.
+"""
+
+from __future__ import annotations
+
+import abc
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+from dfprivacy.errors import InvalidBoundsError, InvalidProtocolError
+from dfprivacy.exact import describe, exact_number
+from dfprivacy.noise.entropy import fresh_id
+
+MOST_USERS = 2**33
+
+
+class Record:
+    """A frozen dataclass of plain numbers, texts and tuples that is written as JSON."""
+
+    kind: ClassVar[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what JSON can hold: the kind and all fields, tuples as lists."""
+        own = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]  # a dataclass
+        listed = {n: list(v) if isinstance(v, tuple) else v for n, v in own.items()}
+        return {"kind": self.kind, **listed}
+
+
+class Plan(Record, abc.ABC):
+    """A method and what it has found so far. Each model lists its own methods in `kinds`."""
+
+    kinds: ClassVar[dict[str, type[Any]]]
+
+    def __init_subclass__(cls) -> None:
+        """List a method under its kind."""
+        if "kind" in vars(cls):
+            cls.kinds[cls.kind] = cls
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Self:
+        """Return the plan that `to_json` has written."""
+        own = {n: tuple(v) if isinstance(v, list) else v for n, v in given.items() if n != "kind"}
+        plan: Self = cls.kinds[given["kind"]](**own)
+        return plan
+
+    @abc.abstractmethod
+    def after(self, protocol: Any, found: Any, /) -> Self:
+        """Return the plan with what the reports of a round, added up, have shown."""
+
+    def half_width(self, protocol: Any, level: float) -> float | None:  # noqa: ARG002 one interface
+        """Return half the width of the interval, where it is known before there are reports."""
+        return None
+
+
+class Published(abc.ABC):
+    """A protocol of either model: JSON both ways, one round at a time."""
+
+    FORMAT: ClassVar[str]
+    round: int
+    plan: Any
+
+    @abc.abstractmethod
+    def terms(self) -> dict[str, Any]:
+        """Return what is published beside the round and the plan."""
+
+    @classmethod
+    @abc.abstractmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        """Return the protocol of a JSON object, checked as a new one is."""
+
+    def half_width(self, level: float) -> float | None:
+        """Return half the width of the interval, where it is known before there are reports."""
+        half: float | None = self.plan.half_width(self, level)
+        return half
+
+    def to_json(self) -> str:
+        """Return the protocol as JSON: what the analyst publishes. The same text every time."""
+        own = {"format": self.FORMAT, "round": self.round, "plan": self.plan.to_json()}
+        return json.dumps(own | self.terms(), sort_keys=True, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the protocol that `to_json` has written, if that is all that the text says.
+
+        Raises
+        ------
+        InvalidProtocolError
+            When the text is no protocol.
+        """
+        try:
+            given = json.loads(text)
+            found = cls.read(given)
+            whole = found.to_json() == json.dumps(given, sort_keys=True)
+        except (ValueError, TypeError, KeyError, ArithmeticError, AttributeError, RecursionError):
+            whole = False
+        if not whole:
+            raise InvalidProtocolError(
+                f"{describe(text)} is no protocol, or was changed",
+                hint="pass the text that protocol.to_json() has returned",
+            )
+        return found
+
+
+class Answer(float):
+    """A number that a protocol ends in, with public facts about it."""
+
+    def __new__(cls, value: float, **facts: Any) -> Self:
+        """Keep a value and its facts; a copy or a pickle keeps them too."""
+        answer = super().__new__(cls, value)
+        vars(answer).update(facts)
+        return answer
+
+    __str__ = float.__repr__
+
+
+def is_whole(value: object, least: int, most: int) -> bool:
+    """Tell whether a value is an integer of a range, of no other type that equals one.
+
+    JSON also writes 1 as 1.0, and true equals it.
+
+    >>> is_whole(1, 1, 2), is_whole(1.0, 1, 2), is_whole(True, 1, 2)
+    (True, False, False)
+    """
+    return type(value) is int and least <= value <= most
+
+
+def is_radius(value: object) -> bool:
+    """Tell whether a value is a length that floats can square."""
+    return type(value) is float and 2.0**-300 <= value <= 2.0**300
+
+
+def no_plan() -> InvalidProtocolError:
+    """Return the error for a plan with numbers that no planning and no round leads to."""
+    return InvalidProtocolError(
+        "the plan is none that can be made, or that reports lead to",
+        hint="plan with dfp.local or dfp.shuffle, and take each next round from its aggregate",
+    )
+
+
+def whole_number(value: object, least: int, most: int, message: str, hint: str) -> int:
+    """Return an argument that is a whole number of a range; the error names it otherwise."""
+    exact = exact_number(value)
+    if exact is None or exact.denominator != 1 or not least <= exact <= most:
+        raise InvalidProtocolError(f"{message}, not {describe(value)}", hint=hint)
+    return int(exact)
+
+
+def user_count(users: object) -> int:
+    """Return the public number of users."""
+    message = "the number of users is a whole number from 1 to 2**33"
+    hint = "pass how many users there are: users=100_000"
+    return whole_number(users, 1, MOST_USERS, message, hint)
+
+
+def vector_radius(radius: object) -> float:
+    """Return the greatest length of a vector, a number that floats can square."""
+    length = exact_number(radius)
+    if length is None or not Fraction(1, 2**300) <= length <= 2**300:
+        raise InvalidBoundsError(
+            f"the radius must be a positive, finite number, not {describe(radius)}",
+            hint="pass the greatest length that a vector can have: radius=100.0",
+        )
+    return float(length)
+
+
+def campaign_name(campaign: object) -> str:
+    """Return the name of a campaign; a new random one for None."""
+    if campaign is None:
+        return f"survey-{fresh_id(8)}"
+    if not isinstance(campaign, str) or not campaign or len(campaign) > 200:
+        raise InvalidProtocolError(
+            "a campaign has a name of 1 to 200 characters", hint='pass campaign="commuting 2026"'
+        )
+    return campaign

@@ -1,0 +1,269 @@
+"""Make integers private at their owner: randomised response, and noise on a grid or in a ball."""
+
+from __future__ import annotations
+
+import decimal
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dfprivacy.errors import InvalidBoundsError, InvalidLossError
+from dfprivacy.exact import describe
+from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
+from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Words = npt.NDArray[np.uint64]
+
+WORDS = 2**64
+"""A 64-bit word has so many values, equally likely."""
+
+MISSING = -1
+"""The input of an owner who has no value: the report is uniform."""
+
+LEAST_EPSILON, LARGEST_EPSILON = Fraction(1, 2**10), Fraction(64)
+
+FAR = 60
+"""No honest report lies so many scales beyond the grid: its probability is below e**-59."""
+
+WIDEST = 2**20
+"""The largest radius of a ball, in steps."""
+
+_SLACK = Fraction(1, 10**60)
+"""Covers the rounding of the exponent, below 64, and of the correctly rounded exponential."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The reports of one part of the users by group: how many, and their sums.
+
+    `sums` has one row a group: for randomised response one column a category, for numbers the sums
+    and the sums of squares. For vectors it has two rows, sums and sums of squares by coordinate.
+    """
+
+    reports: Integers
+    sums: npt.NDArray[Any]
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(self.reports + other.reports, self.sums + other.sums)
+
+
+@dataclass(frozen=True)
+class RandomisedResponse:
+    """Report one of 2 or 4 categories, the true one a little more often (Warner 1965).
+
+    Privacy: epsilon-locally differentially private for replacing the input by any other one,
+    "no value" included: for every report, the probabilities under two inputs have a ratio of at
+    most e**epsilon, exactly. Probabilities are multiples of 2**-64; as that of another category is
+    rounded up, the ratio stays on the safe side.
+
+    `categories` are 2 or 4, and epsilon lies between 1/1024 and 64.
+
+    >>> from fractions import Fraction
+    >>> law = RandomisedResponse(4, Fraction(1))
+    >>> round(float(law.truth), 4), round(float(law.other), 4)
+    (0.4754, 0.1749)
+    >>> law.probability(report=2, given=2) / law.probability(report=2, given=0) < 2.71829
+    True
+    """
+
+    categories: int
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        checked_epsilon(self.epsilon)
+
+    @cached_property
+    def words_for_another(self) -> int:
+        """How many of the 2**64 words report one given category that is not the true one."""
+        return math.ceil(WORDS / (exponential_below(self.epsilon) + self.categories - 1))
+
+    @property
+    def other(self) -> Fraction:
+        """The probability of one given category that is not the true one."""
+        return Fraction(self.words_for_another, WORDS)
+
+    @property
+    def truth(self) -> Fraction:
+        """The probability of the true category."""
+        return 1 - (self.categories - 1) * self.other
+
+    @property
+    def gap(self) -> float:
+        """How much likelier the true category is than another one."""
+        return float(self.truth - self.other)
+
+    def probability(self, *, report: int, given: int) -> Fraction:
+        """Return the probability of a report, given the input (`MISSING` for no value)."""
+        if given == MISSING:
+            return Fraction(1, self.categories)
+        return self.truth if report == given else self.other
+
+    def privatise(self, inputs: Integers, entropy: EntropySource = system_entropy) -> Integers:
+        """Return one report for each input, each from a 64-bit word of its own."""
+        words = random_words(len(inputs), entropy)
+        reports = inputs.copy()
+        for index in range(1, self.categories):  # so many words further on: index categories on
+            reports += words < np.uint64(index * self.words_for_another)
+        reports &= self.categories - 1
+        absent = inputs == MISSING
+        if absent.any():
+            bits = np.uint64(65 - self.categories.bit_length())
+            reports[absent] = (words[absent] >> bits).astype(np.int64)
+        return reports
+
+    def possible(self, reports: Integers) -> Mask:
+        """Tell which numbers are reports at all."""
+        return (reports >= 0) & (reports < self.categories)
+
+    def added(self, values: Integers, own: npt.NDArray[Any], groups: int) -> Counts:
+        """Count reports by category in each of so many groups; `own` has the group of each."""
+        cells = np.bincount(own * self.categories + values, minlength=groups * self.categories)
+        sums = cells.reshape(groups, self.categories)
+        return Counts(sums.sum(axis=1), sums)
+
+    def unbiased(self, counts: npt.NDArray[Any]) -> Floats:
+        """Return estimates of how many owners hold each category.
+
+        `counts` holds reports, categories along the last axis; so does the answer, whose expected
+        value is the true numbers, with owners of no value in equal parts everywhere.
+        """
+        total = counts.sum(axis=-1, keepdims=True)
+        return np.asarray((counts - total * float(self.other)) / self.gap)
+
+
+@dataclass(frozen=True)
+class GridLaplace:
+    """An integer from 0 to `steps`, plus discrete Laplace noise of scale steps / epsilon.
+
+    Privacy: epsilon-locally differentially private for replacing the integer by any other one of
+    the grid: two inputs differ by at most `steps`, and a shift by one changes the probability of a
+    report by a factor of at most e**(epsilon / steps).
+
+    >>> from fractions import Fraction
+    >>> GridLaplace(1024, Fraction(1, 2)).noise
+    DiscreteLaplace(scale=Fraction(2048, 1))
+    """
+
+    steps: int
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        checked_epsilon(self.epsilon)
+
+    @cached_property
+    def noise(self) -> DiscreteLaplace:
+        """The noise on every report."""
+        return DiscreteLaplace(Fraction(self.steps) / self.epsilon)
+
+    @property
+    def middle(self) -> int:
+        """What an owner without a value puts in."""
+        return self.steps // 2
+
+    def privatise(self, inputs: Integers, entropy: EntropySource = system_entropy) -> Integers:
+        """Return one report for each input; inputs are clipped to the grid first."""
+        kept = np.minimum(np.maximum(inputs, 0), self.steps)
+        drawn: Integers = self.noise.sample(len(kept), entropy)
+        return np.add(kept, drawn, out=drawn)
+
+    def possible(self, reports: Integers) -> Mask:
+        """Tell which numbers an honest owner could have sent, but for e**-59."""
+        reach = int(FAR * self.noise.scale)
+        return (reports >= -reach) & (reports <= self.steps + reach)
+
+    def added(self, values: Integers, own: npt.NDArray[Any], groups: int) -> Counts:
+        """Add up distances from the middle of the grid, and their squares, by group."""
+        away = (values - self.middle).astype(np.float64)
+        sums = [np.bincount(own, weights=each, minlength=groups) for each in (away, away * away)]
+        return Counts(np.bincount(own, minlength=groups), np.stack(sums, axis=1))
+
+
+@dataclass(frozen=True)
+class BallGaussian:
+    """An integer vector of Euclidean norm at most `radius`, plus discrete Gaussian noise.
+
+    Privacy: rho-zCDP in the local model, for replacing the vector by any other one of the ball.
+    Two of them are at most 2 radius apart, and every coordinate gets independent noise of variance
+    (2 radius)**2 / (2 rho) (Canonne, Kamath and Steinke 2020, Theorem 4).
+
+    >>> from fractions import Fraction
+    >>> BallGaussian(4, Fraction(1, 2)).noise
+    DiscreteGaussian(sigma_squared=Fraction(64, 1))
+    """
+
+    radius: int
+    rho: Fraction
+
+    def __post_init__(self) -> None:
+        """Refuse a radius whose squares could leave 64 bits in a sum of 2**15 of them."""
+        if type(self.radius) is not int or not 1 <= self.radius <= WIDEST:
+            raise InvalidBoundsError(
+                f"a ball has a whole radius from 1 to 2**20, not {describe(self.radius)}",
+                hint="count in larger steps: BallGaussian(radius=2**20, rho=rho)",
+            )
+
+    @cached_property
+    def noise(self) -> DiscreteGaussian:
+        """The noise on every coordinate of a report."""
+        return DiscreteGaussian(Fraction((2 * self.radius) ** 2) / (2 * self.rho))
+
+    def privatise(self, inputs: Integers, entropy: EntropySource = system_entropy) -> Integers:
+        """Return one report for each row; rows outside the ball, of which there are none, are 0.
+
+        Coordinates are looked at first, so that no product or sum leaves 64 bits.
+        """
+        drawn: Integers = self.noise.sample(inputs.size, entropy).reshape(inputs.shape)
+        near = ((inputs >= -self.radius) & (inputs <= self.radius)).all(axis=1, keepdims=True)
+        short = np.where(near, inputs, 0)
+        inside = (short * short).sum(axis=1, keepdims=True) <= self.radius**2
+        return np.asarray(drawn + np.where(inside, short, 0))
+
+    def possible(self, reports: Integers) -> Mask:
+        """Tell which rows an honest owner could have sent, but for e**-59."""
+        reach = self.radius + 12 * (int(self.noise.sigma_squared**0.5) + 1)
+        return np.asarray((np.abs(reports) <= reach).all(axis=1))
+
+    def added(self, values: Integers, own: npt.NDArray[Any], groups: int) -> Counts:  # noqa: ARG002 one interface
+        """Add up coordinates and their squares: vectors are in one group."""
+        floats = values.astype(np.float64)
+        sums = np.stack([floats.sum(axis=0), (floats**2).sum(axis=0)])
+        return Counts(np.array([len(values)]), sums)
+
+
+Law = RandomisedResponse | GridLaplace | BallGaussian
+
+
+def checked_epsilon(epsilon: Fraction) -> Fraction:
+    """Return an epsilon that local randomisers can spend."""
+    if not LEAST_EPSILON <= epsilon <= LARGEST_EPSILON:
+        raise InvalidLossError(
+            f"a local epsilon lies between 1/1024 and 64, not at {describe(epsilon)}",
+            hint="pass epsilon=1.0; below 1/1024 no number of users shows anything",
+        )
+    return epsilon
+
+
+def exponential_below(exponent: Fraction) -> Fraction:
+    """Return a rational number at most e**exponent and within 10**-60 of it, relatively."""
+    return _exponential(exponent) * (1 - _SLACK)
+
+
+def exponential_above(exponent: Fraction) -> Fraction:
+    """Return a rational number at least e**exponent and within 10**-60 of it, relatively."""
+    return _exponential(exponent) * (1 + _SLACK)
+
+
+def _exponential(exponent: Fraction) -> Fraction:
+    context = decimal.Context(
+        prec=90, rounding=decimal.ROUND_HALF_EVEN, Emin=-999_999, Emax=999_999, traps=[]
+    )
+    numerator, denominator = decimal.Decimal(exponent.numerator), exponent.denominator
+    return Fraction(context.exp(context.divide(numerator, decimal.Decimal(denominator))))

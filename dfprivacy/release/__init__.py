@@ -1,0 +1,1 @@
+"""Release answers: check, measure, pay, draw, read, wrap. Nothing else can make noise."""

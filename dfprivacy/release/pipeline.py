@@ -1,0 +1,127 @@
+"""Make a release: check, measure, prove the way back, pay, draw, wrap, remember. The one way.
+
+The engine runs before the account pays, so that a release that can't be made costs nothing; nothing
+is drawn before the charge is durable, so that no failure gives noise away for free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import pyarrow as pa
+
+from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.noise.keys import KeyRule
+from dfprivacy.release.answers import Answer, Column, Counted, everyone
+from dfprivacy.release.permit import permit
+from dfprivacy.release.request import Request
+
+Exact = TypeVar("Exact")
+Drawn = TypeVar("Drawn")
+Released = TypeVar("Released")
+
+
+def paid(
+    request: Request,
+    measure: Callable[[], Exact],
+    draw: Callable[[Exact], Drawn],
+    prove: Callable[[Exact], object] | None = None,
+) -> tuple[Exact, Drawn]:
+    """Return what is measured, and what is drawn over it once it has been paid for.
+
+    A budget that can't cover the charge refuses before anything is measured. `prove` raises where
+    what is drawn could not be handed over: nothing is charged then. Noise can be drawn in `draw`
+    and nowhere else.
+
+    Raises
+    ------
+    DPError
+        When the account refuses, or measuring fails; whatever `draw` raises comes after the charge.
+    """
+    request.account.check(request.charge)
+    exact = measure()
+    if prove is not None:
+        prove(exact)
+    request.account.pay(request.charge)
+    with permit(request.charge.question):
+        return exact, draw(exact)
+
+
+def released(
+    request: Request,
+    measure: Callable[[], Exact],
+    draw: Callable[[Exact], Drawn],
+    wrap: Callable[[Exact, Drawn], Released],
+    *,
+    recall: Callable[[pa.Table], Released],
+    keep: Callable[[Released], pa.Table | None],
+    prove: Callable[[Exact], object] | None = None,
+) -> Released:
+    """Return a release as the caller gets it: the one that the ledger remembers, or a new one.
+
+    `wrap` makes it of what was drawn. `keep` returns the table that a ledger keeps of it, or None,
+    and `recall` makes the release of such a table.
+    """
+    remembered = request.account.remembered(request.mark)
+    if remembered is not None:
+        return recall(remembered)
+    made = wrap(*paid(request, measure, draw, prove))
+    if request.mark is not None:
+        table = None
+        with suppress(Exception):  # it is charged already; its keys may fail as they like
+            table = keep(made)
+        if table is not None:
+            request.account.remember(request.mark, table)
+    return made
+
+
+class Answered(Protocol):
+    """What a part has answered about which groups, and the count that can select them. Public."""
+
+    @property
+    def keys(self) -> pa.Table:
+        """The keys of the groups, sorted."""
+
+    @property
+    def answers(self) -> Mapping[str, tuple[Answer, ...]]:
+        """The answers to each question, in their order."""
+
+    @property
+    def counted(self) -> Counted | None:
+        """The counts of the groups, where the part has them."""
+
+
+class Measured(Protocol):
+    """What a part of a request has measured: exact and secret."""
+
+    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
+        """Draw the noise that pays for the loss of one row, and answer."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers of all parts, in the order of their questions, and the groups shown. Public."""
+
+    keys: pa.Table
+    answers: Mapping[str, tuple[Answer, ...]]
+    counted: Counted
+    kept: Column
+
+
+def answered(request: Request, measured: Sequence[Measured]) -> Answers:
+    """Let every part answer for its loss; the first that counts selects the groups to show."""
+    rule = request.each
+    own = [
+        exact.answer(loss, rule) for exact, loss in zip(measured, request.row_losses, strict=True)
+    ]
+    found = {name: answers for part in own for name, answers in part.answers.items()}
+    answers = {name: found[name] for name in request.questions}
+    counting = [each for part, each in zip(request.parts, own, strict=True) if part.counts]
+    counted = (counting[0].counted if counting else None) or Counted(1, ())
+    keys = own[0].keys
+    groups = keys.num_rows if request.by else 1
+    kept = everyone(groups) if rule is None else counted.kept(rule)
+    return Answers(keys, answers, counted, kept)

@@ -1,0 +1,303 @@
+"""DuckDB's own syntax tree of a query, and where its rows go.
+
+DuckDB parses the text and hands its tree over (json_serialize_sql); what is vetted and written anew
+is then what DuckDB reads, and there is no second grammar. It hands over queries alone, so that
+CREATE TABLE ... AS and INSERT INTO ... are split off here, word by word; what runs in their place
+is written anew, too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import duckdb
+
+from dfprivacy.errors import RefusedStatementError
+from dfprivacy.statements.names import folded
+from dfprivacy.statements.refusals import Node, Refusal, only, refuse, refused_statement
+
+LONGEST = 2**16
+_RUNS = "SELECT city, dp_mean(income, 0, 200000) FROM people GROUP BY city"
+_READ = "SELECT json_serialize_sql(?::VARCHAR)"
+_SKIPPED = r"(?:\s|--[^\n]*|/\*.*?\*/)*"
+_WORD = re.compile(
+    rf'{_SKIPPED}("(?:[^"]|"")*"|(?:[^\W\d]|[^\x00-\x7f])(?:[\w$]|[^\x00-\x7f])*|.|\Z)', re.DOTALL
+)
+_QUERIES = {"SELECT", "WITH", "FROM", "("}
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where released rows go: a new table, or one that they are added to."""
+
+    path: tuple[str, ...]
+    creates: bool
+    replaces: bool = False
+    temporary: bool = False
+    columns: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name as the statement wrote it."""
+        return ".".join(self.path)
+
+
+class _Words:
+    """The first words of a text, one by one: names, signs, and quoted names with their quotes."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.place = text, 0
+
+    def next(self) -> str:
+        """Take a word; an empty one at the end."""
+        found = _WORD.match(self.text, self.place)
+        assert found is not None  # noqa: S101 the pattern matches anywhere
+        self.place = found.end()
+        return found[1]
+
+    def has(self, *words: str) -> bool:
+        """Take these words, if they come next."""
+        start = self.place
+        if all(self.next().upper() == word for word in words):
+            return True
+        self.place = start
+        return False
+
+    def name(self) -> str:
+        """Take a name."""
+        word = self.next()
+        if word.startswith('"') and len(word) > 1:
+            return word[1:-1].replace('""', '"')
+        if not word[:1].isidentifier() and word[:1].isascii():
+            raise self.unread()
+        return word
+
+    def path(self) -> tuple[str, ...]:
+        """Take a name with its qualifiers."""
+        names = [self.name()]
+        while self.has("."):
+            names.append(self.name())
+        if len(names) > 3:
+            raise refuse("a name with more than three parts")
+        return tuple(names)
+
+    def names(self) -> tuple[str, ...]:
+        """Take names in parentheses, if they come next."""
+        start, found = self.place, list[str]()
+        if not self.has("("):
+            return ()
+        if self.has("SELECT") or self.has("WITH") or self.has("FROM") or self.has("("):
+            self.place = start  # a query in parentheses
+            return ()
+        while True:
+            found.append(self.name())
+            if not self.has(","):
+                break
+        if not self.has(")"):
+            raise self.unread()
+        return tuple(found)
+
+    def unread(self, more: int = 0) -> RefusedStatementError:
+        """Return the error for a text that can't be read on from here, or some bytes later."""
+        rest = self.text[self.place :].encode("utf-8", "replace")[:more]
+        before = self.text[: self.place] + rest.decode("utf-8", "ignore")
+        line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+        return RefusedStatementError(
+            f"the statement can't be read at line {line}, column {column}", hint=_RUNS
+        )
+
+
+def parse(text: object, engine: duckdb.DuckDBPyConnection) -> tuple[Target | None, Node]:
+    """Return where the rows of a text's one statement go, and DuckDB's tree of its query.
+
+    Raises
+    ------
+    RefusedStatementError
+        When the text is no statement that can be released, several, too long, or not SQL.
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise RefusedStatementError("a query is a text with one SQL statement", hint=_RUNS)
+    if len(text) > LONGEST:
+        raise RefusedStatementError(
+            f"the statement is longer than {LONGEST} characters", hint="ask for less at a time"
+        )
+    words, target = _Words(text), None
+    if words.has("CREATE"):
+        target = _created(words)
+    elif words.has("INSERT"):
+        target = _inserted(words)
+    else:
+        first = words.next()
+        words.place = 0
+        if not first:
+            raise RefusedStatementError("there is no statement in the text", hint=_RUNS)
+        if first.upper() not in _QUERIES:
+            raise refused_statement(first)
+    return target, _query(words, engine)
+
+
+def parse_view(definition: str, engine: duckdb.DuckDBPyConnection) -> Node | None:
+    """Return the tree of the query that defines a view; None where it is not said.
+
+    Raises
+    ------
+    RefusedStatementError
+        When the query can't be read.
+    """
+    words = _Words(definition)
+    if not words.has("CREATE"):
+        return None
+    words.has("OR", "REPLACE")
+    _ = words.has("TEMP") or words.has("TEMPORARY")
+    if not words.has("VIEW"):
+        return None
+    words.path()
+    words.names()
+    return _query(words, engine) if words.has("AS") else None
+
+
+def _created(words: _Words) -> Target:
+    replaces = words.has("OR", "REPLACE")
+    temporary = words.has("TEMP") or words.has("TEMPORARY")
+    if not words.has("TABLE"):
+        raise refused_statement(f"create {words.next()}")
+    if words.has("IF", "NOT", "EXISTS"):
+        raise refuse("IF NOT EXISTS")
+    path = words.path()
+    if not words.has("AS"):
+        raise refuse("CREATE")
+    return Target(path, creates=True, replaces=replaces, temporary=temporary)
+
+
+def _inserted(words: _Words) -> Target:
+    if not words.has("INTO"):
+        raise refused_statement(f"insert {words.next()}")
+    path, columns = words.path(), words.names()
+    if words.has("BY", "NAME"):
+        raise refuse("BY NAME")
+    place = words.place
+    if words.next().upper() not in _QUERIES:
+        raise refused_statement("insert without a plain SELECT")
+    words.place = place
+    return Target(path, creates=False, columns=columns)
+
+
+def too_deep() -> RefusedStatementError:
+    """Return the error for a statement that is nested deeper than can be followed."""
+    return RefusedStatementError(
+        "the statement is nested too deeply", hint="split long chains of conditions and operators"
+    )
+
+
+def _query(words: _Words, engine: duckdb.DuckDBPyConnection) -> Node:
+    """Return the tree of the one query in what is left of a text."""
+    rest = words.text[words.place :]
+    try:
+        ((found,),) = engine.execute(_READ, [rest]).fetchall()
+        tree = json.loads(found)
+    except duckdb.Error:  # text without a UTF-8 form
+        raise words.unread() from None
+    except RecursionError:
+        raise too_deep() from None
+    if tree["error"]:
+        raise _unread(tree, rest, words, engine)
+    if not tree["statements"]:
+        raise words.unread()
+    if len(tree["statements"]) > 1:
+        raise _several()
+    (statement,) = tree["statements"]
+    only(statement, "node")
+    node = statement["node"]
+    assert isinstance(node, dict)  # noqa: S101 DuckDB's form of a tree
+    return node
+
+
+def _unread(
+    tree: Node, rest: str, words: _Words, engine: duckdb.DuckDBPyConnection
+) -> RefusedStatementError:
+    """Return the error for what DuckDB hands no tree over for."""
+    problem = str(tree.get("error_message"))
+    if "expression depth" in problem:
+        return too_deep()
+    if tree.get("error_type") == "parser":
+        place = str(tree.get("position", ""))
+        return words.unread(int(place)) if place.isdecimal() else _unparsed(problem)
+    kinds = [statement.type.name for statement in engine.extract_statements(rest)]
+    if len(kinds) > 1:
+        return _several()
+    if kinds == ["MULTI"]:
+        return refuse("PIVOT")
+    return refuse("WITH INSERT") if kinds == ["INSERT"] else refused_statement(" ".join(kinds))
+
+
+def _several() -> RefusedStatementError:
+    return RefusedStatementError(
+        "several statements in one text: one of them could not be charged for",
+        hint=f"call dfp.sql once for each, e.g. with {_RUNS}",
+    )
+
+
+def _unparsed(problem: str) -> RefusedStatementError:
+    return Refusal("the statement can't be read", problem.splitlines()[0], _RUNS).error()
+
+
+def nodes(tree: object) -> Iterator[Node]:
+    """Return every node in a tree, the tree itself first."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield node
+            waiting.extend(node.values())
+        elif isinstance(node, list):
+            waiting.extend(node)
+
+
+def kind(node: object) -> tuple[str, str]:
+    """Return the class and the type of a node."""
+    return (node.get("class", ""), node.get("type", "")) if isinstance(node, dict) else ("", "")
+
+
+def is_column(node: object) -> bool:
+    """Tell a name."""
+    return kind(node) == ("COLUMN_REF", "COLUMN_REF")
+
+
+def literal(node: object) -> tuple[str, str]:
+    """Return the kind and the text of a constant; twice nothing for anything else."""
+    if not isinstance(node, dict) or kind(node) != ("CONSTANT", "VALUE_CONSTANT"):
+        return "", ""
+    only(node, "literal")
+    found = node["literal"]
+    only(found, "kind", "text")
+    return found["kind"], found.get("text", "")
+
+
+def text_of(node: object) -> str | None:
+    """Return a text constant; None for anything else."""
+    sort, text = literal(node)
+    return text if sort == "STRING" else None
+
+
+def called(node: object) -> str:
+    """Return the name of the function that a node calls, in small letters; else nothing."""
+    if not isinstance(node, dict) or kind(node) != ("FUNCTION", "FUNCTION"):
+        return ""
+    return folded(node["function_name"])
+
+
+def arguments(node: Node) -> list[Node]:
+    """Return the arguments of a call.
+
+    Raises
+    ------
+    RefusedStatementError
+        For anything else in it: DISTINCT, FILTER, names of arguments, a schema.
+    """
+    only(node, "function_name", "arguments")
+    for argument in node["arguments"]:
+        only(argument, "expression")
+    return [argument["expression"] for argument in node["arguments"]]

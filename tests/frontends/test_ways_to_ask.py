@@ -1,0 +1,139 @@
+"""The ways in which people ask: lists, brackets, attributes, keys of any library, odd names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import dfprivacy as dfp
+
+EXACT = {"epsilon": 1e9, "delta": 0.1}
+DATA = {
+    "a": ["x", "y"] * 1000,
+    "b": ["u", "u", "v", "v"] * 500,
+    "value": [1.0, 3.0] * 1000,
+    "low": [1.0, 2.0] * 1000,
+    "high": [1.0, 2.0] * 1000,
+    "count": [1.0, 2.0] * 1000,
+}
+FRAMES = {"pandas": pd.DataFrame(DATA), "polars": pl.DataFrame(DATA), "lazy": pl.LazyFrame(DATA)}
+
+
+def names(released):
+    return list(
+        released.collect_schema() if isinstance(released, pl.LazyFrame) else released.columns
+    )
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_a_list_of_columns_groups_as_the_columns_do(frame):
+    """group_by(["a", "b"]) is group_by("a", "b")."""
+    listed = frame.dp.group_by(["a", "b"]).count(**EXACT)
+    assert names(listed) == names(frame.dp.group_by("a", "b").count(**EXACT))
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_a_column_by_group_is_asked_in_brackets(frame):
+    """group_by("a")["value"].mean(...) is group_by("a").mean("value", ...), explained too."""
+    by = frame.dp.group_by("a")
+    assert names(by["value"].mean((0, 4), **EXACT)) == ["a", "value", "low", "high", "count"]
+    plan = by["value"].explain.mean((0, 4), epsilon=1, delta=1e-6)
+    assert plan.asks == by.explain.mean("value", (0, 4), epsilon=1, delta=1e-6).asks
+
+
+def test_a_column_as_an_attribute_says_how_it_is_asked():
+    """group_by("a").value names the two ways to ask; several columns share a call of agg."""
+    by = FRAMES["pandas"].dp.group_by("a")
+    with pytest.raises(dfp.UnknownMethodError, match=r'mean\("value"'):
+        _ = by.value
+    with pytest.raises(dfp.DPError, match="agg"):
+        _ = by[["value", "low"]]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"seed": 1}, "no argument 'seed'"),
+        ({"by": "a"}, "no argument 'by'"),
+        ({"bound": (0, 4)}, "write bounds="),
+    ],
+)
+def test_an_unknown_argument_is_answered(given, said):
+    """An argument that no question takes is a DPError and a TypeError, with what was meant."""
+    with pytest.raises(dfp.UnknownArgumentError, match=said) as caught:
+        FRAMES["pandas"].dp.mean("value", **given)
+    assert isinstance(caught.value, TypeError)
+    with pytest.raises(dfp.UnknownArgumentError, match="column"):
+        FRAMES["polars"].dp.mean()
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ["x", "y"],
+        {"x", "y"},
+        {"a": ["x", "y"]},
+        pd.Index(["x", "y"]),
+        pd.Series(["x", "y"]),
+        pd.Categorical(["x", "y"]),
+        pl.Series(["x", "y"]),
+        np.array(["x", "y"]),
+    ],
+    ids=lambda keys: f"{type(keys).__module__.split('.')[0]} {type(keys).__name__}",
+)
+def test_keys_come_as_any_list(keys):
+    """Public keys are listed by any library's own list, or by column."""
+    released = FRAMES["pandas"].dp.group_by("a", keys=keys).count(epsilon=1e9)
+    assert sorted(released["a"]) == ["x", "y"]
+
+
+def test_days_as_keys():
+    """A DatetimeIndex lists days."""
+    days = pd.date_range("2024-01-01", periods=3)
+    frame = pd.DataFrame({"day": list(days) * 100})
+    released = frame.dp.group_by("day", keys=days).count(epsilon=1e9)
+    assert released["count"].tolist() == [100, 100, 100]
+
+
+@pytest.mark.parametrize("column", ["low", "high", "count"])
+def test_columns_with_names_of_the_result(column):
+    """A column called low, high or count can be asked about, by group too."""
+    for frame in (FRAMES["pandas"], FRAMES["polars"]):
+        assert float(frame.dp.mean(column, (0, 4), epsilon=1e9)) == pytest.approx(1.5, abs=0.01)
+        released = frame.dp.group_by("a").mean(column, (0, 4), **EXACT)
+        assert len(set(names(released))) == 5
+        assert list(released[column]) == pytest.approx([1, 2], abs=0.01)
+
+
+def test_a_count_is_shown_as_a_whole_number():
+    """print(count) and f"{count:d}" show a whole number; other numbers stay floats."""
+    count = FRAMES["pandas"].dp.count(epsilon=1e9)
+    assert (str(count), f"{count:d}", f"{count:,d}", f"{count:.1f}") == (
+        "2000", "2000", "2,000", "2000.0",
+    )  # fmt: skip
+    mean = FRAMES["pandas"].dp.mean("value", (0, 4), epsilon=1e9)
+    assert f"{mean:.2f}" == "2.00"
+    with pytest.raises(ValueError, match="format code"):
+        f"{mean:d}"
+
+
+def test_a_series_knows_units_and_explains():
+    """A series takes the terms of a frame: a unit by its own values, and explanations."""
+    frame = FRAMES["pandas"]
+    users = pd.Series([i % 500 for i in range(2000)])
+    counted = frame["value"].dp(unit=users, max_rows=2, epsilon=1e9).count()
+    assert int(counted) == 1000
+    assert frame["value"].dp.explain.mean((0, 4), epsilon=2).epsilon == 2
+    with pytest.raises(dfp.InvalidUnitError, match="as many"):
+        frame["value"].dp(unit=users.head(3), max_rows=2)
+
+
+def test_methods_are_listed_and_documented():
+    """Every statistic is listed by dir, and its docstring describes every parameter."""
+    private = FRAMES["polars"].dp
+    for name in ("count", "mean", "quantiles", "center", "bounds"):
+        assert name in dir(private)
+        doc = getattr(private, name).__doc__
+        assert all(f"\n{term} : " in doc for term in ("epsilon", "rho", "delta"))

@@ -1,0 +1,163 @@
+"""Noise is drawn within a release that is paid for, and nowhere else."""
+
+from __future__ import annotations
+
+import contextvars
+import multiprocessing
+import os
+import threading
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.accounting.charge import Charge
+from dfprivacy.accounting.loss import Epsilon
+from dfprivacy.accounting.spending import account
+from dfprivacy.noise.additive import add_to
+from dfprivacy.noise.entropy import fresh_id, system_entropy
+from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
+from dfprivacy.release.permit import permit
+from dfprivacy.release.pipeline import paid
+from dfprivacy.release.request import Request
+
+LAPLACE = DiscreteLaplace(Fraction(10))
+
+
+def refused(draw=lambda: LAPLACE.sample(3)):
+    """Say whether a draw is refused for want of a permit."""
+    try:
+        draw()
+    except dfp.EntropyError as error:
+        return "outside of a release" in error.message
+    return False
+
+
+@pytest.mark.parametrize("noise", [LAPLACE, DiscreteGaussian(Fraction(9))])
+def test_no_sampler_draws_without_a_release(noise):
+    """Every law is refused the system's bytes, and takes those that a caller hands in."""
+    assert refused(lambda: noise.sample(3))
+    assert refused(lambda: add_to(np.zeros(3, np.int64), noise))
+    assert refused(lambda: system_entropy(8))
+    assert len(noise.sample(3, os.urandom)) == 3
+
+
+def test_a_permit_ends_with_its_block():
+    """Permits may be nested; after the block, and after an error in it, nothing is drawn."""
+    with permit("a test"):
+        with permit("another"):
+            assert not refused()
+        assert not refused()
+    assert refused()
+    with pytest.raises(ZeroDivisionError), permit("a test"):
+        raise ZeroDivisionError
+    assert refused()
+
+
+def test_a_function_is_permitted_for_each_call():
+    """As a decorator it permits each call anew, within another call too."""
+
+    @permit("a test")
+    def drawn(deep):
+        return drawn(deep - 1) if deep else LAPLACE.sample(2)
+
+    for _ in range(2):
+        assert len(drawn(3)) == 2
+        assert refused()
+
+
+def test_a_permit_is_of_one_thread():
+    """Another thread has none, and a context that was copied inside has none afterwards."""
+    found = []
+    with permit("a test"):
+        copied = contextvars.copy_context()
+        thread = threading.Thread(target=lambda: found.append(refused()))
+        thread.start()
+        thread.join()
+        assert not copied.run(refused)
+    assert found == [True]
+    assert copied.run(refused)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_has_none():
+    """A process that is forked beside a release draws nothing, and makes releases of its own."""
+    context = multiprocessing.get_context("fork")
+    with context.Pool(1) as pool:
+        assert pool.apply(refused)
+        assert pool.apply(_count) == 1
+
+
+def _count():
+    return round(pd.DataFrame({"x": [1]}).dp.count(epsilon=1e12))
+
+
+def test_whatever_is_released_draws(tmp_path):
+    """Every way out enters a permit by itself, and leaves none behind."""
+    frame = pd.DataFrame({"g": ["a", "b"] * 500, "x": [1.0, 3.0] * 500, "u": range(1000)})
+    private, grouped = frame.dp, frame.dp.group_by("g", keys=["a", "b"])
+    for ask in (
+        lambda: private.agg(dfp.mean("x", (0, 9)), dfp.median("x")),
+        lambda: grouped.mean("x"),
+        lambda: private.histogram("x", 4),
+        lambda: grouped.histogram("x", [0, 2, 4]),
+        lambda: private.mean_vector(["x"], rho=1, radius=9),
+        lambda: grouped.mean_vector(["x"], rho=1, radius=9),
+        lambda: dfp.suggest_limits(frame, unit="u", by="g"),
+        lambda: dfp.sql("SELECT dp_count(*) FROM t", t=frame),
+        lambda: private.local.gaussian_mean("x", epsilon=2, sigma=1.0, limit=10),
+        lambda: private.shuffle.sum("x", (0, 9), epsilon=1, delta=1e-6),
+    ):
+        ask()
+        assert refused()
+
+
+def test_a_protocol_without_rows_pays_before_it_draws(tmp_path):
+    """What a caller measures and draws itself goes the same way: asked, measured, paid, drawn."""
+    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=3)
+    charge = Charge(Epsilon(Fraction(2)), question="a protocol")
+    request = Request(charge, account(ledger, "d"))
+
+    def measured():
+        assert refused()
+        return ledger.spent("d").epsilon
+
+    exact, drawn = paid(request, measured, lambda _: (LAPLACE.sample(2), ledger.spent("d").epsilon))
+    assert (exact, drawn[1]) == (0, 2)
+    with pytest.raises(dfp.BudgetExceededError):
+        paid(request, lambda: pytest.fail("measured"), lambda _: pytest.fail("drawn"))
+
+
+def test_names_are_no_noise():
+    """An id needs no permit."""
+    assert len(fresh_id(8)) == 16
+    assert fresh_id(8) != fresh_id(8)
+
+
+def test_a_missing_category_comes_back():
+    """Intervals of integers with a missing one come back: as intervals of floats, always."""
+    cut = pd.DataFrame({"v": [0.5, 1.5, 9.0] * 300})
+    for values in (cut, cut[cut.v < 9]):
+        frame = pd.DataFrame({"c": pd.cut(values.v, [0, 1, 2])})
+        found = frame.dp.group_by("c").count(epsilon=10, delta=0.1)
+        assert found["c"].dtype == pd.IntervalDtype("float64", "right")
+        assert found["c"].isna().sum() == (len(values) == 900)
+
+
+def test_the_way_back_is_proved_before_it_is_paid_for(tmp_path):
+    """Keys that can't be handed back are refused by their type, uncharged and undrawn."""
+    pa = pytest.importorskip("pyarrow")
+    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=3, delta=0.5, rho=None)
+    kind = pd.ArrowDtype(pa.run_end_encoded(pa.int32(), pa.string()))
+    codes = pa.RunEndEncodedArray.from_arrays(pa.array([5, 9], pa.int32()), pa.array(["a", "b"]))
+    frame = pd.DataFrame({"g": pd.Series(codes, dtype=kind), "x": range(9)})
+    private = frame.dp(ledger=ledger, dataset="d").group_by("g")
+    for ask in (
+        lambda: private.count(delta=0.1),
+        lambda: private.histogram("x", [0, 9], delta=0.1),
+    ):
+        with pytest.raises(dfp.UnsupportedDtypeError, match="handed back"):
+            ask()
+    assert ledger.spent("d").epsilon == 0
