@@ -29,12 +29,6 @@ def keepable(frame: object, labels: Sequence[Hashable]) -> object:
 
     Text of pandas without a UTF-8 form becomes NULL, each by itself; nothing else changes. Only
     declared dtypes decide what is refused, never a row.
-
-    Raises
-    ------
-    UnsupportedDtypeError
-        When a group column of pandas holds Python objects, or categories that are objects other
-        than text.
     """
     if not isinstance(frame, pd.DataFrame):
         return frame
@@ -108,13 +102,7 @@ def common_form(kind: pa.DataType) -> pa.DataType | None:
 
 
 def declared_keys(keys: pa.Table, labels: Sequence[Hashable]) -> pa.Table:
-    """Return group keys in types that a file keeps: what was declared, plain text for categories.
-
-    Raises
-    ------
-    UnsupportedDtypeError
-        When a declared type can't be kept.
-    """
+    """Return group keys in types that a file keeps: those declared, text for categories."""
     plain = [own.value_type if types.is_dictionary(own) else own for own in keys.schema.types]
     kinds = [_kept(kind, label) for kind, label in zip(plain, labels, strict=True)]
     return in_types(in_types(keys, plain), kinds)

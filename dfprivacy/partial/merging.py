@@ -107,13 +107,7 @@ def merge(
 
 
 def _listed(paths: Paths) -> list[Path]:
-    """Return the files that are named, a glob's in the order of their names.
-
-    Raises
-    ------
-    StatisticsFileError
-        When something else is named, or no file has such a name.
-    """
+    """Return the files that are named, a glob's in the order of their names."""
     named = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     return [path for own in named for path in _matching(own)]
 
@@ -169,13 +163,7 @@ class Pooled:
         return tuple(sorted(file.header.id for file in self.files))
 
     def public_keys(self) -> PublicKeys | None:
-        """Return the public keys, the same in every file; None where they are secret.
-
-        Raises
-        ------
-        StatisticsFileError
-            When they are not the same.
-        """
+        """Return the public keys, the same in every file; None where they are secret."""
         if self.header.keys != "public":
             return None
         first, *others = (in_types(file.keys(), self.kinds) for file in self.files)
@@ -195,13 +183,7 @@ class Pooled:
 
 
 def files_of(paths: Paths) -> Pooled:
-    """Return the files that are named, once they are known to go together.
-
-    Raises
-    ------
-    StatisticsFileError
-        When they can't be read, two are the same, or one differs from the first.
-    """
+    """Return the files that are named, once they are known to go together."""
     files = [open_file(path) for path in _listed(paths)]
     if not files:
         raise StatisticsFileError(
@@ -252,11 +234,6 @@ def _parts_per_unit(header: Header, files: int, given: object) -> int:
     """Return in how many files a unit can have rows: all of them, unless the caller promises less.
 
     A row is in one file; so is a unit that is a row.
-
-    Raises
-    ------
-    InvalidUnitError
-        When the promise is no whole number from 1 on, or the files know no unit.
     """
     if given is None:
         return 1 if header.unit is None else files

@@ -54,13 +54,7 @@ class ExactTables:
         return self.keys.num_rows if self.keys.num_columns else 1
 
     def measured(self, parts: Sequence[Part]) -> list[Measured]:
-        """Return what the parts of a release would have measured.
-
-        Raises
-        ------
-        TooManyRowsError
-            When a group has reached the public limit of rows.
-        """
+        """Return what the parts of a release would have measured."""
         measured: list[Measured] = []
         bins = iter(self.bins)
         for part in parts:
@@ -80,11 +74,6 @@ def added(several: Sequence[ExactTables]) -> ExactTables:
 
     Rows of one group are below 2**33 in each table, so that their sum can't wrap; sums of grid
     integers can't either unless that of the rows reaches the limit, which `measured` looks at.
-
-    Raises
-    ------
-    TooManyRowsError
-        When a bin has reached the public limit of rows.
     """
     first, sizes = several[0], [own.groups for own in several]
     names = first.keys.column_names
