@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dfprivacy.noise.runs import Runs
+from dfprivacy.noise.race import Runs
 from dfprivacy.noise.selection import ExponentialMechanism, PermuteAndFlip
 from dfprivacy.release.permit import permit
 

@@ -30,7 +30,6 @@ import pyarrow as pa
 from benchmarks.octave_rule import ENOUGH, SIZES, data_sets, subset_width
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.estimators.octave_bounds import octave_bounds
-from dfprivacy.estimators.subset_optimal import dick_bounds
 from dfprivacy.measurement.bin_table import BinTable, bin_table
 from dfprivacy.measurement.binning import VALUE_BITS, Octaves, clipped, rounded
 from dfprivacy.measurement.sums import Statistics, key_name, sum_name
@@ -39,7 +38,7 @@ from dfprivacy.noise.exceedances import Exceedances
 from dfprivacy.release.permit import permit
 from dfprivacy.statistics import Mean
 from dfprivacy.statistics.linear import vectors_of
-from dfprivacy.statistics.mean_by_rank import GAMMA, RADIUS, WHOLE_BITS
+from dfprivacy.statistics.mean_by_rank import GAMMA, RADIUS, WHOLE_BITS, dick_bounds
 from dfprivacy.statistics.octaves import MeasuredOctaves, OctavePart
 from dfprivacy.terms import Bounds
 

@@ -9,13 +9,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from dfprivacy.estimators.clipped_mean import ClippedMean, Passes
-from dfprivacy.estimators.noisy_mean import NoisyMean
-from dfprivacy.estimators.plan_items import PlanItems
-from dfprivacy.estimators.plan_mean import PlanMean
-from dfprivacy.estimators.private_quantiles import CHOOSERS, Mechanics
-from dfprivacy.estimators.relations import RELATIONS
-from dfprivacy.estimators.shifted_mean import ShiftedMean
+from dfprivacy.estimators.clipped_mean import ClippedMean, NoisyMean, Passes, ShiftedMean
+from dfprivacy.estimators.plan import PlanItems, PlanMean
+from dfprivacy.estimators.private_quantiles import CHOOSERS, RELATIONS, Mechanics
 from dfprivacy.measurement.buffers import Buffers
 from dfprivacy.measurement.item_tables import ItemRows
 from dfprivacy.measurement.vector_grid import vector_grid

@@ -1,37 +1,342 @@
-"""Private selection of any monotone property: median, quantile, mean, centre, or the caller's own.
+"""Select any monotone property privately: median, quantile, mean, centre, or the caller's own.
 
-`select_monotone` is Algorithm 5 of Dick et al. on public bounds, `monotone_estimate` their
-Algorithm 4, which finds bounds first. Both with the corrections of docs/monotone.md.
+The length of a candidate says how many rows have to be added or removed until the property has
+that value. It moves by at most 1 with a row, so that a small one can be selected privately: inverse
+sensitivity, Dick et al. Everything is in integers, values and candidates on the public grid
+lowest, ..., highest. At means and l_p centres rows pull from both sides, by integers from a public
+table, and a centre is where the pulls cancel. `select_monotone` is their Algorithm 5 on public
+bounds, `monotone_estimate` their Algorithm 4, which finds bounds first. Derivations, and the errata
+of the paper: docs/monotone.md.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.estimators.centre import CentreLength
-from dfprivacy.estimators.inverse_sensitivity import (
-    MedianLength,
-    MonotoneProperty,
-    QuantileLength,
-)
 from dfprivacy.estimators.threshold import (
     LARGEST_RANK,
     SIDES,
     known_rows,
     select_thresholds,
 )
+from dfprivacy.exact import center_power, decimal_number, describe
 from dfprivacy.measurement.bin_table import BinTable, bin_table
 from dfprivacy.measurement.binning import Floats, Integers, SignificantBits
 from dfprivacy.noise.entropy import EntropySource, system_entropy
-from dfprivacy.noise.runs import Runs
+from dfprivacy.noise.race import Runs
 from dfprivacy.noise.selection import ExponentialMechanism
 from dfprivacy.terms import Bounds
+
+_LARGEST_DENOMINATOR = 2**20
+
+
+class MonotoneProperty(Protocol):
+    """A property of a data set, by the lengths of its possible values.
+
+    Raising a row's value must not lower the property (Algorithm 4 needs it for its accuracy), and
+    adding or removing a row must move each length by at most 1 (the privacy proof needs it).
+    """
+
+    def lengths(self, values: Integers, rows: Integers, candidates: Integers) -> Integers:
+        """Return how many rows have to come or go until the property is each candidate.
+
+        Parameters
+        ----------
+        values : numpy.ndarray
+            int64, ascending, distinct, each one of the candidates; none for an empty data set.
+        rows : numpy.ndarray
+            int64, how many rows have each value, at least 1; fewer than 2**33 in total.
+        candidates : numpy.ndarray
+            int64, every integer from the lowest to the highest of the public grid, ascending.
+
+        Returns
+        -------
+        numpy.ndarray
+            int64, one a candidate, from 0 to 2**53 - 1.
+        """
+
+
+def counts_around(
+    values: Integers, rows: Integers, candidates: Integers
+) -> tuple[Integers, Integers, Integers]:
+    """Return how many rows are below, at and above each candidate."""
+    counted = np.append(np.zeros(1, np.int64), np.cumsum(rows))
+    below = counted[np.searchsorted(values, candidates, side="left")]
+    upto = counted[np.searchsorted(values, candidates, side="right")]
+    return below, upto - below, counted[-1] - upto
+
+
+@dataclass(frozen=True)
+class QuantileLength:
+    """The smallest v with at least a share q of the rows up to v.
+
+    Parameters
+    ----------
+    q : Fraction or float
+        Strictly between 0 and 1; a float counts as the decimal that it prints, with at most six
+        places (a fraction with a denominator up to 2**20).
+
+    Raises
+    ------
+    InvalidQuestionError
+        When q is not such a number.
+    """
+
+    q: Fraction | float
+
+    def __post_init__(self) -> None:
+        """Keep q as an exact fraction."""
+        q = decimal_number(self.q)
+        if q is None or not 0 < q < 1 or q.denominator > _LARGEST_DENOMINATOR:
+            raise InvalidQuestionError(
+                f"q must be between 0 and 1, with at most six places, not {describe(self.q)}",
+                hint="Use q=Fraction(1, 4).",
+            )
+        object.__setattr__(self, "q", q)
+
+    def lengths(self, values: Integers, rows: Integers, candidates: Integers) -> Integers:
+        """Return the lengths; everything in units of 1 / denominator."""
+        below, equal, above = counts_around(values, rows, candidates)
+        part, unit = Fraction(self.q).as_integer_ratio()
+        goal = part * (below + equal + above)
+        high = _too_high(unit * below - goal, equal, part, unit - part)
+        low = _too_low(goal - unit * (below + equal), equal, part, unit - part)
+        return np.where(unit * below >= goal, high, np.where(low > 0, low, 0))
+
+
+def _too_high(gap: Integers, equal: Integers, q: int, rest: int) -> Integers:
+    """Return the lengths where a share q lies below: add at or above, or remove below."""
+    if q > rest:
+        return gap // q + 1
+    first = np.where(gap >= q, (gap - q) // rest + 1, 0) + 1
+    return np.where(equal > 0, gap // rest + 1, first)
+
+
+def _too_low(gap: Integers, equal: Integers, q: int, rest: int) -> Integers:
+    """Return the lengths where less than q lies up to here: remove above, or add at or below."""
+    if q <= rest:
+        return -(-gap // rest)
+    first = np.where(gap > rest, -(-(gap - rest) // q), 0) + 1
+    return np.where(gap <= 0, 0, np.where(equal > 0, -(-gap // q), first))
+
+
+PULL_BITS = 29
+"""Pulls are integers up to 2**29: sums over fewer than 2**33 rows fit into an int64."""
+
+_LARGEST_LENGTH = 2**34
+"""More than all rows there may be."""
+
+_CELLS = 2**20
+_STEP = 64
+
+
+@dataclass(frozen=True)
+class CentreLength:
+    """The point t with the least sum of ``|x - t|`` to the power p, p > 1, on the grid.
+
+    Its equation is that the pulls of all rows, sign(x - t) times ``|x - t|`` to the power p - 1,
+    add up to 0. They are rounded down to 2**-29 of the largest, from a public table. A length asks
+    for centres on both sides of a candidate, or on it.
+
+    Parameters
+    ----------
+    p : float
+        Above 1, at most 64; 2 is the mean.
+
+    Raises
+    ------
+    InvalidQuestionError
+        When p is not such a number.
+
+    Examples
+    --------
+    >>> grid = np.arange(5)
+    >>> CentreLength(2).lengths(np.array([0, 4]), np.array([5, 3]), grid).tolist()
+    [3, 2, 2, 4, 5]
+    """
+
+    p: float
+
+    def __post_init__(self) -> None:
+        """Refuse what has no strictly convex distance."""
+        center_power(self.p)
+
+    def pulls(self, span: int) -> Integers:
+        """Return the pull of each distance 0, ..., span: public, ascending, 0 at 0 alone."""
+        return _pulls(center_power(self.p), span)
+
+    def lengths(self, values: Integers, rows: Integers, candidates: Integers) -> Integers:
+        """Return the larger of two distances: to data whose pull is not up, and not down."""
+        if not len(values):
+            return np.ones_like(candidates)
+        data = self._pulled(values, rows, int(candidates[0]), int(candidates[-1]))
+        return data.lengths(candidates)
+
+    def lengths_near(self, values: Integers, rows: Integers, last: int, reach: int) -> Integers:
+        """Return the lengths of the candidates 0, ..., last, none beyond the least plus `reach`.
+
+        Away from the centre lengths never fall, so that few candidates and the outermost rows
+        have to be looked at (docs/monotone.md).
+        """
+        if not len(values):
+            return np.ones(last + 1, np.int64)
+        data = self._pulled(values, rows, 0, last)
+        turn = data.turn()
+        least = int(data.lengths(np.arange(max(turn - 1, 0), turn + 1)).min())
+        most = least + min(reach, _LARGEST_LENGTH)
+        right = data.mirrored().rising(last + 1 - turn, most)
+        return np.append(data.rising(turn, most), right[::-1])
+
+    def _pulled(self, values: Integers, rows: Integers, low: int, high: int) -> _Pulled:
+        span = high - low
+        linear = self.p == 2 and span > 0 and (1 << PULL_BITS) % span == 0
+        unit = (1 << PULL_BITS) // span if linear else 0
+        return _Pulled(values, rows, low, high, self.pulls(span), unit)
+
+
+@lru_cache(maxsize=4)  # public arguments only
+def _pulls(p: float, span: int) -> Integers:
+    distances = np.arange(span + 1)
+    scaled = (distances / max(span, 1)) ** (p - 1) * 2.0**PULL_BITS
+    whole = np.where(distances > 0, np.maximum(np.floor(scaled).astype(np.int64), 1), 0)
+    table = np.asarray(np.maximum.accumulate(whole), np.int64)
+    table.flags.writeable = False
+    return table
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Pulled:
+    """Rows at values that pull at candidates between two ends. Secret.
+
+    `pulls` has the pull of each distance; where `unit` is not 0, it is that many times the
+    distance.
+    """
+
+    values: Integers
+    rows: Integers
+    low: int
+    high: int
+    pulls: Integers
+    unit: int
+
+    def mirrored(self) -> _Pulled:
+        """Return the mirror image, where what pulled down pulls up."""
+        values = self.low + self.high - self.values[::-1]
+        return replace(self, values=values, rows=self.rows[::-1])
+
+    def lengths(self, candidates: Integers) -> Integers:
+        """Return the larger of two distances: to data whose pull is not up, and not down."""
+        other_side = self.mirrored().until_not_up(self.low + self.high - candidates)
+        return np.maximum(self.until_not_up(candidates), other_side)
+
+    def turn(self) -> int:
+        """Return the first candidate at which the pull is not up, `low` being 0."""
+        coarse = np.arange(0, self.high + 1, _STEP)
+        first = max(int(np.sum(self.pull(coarse) > 0)) - 1, 0) * _STEP
+        fine = np.arange(first, min(first + _STEP, self.high) + 1)
+        return first + int(np.sum(self.pull(fine) > 0))
+
+    def rising(self, stop: int, most: int) -> Integers:
+        """Return how far the pull at 0, ..., stop - 1 is from not being up, or `most` if further.
+
+        The pull at all of these is up, and they come nearer and nearer.
+        """
+        lengths = np.full(stop, most, np.int64)
+        coarse = np.arange(0, stop, _STEP)
+        far = int(np.sum(self.until_not_up(coarse, most) >= most))
+        near = np.arange(max(far - 1, 0) * _STEP, stop)
+        lengths[near] = np.minimum(self.until_not_up(near, most), most)
+        return lengths
+
+    def pull(self, candidates: Integers) -> Integers:
+        """Return the pull of all rows at each candidate; it never grows."""
+        if self.unit:
+            total = int(self.rows @ self.values) - candidates * int(self.rows.sum())
+            return np.asarray(self.unit * total)
+        return self._by_block(candidates, lambda own: self._pulls_at(own, self.values) @ self.rows)
+
+    def until_not_up(self, candidates: Integers, most: int = _LARGEST_LENGTH) -> Integers:
+        """Return the fewest rows to remove or add until the pull is not up and a row is left.
+
+        A number of `most` or more may come out as another such number. A row added at the lowest
+        end takes `added` off the pull; a row removed takes off its own. The best come first: all
+        rows that pull more than `added`, from the top, then rows added.
+        """
+        return self._by_block(candidates, lambda own: self._until_not_up(own, most))
+
+    def _until_not_up(self, candidates: Integers, most: int) -> Integers:
+        top = self._outermost(most)
+        pull, added = self.pull(candidates), self.pulls[candidates - self.low]
+        reach = np.searchsorted(self.pulls, added, side="right") - 1
+        start = np.searchsorted(top.values, candidates + reach, side="right")
+        suffix, counts = top.suffixes(candidates), _suffix_sums(top.rows)
+        rest = pull - suffix(start)
+        adding = counts[start] - (-rest // np.maximum(added, 1))
+        removing = top.removals(candidates, pull, start, suffix)
+        removing += removing == self.rows.sum()
+        return np.where(pull <= 0, 0, np.where(rest > 0, adding, removing))
+
+    def _outermost(self, most: int) -> _Pulled:
+        """Return the highest values alone, with `most` rows or more, or all."""
+        kept = int(np.searchsorted(np.cumsum(self.rows[::-1]), most)) + 1
+        return replace(self, values=self.values[-kept:], rows=self.rows[-kept:])
+
+    def suffixes(self, candidates: Integers) -> Suffix:
+        """Return the pulls of suffixes at each candidate."""
+        if self.unit:
+            counts, sums = _suffix_sums(self.rows), _suffix_sums(self.rows * self.values)
+            return lambda j: np.asarray(self.unit * (sums[j] - candidates * counts[j]))
+        sums = _suffix_sums(self._pulls_at(candidates, self.values) * self.rows)
+        every = np.arange(len(candidates))
+        return lambda j: np.asarray(sums[every, j])
+
+    def removals(
+        self, candidates: Integers, pull: Integers, start: Integers, suffix: Suffix
+    ) -> Integers:
+        """Return the fewest rows to remove from the top, where all from `start` on are enough."""
+        counts, values = _suffix_sums(self.rows), self.values
+        low, high = start, np.full_like(start, len(values))
+        for _ in range(len(values).bit_length()):
+            middle = (low + high) // 2
+            enough = suffix(middle) >= pull
+            low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+        last = np.minimum(low, len(values) - 1)
+        distance = np.clip(values[last] - candidates, 0, len(self.pulls) - 1)
+        missing = pull - suffix(last + 1)
+        return np.asarray(counts[last + 1] - (-missing // np.maximum(self.pulls[distance], 1)))
+
+    def _pulls_at(self, candidates: Integers, values: Integers) -> Integers:
+        """Return the pull of a row at each value, one line a candidate."""
+        signed = np.concatenate([-self.pulls[:0:-1], self.pulls])
+        return np.asarray(signed[values + (len(self.pulls) - 1) - candidates[:, None]])
+
+    def _by_block(self, candidates: Integers, work: Callable[[Integers], Integers]) -> Integers:
+        """Return what `work` returns for all candidates, some of them at a time."""
+        cells = len(candidates) * (1 if self.unit else len(self.values))
+        blocks = np.array_split(candidates, cells // _CELLS + 1)
+        return np.concatenate([work(block) for block in blocks])
+
+
+Suffix = Callable[[Integers], Integers]
+"""From one index j a candidate to the pull of all values from the j-th on, one a candidate."""
+
+
+def _suffix_sums(terms: Integers) -> Integers:
+    """Return the sums of all terms from the j-th on along the last axis; 0 after the last."""
+    sums = np.zeros((*terms.shape[:-1], terms.shape[-1] + 1), np.int64)
+    np.cumsum(terms[..., ::-1], axis=-1, out=sums[..., -2::-1])
+    return sums
+
 
 INTERVALS = 2**12
 """A public domain is cut into so many equal intervals; candidates are their ends."""
@@ -67,7 +372,7 @@ def select_monotone(
     Parameters
     ----------
     functional : MonotoneProperty
-        What is asked for: `MedianLength()`, `QuantileLength(q)`, `CentreLength(p)`, whose p = 2
+        What is asked for: `QuantileLength(q)`, `CentreLength(p)`, whose p = 2
         is the mean, or an object of the caller whose lengths one row moves by at most 1.
     values : numpy.ndarray
         float64, in units of the column; NaN holds no value. Others are clipped to the domain and
@@ -92,9 +397,9 @@ def select_monotone(
 
     Examples
     --------
-    >>> from dfprivacy.estimators.inverse_sensitivity import MedianLength
     >>> values, rows = np.array([3.0, 5.0, 9.0]), np.array([500, 500, 400])
-    >>> 4.9 < select_monotone(MedianLength(), values, rows, (0, 10), Epsilon(Fraction(1))) < 5.1
+    >>> median, loss = QuantileLength(Fraction(1, 2)), Epsilon(Fraction(1))
+    >>> 4.9 < select_monotone(median, values, rows, (0, 10), loss) < 5.1
     True
     """
     bounds, last = Bounds(*domain), checked_intervals(intervals)
@@ -165,7 +470,7 @@ def monotone_estimate(
 
 
 def select_order_statistic(
-    functional: MedianLength | QuantileLength,
+    functional: QuantileLength,
     numbers: Integers,
     rows: Integers,
     last: int,
@@ -181,7 +486,7 @@ def select_order_statistic(
 
     Parameters
     ----------
-    functional : MedianLength or QuantileLength
+    functional : QuantileLength
         What is asked for.
     numbers, rows : numpy.ndarray
         int64, ascending distinct integers of the grid, and how many rows have each; maybe none.
@@ -195,7 +500,7 @@ def select_order_statistic(
     Examples
     --------
     >>> numbers, rows = np.array([-3, 4]), np.array([900, 200])
-    >>> select_order_statistic(MedianLength(), numbers, rows, 100, Epsilon(Fraction(1)))
+    >>> select_order_statistic(QuantileLength(0.5), numbers, rows, 100, Epsilon(Fraction(1)))
     -3
     """
     ends = np.concatenate([[-last - 1], numbers, [last + 1]])
@@ -259,7 +564,7 @@ def length_runs(
     if lengths.shape != candidates.shape or lengths.dtype != np.int64:
         raise InvalidQuestionError(
             "lengths must be one int64 a candidate",
-            hint="Look at dfprivacy.estimators.inverse_sensitivity.MonotoneProperty.",
+            hint="Look at dfprivacy.estimators.monotone.MonotoneProperty.",
         )
     first = np.flatnonzero(np.append(True, lengths[1:] != lengths[:-1]))
     width = np.diff(first, append=last + 1)

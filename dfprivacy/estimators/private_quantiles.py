@@ -1,29 +1,113 @@
-"""Private quantiles of many coordinates at once, from counts in bins: a search or a selection.
+"""Find private quantiles of many coordinates at once, from counts in bins: search or select.
 
 Both are one function of the same form, so that an estimator takes either. A target scores a bin by
 the rows up to it and all rows: negative below the quantile, positive above. The noisy binary search
 is PrivQuant of Huang, Liang and Yi 2021 (Section 3.2, with the noisy counts of their Theorem 1);
-the selection is the exponential mechanism of Smith 2011 on a grid. Proofs: docs/vectors.md.
+the selection is the exponential mechanism of Smith 2011 on a grid. A `Relation` says what
+neighbouring sets of vectors are, and what follows for sensitivities. Proofs: docs/vectors.md.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from dfprivacy.accounting.loss import Rho
-from dfprivacy.estimators.relations import Relation
 from dfprivacy.measurement.vector_grid import Floats
 from dfprivacy.measurement.vector_tables import Integers, VectorTable, Windows
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import EntropySource
-from dfprivacy.noise.runs import Runs
+from dfprivacy.noise.laws import DiscreteGaussian
+from dfprivacy.noise.race import Runs
 from dfprivacy.noise.selection import ExponentialMechanism
+
+
+@dataclass(frozen=True)
+class NoisyRows:
+    """The number of rows, as known after a release: with its noise, or public. Public."""
+
+    value: int
+    noise: DiscreteGaussian | None
+
+    @property
+    def least(self) -> int:
+        """The number by which a sum is divided: at least 1."""
+        return max(self.value, 1)
+
+    def interval(self, outside: float) -> tuple[int, int]:
+        """Return numbers between which the rows lie, up to a probability."""
+        half = 0 if self.noise is None else self.noise.quantile(outside)
+        return max(self.value - half, 0), self.value + half
+
+
+class Relation(ABC):
+    """A neighbour relation on tables of vectors."""
+
+    sum_factor: ClassVar[int]
+    """A sum of vectors of norm at most C moves by at most so many times C in L2 norm."""
+
+    keeps_incomplete: ClassVar[bool]
+    """Whether rows that are no whole vectors count as zeros, or not at all."""
+
+    margins: ClassVar[int]
+    """How many margins of a search are added to the rows that are clipped: the authors take one,
+    which for few coordinates lets a search run off into empty bins one time in ten."""
+
+    count_share: ClassVar[Fraction]
+    """The part of a sum's loss that pays for the number of rows."""
+
+    @abstractmethod
+    def fraction_sensitivity(self, numerator: int, denominator: int) -> int:
+        """Return how much denominator * F - numerator * n moves, F a count of rows."""
+
+    @abstractmethod
+    def noisy_rows(self, rows: int, rho: Fraction, entropy: EntropySource) -> NoisyRows:
+        """Return the number of rows for a loss of `rho`."""
+
+
+class AddRemove(Relation):
+    """A row more or less. The number of rows is secret, and paid for."""
+
+    sum_factor = 1
+    keeps_incomplete = False
+    margins = 3
+    count_share = Fraction(1, 10)
+
+    def fraction_sensitivity(self, numerator: int, denominator: int) -> int:
+        """Return max(a, b - a): a row moves b F by b or 0, and a n by a."""
+        return max(numerator, denominator - numerator)
+
+    def noisy_rows(self, rows: int, rho: Fraction, entropy: EntropySource) -> NoisyRows:
+        """Add noise: sensitivity 1."""
+        noise = Rho(rho).noise(1, 1)
+        noisy = add_to(np.array([rows], np.int64), noise, entropy)
+        return NoisyRows(int(noisy[0]), noise)
+
+
+class Replace(Relation):
+    """A row instead of another one, in its place. The number of rows is public."""
+
+    sum_factor = 2
+    keeps_incomplete = True
+    margins = 1
+    count_share = Fraction(0)
+
+    def fraction_sensitivity(self, numerator: int, denominator: int) -> int:  # noqa: ARG002 one interface
+        """Return b: n stays, and a row moves F by at most 1."""
+        return denominator
+
+    def noisy_rows(self, rows: int, rho: Fraction, entropy: EntropySource) -> NoisyRows:  # noqa: ARG002 one interface
+        """Return the number itself: neighbours have the same."""
+        return NoisyRows(rows, None)
+
+
+RELATIONS: dict[str, Relation] = {"add-remove": AddRemove(), "replace": Replace()}
 
 
 class Target(Protocol):

@@ -22,7 +22,7 @@ from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Floats, Integers, SignificantBits
 from dfprivacy.measurement.grid import ROW_LIMIT
 from dfprivacy.noise.entropy import EntropySource, system_entropy
-from dfprivacy.noise.runs import Runs
+from dfprivacy.noise.race import Runs
 from dfprivacy.noise.selection import PermuteAndFlip
 from dfprivacy.terms import Bounds
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from dfprivacy.accounting.loss import Rho
-from dfprivacy.estimators.relations import RELATIONS
+from dfprivacy.estimators.private_quantiles import RELATIONS
 from dfprivacy.forecast.explaining import plain_explanation, protects
 from dfprivacy.forecast.explanation import Explanation
 from dfprivacy.forecast.forecast import SIZES, Forecast, by_size, halving_loss, reaching

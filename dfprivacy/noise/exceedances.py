@@ -20,7 +20,7 @@ from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
-from dfprivacy.noise.geometric import LARGEST_INT64_SCALE, Geometric, exact_geometric
+from dfprivacy.noise.laplace import LARGEST_INT64_SCALE, Geometric, exact_geometric
 from dfprivacy.noise.laws import DiscreteLaplace
 from dfprivacy.noise.tails import arithmetic, exponential
 from dfprivacy.noise.uniform import LazyUniform

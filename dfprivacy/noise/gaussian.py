@@ -17,10 +17,23 @@ import numpy.typing as npt
 
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.noise.entropy import EntropySource, random_words
-from dfprivacy.noise.geometric import ATTEMPTS, LARGEST_INT64_SCALE, stuck
-from dfprivacy.noise.laplace import BLOCK, LaplaceBlocks, collected, exact_laplace
-from dfprivacy.noise.logarithm import BITS, Workspace, certified, negative_log
-from dfprivacy.noise.uniform import LazyUniform, log_exceeds
+from dfprivacy.noise.laplace import (
+    ATTEMPTS,
+    BLOCK,
+    LARGEST_INT64_SCALE,
+    LaplaceBlocks,
+    collected,
+    exact_laplace,
+    stuck,
+)
+from dfprivacy.noise.uniform import (
+    BITS,
+    LazyUniform,
+    Workspace,
+    certified,
+    log_exceeds,
+    negative_log,
+)
 
 _LEAST_FILTER_VARIANCE = Fraction(1, 2**200)
 """Below it 1 / sigma**2 could overflow float64: every decision is exact then."""

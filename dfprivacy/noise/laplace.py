@@ -1,8 +1,20 @@
-"""The discrete Laplace law, P(x) = (1 - a) / (1 + a) * a**|x| with a = exp(-1 / scale), exactly.
+"""Draw geometric numbers and discrete Laplace noise, exactly.
 
-A sign bit and a geometric magnitude (Canonne, Kamath and Steinke 2020, Algorithm 2): the pair
-(-, 0) is dropped and drawn anew, since zero would count twice otherwise. One 64-bit word gives the
-sign and 63 digits of the uniform behind the magnitude.
+Geometric numbers, P(G >= k) = exp(-k / scale) for k = 0, 1, 2, ...: G = floor(-scale * ln U) for a
+uniform U. `Geometric` draws blocks of int64 by one of two plans:
+
+- scales up to 2**33: the certified floating-point enclosure of -ln U, times the scale;
+- scales up to 2**51: G = c * High + Low with c = 2**k. As the probability of c * h + l factorises
+  into a**(c * h) and a**l, High is geometric of scale / c (the first plan) and Low is uniform on
+  [0, c), kept with probability exp(-Low / scale), which is almost 1.
+
+Elements that the enclosure can't decide go down the exact path with the same uniform. Beyond
+2**51 only the exact path is left, and Python integers.
+
+The discrete Laplace law, P(x) = (1 - a) / (1 + a) * a**|x| with a = exp(-1 / scale): a sign bit and
+a geometric magnitude (Canonne, Kamath and Steinke 2020, Algorithm 2). The pair (-, 0) is
+dropped and drawn anew, since zero would count twice otherwise. One 64-bit word gives the sign and
+63 digits of the uniform behind the magnitude.
 """
 
 from __future__ import annotations
@@ -15,15 +27,128 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dfprivacy.errors import EntropyError
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.noise.entropy import EntropySource, random_words
-from dfprivacy.noise.geometric import (
-    ATTEMPTS,
-    LARGEST_INT64_SCALE,
-    Geometric,
-    exact_geometric,
-    stuck,
+from dfprivacy.noise.uniform import (
+    BITS,
+    LazyUniform,
+    Workspace,
+    certified,
+    floor_of_scaled_log,
+    log_exceeds,
+    negative_log,
 )
+
+LARGEST_INT64_SCALE = 2**51
+"""No draw exceeds 768 scales (`LARGEST_LOG`), so that int64 holds the sum of any two."""
+
+ATTEMPTS = 4096
+"""So many refusals in a row, of probability below 2**-1000, mean a broken source."""
+
+_LARGEST_FILTER_SCALE = 2**33
+_SPLIT_BITS = 20
+_LEAST_FILTER_SCALE = Fraction(1, 2**10)
+
+
+class Geometric:
+    """Geometric numbers of one scale for one call, at most `block` at a time."""
+
+    def __init__(self, scale: Fraction, block: int, entropy: EntropySource) -> None:
+        self._entropy = entropy
+        self._scale = scale
+        self._low_bits = _low_bits(scale)
+        self._high_scale = scale / 2**self._low_bits
+        self._work = Workspace.of(block)
+        self._certified = certified()
+
+    def draw(self, mantissas: Integers) -> Integers:
+        """Return one number for each uniform cell [m, m + 1] / 2**63."""
+        high = self._inverted(mantissas)
+        if self._low_bits == 0:
+            return high
+        np.left_shift(high, self._low_bits, out=high)
+        return np.add(high, self._low_parts(len(high)), out=high)
+
+    def _inverted(self, mantissas: Integers) -> Integers:
+        work = self._work.first(len(mantissas))
+        magnitudes = np.empty(len(mantissas), np.int64)
+        if self._certified:
+            certain_floors(mantissas, self._high_scale, work, magnitudes)
+        else:
+            work.settle_nothing()
+        for index in np.flatnonzero(~work.agrees).tolist():
+            uniform = LazyUniform(int(mantissas[index]), BITS, self._entropy)
+            magnitudes[index] = floor_of_scaled_log(uniform, self._high_scale)
+        return magnitudes
+
+    def _low_parts(self, size: int) -> Integers:
+        bits = self._low_bits
+        words = random_words(size, self._entropy)
+        parts = (words & np.uint64(2**bits - 1)).view(np.int64)
+        kept = (words >> np.uint64(bits)).view(np.int64) < surely_kept(self._scale, bits)
+        for index in np.flatnonzero(~kept).tolist():
+            parts[index] = low_part(int(words[index]), bits, self._scale, self._entropy)
+        return parts
+
+
+def certain_floors(
+    mantissas: Integers, scale: Fraction, work: Workspace, magnitudes: Integers
+) -> None:
+    """Write floor(-scale * ln U) wherever one integer fits the whole cell of U.
+
+    work.agrees says where; elsewhere `magnitudes` is meaningless. Below a scale of 2**-10 the
+    floats would be pointlessly small: the largest word of any use gives 0 there as at 2**-10.
+    """
+    factor = float(max(scale, _LEAST_FILTER_SCALE))
+    value, error, spare = work.value, work.error, work.spare
+    with np.errstate(all="ignore"):
+        negative_log(mantissas, work)
+        np.multiply(value, factor, out=value)
+        np.multiply(error, factor * (1 + 2.0**-20), out=error)
+        np.multiply(value, 2.0**-50, out=spare)  # rounding of factor, product, sum and difference
+        np.add(error, spare, out=error)
+        np.subtract(value, error, out=spare)
+        np.add(value, error, out=value)
+        np.floor(spare, out=spare)
+        np.floor(value, out=value)
+        np.equal(spare, value, out=work.agrees)
+        np.copyto(magnitudes, value, casting="unsafe")
+
+
+def surely_kept(scale: Fraction, bits: int) -> int:
+    """Return how many of the 2**(64 - bits) top parts of a word keep any low part below 2**bits.
+
+    exp(-low / scale) > 1 - 2**bits / scale, so a cell [v, v + 1] that ends below that is kept.
+    """
+    return int((1 - 2**bits / scale) * 2 ** (64 - bits))
+
+
+def low_part(word: int, bits: int, scale: Fraction, entropy: EntropySource) -> int:
+    """Return l in [0, 2**bits) with probability proportional to exp(-l / scale), from `word` on."""
+    for _ in range(ATTEMPTS):
+        low = word & ((1 << bits) - 1)
+        if log_exceeds(LazyUniform(word >> bits, 64 - bits, entropy), low / scale):
+            return low
+        word = int(random_words(1, entropy)[0])
+    raise stuck()
+
+
+def exact_geometric(mantissa: int, scale: Fraction, entropy: EntropySource) -> int:
+    """Return floor(-scale * ln U) for a uniform that begins with 63 given digits."""
+    return floor_of_scaled_log(LazyUniform(mantissa, BITS, entropy), scale)
+
+
+def stuck() -> EntropyError:
+    """Return the error for a source whose words are all refused."""
+    return EntropyError("the random source repeats itself")
+
+
+def _low_bits(scale: Fraction) -> int:
+    if scale <= _LARGEST_FILTER_SCALE:
+        return 0
+    return int(scale).bit_length() - _SPLIT_BITS
+
 
 BLOCK = 2**14
 """Words a block: its buffers stay in the processor's cache."""

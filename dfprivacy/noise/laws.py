@@ -18,9 +18,14 @@ import numpy.typing as npt
 from dfprivacy.errors import InvalidLossError, InvalidQuestionError
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.gaussian import sample_gaussian
-from dfprivacy.noise.gaussian_tails import gaussian_tail, gaussian_variance
 from dfprivacy.noise.laplace import sample_laplace
-from dfprivacy.noise.tails import laplace_tail, laplace_variance, smallest_exceedance
+from dfprivacy.noise.tails import (
+    gaussian_tail,
+    gaussian_variance,
+    laplace_tail,
+    laplace_variance,
+    smallest_exceedance,
+)
 
 
 class Noise(abc.ABC):

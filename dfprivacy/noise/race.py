@@ -1,33 +1,160 @@
-"""The race that selects: every candidate has a random time, times exp(rate * loss); the least wins.
+"""Race for a selection: each candidate has a random time, times exp(rate * loss); the least wins.
 
 With exponential times this is the exponential mechanism, with uniform times permute-and-flip
 (docs/selection.md has both proofs). The candidates of a run have equal losses, so that only the
 first of them can win; its time follows from one uniform U and the run's length w through
 x = -ln(U) / w, and the race is between runs. Keys ln(time) + rate * loss are enclosed in floating
 point for whole blocks of groups; where the enclosures of a group leave more than one run, these
-few race again in `exact_race` with the same uniforms.
+few race again with the same uniforms, enclosed to any precision.
+
+In that exact race the first candidate of a run arrives at x (`exponential_times`) or at 1 - exp(-x)
+(`uniform_times`), and the run whose ln(arrival) + level is least wins. Every number is a pair of
+decimals, a lower and an upper end, each rounded away from the other. Digits of U are appended until
+one run is left; none is redrawn.
 """
 
 from __future__ import annotations
 
+import decimal
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
+from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.noise.entropy import EntropySource, random_words
-from dfprivacy.noise.exact_race import (
-    ArrivalTimes,
-    Entrant,
-    exponential_times,
-    first,
-    uniform_times,
-)
-from dfprivacy.noise.logarithm import BITS, Workspace, certified, negative_log
-from dfprivacy.noise.uniform import LazyUniform
+from dfprivacy.noise.laplace import stuck
+from dfprivacy.noise.uniform import BITS, LazyUniform, Workspace, certified, negative_log
+
+Ends = tuple[decimal.Decimal, decimal.Decimal]
+
+_MOST_BITS = 2048
+"""Two runs that so many digits can't tell apart, of probability below 2**-1000, mean a broken
+source."""
+
+_SPARE_DIGITS = 60
+"""Beyond the digits of U: 1 - exp(-x) is rounded at 10**-60 cells, x moves by 10**-19 and more."""
+
+_ONE = decimal.Decimal(1)
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """Decimal arithmetic of one precision that rounds down, or up, as the caller chooses."""
+
+    down: decimal.Context
+    up: decimal.Context
+
+    @classmethod
+    def to(cls, digits: int) -> Rounding:
+        """Return arithmetic of so many digits, independent of the caller's decimal context."""
+        return cls(_context(digits, decimal.ROUND_FLOOR), _context(digits, decimal.ROUND_CEILING))
+
+    def quotient(self, low: int, high: int, divisor: int) -> Ends:
+        """Enclose [low, high] / divisor."""
+        exact = decimal.Decimal(divisor)
+        return (
+            self.down.divide(decimal.Decimal(low), exact),
+            self.up.divide(decimal.Decimal(high), exact),
+        )
+
+    def log(self, ends: Ends) -> Ends:
+        """Enclose ln: decimal's is correctly rounded, so that its neighbours enclose it."""
+        return (
+            self.down.next_minus(self.down.ln(ends[0])),
+            self.up.next_plus(self.up.ln(ends[1])),
+        )
+
+    def exp_of_minus(self, ends: Ends) -> Ends:
+        """Enclose exp(-x), which falls with x."""
+        return (
+            self.down.next_minus(self.down.exp(ends[1].copy_negate())),
+            self.up.next_plus(self.up.exp(ends[0].copy_negate())),
+        )
+
+
+ArrivalTimes = Callable[[Ends, Rounding], Ends]
+
+
+def exponential_times(ends: Ends, rounding: Rounding) -> Ends:  # noqa: ARG001 one signature for both
+    """Return x itself: the first of w exponential times is -ln(U) / w."""
+    return ends
+
+
+def uniform_times(ends: Ends, rounding: Rounding) -> Ends:
+    """Enclose 1 - exp(-x): the first of w uniform times is 1 - U**(1 / w)."""
+    low, high = rounding.exp_of_minus(ends)
+    return rounding.down.subtract(_ONE, high), rounding.up.subtract(_ONE, low)
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """One run in the race: its uniform, its number of candidates, and rate * loss."""
+
+    uniform: LazyUniform
+    length: int
+    level: Fraction
+
+    def key(self, times: ArrivalTimes) -> Ends:
+        """Enclose ln(arrival) + level by the digits of U that are known."""
+        low, high, unit = self.uniform.negative_log()
+        while low == 0:
+            self.extend()
+            low, high, unit = self.uniform.negative_log()
+        rounding = Rounding.to(self.uniform.bits * 302 // 1000 + _SPARE_DIGITS)
+        arrival = times(rounding.quotient(low, high, unit * self.length), rounding)
+        log = rounding.log(arrival)
+        numerator, denominator = self.level.as_integer_ratio()
+        level = rounding.quotient(numerator, numerator, denominator)
+        return rounding.down.add(log[0], level[0]), rounding.up.add(log[1], level[1])
+
+    def extend(self) -> None:
+        """Append 64 digits to the uniform.
+
+        Raises
+        ------
+        EntropyError
+            When the source is broken: more than 2,048 digits do not decide.
+        """
+        if self.uniform.bits >= _MOST_BITS:
+            raise stuck()
+        self.uniform.extend()
+
+
+def first(entrants: Sequence[Entrant], times: ArrivalTimes) -> int:
+    """Return the index of the entrant with the least key, exactly.
+
+    Raises
+    ------
+    EntropyError
+        When the random source fails, or repeats itself.
+    """
+    rivals = list(range(len(entrants)))
+    while len(rivals) > 1:
+        keys = [entrants[index].key(times) for index in rivals]
+        latest = min(high for _, high in keys)
+        rivals = [index for index, (low, _) in zip(rivals, keys, strict=True) if low <= latest]
+        if len(rivals) > 1:
+            for index in rivals:
+                entrants[index].extend()
+    return rivals[0]
+
+
+def _context(digits: int, rounding: str) -> decimal.Context:
+    return decimal.Context(
+        prec=digits,
+        rounding=rounding,
+        Emin=-999_999,
+        Emax=999_999,
+        capitals=1,
+        clamp=0,
+        flags=[],
+        traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow],
+    )
+
 
 LARGEST_LENGTH = 2**62
 """Lengths are below it, so that length / 2**62 is where numpy.log has been tested."""
@@ -190,3 +317,100 @@ def certain_keys(
     np.add(error, size, out=error)
     np.add(error, times.error, out=error)
     np.multiply(error, _SLACK, out=error)
+
+
+LARGEST_LOSS = 2**53
+"""Losses are below it, so that float64 holds their differences."""
+
+BLOCK = 2**14
+"""Runs a block, unless one group has more: its buffers stay in the processor's cache."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Runs:
+    """The candidates of many groups, as runs of neighbours with equal loss. Secret.
+
+    What a group may choose from, the union of its runs, has to be public and the same on
+    neighbouring data; where its runs begin and end, and their losses, may depend on the data.
+
+    Parameters
+    ----------
+    group_starts : numpy.ndarray
+        int64, one a group: where its runs begin in the other three arrays. Ascending from 0, so
+        that every group has a run.
+    first : numpy.ndarray
+        int64, one a run: its first candidate.
+    length : numpy.ndarray
+        int64, one a run: how many candidates it has, from 1 to 2**62 - 1.
+    loss : numpy.ndarray
+        int64, one a run: the loss of each of its candidates, from 0 to 2**53 - 1.
+
+    Raises
+    ------
+    InvalidQuestionError
+        When the arrays are not of this form. The message is the same for all of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Runs(np.array([0]), np.array([0, 10]), np.array([10, 5]), np.array([3, 0]))
+    Runs(secret)
+    """
+
+    group_starts: Integers
+    first: Integers
+    length: Integers
+    loss: Integers
+
+    def __post_init__(self) -> None:
+        """Refuse arrays that are not runs, without a word about their values."""
+        if not (_are_columns(self) and _are_groups(self) and _are_in_range(self)):
+            raise InvalidQuestionError(
+                "these arrays are not runs of candidates",
+                hint="Pass four int64 arrays as the docstring of Runs describes them.",
+            )
+
+    def __repr__(self) -> str:
+        """Show nothing: even the number of runs is secret."""
+        return "Runs(secret)"
+
+
+def blocks(starts: Integers, total: int) -> Iterator[tuple[slice, slice]]:
+    """Yield blocks of whole groups, as slices of the groups and of their runs."""
+    if not total:
+        return
+    wanted = np.arange(0, total, BLOCK)
+    cuts = np.unique(np.searchsorted(starts, wanted, side="right") - 1).tolist()
+    edges = starts[cuts].tolist()
+    for low, high, left, right in zip(
+        cuts, [*cuts[1:], len(starts)], edges, [*edges[1:], total], strict=True
+    ):
+        yield slice(low, high), slice(left, right)
+
+
+def _are_columns(runs: Runs) -> bool:
+    arrays = (runs.group_starts, runs.first, runs.length, runs.loss)
+    return all(
+        isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype == np.int64
+        for array in arrays
+    ) and len(runs.first) == len(runs.length) == len(runs.loss)
+
+
+def _are_groups(runs: Runs) -> bool:
+    starts, total = runs.group_starts, len(runs.first)
+    if not len(starts):
+        return total == 0
+    return bool(starts[0] == 0 and group_sizes(starts, total).min() > 0)
+
+
+def _are_in_range(runs: Runs) -> bool:
+    if not len(runs.first):
+        return True
+    largest = np.iinfo(np.int64).max
+    return bool(
+        runs.length.min() >= 1
+        and runs.length.max() < LARGEST_LENGTH
+        and runs.loss.min() >= 0
+        and runs.loss.max() < LARGEST_LOSS
+        and (runs.first <= largest - (runs.length - 1)).all()
+    )

@@ -3,6 +3,8 @@
 Candidates are integers on a public grid and come as runs of equal loss, so that a grid of 2**60
 points costs as much as the distinct values of the data. One call selects for many groups. The
 laws are exact: docs/selection.md proves it.
+
+Public random signs and labels (`random_signs`, `random_labels`) look at no data and cost nothing.
 """
 
 from __future__ import annotations
@@ -13,14 +15,14 @@ from fractions import Fraction
 from typing import ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from dfprivacy.errors import InvalidLossError
 from dfprivacy.exact import root_below
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
-from dfprivacy.noise.geometric import ATTEMPTS, stuck
-from dfprivacy.noise.race import EXPONENTIAL, UNIFORM, Race, Times
-from dfprivacy.noise.runs import Runs, blocks
+from dfprivacy.noise.laplace import ATTEMPTS, stuck
+from dfprivacy.noise.race import EXPONENTIAL, UNIFORM, Race, Runs, Times, blocks
 
 _LARGEST_POWER = 500
 
@@ -260,3 +262,15 @@ def _whole(sensitivity: object) -> int:
             "the sensitivity must be a positive integer", hint="Use sensitivity=1."
         )
     return sensitivity
+
+
+def random_signs(size: int, entropy: EntropySource) -> npt.NDArray[np.float64]:
+    """Return independent signs, 1.0 or -1.0 with equal probability."""
+    words = random_words(-(-size // 64), entropy)
+    bits = np.unpackbits(words.view(np.uint8))[:size]
+    return 1.0 - 2.0 * bits.astype(np.float64)
+
+
+def random_labels(size: int, below: int, entropy: EntropySource) -> Integers:
+    """Return independent, uniform labels from 0 to below - 1."""
+    return uniform_below(np.full(size, below, np.int64), entropy)

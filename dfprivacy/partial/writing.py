@@ -1,4 +1,4 @@
-"""`dfp.statistics`: the exact passes of some questions over one frame, into one secret file."""
+"""`dfp.statistics`: run the exact passes of some questions over one frame into one secret file."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.returning import frame_table
 from dfprivacy.engine.run import guarded
+from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.noise.entropy import fresh_id
-from dfprivacy.partial.asked import asked_of
-from dfprivacy.partial.declared_types import check_declared, with_kept_text
-from dfprivacy.partial.exact_tables import exact_tables
-from dfprivacy.partial.header import header_for
-from dfprivacy.partial.key_types import declared_keys
-from dfprivacy.partial.written import check_target, write_file
+from dfprivacy.partial.files import Header, check_target, write_file
+from dfprivacy.partial.keys import declared_keys, keepable
+from dfprivacy.partial.tables import ExactTables
+from dfprivacy.private import Private, PrivateGroupBy
+from dfprivacy.release.frames import frame_names
+from dfprivacy.release.request import limits_of
 from dfprivacy.releasing import measure
 from dfprivacy.statistics import Statistic
-from dfprivacy.unit import Unit
+from dfprivacy.statistics.histogram import Histogram
+from dfprivacy.statistics.split import split
+from dfprivacy.terms import PublicKeys, Terms
+from dfprivacy.unit import Unit, unit_of
+from dfprivacy.vectors.question import MeanVector
 
 
 def statistics(
@@ -92,26 +96,70 @@ def statistics(
     """
     target = Path(path)
     check_target(target)
-    asked = asked_of(
-        questions, named_questions, by, keys,
-        unit=unit, limits=(max_rows, max_groups), bounds=bounds,
-    )  # fmt: skip
-    check_declared(frame, asked.by)
-    frame = with_kept_text(frame, asked.by)
-    adopted, measured = measure(frame, asked.by, asked.keys, asked.parts, unit=asked.unit)
-    found = _arrow_keys(frame, adopted, measured[0].keys) if asked.by else pa.table({})
-    tables = exact_tables(measured, declared_keys(found, asked.by))
-    header = header_for(
-        fresh_id(16), asked.questions, asked.by, asked.kind, asked.unit,
-        parts=asked.parts, tables=tables,
-    )  # fmt: skip
-    write_file(target, header, tables)
+    _check([*questions, *named_questions.values()], named_questions, bounds)
+    terms = Terms(unit=unit_of(unit, max_rows, max_groups)).updated(bounds=bounds)
+    labels = tuple(by) if isinstance(by, list | tuple) else (by,)
+    asked, public = _asked(questions, named_questions, terms, labels, keys)
+    parts = split(asked, grouped=bool(labels))
+    if labels:
+        frame_names(parts, asked, [str(label) for label in labels])
+    limited = limits_of(terms.unit, labels, public)[0]
+    kind = "none" if not labels else "secret" if public is None else "public"
+    header = Header(fresh_id(16), asked, labels, kind, limited)
+    header.json()  # refuses labels that have no name there
+
+    kept = keepable(frame, labels)
+    adopted, measured = measure(kept, labels, public, parts, unit=limited)
+    found = measured[0].keys
+    if labels and isinstance(kept, pd.DataFrame):  # keys may stand for categories or durations
+        found = guarded(lambda: frame_table(adopted.wrap(found))).replace_schema_metadata(None)
+    declared = declared_keys(found, labels) if labels else pa.table({})
+    write_file(target, header, ExactTables.of(measured, declared))
     return target
 
 
-def _arrow_keys(frame: object, adopted: Adopted, keys: pa.Table) -> pa.Table:
-    """Return keys as Arrow holds them; those of pandas may stand for categories or durations."""
-    if not isinstance(frame, pd.DataFrame):
-        return keys
-    restored = guarded(lambda: frame_table(adopted.wrap(keys)))
-    return restored.replace_schema_metadata(None)
+class _Whole(Private):
+    """A frame whose `agg` says what would be asked."""
+
+    def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> Any:  # noqa: ARG002 nothing is released
+        return questions, None
+
+
+class _Grouped(PrivateGroupBy):
+    """The same by group."""
+
+    def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> Any:  # noqa: ARG002 nothing is released
+        return questions, self._keys
+
+
+def _asked(
+    questions: Sequence[Any],
+    named: Mapping[str, Any],
+    terms: Terms,
+    labels: tuple[Hashable, ...],
+    keys: object,
+) -> tuple[Mapping[str, Statistic], PublicKeys | None]:
+    """Return the questions by name, bounds filled in, and the public keys: checked as ever."""
+    frame: Any = _Grouped(None, terms, labels, keys) if labels else _Whole(None, terms)
+    return frame.agg(*questions, **named)  # type: ignore[no-any-return]
+
+
+def _check(questions: Sequence[object], named: Mapping[str, object], bounds: object) -> None:
+    """Refuse what has no statistics that add up, terms of a release, and bounds that are no map."""
+    if any(isinstance(question, MeanVector | Histogram) for question in questions):
+        raise InvalidQuestionError(
+            "means of vectors and histograms are not made of one table that adds up: mean_vector "
+            "takes several passes, and later ones depend on the noise of earlier ones",
+            hint="ask it of the whole frame: dfp.frame(path).mean_vector(...) or .histogram(...)",
+        )
+    given = [name for name in ("epsilon", "rho", "delta", "interval") if name in named]
+    if given:
+        raise InvalidQuestionError(
+            f"{given[0]} was given, and nothing is released or spent here",
+            hint="name it when the files are released: dfp.merge(paths, epsilon=1)",
+        )
+    if bounds is not None and not isinstance(bounds, Mapping):
+        raise InvalidQuestionError(
+            "bounds of several columns come as a mapping from column to bounds",
+            hint='pass bounds={"column": (0, 100)}',
+        )

@@ -9,8 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dfprivacy.estimators.count import CountEstimator
-from dfprivacy.estimators.estimator import Estimator
+from dfprivacy.estimators.estimator import CountEstimator, Estimator
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.noise.additive import NoisyVector

@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.estimators.count import CountEstimator
-from dfprivacy.estimators.estimator import Estimator
+from dfprivacy.estimators.estimator import CountEstimator, Estimator
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import Noise
 from dfprivacy.release.answers import Answer, Estimated

@@ -1,6 +1,6 @@
 """The statistics that can be asked: one file each, and what they have in common."""
 
-from dfprivacy.estimators.ratio import ProportionEstimator, RatioEstimator
+from dfprivacy.estimators.estimator import ProportionEstimator, RatioEstimator
 from dfprivacy.measurement.grid import grid_from_lower, grid_from_zero
 from dfprivacy.measurement.linear import Above, CountWeights, Linear, OnGrid, Product, Source
 from dfprivacy.statistics.base import STATISTICS, Argument, Statistic, argument, question_text

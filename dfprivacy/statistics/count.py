@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dfprivacy.estimators.count import CountEstimator
+from dfprivacy.estimators.estimator import CountEstimator
 from dfprivacy.measurement.linear import CountWeights, Linear, Source
 from dfprivacy.statistics.base import argument
 from dfprivacy.statistics.linear import LinearStatistic

@@ -17,9 +17,9 @@ import numpy as np
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.estimators.centre import CentreLength
-from dfprivacy.estimators.inverse_sensitivity import QuantileLength
 from dfprivacy.estimators.monotone import (
+    CentreLength,
+    QuantileLength,
     monotone_estimate,
     select_monotone,
     select_order_statistic,

@@ -20,8 +20,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.keys import align
 from dfprivacy.engine.sums import exact_sums
-from dfprivacy.estimators.count import CountEstimator
-from dfprivacy.estimators.estimator import Draw, Foreseen
+from dfprivacy.estimators.estimator import CountEstimator, Draw, Foreseen
 from dfprivacy.forecast.forecast import (
     SIZES,
     Circumstances,

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.estimators.count import CountEstimator
-from dfprivacy.estimators.estimator import Foreseen
-from dfprivacy.estimators.ratio import RatioEstimator
+from dfprivacy.estimators.estimator import CountEstimator, Foreseen, RatioEstimator
 from dfprivacy.measurement.grid import Grid, grid_from_lower, grid_from_zero
 from dfprivacy.measurement.linear import CountWeights, Linear, OnGrid, Source
 from dfprivacy.statistics.base import BOUNDS_DOC, Statistic, argument

@@ -19,10 +19,8 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.bins import run_bins
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.estimators.count import CountEstimator
-from dfprivacy.estimators.estimator import Estimator
+from dfprivacy.estimators.estimator import CountEstimator, Estimator
 from dfprivacy.estimators.octave_bounds import CORE, SHARE, FoundBounds, find_bounds
-from dfprivacy.estimators.unknown import UnknownEstimator
 from dfprivacy.forecast.forecast import Circumstances, Forecast, Reach, reaching
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
@@ -32,7 +30,7 @@ from dfprivacy.measurement.octave_sums import (
     powers_needed,
     with_slack,
 )
-from dfprivacy.noise.additive import add_noise
+from dfprivacy.noise.additive import NoisyVector, add_noise
 from dfprivacy.noise.keys import KeyRule
 from dfprivacy.noise.laws import DiscreteLaplace, Noise
 from dfprivacy.release.answers import NO_COUNT, UNKNOWN, Counted, CountPiece, Estimated, Piece
@@ -273,3 +271,24 @@ def _middle(found: FoundBounds, shown: Integers) -> Bounds | None:
     if not lower < upper:
         lower, upper = found.lower[shown].min(), found.upper[shown].max()
     return Bounds(float(lower), float(upper))
+
+
+@dataclass(frozen=True)
+class UnknownEstimator:
+    """Not a number, anywhere between minus and plus infinity."""
+
+    def value(self, vector: NoisyVector) -> Floats:
+        """Return NaN for each group."""
+        return self._all(vector, np.nan)
+
+    def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:  # noqa: ARG002 one interface
+        """Return the whole line."""
+        return self._all(vector, -np.inf), self._all(vector, np.inf)
+
+    def standard_error(self, vector: NoisyVector) -> Floats:
+        """Return infinity."""
+        return self._all(vector, np.inf)
+
+    @staticmethod
+    def _all(vector: NoisyVector, value: float) -> Floats:
+        return np.full(vector.coordinates.shape[1], value)

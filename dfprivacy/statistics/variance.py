@@ -19,15 +19,15 @@ from typing import ClassVar
 import numpy as np
 
 from dfprivacy.errors import InvalidBoundsError
-from dfprivacy.estimators.count import CountEstimator
 from dfprivacy.estimators.estimator import (
+    CountEstimator,
     Draw,
     Foreseen,
     HalfWidths,
+    RatioEstimator,
     half_width_factor,
     to_floats,
 )
-from dfprivacy.estimators.ratio import RatioEstimator
 from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.grid import Grid, grid_from_lower
 from dfprivacy.measurement.linear import Linear, OnGrid

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dfprivacy.estimators.noisy_mean import NoisyMean
+from dfprivacy.estimators.clipped_mean import NoisyMean
 from dfprivacy.measurement.vector_grid import Floats
 from dfprivacy.release.numbers import Release
 from dfprivacy.terms import interval_level

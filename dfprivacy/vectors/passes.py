@@ -12,13 +12,9 @@ import pyarrow.compute as pc
 
 from dfprivacy.engine.keys import align
 from dfprivacy.engine.progress import watched
-from dfprivacy.estimators.clipped_mean import ClippedMean, Passes
-from dfprivacy.estimators.noisy_mean import NoisyMean
-from dfprivacy.estimators.plan_items import PlanItems
-from dfprivacy.estimators.plan_mean import PlanMean
-from dfprivacy.estimators.private_quantiles import CHOOSERS, Mechanics
-from dfprivacy.estimators.relations import RELATIONS, NoisyRows
-from dfprivacy.estimators.shifted_mean import ShiftedMean
+from dfprivacy.estimators.clipped_mean import ClippedMean, NoisyMean, Passes, ShiftedMean
+from dfprivacy.estimators.plan import PlanItems, PlanMean
+from dfprivacy.estimators.private_quantiles import CHOOSERS, RELATIONS, Mechanics, NoisyRows
 from dfprivacy.exact import decimal_number
 from dfprivacy.measurement.buffers import Buffers
 from dfprivacy.measurement.linear import ROWS

@@ -18,8 +18,8 @@ from dfprivacy.accounting.loss import Rho, loss_of
 from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.engine.adopt import Columns
 from dfprivacy.errors import InvalidLedgerError, InvalidLossError, InvalidQuestionError
-from dfprivacy.estimators.noisy_mean import NoisyMean
-from dfprivacy.estimators.relations import NoisyRows
+from dfprivacy.estimators.clipped_mean import NoisyMean
+from dfprivacy.estimators.private_quantiles import NoisyRows
 from dfprivacy.measurement.linear import ROWS
 from dfprivacy.measurement.sums import Statistics
 from dfprivacy.noise.additive import add_noise

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.estimators import clipped_mean, private_quantiles, relations
+from dfprivacy.estimators import clipped_mean, private_quantiles
 from dfprivacy.noise.additive import NoisyStatistics, NoisyVector
 
 N, D = 700, 5
@@ -72,8 +72,7 @@ class Exact:
         with (
             mock.patch.object(clipped_mean, "add_to", self.add_to),
             mock.patch.object(private_quantiles, "add_to", self.add_to),
-            mock.patch.object(relations, "add_to", self.add_to),
-            mock.patch("dfprivacy.estimators.shifted_mean.random_signs", fixed_signs),
+            mock.patch("dfprivacy.estimators.clipped_mean.random_signs", fixed_signs),
             mock.patch("dfprivacy.vectors.release.add_noise", exact_groups),
         ):
             private = dfp.frame(frame)
@@ -165,7 +164,7 @@ def test_item_sets_agree(tmp_path):
     ]
     given = []
     for each in frames:
-        with mock.patch("dfprivacy.estimators.plan_items.add_to", Exact().add_to):
+        with mock.patch("dfprivacy.estimators.plan.add_to", Exact().add_to):
             mean = dfp.frame(each).mean_vector("s", rho=10**6, universe=6)
         given.append(mean.noisy.sums.tolist())
         assert abs(mean.count - 180) <= 1
@@ -173,7 +172,7 @@ def test_item_sets_agree(tmp_path):
 
 
 def items_of(frame):
-    with mock.patch("dfprivacy.estimators.plan_items.add_to", Exact().add_to):
+    with mock.patch("dfprivacy.estimators.plan.add_to", Exact().add_to):
         mean = dfp.frame(frame).mean_vector("s", rho=10**6, universe=6)
     return mean.noisy.sums.tolist(), round(mean.count / 10)
 

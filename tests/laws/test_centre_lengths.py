@@ -6,8 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dfprivacy.estimators.centre import CentreLength
-from dfprivacy.estimators.monotone import far
+from dfprivacy.estimators.monotone import CentreLength, far
 from dfprivacy.noise.selection import ExponentialMechanism
 
 POWERS = [1 + 2**-52, 1.01, 1.5, 2, 3, 17.3, 64]

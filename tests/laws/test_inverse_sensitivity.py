@@ -11,9 +11,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dfprivacy.estimators.centre import CentreLength
-from dfprivacy.estimators.inverse_sensitivity import (
-    MedianLength,
+from dfprivacy.estimators.monotone import (
+    CentreLength,
     QuantileLength,
 )
 
@@ -22,7 +21,7 @@ MOST = 4
 SHARES = [Fraction(1, 100), Fraction(1, 4), Fraction(1, 2), Fraction(2, 3), Fraction(9, 10)]
 CENTRES = {f"p={p}": (CentreLength(p), p) for p in (1.5, 2, 3, 7.25)}
 OTHERS = [CentreLength(1.01), CentreLength(40), CentreLength(64), QuantileLength(0.123)]
-EVERY = [MedianLength(), *map(QuantileLength, SHARES), *(c for c, _ in CENTRES.values()), *OTHERS]
+EVERY = [*map(QuantileLength, SHARES), *(c for c, _ in CENTRES.values()), *OTHERS]
 
 
 @functools.cache
@@ -74,20 +73,6 @@ def test_quantile_lengths_are_distances(q):
     """For every data set of up to three rows, a length is the distance to that quantile."""
     for counts in multisets(3):
         assert (lengths(QuantileLength(q), counts) == distances(counts, quantile_is(q))).all()
-
-
-def test_median_lengths_are_distances():
-    """For every data set of up to three rows, a length is the distance to that lower median."""
-    for counts in multisets(3):
-        expected = distances(counts, quantile_is(Fraction(1, 2)))
-        assert (lengths(MedianLength(), counts) == expected).all()
-
-
-def test_median_is_the_quantile_of_one_half():
-    """Two formulas, one length: every data set of up to seven rows on five points."""
-    for counts in multisets(7):
-        half = lengths(QuantileLength(Fraction(1, 2)), counts)
-        assert (lengths(MedianLength(), counts) == half).all()
 
 
 @pytest.mark.parametrize("name", CENTRES)

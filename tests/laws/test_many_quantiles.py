@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.estimators import quantile, quantile_ranks
+from dfprivacy.estimators import quantile
 from dfprivacy.estimators.quantile import (
-    select_quantile,
     select_quantiles,
     tree_layers,
 )
@@ -87,10 +86,10 @@ def test_losses_of_any_size():
 
 
 def test_one_level_is_one_selection():
-    """A single level, however often asked, is `select_quantile`: same bytes, same answers."""
+    """A single level, however often asked, is one selection: same bytes, same answers."""
     table = table_of([[-2, 0, 1, 1], [], [2]] * 50)
     for loss in (Epsilon(HALF), Rho(HALF)):
-        one = select_quantile(table, THIRD, loss, NumberedBytes())
+        (one,) = select_quantiles(table, [THIRD], loss, NumberedBytes())
         many = select_quantiles(table, [THIRD, THIRD], loss, NumberedBytes())
         assert many.tolist() == [one.tolist()] * 2
 
@@ -108,7 +107,7 @@ def test_chunks_change_no_law(monkeypatch):
     """Selections cut into chunks of groups answer for all of them, in their order."""
     groups = [[group % 5 - 2] * (1 + group % 3) for group in range(200)]
     for chunk in (1, 5, 64):
-        monkeypatch.setattr(quantile_ranks, "CHUNK", chunk)
+        monkeypatch.setattr(quantile, "CHUNK", chunk)
         answers = select_quantiles(table_of(groups), [THIRD, HALF], SURE)
         assert answers.tolist() == [[rows[0] for rows in groups]] * 2
 

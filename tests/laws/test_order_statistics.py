@@ -12,9 +12,8 @@ import pyarrow as pa
 import pytest
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.estimators.inverse_sensitivity import MedianLength, QuantileLength
-from dfprivacy.estimators.monotone import select_order_statistic
-from dfprivacy.estimators.quantile import rankable_rows, select_quantile
+from dfprivacy.estimators.monotone import QuantileLength, select_order_statistic
+from dfprivacy.estimators.quantile import rankable_rows, select_quantiles
 from dfprivacy.measurement.bin_table import bin_table
 from dfprivacy.measurement.binning import SignificantBits
 from dfprivacy.noise.selection import ExponentialMechanism, Selection
@@ -81,9 +80,8 @@ def test_every_candidate_has_the_length_of_its_distance(watched, q, loss):
 
     For all data sets of up to three rows on five points; the mechanism pays for sensitivity 1.
     """
-    functionals = [QuantileLength(q), *([MedianLength()] if q == HALF else [])]
-    for functional, counts in itertools.product(functionals, multisets(3)):
-        mechanism, runs = watched(chosen_from(functional, counts, loss))
+    for counts in multisets(3):
+        mechanism, runs = watched(chosen_from(QuantileLength(q), counts, loss))
         ends = zip(runs.first.tolist(), runs.length.tolist(), strict=True)
         assert [c for first, length in ends for c in range(first, first + length)] == [*POINTS]
         assert np.repeat(runs.loss, runs.length).tolist() == distances(counts, q)
@@ -109,7 +107,7 @@ def test_sure_choices_are_the_order_statistic(q):
 def test_no_rows_choose_uniformly(watched):
     """Without rows every candidate has length 1: one row makes any of them the quantile."""
     none = np.zeros(0, np.int64)
-    _, runs = watched(lambda: select_order_statistic(MedianLength(), none, none, 9, SURE))
+    _, runs = watched(lambda: select_order_statistic(QuantileLength(HALF), none, none, 9, SURE))
     assert runs.length.sum() == 19
     assert set(runs.loss.tolist()) == {1}
 
@@ -137,7 +135,7 @@ def test_fewer_rows_can_not_be_ranked(watched, q, rho):
     loss, atom = Rho(rho), int(GRID.numbers(np.array([5.0]))[0])
     least = rankable_rows([q], loss, WIDTH)
     few, many = (
-        beyond(*watched(lambda rows=rows: select_quantile(one_atom(rows), q, loss)), atom)
+        beyond(*watched(lambda rows=rows: select_quantiles(one_atom(rows), [q], loss)), atom)
         for rows in (least * 9 // 10, least + 2)
     )
     assert few > 1 / 10

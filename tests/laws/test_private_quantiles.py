@@ -8,11 +8,11 @@ import pytest
 from dfprivacy.estimators.private_quantiles import (
     CHOOSERS,
     MEDIAN,
+    RELATIONS,
     FractionBelow,
     PublicTotal,
     RowsAbove,
 )
-from dfprivacy.estimators.relations import RELATIONS
 from dfprivacy.noise.entropy import system_entropy
 
 NEARLY_EXACT = Fraction(2**50)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.estimators.quantile_ranks import cells_of, largest_loss, rank_runs
+from dfprivacy.estimators.quantile import cells_of, largest_loss, rank_runs
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import SignificantBits
 from dfprivacy.noise.selection import PermuteAndFlip

@@ -8,15 +8,15 @@ import pyarrow as pa
 import pytest
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.estimators.subset_optimal import (
+from dfprivacy.measurement.bin_table import bin_table
+from dfprivacy.measurement.binning import SignificantBits
+from dfprivacy.statistics.mean_by_rank import (
     dick_bounds,
     least_rows,
     printed_rank,
     public_rank,
     subset_bounds,
 )
-from dfprivacy.measurement.bin_table import bin_table
-from dfprivacy.measurement.binning import SignificantBits
 from dfprivacy.terms import Bounds
 from tests.laws.threshold_tables import GRID, SURE, table_of
 

@@ -7,7 +7,7 @@ import numpy as np
 from flint import arb, ctx, fmpq
 
 from dfprivacy.noise.entropy import system_entropy
-from dfprivacy.noise.logarithm import BITS
+from dfprivacy.noise.uniform import BITS
 
 SCALES = [
     Fraction(1, 10**6),

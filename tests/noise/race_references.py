@@ -7,9 +7,8 @@ import numpy as np
 from flint import arb, fmpq
 
 from dfprivacy.noise.entropy import system_entropy
-from dfprivacy.noise.exact_race import exponential_times
-from dfprivacy.noise.logarithm import BITS
-from dfprivacy.noise.race import EXPONENTIAL, UNIFORM
+from dfprivacy.noise.race import EXPONENTIAL, UNIFORM, exponential_times
+from dfprivacy.noise.uniform import BITS
 from tests.noise.exact_references import FILL, TOP, ball
 
 TIMES = [EXPONENTIAL, UNIFORM]

@@ -8,7 +8,7 @@ import pytest
 from flint import ctx
 from scipy import stats
 
-from dfprivacy.noise.runs import Runs
+from dfprivacy.noise.race import Runs
 from dfprivacy.noise.selection import ExponentialMechanism, PermuteAndFlip
 from tests.noise.exact_references import ball
 

@@ -14,7 +14,7 @@ import pytest
 from flint import arb, ctx, fmpq
 
 from dfprivacy.errors import EntropyError
-from dfprivacy.noise import gaussian, geometric
+from dfprivacy.noise import gaussian, laplace
 from dfprivacy.noise.entropy import system_entropy
 from dfprivacy.noise.gaussian import (
     GaussianBlocks,
@@ -24,16 +24,17 @@ from dfprivacy.noise.gaussian import (
     proposal_scale,
     sample_gaussian,
 )
-from dfprivacy.noise.geometric import (
+from dfprivacy.noise.laplace import (
     Geometric,
+    LaplaceBlocks,
     certain_floors,
     exact_geometric,
+    exact_laplace,
     low_part,
+    sample_laplace,
     surely_kept,
 )
-from dfprivacy.noise.laplace import LaplaceBlocks, exact_laplace, sample_laplace
-from dfprivacy.noise.logarithm import BITS, Workspace
-from dfprivacy.noise.uniform import LazyUniform, log_exceeds
+from dfprivacy.noise.uniform import BITS, LazyUniform, Workspace, log_exceeds
 from tests.noise.exact_references import (
     FILL,
     SCALES,
@@ -216,7 +217,7 @@ def test_laplace_without_the_filter_is_the_same(scale, monkeypatch):
     """Refusing the certificate changes no draw: the same bytes give the same noise."""
     source = Recorded(200_000)
     fast = sample_laplace(scale, 1000, source)
-    monkeypatch.setattr(geometric, "certified", lambda: False)
+    monkeypatch.setattr(laplace, "certified", lambda: False)
     slow = sample_laplace(scale, 1000, source.again())
     assert fast.tolist() == slow.tolist()
 
@@ -226,7 +227,7 @@ def test_gaussian_without_the_filter_is_the_same(variance, monkeypatch):
     """Refusing the certificate changes no draw: the same bytes give the same noise."""
     source = Recorded(200_000)
     fast = sample_gaussian(variance, 500, source)
-    monkeypatch.setattr(geometric, "certified", lambda: False)
+    monkeypatch.setattr(laplace, "certified", lambda: False)
     monkeypatch.setattr(gaussian, "certified", lambda: False)
     slow = sample_gaussian(variance, 500, source.again())
     assert fast.tolist() == slow.tolist()

@@ -14,14 +14,17 @@ import numpy as np
 import pytest
 from flint import arb, ctx, fmpq
 
-from dfprivacy.noise import logarithm
-from dfprivacy.noise.logarithm import BITS, Workspace, certified, negative_log
+from dfprivacy.noise import uniform as logarithms
 from dfprivacy.noise.uniform import (
+    BITS,
     LARGEST_LOG,
     LazyUniform,
+    Workspace,
+    certified,
     floor_of_scaled_log,
     log_exceeds,
     natural_log,
+    negative_log,
 )
 from tests.noise.exact_references import (
     FILL,
@@ -105,15 +108,15 @@ def test_a_logarithm_that_is_off_is_noticed(monkeypatch):
     """The self-test fails for a numpy.log that is wrong by 16 units in the last place."""
     assert certified()
     true_log = np.log
-    monkeypatch.setattr(logarithm.np, "log", lambda x, **_: true_log(x) * (1 + 16 * 2.0**-52))
-    assert not logarithm._log_is_accurate.__wrapped__()
+    monkeypatch.setattr(logarithms.np, "log", lambda x, **_: true_log(x) * (1 + 16 * 2.0**-52))
+    assert not logarithms._log_is_accurate.__wrapped__()
 
 
 def test_a_logarithm_that_is_off_at_one_is_noticed(monkeypatch):
     """The self-test fails for a logarithm with an absolute error near 1."""
     true_log = np.log
-    monkeypatch.setattr(logarithm.np, "log", lambda x, **_: true_log(x) - 2.0**-54)
-    assert not logarithm._log_is_accurate.__wrapped__()
+    monkeypatch.setattr(logarithms.np, "log", lambda x, **_: true_log(x) - 2.0**-54)
+    assert not logarithms._log_is_accurate.__wrapped__()
 
 
 def test_no_draw_exceeds_the_stated_number_of_scales():

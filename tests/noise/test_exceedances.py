@@ -24,7 +24,7 @@ from dfprivacy.noise.exceedances import (
     geometric,
     skip_scale,
 )
-from dfprivacy.noise.geometric import exact_geometric
+from dfprivacy.noise.laplace import exact_geometric
 
 ALPHA = 1e-8
 """False-alarm rate of one comparison; a test here makes 20 of them at most: below 1e-6."""

@@ -12,7 +12,7 @@ from flint import arb, ctx
 from scipy import stats
 
 from dfprivacy.noise.entropy import system_entropy
-from dfprivacy.noise.geometric import Geometric, low_part
+from dfprivacy.noise.laplace import Geometric, low_part
 from dfprivacy.noise.laws import DiscreteLaplace
 from tests.noise.noise_laws import ALPHA, merged
 

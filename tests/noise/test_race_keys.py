@@ -9,10 +9,15 @@ import numpy as np
 import pytest
 from flint import arb, ctx, fmpq
 
-from dfprivacy.noise.exact_race import Entrant, exponential_times, first, uniform_times
-from dfprivacy.noise.logarithm import BITS, Workspace
-from dfprivacy.noise.race import certain_keys, log_uniform_ratio
-from dfprivacy.noise.uniform import LazyUniform
+from dfprivacy.noise.race import (
+    Entrant,
+    certain_keys,
+    exponential_times,
+    first,
+    log_uniform_ratio,
+    uniform_times,
+)
+from dfprivacy.noise.uniform import BITS, LazyUniform, Workspace
 from tests.noise.exact_references import TOP, ball
 from tests.noise.race_references import RATE, TIMES, Played, crafted_words, reference_key
 

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from dfprivacy.noise.entropy import system_entropy
-from dfprivacy.noise.geometric import Geometric
+from dfprivacy.noise.laplace import Geometric
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
 from tests.noise.noise_laws import ALPHA, LaplaceLaw, cumulative, law_of, merged
 

@@ -11,7 +11,7 @@ import pytest
 
 from dfprivacy.errors import EntropyError, InvalidLossError, InvalidQuestionError
 from dfprivacy.noise.entropy import system_entropy
-from dfprivacy.noise.runs import BLOCK, Runs, blocks
+from dfprivacy.noise.race import BLOCK, Runs, blocks
 from dfprivacy.noise.selection import ExponentialMechanism, PermuteAndFlip, uniform_below
 from tests.noise.exact_references import TOP
 from tests.noise.race_references import RATE, Played

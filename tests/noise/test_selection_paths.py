@@ -15,7 +15,6 @@ from flint import ctx
 import dfprivacy
 from dfprivacy.noise import race
 from dfprivacy.noise.entropy import system_entropy
-from dfprivacy.noise.logarithm import Workspace
 from dfprivacy.noise.race import (
     EXPONENTIAL,
     UNIFORM,
@@ -24,6 +23,7 @@ from dfprivacy.noise.race import (
     certain_rivals,
     excess_losses,
 )
+from dfprivacy.noise.uniform import Workspace
 from tests.noise.exact_references import TOP, ball
 from tests.noise.race_references import (
     RATE,
@@ -161,8 +161,8 @@ ROUNDING = (
 import ctypes, ctypes.util
 from fractions import Fraction
 import numpy as np
-from dfprivacy.noise.logarithm import certified
-from dfprivacy.noise.runs import Runs
+from dfprivacy.noise.uniform import certified
+from dfprivacy.noise.race import Runs
 from dfprivacy.noise.selection import ExponentialMechanism, PermuteAndFlip
 
 spread = np.arange(900)

@@ -11,9 +11,8 @@ import pytest
 from flint import arb, arb_poly, ctx, fmpq
 
 from dfprivacy.errors import DPError, InvalidLossError, InvalidQuestionError
-from dfprivacy.noise.gaussian_tails import _direct_sum, _euler_maclaurin, _plain_sum
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
-from dfprivacy.noise.tails import arithmetic
+from dfprivacy.noise.tails import _direct_sum, _euler_maclaurin, _plain_sum, arithmetic
 
 SMALL_SCALES = [Fraction(1, 20), Fraction(1, 3), Fraction(1), Fraction(7, 2)]
 LARGE_SCALES = [Fraction(10**9 + 7, 3), Fraction(2**30), Fraction(2**60), Fraction(2**200 + 1)]

@@ -1,12 +1,12 @@
 """Files that were damaged or tampered with are refused; messages quote nothing in them."""
 
+import hashlib
 import json
 
 import pyarrow.parquet as pq
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.partial import header as headers
 from tests.partial.secret_files import FRAME, SECRET, lab_merge, refused, rewritten
 
 
@@ -55,14 +55,14 @@ def test_foreign_files_are_refused(tmp_path):
 def test_versions_are_told(made, tmp_path):
     """A file of another version of the format is refused with the way out: update."""
     path = made("one.parquet")
-    newer = rewritten(path, tmp_path / "new.parquet", {b"dfprivacy.version": b"2"})
+    newer = rewritten(path, tmp_path / "new.parquet", {b"dfprivacy.version": b"3"})
     refused(newer, "version of the format", "update dfprivacy", "pip install -U dfprivacy")
 
 
 def signed(header):
     """Return metadata that was changed and signed again."""
     text = json.dumps(header).encode()
-    digest = headers.hashlib.sha256(text).hexdigest().encode()
+    digest = hashlib.sha256(text).hexdigest().encode()
     return {b"dfprivacy.header": text, b"dfprivacy.digest": digest}
 
 
@@ -85,7 +85,8 @@ def test_metadata_that_was_edited_is_refused(made, tmp_path):
         "public": changed(header, keys="known"),
         "rows": changed(header, rows=[4, 4]),
         "more rows": changed(header, rows=[own + 1 for own in header["rows"]]),
-        "bins": changed(header, bins=[["significant bits", 3, 0]] * 2),
+        "bins": changed(header, bins=["(SignificantBits(bits=3), 0)"] * 2),
+        "sums": changed(header, sums=[header["sums"][0].replace("5000", "4000")]),
         "types": changed(header, key_types=["int64"]),
         "unit": changed(header, unit={"column": "u", "max_rows": 0, "max_groups": 1}),
         "id": changed(header, id=7),
@@ -108,11 +109,11 @@ def tampering():
         return change
 
     return {
-        "negative rows": to(0, "rows_0", -1),
-        "too many rows": to(0, "rows_0", 2**33),
-        "a sum above K times the rows": to(0, "first_0", 2**30 * 31),
-        "a sum below zero": to(0, "first_0", -1),
-        "a missing sum": to(0, "first_0", None),
+        "negative rows": to(0, "sum_0_0", -1),
+        "too many rows": to(0, "sum_0_0", 2**33),
+        "a sum above K times the rows": to(0, "sum_0_1", 2**30 * 31),
+        "a sum below zero": to(0, "sum_0_1", -1),
+        "a missing sum": to(0, "sum_0_1", None),
         "another group": to(0, "group", 3),
         "no rows in a bin": to(1, "rows", 0),
         "too many rows in a bin": to(1, "rows", 2**31),

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.partial.key_types import common_form, meet
+from dfprivacy.partial.keys import common_form, meet
 
 WHEN = dt.datetime(2026, 3, 1, 7, 30)  # noqa: DTZ001 local times
 LONG_AGO = dt.datetime(1900, 1, 1)  # noqa: DTZ001

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.partial.exact_tables import exact_tables
-from dfprivacy.partial.opened import open_file
-from dfprivacy.partial.pooled import pooled
+from dfprivacy.partial.merging import files_of
+from dfprivacy.partial.tables import ExactTables
 from dfprivacy.releasing import measure
 from dfprivacy.statistics.split import split
 from dfprivacy.terms import keys_of
@@ -52,7 +51,7 @@ def directly(lab, frame, by=(), keys=None, unit=None, **limits):
     public = keys_of(keys, labels) if labels else None
     whole = unit_of(unit, limits.get("max_rows"), limits.get("max_groups"))
     measured = measure(frame, labels, public, parts, unit=whole)[1]
-    return exact_tables(measured, measured[0].keys if labels else pa.table({}))
+    return ExactTables.of(measured, measured[0].keys if labels else pa.table({}))
 
 
 def same(left, right):
@@ -75,7 +74,7 @@ def test_sums_of_files_are_one_pass(lab, engines, tmp_path, group, parts):
     """However rows are dealt out, and whatever engine counts each part: the same exact tables."""
     data = lab.rows(240)
     made = files(lab, engines, tmp_path, split_up(data, parts), MIXED, **GROUPS[group])
-    together = pooled([open_file(path) for path in made]).tables()
+    together = files_of(made).tables()
     same(together, directly(lab, lab.table(data), **GROUPS[group]))
 
 
@@ -85,7 +84,7 @@ def test_every_engine_writes_the_same_tables(lab, engines, tmp_path, group, name
     """A file of one part holds the tables of a pass over its rows, whoever makes it."""
     data = lab.rows(60)
     made = files(lab, engines, tmp_path, [data], [name], **GROUPS[group])
-    same(open_file(made[0]).tables(), directly(lab, lab.table(data), **GROUPS[group]))
+    same(files_of(made[0]).tables(), directly(lab, lab.table(data), **GROUPS[group]))
 
 
 def test_no_rows_at_all(lab, engines, tmp_path):
@@ -94,7 +93,7 @@ def test_no_rows_at_all(lab, engines, tmp_path):
         folder = tmp_path / group
         folder.mkdir()
         made = files(lab, engines, folder, [[], [], []], ["arrow", "pandas"], **given)
-        together = pooled([open_file(path) for path in made]).tables()
+        together = files_of(made).tables()
         same(together, directly(lab, lab.table([]), **given))
 
 
@@ -160,7 +159,7 @@ def test_units_that_lie_in_one_file_each(lab, engines, tmp_path, replayed, group
     parts = [[row for row in data if (row["u"] or 0) % 3 == k] for k in range(3)]
     made = files(lab, engines, tmp_path, parts, ["arrow"], **given)
     whole = lab.table(data)
-    same(pooled([open_file(path) for path in made]).tables(), directly(lab, whole, **given))
+    same(files_of(made).tables(), directly(lab, whole, **given))
     unit = {name: given[name] for name in ("unit", "max_rows", "max_groups") if name in given}
     asked = {name: lab.asked[name] for name in ("n", "m", "v", "free mean", "median", "q")}
     again = files(lab, engines, _new(tmp_path), parts, ["arrow"], asked=asked, **given)

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.partial.opened import open_file
+from dfprivacy.partial.merging import Pooled
 from dfprivacy.vectors.question import MeanVector
 from tests.partial.secret_files import ASKED, FRAME, lab_merge, refused, rewritten
 
@@ -49,6 +49,22 @@ def test_no_file_counts_twice(made, tmp_path):
         refused([path, other], "is named twice, or is a copy")
 
 
+@pytest.mark.parametrize("asked", [{}, {"keys": ["a", "b"]}])
+def test_a_file_that_is_swapped_after_its_check_is_refused(made, tmp_path, monkeypatch, asked):
+    """The file that is added up is the one that was compared with the others."""
+    one, two = made("one.parquet", **asked), made("two.parquet", **asked)
+    name = "public_keys" if asked else "tables"
+    read = getattr(Pooled, name)
+
+    def swapped(self):
+        shutil.copy(one, tmp_path / "copy.parquet")
+        (tmp_path / "copy.parquet").replace(two)
+        return read(self)
+
+    monkeypatch.setattr(Pooled, name, swapped)
+    refused([one, two], "two.parquet", "replaced")
+
+
 def test_the_limit_of_rows_holds_over_all_files(made, tmp_path):
     """Rows of a group below 2**33 in each file, and not in all: refused, as in one pass."""
     asked = {"m": dfp.mean("x", (0, 1)), "by": "g", "v": ASKED["m"], "q": ASKED["m"]}
@@ -56,10 +72,8 @@ def test_the_limit_of_rows_holds_over_all_files(made, tmp_path):
 
     def full(index, columns):
         if index == 0:
-            grid = open_file(paths[0]).header.sums
-            for own in range(len(grid)):
-                columns[f"rows_{own}"] = np.full_like(columns[f"rows_{own}"], 2**33 - 1)
-                columns[f"first_{own}"] = columns[f"rows_{own}"] * 2**29
+            rows = np.full_like(columns["group"], 2**33 - 1)
+            columns.update({"sum_0_0": rows, "sum_0_1": rows * 2**29})
 
     filled = [rewritten(p, tmp_path / f"full{k}.parquet", change=full) for k, p in enumerate(paths)]
     assert lab_merge(filled[0]).num_rows

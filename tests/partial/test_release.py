@@ -7,8 +7,8 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
-from dfprivacy.partial import pooled as pooling
-from dfprivacy.partial.opened import open_file
+from dfprivacy.partial.merging import Pooled, files_of
+from dfprivacy.statistics.linear import MeasuredSums
 
 
 def day(own):
@@ -55,19 +55,13 @@ def test_the_noise_is_for_all_files(made, given, terms, times):
 def test_by_group_the_noise_grows_with_the_groups(made, monkeypatch):
     """With G groups and R rows in each of p files, a row gets 1/(p R G), and delta is over p G."""
     seen = []
-    answer = pooling.measured_of
+    answer = MeasuredSums.answer
 
-    def spy(tables, parts):
-        measured = answer(tables, parts)
-        own = measured[0]
-        kind = type(own)
-        monkeypatch.setattr(
-            kind, "answer", lambda self, loss, rule, law=kind.answer: seen.append((loss, rule))
-            or law(self, loss, rule),
-        )  # fmt: skip
-        return measured
+    def spy(self, loss, rule):
+        seen.append((loss, rule))
+        return answer(self, loss, rule)
 
-    monkeypatch.setattr(pooling, "measured_of", spy)
+    monkeypatch.setattr(MeasuredSums, "answer", spy)
     paths = made(by="g", max_groups=2, **USER)
     dfp.merge(paths, epsilon=1, delta=1e-3)
     loss, rule = seen[0]
@@ -99,11 +93,11 @@ def test_one_unit_moves_no_more_than_was_paid_for(tmp_path):
             rows = pl.concat([day(k), day(8).filter(pl.col("u") == 7)] * 2).filter(keep)
             path = tmp_path / f"{name}{k}.parquet"
             paths.append(dfp.statistics(rows, path, **asked, **given))
-        tables.append(pooling.pooled([open_file(path) for path in paths]).tables())
+        tables.append(files_of(paths).tables())
     one, other = tables
-    moved = abs(one.sums["rows_0"] - other.sums["rows_0"])
+    moved = abs(one.sums["sum_0_0"] - other.sums["sum_0_0"])
     assert moved.tolist() == [0, 3 * 2]
-    first = abs(one.sums["first_0"] - other.sums["first_0"])
+    first = abs(one.sums["sum_0_1"] - other.sums["sum_0_1"])
     assert all(first <= 3 * 2 * K)
     assert int(one.bins[0].rows.sum() - other.bins[0].rows.sum()) == 3 * 2
 
@@ -132,7 +126,7 @@ def test_no_budget_no_release(made, ledger, monkeypatch):
     paths = made()
     account = {"ledger": ledger, "dataset": "days"}
     dfp.merge(paths, epsilon=1.5, **account)
-    monkeypatch.setattr(pooling.Pooled, "tables", lambda self: pytest.fail("was read"))
+    monkeypatch.setattr(Pooled, "tables", lambda self: pytest.fail("was read"))
     with pytest.raises(dfp.BudgetExceededError):
         dfp.merge(paths, epsilon=1, **account)
     monkeypatch.undo()

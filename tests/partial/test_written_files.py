@@ -1,15 +1,14 @@
 """A file is written whole and once, for its owner, and says what it is but no number."""
 
 import json
+import os
 import stat
 
 import pyarrow.parquet as pq
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.partial import written
-from dfprivacy.partial.opened import open_file
-from dfprivacy.partial.pooled import Pooled
+from dfprivacy.partial.merging import files_of
 from tests.partial.secret_files import FRAME, SECRET
 
 
@@ -43,7 +42,7 @@ def test_a_full_disk_leaves_nothing(made, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(written.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(dfp.StatisticsFileError, match="No space left"):
         made("one.parquet")
     assert list(tmp_path.iterdir()) == []
@@ -53,7 +52,7 @@ def test_a_file_says_what_it_is(made):
     """The metadata says that the file is secret, in which format it is, and what was asked."""
     known = pq.read_metadata(made("one.parquet")).metadata
     assert known[b"dfprivacy.secret"].startswith(b"SECRET: exact statistics")
-    assert known[b"dfprivacy.version"] == b"1"
+    assert known[b"dfprivacy.version"] == b"2"
     written = json.loads(known[b"dfprivacy.header"])
     assert [own["ask"] for own in written["questions"]] == ["mean", "var", "median"]
     assert (written["by"], written["keys"]) == (["g"], "secret")
@@ -61,15 +60,16 @@ def test_a_file_says_what_it_is(made):
 
 def test_ids_are_fresh(made):
     """Two files of the same rows have different ids."""
-    assert len({open_file(made(f"{k}.parquet")).header.id for k in range(5)}) == 5
+    assert len({files_of(made(f"{k}.parquet")).header.id for k in range(5)}) == 5
 
 
 def test_no_repr_shows_a_number(made):
     """What holds exact statistics shows none of them, nor how many groups there are."""
-    file = open_file(made("one.parquet"))
-    tables = file.tables()
-    shown = repr(file) + repr(tables) + repr(tables.bins) + repr(Pooled((file,), ()))
-    shown = shown.replace(str(file.path), "").replace(file.header.id, "")
+    pooled = files_of(made("one.parquet"))
+    tables = pooled.tables()
+    shown = repr(pooled) + repr(tables) + repr(tables.bins)
+    shown = shown.replace(str(pooled.files[0].path), "")
     assert SECRET not in shown
-    assert not set(shown.replace("bits=8", "").replace("2 tables", "")) & set("0123456789")
+    assert not set(shown.replace("bits=8", "")) & set("0123456789")
+    assert "rows" not in repr(pooled.header)
     assert "secret" in shown

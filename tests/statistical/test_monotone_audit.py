@@ -13,12 +13,13 @@ import pytest
 from scipy import stats
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.estimators.centre import CentreLength
-from dfprivacy.estimators.inverse_sensitivity import (
-    MedianLength,
+from dfprivacy.estimators.monotone import (
+    CentreLength,
     QuantileLength,
+    monotone_estimate,
+    select_monotone,
+    trimmed_rank,
 )
-from dfprivacy.estimators.monotone import monotone_estimate, select_monotone, trimmed_rank
 from dfprivacy.estimators.threshold import threshold_runs
 from dfprivacy.measurement.bin_table import bin_table
 from dfprivacy.measurement.binning import SignificantBits
@@ -33,8 +34,9 @@ from tests.statistical.audited_choices import (
     epsilons_of,
 )
 
+MEDIAN = QuantileLength(0.5)
 PROPERTIES = [
-    MedianLength(),
+    MEDIAN,
     QuantileLength(0.9),
     CentreLength(2),
     CentreLength(1.5),
@@ -91,13 +93,13 @@ def test_rows_beyond_the_bounds_are_dropped(watched):
     low, high = grid.numbers(np.array([1.0, 2.0])).tolist()
     inner, outer = [1.0, 1.5, 2.0, 2.0 + 2**-16], [0.99, 2.0 + 2**-14, -1.5, 1e300, -math.inf]
 
-    class Spy(MedianLength):
+    class Spy(QuantileLength):
         def lengths(self, values, rows, candidates):
             seen.append(int(rows.sum()))
             return super().lengths(values, rows, candidates)
 
     for rows in ([], *([x] for x in inner + outer), inner, outer, inner + outer, outer * 9):
-        watched(lambda rows=rows: monotone_estimate(Spy(), *columns(rows), RHO), high, low, 0)
+        watched(lambda rows=rows: monotone_estimate(Spy(0.5), *columns(rows), RHO), high, low, 0)
         assert seen.pop() == sum(x in inner for x in rows)
 
 
@@ -155,7 +157,7 @@ def test_monotone_estimates_are_near():
     1e9 errs by 50.
     """
     values, rows = 1e6 + 100 * np.linspace(-1, 1, 40_001), np.ones(40_001, np.int64)
-    for functional in (MedianLength(), CentreLength(2), CentreLength(3)):
+    for functional in (MEDIAN, CentreLength(2), CentreLength(3)):
         for loss in (Epsilon(Fraction(4)), Rho(Fraction(2))):
             assert abs(monotone_estimate(functional, values, rows, loss) - 1e6) < 5
 
@@ -163,9 +165,7 @@ def test_monotone_estimates_are_near():
 def test_empty_data_gives_any_point():
     """Without rows, points of the domain are equally likely: a chi-square test at 1e-9."""
     none = columns(())
-    points = [
-        select_monotone(MedianLength(), *none, (0, 4), EPSILON, intervals=4) for _ in range(3000)
-    ]
+    points = [select_monotone(MEDIAN, *none, (0, 4), EPSILON, intervals=4) for _ in range(3000)]
     counts = np.bincount(np.array(points, np.int64), minlength=5)
     assert stats.chisquare(counts).pvalue > 1e-9
     assert -(2.0**126) <= monotone_estimate(CentreLength(2), *none, EPSILON) <= 2.0**126

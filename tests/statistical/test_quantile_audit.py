@@ -20,13 +20,15 @@ from dfprivacy.estimators.quantile import (
     COUNT_SHARE,
     _children,
     _targets,
+    cells_of,
+    inherit,
+    largest_loss,
     outer_rows,
+    rank_runs,
     relative_score,
-    select_quantile,
     select_quantiles,
     tree_layers,
 )
-from dfprivacy.estimators.quantile_ranks import cells_of, inherit, largest_loss, rank_runs
 from dfprivacy.measurement.bin_table import bin_table
 from dfprivacy.noise.selection import ExponentialMechanism
 
@@ -238,7 +240,7 @@ def fits(answers, law):
 def test_one_quantile_has_its_law(loss, q):
     """2e5 choices fit the exact law of the selection, and not that of half the loss."""
     rows, draws = (-2, -1, 0, 0, 2), 200_000
-    answers = select_quantile(table_of(rows, 2, draws), q, loss)[None]
+    answers = select_quantiles(table_of(rows, 2, draws), [q], loss)
     for part in (Fraction(1), Fraction(1, 2)):
         law = single_law(rows, q, loss.share(part), 2)
         named = {(place - 2,): float(p) for place, p in enumerate(law)}

@@ -9,10 +9,10 @@ from fractions import Fraction
 import pytest
 
 from dfprivacy.accounting.loss import Epsilon
-from dfprivacy.estimators import subset_optimal
-from dfprivacy.estimators.subset_optimal import dick_bounds, subset_bounds
 from dfprivacy.estimators.threshold import select_thresholds, window_threshold
 from dfprivacy.noise.laws import DiscreteLaplace
+from dfprivacy.statistics import mean_by_rank
+from dfprivacy.statistics.mean_by_rank import dick_bounds, subset_bounds
 from tests.statistical.audited_choices import (
     EPSILON,
     LARGE,
@@ -78,7 +78,7 @@ def test_subset_bounds(watched, loss):
 @pytest.mark.parametrize("count", [10**4, 10**7])
 def test_dick_bounds(watched, monkeypatch, count):
     """Given the noisy count, two thresholds of 3/10 of epsilon each, whatever the data."""
-    monkeypatch.setattr(subset_optimal, "least_rows", lambda *_: count)
+    monkeypatch.setattr(mean_by_rank, "least_rows", lambda *_: count)
     step = EPSILON.value * Fraction(3, 10)
 
     def call(rows):
@@ -98,9 +98,9 @@ def test_the_count_of_dick_bounds(monkeypatch):
             seen.append((exact.tolist(), noise))
             return exact * 0
 
-        monkeypatch.setattr(subset_optimal, "add_to", add_to)
+        monkeypatch.setattr(mean_by_rank, "add_to", add_to)
         bounds = dick_bounds(*columns((*rows, math.nan)), epsilon=2, radius=8, gamma=0.1)
         assert seen == [([len(rows)], DiscreteLaplace(Fraction(5)))]
-        assert bounds == subset_optimal.DickBounds(
+        assert bounds == mean_by_rank.DickBounds(
             -8.0, 8.0, Epsilon(Fraction(1, 5)), Epsilon(Fraction(9, 5))
         )

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.estimators.count import CountEstimator
+from dfprivacy.estimators.estimator import CountEstimator
 from dfprivacy.statistics.linear import vectors_of
 
 COPIES = 400_000
