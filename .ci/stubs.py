@@ -20,6 +20,7 @@ HEAD = """# Methods of statistics, as type checkers see them. Written by .ci/stu
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any, Generic, TypeVar
 
+from dfprivacy.statistics import Statistic
 
 One = TypeVar("One")  # noqa: PYI001 the answer to one question
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any, Generic, TypeVar
 
+from dfprivacy.statistics import Statistic
+
 One = TypeVar("One")  # noqa: PYI001 the answer to one question
 
 def method_of(statistic: type[Statistic], *, of_column: bool = ...) -> Callable[..., Any]: ...
