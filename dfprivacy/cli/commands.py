@@ -129,12 +129,12 @@ def statistics_command() -> Callable[..., None]:
     asking = {f"ask_{kind}": _asking(own) for kind, own in STATISTICS.items()}
 
     def run(file: Path, output: Path, **given: Any) -> None:
-        asked = [
-            question
-            for kind, own in STATISTICS.items()
-            for question in _questions(own, given.pop(f"ask_{kind}"))
-        ]
         with readable_errors():
+            asked = [
+                question
+                for kind, own in STATISTICS.items()
+                for question in _questions(own, given.pop(f"ask_{kind}"))
+            ]
             by, keys = given["by"] or (), given["keys"]
             within: dict[Hashable, tuple[float, float]] = dict(map(_bounds, given["within"] or ()))
             path = statistics(

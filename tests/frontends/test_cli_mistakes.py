@@ -85,7 +85,7 @@ MISTAKES = [
     ),
     (
         ["mean", "flights.csv", "delay", *BOUNDS, "--method", "best"],
-        "the mean has no such method",
+        "mean has no such method",
         "choose one of 'transformed', 'shifted', 'independent', 'subset', 'dick', 'inverse'",
     ),
     (

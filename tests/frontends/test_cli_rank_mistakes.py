@@ -63,7 +63,7 @@ MISTAKES = [
     ),
     (
         ["median", "flights.csv", "delay", "--method", "best"],
-        "a quantile has no such method",
+        "median has no such method",
         "choose one of 'selection', 'inverse'",
     ),
     (

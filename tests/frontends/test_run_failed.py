@@ -96,7 +96,7 @@ def panic(*_, **__):
     raise PanicError
 
 
-STAGES = ["dfprivacy.releasing._answered", "dfprivacy.statements.jobs.finished"]
+STAGES = ["dfprivacy.releasing.answered", "dfprivacy.statements.jobs.finished"]
 LARGE = "dfprivacy.accounting.memory.release_bytes"
 
 
