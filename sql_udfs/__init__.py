@@ -12,6 +12,7 @@
     dp_median(x [, epsilon])         median                                          DOUBLE
     dp_quantile(x, q [, epsilon])    the value that a part q of the rows reach       DOUBLE
     dp_quantiles(x, qs [, epsilon])  several, for a list of numbers from 0 to 1      DOUBLE[]
+    dp_center(x, p [, lo, hi] [, epsilon])  the c with the least sum of |x - c|^p    DOUBLE
     dp_bounds(x [, epsilon])         powers of two around nearly all values          STRUCT
     dp_keep(delta [, epsilon])       for HAVING: is the group large enough to show?  BOOLEAN
     dp_epsilon()                     what a call spends that names no epsilon        DOUBLE

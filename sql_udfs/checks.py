@@ -18,6 +18,7 @@ from narwhals.dtypes import DType
 from dfprivacy.accounting.loss import Contribution, Epsilon, delta_of, positive_number
 from dfprivacy.engine.columns import check_term_column
 from dfprivacy.errors import InvalidQuestionError, MissingDeltaError, UnsupportedDtypeError
+from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forms import Form, example_calls, forms_of, functions, part_of
 from dfprivacy.statistics.linear import LinearPart
 from sql_udfs.function import Column, Function
@@ -46,7 +47,7 @@ class Argument:
             element = self.sql_type.rpartition("[")[0]
             return [Argument(element, [value]).python() for value in self.values or ()]
         head = type_head(self.sql_type)
-        if head not in _DTYPES:
+        if head not in _DTYPES or not self.values:
             return None if head == "NULL" else head
         return bool(self.values[0]) if head == "BOOLEAN" else self.values[0]
 
@@ -60,9 +61,14 @@ def form_for(name: str, constants: int, *, about_rows: bool) -> Form:
     """Return the form of a call by the number of its constants, an epsilon not among them."""
     return next(
         form
-        for form in forms_of(functions()[name])
+        for form in forms_of(_statistic(name))
         if len(form.constants) == constants and form.about_rows == about_rows
     )
+
+
+def _statistic(name: str) -> type[Statistic]:
+    """Return the statistic that a function asks, with its interval or without."""
+    return functions()[name.removesuffix("_interval")]
 
 
 def check_call(name: str, sql_type: str, given: Sequence[Argument]) -> None:
@@ -103,7 +109,7 @@ def _number_type(function: str, sql_type: str) -> DType:
     head = type_head(sql_type)
     dtype = None if sql_type.endswith("]") else _DTYPES.get(head)
     if dtype is None:
-        call = example_calls(function, functions()[function])[0].replace(
+        call = example_calls(function, _statistic(function))[0].replace(
             "(x", "(TRY_CAST(x AS DOUBLE)"
         )
         raise UnsupportedDtypeError(

@@ -71,7 +71,7 @@ def _bodies(name: str, form: Form, suffix: str, defaults: Defaults) -> Forms:
 
 def _body(name: str, form: Form, suffix: str, epsilon: str, defaults: Defaults) -> str:
     constants = [_constant(form, each) for each in form.constants]
-    check = _check(name, form, [*form.constants, epsilon])
+    check = _check(f"{name}{suffix}", form, [*form.constants, epsilon])
     part = form.part
     if isinstance(part, LinearPart):
         measured = _sums(name, form, part, constants, check)

@@ -157,7 +157,7 @@ class Quantiles(_Ranked):
     example: ClassVar[str] = 'df.dp.quantiles("x", [0.25, 0.5, 0.75], epsilon=1)'
 
     column: Hashable = argument("The column of numbers.")
-    qs: Sequence[float] = argument("Quantiles, from 0 to 1.", sample=(0.25, 0.75))
+    qs: Sequence[float] = argument("Quantiles, from 0 to 1.", sample=(0.25, 0.5, 0.75))
 
     def __post_init__(self) -> None:
         """Check label and list, and keep the list as a tuple."""

@@ -154,17 +154,17 @@ def test_bounds_quantiles_epsilon_and_delta_must_be_constants(call):
 
 def test_a_group_beyond_the_limit_is_refused():
     """2**33 rows in one group raise our own error, wherever the group stands."""
-    query = "SELECT dfprivacy_mean(n, 0, 0, 1, 1) FROM (VALUES (5), (8589934592)) v(n)"
+    query = "SELECT dfprivacy_mean_2(n, 0, 0, 1, 1) FROM (VALUES (5), (8589934592)) v(n)"
     assert "TooManyRowsError: a group reaches 2**33 rows" in failure(query)
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        "dfprivacy_mean(9, 9, i, i + 1, 1)",
-        "dfprivacy_mean_of_list([1, 2], i + 1)",
-        "dfprivacy_quantile_of_list([1, 2], i / 9, 1)",
-        "dfprivacy_quantiles_of_list([1, 2], [0, i / 9], 1)",
+        "dfprivacy_mean_2(9, 9, i, i + 1, 1)",
+        "dfprivacy_mean_0_of_list([1, 2], i + 1)",
+        "dfprivacy_quantile_1_of_list([1, 2], i / 9, 1)",
+        "dfprivacy_quantiles_1_of_list([1, 2], [0, i / 9], 1)",
     ],
 )
 def test_finalizers_insist_on_constants(call):
