@@ -176,6 +176,8 @@ def _with_leaves(
             else:
                 made.append(_ibis_leaf(name, leaf).alias(own))
     native: Any = adopted.lazy.to_native()
+    if not made:
+        return adopted.lazy, titles
     if engine.is_polars():
         native = native.with_columns(made)
     elif engine.is_duckdb():

@@ -21,7 +21,12 @@ NEEDS = {
     "dfprivacy.engine.ibis": ("ibis",),
 }
 """Pages and modules that need a library beyond those of the tests; .ci/run has a lane with it."""
-SAMPLERS = ("dfprivacy.estimators", "dfprivacy.noise", "dfprivacy.shuffle.polya")
+SAMPLERS = (
+    "dfprivacy.statistics.mean_by_rank",
+    "dfprivacy.estimators",
+    "dfprivacy.noise",
+    "dfprivacy.shuffle.polya",
+)
 """Modules whose examples draw outside of a release."""
 APART = {"spark.md"}  # run by tests/spark/test_page.py, where its engine is installed
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)\)")
