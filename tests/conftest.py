@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -25,6 +26,7 @@ from dfprivacy.measurement.sums import Statistics
 from dfprivacy.noise import entropy
 from dfprivacy.release.permit import permit
 from dfprivacy.releasing import measure, named_columns, read
+from dfprivacy.statistics import STATISTICS
 from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.terms import keys_of
 
@@ -43,6 +45,19 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     folder = item.path.relative_to(Path(__file__).parent).parts[0]
     with permit("a test") if folder in SAMPLERS else nullcontext():
         return (yield)
+
+
+@pytest.fixture(autouse=True)
+def _own_statistics_end_with_their_test() -> Iterator[None]:
+    """Forget the statistics that a test, or an example that it runs, has registered."""
+    known = dict(STATISTICS)
+    yield
+    own = STATISTICS.keys() - known
+    for kind in own:
+        del STATISTICS[kind]
+    if own and "dfprivacy.cli" in sys.modules:
+        app = sys.modules["dfprivacy.cli"].app
+        app.registered_commands = [c for c in app.registered_commands if c.name not in own]
 
 
 Engines = Mapping[str, Callable[[pa.Table], Any]]

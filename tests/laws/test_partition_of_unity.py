@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 
 from dfprivacy.measurement import grid
+from dfprivacy.measurement.linear import Product
 from dfprivacy.statistics import Count, Mean, Sum, Variance
 from dfprivacy.terms import Bounds
 
@@ -46,9 +47,8 @@ def small_grid(monkeypatch, last):
 
 def moves(query, q):
     """Return what a row with the grid integer q adds to each coordinate."""
-    last = query.source.terms[0].grid.last
-    terms = (1, q, q * q // last)
-    return [sum(map(operator.mul, row, terms)) for row in query.matrix]
+    terms = [q * q // own.divisor if isinstance(own, Product) else q for own in query.source.terms]
+    return [sum(map(operator.mul, row, [1, *terms])) for row in query.matrix]
 
 
 def integers(grid):
