@@ -173,7 +173,7 @@ def test_fifty_million_rows_do_not_wrap():
     assert dfp.frame(relation).sum("x", (-1, 1), epsilon=2**60) == pytest.approx(5e7, rel=2**-29)
 
 
-NAMES = ["integer_0", "integer_1", "key_0", "rows_0", "first_0", "value_0", "row", "sums", "keys"]
+NAMES = ["integer_0", "integer_1", "key_0", "sum_0_0", "sum_0_1", "value_0", "row", "sums", "keys"]
 
 
 @pytest.mark.parametrize("name", NAMES)

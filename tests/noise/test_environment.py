@@ -24,7 +24,7 @@ COMPARE = (
     + """
 from fractions import Fraction
 from dfprivacy.noise import gaussian, laplace, uniform
-from dfprivacy.noise.laws import DiscreteGaussian
+from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
 
 def all_draws():
     values = []

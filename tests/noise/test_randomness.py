@@ -28,6 +28,8 @@ FIXED_SEEDS = """
 import os, random, sys, time
 import numpy as np
 from fractions import Fraction
+from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
+from dfprivacy.release.permit import permit
 
 def fix():
     random.seed(0)

@@ -84,7 +84,7 @@ def test_what_is_no_column_is_refused(ask, column, drawn):
     frame = FRAME.dp
     work = {
         "count": lambda: frame.count(column),
-        "group_by": lambda: frame.group_by(column).count(delta=0.1),
+        "group_by": lambda: frame.group_by("g", column).count(delta=0.1),
     }.get(ask, lambda: getattr(frame, ask)(column, (0, 1)))
     refused(work, drawn, kinds)
 
@@ -137,7 +137,7 @@ def test_answers_of_the_same_name_are_refused(drawn):
     )
 
 
-@pytest.mark.parametrize("by", [(), ("g", "g"), (["g"],), (None,), (FRAME["g"],)])
+@pytest.mark.parametrize("by", [(), ("g", "g"), (["g", "g"],), (None,), (FRAME["g"],)])
 def test_groups_are_named_by_different_columns(by, drawn):
     """group_by takes one or several different labels."""
     kinds = (dfp.InvalidQuestionError, dfp.MissingColumnError)

@@ -136,7 +136,7 @@ def test_exact_statistics_do_not_show_themselves(exact):
     for text in (repr(statistics), str(statistics), f"{statistics}"):
         assert "1000" not in text
         assert "people" not in text
-        assert "rows_0: int64" in text
+        assert "sum_0_0: int64" in text
 
 
 def test_a_pickled_error_carries_no_frame():
