@@ -6,7 +6,6 @@ its columns alone, and comes on an empty table as on any other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import Any
@@ -39,13 +38,13 @@ class Argument:
     """A constant argument: its type in the query, and its value as a list of floats."""
 
     sql_type: str
-    values: Sequence[float | None]
+    values: tuple[float | None, ...] | None
 
     def python(self) -> Any:
         """Return the number or the numbers; None or the type's name where it is neither."""
         if self.sql_type.endswith("]"):
             element = self.sql_type.rpartition("[")[0]
-            return [Argument(element, [value]).python() for value in self.values or ()]
+            return [Argument(element, (value,)).python() for value in self.values or ()]
         head = type_head(self.sql_type)
         if head not in _DTYPES or not self.values:
             return None if head == "NULL" else head
@@ -71,7 +70,8 @@ def _statistic(name: str) -> type[Statistic]:
     return functions()[name.removesuffix("_interval")]
 
 
-def check_call(name: str, sql_type: str, given: Sequence[Argument]) -> None:
+@lru_cache(maxsize=1024)  # public facts only; DuckDB asks several times a statement
+def check_call(name: str, sql_type: str, given: tuple[Argument, ...]) -> None:
     """Refuse a column that can't be asked about, and constants that are out of range.
 
     Raises
@@ -138,8 +138,12 @@ def least_rows(delta: float, epsilon: float) -> int:
 
 
 def _checked(name: Column, sql_type: Column, types: Column, values: Column) -> Any:
-    given = zip(types[0].as_py(), values[0].as_py(), strict=True)
-    check_call(name[0].as_py(), sql_type[0].as_py(), [Argument(*each) for each in given])
+    texts, numbers = types[0].as_py(), values[0].as_py()
+    given = [
+        Argument(text, None if own is None else tuple(own))
+        for text, own in zip(texts, numbers, strict=True)
+    ]
+    check_call(name[0].as_py(), sql_type[0].as_py(), tuple(given))
     return pa.array(["checked"] * len(name))
 
 
