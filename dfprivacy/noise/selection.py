@@ -9,7 +9,6 @@ Public random signs and labels (`random_signs`, `random_labels`) look at no data
 
 from __future__ import annotations
 
-import abc
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Self
@@ -28,7 +27,7 @@ _LARGEST_POWER = 500
 
 
 @dataclass(frozen=True)
-class Selection(abc.ABC):
+class Selection:
     """A mechanism that chooses a candidate of small loss; `rate` is its exact parameter.
 
     If one unit (added or removed) moves the loss of every candidate of its group by at most
@@ -39,6 +38,8 @@ class Selection(abc.ABC):
     rate: Fraction
 
     _times: ClassVar[Times]
+    _divisor: ClassVar[int]
+    """A choice that is epsilon-DP is epsilon**2 / _divisor-zCDP."""
 
     def __post_init__(self) -> None:
         """Refuse everything but an exact number within reach."""
@@ -64,7 +65,6 @@ class Selection(abc.ABC):
         return cls(_positive("epsilon", epsilon) / (2 * _whole(sensitivity)))
 
     @classmethod
-    @abc.abstractmethod
     def for_rho(cls, rho: Fraction | int, sensitivity: int) -> Self:
         """Return a mechanism that is rho-zCDP for losses of this sensitivity.
 
@@ -75,14 +75,15 @@ class Selection(abc.ABC):
         InvalidLossError
             As for `for_epsilon`.
         """
+        return cls.for_epsilon(root_below(cls._divisor * _positive("rho", rho)), sensitivity)
 
     def epsilon(self, sensitivity: int) -> Fraction:
         """Return the epsilon of pure DP at which a choice is charged: 2 * rate * sensitivity."""
         return 2 * self.rate * _whole(sensitivity)
 
-    @abc.abstractmethod
     def rho(self, sensitivity: int) -> Fraction:
         """Return the rho of zCDP at which a choice is charged."""
+        return self.epsilon(sensitivity) ** 2 / self._divisor
 
     def select(self, runs: Runs, entropy: EntropySource = system_entropy) -> Integers:
         """Return the chosen candidate of each group.
@@ -141,15 +142,7 @@ class ExponentialMechanism(Selection):
     """
 
     _times: ClassVar[Times] = EXPONENTIAL
-
-    @classmethod
-    def for_rho(cls, rho: Fraction | int, sensitivity: int) -> Self:
-        """Return the mechanism with epsilon = sqrt(8 rho), rounded down by less than 2**-320."""
-        return cls.for_epsilon(root_below(8 * _positive("rho", rho)), sensitivity)
-
-    def rho(self, sensitivity: int) -> Fraction:
-        """Return epsilon**2 / 8, by bounded range."""
-        return self.epsilon(sensitivity) ** 2 / 8
+    _divisor: ClassVar[int] = 8
 
 
 class PermuteAndFlip(Selection):
@@ -189,15 +182,7 @@ class PermuteAndFlip(Selection):
     """
 
     _times: ClassVar[Times] = UNIFORM
-
-    @classmethod
-    def for_rho(cls, rho: Fraction | int, sensitivity: int) -> Self:
-        """Return the mechanism with epsilon = sqrt(2 rho), rounded down by less than 2**-320."""
-        return cls.for_epsilon(root_below(2 * _positive("rho", rho)), sensitivity)
-
-    def rho(self, sensitivity: int) -> Fraction:
-        """Return epsilon**2 / 2, by the general conversion."""
-        return self.epsilon(sensitivity) ** 2 / 2
+    _divisor: ClassVar[int] = 2
 
 
 def uniform_below(lengths: Integers, entropy: EntropySource) -> Integers:

@@ -105,11 +105,6 @@ class BoundsPart(ColumnPart):
     question: PrivateBounds
 
     @property
-    def names(self) -> Mapping[str, Mapping[str, bool]]:
-        """The two ends; they have no interval."""
-        return {self.name: dict.fromkeys(self.question.titles(self.name), False)}
-
-    @property
     def tables(self) -> tuple[Bins, ...]:
         """How its table can count."""
         by_octaves = ((Octaves(), 0),)

@@ -134,8 +134,8 @@ class ColumnPart:
 
     @property
     def names(self) -> Mapping[str, Mapping[str, bool]]:
-        """The one answer."""
-        return {self.name: {self.name: self.has_interval}}
+        """The answers of its question."""
+        return {self.name: dict.fromkeys(self.question.titles(self.name), self.has_interval)}
 
     def draws(self) -> list[tuple[tuple[str, ...], Fraction]]:
         """Return the one draw."""

@@ -226,11 +226,6 @@ class QuantilePart(ColumnPart):
     question: _Ranked
 
     @property
-    def names(self) -> Mapping[str, Mapping[str, bool]]:
-        """One answer, or one for each of several quantiles."""
-        return {self.name: dict.fromkeys(self.question.titles(self.name), False)}
-
-    @property
     def tables(self) -> tuple[Bins, ...]:
         """How its table can count."""
         return rank_tables(grouped=self.grouped)
