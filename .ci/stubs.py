@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 import dfprivacy
-from dfprivacy.methods import signature_of
+from dfprivacy.frames.methods import signature_of
 from dfprivacy.statistics import STATISTICS, Statistic
 
-STUB = Path(dfprivacy.__file__).with_name("methods.pyi")
+STUB = Path(dfprivacy.__file__).with_name("frames") / "methods.pyi"
 HEAD = """# Methods of statistics, as type checkers see them. Written by .ci/stubs.py.
 
 from collections.abc import Callable, Collection, Hashable, Sequence

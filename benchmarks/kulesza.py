@@ -104,7 +104,10 @@ def figure_two(releases: int) -> list[Setting]:
             points = (np.arange(POINTS) < round(mean * POINTS)).astype(float)
             errors = [
                 squared_errors(
-                    points, releases, {"mean": dfp.mean("x", (0, 1), method=method)}, epsilon
+                    points,
+                    releases,
+                    {"mean": dfp.mean("x", (0, 1), method=method, clipping=False)},
+                    epsilon,
                 )["mean"].times(POINTS**2)
                 for method in ("independent", "shifted", "transformed")
             ]
@@ -121,7 +124,8 @@ def variance_table(releases: int) -> pd.DataFrame:
         ("beta(2, 8)", generator.beta(2, 8, size=POINTS)),
     ):
         for epsilon in (0.5, 1.0):
-            both = {"mean": dfp.mean("x", (0, 1)), "variance": dfp.var("x", (0, 1))}
+            alike = {"column": "x", "bounds": (0, 1), "clipping": False}
+            both = {"mean": dfp.mean(**alike), "variance": dfp.var(**alike)}
             ours = squared_errors(points, releases, both, epsilon)
             alone = squared_errors(points, releases, {"mean": both["mean"]}, epsilon)
             centred = _split_variance(points, 0.5, releases, epsilon, generator)

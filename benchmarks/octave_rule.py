@@ -10,24 +10,22 @@ code 1 if some choice of constants is clearly better than the shipped one, on av
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import math
 import sys
-import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from unittest import mock
 
 import numpy as np
 import pandas as pd
 
+from benchmarks.page import run
 from dfprivacy.cli.demo import flights_file
-from dfprivacy.estimators import octave_bounds as shipped
 from dfprivacy.measurement.binning import Octaves
 from dfprivacy.noise.exceedances import Exceedances
+from dfprivacy.statistics.estimators import octave_bounds as shipped
 
 SIZES = (300, 1000, 10**4, 10**5, 10**6)
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
@@ -128,8 +126,8 @@ def shipped_bounds(heights: np.ndarray, least: float, growth: float) -> shipped.
     """Return the bounds that the shipped rule reads off, with other constants."""
     group, place = np.nonzero(heights >= least)
     noisy = Exceedances(group, place - Octaves().last, heights[group, place])
-    with mock.patch.multiple(shipped, LEAST=least, GROWTH=growth):
-        return shipped.octave_bounds(noisy, len(heights))
+    with mock.patch.object(shipped, "LEAST", least):
+        return shipped.octave_bounds(noisy, len(heights), shipped.Joining(least, growth))
 
 
 def distant_bounds(
@@ -166,9 +164,8 @@ def distant_bounds(
             moving[active[joins]] = next_[joins]
             next_ = next_ + step
     low, high = (np.minimum(ends, len(place) - 1) for ends in (low, high))
-    return shipped.FoundBounds(
-        np.where(found, lower[low], np.nan), np.where(found, upper[high], np.nan)
-    )
+    ends = np.where(found, lower[low], np.nan), np.where(found, upper[high], np.nan)
+    return shipped.FoundBounds(*ends, zeros=~found, clear=found)
 
 
 def measured(
@@ -251,25 +248,15 @@ def report(table: pd.DataFrame, releases: int, settings: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a minute, to see that it runs")
-    parser.add_argument("--releases", type=int, default=400)
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
-    options = parser.parse_args()
-    releases, sizes = (100, SIZES[1:3]) if options.quick else (options.releases, SIZES)
-    start = time.perf_counter()
+def page(releases: int, *, quick: bool) -> tuple[str, bool]:
+    """Return the page, and whether no choice of constants is clearly better."""
+    releases, sizes = (100, SIZES[1:3]) if quick else (releases, SIZES)
     sets = [data for data in data_sets(sizes) if not data[0].startswith("constant")]
     with ProcessPoolExecutor(2) as pool:
         found = list(itertools.chain(*pool.map(partial(measured, releases=releases), sets)))
     table = summary(found)
-    text = report(table, releases, len(found) // len(table))
-    print(text, f"{time.perf_counter() - start:.0f} s", sep="\n")
-    if not options.quick:
-        options.output.mkdir(parents=True, exist_ok=True)
-        (options.output / "octave_rule.md").write_text(text)
-    return 1 if len(better(table)) else 0
+    return report(table, releases, len(found) // len(table)), not len(better(table))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(__doc__, "octave_rule.md", page))

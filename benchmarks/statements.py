@@ -17,12 +17,12 @@ from pathlib import Path
 import duckdb
 
 import dfprivacy as dfp
-from dfprivacy.statements.catalog import ConnectionSource
-from dfprivacy.statements.plan import plan_statement
+from dfprivacy.release.terms import Terms
+from dfprivacy.statements.catalog import connection_source
+from dfprivacy.statements.plan import plan_script
 from dfprivacy.statements.reading import read
 from dfprivacy.statements.rows import Reader
 from dfprivacy.statements.tree import parse
-from dfprivacy.terms import Terms
 
 FOLDER = Path(__file__).parent.parent / "tests" / "statements"
 RUNS = 7
@@ -49,12 +49,12 @@ def main() -> None:
     con = duckdb.connect()
     tables = runpy.run_path(str(FOLDER / "conftest.py"))
     con.execute(f"{tables['TABLE']}; {tables['VIEWS']}")
-    parser, source = duckdb.connect(), ConnectionSource(con)
+    parser, source = duckdb.connect(), connection_source(con)
     reader = Reader(source, parser)
 
     def planned(query: str) -> object:
         terms = Terms(delta=None if "dp_keep" in query else 1e-6)
-        return plan_statement(read(query, reader), terms, None)
+        return plan_script(read(query, reader), terms, None)[0]
 
     def explained(query: str) -> object:
         return dfp.explain(query, con=con, delta=None if "dp_keep" in query else 1e-6)

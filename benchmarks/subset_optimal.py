@@ -29,18 +29,19 @@ import pyarrow as pa
 
 from benchmarks.octave_rule import ENOUGH, SIZES, data_sets, subset_width
 from dfprivacy.accounting.loss import Epsilon
-from dfprivacy.estimators.octave_bounds import octave_bounds
 from dfprivacy.measurement.bin_table import BinTable, bin_table
 from dfprivacy.measurement.binning import VALUE_BITS, Octaves, clipped, rounded
 from dfprivacy.measurement.sums import Statistics, key_name, sum_name
 from dfprivacy.noise.additive import add_noise
 from dfprivacy.noise.exceedances import Exceedances
 from dfprivacy.release.permit import permit
+from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics import Mean
+from dfprivacy.statistics.estimators.octave_bounds import octave_bounds
+from dfprivacy.statistics.estimators.threshold import dick_bounds
 from dfprivacy.statistics.linear import vectors_of
-from dfprivacy.statistics.mean_by_rank import GAMMA, RADIUS, WHOLE_BITS, dick_bounds
+from dfprivacy.statistics.mean import GAMMA, RADIUS, SubsetPart
 from dfprivacy.statistics.octaves import MeasuredOctaves, OctavePart
-from dfprivacy.terms import Bounds
 
 EPSILONS = (Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(2))
 LARGE = 10**5  # beyond it the bounds of Dick et al. are drawn for two epsilons; from it on, rarely
@@ -97,14 +98,14 @@ def our_means(table: BinTable, epsilon: Fraction, *, held: bool = False) -> np.n
     """
     seen = []
 
-    def watched(noisy, groups):
+    def watched(noisy, groups, joining):
         kept = np.isin(noisy.bins, table.bins) | (not held)
         noisy = Exceedances(noisy.group[kept], noisy.bins[kept], noisy.heights[kept])
-        seen.append(octave_bounds(noisy, groups))
+        seen.append(octave_bounds(noisy, groups, joining))
         return seen[-1]
 
     part = OctavePart("x", {"x": Mean("x")}, grouped=True)
-    with mock.patch("dfprivacy.estimators.octave_bounds.octave_bounds", watched):
+    with mock.patch("dfprivacy.statistics.estimators.zoom.octave_bounds", watched):
         answered = MeasuredOctaves(part, table).answer(Epsilon(epsilon), None)
     return np.where(seen[-1].found, answered.answers["x"][0].columns(0.95)[0], np.nan)
 
@@ -159,7 +160,7 @@ def settings_of(data: tuple[str, np.ndarray], releases: int, draws: int) -> list
     """Measure one data set under every epsilon."""
     name, values = data
     table, truth, size = octave_table(values, releases), float(values.mean()), len(values)
-    distinct, rows = np.unique(rounded(clipped(values), WHOLE_BITS), return_counts=True)
+    distinct, rows = np.unique(rounded(clipped(values), SubsetPart.whole_bits), return_counts=True)
     found = []
     for epsilon in EPSILONS:
         unit = subset_width(values, float(epsilon)) or abs(truth) / (size * float(epsilon))

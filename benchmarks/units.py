@@ -78,6 +78,47 @@ def accuracy() -> list[str]:
     return lines
 
 
+def suggested() -> list[str]:
+    """Compare limits found for a question with the best of those tried out, in root mean squares.
+
+    The question spends epsilon, finding limits a tenth of it.
+    """
+    frame = planes()
+    lines = [
+        "| question | epsilon | best | found | stay within 95 % | error: best | found | 95 % |"
+    ]
+    lines.append("|:--|--:|--:|--:|--:|--:|--:|--:|")
+    true = frame.group_by("carrier").agg(
+        mean=pl.col("arr_delay").mean(), sum=pl.col("arr_delay").sum(), count=pl.len()
+    ).sort("carrier")  # fmt: skip
+    asks = {"mean": dfp.mean("arr_delay", BOUNDS), "sum": dfp.sum("arr_delay", BOUNDS)}
+    for name, question in {**asks, "count": dfp.count()}.items():
+        truth = true[name].to_numpy()
+        for epsilon in (1.0, 8.0):
+
+            def error(unit: dfp.Unit, asked=question, truth=truth, epsilon=epsilon) -> float:
+                grouped = frame.dp(unit=unit, epsilon=epsilon).group_by("carrier", keys=KEYS)
+                squares = [(grouped.agg(a=asked)["a"].to_numpy() - truth) ** 2 for _ in range(10)]
+                return float(np.sqrt(np.mean(squares)))
+
+            facts = {"unit": "tailnum", "by": "carrier", "epsilon": epsilon / 10}
+            tried = [dfp.Unit("tailnum", rows, 1) for rows in (1, 2, 4, 8, 16, 32, 64, 128, 256)]
+            errors = [error(unit) for unit in tried]
+            ours = [
+                dfp.suggest_limits(frame, question=question, spending=epsilon, **facts)
+                for _ in range(10)
+            ]
+            theirs = [dfp.suggest_limits(frame, **facts) for _ in range(10)]
+            middle = [int(np.median([own.max_rows for own in each])) for each in (ours, theirs)]
+            found = [np.median([error(own) for own in each]) for each in (ours, theirs)]
+            best = tried[int(np.argmin(errors))].max_rows
+            lines.append(
+                f"| {name} | {epsilon:g} | {best} | {middle[0]} | {middle[1]} | {min(errors):.4g} "
+                f"| {found[0]:.4g} | {found[1]:.4g} |"
+            )
+    return lines
+
+
 def seconds(work, repetitions: int = 5) -> float:
     times = []
     for _ in range(repetitions):
@@ -116,6 +157,10 @@ def main() -> None:
         "## Weighting against sampling",
         "",
         *accuracy(),
+        "",
+        "## Limits found for a question",
+        "",
+        *suggested(),
         "",
         "## Time",
         "",

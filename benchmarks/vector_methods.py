@@ -9,14 +9,19 @@ from fractions import Fraction
 
 import numpy as np
 
-from dfprivacy.estimators.clipped_mean import ClippedMean, NoisyMean, Passes, ShiftedMean
-from dfprivacy.estimators.plan import PlanItems, PlanMean
-from dfprivacy.estimators.private_quantiles import CHOOSERS, RELATIONS, Mechanics
-from dfprivacy.measurement.buffers import Buffers
-from dfprivacy.measurement.item_tables import ItemRows
-from dfprivacy.measurement.vector_grid import vector_grid
+from dfprivacy.measurement.vector_grid import Buffers, vector_grid
+from dfprivacy.measurement.vector_tables import ItemRows
 from dfprivacy.noise.entropy import system_entropy
 from dfprivacy.release.permit import permit
+from dfprivacy.statistics.estimators.private_quantiles import CHOOSERS, RELATIONS, Mechanics
+from dfprivacy.statistics.estimators.vector_means import (
+    ClippedMean,
+    NoisyMean,
+    Passes,
+    PlanItems,
+    PlanMean,
+    ShiftedMean,
+)
 
 BLOCK_NUMBERS = 2**19
 DATA = np.random.default_rng(20210607)  # data only: noise comes from the package

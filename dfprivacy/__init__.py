@@ -5,7 +5,7 @@ Importing the package puts `.dp` on pandas and polars frames:
 >>> import dfprivacy as dfp, polars as pl
 >>> flights = pl.DataFrame({"carrier": ["AA", "UA"] * 5000, "delay": [1.0, 9.0] * 5000})
 >>> flights.dp.group_by("carrier").mean("delay", bounds=(0, 60), epsilon=1, delta=1e-6).columns
-['carrier', 'delay', 'low', 'high', 'count']
+['carrier', 'delay', 'low', 'high', 'note', 'count']
 """
 
 import importlib as _importlib
@@ -44,32 +44,41 @@ from dfprivacy.errors import (
     RefusedStatementError,
     StatisticsFileError,
     TooManyRowsError,
+    UnknownAccountError,
     UnknownArgumentError,
     UnknownMethodError,
     UnsupportedDtypeError,
     UnsupportedFrameError,
 )
-from dfprivacy.frontends import pandas as _pandas
-from dfprivacy.frontends import polars as _polars
-from dfprivacy.limits import suggest_limits
-from dfprivacy.partial.merging import merge
-from dfprivacy.partial.writing import statistics
-from dfprivacy.pictures import plot, save_plot, show
-from dfprivacy.private import Private
-from dfprivacy.release.numbers import Choice, Estimate
+from dfprivacy.errors import close as _close
+from dfprivacy.frames.accessors import register as _register
+from dfprivacy.frames.limits import suggest_limits
+from dfprivacy.frames.numbers import Choice, Estimate
+from dfprivacy.frames.partial.merging import merge
+from dfprivacy.frames.partial.writing import statistics
+from dfprivacy.frames.private import Private
+from dfprivacy.frames.released import released
+from dfprivacy.frames.vector_estimate import VectorEstimate
+from dfprivacy.frames.viz.pictures import plot, save_plot, show
+from dfprivacy.release.terms import Bounds
+from dfprivacy.release.unit import Unit
+from dfprivacy.statements.connection import Connection, connect
 from dfprivacy.statements.interface import explain, sql
+from dfprivacy.statements.schema import Schema, public
 from dfprivacy.statistics import Statistic, argument
-from dfprivacy.terms import Bounds
-from dfprivacy.unit import Unit
-from dfprivacy.vectors.estimate import VectorEstimate
 
 if _typing.TYPE_CHECKING:
+    from dfprivacy import dbapi as dbapi
     from dfprivacy import local as local
     from dfprivacy import shuffle as shuffle
 
 frame = Private
 count, sum, mean = _kinds.Count, _kinds.Sum, _kinds.Mean  # noqa: A001 the field's own words
 var, std, center = _kinds.Variance, _kinds.StandardDeviation, _kinds.Center
+min, max = _kinds.Min, _kinds.Max  # noqa: A001 the field's own words
+nunique, share = _kinds.NUnique, _kinds.Share
+cov, corr = _kinds.Covariance, _kinds.Correlation
+slope, intercept, r_squared = _kinds.Slope, _kinds.Intercept, _kinds.RSquared
 median, quantile, quantiles = _kinds.Median, _kinds.Quantile, _kinds.Quantiles
 
 __all__ = [
@@ -78,6 +87,7 @@ __all__ = [
     "Budget",
     "BudgetExceededError",
     "Choice",
+    "Connection",
     "DPError",
     "Engine",
     "EngineError",
@@ -104,10 +114,12 @@ __all__ = [
     "PictureError",
     "Private",
     "RefusedStatementError",
+    "Schema",
     "Statistic",
     "StatisticsFileError",
     "TooManyRowsError",
     "Unit",
+    "UnknownAccountError",
     "UnknownArgumentError",
     "UnknownMethodError",
     "UnsupportedDtypeError",
@@ -115,19 +127,31 @@ __all__ = [
     "VectorEstimate",
     "argument",
     "center",
+    "connect",
+    "corr",
     "count",
+    "cov",
     "explain",
     "frame",
+    "intercept",
+    "max",
     "mean",
     "median",
     "merge",
+    "min",
+    "nunique",
     "plot",
     "progress",
+    "public",
     "quantile",
     "quantiles",
+    "r_squared",
+    "released",
     "require_ledger",
     "save_plot",
+    "share",
     "show",
+    "slope",
     "spending",
     "sql",
     "statistics",
@@ -139,15 +163,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _typing.Any:
-    """Import the local and the shuffle model on first use."""
-    if name in {"local", "shuffle"}:
+    """Import the names of PEP 249, the local and the shuffle model on first use."""
+    if name in {"dbapi", "local", "shuffle"}:
         return _importlib.import_module(f"dfprivacy.{name}")
     raise AttributeError(f"module 'dfprivacy' has no attribute {name!r}", name=name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "local", "shuffle"])
+    return sorted([*__all__, "dbapi", "local", "shuffle"])
 
 
-_pandas.register()
-_polars.register()
+_close(globals())
+_register()

@@ -1,4 +1,4 @@
-"""Every error that dfprivacy raises, under one base.
+"""Every error that dfprivacy raises, under one base, and the boundary that lets nothing else out.
 
     DPError
     |-- InvalidLossError          (ValueError)    epsilon, rho or delta is not a usable number
@@ -24,18 +24,44 @@
     |   |-- LedgerFileError       (OSError)       its file is missing, locked, corrupt or full
     |   |-- LedgerBudgetError     (ValueError)    its file was made with another budget
     |   |-- InvalidLedgerError    (ValueError)    ledger, dataset and note do not go together
+    |   |-- UnknownAccountError   (ValueError)    dataset, period or analyst has no such account
     |   `-- MissingLedgerError    (ValueError)    a ledger is required, and none was named
     |-- BudgetExceededError       (ValueError)    the release costs more than the ledger has left
     |-- PictureError              (RuntimeError)  a chart or page can't be drawn or written
     |-- OutputError               (OSError)       a release could not be written where it should go
     |-- EngineError               (RuntimeError)  the engine failed; its message is withheld
-    `-- EntropyError              (OSError)       no random bytes, or noise outside of a release
+    |-- EntropyError              (OSError)       no random bytes, or noise outside of a release
+    `-- NotSupportedError         (ValueError)    what PEP 249 allows a connection not to do
+
+Each is one of the errors of PEP 249, too, whose names are in `dfprivacy.dbapi`: an InterfaceError
+or a DatabaseError; of the latter a DataError, IntegrityError, InternalError, OperationalError (what
+machines, files and budgets do) or ProgrammingError (what was asked).
 
 A message says what happened, then "Hint:" and a fix that runs. No message depends on a row:
 it speaks of arguments, declared dtypes and column names only.
+
+Every public call is a `boundary`: it returns, or raises one of these, a plain KeyboardInterrupt, or
+a MemoryError of a fixed text. What else an engine, a library or an object of the caller raises
+could quote a row, and becomes an EngineError of a fixed text, without its cause or traceback.
 """
 
 from __future__ import annotations
+
+import inspect
+import os
+import warnings
+from collections.abc import Callable
+from contextvars import ContextVar
+from functools import wraps
+from types import FunctionType
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+Door = TypeVar("Door", bound=Callable[..., Any])
+
+PRINT_SECRETS: Final = "DFPRIVACY_ERRORS_PRINT_SECRETS_OF_ROWS"
+"""The environment variable that, set to 1, lets errors out as they are, to find a defect."""
 
 
 class DPError(Exception):
@@ -55,11 +81,39 @@ class DPError(Exception):
         return (_rebuild, (type(self), self.message, self.hint))
 
 
+class InterfaceError(DPError):
+    """What is wrong with the use of a connection itself."""
+
+
+class DatabaseError(DPError):
+    """What is wrong with a statement, its data or what runs it."""
+
+
+class DataError(DatabaseError):
+    """What is wrong with the data that were asked about."""
+
+
+class IntegrityError(DatabaseError):
+    """A relation of tables is broken; never raised."""
+
+
+class InternalError(DatabaseError):
+    """An engine has come out of step; never raised."""
+
+
+class OperationalError(DatabaseError):
+    """What machines, files, engines and budgets do."""
+
+
+class ProgrammingError(DatabaseError):
+    """What is wrong with what was asked."""
+
+
 def _rebuild(kind: type[DPError], message: str, hint: str | None) -> DPError:
     return kind(message, hint=hint)
 
 
-class InvalidLossError(DPError, ValueError):
+class InvalidLossError(ProgrammingError, ValueError):
     """Epsilon, rho or delta is not a positive, finite real number in range."""
 
 
@@ -67,7 +121,7 @@ class MissingDeltaError(InvalidLossError):
     """Secret group keys were asked for without a delta."""
 
 
-class InvalidBoundsError(DPError, ValueError):
+class InvalidBoundsError(ProgrammingError, ValueError):
     """Bounds are not two finite numbers with lower < upper."""
 
 
@@ -75,19 +129,19 @@ class MissingBoundsError(InvalidBoundsError):
     """A question that needs bounds was asked without."""
 
 
-class InvalidKeysError(DPError, ValueError):
+class InvalidKeysError(ProgrammingError, ValueError):
     """Public keys are empty, or do not fit the group columns."""
 
 
-class InvalidUnitError(DPError, ValueError):
+class InvalidUnitError(ProgrammingError, ValueError):
     """Unit, max_rows and max_groups do not go together, or a limit is no whole number in range."""
 
 
-class InvalidEngineError(DPError, ValueError):
+class InvalidEngineError(ProgrammingError, ValueError):
     """Memory, threads or temporary directory of the embedded engine can't be used."""
 
 
-class InvalidQuestionError(DPError, ValueError):
+class InvalidQuestionError(ProgrammingError, ValueError):
     """An unknown method, an interval level outside (0, 1), or questions that do not go together."""
 
 
@@ -99,43 +153,43 @@ class UnknownArgumentError(InvalidQuestionError, TypeError):
     """A call was given an argument that it does not take."""
 
 
-class InvalidDescriptionError(DPError, ValueError):
+class InvalidDescriptionError(ProgrammingError, ValueError):
     """A file that describes releases has faults; the message names each with its line."""
 
 
-class RefusedStatementError(DPError, ValueError):
+class RefusedStatementError(ProgrammingError, ValueError):
     """An SQL statement can't be read, or holds what no bounded answer is known for."""
 
 
-class InvalidProtocolError(DPError, ValueError):
+class InvalidProtocolError(ProgrammingError, ValueError):
     """A protocol of the local or the shuffle model that can't be, or does not fit what it meets."""
 
 
-class AlreadyReportedError(DPError, ValueError):
+class AlreadyReportedError(ProgrammingError, ValueError):
     """An owner's journal shows a report in this campaign: another one would cost a second time."""
 
 
-class MissingColumnError(DPError, KeyError):
+class MissingColumnError(ProgrammingError, KeyError):
     """The frame has no column of that name."""
 
 
-class UnsupportedDtypeError(DPError, TypeError):
+class UnsupportedDtypeError(ProgrammingError, TypeError):
     """The declared dtype of a column can't be aggregated or grouped by."""
 
 
-class UnsupportedFrameError(DPError, TypeError):
+class UnsupportedFrameError(ProgrammingError, TypeError):
     """The object is not a frame, relation or file that can be read."""
 
 
-class TooManyRowsError(DPError, OverflowError):
+class TooManyRowsError(DataError, OverflowError):
     """A group reaches the public limit of 2**33 rows, beyond which sums could wrap."""
 
 
-class StatisticsFileError(DPError, ValueError):
+class StatisticsFileError(DataError, ValueError):
     """A file of exact statistics can't be made or read, or files do not go together."""
 
 
-class LedgerError(DPError, RuntimeError):
+class LedgerError(OperationalError, RuntimeError):
     """A ledger can't be used. Nothing was released."""
 
 
@@ -151,25 +205,179 @@ class InvalidLedgerError(LedgerError, ValueError):
     """Ledger, dataset and note of a release do not go together."""
 
 
+class UnknownAccountError(LedgerError, ValueError):
+    """A ledger has no such account: of a dataset, a period of its data, or an analyst's part."""
+
+
 class MissingLedgerError(LedgerError, ValueError):
     """A release names no ledger, where `require_ledger` was called. Nothing was released."""
 
 
-class BudgetExceededError(DPError, ValueError):
+class BudgetExceededError(OperationalError, ValueError):
     """A release costs more than the ledger has left. Nothing was released, nothing charged."""
 
 
-class PictureError(DPError, RuntimeError):
+class PictureError(OperationalError, RuntimeError):
     """A chart or a page can't be drawn or written; or what draws it is not installed."""
 
 
-class OutputError(DPError, OSError):
+class OutputError(OperationalError, OSError):
     """A release can't be written where its description says. What was charged stays paid."""
 
 
-class EngineError(DPError, RuntimeError):
+class EngineError(OperationalError, RuntimeError):
     """The engine failed. Its own message could quote a row and is withheld."""
 
 
-class EntropyError(DPError, OSError):
+class EntropyError(OperationalError, OSError):
     """The operating system's random source failed. Nothing was released."""
+
+
+class NotSupportedError(DatabaseError, ValueError):
+    """What a connection of PEP 249 may do, and this one does not."""
+
+
+def engine_failed() -> EngineError:
+    """Return the one error for whatever goes wrong in an engine."""
+    return EngineError(
+        "the engine could not run the query; its message could quote a row and is withheld",
+        hint="try the same columns in a plain query of your engine to see what is wrong",
+    )
+
+
+def published(error: BaseException) -> BaseException:
+    """Return what may be known of an error: one without a cause, whose text is fixed or ours.
+
+    Its traceback goes too: the frames within, which hold what was measured, would live with it.
+    """
+    if os.environ.get(PRINT_SECRETS) == "1":
+        return error
+    if isinstance(error, DPError):
+        error.__cause__ = error.__context__ = error.__traceback__ = None
+        return error
+    if isinstance(error, KeyboardInterrupt) or _is_interrupted_query(error):
+        return KeyboardInterrupt()
+    if isinstance(error, MemoryError):
+        return MemoryError("dfprivacy ran out of memory")
+    return engine_failed()
+
+
+def _is_interrupted_query(error: BaseException) -> bool:
+    """Tell what DuckDB's Python client makes of Ctrl-C."""
+    return type(error) is RuntimeError and str(error) == "Query interrupted"
+
+
+_INSIDE: ContextVar[bool] = ContextVar("dfprivacy_inside", default=False)
+"""Whether this thread, or the one that it works for, is inside of a public call."""
+
+
+def boundary(door: Door) -> Door:
+    """Return a public function, or a class with its public methods, that lets no secret out.
+
+    Only the outermost call is guarded: what is called inside of it sees errors as they are. No
+    warning of numpy, pandas or an engine is heard meanwhile, nor made an error: it tells of a row.
+    """
+    if not isinstance(door, type):
+        guarded: Door = _guarded(door)
+        return guarded
+    for kind in door.__mro__:
+        if kind.__module__.partition(".")[0] in {"dfprivacy", "sql_udfs"}:
+            for name, own in list(vars(kind).items()):
+                if name in _CALLED or not name.startswith("_"):
+                    _guard_member(kind, name, own)
+    return door
+
+
+def close(names: dict[str, Any]) -> None:
+    """Make a boundary of everything that a module exports, given its namespace."""
+    for name in names["__all__"]:
+        door = names[name]
+        if callable(door) and not (isinstance(door, type) and issubclass(door, BaseException)):
+            names[name] = boundary(door)
+
+
+_CALLED = {"__init__", "__call__", "__enter__", "__exit__"}
+"""What of Python's own methods does work; the others answer to protocols with errors of theirs."""
+
+
+def _guard_member(kind: type, name: str, own: Any) -> None:
+    if isinstance(own, classmethod | staticmethod):
+        setattr(kind, name, type(own)(_guarded(own.__func__)))
+    elif isinstance(own, property) and own.fget is not None:
+        setattr(kind, name, property(_guarded(own.fget), own.fset, own.fdel, own.__doc__))
+    elif isinstance(own, FunctionType):
+        setattr(kind, name, _guarded(own))
+
+
+def _guarded(function: Any) -> Any:
+    if hasattr(function, "is_boundary"):
+        return function
+
+    @wraps(function)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        if _INSIDE.get():
+            return function(*args, **kwargs)
+        failure: BaseException
+        try:
+            _INSIDE.set(True)
+            _silence()
+            with np.errstate(all="ignore"):
+                return function(*args, **kwargs)
+        except BaseException as error:  # noqa: BLE001 raised below, where it has no context
+            failure = error
+        finally:
+            _INSIDE.set(False)
+        try:
+            raise _wrong_call(function, failure, args, kwargs) or published(failure)
+        finally:
+            del failure  # what looks at the frames of an error must not find it
+
+    guarded.is_boundary = True  # type: ignore[attr-defined]
+    return guarded
+
+
+def _wrong_call(
+    function: Any, failure: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> UnknownArgumentError | None:
+    """Return the error for a call that Python itself has refused; None for any other failure."""
+    if type(failure) is not TypeError:
+        return None
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError:
+        names = [name for name in signature.parameters if name != "self"]
+        called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+        return UnknownArgumentError(
+            f"{called} was called with other arguments than it takes",
+            hint=f"it takes {', '.join(names) or 'none'}",
+        )
+    return None
+
+
+class _ByThread(type):
+    """Kinds of warnings that are told by the thread that gives them, whatever they are."""
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return _INSIDE.get()
+
+
+class _Inside(Warning, metaclass=_ByThread):
+    """Every warning that is given inside of a public call."""
+
+
+_SILENT: Any = ("ignore", None, _Inside, None, 0)
+
+
+def _silence() -> None:
+    """Put one filter before all others, which matches nothing outside of public calls.
+
+    Filters are those of the whole process: no thread waits for another, and none is left behind.
+    """
+    filters: Any = warnings.filters
+    if filters and filters[0] is _SILENT:
+        return
+    filters.insert(0, _SILENT)
+    for place in range(len(filters) - 1, 0, -1):
+        if filters[place] is _SILENT:
+            del filters[place]

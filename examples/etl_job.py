@@ -60,7 +60,7 @@ def main() -> None:
         write_made_up_stays(source)
         pq.write_table(private_report(source), target)
         report, costs = pq.read_table(target), private_costs(source)
-    print(f"{report.num_rows} groups, with the columns {', '.join(report.column_names)}\n")
+    print(f"{report.num_rows} groups, {report.num_columns} columns of keys and answers\n")
     print(
         f"{'hospital':<9} {'ward':>4} {'days':>6}  {'95% interval':<14} "
         f"{'median':>6} {'cost':>7} {'count':>7}"

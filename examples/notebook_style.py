@@ -91,7 +91,7 @@ print(f"   {survey['age'].dp.median(rho=0.1)!r}")
 print("\n8. polars, on a lazy frame:")
 lazy = pl.from_pandas(survey).lazy()
 by_city = lazy.dp.group_by("city").mean("income", bounds=INCOME, epsilon=1, delta=1e-6).collect()
-for city, income, city_low, city_high, count in by_city.iter_rows():
+for city, income, city_low, city_high, _, count in by_city.iter_rows():
     print(
         f"   {city:<7} {income:10,.0f}  in [{city_low:8,.0f}, {city_high:8,.0f}]  {count:6,} people"
     )

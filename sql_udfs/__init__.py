@@ -4,14 +4,22 @@
 
     dp_count()                       rows; dp_count(*) is the same                   BIGINT
     dp_count(x [, epsilon])          values of x that are neither NULL nor NaN       BIGINT
+    dp_nunique(x [, epsilon])        different values of x                           BIGINT
+    dp_share(p [, epsilon])          share of the values of a boolean that are true DOUBLE
     dp_sum(x [, epsilon])            sum of x, within bounds that it finds           DOUBLE
     dp_sum(x, lo, hi [, epsilon])    sum of x, each value clipped to [lo, hi]        DOUBLE
     dp_mean(...)                     mean, either way; dp_avg is the same            DOUBLE
     dp_var(...)                      population variance                             DOUBLE
     dp_stddev(...)                   its root                                        DOUBLE
+    dp_cov(x, y, x_lo, x_hi, y_lo, y_hi [, epsilon])  population covariance           DOUBLE
+    dp_corr(...)                     correlation, likewise; dp_covar_pop is dp_cov   DOUBLE
+    dp_slope(y, x, y_lo, y_hi, x_lo, x_hi [, epsilon])  least squares; dp_regr_slope  DOUBLE
+    dp_intercept(...), dp_r_squared(...)  likewise; dp_regr_intercept, dp_regr_r2    DOUBLE
     dp_median(x [, epsilon])         median                                          DOUBLE
     dp_quantile(x, q [, epsilon])    the value that a part q of the rows reach       DOUBLE
     dp_quantiles(x, qs [, epsilon])  several, for a list of numbers from 0 to 1      DOUBLE[]
+    dp_min(x [, epsilon])            a value that few rows lie below                 DOUBLE
+    dp_max(x [, epsilon])            a value that few rows lie above                 DOUBLE
     dp_center(x, p [, lo, hi] [, epsilon])  the c with the least sum of |x - c|^p    DOUBLE
     dp_bounds(x [, epsilon])         powers of two around nearly all values          STRUCT
     dp_keep(delta [, epsilon])       for HAVING: is the group large enough to show?  BOOLEAN
@@ -29,18 +37,31 @@ and its delta. What the functions protect, and what they do not, is in docs/sql.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import NamedTuple
+
 import duckdb
 
 from dfprivacy.accounting.charge import float_below
 from dfprivacy.accounting.loss import positive_number
+from dfprivacy.engine.terms import (
+    GridText,
+    duckdb_above,
+    duckdb_double,
+    duckdb_number,
+    duckdb_on_grid,
+)
 from dfprivacy.errors import UnknownArgumentError
+from dfprivacy.errors import close as _close
+from dfprivacy.measurement.linear import WHOLE, Above, Distinct, Equal, OnGrid, Product, Term
+from dfprivacy.release.terms import interval_level
 from dfprivacy.statements.catalog import DEFAULT_EPSILON
-from dfprivacy.terms import interval_level
+from dfprivacy.statistics.forms import Form, forms_of, functions
+from dfprivacy.statistics.linear import LinearPart
 from sql_udfs.checks import CHECK, CONSTANT
-from sql_udfs.finalize import finalizers
+from sql_udfs.finalize import finalizer, finalizers, is_summed, part_for
 from sql_udfs.function import existing
 from sql_udfs.local import register_local
-from sql_udfs.macros import Defaults, create_macros
 
 __all__ = ["register", "register_local"]
 
@@ -86,7 +107,8 @@ def register(
     Each dp_* call is epsilon-differentially private for adding or removing one row, on its own;
     several calls add up. The noise is the exact discrete Laplace noise of the frame API, added to
     the same integers; quantiles are selected as there. Functions without bounds keep the values
-    of all groups in memory while they run, 8 bytes each; those with bounds keep sums only.
+    of all groups in memory while they run, 8 bytes each, and those of two columns both values;
+    others with bounds keep sums only.
 
     Examples
     --------
@@ -110,7 +132,7 @@ def register(
             function.create(connection)
     create_macros(connection, Defaults(default, level))
     connection.execute(
-        f"CREATE OR REPLACE TEMP MACRO {DEFAULT_EPSILON}() AS CAST('{default!r}' AS DOUBLE)"
+        f"CREATE OR REPLACE TEMP MACRO {DEFAULT_EPSILON}() AS {duckdb_double(default)}"
     )
     register_local(connection)
 
@@ -128,3 +150,175 @@ def _unknown(name: str) -> UnknownArgumentError:
         f"register takes no {name!r}",
         hint="sql_udfs.register(con, epsilon=1.0, interval=0.95)",
     )
+
+
+Forms = dict[str, str]
+"""What a macro does, by its parameters."""
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What a connection's macros hold: the epsilon of a call that names none, and a level."""
+
+    epsilon: float
+    level: float
+
+
+def create_macros(connection: duckdb.DuckDBPyConnection, defaults: Defaults) -> None:
+    """Create or replace every macro, with the connection's defaults in them.
+
+    DuckDB binds a macro once when it is created, where parameters are no constants yet. The
+    check, which insists on constants, is covered by a stand-in for that moment.
+    """
+    try:
+        parameters = ", ".join(f"argument_{index}" for index in range(len(CHECK.parameters)))
+        connection.execute(f"CREATE OR REPLACE TEMP MACRO {CHECK.name}({parameters}) AS 'checked'")
+        for name, forms in _macros(defaults).items():
+            overloads = ", ".join(f"({parameters}) AS {body}" for parameters, body in forms.items())
+            connection.execute(f"CREATE OR REPLACE TEMP MACRO {name} {overloads}")
+    finally:
+        connection.execute(f"DROP MACRO IF EXISTS temp.main.{CHECK.name}")
+
+
+def _macros(defaults: Defaults) -> dict[str, Forms]:
+    macros = {"dp_keep": _keep_forms(defaults)}
+    for name, statistic in functions().items():
+        for suffix in ("", "_interval") if statistic.has_interval else ("",):
+            forms: Forms = {}
+            for form in forms_of(statistic):
+                forms |= _bodies(name, form, suffix, defaults)
+            macros[f"{name}{suffix}"] = forms
+    return macros
+
+
+def _bodies(name: str, form: Form, suffix: str, defaults: Defaults) -> Forms:
+    """Return what a macro does for one form, with the connection's epsilon and with its own."""
+    if form.about_rows:
+        return {"": _body(name, form, suffix, duckdb_double(defaults.epsilon), defaults)}
+    own = ", ".join([*form.columns, *form.constants])
+    return {
+        own: _body(name, form, suffix, duckdb_double(defaults.epsilon), defaults),
+        f"{own}, epsilon": _body(name, form, suffix, "epsilon", defaults),
+    }
+
+
+def _body(name: str, form: Form, suffix: str, epsilon: str, defaults: Defaults) -> str:
+    constants = [_constant(form, each) for each in form.constants]
+    check = _check(f"{name}{suffix}", form, [*form.constants, epsilon])
+    part = part_for(form, suffix)
+    if is_summed(form):
+        measured = _sums(name, form, part, constants, check)
+        if not part.columns:
+            epsilon = _checked(_real(epsilon), check)
+    elif len(form.columns) > 1:
+        first, *others = form.columns
+        fields = [f"{first} := {_checked(_real(first), check)}"]
+        fields += [f"{column} := {_real(column)}" for column in others]
+        measured = [f"list(struct_pack({', '.join(fields)}))"]
+    else:
+        measured = [f"list({_checked(_real('x'), check)})"]
+    level = [duckdb_double(defaults.level)] if suffix else []
+    arguments = [*measured, *constants, _real(epsilon) if epsilon == "epsilon" else epsilon, *level]
+    return f"{finalizer(form, suffix)}({', '.join(arguments)})"
+
+
+def _real(argument: str) -> str:
+    return f"TRY_CAST({argument} AS DOUBLE)"
+
+
+def _constant(form: Form, name: str) -> str:
+    return f"TRY_CAST({name} AS DOUBLE[])" if form.is_list(name) else _real(name)
+
+
+def _checked(value: str, check: str) -> str:
+    """Return `value`, once the check, if any, has passed.
+
+    DuckDB reads the name of a struct's field while it binds: the check runs then, whatever the
+    rows, and an argument that is not a constant is refused. The optimiser leaves the value alone.
+    """
+    return f"struct_extract({{'checked': {value}}}, {check})" if check else value
+
+
+def _check(name: str, form: Form, arguments: list[str]) -> str:
+    """Return the check of constants: the types as written, and the values as lists of numbers."""
+    about = ", ".join(f"typeof({column})" for column in form.columns)
+    types = ", ".join(f"typeof({each})" for each in arguments)
+    values = ", ".join(
+        _constant(form, each) if form.is_list(each) else f"[{_real(each)}]" for each in arguments
+    )
+    return f"{CHECK.name}('{name}', CAST([{about}] AS VARCHAR[]), [{types}], [{values}])"
+
+
+def _sums(name: str, form: Form, part: LinearPart, constants: list[str], check: str) -> list[str]:
+    """Return the sums that a linear statistic needs: the rows first."""
+    source = part.vectors.linears[0].source
+    if not source.columns:
+        return ["count(*)"]
+    if not source.terms or isinstance(source.terms[0], Distinct):
+        value = _real("x")
+        there = (
+            f"x IS NOT NULL AND (typeof(x) NOT IN ('FLOAT', 'DOUBLE') OR {duckdb_number(value)})"
+        )
+        rows = f"count(CASE WHEN {_checked(there, check)} THEN 1 END)"
+        return [rows, *(f"count(DISTINCT CASE WHEN {there} THEN x END)" for _ in source.told)]
+    given = f"[{', '.join(each if form.is_list(n) else f'[{each}]' for n, each in zip(form.constants, constants, strict=True))}]"  # noqa: E501 one expression
+    given = f"'{name}', {given}"
+    written = [_term(term, f"{place}", given) for place, term in enumerate(source.terms)]
+    rows, sums = f"count({written[0].row})", [f"sum({term.row})" for term in written]
+    totals = [
+        total if term.ends is None
+        else f"({total} + CAST({rows} AS HUGEINT) * CAST({term.ends} AS HUGEINT)) // 2"
+        for total, term in zip(sums, written, strict=True)
+    ]  # fmt: skip
+    checked = _term(source.terms[0], "0", given, check).row  # the same to DuckDB, and checked once
+    return [f"count({checked})", *(f"TRY_CAST({total} AS BIGINT)" for total in totals)]
+
+
+class _Term(NamedTuple):
+    """What a row adds, as BIGINT: the integer, or twice the integer less the `ends` of its grid."""
+
+    row: str
+    ends: str | None = None
+
+    @property
+    def integer(self) -> str:
+        """The integer itself."""
+        return (
+            self.row if self.ends is None else f"(({self.row} + CAST({self.ends} AS BIGINT)) // 2)"
+        )
+
+
+def _term(term: Term, place: str, given: str, check: str = "") -> _Term:
+    """Return a row's integer; `place` is where its numbers are found once constants are known."""
+
+    def number(attribute: str) -> str:
+        return f"{CONSTANT.name}({given}, '{place}.{attribute}')"
+
+    if isinstance(term, Product):
+        left = _term(term.left, f"{place}.left", given, check).integer
+        right = _term(term.right, f"{place}.right", given).integer
+        return _Term(f"(({left}) * ({right}) // CAST({number('divisor')} AS BIGINT))")
+    if isinstance(term, Equal):  # the check has seen that x is a boolean
+        return _Term(f"CASE WHEN {_checked('x', check)} THEN {WHOLE} WHEN NOT x THEN 0 END")
+    if isinstance(term, Above):
+        return _Term(duckdb_above(_real("x"), _checked(number("threshold"), check), term.each))
+    assert isinstance(term, OnGrid)  # noqa: S101 there are no other terms
+    grid = GridText(
+        number("grid.origin"), _checked(number("grid.inverse_step"), check),
+        number("grid.first"), number("grid.last"),
+    )  # fmt: skip
+    return _Term(f"CAST({duckdb_on_grid(_real('x'), grid)} AS BIGINT)", grid.ends)
+
+
+def _keep_forms(defaults: Defaults) -> Forms:
+    def body(chosen: str) -> str:
+        values = f"[[{_real('delta')}], [{_real(chosen)}]]"
+        given = f"CAST([] AS VARCHAR[]), [typeof(delta), typeof({chosen})], {values}"
+        check = f"{CHECK.name}('dp_keep', {given})"
+        delta = _checked(_real("delta"), check)
+        return f"dfprivacy_keep(count(*), {delta}, {_real(chosen)})"
+
+    return {"delta": body(duckdb_double(defaults.epsilon)), "delta, epsilon": body("epsilon")}
+
+
+_close(globals())

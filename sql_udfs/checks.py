@@ -6,6 +6,7 @@ its columns alone, and comes on an empty table as on any other.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import Any
@@ -17,10 +18,11 @@ from narwhals.dtypes import DType
 from dfprivacy.accounting.loss import Contribution, Epsilon, delta_of, positive_number
 from dfprivacy.engine.columns import check_term_column
 from dfprivacy.errors import InvalidQuestionError, MissingDeltaError, UnsupportedDtypeError
+from dfprivacy.measurement.linear import Equal, Term
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forms import Form, example_calls, forms_of, functions, part_of
 from dfprivacy.statistics.linear import LinearPart
-from sql_udfs.function import Column, Function
+from sql_udfs.function import Column, Function, check_account
 
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 _DTYPES: dict[str, DType] = {
@@ -71,8 +73,8 @@ def _statistic(name: str) -> type[Statistic]:
 
 
 @lru_cache(maxsize=1024)  # public facts only; DuckDB asks several times a statement
-def check_call(name: str, sql_type: str, given: tuple[Argument, ...]) -> None:
-    """Refuse a column that can't be asked about, and constants that are out of range.
+def check_call(name: str, sql_types: tuple[str, ...], given: tuple[Argument, ...]) -> None:
+    """Refuse columns that can't be asked about, and constants that are out of range.
 
     Raises
     ------
@@ -83,12 +85,11 @@ def check_call(name: str, sql_type: str, given: tuple[Argument, ...]) -> None:
     if name == "dp_keep":
         (delta,) = constants
         positive_number("epsilon", epsilon.python())
-        if delta.python() is None:
-            raise MissingDeltaError("dp_keep needs a delta", hint="call dp_keep(1e-6)")
         least_rows(delta.python(), epsilon.python())
         return
-    form = form_for(name, len(constants), about_rows=not sql_type)
-    dtype = _number_type(name, sql_type) if any(form.part.columns.values()) else None
+    form = form_for(name, len(constants), about_rows=not sql_types)
+    numbers = any(form.part.columns.values())
+    dtypes = dict(zip(form.columns, _number_types(name, sql_types), strict=True)) if numbers else {}
     values = [constant.python() for constant in constants]
     try:
         question = form.question(dict(zip(form.constants, values, strict=True)))
@@ -97,26 +98,39 @@ def check_call(name: str, sql_type: str, given: tuple[Argument, ...]) -> None:
         raise InvalidQuestionError(error.message, hint=f"call {calls}") from None
     positive_number("epsilon", epsilon.python())
     part = part_of(question)
-    if isinstance(part, LinearPart) and dtype is not None:
-        (linear,) = part.vectors.linears
-        for term in linear.source.terms:
-            check_term_column("x", dtype, term)
+    if (
+        any(isinstance(term, Equal) for term in _terms(part))
+        and type_head(sql_types[0]) != "BOOLEAN"
+    ):
+        raise UnsupportedDtypeError(
+            f"{name} needs true or false; its first argument is declared {type_head(sql_types[0])}",
+            hint=f"compare it: {name}(x = 3), {name}(city = 'Rome'), {name}(delay > 60)",
+        )
+    if isinstance(part, LinearPart) and dtypes:
+        for term in part.vectors.linears[0].source.terms:
+            for column in term.columns:
+                check_term_column(column, dtypes[str(column)], term)
         part.vectors.noises(Epsilon(positive_number("epsilon", epsilon.python())))
 
 
-def _number_type(function: str, sql_type: str) -> DType:
-    """Return the type of a column of numbers."""
-    head = type_head(sql_type)
-    dtype = None if sql_type.endswith("]") else _DTYPES.get(head)
-    if dtype is None:
-        call = example_calls(function, _statistic(function))[0].replace(
-            "(x", "(TRY_CAST(x AS DOUBLE)"
-        )
-        raise UnsupportedDtypeError(
-            f"{function} needs numbers; its first argument is declared {head}",
-            hint=f"convert it first, e.g. {call}",
-        )
-    return dtype
+def _terms(part: Any) -> tuple[Term, ...]:
+    return part.vectors.linears[0].source.terms if isinstance(part, LinearPart) else ()
+
+
+def _number_types(function: str, sql_types: tuple[str, ...]) -> Iterator[DType]:
+    """Yield the types of columns of numbers."""
+    for place, sql_type in zip(("first", "second"), sql_types, strict=False):
+        head = type_head(sql_type)
+        dtype = None if sql_type.endswith("]") else _DTYPES.get(head)
+        if dtype is None:
+            call = example_calls(function, _statistic(function))[0].replace(
+                "(x", "(TRY_CAST(x AS DOUBLE)"
+            )
+            raise UnsupportedDtypeError(
+                f"{function} needs numbers; its {place} argument is declared {head}",
+                hint=f"convert it first, e.g. {call}",
+            )
+        yield dtype
 
 
 @lru_cache(maxsize=1024)
@@ -137,21 +151,20 @@ def least_rows(delta: float, epsilon: float) -> int:
     return Contribution().key_rule(exact).least(noise, 1, 1)
 
 
-def _checked(name: Column, sql_type: Column, types: Column, values: Column) -> Any:
+def _checked(name: Column, sql_types: Column, types: Column, values: Column) -> Any:
+    check_account()
     texts, numbers = types[0].as_py(), values[0].as_py()
     given = [
         Argument(text, None if own is None else tuple(own))
         for text, own in zip(texts, numbers, strict=True)
     ]
-    check_call(name[0].as_py(), sql_type[0].as_py(), tuple(given))
+    check_call(name[0].as_py(), tuple(sql_types[0].as_py()), tuple(given))
     return pa.array(["checked"] * len(name))
 
 
-def _constant(name: Column, values: Column, place: Column) -> Any:
+def _constant(name: str, values: list[list[float]], place: str) -> float:
     """Return one public number of a term: of its grid, its threshold or its divisor."""
-    given = tuple(tuple(each) for each in values[0].as_py())
-    found = _number_at(name[0].as_py(), given, place[0].as_py())
-    return pa.array([found] * len(name))
+    return _number_at(name, tuple(map(tuple, values)), place)
 
 
 @lru_cache(maxsize=4096)
@@ -169,9 +182,11 @@ def _number_at(name: str, values: tuple[tuple[float, ...], ...], place: str) -> 
 _VALUES = "DOUBLE[][]"
 
 CHECK = Function(
-    "dfprivacy_check", _checked, ("VARCHAR", "VARCHAR", "VARCHAR[]", _VALUES), "VARCHAR"
+    "dfprivacy_check", _checked, ("VARCHAR", "VARCHAR[]", "VARCHAR[]", _VALUES), "VARCHAR"
 )
 """It returns the text 'checked', or raises."""
 
-CONSTANT = Function("dfprivacy_constant", _constant, ("VARCHAR", _VALUES, "VARCHAR"), "DOUBLE")
+CONSTANT = Function(
+    "dfprivacy_constant", _constant, ("VARCHAR", _VALUES, "VARCHAR"), "DOUBLE", of_constants=True
+)
 """The numbers of a function's terms; DuckDB folds them into constants."""

@@ -1,4 +1,4 @@
-"""Release dbt models through `dfp.sql`: a plugin of dbt-duckdb, named in profiles.yml.
+"""Release dbt models through `dfp.connect`: a plugin of dbt-duckdb, named in profiles.yml.
 
     plugins:
       - module: sql_udfs.dbt
@@ -7,7 +7,8 @@
 
 A model with `materialized='private'` is one statement of `dfp.sql`. The plugin checks it, charges
 it to the ledger and makes the model's table from the released rows. The materialization is a macro
-of the project: examples/dbt_flights/macros/private.sql. docs/etl.md has the whole of it.
+of the project: examples/dbt_flights/macros/private.sql, which also lets `dbt show` read the table
+of a model that has been built, at no cost. docs/etl.md has the whole of it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from dfprivacy.engine.files import quoted
 __all__ = ["Plugin"]
 
 _REQUIRED = ("ledger", "dataset")
-_TERMS = ("epsilon", "interval", "unit", "max_rows", "max_groups", "note")
+_TERMS = ("epsilon", "interval", "intervals", "unit", "max_rows", "max_groups", "note")
 _OF_MODELS = ("dataset", *_TERMS, "delta", "keys", "version")
 
 
@@ -32,8 +33,8 @@ class Plugin(BasePlugin):  # type: ignore[misc]  # dbt is not there when types a
     """Runs private models as statements of `dfp.sql`, at the expense of one ledger.
 
     Config: `ledger` (the path of a file made by `dfprivacy ledger create`) and `dataset` are
-    required; `epsilon`, `interval`, `unit`, `max_rows`, `max_groups` and `note` are those of
-    `dfp.sql`. A model can name them too, and `delta`, `keys` and `version`, in its config:
+    required; `epsilon`, `interval`, `intervals`, `unit`, `max_rows`, `max_groups` and `note` are
+    those of `dfp.sql`. A model can name them too, and `delta`, `keys` and `version`, in its config:
     `meta={'dfprivacy': {'delta': 1e-6}}`.
 
     Raises
@@ -75,11 +76,8 @@ class Plugin(BasePlugin):  # type: ignore[misc]  # dbt is not there when types a
         try:
             _check(terms, _OF_MODELS)
             with self._database.cursor() as cursor:
-                dfp.sql(
-                    f"CREATE OR REPLACE TABLE {name} AS {config['sql']}",
-                    con=cursor,
-                    **{**self._terms, **terms},
-                )
+                door = dfp.connect(cursor, **self._terms)
+                door.sql(f"CREATE OR REPLACE TABLE {name} AS {config['sql']}", **terms)
         except dfp.DPError as error:
             raise DbtRuntimeError(f"{type(error).__name__}: {error}") from None
 

@@ -6,36 +6,52 @@ from another, because nothing in SQL says which groups may be shown. Two calls d
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dfprivacy.accounting.loss import Epsilon, positive_number
+from dfprivacy.engine.packed import binned, powers_of
 from dfprivacy.errors import InvalidQuestionError
+from dfprivacy.measurement.bin_table import BinTable, added_up
+from dfprivacy.measurement.binning import Floats, Integers, Octaves, SignificantBits, clipped
+from dfprivacy.measurement.linear import Source
 from dfprivacy.measurement.sums import Statistics, sum_name
 from dfprivacy.noise.additive import add_to
 from dfprivacy.release.answers import Answer, Estimated
+from dfprivacy.release.terms import interval_level
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.forms import Form, forms_of, functions, part_of
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums
 from dfprivacy.statistics.octaves import MeasuredOctaves
 from dfprivacy.statistics.part import Answered
-from dfprivacy.terms import interval_level
 from sql_udfs.checks import least_rows
-from sql_udfs.function import Column, Function
-from sql_udfs.lists import table_of
+from sql_udfs.function import BY_STATEMENT, Column, Function
 
 VALUES = "DOUBLE[]"
 """The values of a group, NULL and NaN among them; NULL for a group without rows."""
 
 
+def is_summed(form: Form) -> bool:
+    """Tell whether DuckDB adds up what a form measures; else it collects values, or pairs."""
+    return isinstance(form.part, LinearPart) and len(form.columns) < 2
+
+
 def finalizer(form: Form, suffix: str = "") -> str:
     """Name the function that answers one form of a macro."""
-    source = "" if isinstance(form.part, LinearPart) else "_of_list"
+    source = "" if is_summed(form) else "_of_list"
     return f"dfprivacy_{form.statistic.kind}_{len(form.constants)}{suffix}{source}"
+
+
+def part_for(form: Form, suffix: str) -> Any:
+    """Return what measures a form; what bounds clip is told beside intervals alone."""
+    return part_of(form.sample if suffix else form.sample.without_note())
 
 
 def constant(column: Column) -> float:
@@ -73,8 +89,9 @@ def _not_constant() -> InvalidQuestionError:
     )
 
 
-def loss_of(epsilon: object) -> Epsilon:
-    """Return what a call spends.
+@lru_cache(maxsize=1024)
+def loss_of(epsilon: float) -> Epsilon:
+    """Return what a call spends; it is asked for each chunk of groups.
 
     Raises
     ------
@@ -85,7 +102,11 @@ def loss_of(epsilon: object) -> Epsilon:
 
 
 def answers_of(
-    form: Form, measured: Sequence[Column], values: tuple[Any, ...], loss: Epsilon
+    form: Form,
+    measured: Sequence[Column],
+    values: tuple[Any, ...],
+    loss: Epsilon,
+    suffix: str = "",
 ) -> tuple[Answer, ...]:
     """Return the answers of each group, each by itself.
 
@@ -99,66 +120,86 @@ def answers_of(
         The constants of the form.
     loss : Epsilon
         What all groups together cost, if each row is in one of them.
+    suffix : str
+        What the name of the function ends with: "_interval", or nothing.
 
     Raises
     ------
     TooManyRowsError
         When a group reaches the public limit of rows.
     """
-    part = _part(form, values)
+    part = _part(form, values, suffix)
     if isinstance(part, LinearPart):
+        source = part.vectors.linears[0].source
+        if not is_summed(form):
+            measured = pair_sums(measured[0], source)
         names = [sum_name(0, place) for place in range(len(measured))]
         table = pa.table(list(measured), names=names)
-        source = part.vectors.linears[0].source
         exact = MeasuredSums(part, Statistics(table, 0, (source,)).checked())
         (own,) = exact.answer(loss, None).answers.values()
         return own
     ((binning, moments), *_) = part.tables
-    binned = part.measured(table_of(measured[0], binning, moments))
-    apart = isinstance(binned, MeasuredOctaves)
-    answered: Answered = binned.answer_apart(loss) if apart else binned.answer(loss, None)
+    table = part.measured(table_of(measured[0], binning, moments))
+    apart = isinstance(table, MeasuredOctaves)
+    answered: Answered = table.answer_apart(loss) if apart else table.answer(loss, None)
     (own,) = answered.answers.values()
     return own
 
 
 @lru_cache(maxsize=1024)
-def _part(form: Form, values: tuple[Any, ...]) -> Any:
-    return part_of(form.question(dict(zip(form.constants, values, strict=True))))
+def _part(form: Form, values: tuple[Any, ...], suffix: str) -> Any:
+    question = form.question(dict(zip(form.constants, values, strict=True)))
+    return part_of(question if suffix else question.without_note())
 
 
 def _functions(form: Form) -> list[Function]:
     """Return the finalizers of a form: sums or values, constants, epsilon (, level)."""
-    part, sample = form.part, form.sample
-    linear = isinstance(part, LinearPart)
-    sums = 1 + len(part.vectors.linears[0].source.terms) if linear else 1
+    sample, summed = form.sample, is_summed(form)
     kinds = ["DOUBLE[]" if form.is_list(name) else "DOUBLE" for name in form.constants]
     lists = [form.is_list(name) for name in form.constants]
 
-    def answered(columns: Sequence[Column]) -> tuple[Answer, ...]:
+    held = {suffix: _held(form, suffix) for suffix in ("", "_interval")}
+
+    def answered(columns: Sequence[Column], suffix: str) -> tuple[Answer, ...]:
+        sums = held[suffix]
         given = columns[sums : sums + len(lists)]
         values = tuple(
             constants(own) if is_list else constant(own)
             for own, is_list in zip(given, lists, strict=True)
         )
         loss = loss_of(constant(columns[sums + len(lists)]))
-        return answers_of(form, columns[:sums], values, loss)
+        return answers_of(form, columns[:sums], values, loss, suffix)
 
     def value(*columns: Column) -> Any:
-        return _gathered(sample, answered(columns))
+        return _gathered(sample, answered(columns, ""))
 
     def interval(*columns: Column) -> Any:
         level = interval_level(constant(columns[-1]))
-        ends = answered(columns)[0].columns(level)
-        return _struct(dict(zip(("value", "low", "high"), ends, strict=True)))
+        ends = answered(columns, "_interval")[0].columns(level)
+        return _struct(dict(zip(("value", "low", "high", "note"), ends, strict=False)))
 
     returns = _returns(sample)
-    parameters = (*(("BIGINT",) * sums if linear else (VALUES,)), *kinds, "DOUBLE")
-    made = [Function(finalizer(form), value, parameters, returns, draws=True)]
+    pairs = f"STRUCT({', '.join(f'{column} DOUBLE' for column in form.columns)})[]"
+    collected = VALUES if len(form.columns) < 2 else pairs
+
+    def parameters(suffix: str) -> tuple[str, ...]:
+        return (*(("BIGINT",) * held[suffix] if summed else (collected,)), *kinds, "DOUBLE")
+
+    made = [Function(finalizer(form), value, parameters(""), returns, paid_by=BY_STATEMENT)]
     if sample.has_interval:
-        struct = f"STRUCT(value {returns}, low DOUBLE, high DOUBLE)"
+        note = ", note VARCHAR" if sample.has_note else ""
+        struct = f"STRUCT(value {returns}, low DOUBLE, high DOUBLE{note})"
         name = finalizer(form, "_interval")
-        made.append(Function(name, interval, (*parameters, "DOUBLE"), struct, draws=True))
+        given = (*parameters("_interval"), "DOUBLE")
+        made.append(Function(name, interval, given, struct, paid_by=BY_STATEMENT))
     return made
+
+
+def _held(form: Form, suffix: str) -> int:
+    """Return how many columns of sums or values a finalizer takes."""
+    if not is_summed(form):
+        return 1
+    return 1 + len(part_for(form, suffix).vectors.linears[0].source.terms)
 
 
 def _returns(question: Statistic) -> str:
@@ -193,7 +234,10 @@ def _values(answer: Answer) -> Any:
 
 
 def _struct(columns: Mapping[str, Any], *, from_pandas: bool = False) -> Any:
-    arrays = [pa.array(column, from_pandas=from_pandas) for column in columns.values()]
+    arrays = [
+        pa.array(own, pa.string() if own.dtype == object else None, from_pandas=from_pandas)
+        for own in columns.values()
+    ]
     return pa.StructArray.from_arrays(arrays, names=list(columns))
 
 
@@ -205,7 +249,9 @@ def _keep(rows: Column, delta: Column, epsilon: Column) -> Any:
     return pa.array(np.asarray(add_to(exact, loss_of(spent).noise(1, 1)) >= least, dtype=bool))
 
 
-_KEEP = Function("dfprivacy_keep", _keep, ("BIGINT", "DOUBLE", "DOUBLE"), "BOOLEAN", draws=True)
+_KEEP = Function(
+    "dfprivacy_keep", _keep, ("BIGINT", "DOUBLE", "DOUBLE"), "BOOLEAN", paid_by=BY_STATEMENT
+)
 
 
 def finalizers() -> tuple[Function, ...]:
@@ -215,3 +261,103 @@ def finalizers() -> tuple[Function, ...]:
         for form in forms_of(statistic):
             made |= {own.name: own for own in _functions(form) if own.name not in made}
     return tuple(made.values())
+
+
+_BLOCK = 2**14  # values that stay in the processor's cache while they are counted
+_PAIRS = 2**16
+
+
+class Block(NamedTuple):
+    """Some values, clipped and never NaN, and the groups that they belong to, ascending."""
+
+    values: Floats
+    group: Integers
+
+
+def table_of(lists: Column, binning: Octaves | SignificantBits, moments: int) -> BinTable:
+    """Return the bins of each list, as a part of the frame API would have them.
+
+    Parameters
+    ----------
+    lists : column
+        One list of floats a group; a group without rows is NULL. NULL and NaN are no values.
+    binning : Octaves or SignificantBits
+        The bins.
+    moments : int
+        How many powers of the values are added up, of octaves: 0, 1 or 2.
+
+    Raises
+    ------
+    TooManyRowsError
+        When a bin of a group reaches the public limit of rows.
+    """
+    sizes, width = _sizes(lists), 2 * binning.last + 1
+    kinds = [np.int64] * 2 + [np.float64] * moments
+    counted: list[list[npt.NDArray[Any]]] = [[np.zeros(0, kind) for kind in kinds]]
+    for block in _blocks(lists, sizes):
+        value, label, places = binned(block.values, binning)
+        cells = block.group * width + places
+        order = np.argsort(cells)
+        ascending = cells[order]
+        starts = np.flatnonzero(np.diff(ascending, prepend=-1))
+        powers = islice(powers_of(value, label, binning), moments)
+        sums = [np.add.reduceat(power[order], starts) for power in powers]
+        counted.append([ascending[starts], np.diff(starts, append=len(order)), *sums])
+    cells, rows, *sums = (np.concatenate(own) for own in zip(*counted, strict=True))
+    group, place = np.divmod(cells, width)
+    bins = place - binning.last
+    exact = tuple(np.where(bins == 0, 0.0, own) for own in sums)
+    return added_up(BinTable(pa.table({}), len(sizes), binning, group, bins, rows, exact))
+
+
+def pair_sums(lists: Column, source: Source) -> list[Any]:
+    """Return the rows of each list that hold a value in every column, and the sums of the terms."""
+    sizes = _sizes(lists)
+    pairs = lists.combine_chunks().flatten()
+    ends, columns = np.cumsum(sizes), list(map(str, source.columns))
+    totals = np.zeros((1 + len(source.terms), len(sizes)), dtype=np.int64)
+    for start in range(0, len(pairs), _PAIRS):
+        block = pairs.slice(start, _PAIRS)
+        held = np.stack([_floats(block.field(column)) for column in columns])
+        there = ~np.isnan(held).any(axis=0)
+        group = _groups(ends, start, start + len(block))[there]
+        if not len(group):
+            continue
+        values = dict(zip(source.columns, held[:, there], strict=True))
+        span = slice(group[0], group[-1] + 1)
+        place, size = group - group[0], group[-1] + 1 - group[0]
+        totals[0, span] += np.bincount(place, minlength=size)
+        for total, term in zip(totals[1:], source.terms, strict=True):
+            # whole numbers below 2**30, 2**16 of them: floats add them up exactly
+            total[span] += np.bincount(place, term.of(values), size).astype(np.int64)
+    return [pa.array(total) for total in totals]
+
+
+def _floats(column: Any) -> Floats:
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _sizes(lists: Column) -> Integers:
+    sizes = pc.fill_null(pc.list_value_length(lists), 0)
+    return np.asarray(sizes.to_numpy(), dtype=np.int64)
+
+
+def _blocks(lists: Column, sizes: Integers) -> Iterator[Block]:
+    """Yield the values of all lists in order, without NULL and NaN."""
+    values = lists.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    ends = np.cumsum(sizes)
+    for start in range(0, len(values), _BLOCK):
+        own = clipped(values[start : start + _BLOCK])
+        group = _groups(ends, start, start + len(own))
+        missing = np.isnan(own)
+        if missing.any():
+            own, group = own[~missing], group[~missing]
+        if len(own):
+            yield Block(own, group)
+
+
+def _groups(ends: Integers, start: int, stop: int) -> Integers:
+    """Return the group of each value from `start` to `stop`."""
+    first, last = np.searchsorted(ends, [start, stop - 1], side="right")
+    inner = np.clip(ends[first : last + 1], None, stop)
+    return np.repeat(np.arange(first, last + 1), np.diff(inner, prepend=start))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import duckdb
 
+from dfprivacy.accounting.spending import NoAccount
+from dfprivacy.errors import MissingLedgerError, boundary
 from dfprivacy.release.permit import permit
 
 Column = Any  # a pyarrow.ChunkedArray: the rows of one DuckDB vector, at most 2048
@@ -17,45 +20,69 @@ Column = Any  # a pyarrow.ChunkedArray: the rows of one DuckDB vector, at most 2
 
 @dataclass(frozen=True)
 class Function:
-    """A function over Arrow columns; NULLs are handed to it.
+    """A function over Arrow columns, or `of_constants` over values; NULLs are handed to it.
 
-    `draws` lets it draw noise, and tells DuckDB that two calls give two answers, so that it never
-    shares or folds them.
+    `paid_by` lets it draw noise and says what pays for it, and tells DuckDB that two calls give two
+    answers, so that it never shares or folds them.
     """
 
     name: str
     call: Callable[..., Any]
     parameters: tuple[str, ...]
     returns: str
-    draws: bool = False
+    paid_by: str = ""
+    of_constants: bool = False
 
     def create(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Create the function in the connection's database."""
-        options: dict[str, Any] = {"type": "arrow", "null_handling": "special"}
+        kind = "native" if self.of_constants else "arrow"
+        options: dict[str, Any] = {"type": kind, "null_handling": "special"}
         connection.create_function(
             self.name,
-            _counted(self.call, len(self.parameters), draws=self.draws),
+            _counted(self.call, len(self.parameters), self.paid_by),
             list(self.parameters),
             self.returns,
-            side_effects=self.draws,
+            side_effects=bool(self.paid_by),
             **options,
         )
 
 
+BY_STATEMENT = "the epsilon of the statement, on a connection that no account is kept of"
+
+
+def check_account() -> None:
+    """Refuse a call that its statement pays for, if this process requires a ledger.
+
+    Raises
+    ------
+    MissingLedgerError
+        When `dfp.require_ledger` was called.
+    """
+    if NoAccount.required:
+        raise MissingLedgerError(
+            "a dp_ call on a connection is charged to no ledger, and this process requires one",
+            hint="dfp.sql('SELECT dp_count(*) FROM t', con=con, ledger=ledger, dataset='t')",
+        )
+
+
 @cache
-def _counted(call: Callable[..., Any], arity: int, *, draws: bool) -> Callable[..., Any]:
+def _counted(call: Callable[..., Any], arity: int, paid_by: str) -> Callable[..., Any]:
     """Return the function with a signature that DuckDB can count the parameters of.
 
     The cache keeps it alive after the connection that created it is gone, because other
     connections to the same database may still call it.
     """
-    if draws:
-        call = permit("the epsilon of the statement, on a connection that no account is kept of")(
-            call
-        )
+
+    def paid(*columns: Column) -> Any:
+        if paid_by == BY_STATEMENT:
+            check_account()
+        with permit(paid_by) if paid_by else nullcontext():
+            return call(*columns)
+
+    within = boundary(paid)
 
     def counted(*columns: Column) -> Any:
-        return call(*columns)
+        return within(*columns)
 
     kind = inspect.Parameter.POSITIONAL_ONLY
     names = [inspect.Parameter(f"column_{index}", kind) for index in range(arity)]

@@ -22,7 +22,6 @@ from dfprivacy.local import Aggregate, Protocol
 from dfprivacy.local.reports import COLUMNS, report_table, user_numbers
 from dfprivacy.local.rounds import NOBODY
 from dfprivacy.noise.entropy import system_entropy
-from dfprivacy.release.permit import permit
 from sql_udfs.function import Column, Function, existing
 
 _REPORT = 'STRUCT(protocol BIGINT, "user" BIGINT, "group" BIGINT, "value" BIGINT)'
@@ -48,7 +47,6 @@ def _constant(column: Column) -> Protocol:
     return protocol
 
 
-@permit("the owner's own report")
 def _report(values: Column, users: Column, protocols: Column) -> pa.Array:
     """Return one report a row, NULL for users who are not asked in this round.
 
@@ -101,7 +99,11 @@ _LISTED = (f"{_REPORT}[]", "VARCHAR")
 
 LOCAL_FUNCTIONS = (
     Function(
-        "dfprivacy_local_report", _report, ("DOUBLE", "VARCHAR", "VARCHAR"), _REPORT, draws=True
+        "dfprivacy_local_report",
+        _report,
+        ("DOUBLE", "VARCHAR", "VARCHAR"),
+        _REPORT,
+        "the owner's own report",
     ),
     Function("dfprivacy_local_mean", _mean, _LISTED, "DOUBLE"),
     Function("dfprivacy_local_mean_interval", _mean_interval, _LISTED, _INTERVAL),

@@ -1,14 +1,12 @@
-"""What the tests share: one table for every engine, and the exact pass behind a release."""
+"""What the tests share: one table for every engine, exact sums and bins, random bytes to repeat."""
 
 from __future__ import annotations
 
-import hashlib
 import itertools
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -21,30 +19,15 @@ import pyarrow.parquet
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.engine.bins import run_bins
-from dfprivacy.measurement.sums import Statistics
-from dfprivacy.noise import entropy
-from dfprivacy.release.permit import permit
-from dfprivacy.releasing import measure, named_columns, read
+from benchmarks.releases import replayed as same_bytes
 from dfprivacy.statistics import STATISTICS
-from dfprivacy.statistics.linear import LinearPart
-from dfprivacy.terms import keys_of
+
+os.environ["DFPRIVACY_LEDGER_NOTICE"] = "off"  # most releases of tests name no ledger
 
 hypothesis.settings.register_profile(
     "dfprivacy", deadline=None, derandomize=True, database=None, print_blob=True
 )
 hypothesis.settings.load_profile("dfprivacy")
-
-SAMPLERS = {"noise", "laws", "statistical", "local", "shuffle"}
-"""Folders whose tests draw noise outside of a release, without a source of bytes of their own."""
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Permit tests of samplers to draw; all others need a release for it."""
-    folder = item.path.relative_to(Path(__file__).parent).parts[0]
-    with permit("a test") if folder in SAMPLERS else nullcontext():
-        return (yield)
 
 
 @pytest.fixture(autouse=True)
@@ -137,18 +120,49 @@ def way(request: pytest.FixtureRequest, engines: Engines) -> Callable[[pa.Table]
     return engines[request.param]
 
 
-@pytest.fixture(scope="session")
-def exact() -> Callable[..., Statistics]:
-    """Run the exact pass of a release and return its secret statistics."""
+class Exact:
+    """Exact statistics of any frame, from the secret file that `dfp.statistics` makes of it."""
 
-    def run(
-        frame: object,
-        questions: Mapping[str, Any],
-        by: Sequence[str] = (),
-        keys: Sequence[object] | None = None,
-    ) -> Statistics:
-        (measured,) = measure(frame, by, keys_of(keys, by), [LinearPart(questions, bool(by))])[1]
-        return measured.statistics
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.numbers = folder, itertools.count()
+
+    def table(self, frame: object, asked: Mapping[str, Any], **terms: Any) -> pa.Table:
+        path = self.folder / f"{next(self.numbers)}.parquet"
+        dfp.statistics(frame, path, **asked, **terms)
+        held = pyarrow.parquet.read_table(path)
+        path.unlink()
+        return held
+
+    def sums(self, frame: object, asked: Mapping[str, Any], by: Any = (), **terms: Any) -> Any:
+        """Return one row a group: its keys, and the integers that the questions add up."""
+        held = self.table(frame, asked, by=tuple(by), **terms)
+        return [list(row.values())[1:] for row in held.to_pylist()]
+
+    def bins(self, frame: object, question: Any, by: Any = (), **terms: Any) -> Any:
+        """Return the keys, and one row a bin: group, bin, rows, and sums of what it holds."""
+        held = self.table(frame, {"own": question}, by=tuple(by), **terms)
+        keys, bins = (
+            [name for name in held.column_names if name.startswith("key_")],
+            held.to_pylist(),
+        )
+        groups = [tuple(row[key] for key in keys) for row in bins if row["bin"] is None]
+        entries = [[v for name, v in row.items() if name not in keys] for row in bins]
+        return groups, [tuple(entry) for entry in entries if entry[1] is not None]
+
+
+@pytest.fixture(scope="session")
+def exact(tmp_path_factory: pytest.TempPathFactory) -> Exact:
+    """Exact sums and bins of any frame."""
+    return Exact(tmp_path_factory.mktemp("exact"))
+
+
+@pytest.fixture(scope="session")
+def replayed() -> Callable[[Callable[[], Any]], Any]:
+    """Return what a call returns with the same random bytes every time."""
+
+    def run(call: Callable[[], Any]) -> Any:
+        with same_bytes("tests"):
+            return call()
 
     return run
 
@@ -195,37 +209,14 @@ def table_of() -> Callable[[Sequence[Mapping[str, Any]]], pa.Table]:
     return lambda rows: pa.Table.from_pylist(list(rows), schema=schema)
 
 
-def _sums(frame, asked, by=(), keys=None, unit=None):
-    """Return the exact sums of questions, group by group."""
-    (measured,) = measure(frame, by, keys_of(keys, by), [LinearPart(asked, bool(by))], unit=unit)[1]
-    return [list(row.values()) for row in measured.statistics.table.to_pylist()]
+@pytest.fixture
+def drawn(monkeypatch):
+    """Return a list that grows by one with every call for random bytes."""
+    calls, real = [], os.urandom
 
+    def spy(size):
+        calls.append(size)
+        return real(size)
 
-def _bins(frame, binning, moments=0, by=(), keys=None, unit=None, column="x"):
-    """Return an exact table of bins: its keys, and its entries."""
-    public = keys_of(keys, by) if by else None
-    columns = named_columns(by, public, {column: True}, unit)
-    _, table = read(
-        frame, columns,
-        lambda a: run_bins(a, by, column, binning, moments, public=public is not None),
-    )  # fmt: skip
-    entries = zip(table.group, table.bins, table.rows, *table.moments, strict=True)
-    return table.keys.to_pylist(), [tuple(v.item() for v in entry) for entry in entries]
-
-
-def _replayed(frame, ask):
-    """Return what `ask` releases with the same random bytes every time."""
-    state = itertools.count()
-
-    def some(size):
-        return hashlib.shake_128(next(state).to_bytes(8, "big")).digest(size)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(entropy, "os", SimpleNamespace(urandom=some))
-        return ask(dfp.frame(frame))
-
-
-@pytest.fixture(scope="session")
-def ask() -> SimpleNamespace:
-    """Exact sums and bins of any frame, and releases with the same random bytes every time."""
-    return SimpleNamespace(sums=_sums, bins=_bins, replayed=_replayed)
+    monkeypatch.setattr(os, "urandom", spy)
+    return calls

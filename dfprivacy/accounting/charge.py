@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from dfprivacy.accounting.exact import decimal_number, describe
 from dfprivacy.accounting.loss import Epsilon, Rho, loss_of, positive_number
 from dfprivacy.errors import InvalidLossError
-from dfprivacy.exact import decimal_number, describe
 
 Measure = Literal["epsilon", "rho"]
 
 PER_ONE = 10**9  # units of epsilon or rho
 PER_ONE_DELTA = 10**18  # units of delta
-MOST_UNITS = 2**62  # spent and one more charge add up within SQLite's 64-bit integers
+MOST_UNITS = 2**62  # with one more charge within the 64 bits of older ledgers
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,10 @@ class Units:
         """Return what is left of this amount after `other`, of the same measure."""
         return Units(self.measure, self.loss - other.loss, self.delta - other.delta)
 
+    def least(self, other: Units) -> Units:
+        """Return what fits into this amount and into another one, both of the same measure."""
+        return Units(self.measure, min(self.loss, other.loss), min(self.delta, other.delta))
+
     def covers(self, other: Units) -> bool:
         """Tell whether `other`, of the same measure, fits into this amount."""
         return other.loss <= self.loss and other.delta <= self.delta
@@ -86,7 +90,7 @@ def float_below(value: Fraction) -> float:
     return nearest if Fraction(repr(nearest)) <= value else math.nextafter(nearest, -math.inf)
 
 
-def short(value: Fraction) -> str:
+def short(value: Fraction | float) -> str:
     """Return a number with up to 12 digits: 1e-6, not 1e-06.
 
     >>> short(Fraction(1, 10**6)), short(Fraction(3, 4))

@@ -140,6 +140,28 @@ def approximate_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
     return max(Fraction(0), epsilon_at_order(rho, delta, _good_order(rho, delta)))
 
 
+def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Return a rho of 20 bits for which rho-zCDP implies (epsilon, delta)-DP: nearly the largest.
+
+    The first is that of Bun and Steinke (2016, Proposition 1.3), raised as far as
+    `approximate_epsilon` allows, and rounded down.
+
+    >>> float(rho_within(Fraction(1), Fraction(1, 10**6)))  # doctest: +ELLIPSIS
+    0.02...
+    """
+    log = math.log(delta.denominator) - math.log(delta.numerator)
+    root = float(epsilon) / (math.sqrt(log + float(epsilon)) + math.sqrt(log))
+    least, factor = Fraction(root * root), Fraction(1)
+    while approximate_epsilon(least, delta) > epsilon:  # floats could have rounded upwards
+        least *= 1 - Fraction(1, 2**20)
+    for step in range(1, 12):
+        larger = factor + Fraction(1, 2**step)
+        if approximate_epsilon(least * larger, delta) <= epsilon:
+            factor = larger
+    mantissa, exponent = math.frexp(least * factor)
+    return math.floor(mantissa * 2**20) * Fraction(2) ** (exponent - 20)
+
+
 def epsilon_at_order(rho: Fraction, delta: Fraction, above_one: Fraction) -> Fraction:
     """Return the epsilon of the formula at order 1 + `above_one` > 1, rounded up.
 

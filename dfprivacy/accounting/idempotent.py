@@ -12,16 +12,14 @@ import hashlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from sqlite3 import Connection
 
 import pyarrow as pa
 
 from dfprivacy.accounting.charge import Charge, Units
-from dfprivacy.accounting.ledger import Ledger, dataset_name, insert_release
-from dfprivacy.accounting.memory import content_of, release_bytes
+from dfprivacy.accounting.ledger import Ledger, dataset_name
+from dfprivacy.accounting.ledger_file import Entry, Log, release_entry
+from dfprivacy.accounting.memory import content_of
 from dfprivacy.errors import InvalidLedgerError
-
-_PENDING = release_bytes(pa.table({"claimed": [True]}))
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ class IdempotentLedger(Ledger):
         self._dataset, self._mark, self._asked = dataset_name(dataset), mark, False
         self._pending = hashlib.sha256(b"claim" + mark).digest()
         self._note = f"run {mark.hex()[:16]}"  # by which the history finds the charge again
-        self._drawn_under: Charge | None = None
+        self._drawn_under: tuple[Charge, str | None] | None = None
 
     def kept(self) -> pa.Table | None:
         """Return the release, if it was kept before."""
@@ -73,26 +71,36 @@ class IdempotentLedger(Ledger):
 
     def settled(self) -> bool:
         """Tell whether the release has been paid for."""
-        with self._open("BEGIN") as connection:
-            return self._is_settled(connection)
+        with self._reading() as found:
+            return self._is_settled(found.log)
 
-    def check(self, dataset: str, charge: Charge) -> None:
+    def check(self, dataset: str, charge: Charge, *, analyst: str | None = None) -> None:
         """Raise what `charge` would raise now, and charge nothing."""
-        self._require_own(dataset)
+        self._require_this(dataset)
         if not self.settled():
-            super().check(dataset, charge)
+            super().check(dataset, charge, analyst=analyst)
 
-    def charge(self, dataset: str, charge: Charge, *, note: str | None = None) -> None:  # noqa: ARG002 it has its own
+    def charge(
+        self,
+        dataset: str,
+        charge: Charge,
+        *,
+        note: str | None = None,  # noqa: ARG002 it has its own
+        analyst: str | None = None,
+    ) -> None:
         """Charge the release and note that it is pending; nothing if it has been charged."""
-        self._require_own(dataset)
+        self._require_this(dataset)
         if self._asked:
             raise InvalidLedgerError("a ledger for one release was asked to charge another")
         self._asked = True
-        with self._open("BEGIN IMMEDIATE") as connection:
-            if not self._is_settled(connection):
-                self._append(connection, self._dataset, charge, note=self._note)
-                insert_release(connection, self._dataset, self._pending, _PENDING)
-        self._drawn_under = charge
+        with self._writing() as found:  # which confirms a charge of a process that was killed
+            if not self._is_settled(found.log):
+                own = self._own_charge(found.log, charge, analyst)
+                found.append([own, release_entry(self._dataset, self._pending, b"")])
+        self._drawn_under = charge, analyst
+
+    def _own_charge(self, log: Log, charge: Charge, analyst: str | None) -> Entry:
+        return self._charge_entry(log, self._dataset, charge, note=self._note, analyst=analyst)
 
     def kept_of(self, make: Callable[[], pa.Table]) -> pa.Table:
         """Make the release and keep it, and return what is kept.
@@ -121,9 +129,11 @@ class IdempotentLedger(Ledger):
         """
         if self._drawn_under is None:
             return None
-        with self._open("BEGIN IMMEDIATE") as connection:
-            if not self._drop_pending(connection) and not self._is_settled(connection):
-                self._append(connection, self._dataset, self._drawn_under, note=self._note)
+        with self._writing() as found:
+            if self._pending.hex() in found.log.kept:
+                found.append([self._no_longer_pending])
+            elif not self._is_settled(found.log):
+                found.append([self._own_charge(found.log, *self._drawn_under)])
         return self.kept()
 
     def keep(self, table: pa.Table) -> pa.Table:
@@ -132,14 +142,15 @@ class IdempotentLedger(Ledger):
         Unlike a remembered release it must be kept: what could not be is not for anyone's eyes.
         """
         content = content_of(table)
-        with self._open("BEGIN IMMEDIATE") as connection:
-            if not self._is_settled(connection):
+        with self._writing() as found:
+            if not self._is_settled(found.log):
                 raise InvalidLedgerError(
                     "the release was forgotten, or another run of it failed, while it was made",
                     hint="run again; it is charged again",
                 )
-            insert_release(connection, self._dataset, self._mark, content)
-            self._drop_pending(connection)
+            if self._mark.hex() not in found.log.kept:
+                release = release_entry(self._dataset, self._mark, content)
+                found.append([release, self._no_longer_pending], content)
         kept = self.kept()
         if kept is None:
             raise InvalidLedgerError("the release was forgotten while it was made")
@@ -147,35 +158,38 @@ class IdempotentLedger(Ledger):
 
     def paid(self) -> Paid | None:
         """Return when the release was charged last; None if its charge is not in the history."""
-        with self._open("BEGIN") as connection:
-            row = connection.execute(
-                "SELECT time, version FROM charge WHERE dataset = ? AND note = ? "
-                "ORDER BY number DESC LIMIT 1",
-                (self._dataset, self._note),
-            ).fetchone()
-        return None if row is None else Paid(*row)
+        with self._reading() as found:
+            times = [
+                Paid(time, version)
+                for time, *_, note, _, version in found.charges(self._dataset)
+                if note == self._note
+            ]
+        return times[-1] if times else None
 
-    def require_room(self, charges: Sequence[Charge]) -> None:
-        """Refuse several releases of the dataset that do not fit together."""
-        costs = [charge.units(self._total.measure) for charge in charges]
-        cost = Units(
-            self._total.measure, sum(own.loss for own in costs), sum(own.delta for own in costs)
-        )
-        with self._open("BEGIN") as connection:
+    def require_room(self, charges: Sequence[tuple[Charge, str | None]]) -> None:
+        """Refuse several releases, each with its analyst, that do not fit together."""
+        with self._reading() as found:
+            for analyst in dict.fromkeys(who for _, who in charges):
+                theirs = self._cost([charge for charge, who in charges if who == analyst])
+                self._require_part(found.log, self._dataset, theirs, analyst, "this run")
             self._require_left(
-                connection, self._dataset, cost, "this run",
+                found.log, self._dataset, self._cost([charge for charge, _ in charges]), "this run",
                 hint=f"see what was charged: dfprivacy ledger show {self.path}",
             )  # fmt: skip
 
-    def _is_settled(self, connection: Connection) -> bool:
-        marks = self._mark, self._pending
-        query = "SELECT count(*) FROM release WHERE fingerprint IN (?, ?)"
-        return bool(connection.execute(query, marks).fetchone()[0])
+    def _cost(self, charges: Sequence[Charge]) -> Units:
+        costs = [charge.units(self._total.measure) for charge in charges]
+        return Units(
+            self._total.measure, sum(own.loss for own in costs), sum(own.delta for own in costs)
+        )
 
-    def _drop_pending(self, connection: Connection) -> int:
-        query = "DELETE FROM release WHERE fingerprint = ?"
-        return connection.execute(query, (self._pending,)).rowcount
+    @property
+    def _no_longer_pending(self) -> Entry:
+        return "drop", {"fingerprints": [self._pending.hex()]}
 
-    def _require_own(self, dataset: str) -> None:
+    def _is_settled(self, log: Log) -> bool:
+        return not {self._mark.hex(), self._pending.hex()}.isdisjoint(log.kept)
+
+    def _require_this(self, dataset: str) -> None:
         if dataset_name(dataset) != self._dataset:
             raise InvalidLedgerError("a ledger for one release was asked to charge another")

@@ -5,34 +5,54 @@ from __future__ import annotations
 import hashlib
 import os
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
+from difflib import get_close_matches
 from fractions import Fraction
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from sqlite3 import Connection
 from typing import Any, Self
 
 import pandas as pd
 import pyarrow as pa
 
-from dfprivacy.accounting import ledger_file
 from dfprivacy.accounting.charge import PER_ONE, PER_ONE_DELTA, Budget, Charge, Units, total_of
 from dfprivacy.accounting.composition import Composition, tight_total
-from dfprivacy.accounting.ledger_file import Begin, Founding
+from dfprivacy.accounting.exact import describe, exact_number
+from dfprivacy.accounting.ledger_file import (
+    Entry,
+    Founding,
+    LedgerFile,
+    Log,
+    Reading,
+    Writing,
+    charge_entry,
+    create,
+    damaged,
+    release_entry,
+)
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.accounting.memory import content_of, released_table
+from dfprivacy.accounting.periods import (
+    PERIODS,
+    account_name,
+    dataset_of,
+    is_period,
+    periods_kind,
+)
 from dfprivacy.errors import (
     BudgetExceededError,
     InvalidLedgerError,
+    InvalidLossError,
     LedgerBudgetError,
     LedgerFileError,
+    UnknownAccountError,
 )
-from dfprivacy.exact import describe, exact_number
 
 _LONGEST = 200  # characters of a dataset's name
 
@@ -40,7 +60,7 @@ HISTORY = pa.schema(
     {
         "time": pa.timestamp("us", "UTC"), "dataset": pa.string(), "question": pa.string(),
         "epsilon": pa.float64(), "rho": pa.float64(), "delta": pa.float64(), "note": pa.string(),
-        "uuid": pa.string(), "version": pa.string(),
+        "uuid": pa.string(), "version": pa.string(), "analyst": pa.string(),
     }
 )  # fmt: skip
 
@@ -68,7 +88,11 @@ class Ledger:
     Without a budget an existing file is opened; with one it is made if it is not there, and must
     have been made with the same budget if it is. With `remember=True` the file keeps what is
     released about a dataset whose version is named, and the same request gets the same answer again
-    without a charge. `timeout` is how many seconds to wait for other processes.
+    without a charge. With `strict=True` a dataset has an account once it was announced, and not
+    before: a misspelt name is refused. `timeout` is how many seconds to wait for other processes.
+
+    `announce` opens accounts, one a period for data that come in disjoint periods; `allow` shares
+    out what analysts may spend of them.
 
     A ledger can be used by threads, by processes and after a fork. docs/ledger.md says what it
     guarantees and what it can't. Every method raises a `LedgerError` when the file can't be used.
@@ -87,7 +111,7 @@ class Ledger:
     InvalidLossError
         When the budget is not a positive number of epsilon or of rho.
     LedgerBudgetError
-        When the file was made with another budget, or with another `remember`.
+        When the file was made with another budget, another `remember` or another `strict`.
     LedgerFileError
         When the file can't be made or read, is damaged, or is no ledger of this version.
     """
@@ -100,6 +124,7 @@ class Ledger:
         rho: float | None = None,
         delta: float | None = None,
         remember: bool | None = None,
+        strict: bool | None = None,
         timeout: float = 5.0,
     ) -> None:
         if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
@@ -113,23 +138,24 @@ class Ledger:
                 f"timeout must be a number of seconds, not {describe(timeout)}",
                 hint="pass timeout=5",
             )
-        if not (remember is None or isinstance(remember, bool)):
-            raise InvalidLedgerError(
-                f"remember must be True or False, not {describe(remember)}",
-                hint="pass remember=True",
-            )
-        self._path, self._timeout = Path(path).absolute(), float(seconds)
-        self._closed, self._seen = False, 0  # the newest charge that this object has seen
+        choices = {"remember": remember, "strict": strict}
+        for choice, value in choices.items():
+            if not (value is None or isinstance(value, bool)):
+                raise InvalidLedgerError(
+                    f"{choice} must be True or False, not {describe(value)}",
+                    hint=f"pass {choice}=True",
+                )
+        self._path, self._closed = Path(path).absolute(), False
         if total is not None and not self._path.exists():
             if not self._path.parent.is_dir():
                 raise LedgerFileError(
                     f"there is no directory {str(self._path.parent)!r} for a ledger",
                     hint="create it first",
                 )
-            ledger_file.create(self._path, Founding(total, bool(remember)), self._timeout)
-        with ledger_file.transaction(self._path, self._timeout, "BEGIN") as connection:
-            ledger_file.require_whole(connection, self._path)
-            self._name, self._founding = ledger_file.read_founding(connection)
+            create(self._path, Founding(total, bool(remember), bool(strict)))
+        self._file = LedgerFile(self._path, float(seconds))
+        with self._file.reading() as found:
+            self._name, self._founding = found.log.ledger, found.log.founding
         self._total = self._founding.total
         if total is not None and total != self._total:
             raise LedgerBudgetError(
@@ -137,11 +163,13 @@ class Ledger:
                 hint="a budget never changes: leave it out to open the file as it is, or name a "
                 "new file for other data",
             )
-        if remember is not None and remember is not self.remembers:
-            raise LedgerBudgetError(
-                f"the ledger {str(self._path)!r} was made with remember={self.remembers}",
-                hint="that never changes: leave remember out to open the file as it is",
-            )
+        made = {"remember": self.remembers, "strict": self._founding.strict}
+        for choice, value in choices.items():
+            if value is not None and value is not made[choice]:
+                raise LedgerBudgetError(
+                    f"the ledger {str(self._path)!r} was made with {choice}={made[choice]}",
+                    hint=f"that never changes: leave {choice} out to open the file as it is",
+                )
 
     @property
     def path(self) -> Path:
@@ -157,6 +185,11 @@ class Ledger:
     def remembers(self) -> bool:
         """Whether releases of a dataset whose version is named are kept."""
         return self._founding.remember
+
+    @property
+    def strict(self) -> bool:
+        """Whether only datasets that were announced have accounts."""
+        return self._founding.strict
 
     def close(self) -> None:
         """Refuse further use of this object; the file stays as it is."""
@@ -175,103 +208,293 @@ class Ledger:
         return f"Ledger({str(self._path)!r}, {self._founding.arguments()})"
 
     @contextmanager
-    def _open(self, begin: Begin) -> Iterator[Connection]:
-        """Begin a transaction on the file that this ledger was opened on, no older than it was."""
+    def _reading(self) -> Iterator[Reading]:
+        """Read the file that this ledger was opened on."""
+        self._require_open()
+        with self._file.reading() as found:
+            self._require_own(found.log)
+            yield found
+
+    @contextmanager
+    def _writing(self) -> Iterator[Writing]:
+        """Add to the file that this ledger was opened on, while no other process does."""
+        self._require_open()
+        with self._file.writing() as found:
+            self._require_own(found.log)
+            yield found
+
+    def _require_open(self) -> None:
         if self._closed:
             raise InvalidLedgerError("the ledger is closed", hint="open it again: dfp.Ledger(path)")
-        with ledger_file.transaction(self._path, self._timeout, begin) as connection:
-            if ledger_file.read_founding(connection) != (self._name, self._founding):
-                raise LedgerFileError(
-                    f"the ledger {str(self._path)!r} was replaced by another",
-                    hint="open it again if that is meant: dfp.Ledger(path)",
+
+    def _require_own(self, log: Log) -> None:
+        if log.ledger != self._name:
+            raise LedgerFileError(
+                f"the ledger {str(self._path)!r} was replaced by another",
+                hint="open it again if that is meant: dfp.Ledger(path)",
+            )
+
+    # Who has an account
+
+    def announce(self, dataset: str, *, periods: str | None = None) -> None:
+        """Open the account of a dataset, or one for each period of its data.
+
+        With `periods`, "year", "month", "week" or "day", the rows of the dataset come in disjoint
+        periods, and each period has an account with the whole budget: every charge names one
+        (`period="2024-01"`), and the release is about rows of that period alone. You promise both;
+        nothing can check it. What is protected is then a unit's rows of one period: a unit-period.
+        Of a unit that has rows in k periods all that is promised is k times as much. Periods begin
+        a budget anew on this ground and on no other; without them everything that is ever released
+        about a dataset adds up.
+
+        To announce a dataset again as it was is to do nothing.
+
+        >>> import dfprivacy as dfp, pandas as pd, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> ledger = dfp.Ledger(folder.name + "/b.db", epsilon=1, strict=True)
+        >>> ledger.announce("visits", periods="month")
+        >>> january = pd.DataFrame({"shop": ["a"] * 100})
+        >>> private = january.dp(ledger=ledger, dataset="visits", period="2024-01")
+        >>> answer = private.count(epsilon=0.75)
+        >>> ledger.remaining("visits", period="2024-01")
+        Budget(epsilon=0.25)
+        >>> ledger.remaining("visits", period="2024-02")
+        Budget(epsilon=1.0)
+        >>> folder.cleanup()
+
+        Raises
+        ------
+        InvalidLedgerError
+            When the dataset was announced otherwise, or was charged as a whole before.
+        """
+        name, kind = dataset_name(dataset), "" if periods is None else periods_kind(periods)
+        with self._writing() as found:
+            before = found.log.announced.get(name)
+            if before == kind:
+                return
+            if before is not None or (kind and name in found.log.accounts):
+                how = "charged as a whole" if before is None else "announced otherwise"
+                raise InvalidLedgerError(
+                    f"the dataset {name!r} was {how} before",
+                    hint="what a dataset's accounts are never changes: choose another name for "
+                    "other data",
                 )
-            newest = _newest(connection)
-            if newest < self._seen:
-                raise LedgerFileError(
-                    f"the ledger {str(self._path)!r} was replaced by an older copy: charges that "
-                    "it had are missing",
-                    hint="put the newest file back",
-                )
-            yield connection
-            newest = newest if begin == "BEGIN" else _newest(connection)
-        self._seen = max(self._seen, newest)
+            found.append([("announcement", {"dataset": name, "periods": kind})])
+
+    def allow(
+        self,
+        analyst: str,
+        dataset: str,
+        *,
+        epsilon: float | None = None,
+        rho: float | None = None,
+        delta: float | None = None,
+    ) -> None:
+        """Allow an analyst to spend so much of a dataset's account, or of each of its periods.
+
+        Allowances limit who spends a budget; they add nothing to it, and keep nothing aside: what
+        all analysts spend together never exceeds the budget, so that they may compare notes. From
+        the first allowance on every charge to the dataset names an analyst who has one. The last
+        allowance of an analyst counts; without a delta it has all of the budget's. Who somebody is
+        the ledger can't tell.
+
+        >>> import dfprivacy as dfp, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> ledger = dfp.Ledger(folder.name + "/b.db", epsilon=10)
+        >>> ledger.allow("ann", "flights", epsilon=3)
+        >>> ledger.remaining("flights", analyst="ann"), ledger.remaining("flights")
+        (Budget(epsilon=3.0), Budget(epsilon=10.0))
+        >>> folder.cleanup()
+
+        Raises
+        ------
+        InvalidLossError
+            When the allowance is not in the measure of the ledger's budget.
+        InvalidLedgerError
+            When the ledger is strict and the dataset was not announced.
+        """
+        who, name, own = analyst_name(analyst), dataset_name(dataset), total_of(epsilon, rho, delta)
+        if who is None or own is None or own.measure != self._total.measure:
+            raise InvalidLossError(
+                f"an allowance has a name and a number in {self._total.measure}, as the budget",
+                hint=f'pass allow("ann", "flights", {self._total.measure}=1)',
+            )
+        with self._writing() as found:
+            if self.strict and name not in found.log.announced:
+                raise self._unannounced(found.log, name)
+            share = self._total.delta if delta is None else own.delta
+            fields = {"analyst": who, "dataset": name, "loss": own.loss, "delta": share}
+            found.append([("allowance", fields)])
+
+    def _require_account(self, log: Log, name: str) -> None:
+        """Refuse an account that nobody has opened."""
+        dataset, period = dataset_of(name)
+        kind = log.announced.get(dataset)
+        if kind and not is_period(kind, period):
+            raise UnknownAccountError(
+                f"the data of {dataset!r} come in periods, and no {kind} was named",
+                hint=f'name it, period="{PERIODS[kind][1]}", and ask rows of it alone',
+            )
+        if period and not kind:
+            raise UnknownAccountError(
+                f"the data of {dataset!r} were not announced to come in periods",
+                hint="leave period out, and all releases add up; or announce disjoint periods "
+                f'before the first charge: ledger.announce({dataset!r}, periods="month")',
+            )
+        if self.strict and kind is None:
+            raise self._unannounced(log, dataset)
+
+    def _require_analyst(self, log: Log, name: str, analyst: str | None) -> None:
+        """Refuse who has no part in a budget that is shared out."""
+        dataset = log.dataset(name)
+        allowed = log.allowed.get(dataset)
+        if allowed is not None and analyst not in allowed:
+            who = "no analyst was named" if analyst is None else f"{analyst!r} has no part in it"
+            raise UnknownAccountError(
+                f"the budget of dataset {dataset!r} is shared out among analysts, and {who}",
+                hint='name who asks, analyst="ann"; ledger.allow("ann", dataset, ...) gives a part',
+            )
+
+    def _unannounced(self, log: Log, dataset: str) -> UnknownAccountError:
+        near = get_close_matches(dataset, log.announced, 1)
+        meant = f"did you mean {near[0]!r}? Otherwise open" if near else "open"
+        return UnknownAccountError(
+            f"the ledger is strict, and no dataset {dataset!r} was announced",
+            hint=f"{meant} its account: ledger.announce({dataset!r})",
+        )
 
     # What is spent and what is left
 
-    def remaining(self, dataset: str) -> Budget:
-        """Return what a dataset may still spend; to ask for just that fits."""
-        name = dataset_name(dataset)
-        with self._open("BEGIN") as connection:
-            return self._left(connection, name).budget()
+    def remaining(
+        self, dataset: str, *, period: str | None = None, analyst: str | None = None
+    ) -> Budget:
+        """Return what a dataset, or a period of it, may still spend; to ask for just that fits.
 
-    def spent(self, dataset: str) -> Budget:
-        """Return what a dataset has spent."""
-        name = dataset_name(dataset)
-        with self._open("BEGIN") as connection:
-            return ledger_file.read_spent(connection, name, self._total.measure).budget()
+        Of an `analyst` it is what is left of the allowance, if that is less.
+        """
+        name, who = account_name(dataset_name(dataset), period), analyst_name(analyst)
+        with self._reading() as found:
+            self._require_account(found.log, name)
+            left = self._left(found.log, name)
+            allowed = None if who is None else self._allowed(found.log, name, who)
+        return (left if allowed is None else left.least(allowed)).budget()
+
+    def spent(
+        self, dataset: str, *, period: str | None = None, analyst: str | None = None
+    ) -> Budget:
+        """Return what a dataset has spent: in one `period`, or all added up; by one `analyst`."""
+        name, who = account_name(dataset_name(dataset), period), analyst_name(analyst)
+        with self._reading() as found:
+            log = found.log
+            names = log.accounts_of(name) or [name]
+            each = [log.spent(own) if who is None else log.spent_by(who, own) for own in names]
+        measure = self._total.measure
+        return Units(
+            measure, sum(own.loss for own in each), sum(own.delta for own in each)
+        ).budget()  # fmt: skip
+
+    def analysts(self) -> list[tuple[str, str, Budget, Budget]]:
+        """Return the account, the analyst, what was spent and what is left, where analysts count.
+
+        Accounts that an analyst has not charged yet are left out, but for those of whole datasets.
+        """
+        with self._reading() as found:
+            log, measure = found.log, self._total.measure
+            pairs = {*log.by_analyst}
+            for dataset, allowed in log.allowed.items():
+                if not log.announced.get(dataset):
+                    pairs |= {(dataset, who) for who in allowed}
+            lines = []
+            for name, who in sorted(pairs):
+                left, own = self._left(log, name), self._allowed(log, name, who)
+                rest = left if own is None else left.least(own)
+                spent = log.by_analyst.get((name, who), Units(measure, 0, 0))
+                lines.append((name, who, spent.budget(), rest.budget()))
+            return lines
+
+    def periods(self) -> dict[str, str]:
+        """Return the datasets that come in periods, each with the length of one."""
+        with self._reading() as found:
+            return {name: kind for name, kind in found.log.announced.items() if kind}
+
+    def announced(self) -> list[str]:
+        """Return the datasets that were announced, sorted."""
+        with self._reading() as found:
+            return sorted(found.log.announced)
 
     def datasets(self) -> list[str]:
         """Return the names that have been charged, sorted."""
-        with self._open("BEGIN") as connection:
-            return _datasets(connection)
+        with self._reading() as found:
+            return sorted(found.log.accounts)
 
     def history(self, dataset: str | None = None) -> pd.DataFrame:
         """Return the charges of one dataset, or of all, oldest first.
 
-        Columns: time (UTC), dataset, question, epsilon, rho, delta, note, uuid, version (of
-        dfprivacy). On a ledger in rho, an epsilon is what was asked and rho is what it cost.
+        Columns: time (UTC), dataset (with its period), question, epsilon, rho, delta, note, uuid,
+        version (of dfprivacy), analyst. On a ledger in rho, an epsilon is what was asked and rho is
+        what it cost.
         """
         name = None if dataset is None else dataset_name(dataset)
-        with self._open("BEGIN") as connection:
-            rows = _charges(connection, name)
+        with self._reading() as found:
+            rows = found.charges(name)
         in_rho = self._total.measure == "rho"
         lines = []
         try:
-            for time, about, question, asked, amount, cost, delta, note, uuid, code in rows:
+            for time, about, who, question, asked, amount, cost, delta, note, uuid, code in rows:
                 line = (
                     datetime.fromisoformat(time), about, question,
                     float(Fraction(amount)) if asked == "epsilon" else None,
                     float(Fraction(cost, PER_ONE)) if in_rho else None,
-                    float(Fraction(delta, PER_ONE_DELTA)), note, uuid, code,
+                    float(Fraction(delta, PER_ONE_DELTA)), note, uuid, code, who,
                 )  # fmt: skip
                 lines.append(dict(zip(HISTORY.names, line, strict=True)))
         except (ValueError, ZeroDivisionError):
-            raise ledger_file.damaged(self._path) from None
+            raise damaged(self._path) from None
         frame: pd.DataFrame = pa.Table.from_pylist(lines, HISTORY).to_pandas()
         return frame
 
     def statements(self) -> tuple[Units, list[Statement], list[tuple[Any, ...]]]:
         """Return the budget, every account, and every charge as the file has it, at one moment."""
-        with self._open("BEGIN") as connection:
-            accounts = [
-                Statement(
-                    name, spent, self._total.less(spent), _count(connection, "charge", name),
-                    self._composition(connection, name), _count(connection, "release", name),
-                )
-                for name in _datasets(connection)
-                for spent in [ledger_file.read_spent(connection, name, self._total.measure)]
-            ]  # fmt: skip
-            return self._total, accounts, _charges(connection, None)
+        with self._reading() as found:
+            accounts = []
+            for name in sorted(found.log.accounts):
+                spent, own = found.log.spent(name), found.log.accounts[name]
+                accounts.append(
+                    Statement(
+                        name, spent, self._total.less(spent), own.charges,
+                        self._composition(found.log, name), _stored(found.log, name),
+                    )
+                )  # fmt: skip
+            return self._total, accounts, found.charges(None)
 
     # Charges
 
-    def check(self, dataset: str, charge: Charge) -> None:
+    def check(self, dataset: str, charge: Charge, *, analyst: str | None = None) -> None:
         """Raise what `charge` would raise now, and charge nothing."""
         name, cost = dataset_name(dataset), charge.units(self._total.measure)
-        with self._open("BEGIN") as connection:
-            self._require_left(connection, name, cost)
+        with self._reading() as found:
+            self._require_part(found.log, name, cost, analyst_name(analyst))
+            self._require_left(found.log, name, cost)
 
-    def would_leave(self, dataset: str, charge: Charge) -> Budget | None:
+    def would_leave(
+        self, dataset: str, charge: Charge, *, analyst: str | None = None
+    ) -> Budget | None:
         """Return what a charge would leave of a dataset's budget, None where it does not fit.
 
         Nothing is charged. Raises what `check` would raise, but for `BudgetExceededError`.
         """
         name, cost = dataset_name(dataset), charge.units(self._total.measure)
-        with self._open("BEGIN") as connection:
-            left = self._left(connection, name)
+        with self._reading() as found:
+            left, who = self._left(found.log, name), analyst_name(analyst)
+            self._require_account(found.log, name)
+            self._require_analyst(found.log, name, who)
+            allowed = None if who is None else self._allowed(found.log, name, who)
+        left = left if allowed is None else left.least(allowed)
         return left.less(cost).budget() if left.covers(cost) else None
 
-    def charge(self, dataset: str, charge: Charge, *, note: str | None = None) -> None:
+    def charge(
+        self, dataset: str, charge: Charge, *, note: str | None = None, analyst: str | None = None
+    ) -> None:
         """Take a release's cost off a dataset's budget, durably, before anything is drawn.
 
         Every release of `.dp` does that by itself. When this returns, the charge is on the disk;
@@ -287,32 +510,61 @@ class Ledger:
             When the charge could not be made durable.
         """
         name, about = dataset_name(dataset), note_text(note)
-        with self._open("BEGIN IMMEDIATE") as connection:
-            self._append(connection, name, charge, note=about)
+        with self._writing() as found:
+            who = analyst_name(analyst)
+            found.append([self._charge_entry(found.log, name, charge, note=about, analyst=who)])
 
-    def _append(
-        self, connection: Connection, name: str, charge: Charge, *, note: str | None
-    ) -> None:
-        """Charge an account in a transaction that is open."""
+    def _charge_entry(
+        self, log: Log, name: str, charge: Charge, *, note: str | None, analyst: str | None
+    ) -> Entry:
+        """Return a charge that fits, to be added to the log."""
         cost = charge.units(self._total.measure)
-        self._require_left(connection, name, cost)
-        about = {
+        self._require_part(log, name, cost, analyst)
+        self._require_left(log, name, cost)
+        fields = {
             "question": charge.question.encode("utf-8", "replace").decode(),
-            "asked": "epsilon" if isinstance(charge.loss, Epsilon) else "rho",
-            "amount": str(charge.loss.value),
             "note": note,
             "version": _version(),
+            "dataset": name,
+            "asked": "epsilon" if isinstance(charge.loss, Epsilon) else "rho",
+            "amount": str(charge.loss.value),
+            "cost": cost.loss,
+            "cost_delta": cost.delta,
+            **({} if analyst is None else {"analyst": analyst}),
         }
-        ledger_file.append(connection, name, self._total, cost, about)
+        return charge_entry(log, fields)
 
-    def _left(self, connection: Connection, name: str) -> Units:
-        return self._total.less(ledger_file.read_spent(connection, name, self._total.measure))
+    def _left(self, log: Log, name: str) -> Units:
+        return self._total.less(log.spent(name))
+
+    def _allowed(self, log: Log, name: str, analyst: str) -> Units | None:
+        """Return what is left of an analyst's allowance; None without one."""
+        allowed = log.allowed.get(log.dataset(name), {}).get(analyst)
+        if allowed is None:
+            return None
+        spent = log.spent_by(analyst, name)
+        return allowed.less(spent.least(allowed))  # an allowance that was lowered may be overspent
+
+    def _require_part(
+        self, log: Log, name: str, cost: Units, analyst: str | None, what: str = "this release"
+    ) -> None:
+        """Refuse an account that nobody has opened, and more than an analyst's part in it."""
+        self._require_account(log, name)
+        self._require_analyst(log, name, analyst)
+        left = None if analyst is None else self._allowed(log, name, analyst)
+        if left is not None and not left.covers(cost):
+            raise BudgetExceededError(
+                f"what {analyst!r} may spend of dataset {name!r} does not cover {what}: it costs "
+                f"{cost}, and what is left of it is {left}",
+                hint="ask for no more: ledger.remaining(dataset, analyst=...); ledger.allow can "
+                "give a larger part",
+            )
 
     def _require_left(
-        self, connection: Connection, name: str, cost: Units, what: str = "this release",
+        self, log: Log, name: str, cost: Units, what: str = "this release",
         hint: str = "ask for no more than what is left: ledger.remaining(dataset)",
     ) -> None:  # fmt: skip
-        left = self._left(connection, name)
+        left = self._left(log, name)
         if left.covers(cost):
             return
         if cost.delta > self._total.delta == 0:
@@ -320,6 +572,11 @@ class Ledger:
                 "this ledger was made without a delta, and a budget never changes: ask for what "
                 "needs none (listed keys), or make a ledger with one: "
                 "dfp.Ledger(path, epsilon=10, delta=1e-6)"
+            )
+        elif cost.delta > left.delta and left.loss >= cost.loss:
+            hint = (
+                "it is the delta that lacks: each release by secret keys spends its own. Ask with "
+                "a smaller delta, or list the keys, which needs none"
             )
         raise BudgetExceededError(
             f"the budget of dataset {name!r} does not cover {what}: it costs {cost}, "
@@ -329,9 +586,12 @@ class Ledger:
 
     # What the releases amount to
 
-    def total(self, dataset: str, *, delta: float | None = None) -> Budget:
-        """Return the epsilon and delta of all releases of a dataset so far.
+    def total(
+        self, dataset: str, *, delta: float | None = None, period: str | None = None
+    ) -> Budget:
+        """Return the epsilon and delta of all releases of a dataset, or of one period, so far.
 
+        Of data in periods, all together are what a unit loses that has rows in each of them.
         Epsilons add up; with a `delta` above what the releases spent themselves, zero-concentrated
         composition is tried too (Bun and Steinke 2016; conversion of Canonne, Kamath and Steinke
         2020), and the smaller epsilon counts. It may always be quoted if what each release was to
@@ -354,8 +614,9 @@ class Ledger:
         MissingDeltaError
             When releases were asked for in rho and `delta` leaves nothing for them.
         """
-        with self._open("BEGIN") as connection:
-            return self._composition(connection, dataset_name(dataset)).total(delta)
+        with self._reading() as found:
+            name = account_name(dataset_name(dataset), period)
+            return self._composition(found.log, name).total(delta)
 
     def tight_total(self, dataset: str, *, delta: float) -> Budget:
         """Return the least epsilon known, by privacy loss distributions (dp-accounting).
@@ -369,12 +630,12 @@ class Ledger:
         LedgerError
             When dp-accounting is not installed, or the file can't be read.
         """
-        with self._open("BEGIN") as connection:
-            composition = self._composition(connection, dataset_name(dataset))
+        with self._reading() as found:
+            composition = self._composition(found.log, dataset_name(dataset))
         return tight_total(composition, delta)
 
     def promise(self, *, delta: float | None = None) -> Budget:
-        """Return the epsilon and delta that each dataset will never exceed.
+        """Return the epsilon and delta that each dataset, or period of one, will never exceed.
 
         That is what the whole budget amounts to. It holds for questions and costs chosen after any
         answers: the ledger refuses what goes beyond (Rogers et al. 2016; Feldman and Zrnic 2021).
@@ -397,25 +658,21 @@ class Ledger:
         loss = Rho(value) if self._total.measure == "rho" else Epsilon(value)
         return Composition(((loss, 1),), Fraction(delta_of_all, PER_ONE_DELTA)).total(delta)
 
-    def _composition(self, connection: Connection, dataset: str) -> Composition:
+    def _composition(self, log: Log, dataset: str) -> Composition:
         """Return the releases of a dataset, if each was charged what its loss costs."""
+        names = log.accounts_of(dataset) or [dataset]
+        own = [log.accounts[name] for name in names if name in log.accounts]
         losses: list[tuple[Epsilon | Rho, int]] = []
-        delta = 0
-        rows = connection.execute(
-            "SELECT asked, amount, cost, count(*), sum(cost_delta) FROM charge WHERE dataset = ? "
-            "GROUP BY asked, amount, cost",
-            (dataset,),
-        )
-        for asked, amount, cost, times, spent in rows:
+        for (asked, amount, cost), times in sum((each.losses for each in own), Counter()).items():
             try:
                 loss = (Epsilon if asked == "epsilon" else Rho)(Fraction(amount))
             except (ValueError, ZeroDivisionError):
-                raise ledger_file.damaged(self._path) from None
+                raise damaged(self._path) from None
             if Charge(loss).units(self._total.measure).loss != cost:
-                raise ledger_file.damaged(self._path)
+                raise damaged(self._path)
             losses.append((loss, times))
-            delta += spent
-        return Composition(tuple(losses), Fraction(delta, PER_ONE_DELTA))
+        spent = Fraction(sum(each.delta for each in own), PER_ONE_DELTA)
+        return Composition(tuple(losses), spent)
 
     def report(self, path: str | os.PathLike[str], *, delta: float | None = None) -> Path:
         """Write what the ledger holds as one HTML page, and return its path.
@@ -441,7 +698,7 @@ class Ledger:
         InvalidLossError
             When the releases spent more than `delta`, or it is no number between 0 and 1.
         """
-        pages = import_module("dfprivacy.viz.ledger_page")  # accounting draws no pages
+        pages = import_module("dfprivacy.frames.viz.ledger_page")  # accounting draws no pages
         written: Path = pages.write_report(self, path, delta)
         return written
 
@@ -449,16 +706,17 @@ class Ledger:
 
     def recall(self, dataset: str, fingerprint: bytes) -> pa.Table | None:
         """Return the release kept under a fingerprint, or None."""
-        with self._open("BEGIN") as connection:
-            row = connection.execute(
-                "SELECT digest, content FROM release WHERE fingerprint = ? AND dataset = ?",
-                (fingerprint, dataset_name(dataset)),
-            ).fetchone()
-        if row is None:
-            return None
-        digest, content = row
-        if hashlib.sha256(content).digest() != digest:
-            raise ledger_file.damaged(self._path)
+        name, mark = dataset_name(dataset), fingerprint.hex()
+        with self._reading() as found:
+            kept = found.log.kept.get(mark)
+            if kept is None or kept.dataset != name:
+                return None
+            content, settled = found.content(kept), found.settled(kept)
+        if hashlib.sha256(content).hexdigest() != kept.digest:
+            raise damaged(self._path)
+        if not settled:
+            with self._writing():
+                pass  # what comes out is on the disk
         return released_table(content)
 
     def store(self, dataset: str, fingerprint: bytes, table: pa.Table) -> None:
@@ -476,60 +734,37 @@ class Ledger:
                 hint="make one that does: dfp.Ledger(path, epsilon=10, remember=True)",
             )
         content = content_of(table)
-        with self._open("BEGIN IMMEDIATE") as connection:
-            insert_release(connection, name, fingerprint, content)
+        with self._writing() as found:
+            if name not in found.log.accounts:
+                raise InvalidLedgerError("a release that was never charged is not kept")
+            if fingerprint.hex() not in found.log.kept:
+                found.append([release_entry(name, fingerprint, content)], content)
 
     def stored(self, dataset: str | None = None) -> int:
         """Return how many releases of a dataset, or of all, are kept."""
         name = None if dataset is None else dataset_name(dataset)
-        with self._open("BEGIN") as connection:
-            return _count(connection, "release", name)
+        with self._reading() as found:
+            return _stored(found.log, name)
 
     def forget(self, dataset: str | None = None) -> int:
         """Drop the releases kept of a dataset, or of all; return how many there were.
 
-        Asked again, they are made anew and charged again: nothing is paid back. The file uses the
-        room for what comes next.
+        Asked again, they are made anew and charged again: nothing is paid back. The file is written
+        anew without them.
         """
         name = None if dataset is None else dataset_name(dataset)
-        with self._open("BEGIN IMMEDIATE") as connection:
-            return connection.execute(f"DELETE FROM release WHERE {_OF}", (name,)).rowcount  # noqa: S608 our own text
+        with self._writing() as found:
+            kept = found.log.kept.items()
+            marks = [mark for mark, own in kept if name in {None, own.dataset}]
+            if marks:
+                found.append([("drop", {"fingerprints": marks})])
+            if found.log.unused:
+                found.rewrite()
+            return len(marks)
 
 
-_OF = "?1 IS NULL OR dataset = ?1"
-
-
-def _datasets(connection: Connection) -> list[str]:
-    return [name for (name,) in connection.execute("SELECT dataset FROM account ORDER BY dataset")]
-
-
-def _charges(connection: Connection, dataset: str | None) -> list[tuple[Any, ...]]:
-    columns = "time, dataset, question, asked, amount, cost, cost_delta, note, uuid, version"
-    query = f"SELECT {columns} FROM charge WHERE {_OF} ORDER BY number"  # noqa: S608 our own text
-    return connection.execute(query, (dataset,)).fetchall()
-
-
-def _newest(connection: Connection) -> int:
-    """Return the number of the newest charge; numbers only grow."""
-    found = connection.execute("SELECT coalesce(max(number), 0) FROM charge").fetchone()
-    return int(found[0])
-
-
-def _count(connection: Connection, table: str, dataset: str | None) -> int:
-    query = f"SELECT count(*) FROM {table} WHERE {_OF}"  # noqa: S608 our own text
-    return int(connection.execute(query, (dataset,)).fetchone()[0])
-
-
-def insert_release(
-    connection: Connection, dataset: str, fingerprint: bytes, content: bytes
-) -> None:
-    """Keep bytes under a fingerprint; what is kept already stays."""
-    when, digest = datetime.now(UTC), hashlib.sha256(content).digest()
-    connection.execute(
-        "INSERT INTO release (fingerprint, time, dataset, digest, content) "
-        "VALUES (?, ?, ?, ?, ?) ON CONFLICT (fingerprint) DO NOTHING",
-        (fingerprint, when.isoformat(timespec="microseconds"), dataset, digest, content),
-    )
+def _stored(log: Log, dataset: str | None) -> int:
+    return sum(dataset in {None, own.dataset} for own in log.kept.values())
 
 
 @lru_cache(maxsize=1)
@@ -551,14 +786,23 @@ def dataset_name(dataset: object) -> str:
     return name
 
 
+def analyst_name(analyst: object) -> str | None:
+    """Return the name of who asks, or None; two spellings of one text are one name."""
+    what, hint = "an analyst is named by", 'name who asks as everywhere, e.g. analyst="ann"'
+    return _optional(analyst, what, hint)
+
+
 def version_name(version: object) -> str | None:
     """Return what the caller calls this state of the data, or None."""
-    name = _readable(version)
-    if name is None and version is not None:
-        raise InvalidLedgerError(
-            f"the version of a dataset is a short text, not {describe(version)}",
-            hint='name the state of the data, e.g. version="2026-11-20"',
-        )
+    hint = 'name the state of the data, e.g. version="2026-11-20"'
+    return _optional(version, "the version of a dataset is", hint)
+
+
+def _optional(text: object, what: str, hint: str) -> str | None:
+    """Return a text in one spelling, or None for None."""
+    name = _readable(text)
+    if name is None and text is not None:
+        raise InvalidLedgerError(f"{what} a short text, not {describe(text)}", hint=hint)
     return name
 
 

@@ -1,149 +1,751 @@
-"""Keep a ledger's file: one SQLite database, and the protocol by which a charge becomes durable.
+"""Keep a ledger's file: an append-only log of charges with a running hash.
 
-Every use opens a connection of its own and closes it, so that nothing is shared by threads or
-survives a fork. A charge is one BEGIN IMMEDIATE transaction: no other process can charge between
-the look at what is spent and the commit. The rollback journal with synchronous=EXTRA reaches the
-disk, directory entries included, before COMMIT returns; the plain FULL leaves a moment in which a
-power cut brings a committed transaction back to what it was.
+The first line names the format. Each other line is one transaction: the running hash, the number of
+bytes that follow the line (a release that is kept), and a JSON list of entries. The hash is SHA-256
+over the previous hash and the entries, so that it stands for all that came before it.
 
-The tables hold the rules that no program may break, ours included. What is spent never exceeds the
-total, only grows, and is the sum of charges that stay as they are. A release is kept only if its
-ledger remembers releases and its dataset has been charged; it never changes, but it may be
-forgotten.
+The newest hash lies in a second file beside the log, in one of two slots that take turns. A
+transaction is written to the log and flushed, then its hash to the second file, and then only is it
+confirmed to the caller. What lies beyond the newest confirmed hash and is not whole was under way
+in a crash, and is dropped. A log that does not pass through that hash, or through one that this
+process has seen, lacks charges: it is refused.
+
+Readers take no lock: what they see is a log as it was. Of writers there is one at a time, for a
+lock on the log keeps other processes away. `Log` holds the rules that no file may break: what is
+spent never exceeds the total; a release is kept only where its dataset has been charged.
 """
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import io
+import json
 import os
-import sqlite3
+import shutil
+import sys
 import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO
 
-from dfprivacy.accounting.charge import MOST_UNITS, PER_ONE_DELTA, Measure, Units
+from dfprivacy.accounting import sqlite_ledger
+from dfprivacy.accounting.charge import MOST_UNITS, PER_ONE_DELTA, Units
+from dfprivacy.accounting.periods import PERIODS, dataset_of, is_period
 from dfprivacy.errors import LedgerFileError
 
-Begin = Literal["BEGIN", "BEGIN IMMEDIATE"]
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
 
-APPLICATION_ID = 0x64667072  # "dfpr"
-SCHEMA_VERSION = 2
+Entry = tuple[str, dict[str, Any]]
+"""What happened, and its fields: founding, announcement, allowance, charge, release or drop."""
 
-SCHEMA = f"""CREATE TABLE budget (
-    only INTEGER PRIMARY KEY CHECK (only = 1),
-    ledger TEXT NOT NULL,
-    measure TEXT NOT NULL CHECK (measure IN ('epsilon', 'rho')),
-    total INTEGER NOT NULL CHECK (typeof(total) = 'integer' AND total BETWEEN 1 AND {MOST_UNITS}),
-    total_delta INTEGER NOT NULL
-        CHECK (typeof(total_delta) = 'integer' AND total_delta BETWEEN 0 AND {PER_ONE_DELTA}),
-    remember INTEGER NOT NULL CHECK (remember IN (0, 1))
-);
-CREATE TABLE account (
-    dataset TEXT PRIMARY KEY NOT NULL,
-    total INTEGER NOT NULL,
-    total_delta INTEGER NOT NULL,
-    spent INTEGER NOT NULL DEFAULT 0,
-    spent_delta INTEGER NOT NULL DEFAULT 0,
-    CHECK (typeof(spent) = 'integer' AND spent BETWEEN 0 AND total),
-    CHECK (typeof(spent_delta) = 'integer' AND spent_delta BETWEEN 0 AND total_delta)
-) WITHOUT ROWID;
-CREATE TABLE charge (
-    number INTEGER PRIMARY KEY,
-    uuid TEXT NOT NULL UNIQUE,
-    time TEXT NOT NULL,
-    dataset TEXT NOT NULL REFERENCES account (dataset),
-    question TEXT NOT NULL,
-    asked TEXT NOT NULL CHECK (asked IN ('epsilon', 'rho')),
-    amount TEXT NOT NULL,
-    cost INTEGER NOT NULL CHECK (typeof(cost) = 'integer' AND cost >= 1),
-    cost_delta INTEGER NOT NULL CHECK (typeof(cost_delta) = 'integer' AND cost_delta >= 0),
-    note TEXT,
-    version TEXT NOT NULL
-);
-CREATE TABLE release (
-    number INTEGER PRIMARY KEY,
-    fingerprint BLOB NOT NULL UNIQUE
-        CHECK (typeof(fingerprint) = 'blob' AND length(fingerprint) = 32),
-    time TEXT NOT NULL,
-    dataset TEXT NOT NULL REFERENCES account (dataset),
-    digest BLOB NOT NULL CHECK (typeof(digest) = 'blob' AND length(digest) = 32),
-    content BLOB NOT NULL CHECK (typeof(content) = 'blob')
-);
-CREATE TABLE seal (only INTEGER PRIMARY KEY CHECK (only = 1), mark BLOB NOT NULL);
-CREATE TRIGGER remember BEFORE INSERT ON release WHEN (SELECT remember FROM budget) = 0 BEGIN
-    SELECT RAISE(ABORT, 'this ledger remembers no releases');
-END;
-CREATE TRIGGER keep_release BEFORE UPDATE ON release BEGIN
-    SELECT RAISE(ABORT, 'a release is never changed');
-END;
-CREATE TRIGGER spend AFTER INSERT ON charge BEGIN
-    UPDATE account
-    SET spent = spent + NEW.cost, spent_delta = spent_delta + NEW.cost_delta
-    WHERE dataset = NEW.dataset;
-END;
-CREATE TRIGGER keep_charge BEFORE UPDATE ON charge BEGIN
-    SELECT RAISE(ABORT, 'a charge is never changed');
-END;
-CREATE TRIGGER keep_history BEFORE DELETE ON charge BEGIN
-    SELECT RAISE(ABORT, 'a charge is never taken back');
-END;
-CREATE TRIGGER only_more BEFORE UPDATE ON account
-WHEN NEW.spent < OLD.spent OR NEW.spent_delta < OLD.spent_delta
-    OR NEW.total <> OLD.total OR NEW.total_delta <> OLD.total_delta BEGIN
-    SELECT RAISE(ABORT, 'what is spent only grows');
-END;
-CREATE TRIGGER keep_account BEFORE DELETE ON account BEGIN
-    SELECT RAISE(ABORT, 'an account is never deleted');
-END;
-CREATE TRIGGER keep_budget BEFORE UPDATE ON budget BEGIN
-    SELECT RAISE(ABORT, 'a budget is never changed');
-END;
-CREATE TRIGGER stay_budget BEFORE DELETE ON budget BEGIN
-    SELECT RAISE(ABORT, 'a budget is never deleted');
-END;
-PRAGMA application_id = {APPLICATION_ID};
-PRAGMA user_version = {SCHEMA_VERSION};
-"""  # noqa: S608 the braces hold our own integers
+SCHEMA = 3
+COLUMNS = (
+    "time", "dataset", "analyst", "question", "asked", "amount", "cost", "cost_delta", "note",
+    "uuid", "version",
+)  # fmt: skip
+"""The fields of a charge."""
+
+_NAME = b"dfprivacy ledger "
+_FIRST = _NAME + b"%d\n" % SCHEMA
+_SLOT = 512  # bytes, which a disk writes whole
+_BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe does not block
+_RETRY = 0.002  # seconds between two tries for the lock
 
 _FAILURES = {
-    sqlite3.SQLITE_BUSY: ("is in use by another process", "try again, or pass a longer timeout"),
-    sqlite3.SQLITE_READONLY: ("is read-only", "give this process the right to write to it"),
-    sqlite3.SQLITE_FULL: ("could not grow: the disk is full", "make room on the disk"),
-    sqlite3.SQLITE_IOERR: (
-        "could not be read or written", "make room on the disk, or see the system's log",
-    ),
-    sqlite3.SQLITE_CANTOPEN: (
-        "could not be opened",
-        "check that the file and its directory exist and that this process may write to both",
-    ),
-    sqlite3.SQLITE_CORRUPT: ("is damaged", "restore the newest copy; charges after it are lost"),
-    sqlite3.SQLITE_NOTADB: ("is not a ledger", "name the file that Ledger(path, epsilon=...) made"),
+    errno.ENOENT: ("does not exist", "a budget starts with Ledger(path, epsilon=10)"),
+    errno.ENOSPC: ("could not grow: the disk is full", "make room on the disk"),
+    errno.EACCES: ("is read-only", "give this process the right to write to it and beside it"),
+}  # fmt: skip
+_ALIKE = {
+    errno.EDQUOT: errno.ENOSPC, errno.EFBIG: errno.ENOSPC, errno.ENOTDIR: errno.ENOENT,
+    errno.EPERM: errno.EACCES, errno.EROFS: errno.EACCES,
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Founding:
-    """What a ledger is made with, and keeps: the budget of each dataset, and if it remembers."""
+    """What a ledger is made with, and keeps: the budget of each dataset, if it remembers releases.
+
+    One that is `strict` has accounts for datasets that were announced, and for no others.
+    """
 
     total: Units
     remember: bool
+    strict: bool = False
 
     def arguments(self) -> str:
         """Return it as the arguments of a call."""
         budget = self.total.budget().arguments()
-        return f"{budget}, remember=True" if self.remember else budget
+        kept = f"{budget}, remember=True" if self.remember else budget
+        return f"{kept}, strict=True" if self.strict else kept
+
+
+@dataclass(frozen=True)
+class Head:
+    """A place in a ledger's log: how many transactions there are, and the running hash."""
+
+    ledger: str
+    number: int
+    digest: str
+
+
+@dataclass
+class Account:
+    """What a dataset has spent, in units, and how often which loss was charged for which cost."""
+
+    loss: int = 0
+    delta: int = 0
+    charges: int = 0
+    losses: Counter[tuple[str, str, int]] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Where a release is kept: after which transaction, and its bytes in the file."""
+
+    dataset: str
+    digest: str
+    number: int
+    start: int
+    size: int
+
+
+@dataclass
+class Log:
+    """What the transactions of a log add up to, as far as it was read."""
+
+    file: tuple[int, int] | None = None
+    ledger: str = ""
+    founding: Founding = Founding(Units("epsilon", 0, 0), remember=False)
+    number: int = 0
+    digest: str = ""
+    last: bytes = _FIRST
+    start: int = 0  # of the last line
+    end: int = len(_FIRST)
+    unused: int = 0  # bytes of releases that were dropped
+    accounts: dict[str, Account] = field(default_factory=dict)
+    announced: dict[str, str] = field(default_factory=dict)
+    """Datasets, and the length of their periods; none where that is empty."""
+    allowed: dict[str, dict[str, Units]] = field(default_factory=dict)
+    """What analysts may spend of each account of a dataset, by dataset and analyst."""
+    by_analyst: dict[tuple[str, str], Units] = field(default_factory=dict)
+    """What was spent of an account, by account and analyst."""
+    kept: dict[str, Kept] = field(default_factory=dict)
+
+    @property
+    def head(self) -> Head:
+        """The place that was reached."""
+        return Head(self.ledger, self.number, self.digest)
+
+    def spent(self, dataset: str) -> Units:
+        """Return what a dataset has spent."""
+        account = self.accounts.get(dataset, Account())
+        return Units(self.founding.total.measure, account.loss, account.delta)
+
+    def spent_by(self, analyst: str, account: str) -> Units:
+        """Return what an analyst has spent of an account."""
+        measure = self.founding.total.measure
+        return self.by_analyst.get((account, analyst), Units(measure, 0, 0))
+
+    def dataset(self, account: str) -> str:
+        """Return the dataset that an account is of: its own, or one that comes in periods."""
+        dataset, period = dataset_of(account)
+        kind = self.announced.get(dataset, "")
+        return dataset if kind and is_period(kind, period) else account
+
+    def accounts_of(self, dataset: str) -> list[str]:
+        """Return the accounts of a dataset that have been charged, sorted."""
+        return sorted(name for name in self.accounts if self.dataset(name) == dataset)
+
+    def line(self, entries: list[Entry], size: int) -> bytes:
+        """Return the line of the transaction that comes next, which `size` bytes follow."""
+        body = json.dumps(entries, separators=(",", ":")).encode()
+        return b"%s %d %s\n" % (_running(self.digest, body), size, body)
+
+    def step(self, line: bytes) -> None:
+        """Take in the transaction that comes next.
+
+        Raises
+        ------
+        ValueError, KeyError, TypeError
+            When it breaks a rule.
+        """
+        digest, size, body = _split(line)
+        self.last, self.start, self.end = line, self.end, self.end + len(line) + size
+        self.number, self.digest = self.number + 1, digest.decode()
+        kinds: dict[str, Any] = {
+            "founding": self._found, "charge": self._spend, "release": self._keep,
+            "drop": self._drop, "announcement": self._announce, "allowance": self._allow,
+        }  # fmt: skip
+        for kind, fields in json.loads(body):
+            _require((kind == "founding") == (not self.ledger))
+            kinds[kind](size=size, **fields)
+
+    def _found(
+        self, *, ledger: str, measure: Any, total: int, total_delta: int, remember: int, size: int,
+        strict: int = 0,
+    ) -> None:  # fmt: skip
+        _require(measure in {"epsilon", "rho"} and ledger != "" and size == 0)
+        _require(_within(total, 1, MOST_UNITS) and _within(total_delta, 0, PER_ONE_DELTA))
+        self.ledger = ledger
+        self.founding = Founding(
+            Units(measure, total, total_delta), remember=remember == 1, strict=strict == 1
+        )
+
+    def _announce(self, *, dataset: str, periods: str, size: int) -> None:
+        _require(size == 0 and (periods == "" or periods in PERIODS))
+        _require(dataset not in self.announced and (not periods or dataset not in self.accounts))
+        self.announced[dataset] = periods
+
+    def _allow(self, *, analyst: str, dataset: str, loss: int, delta: int, size: int) -> None:
+        _require(size == 0 and _within(loss, 1, MOST_UNITS) and _within(delta, 0, PER_ONE_DELTA))
+        own = Units(self.founding.total.measure, loss, delta)
+        self.allowed.setdefault(dataset, {})[analyst] = own
+
+    def _spend(
+        self, *, dataset: str, asked: str, amount: str, cost: int, cost_delta: int, size: int,
+        analyst: str | None = None, **about: str | None,
+    ) -> None:  # fmt: skip
+        _require(asked in {"epsilon", "rho"} and [*about] == _ABOUT and size == 0)
+        _require(_within(cost, 1, MOST_UNITS) and _within(cost_delta, 0, PER_ONE_DELTA))
+        account = self.accounts.setdefault(dataset, Account())
+        account.loss, account.delta = account.loss + cost, account.delta + cost_delta
+        account.charges += 1
+        account.losses[asked, amount, cost] += 1
+        _require(self.founding.total.covers(self.spent(dataset)))
+        own = self.dataset(dataset)
+        _require(not self.announced.get(dataset))  # its periods have accounts
+        _require(not self.founding.strict or own in self.announced)
+        if analyst is not None:
+            before = self.spent_by(analyst, dataset)
+            spent = Units(before.measure, before.loss + cost, before.delta + cost_delta)
+            self.by_analyst[dataset, analyst] = spent
+            _require(self.allowed.get(own, {}).get(analyst, spent).covers(spent))
+        else:
+            _require(own not in self.allowed)
+
+    def _keep(self, *, fingerprint: str, dataset: str, digest: str, length: int, size: int) -> None:
+        _require(self.founding.remember)
+        _require(dataset in self.accounts and fingerprint not in self.kept)
+        _require(len(fingerprint) == len(digest) == 64 and size in {length, 0})
+        start = self.start + len(self.last)
+        self.kept[fingerprint] = Kept(dataset, digest, self.number, start, size)
+
+    def _drop(self, *, fingerprints: list[str], size: int) -> None:  # noqa: ARG002 beside a release
+        self.unused += sum(self.kept.pop(mark).size for mark in fingerprints)
+
+
+_ABOUT = ["uuid", "time", "question", "note", "version"]
+
+
+def _require(kept: bool) -> None:  # noqa: FBT001 what must hold
+    if not kept:
+        raise ValueError
+
+
+def _within(number: object, least: int, most: int) -> bool:
+    return type(number) is int and least <= number <= most
+
+
+def _running(before: str, body: bytes) -> bytes:
+    return hashlib.sha256(before.encode() + body).hexdigest().encode()
+
+
+def _split(line: bytes) -> tuple[bytes, int, bytes]:
+    """Return running hash, bytes that follow, and entries of a line; no hash if it is torn."""
+    digest, size, body = [*line[:-1].split(b" ", 2), b"", b""][:3]
+    whole = line.endswith(b"\n") and size.isdigit() and len(size) < 12
+    return (digest, int(size), body) if whole else (b"", 0, b"")
+
+
+@dataclass
+class Reading:
+    """A log that is open: what it adds up to, the file, and what of it was confirmed."""
+
+    log: Log
+    file: BinaryIO
+    confirmed: Head | None
+
+    def charges(self, dataset: str | None) -> list[tuple[Any, ...]]:
+        """Return the charges of one dataset, or of all, oldest first."""
+        return [
+            tuple(map(fields.get, COLUMNS))
+            for _, body in self.lines()
+            for kind, fields in json.loads(body)
+            if kind == "charge" and dataset in {None, fields["dataset"]}
+        ]
+
+    def lines(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the running hash and the entries of each transaction."""
+        place = len(_FIRST)
+        while place < self.log.end:
+            self.file.seek(place)
+            digest, size, body = _split(line := self.file.readline())
+            yield digest, body
+            place += len(line) + size
+
+    def settled(self, kept: Kept) -> bool:
+        """Tell whether a release is confirmed: a crash can't take it away."""
+        return self.confirmed is None or kept.number <= self.confirmed.number
+
+    def content(self, kept: Kept) -> bytes:
+        """Return the bytes of a release that is kept."""
+        self.file.seek(kept.start)
+        return self.file.read(kept.size)
+
+
+@dataclass
+class Writing(Reading):
+    """A log that no other process writes to."""
+
+    path: Path
+    descriptor: int
+    second: _Second
+
+    def append(self, entries: list[Entry], content: bytes = b"") -> None:
+        """Add a transaction; when this returns, it is on the disk and confirmed."""
+        line, start = self.log.line(entries, len(content)), self.log.end
+        try:
+            self.log.step(line)  # what breaks a rule is never written
+            _write(self.descriptor, line, start)
+            _write(self.descriptor, content, start + len(line))
+            flush(self.descriptor)
+        except BaseException:
+            self.log.file = None  # it is read again from its start
+            with suppress(OSError):  # what can't be taken back is torn, or counts
+                os.ftruncate(self.descriptor, start)
+            raise
+        self.second.write(self.log.head)
+
+    def rewrite(self) -> None:
+        """Put a file in place of this one that lacks the releases which were dropped.
+
+        Not where the file has another name: that would keep an older copy, and spend on its own.
+        """
+        if os.fstat(self.descriptor).st_nlink > 1:
+            return
+        wanted = {own.number: own for own in self.log.kept.values() if own.size}
+        with _in_place_of(self.path, self.path) as descriptor:
+            place = _write(descriptor, _FIRST, 0)
+            for number, (digest, body) in enumerate(self.lines(), 1):
+                content = self.content(wanted[number]) if number in wanted else b""
+                line = b"%s %d %s\n" % (digest, len(content), body)
+                place += _write(descriptor, line, place)
+                place += _write(descriptor, content, place)
+
+
+class _Second:
+    """The second file, which holds the newest hash that was confirmed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.descriptor, self.slot = second_file(path), -1, 0
+
+    def open(self, like: Path, head: Head) -> None:
+        """Open the file for writing; make it if it is not there, whole from its first moment."""
+        if not self.path.exists():
+            with _in_place_of(self.path, like) as descriptor:
+                _write(descriptor, self._slot_of(head).ljust(2 * _SLOT, b"."), 0)
+        self.descriptor = os.open(self.path, os.O_RDWR | _BINARY)
+
+    def close(self) -> None:
+        """Close the file, if it is open."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+
+    def read(self) -> Head | None:
+        """Return the newest hash, None where there is no file, or an empty one.
+
+        Of two slots one at most is being written, or was in a crash.
+        """
+        try:
+            content = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        found = []
+        for slot in (0, 1):
+            text = content[slot * _SLOT : (slot + 1) * _SLOT].split(b"\n")[0]
+            parts = text.split(b" ")
+            if len(parts) == 4 and parts[3] == _running("", b" ".join(parts[:3])):
+                ledger, number, digest = (part.decode() for part in parts[:3])
+                found.append((int(number), slot, Head(ledger, int(number), digest)))
+        if content and not found:
+            raise LedgerFileError(
+                f"the file beside a ledger is damaged: {str(self.path)!r}",
+                hint="if the ledger has all its charges, move that file away",
+            )
+        _, self.slot, newest = max(found, default=(0, 0, None), key=itemgetter(0))
+        return newest
+
+    def write(self, head: Head) -> None:
+        """Write the newest hash, over the older one of the two that are there."""
+        slot = 1 - self.slot
+        _write(self.descriptor, self._slot_of(head), slot * _SLOT)
+        flush(self.descriptor)
+        self.slot = slot
+        _SEEN[str(self.path)] = head
+
+    def _slot_of(self, head: Head) -> bytes:
+        text = f"{head.ledger} {head.number} {head.digest}".encode()
+        return (b"%s %s\n" % (text, _running("", text))).ljust(_SLOT, b".")
+
+
+_SEEN: dict[str, Head] = {}
+"""The newest hash of each log that this process knows to be confirmed."""
+
+
+def second_file(path: Path) -> Path:
+    """Return where the newest hash of a ledger lies."""
+    return Path(f"{os.path.realpath(path)}-head")
+
+
+class LedgerFile:
+    """A ledger's file as one object has read it; threads take turns."""
+
+    def __init__(self, path: Path, timeout: float) -> None:
+        self.path, self.timeout, self._log = path, timeout, Log()
+
+    @contextmanager
+    def reading(self) -> Iterator[Reading]:
+        """Read the log as it is at this moment, which takes no lock and changes nothing."""
+        with _GATE.passed(self.path, self.timeout), _readable(self.path):
+            try:
+                found = self._read(_Second(self.path))
+            except LedgerFileError:  # the first charge may have been under way
+                found = self._read(_Second(self.path))
+            with found.file:
+                yield found
+
+    @contextmanager
+    def writing(self) -> Iterator[Writing]:
+        """Keep other processes away, drop what is torn, confirm what is not.
+
+        Raises
+        ------
+        LedgerFileError
+            When another process holds the lock for longer than the timeout.
+        """
+        with _GATE.passed(self.path, self.timeout), _readable(self.path):
+            descriptor, second = self._locked(), _Second(self.path)
+            try:
+                found = self._read(second)
+                with found.file:
+                    log = found.log
+                    second.open(self.path, log.head)
+                    if os.fstat(descriptor).st_size > log.end:
+                        os.ftruncate(descriptor, log.end)
+                    if found.confirmed != log.head:
+                        flush(descriptor)
+                        second.write(log.head)
+                    yield Writing(log, found.file, log.head, self.path, descriptor, second)
+            finally:
+                second.close()
+                os.close(descriptor)
+
+    def _locked(self) -> int:
+        """Return the log, open and locked; a file of SQLite is replaced by a log first."""
+        end = time.monotonic() + self.timeout
+        while True:
+            descriptor = os.open(self.path, os.O_RDWR | _BINARY)
+            try:
+                self._lock(descriptor, end)
+                if _identity(os.fstat(descriptor)) == _identity(self.path.stat()):
+                    if os.read(descriptor, len(sqlite_ledger.MAGIC)) != sqlite_ledger.MAGIC:
+                        return descriptor
+                    _migrate(self.path, self.timeout)
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)
+
+    def _lock(self, descriptor: int, end: float) -> None:
+        while not _taken(descriptor):
+            if time.monotonic() > end:
+                raise LedgerFileError(
+                    f"the ledger {str(self.path)!r} is in use by another process",
+                    hint="try again, or pass a longer timeout",
+                )
+            time.sleep(_RETRY)
+
+    def _read(self, second: _Second) -> Reading:
+        """Read on to the end of what is whole, which must pass through what was confirmed."""
+        confirmed = second.read()
+        file: BinaryIO = os.fdopen(os.open(self.path, os.O_RDONLY | _BINARY), "rb")
+        try:
+            own: tuple[int, int] | None = _identity(os.fstat(file.fileno()))
+            if file.read(len(sqlite_ledger.MAGIC)) == sqlite_ledger.MAGIC:
+                file.close()
+                file, own = io.BytesIO(_converted(self.path, self.timeout)), None
+            log = self._log
+            _require_format(file, self.path)
+            file.seek(log.start)
+            if own is None or log.file != own or file.read(len(log.last)) != log.last:
+                log = Log(own)
+            seen = _SEEN.get(str(second.path))
+            _read_on(log, file, self.path, confirmed, seen)
+            newest = confirmed or log.head
+            if own and (not seen or seen.ledger != log.ledger or seen.number < newest.number):
+                _SEEN[str(second.path)] = newest
+        except BaseException:
+            file.close()
+            self._log = Log()  # what was refused is read again from its start
+            raise
+        self._log = log
+        return Reading(log, file, confirmed)
+
+
+def _require_format(file: BinaryIO, path: Path) -> None:
+    file.seek(0)
+    first = file.readline()
+    if not first.startswith(_NAME):
+        raise LedgerFileError(
+            f"the ledger {str(path)!r} is not a ledger",
+            hint="name the file that Ledger(path, epsilon=...) made",
+        )
+    if first != _FIRST:
+        raise wrong_schema(path, first[len(_NAME) : -1].decode("ascii", "replace")[:20])
+
+
+def _read_on(
+    log: Log, file: BinaryIO, path: Path, confirmed: Head | None, seen: Head | None
+) -> None:
+    """Take in what is whole from the end of `log` on; refuse a log that lacks what it had."""
+    size, sure = file.seek(0, os.SEEK_END), confirmed.number if confirmed else 0
+    file.seek(log.end)
+    while log.end < size:
+        digest, follow, body = _split(line := file.readline())
+        if digest != _running(log.digest, body) or log.end + len(line) + follow > size:
+            break
+        if follow and log.number >= sure and _digest(file.read(follow)) not in body:
+            break  # a crash has left zeros in its place
+        try:
+            log.step(line)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise damaged(path) from None
+        file.seek(log.end)
+        for known in (confirmed, seen):
+            if known and (known.ledger, known.number) == (log.ledger, log.number):
+                _require_newest(path, known.digest == log.digest)
+    torn = log.end < size
+    if confirmed and log.ledger and confirmed.ledger != log.ledger:
+        raise LedgerFileError(
+            f"beside the ledger {str(path)!r} lies the newest hash of another: "
+            f"{str(second_file(path))!r}",
+            hint="put that ledger's file back, or move its hash away",
+        )
+    late = any(
+        own and own.ledger == log.ledger and own.number > log.number for own in (confirmed, seen)
+    )
+    if not log.ledger or (torn and (late or not confirmed)):
+        raise damaged(path)
+    _require_newest(path, not late)
+
+
+def _require_newest(path: Path, kept: bool) -> None:  # noqa: FBT001 what must hold
+    if not kept:
+        raise LedgerFileError(
+            f"the ledger {str(path)!r} was replaced by an older copy: charges that it had are "
+            "missing",
+            hint="put the newest file back; if it is lost for good, what remains unspent can't be "
+            f"known: {str(second_file(path))!r} holds the hash of the newest charge",
+        )
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()
+
+
+def damaged(path: Path) -> LedgerFileError:
+    """Return the error of a file that does not hold what was written."""
+    return LedgerFileError(
+        f"the ledger {str(path)!r} is damaged",
+        hint="restore the newest copy; charges after it are lost",
+    )
+
+
+def wrong_schema(path: Path, found: str) -> LedgerFileError:
+    """Return the error of a file that another version of dfprivacy has written."""
+    return LedgerFileError(
+        f"the ledger {str(path)!r} has schema {found}, and this version of dfprivacy reads "
+        f"schema {SCHEMA}, or 2",
+        hint="use the version of dfprivacy that wrote it",
+    )
+
+
+def charge_entry(log: Log, fields: dict[str, Any]) -> Entry:
+    """Return a charge with its time, and an identifier that no other charge has.
+
+    The identifier is made from the running hash: the operating system's random bytes are for the
+    noise alone: a charge itself draws none.
+    """
+    own = {"time": datetime.now(UTC).isoformat(timespec="microseconds"), **fields}
+    seed = hashlib.sha256(f"{log.ledger} {log.digest} {os.getpid()} {own}".encode()).digest()
+    return "charge", {"uuid": str(uuid.UUID(bytes=seed[:16], version=4)), **own}
+
+
+def release_entry(dataset: str, fingerprint: bytes, content: bytes) -> Entry:
+    """Return that a release is kept, whose bytes follow."""
+    about = {"fingerprint": fingerprint.hex(), "dataset": dataset}
+    return "release", {**about, "digest": _digest(content).decode(), "length": len(content)}
+
+
+def create(path: Path, founding: Founding) -> None:
+    """Make the file of a new ledger, whole or not at all; leave a file that is there already.
+
+    It is made in a directory of its own beside the path and then linked to the path, which fails
+    if another process was first.
+    """
+    with _readable(path):
+        for left in (second_file(path), sqlite_ledger.journal(path)):
+            if left.exists() and not path.exists():
+                raise LedgerFileError(
+                    f"where the ledger {str(path)!r} is to be made lies a part of another: "
+                    f"{str(left)!r}",
+                    hint="that ledger's file is gone, and its charges with it: put it back, or "
+                    "move this one away to begin anew",
+                )
+        total, log = founding.total, Log()
+        fields = {
+            "ledger": uuid.uuid4().hex, "measure": total.measure, "total": total.loss,
+            "total_delta": total.delta, "remember": int(founding.remember),
+            **({"strict": 1} if founding.strict else {}),
+        }  # fmt: skip
+        with suppress(FileExistsError), _in_place_of(path) as descriptor:
+            _write(descriptor, _FIRST + log.line([("founding", fields)], 0), 0)
+
+
+@contextmanager
+def _in_place_of(path: Path, like: Path | None = None) -> Iterator[int]:
+    """Open a new file; when all is written, put it under the path.
+
+    It takes the place of a file that is there, and is open to whom another is open, if that is
+    named; otherwise it is the first, or a `FileExistsError`.
+    """
+    real = Path(os.path.realpath(path))
+    with tempfile.TemporaryDirectory(prefix=".ledger-", dir=real.parent) as directory:
+        whole = Path(directory) / "ledger"
+        descriptor = os.open(whole, os.O_RDWR | os.O_CREAT | _BINARY, 0o666)
+        try:
+            yield descriptor
+            flush(descriptor)
+        finally:
+            os.close(descriptor)
+        if like is None:
+            os.link(whole, real)
+        else:
+            shutil.copymode(like, whole)
+            whole.replace(real)
+        sync_directory(real.parent)
+
+
+def _converted(path: Path, timeout: float) -> bytes:
+    """Return a ledger that is a file of SQLite as a log."""
+    with sqlite_ledger.transactions(path, timeout) as found:
+        return b"".join(_lines(found, path))
+
+
+def _lines(found: Iterable[tuple[list[Entry], bytes]], path: Path) -> Iterator[bytes]:
+    log = Log()
+    yield _FIRST
+    for entries, content in found:
+        try:
+            line = log.line(entries, len(content))
+            log.step(line)
+        except (ValueError, KeyError, TypeError):
+            raise damaged(path) from None
+        yield line
+        yield content
+
+
+def _migrate(path: Path, timeout: float) -> None:
+    """Put a log in place of a file of SQLite, which no older version can use meanwhile."""
+    if path.stat().st_nlink > 1:
+        raise LedgerFileError(
+            f"the ledger {str(path)!r} was made by an older version, and its file has other names",
+            hint="keep one name of it: another would go on as a second ledger",
+        )
+    with (
+        _in_place_of(path, path) as descriptor,
+        sqlite_ledger.transactions(path, timeout, last=True) as found,
+    ):
+        place = 0
+        for part in _lines(found, path):
+            place += _write(descriptor, part, place)
+
+
+def _write(descriptor: int, content: bytes, place: int) -> int:
+    """Write all of the bytes at a place in the file; return how many."""
+    os.lseek(descriptor, place, os.SEEK_SET)
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+    return len(content)
+
+
+def flush(descriptor: int) -> None:
+    """Wait until the disk has what was written."""
+    if sys.platform == "darwin":
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+    os.fsync(descriptor)
+
+
+def sync_directory(directory: Path) -> None:
+    """Write the directory's entries to the disk, where the system can do that."""
+    with suppress(PermissionError):  # Windows opens no directories, and needs no such call
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _taken(descriptor: int) -> bool:
+    """Tell whether this process has the lock now; it ends with the descriptor."""
+    try:
+        if sys.platform == "win32":
+            os.lseek(descriptor, 2**62, os.SEEK_SET)  # a byte that nobody reads
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Replace what the system says by an error that says what happened and what to do."""
+    try:
+        yield
+    except LedgerFileError:
+        raise
+    except OSError as error:
+        code = _ALIKE.get(error.errno or 0, error.errno)
+        usual = ("could not be read or written", "check the disk, or see the system's log")
+        what, hint = _FAILURES.get(code or 0, usual)
+        raise LedgerFileError(f"the ledger {str(path)!r} {what}", hint=hint) from None
 
 
 class _Gate:
     """Lets one thread at a time at the files of ledgers, and no fork while one is there.
 
-    SQLite's own locks are not safe against a fork in the middle of a transaction.
+    A child would share the lock of a transaction that is under way.
     """
 
     def __init__(self) -> None:
@@ -175,272 +777,3 @@ class _Gate:
 
 
 _GATE = _Gate()
-
-
-@contextmanager
-def transaction(path: Path, timeout: float, begin: Begin) -> Iterator[sqlite3.Connection]:
-    """Open the file, begin, check that it is a ledger of ours, and commit at the end.
-
-    Whatever goes wrong on the way leaves the file as it was.
-    """
-    with _GATE.passed(path, timeout), readable(path):
-        _require_own_journal(path, timeout)
-        connection = connect(path, timeout)
-        try:
-            connection.execute(begin)
-            _require_ledger(connection, path)
-            if begin == "BEGIN IMMEDIATE":
-                _seal(connection, path)
-            yield connection
-            connection.execute("COMMIT")
-        finally:
-            connection.close()
-
-
-def connect(path: Path, timeout: float) -> sqlite3.Connection:
-    """Connect to a file that exists, for durable transactions begun by hand."""
-    connection = sqlite3.connect(
-        f"{path.as_uri()}?mode=rw", uri=True, timeout=timeout, isolation_level=None
-    )
-    for pragma in ("synchronous = EXTRA", "fullfsync = ON", "foreign_keys = ON"):
-        connection.execute(f"PRAGMA {pragma}")
-    return connection
-
-
-@contextmanager
-def readable(path: Path) -> Iterator[None]:
-    """Replace what SQLite says by an error that says what happened and what to do."""
-    try:
-        yield
-    except UnicodeDecodeError:
-        raise damaged(path) from None
-    except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        what, hint = _FAILURES.get(code, (f"can't be used ({error})", "use a whole ledger file"))
-        if code == sqlite3.SQLITE_CANTOPEN and not path.exists():
-            what, hint = "does not exist", "a budget starts with Ledger(path, epsilon=10)"
-        raise LedgerFileError(f"the ledger {str(path)!r} {what}", hint=hint) from None
-
-
-def damaged(path: Path, code: int = sqlite3.SQLITE_CORRUPT) -> LedgerFileError:
-    """Return the error of a file that does not hold what was written."""
-    what, hint = _FAILURES[code]
-    return LedgerFileError(f"the ledger {str(path)!r} {what}", hint=hint)
-
-
-def _require_ledger(connection: sqlite3.Connection, path: Path) -> None:
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if application != APPLICATION_ID:
-        raise damaged(path, sqlite3.SQLITE_NOTADB)
-    if version != SCHEMA_VERSION:
-        raise LedgerFileError(
-            f"the ledger {str(path)!r} has schema {version}, and this version of dfprivacy "
-            f"reads schema {SCHEMA_VERSION}",
-            hint="use the version of dfprivacy that wrote it",
-        )
-    (pages,) = connection.execute("PRAGMA page_count").fetchone()
-    (size,) = connection.execute("PRAGMA page_size").fetchone()
-    if path.stat().st_size < pages * size:  # SQLite reads a page that is cut as zeros
-        raise damaged(path)
-
-
-_MAGIC = bytes.fromhex("d9d505f920a163d7")  # how SQLite begins a journal
-_SEAL = bytes.fromhex("ff64667072fe7365616cfdb01a9cfa77")  # no text holds such bytes
-
-
-def _journal(path: Path) -> Path:
-    """Return where SQLite keeps what undoes a transaction."""
-    return Path(f"{os.path.realpath(path)}-journal")
-
-
-def _seal(connection: sqlite3.Connection, path: Path) -> None:
-    """Write into the file, first of all, which journal undoes the transaction that begins here.
-
-    A journal is known by the random number in its head, which is there from the first write on;
-    how journals begin is written once it has reached the disk.
-    """
-    if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'seal'").fetchall():
-        return  # an older version made the file
-    (blob,) = connection.execute("SELECT randomblob(12)").fetchone()
-    connection.execute("UPDATE seal SET mark = ?", (_SEAL + blob + bytes(4),))
-    head = b""
-    with suppress(OSError), _journal(path).open("rb") as file:
-        head = file.read(16)
-    if len(head) < 16:
-        raise LedgerFileError(
-            f"the journal of the ledger {str(path)!r} can't be read",
-            hint="let this process read its directory, and leave the file's journal mode as it was",
-        )
-    connection.execute("UPDATE seal SET mark = ?", (_SEAL + blob + head[12:],))
-
-
-def _require_own_journal(path: Path, timeout: float) -> None:
-    """Refuse a journal that is not of this file: SQLite would undo with it what it never did.
-
-    That of a process at work is there for a moment only, and may be half written: what is refused
-    has been there at two looks. No connection of this process is open, for to read its file beside
-    it would take its locks away.
-    """
-    end, before = time.monotonic() + timeout, b""
-    while found := _foreign_journal(path):
-        if found == before and time.monotonic() > end:
-            raise LedgerFileError(
-                f"beside the ledger {str(path)!r} lies a journal that is not its own: "
-                f"{str(_journal(path))!r}; to use it would undo charges",
-                hint="a copy was put here beside what a crash had left: if the copy has all "
-                "charges, move the journal away; if not, put the newest file back",
-            )
-        before = found
-        time.sleep(0.01)
-
-
-def _foreign_journal(path: Path) -> bytes:
-    """Return the head of the journal beside a file that does not undo its last transaction, or b"".
-
-    It does if the page of the seal is what the journal goes back to, which no other state of a
-    ledger has, or if the seal names the journal. A file without a seal shares a counter with it.
-    """
-    try:
-        journal = _journal(path).read_bytes()
-        head, size = journal[:28], path.stat().st_size
-        if len(head) < 28 or not head.startswith(_MAGIC):
-            return b""  # SQLite will not use it
-        _, records, _, pages, sector, width = (
-            int.from_bytes(head[place : place + 4]) for place in range(4, 28, 4)
-        )
-        old = {
-            int.from_bytes(journal[place : place + 4]): journal[place + 4 : place + 4 + width]
-            for place in range(sector, len(journal) - width - 7, width + 8)
-        }
-        number = next((number for number, page in old.items() if _SEAL in page), 1)
-        if number not in old:
-            return b"" if records == 0 and size == pages * width else head  # nothing was written
-        with path.open("rb") as file:
-            file.seek((number - 1) * width)
-            page = file.read(width)
-    except OSError:  # it is gone, or SQLite can't read it either
-        return b""
-    seal = page.find(_SEAL)
-    if _SEAL in old[number]:
-        own = seal >= 0 and page[seal + 28 : seal + 32] == head[12:16]
-    else:
-        own = int.from_bytes(page[24:28]) - int.from_bytes(old[1][24:28]) in (0, 1)
-    return b"" if own or page == old[number] else head
-
-
-def create(path: Path, founding: Founding, timeout: float) -> None:
-    """Make the file of a new ledger, whole or not at all; leave a file that is there already.
-
-    It is made in a directory of its own beside the path and then linked to the path, which fails
-    if another process was first.
-    """
-    if _journal(path).exists() and not path.exists():
-        raise LedgerFileError(
-            f"where the ledger {str(path)!r} is to be made lies the journal of another: "
-            f"{str(_journal(path))!r}",
-            hint="that ledger's file is gone, and its charges with it: put it back, or move the "
-            "journal away to begin anew",
-        )
-    try:
-        with tempfile.TemporaryDirectory(prefix=".ledger-", dir=path.parent) as directory:
-            whole = Path(directory) / "ledger"
-            whole.touch()
-            _fill(whole, founding, timeout)
-            os.link(whole, path)
-            _sync_directory(path.parent)
-    except FileExistsError:
-        return
-    except OSError as error:
-        if isinstance(error, LedgerFileError):
-            raise
-        raise LedgerFileError(
-            f"the ledger {str(path)!r} could not be made: {error.strerror}",
-            hint="choose a directory on a local disk in which this process may write",
-        ) from None
-
-
-def _fill(path: Path, founding: Founding, timeout: float) -> None:
-    total = founding.total
-    with readable(path):
-        connection = connect(path, timeout)
-        try:
-            connection.executescript(f"BEGIN IMMEDIATE;{SCHEMA}")
-            connection.execute(
-                "INSERT INTO budget VALUES (1, lower(hex(randomblob(16))), ?, ?, ?, ?)",
-                (total.measure, total.loss, total.delta, int(founding.remember)),
-            )
-            (blob,) = connection.execute("SELECT randomblob(16)").fetchone()
-            connection.execute("INSERT INTO seal VALUES (1, ?)", (_SEAL + blob,))
-            connection.execute("COMMIT")
-        finally:
-            connection.close()
-
-
-def _sync_directory(directory: Path) -> None:
-    """Write the directory's entries to the disk, where the system can do that."""
-    with suppress(PermissionError):  # Windows opens no directories, and needs no such call
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def require_whole(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse a file with damaged pages, or whose accounts are not the sum of their charges."""
-    broken = connection.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",)
-    off = connection.execute(
-        "SELECT count(*) FROM account LEFT JOIN "
-        "(SELECT dataset, sum(cost) AS cost, sum(cost_delta) AS cost_delta "
-        "FROM charge GROUP BY dataset) AS summed USING (dataset) "
-        "WHERE spent <> coalesce(cost, 0) OR spent_delta <> coalesce(cost_delta, 0) "
-        "OR (total, total_delta) <> (SELECT total, total_delta FROM budget)"
-    ).fetchone() != (0,)
-    if broken or off:
-        raise damaged(path)
-
-
-def read_founding(connection: sqlite3.Connection) -> tuple[str, Founding]:
-    """Return the ledger's own name and what it was made with."""
-    row = connection.execute(
-        "SELECT ledger, remember, measure, total, total_delta FROM budget"
-    ).fetchone()
-    if row is None:
-        raise sqlite3.DatabaseError("there is no budget in it")
-    name, remember, *total = row
-    return name, Founding(Units(*total), remember=bool(remember))
-
-
-def read_spent(connection: sqlite3.Connection, dataset: str, measure: Measure) -> Units:
-    """Return what a dataset has spent."""
-    row = connection.execute(
-        "SELECT spent, spent_delta FROM account WHERE dataset = ?", (dataset,)
-    ).fetchone()
-    return Units(measure, *(row or (0, 0)))
-
-
-def append(
-    connection: sqlite3.Connection, dataset: str, total: Units, cost: Units, about: dict[str, Any]
-) -> None:
-    """Add a charge; the trigger adds it to what the account has spent.
-
-    The random number of the row comes from SQLite: the operating system's bytes are for the noise
-    alone, and the first of them is drawn after the commit.
-    """
-    connection.execute(
-        "INSERT INTO account (dataset, total, total_delta) VALUES (?, ?, ?) "
-        "ON CONFLICT (dataset) DO NOTHING",
-        (dataset, total.loss, total.delta),
-    )
-    (blob,) = connection.execute("SELECT randomblob(16)").fetchone()
-    row = {
-        "uuid": str(uuid.UUID(bytes=blob, version=4)),
-        "time": datetime.now(UTC).isoformat(timespec="microseconds"),
-        "dataset": dataset,
-        "cost": cost.loss,
-        "cost_delta": cost.delta,
-        **about,
-    }
-    names, marks = ", ".join(row), ", ".join(f":{name}" for name in row)
-    connection.execute(f"INSERT INTO charge ({names}) VALUES ({marks})", row)  # noqa: S608 names are ours

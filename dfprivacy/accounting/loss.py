@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dfprivacy.accounting.exact import decimal_number, describe, exact_number, root_below
 from dfprivacy.errors import InvalidLossError
-from dfprivacy.exact import decimal_number, describe, exact_number, root_below
 from dfprivacy.noise.keys import KeyRule
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
 from dfprivacy.noise.selection import ExponentialMechanism, PermuteAndFlip
@@ -93,7 +93,7 @@ class Contribution:
     """One unit contributes at most `rows` rows, or their weight, to each of `groups` groups.
 
     Where statistics of `parts` files are added up, it does so in each file that it has rows in,
-    which are at most so many: docs/partial.md.
+    which are at most so many: docs/partial.md. So does a row that a join makes `parts` rows of.
 
     >>> Contribution(rows=3, groups=2).row_loss(Epsilon(Fraction(1)))
     Epsilon(value=Fraction(1, 6))

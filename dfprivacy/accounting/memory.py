@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from dfprivacy.errors import InvalidLedgerError
 
-MOST_BYTES = 2**29  # of one release; SQLite's own limit is near 2**30
+MOST_BYTES = 2**29  # of one release; older ledgers could not hold more than about twice that
 RELEASE_FORMAT = 1
 """To be raised when a release of the same question and terms would look otherwise."""
 

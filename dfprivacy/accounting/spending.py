@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -13,10 +15,17 @@ from typing import Any, ParamSpec, TypeVar
 import pyarrow as pa
 
 from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.ledger import Ledger, dataset_name, note_text, version_name
+from dfprivacy.accounting.exact import describe
+from dfprivacy.accounting.ledger import (
+    Ledger,
+    analyst_name,
+    dataset_name,
+    note_text,
+    version_name,
+)
 from dfprivacy.accounting.memory import fingerprint
+from dfprivacy.accounting.periods import account_name
 from dfprivacy.errors import InvalidLedgerError, MissingLedgerError
-from dfprivacy.exact import describe
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,14 +44,15 @@ class Account:
     dataset: str
     note: str | None = None
     version: str | None = None
+    analyst: str | None = None
 
     def check(self, charge: Charge) -> None:
         """Raise what `pay` would raise now, and charge nothing."""
-        self.ledger.check(self.dataset, charge)
+        self.ledger.check(self.dataset, charge, analyst=self.analyst)
 
     def pay(self, charge: Charge) -> None:
         """Charge the account, durably."""
-        self.ledger.charge(self.dataset, charge, note=self.note)
+        self.ledger.charge(self.dataset, charge, note=self.note, analyst=self.analyst)
 
     def fingerprint(self, question: str, terms: Mapping[str, object]) -> bytes | None:
         """Return what a release is remembered under; None where nothing is remembered."""
@@ -65,19 +75,36 @@ class Account:
                 self.ledger.store(self.dataset, mark, table)
 
 
+QUIET = "DFPRIVACY_LEDGER_NOTICE"
+"""The environment variable that is set to off where nobody wants to read the notice."""
+
+NOTICE = (
+    "dfprivacy: releases of this process are charged to no ledger, and nothing adds up what they "
+    'cost together.\nName one, df.dp(ledger=dfp.Ledger("budget.db", epsilon=10), '
+    f'dataset="flights"); {QUIET}=off ends this notice.\n'
+)
+"""What is said once, before the first release that names no ledger; the same for any data."""
+
+
 class NoAccount:
     """Where releases go that nobody counts, and nobody remembers, unless a ledger is required."""
 
     required = False
+    noticed = False
 
     def check(self, charge: Charge) -> None:  # noqa: ARG002 it costs nobody
-        """Allow everything, unless a ledger is required."""
+        """Allow everything, unless a ledger is required; say once a process that nobody counts."""
         if NoAccount.required:
             raise MissingLedgerError(
                 "the release names no ledger, and this process requires one",
                 hint='name it: df.dp(ledger=ledger, dataset="flights"), or release within '
                 '`with dfp.spending(ledger, dataset="flights"):`',
             )
+        if not NoAccount.noticed:
+            NoAccount.noticed = True
+            if os.environ.get(QUIET, "").lower() not in {"0", "off", "false", "no"}:
+                with suppress(Exception):  # there may be no stderr, and nobody has to read it
+                    sys.stderr.write(NOTICE)
 
     def pay(self, charge: Charge) -> None:
         """Charge nothing; raise what `check` raises."""
@@ -112,11 +139,15 @@ class spending:  # noqa: N801 it is used like a function
     a context variable: it reaches coroutines, but not a thread that is started inside. What was
     begun inside and releases after the end of the block is refused.
 
+    `period` is the one that all rows are of, where the dataset comes in periods
+    (`Ledger.announce`), and `analyst` who asks, where the budget is shared out (`Ledger.allow`).
+
     `version` says which state of the data is meant, e.g. "2026-11-20". On a ledger made with
     `remember=True`, the same request about the same version gets the same answer, without a charge.
 
-    As a decorator it charges what a function releases at each call. Coroutines and generators do
-    their work after the call, so that functions that make them are refused: open a block inside.
+    As a decorator it charges what a function releases at each call. Coroutines, generators and
+    other iterators do their work after the call, and so do the methods of a class, so that what
+    makes them is refused: open a block inside.
 
     >>> import dfprivacy as dfp, pandas as pd, tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -140,9 +171,13 @@ class spending:  # noqa: N801 it is used like a function
         dataset: str | None = None,
         version: str | None = None,
         note: str | None = None,
+        period: str | None = None,
+        analyst: str | None = None,
     ) -> None:
         self.ledger = _ledger(ledger)
         self.dataset = None if dataset is None else dataset_name(dataset)
+        self.period, self.analyst = period, analyst_name(analyst)
+        account_name("", period)  # which refuses what is none
         self.note, self.version = note_text(note), _version(ledger, version)
         self.parent: spending | None = None
         self.entered = self.closed = False
@@ -172,17 +207,20 @@ class spending:  # noqa: N801 it is used like a function
         inner: Any = function
         while isinstance(inner, partial):
             inner = inner.func
-        if any(
+        if isinstance(inner, type) or any(
             kind(own) for own in (inspect.unwrap(inner), type(inner).__call__) for kind in _LATE
         ):
             raise _late()
 
         @wraps(function)
         def charged(*args: P.args, **kwargs: P.kwargs) -> R:
-            terms = {"dataset": self.dataset, "version": self.version, "note": self.note}
+            terms = {
+                name: getattr(self, name)
+                for name in ("dataset", "version", "note", "period", "analyst")
+            }
             with spending(self.ledger, **terms):
                 found = function(*args, **kwargs)
-            if any(kind(found) for kind in _MADE):
+            if isinstance(found, _MADE):
                 raise _late()
             return found
 
@@ -190,20 +228,26 @@ class spending:  # noqa: N801 it is used like a function
 
 
 _LATE = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
-_MADE = (inspect.isawaitable, inspect.isgenerator, inspect.isasyncgen)
+_MADE = (Awaitable, Iterator, AsyncIterator)  # map and zip do their work later too
 _BLOCK: ContextVar[spending | None] = ContextVar("dfprivacy_spending", default=None)
 
 
 def _late() -> InvalidLedgerError:
     return InvalidLedgerError(
-        "dfp.spending can't charge a coroutine or a generator as a decorator: it works after the "
-        "call has ended",
+        "dfp.spending can't charge a coroutine, an iterator or a class as a decorator: it works "
+        "after the call has ended",
         hint="open the block inside: with dfp.spending(ledger, dataset=...): ...",
     )
 
 
 def account_of(
-    ledger: object, dataset: object, note: object, version: object = None
+    ledger: object,
+    dataset: object,
+    note: object,
+    version: object = None,
+    *,
+    period: object = None,
+    analyst: object = None,
 ) -> Account | NoAccount:
     """Return the account that a release with these terms is charged to."""
     block = _BLOCK.get()
@@ -216,11 +260,13 @@ def account_of(
         ledger = block.ledger
         same = dataset is None or block.dataset in (None, dataset_name(dataset))
         version = block.version if version is None and same else version
+        period = block.period if period is None and same else period
+        analyst = block.analyst if analyst is None else analyst
         dataset = block.dataset if dataset is None else dataset
         note = block.note if note is None else note
     if ledger is not None:
-        return account(ledger, dataset, note, version)
-    if dataset is not None or note is not None or version is not None:
+        return account(ledger, dataset, note, version, period=period, analyst=analyst)
+    if any(own is not None for own in (dataset, note, version, period, analyst)):
         raise InvalidLedgerError(
             "a dataset, a version or a note was named, and no ledger to charge",
             hint='name the ledger too: df.dp(ledger=dfp.Ledger("budget.db", epsilon=10), '
@@ -230,7 +276,13 @@ def account_of(
 
 
 def account(
-    ledger: object, dataset: object, note: object = None, version: object = None
+    ledger: object,
+    dataset: object,
+    note: object = None,
+    version: object = None,
+    *,
+    period: object = None,
+    analyst: object = None,
 ) -> Account:
     """Return a dataset's account in a ledger, all of which must be named and fit together."""
     checked = _ledger(ledger)
@@ -239,7 +291,10 @@ def account(
             "a ledger keeps an account for each dataset, and no dataset was named",
             hint='name it as it is named everywhere: dataset="flights"',
         )
-    return Account(checked, dataset_name(dataset), note_text(note), _version(checked, version))
+    name = account_name(dataset_name(dataset), period)
+    return Account(
+        checked, name, note_text(note), _version(checked, version), analyst_name(analyst)
+    )
 
 
 def _version(ledger: Ledger, version: object) -> str | None:

@@ -11,13 +11,23 @@ from rich.console import Console
 from typer.core import TyperGroup
 from typer.models import CommandInfo
 
-from dfprivacy.cli.commands import limits, merge_command, run, statistics_command
+from dfprivacy.accounting.spending import NoAccount
+from dfprivacy.cli.commands import (
+    agg_command,
+    commands,
+    describe,
+    limits,
+    merge_command,
+    run,
+    sql_command,
+    statistics_command,
+)
 from dfprivacy.cli.demo import run_demo
 from dfprivacy.cli.ledger import ledger_app
 from dfprivacy.cli.local import local_app
 from dfprivacy.cli.output import readable_errors, show_error
-from dfprivacy.cli.questions import commands
-from dfprivacy.methods import meant
+from dfprivacy.errors import published
+from dfprivacy.frames.methods import meant
 
 __all__ = ["app", "main"]
 
@@ -40,6 +50,10 @@ class Commands(TyperGroup):
                 show_error(Console(stderr=True), message, self._hint(error))
             sys.exit(2)
         except typer.Abort:
+            sys.exit(1)
+        except Exception as error:  # noqa: BLE001 whatever it is, its text could quote a row
+            failure = published(error)
+            show_error(Console(stderr=True), str(failure), None)
             sys.exit(1)
         sys.exit(result if isinstance(result, int) else 0)
 
@@ -113,7 +127,7 @@ def _version() -> str:
 @app.callback()
 def _callback(
     *,
-    version_: Annotated[
+    version_: Annotated[  # noqa: ARG001 its callback acts
         bool,
         typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
     ] = False,
@@ -126,12 +140,16 @@ def _callback(
 
     dfprivacy mean flights.csv delay --by carrier --delta 1e-6
     """
+    NoAccount.noticed = True  # each call is a process, and --help names --ledger
 
 
+app.command("agg")(agg_command)
+app.command("describe")(describe)
 app.command("limits")(limits)
-app.command("statistics")(statistics_command())
+app.command("statistics")(statistics_command)
 app.command("merge")(merge_command)
 app.command("run")(run)
+app.command("sql")(sql_command)
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(local_app, name="local")
 

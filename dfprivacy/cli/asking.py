@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 from rich.console import Console
 
 from dfprivacy.cli.output import (
@@ -20,11 +23,18 @@ from dfprivacy.cli.output import (
     show_table,
     write_table,
 )
+from dfprivacy.engine.embedded import embedded
+from dfprivacy.engine.files import read_file
+from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidKeysError
-from dfprivacy.forecast.explanation import Explanation
-from dfprivacy.jobs.places import file_columns, typed_column
-from dfprivacy.private import Private
-from dfprivacy.release.numbers import Estimate, Number
+from dfprivacy.frames.crosstabs import Crosstab
+from dfprivacy.frames.explanation import Explanation
+from dfprivacy.frames.numbers import Estimate, Number, numbers_table
+from dfprivacy.frames.private import Private
+from dfprivacy.frames.released import released
+from dfprivacy.frames.tables import NOTE
+from dfprivacy.release.terms import EPSILON, interval_of
+from dfprivacy.release.unit import Unit
 from dfprivacy.statistics import (
     Center,
     Mean,
@@ -33,16 +43,19 @@ from dfprivacy.statistics import (
     Statistic,
 )
 from dfprivacy.statistics.histogram import Histogram
-from dfprivacy.terms import EPSILON
-from dfprivacy.unit import Unit
 
 Asked = Statistic | Histogram
-_TAKEN = ("low", "high", "count", "quantile")  # columns of answers
+_ENDS = ("low", "high")
+_TAKEN = (*_ENDS, NOTE, "count", "quantile")  # columns of answers
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call: what is asked of which file, and where the answer goes."""
+    """One call: what is asked of which file, and where the answer goes.
+
+    With `table` the question is about the cells of a table, which is shown `long` with one row a
+    cell.
+    """
 
     file: Path
     question: Asked
@@ -51,6 +64,9 @@ class Call:
     output: Path | None
     terms: dict[str, float | None]
     unit: Unit | None = None
+    target: tuple[str, int] | None = None
+    table: Crosstab | None = None
+    long: bool = False
 
     @property
     def law(self) -> str:
@@ -60,63 +76,73 @@ class Call:
     @property
     def name(self) -> str:
         """What the answer is called: its column, with the question where that name is taken."""
-        name = str(self.question.column or kind(self.question))
-        return f"{name}_{kind(self.question)}" if self._is_taken(name) else name
-
-    def _is_taken(self, name: str) -> bool:
-        return name in self.by or self.question.column in _TAKEN
+        own = self.question
+        assert isinstance(own, Statistic)  # noqa: S101 a histogram has columns of its own
+        taken = [*self.by, *self.terms, *(_TAKEN if own.columns else ())]
+        return own.full_name if own.name in taken else own.name
 
     @property
     def private(self) -> Private:
         """The file, with the unit that is protected."""
         return Private(self.file)(unit=self.unit)
 
-    def ask(self, frame: Any) -> Any:
-        """Ask a frame, or a frame by group."""
+    @property
+    def explained(self) -> Explanation:
+        """The explanation; no row is read. Of keys only their number matters."""
+        rows = split_keys(self.by, self.keys) if self.keys else []
+        keys = [row[0] if len(row) == 1 else row for row in rows] or None
+        explain = self.frame(keys).explain
+        if self.target is not None:
+            explain = explain.within(self.target[0], size=self.target[1])
+        explained: Explanation = self.ask(explain, keys)
+        return explained
+
+    def frame(self, keys: object) -> Any:
+        """Return the file, by group where there are groups; a table makes its own."""
+        alone = not self.by or self.table is not None
+        return self.private if alone else self.private.group_by(*self.by, keys=keys)
+
+    def ask(self, frame: Any, keys: object = None) -> Any:
+        """Ask a frame, or a frame by group; `keys` are those of a table."""
         given = {name: value for name, value in self.terms.items() if value is not None}
-        question = self.question
+        question, table = self.question, self.table
+        if table is not None:
+            return frame.crosstab(
+                *table.by, question, keys=keys, margins=table.margins,
+                rounded="integer" if table.rounded else None, nonnegative=table.nonnegative,
+                **given,
+            )  # fmt: skip
         if isinstance(question, Histogram):
             bins = question.bins if question.edges is None else question.edges
             return frame.histogram(question.column, bins, **given)
-        if self._is_taken(str(question.column or question.kind)):
-            return frame.agg(**{self.name: question}, **given)
-        return frame.agg(question, **given)
-
-
-@dataclass(frozen=True)
-class Answered:
-    """A released table, and what made it private."""
-
-    table: pa.Table
-    mechanism: str
+        return frame.agg(**{self.name: question}, **given)
 
 
 def release(call: Call) -> None:
     """Release the answer, then print it or write it."""
     check_output(call.output, call.file)
-    answered = _grouped(call) if call.by else _whole(call)
-    table, console = answered.table, Console()
+    if call.target:
+        call = replace(call, terms={**call.terms, "epsilon": call.explained.epsilon}, target=None)
+    table, found = _grouped(call) if call.by else _whole(call)
+    console = Console()
     if call.output is not None:
         write_table(table, call.output)
-        show_line(console, f"Wrote {_size(table)} to {call.output}. {_spent(call)}")
+        size = "1 row" if table.num_rows == 1 else f"{table.num_rows:,} rows"
+        show_line(console, f"Wrote {size} to {call.output}. {_spent(call)}")
     else:
-        show_table(console, _shown(call, table), _keys(call), _title(call))
-        made = f"{_spent(call)}; {answered.mechanism}"
-        show_line(console, f"{made}; neighbours: add/remove {_neighbours(call)}")
+        heading = title(call.question, call.by, call.terms.get("interval"))
+        show_table(console, _shown(call, table), _keys(call), heading)
+        made = f"{_spent(call)}; {mechanism(call.question, call.law)}{found}"
+        whose = "a row" if call.unit is None else f"all rows of one {call.unit.column}"
+        show_line(console, f"{made}; neighbours: add/remove {whose}")
     if has_unknowns(table, _keys(call)):
         show_line(console, UNKNOWN)
 
 
-def _neighbours(call: Call) -> str:
-    return "a row" if call.unit is None else f"all rows of one {call.unit.column}"
-
-
-def _title(call: Call) -> str:
-    return title(call.question, call.by, call.terms.get("interval"))
-
-
 def _keys(call: Call) -> int:
     """Return how many columns of the table say what the others are about."""
+    if call.table is not None and not call.long:
+        return 1
     return len(call.by) or int(isinstance(call.question, Quantiles))
 
 
@@ -128,14 +154,14 @@ def _shown(call: Call, table: pa.Table) -> pa.Table:
     return pa.table([*table.columns[:-2], *ends], names=table.column_names)
 
 
-def _whole(call: Call) -> Answered:
+def _whole(call: Call) -> tuple[pa.Table, str]:
+    """Return the answers about all rows, and the bounds that were found, in brackets."""
     if call.keys:
         split_keys(call.by, call.keys)  # refuses them: there are no groups
     answers = call.ask(call.private)
-    how = mechanism(call.question, call.law)
     if isinstance(call.question, Histogram):
-        return Answered(answers, how)
-    return Answered(_table(call, answers), how + _found(call, answers))
+        return answers, ""
+    return _table(call, answers), _found(call, answers)
 
 
 def _table(call: Call, answers: dict[str, Number]) -> pa.Table:
@@ -143,11 +169,12 @@ def _table(call: Call, answers: dict[str, Number]) -> pa.Table:
     if isinstance(call.question, Quantiles):
         values = [float(answer) for answer in answers.values()]
         return pa.table({"quantile": list(call.question.qs), call.name: values})
-    columns = {}
+    columns: dict[str, float | str] = {}
     for name, answer in answers.items():
-        columns[name] = int(answer) if _is_whole(call.question) else float(answer)
+        columns[name] = int(answer) if getattr(call.question, "is_whole", False) else float(answer)
         if isinstance(answer, Estimate):
             columns |= {"low": answer.low, "high": answer.high}
+            columns |= {NOTE: answer.note} if getattr(call.question, "has_note", False) else {}
     return one_row(**columns)
 
 
@@ -159,20 +186,14 @@ def _found(call: Call, answers: dict[str, Number]) -> str:
     return ""
 
 
-def _grouped(call: Call) -> Answered:
+def _grouped(call: Call) -> tuple[pa.Table, str]:
     keys = typed_keys(call.file, call.by, call.keys) if call.keys else None
-    table: pa.Table = call.ask(call.private.group_by(*call.by, keys=keys))
-    return Answered(table, mechanism(call.question, call.law))
+    made = call.ask(call.frame(keys), keys)
+    return (released(made).long() if call.long else made), ""
 
 
 def typed_keys(file: Path, by: Sequence[str], keys: Sequence[str]) -> list[object]:
-    """Return keys in the declared types of their columns; with several columns, split at commas.
-
-    Raises
-    ------
-    InvalidKeysError
-        When there are too many or too few parts, or a part does not fit its column.
-    """
+    """Return keys in the declared types of their columns; with several columns, split at commas."""
     rows = split_keys(by, keys)
     schema = file_columns(file)
     declared = [schema.field(n).type if n in schema.names else pa.string() for n in by]
@@ -181,14 +202,18 @@ def typed_keys(file: Path, by: Sequence[str], keys: Sequence[str]) -> list[objec
     return columns[0] if len(by) == 1 else list(zip(*columns, strict=True))
 
 
-def split_keys(by: Sequence[str], keys: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return keys as they were typed, each with its parts; with several columns, split at commas.
+def typed_value(file: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a question with its constant in the declared type of its column."""
+    column, text = asked["column"], asked["value"]
+    schema = file_columns(file)
+    if column not in schema.names:
+        return dict(asked)  # the release says so
+    (value,) = typed_column(column, [text], schema.field(column).type)
+    return {**asked, "value": value}
 
-    Raises
-    ------
-    InvalidKeysError
-        When there is no column to group by, or there are too many or too few parts.
-    """
+
+def split_keys(by: Sequence[str], keys: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return keys as they were typed; with several columns, each split at commas."""
     if not by:
         raise InvalidKeysError("--keys need a column to group by", hint="add --by COLUMN")
     parts = csv.reader(keys) if len(by) > 1 else ([key] for key in keys)
@@ -199,10 +224,6 @@ def split_keys(by: Sequence[str], keys: Sequence[str]) -> list[tuple[str, ...]]:
             hint="separate the parts by commas, e.g. --keys AA,1 --keys UA,12",
         )
     return rows
-
-
-def _size(table: pa.Table) -> str:
-    return "1 row" if table.num_rows == 1 else f"{table.num_rows:,} rows"
 
 
 def _spent(call: Call) -> str:
@@ -222,10 +243,7 @@ def _short(number: float) -> str:
 def explain(call: Call) -> None:
     """Print the explanation of a call; the file is not read, and a ledger is not charged."""
     check_output(call.output, call.file)
-    rows = split_keys(call.by, call.keys) if call.keys else []
-    keys = [row[0] if len(row) == 1 else row for row in rows] or None  # only their number matters
-    frame = call.private.group_by(*call.by, keys=keys) if call.by else call.private
-    show_explanation(call.ask(frame.explain))
+    show_explanation(call.explained)
 
 
 def show_explanation(explanation: Explanation) -> None:
@@ -244,11 +262,15 @@ def kind(asked: Asked) -> str:
     return "histogram" if isinstance(asked, Histogram) else asked.kind
 
 
-def title(asked: Asked, by: Sequence[str], interval: float | None) -> str:
+def title(asked: Asked, by: Sequence[str], interval: object) -> str:
     """Return what a table holds."""
-    of = "" if asked.column is None else f" of {asked.column}"
+    about = [asked.column] if isinstance(asked, Histogram) else asked.columns
+    of = f" of {' and '.join(map(str, about))}" if about else ""
     groups = f" by {', '.join(by)}" if by else ""
-    level = f", {100 * (interval or 0):.6g}% intervals" if has_interval(asked) else ""
+    level = ""
+    if has_interval(asked):
+        own, sampled = interval_of(interval)
+        level = f", {100 * own:.6g}% intervals{' of the population' if sampled else ''}"
     return f"Private {kind(asked)}{_which(asked)}{of}{groups}{level}"
 
 
@@ -259,10 +281,6 @@ def _which(asked: Asked) -> str:
     needed = [own for own in asked.arguments() if own.required and own.form == "number"]
     texts = [f"{own.name} = {getattr(asked, own.name):g}" for own in needed]
     return f" ({', '.join(texts)})" if texts else ""
-
-
-def _is_whole(asked: Asked) -> bool:
-    return isinstance(asked, Statistic) and asked.is_whole
 
 
 def has_interval(asked: Asked) -> bool:
@@ -307,3 +325,40 @@ def _choice(asked: Asked) -> str:
         return _SEVERAL
     found = isinstance(asked, Mean) or (isinstance(asked, Center) and asked.bounds is None)
     return f"{_ONE} within bounds from {_HISTOGRAM} (discrete Laplace)" if found else _ONE
+
+
+def file_columns(path: Path) -> pa.Schema:
+    """Return the declared columns of a file; no row is read."""
+
+    def declared() -> pa.Schema:
+        with embedded() as connection:
+            return declared_columns(read_file(connection, path))
+
+    return guarded(declared)
+
+
+def declared_columns(rows: duckdb.DuckDBPyRelation) -> pa.Schema:
+    """Return the declared columns of a relation; no row is read."""
+    return rows.limit(0).to_arrow_table().schema
+
+
+def typed_column(name: str, keys: Sequence[object], declared: pa.DataType) -> list[object]:
+    """Return the keys of one column in the type that it declares."""
+    if pa.types.is_dictionary(declared):
+        declared = declared.value_type
+    texts = [str(key).lower() if isinstance(key, bool) else key for key in keys]
+    plain = pa.array([None if key is None else str(key) for key in texts], pa.string())
+    with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return list(plain.cast(declared).to_pylist())
+    raise InvalidKeysError(
+        f"a key does not fit column {name!r}, which is declared {declared}",
+        hint=f"list keys that can be read as {declared}",
+    )
+
+
+def answers_table(numbers: Mapping[str, Number]) -> pa.Table:
+    """Return numbers about all rows: one row each; the ends of no interval are missing."""
+    known = numbers_table(numbers)
+    chosen = known["chosen"]
+    ends = {end: pc.if_else(chosen, pa.scalar(None, pa.float64()), known[end]) for end in _ENDS}
+    return pa.table({"name": known["name"], "value": known["value"], **ends, NOTE: known[NOTE]})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,11 +12,12 @@ from rich.console import Console
 from rich.table import Table
 
 from dfprivacy.accounting.charge import Budget, short
+from dfprivacy.accounting.exact import decimal_number
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account, account_of, spending
 from dfprivacy.cli.output import MOST_ROWS, plain, readable_errors, show_line
+from dfprivacy.engine.embedded import Engine
 from dfprivacy.errors import InvalidLossError, LedgerBudgetError
-from dfprivacy.exact import decimal_number
 
 _FILE = Annotated[
     Path, typer.Argument(metavar="FILE", help="The ledger's file.", show_default=False)
@@ -35,6 +36,10 @@ _REMEMBER = Annotated[
         "--remember", help="Keep what is released, so that the same request can be repeated."
     ),
 ]
+_STRICT = Annotated[bool, typer.Option("--strict", help="Refuse datasets that were not announced.")]
+_DATASET = Annotated[
+    str, typer.Argument(metavar="DATASET", help="The name of the data.", show_default=False)
+]
 _MEASURES = ("epsilon", "rho", "delta")
 
 ledger_app = typer.Typer(
@@ -52,6 +57,7 @@ def create(
     rho: _RHO = None,
     delta: _DELTA = None,
     remember: _REMEMBER = False,
+    strict: _STRICT = False,
 ) -> None:
     """Make a ledger: a file that keeps a privacy budget for each dataset.
 
@@ -67,8 +73,65 @@ def create(
                 f"there is a file {str(file)!r} already",
                 hint=f"see what it has left: dfprivacy ledger show {file}",
             )
-        ledger = Ledger(file, epsilon=epsilon, rho=rho, delta=delta, remember=remember)
+        ledger = Ledger(
+            file, epsilon=epsilon, rho=rho, delta=delta, remember=remember, strict=strict
+        )
         show_line(Console(), f"Made {file}: {_about(ledger)}")
+
+
+@ledger_app.command()
+def announce(
+    file: _FILE,
+    dataset: _DATASET,
+    *,
+    periods: Annotated[
+        str | None,
+        typer.Option(
+            help="The rows come in disjoint periods, each with a budget of its own: year, month, "
+            "week or day. Protects a unit's rows of one period.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Open the account of a dataset, or one for each period of its data.
+
+    [bold]Example[/bold]
+
+    dfprivacy ledger announce budget.db visits --periods month
+    """
+    with readable_errors():
+        Ledger(file).announce(dataset, periods=periods)
+        each = "" if periods is None else f", an account for each {periods} of its data"
+        show_line(Console(), f"Announced {dataset}{each}")
+
+
+@ledger_app.command()
+def allow(
+    file: _FILE,
+    dataset: _DATASET,
+    analyst: Annotated[
+        str, typer.Argument(metavar="ANALYST", help="Who asks.", show_default=False)
+    ],
+    *,
+    epsilon: Annotated[
+        float | None, typer.Option(help="What the analyst may spend in all.", show_default=False)
+    ] = None,
+    rho: _RHO = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(help="The same of delta; all of the budget's when left out."),
+    ] = None,
+) -> None:
+    """Allow an analyst a part of a dataset's budget, or of that of each period.
+
+    [bold]Example[/bold]
+
+    dfprivacy ledger allow budget.db flights ann --epsilon 3
+    """
+    with readable_errors():
+        Ledger(file).allow(analyst, dataset, epsilon=epsilon, rho=rho, delta=delta)
+        part = _amount(Budget(epsilon=epsilon, rho=rho, delta=delta or 0.0))
+        show_line(Console(), f"{analyst} may spend {part} of {dataset}")
 
 
 @ledger_app.command()
@@ -83,10 +146,14 @@ def show(file: _FILE) -> None:
         ledger, console = Ledger(file), Console()
         show_line(console, f"{file}: {_about(ledger)}")
         names = ledger.datasets()
+        for line in _promises(ledger):
+            show_line(console, line)
         if not names:
             show_line(console, "Nothing has been spent")
             return
         console.print(_accounts(ledger, names))
+        if analysts := ledger.analysts():
+            console.print(_analysts(ledger, analysts))
         console.print(_history(ledger))
 
 
@@ -116,22 +183,61 @@ def report(
 
 
 @contextmanager
-def charged(file: Path | None, dataset: str | None) -> Iterator[None]:
+def charged(given: Mapping[str, Any]) -> Iterator[None]:
     """Charge the releases of this block to a ledger, if one is named, and print what is left."""
+    file, dataset = given["ledger"], given["dataset"]
+    part = {name: given.get(name) for name in ("period", "analyst")}
     if file is None:
-        account_of(None, dataset, None)
+        account_of(None, dataset, None, **part)
         yield
         return
-    named = account(Ledger(file), dataset)
-    with spending(named.ledger, dataset=named.dataset, note="command line"):
+    named = account(Ledger(file), dataset, **part)
+    with spending(named.ledger, dataset=dataset, note="command line", **part):
         yield
-    left = _amount(named.ledger.remaining(named.dataset))
-    show_line(Console(), f"Left for {named.dataset} in {file}: {left}")
+    left = _amount(named.ledger.remaining(named.dataset, analyst=named.analyst))
+    whose = "" if named.analyst is None else f" and {named.analyst}"
+    show_line(Console(), f"Left for {named.dataset}{whose} in {file}: {left}")
+
+
+@contextmanager
+def session(given: Mapping[str, Any]) -> Iterator[None]:
+    """Make errors readable, limit the engine and charge the ledger, as options say."""
+    limits = {name: given[name] for name in ("memory", "threads", "temporary")}
+    with readable_errors(), Engine(**limits), charged(given):
+        yield
 
 
 def _about(ledger: Ledger) -> str:
     remembers = ", releases are remembered" if ledger.remembers else ""
-    return f"{_amount(ledger.budget)} for each dataset{remembers}"
+    strict = ", none but announced datasets" if ledger.strict else ""
+    return f"{_amount(ledger.budget)} for each dataset{remembers}{strict}"
+
+
+def _promises(ledger: Ledger) -> Iterator[str]:
+    """Yield what is announced, with whom the budget of each period protects."""
+    periods = ledger.periods()
+    plain_ones = [name for name in ledger.announced() if name not in periods]
+    if plain_ones:
+        yield f"Announced: {', '.join(plain_ones)}"
+    for name, kind in periods.items():
+        yield (
+            f"{name} comes by {kind}: the budget protects a unit's rows of one {kind} "
+            f"(a unit-period). Over all of them a unit has lost {_amount(ledger.spent(name))}"
+        )
+
+
+def _analysts(ledger: Ledger, analysts: Sequence[tuple[str, str, Budget, Budget]]) -> Table:
+    measure = "epsilon" if ledger.budget.rho is None else "rho"
+    table = Table(title="Analysts", title_justify="left")
+    for column in ("dataset", "analyst"):
+        table.add_column(column, overflow="fold")
+    for column in (f"{measure} spent", "left", "delta spent", "left"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for name, who, spent, left in analysts:
+        pairs = [(getattr(spent, m), getattr(left, m)) for m in (measure, "delta")]
+        numbers = [_number(value) for pair in pairs for value in pair]
+        table.add_row(plain(name), plain(who), *numbers)
+    return table
 
 
 def _amount(budget: Budget) -> str:
@@ -165,11 +271,12 @@ def _history(ledger: Ledger) -> Table:
     frame = ledger.history()
     kept = [m for m in _MEASURES if frame[m].notna().any() and (frame[m] != 0).any()]
     table = Table(title=_title(len(frame)), title_justify="left")
-    for column in ("time", "dataset", "question", *kept, "note"):
+    who = ["analyst"] if frame["analyst"].notna().any() else []
+    for column in ("time", "dataset", *who, "question", *kept, "note"):
         table.add_column(column, overflow="fold")
     for row in frame.tail(MOST_ROWS).to_dict("records"):
         amounts = [_number(row[measure]) for measure in kept]
-        texts = [plain(row["dataset"]), plain(row["question"])]
+        texts = [plain(_text(row[name])) for name in ("dataset", *who, "question")]
         table.add_row(f"{row['time']:%Y-%m-%d %H:%M}", *texts, *amounts, plain(_text(row["note"])))
     return table
 

@@ -1,35 +1,39 @@
-"""The local model on the command line: `dfprivacy local plan|report|aggregate|estimate`."""
+"""The local model on the command line: `dfprivacy local plan|report|aggregate|estimate`.
+
+Reports are files of JSON lines or Parquet, aggregates are Parquet, values may also be CSV.
+"""
 
 from __future__ import annotations
 
 from functools import reduce
+from glob import escape
 from operator import add
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
 import typer
 from rich.console import Console
 
 from dfprivacy.cli.output import readable_errors, show_line
-from dfprivacy.errors import InvalidProtocolError
-from dfprivacy.local.files import (
-    read_aggregate_file,
-    read_column,
-    read_protocol,
-    read_reports,
-    read_users,
-    write_aggregate,
-    write_reports,
-)
+from dfprivacy.engine.adopt import Columns, adopt
+from dfprivacy.engine.embedded import embedded
+from dfprivacy.engine.files import quoted
+from dfprivacy.engine.run import collect, guarded
+from dfprivacy.errors import InvalidProtocolError, UnsupportedFrameError
 from dfprivacy.local.gaussian import gaussian_mean
-from dfprivacy.local.journal import Journal
-from dfprivacy.local.protocol import Protocol
-from dfprivacy.terms import INTERVAL
+from dfprivacy.local.protocol import Aggregate, Journal, Protocol
+from dfprivacy.local.reports import COLUMNS
+from dfprivacy.release.terms import INTERVAL
 
 _PROTOCOL = Annotated[
     Path, typer.Argument(metavar="PROTOCOL", help="What the analyst published, a .json file.")
 ]
 _OUTPUT = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where it goes.")]
+
+_JSON_LINES = {".jsonl", ".ndjson"}
 
 local_app = typer.Typer(
     no_args_is_help=True,
@@ -99,16 +103,14 @@ def report(
     dfprivacy local report round1.json flights.parquet air_time -o reports1.jsonl --journal ours
     """
     with readable_errors():
-        own = read_protocol(protocol)
-        values = read_column(file, column, numbers=True)
-        users = read_users(file, user, own)
-        keeper: Protocol | Journal = own if journal is None else Journal(journal)
-        reports = (
-            keeper.reports(own, values, users)
-            if isinstance(keeper, Journal)
-            else keeper.reports(values, users)
-        )
-        write_reports(reports, output)
+        own = _protocol(protocol)
+        values = _column(file, column, numbers=True)
+        users = _users(file, user, own)
+        if journal is None:
+            reports = own.reports(values, users)
+        else:
+            reports = Journal(journal).reports(own, values, users)
+        _write_reports(reports, output)
         show_line(Console(), f"{reports.num_rows} reports of round {own.round} in {output}")
 
 
@@ -128,9 +130,9 @@ def aggregate(
     dfprivacy local aggregate round1.json reports1.jsonl more.parquet -o sums1.parquet
     """
     with readable_errors():
-        own = read_protocol(protocol)
-        found = own.aggregate(*(read_reports(path, own) for path in reports))
-        write_aggregate(found, output)
+        own = _protocol(protocol)
+        found = own.aggregate(*(_reports(path, own) for path in reports))
+        pa.parquet.write_table(found.to_arrow(), output)
         show_line(Console(), f"{found.reports} reports of round {own.round} in {output}")
         for reason, count in found.rejected.items():
             if count:
@@ -158,7 +160,7 @@ def estimate(
     dfprivacy local estimate sums1.parquet --next round2.json
     """
     with readable_errors():
-        found = reduce(add, map(read_aggregate_file, sums))
+        found = reduce(add, map(_aggregate, sums))
         if next_round is not None:
             _publish(found.next_round(), next_round)
             return
@@ -174,3 +176,90 @@ def estimate(
 def _publish(protocol: Protocol, output: Path) -> None:
     output.write_text(protocol.to_json(), encoding="utf-8")
     show_line(Console(), f"Round {protocol.round} of {protocol.rounds} in {output}")
+
+
+def _protocol(path: Path) -> Protocol:
+    """Return the protocol in a file."""
+    if not path.is_file():
+        raise InvalidProtocolError(
+            f"there is no file {str(path)!r}", hint="write protocol.to_json() to a file"
+        )
+    return Protocol.from_json(path.read_text(encoding="utf-8", errors="replace"))
+
+
+def _column(path: Path, column: str, *, numbers: bool) -> Any:
+    """Return a column of a file as Arrow: as numbers, or as it is."""
+    if path.suffix.lower() in _JSON_LINES:
+        kind = "DOUBLE" if numbers else "VARCHAR"
+        return _json_lines(path, {column: kind}).column(0)
+    adopted = guarded(lambda: adopt(path, Columns((), {column: numbers}, ())))
+    try:
+        name = adopted.values[column]
+        return guarded(lambda: collect(adopted.lazy.select(name), adopted.connection)).column(0)
+    finally:
+        adopted.close()
+
+
+def _users(path: Path, column: str | None, protocol: Protocol) -> Any:
+    """Return who the owners in a file are; None where they are numbered as they stand there."""
+    if column is None:
+        return None
+    users, kind = _column(path, column, numbers=False), pa.int64()
+    return users.cast(pa.string()) if protocol.named else guarded(lambda: users.cast(kind))
+
+
+def _reports(path: Path, protocol: Protocol) -> Any:
+    """Return what holds the reports in a file: its path, or a table for JSON lines.
+
+    Lines that are no JSON, or hold other things than reports, become malformed reports.
+    """
+    if path.suffix.lower() not in _JSON_LINES:
+        return path
+    value = "BIGINT[]" if protocol.assignment.reported_width else "BIGINT"
+    return _json_lines(path, {name: value if name == "value" else "BIGINT" for name in COLUMNS})
+
+
+def _json_lines(path: Path, columns: dict[str, str]) -> pa.Table:
+    """Read columns of declared types from JSON lines; what does not fit is NULL."""
+    _require(path)
+    typed = ", ".join(f"{_field(name, kind)} AS {quoted(name)}" for name, kind in columns.items())
+    query = (
+        f"SELECT {typed} FROM read_csv($1, columns={{'line': 'VARCHAR'}}, auto_detect=false, "  # noqa: S608 column names of the caller, quoted
+        "header=false, quote='', escape='', delim='\x01', max_line_size=67108864) "
+        "WHERE line IS NOT NULL"
+    )
+    with embedded() as connection:
+        return guarded(lambda: connection.sql(query, params=[escape(str(path))]).to_arrow_table())
+
+
+def _require(path: Path) -> None:
+    if not path.is_file():
+        raise UnsupportedFrameError(f"there is no file {str(path)!r}", hint="check the path")
+
+
+def _field(name: str, kind: str) -> str:
+    """Return a field of a line in SQL, NULL where a line is no JSON object that has it."""
+    path = ('$."' + name.replace('"', '\\"') + '"').replace("'", "''")
+    text = f"CASE WHEN json_valid(line) THEN line ->> '{path}' END"
+    if kind == "VARCHAR":
+        return text
+    whole = f"regexp_extract({text}, '^-?[0-9]+$')" if kind == "BIGINT" else text
+    return f"TRY_CAST({whole} AS {kind})"
+
+
+def _write_reports(reports: pa.Table, path: Path) -> None:
+    """Write reports as JSON lines or Parquet, by the ending of the file's name."""
+    if path.suffix.lower() in _JSON_LINES:
+        pl.DataFrame(reports).write_ndjson(path)
+    elif path.suffix.lower() in {".parquet", ".pq"}:
+        pa.parquet.write_table(reports, path)
+    else:
+        raise UnsupportedFrameError(
+            f"the file name ends in {path.suffix!r}", hint="name a .jsonl or .parquet file"
+        )
+
+
+def _aggregate(path: Path) -> Aggregate:
+    """Return the aggregate in a Parquet file."""
+    _require(path)
+    return Aggregate.from_arrow(guarded(lambda: pa.parquet.read_table(path)))

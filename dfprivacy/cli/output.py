@@ -25,7 +25,7 @@ from dfprivacy.errors import (
     MissingBoundsError,
     MissingDeltaError,
 )
-from dfprivacy.whole_files import put_whole, write_csv, write_parquet
+from dfprivacy.frames.whole_files import put_whole, write_csv, write_parquet
 
 MOST_ROWS = 200  # of a table on the terminal; a file holds all of them
 UNKNOWN = "unknown: too few values to tell at this privacy loss (text counts as no value)"
@@ -45,10 +45,15 @@ def show_table(console: Console, table: pa.Table, keys: int, title: str) -> None
 
 
 def _terminal_table(table: pa.Table, keys: int) -> Table:
-    """Return a table for the terminal: keys may be folded, a number is never cut."""
+    """Return a table for the terminal: keys may be folded, a number is never cut.
+
+    Notes are shown where there are any.
+    """
+    notes = [n for n in table.column_names[keys:] if pa.types.is_string(table.schema.field(n).type)]
+    table = table.drop_columns([name for name in notes if not any(table[name].to_pylist())])
     places = decimal_places(table, keys)
     rows = [
-        [*map(_key, row[:keys]), *(_number(value, places) for value in row[keys:])]
+        [*map(_key, row[:keys]), *(_cell(value, places) for value in row[keys:])]
         for row in zip(*table.to_pydict().values(), strict=True)
     ]
     shown = Table()
@@ -93,6 +98,13 @@ def _key(value: object) -> Text:
     return plain(value)
 
 
+def _cell(value: object, places: int) -> Text:
+    """Return what stands behind the keys: a number, or whatever SQL makes of answers."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return _key(value)
+    return _number(value, places)
+
+
 def _number(value: float, places: int) -> Text:
     if math.isnan(value):
         return Text("unknown", style="dim")
@@ -123,13 +135,7 @@ _WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
 
 
 def check_output(output: Path | None, source: Path) -> None:
-    """Refuse an output that could not be written, before anything is spent.
-
-    Raises
-    ------
-    InvalidQuestionError
-        For another ending, a directory that does not exist, or the file that is read.
-    """
+    """Refuse an output that could not be written, before anything is spent."""
     if output is None:
         return
     if output.suffix.lower() not in _WRITERS:
@@ -148,13 +154,7 @@ def check_output(output: Path | None, source: Path) -> None:
 
 
 def write_table(table: pa.Table, output: Path) -> None:
-    """Write a released table in the format of the file's ending: wholly, or not at all.
-
-    Raises
-    ------
-    InvalidQuestionError
-        When the operating system does not let us write there.
-    """
+    """Write a released table in the format of the file's ending: wholly, or not at all."""
     form = _WRITERS[output.suffix.lower()]
     try:
         put_whole(output, lambda path: form(table, path))
@@ -192,6 +192,13 @@ _SPELLINGS = (  # the library's words, as they are spelled on the command line
     (r"that Ledger\(path, epsilon=\.\.\.\) made", "that dfprivacy ledger create has made"),
     (r"Ledger\(path, epsilon=10\)", "dfprivacy ledger create FILE --epsilon 10"),
     (r"or keep a ledger in rho: .*", "or charge a ledger made with --rho"),
+    (
+        r"ledger\.announce\('(.+?)', periods=\"month\"\)",
+        r"dfprivacy ledger announce FILE \1 --periods month",
+    ),
+    (r"ledger\.announce\('(.+?)'\)", r"dfprivacy ledger announce FILE \1"),
+    (r"ledger\.allow\(.*?\)", "dfprivacy ledger allow FILE DATASET ann --epsilon 1"),
+    (r'\b(period|analyst)="([\w-]+)"', r"--\1 \2"),
     (r"edges such as \[0, 10, 100\]", "--edge 0 --edge 10 --edge 100"),
     (r"\[0\.25, 0\.5, 0\.75\]", "--q 0.25 --q 0.5 --q 0.75"),
     (r"pass 0\.5 for the median, 0\.9 for", "pass --q 0.5 for the median, --q 0.9 for"),

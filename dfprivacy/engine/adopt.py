@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 import uuid
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial, singledispatch
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import narwhals as nw
@@ -16,12 +16,19 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
+from dfprivacy.engine.columns import no_value_of
 from dfprivacy.engine.declared import require_columns
 from dfprivacy.engine.embedded import close_connection, embedded_connection, opening
 from dfprivacy.engine.files import is_text, quoted, read_file
-from dfprivacy.engine.pandas import key_column, presence_column, value_column
-from dfprivacy.errors import UnsupportedDtypeError, UnsupportedFrameError
-from dfprivacy.unit import Unit
+from dfprivacy.engine.pandas import (
+    key_column,
+    presence_column,
+    require_known,
+    value_column,
+)
+from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError, UnsupportedFrameError
+from dfprivacy.measurement.linear import Told
+from dfprivacy.release.unit import Unit
 
 Wrap = Callable[[pa.Table], Any]
 
@@ -32,19 +39,23 @@ class Columns:
 
     `values` maps each aggregated column to whether its numbers are needed, or only its presence.
     `listed` has the public keys, one list a group column; empty lists where keys are secret. `unit`
-    is the privacy unit, None for single rows.
+    is the privacy unit, None for single rows. The values of `told` are told apart as keys are.
     """
 
     keys: Sequence[Hashable]
     values: Mapping[Hashable, bool]
     listed: Sequence[Sequence[object]]
     unit: Unit | None = None
+    told: Sequence[Told] = ()
 
     def names(self) -> list[Hashable]:
         """Return every column named."""
         units = [] if self.unit is None else [self.unit.column]
-        return [*self.keys, *self.values, *units]
+        return [*self.keys, *self.values, *units, *(own.column for own in self.told)]
 
+
+_TICKS = {unit: 86_400 * per for unit, per in (("ms", 10**3), ("us", 10**6), ("ns", 10**9))}
+"""The ticks of a day, by the unit of a column of times."""
 
 UNIT = "unit"
 """The column of units in a pass."""
@@ -91,15 +102,23 @@ def unit_column(unit: Unit | None, name: str, coded: Sequence[int] = ()) -> Unit
     return UnitColumn(name, unit.column, unit.max_rows, unit.max_groups, coded)
 
 
+class ToldColumn(NamedTuple):
+    """The name of a column whose values are told apart, and the constant as the engine sees it."""
+
+    name: str
+    constant: object
+
+
 @dataclass(frozen=True)
 class Adopted:
     """A frame as the engine pass sees it.
 
-    `lazy` has the group keys under `keys`, each value column under `values` and the privacy units
-    under the name in `unit`. `listed` has the public keys as the engine sees them. `wrap` turns a
-    released Arrow table, whose first columns are the keys, into the caller's own frame type.
-    `connection` is the embedded one, if any: it lives as long as the pass. A frame that
-    `reads_once` may run dry in its first pass; one `from_files` may be larger than memory.
+    `lazy` has the group keys under `keys`, each value column under `values`, what is told apart
+    under `told`, and the privacy units under the name in `unit`. `listed` has the public keys as
+    the engine sees them. `wrap` turns a released Arrow table, whose first columns are the keys,
+    into the caller's own frame type. `connection` is the embedded one, if any: it lives as long as
+    the pass. A frame that `reads_once` may run dry in its first pass; one `from_files` may be
+    larger than memory; the columns of one `in_memory` are arrays already.
     """
 
     lazy: nw.LazyFrame[Any]
@@ -111,11 +130,36 @@ class Adopted:
     connection: duckdb.DuckDBPyConnection | None = None
     reads_once: bool = False
     from_files: bool = False
+    in_memory: bool = False
+    told: Mapping[Told, ToldColumn] = field(default_factory=dict)
 
     def holds_integers(self, column: Hashable) -> bool:
         """Tell whether a column is declared to hold integers or booleans."""
         dtype = self.lazy.collect_schema()[self.values[column]]
         return dtype.is_integer() or dtype == nw.Boolean
+
+    def in_days(self, column: Hashable) -> Adopted:
+        """Return the frame with a column of dates or times as days since 1970; NULL if too far.
+
+        Raises
+        ------
+        UnsupportedDtypeError
+            When the column is declared to hold anything else, or the frame lies on a cluster.
+        """
+        name, native = self.values[column], self.lazy.to_native()
+        dtype = self.lazy.collect_schema()[name]
+        if isinstance(native, pl.LazyFrame) and dtype in (nw.Date, nw.Datetime):
+            ticks = _TICKS.get(getattr(dtype, "time_unit", ""), 1)
+            days = pl.col(name).to_physical() // ticks
+            return replace(self, lazy=nw.from_native(native.with_columns(days)))
+        if isinstance(native, duckdb.DuckDBPyRelation) and dtype in (nw.Date, nw.Datetime):
+            own = quoted(name)
+            numbered = native.project(f"* REPLACE (floor(epoch({own}) / 86400) AS {own})")
+            return replace(self, lazy=nw.from_native(numbered))
+        raise UnsupportedDtypeError(
+            f"column {column!r} is declared {dtype}, of which days can't be made here",
+            hint="leave it out, or cast it to a date or a time first",
+        )
 
     def rows(self) -> nw.LazyFrame[Any]:
         """Return the frame as one that hands over its rows, not sums of them.
@@ -184,19 +228,22 @@ def _named(
     values = {label: named[str(label)] for label in columns.values}
     keys = [named[str(key)] for key in columns.keys]
     unit = unit_column(columns.unit, named.get(str(columns.unit and columns.unit.column), ""))
-    return Adopted(lazy, keys, values, columns.listed, wrap, unit, connection)
+    told = {own: ToldColumn(named[str(own.column)], own.constant) for own in columns.told}
+    return Adopted(lazy, keys, values, columns.listed, wrap, unit, connection, told=told)
 
 
 @adopt.register
 def _(frame: pl.LazyFrame, columns: Columns) -> Adopted:
     _require_plain_names(columns)
-    return _named(nw.from_native(frame), columns, lambda table: _polars_frame(table).lazy())
+    wrap = _polars_wrap(frame.collect_schema(), columns)
+    return _named(nw.from_native(frame), columns, lambda table: wrap(table).lazy())
 
 
 @adopt.register
 def _(frame: pl.DataFrame, columns: Columns) -> Adopted:
     _require_plain_names(columns)
-    return _named(nw.from_native(frame.lazy()), columns, _polars_frame)
+    wrap = _polars_wrap(frame.schema, columns)
+    return replace(_named(nw.from_native(frame.lazy()), columns, wrap), in_memory=True)
 
 
 def _require_plain_names(columns: Columns) -> None:
@@ -209,10 +256,42 @@ def _require_plain_names(columns: Columns) -> None:
             )
 
 
-def _polars_frame(table: pa.Table) -> pl.DataFrame:
-    frame = pl.from_arrow(table)
-    assert isinstance(frame, pl.DataFrame)  # noqa: S101 a table never becomes a Series
-    return frame
+def _polars_wrap(schema: pl.Schema, columns: Columns) -> Callable[[pa.Table], pl.DataFrame]:
+    """Return what makes a released table a polars frame; keys of an Enum are an Enum of their own.
+
+    It has the released keys alone, in the declared order, and so have the rows of secret keys.
+    """
+    declared = [schema.get(str(key)) for key in columns.keys]
+
+    def wrap(released: pa.Table) -> pl.DataFrame:
+        made = pl.from_arrow(released)
+        assert isinstance(made, pl.DataFrame)  # noqa: S101 a table never becomes a Series
+        named = list(zip(made.columns, declared, strict=False))
+        enums = {name: kind for name, kind in named if isinstance(kind, pl.Enum)}
+        if not enums:
+            return made
+        for name, kind in enums.items():
+            keys = made[name].cast(pl.String)
+            shown, known = keys.drop_nulls().to_list(), kind.categories.to_list()
+            own = dict.fromkeys([*(one for one in known if one in set(shown)), *shown])
+            made = made.with_columns(keys.cast(pl.Enum(list(own))))
+        if any(columns.listed):
+            return made
+        return made.sort([name for name, _ in named], nulls_last=True, maintain_order=True)
+
+    return wrap
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A relation over a table or an Arrow table: several passes can read it."""
+
+    relation: duckdb.DuckDBPyRelation
+
+
+@adopt.register
+def _(frame: Stored, columns: Columns) -> Adopted:
+    return replace(adopt(frame.relation, columns), reads_once=False)
 
 
 @adopt.register
@@ -221,7 +300,7 @@ def _(frame: duckdb.DuckDBPyRelation, columns: Columns) -> Adopted:
     adopted = replace(adopted, reads_once=frame.type != "TABLE_RELATION")  # views can hold readers
     schema = adopted.lazy.collect_schema()
     units = [] if adopted.unit is None else [adopted.unit.name]
-    named = dict.fromkeys([*adopted.keys, *units])
+    named = dict.fromkeys([*adopted.keys, *units, *(own.name for own in adopted.told.values())])
     texts = [name for name in named if schema[name] in (nw.String, nw.Enum, nw.Categorical)]
     if not texts:
         return adopted
@@ -261,12 +340,12 @@ def _(frame: Any, columns: Columns) -> Adopted:
 
 def _require_held_times(schema: pa.Schema, named: Sequence[Hashable]) -> None:
     """Refuse declared times that DuckDB turns into microseconds: the farthest have no place."""
-    for field in schema:
-        kind = field.type
+    for own in schema:
+        kind = own.type
         scaled = pa.types.is_duration(kind) or (pa.types.is_timestamp(kind) and kind.tz)
-        if field.name in named and scaled and kind.unit in {"s", "ms"}:
+        if own.name in named and scaled and kind.unit in {"s", "ms"}:
             raise UnsupportedDtypeError(
-                f"column {field.name!r} is declared {kind}, and the engine counts microseconds, of "
+                f"column {own.name!r} is declared {kind}, and the engine counts microseconds, of "
                 "which a far time has too many",
                 hint="cast it to microseconds first, e.g. pyarrow.timestamp('us', 'UTC')",
             )
@@ -301,6 +380,8 @@ def _identity(table: pa.Table) -> pa.Table:
 @adopt.register
 def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
     require_columns(columns.names(), list(frame.columns))
+    for label in columns.names():
+        require_known(label, frame[label].dtype)
     pairs = zip(columns.keys, columns.listed, strict=True)
     keys = {f"key_{index}": key_column(frame[k], li) for index, (k, li) in enumerate(pairs)}
     values = {label: f"value_{index}" for index, label in enumerate(columns.values)}
@@ -312,6 +393,9 @@ def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
     if columns.unit is not None:
         arrow[UNIT] = key_column(frame[columns.unit.column], []).marks()
         arrow |= {mark_name(index): keys[f"key_{index}"].marks() for index in coded}
+    told = {}
+    for index, own in enumerate(columns.told):
+        told[own], arrow[f"told_{index}"] = _told(frame[own.column], own, f"told_{index}")
     if not arrow:
         arrow["row"] = pa.nulls(len(frame), pa.bool_())
     listed = [key.listed for key in keys.values()]
@@ -325,4 +409,17 @@ def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
     unit = unit_column(columns.unit, UNIT, coded)
     with opening() as connection:
         relation = nw.from_native(connection.from_arrow(pa.table(arrow)))
-        return Adopted(relation, list(keys), values, listed, wrap, unit, connection)
+        return Adopted(relation, list(keys), values, listed, wrap, unit, connection, told=told)
+
+
+def _told(series: pd.Series[Any], told: Told, name: str) -> tuple[ToldColumn, Any]:
+    """Return a column whose values are told apart, and the constant as it is in there."""
+    if told.constant is None:
+        return ToldColumn(name, None), key_column(series, []).marks()
+    try:
+        key = key_column(series, [told.constant])
+    except InvalidKeysError:
+        key = None
+    if key is None:
+        raise no_value_of(told.column, series.dtype, told.constant)
+    return ToldColumn(name, key.listed[0]), key.column

@@ -23,9 +23,10 @@ from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.columns import check_number_column, clipped_value
 from dfprivacy.engine.embedded import interruptible, private_folder, remove_folders, remove_with
 from dfprivacy.engine.keys import Listed, key_expressions, number_groups
+from dfprivacy.engine.packed import is_packable, packed_bins
 from dfprivacy.engine.run import exact_table, guarded
 from dfprivacy.engine.units import known_units, thinned, within_groups
-from dfprivacy.measurement.bin_table import BinTable, bin_table
+from dfprivacy.measurement.bin_table import BinTable, StoredBins, bin_table
 from dfprivacy.measurement.binning import (
     LARGEST_VALUE,
     OCTAVE_FACTOR,
@@ -37,7 +38,6 @@ from dfprivacy.measurement.binning import (
     SignificantBits,
     splitter,
 )
-from dfprivacy.measurement.stored_bins import StoredBins
 from dfprivacy.measurement.sums import key_name
 
 _VALUE, _LABEL, _ROWS, _FIRST, _SECOND = "value", "label", "rows", "first", "second"
@@ -70,6 +70,21 @@ def run_bins(
     TooManyRowsError
         When a bin reaches the public limit of rows.
     """
+    if not isinstance(binning, Edges) and is_packable(adopted, binning):
+        return packed_bins(adopted, column, binning, moments, public=public)
+    return hashed_bins(adopted, labels, column, binning, moments, public=public)
+
+
+def hashed_bins(
+    adopted: Adopted,
+    labels: Sequence[Hashable],
+    column: Hashable,
+    binning: Binning,
+    moments: int = 0,
+    *,
+    public: bool = False,
+) -> BinTable:
+    """Return the table of `run_bins` by one GROUP BY, in any engine."""
     names = [key_name(index) for index in range(len(labels))]
     build = partial(_query, labels=labels, column=column, binning=binning, moments=moments)
     table = exact_table(adopted, build, [*names, _LABEL])
@@ -126,7 +141,13 @@ def _query(
         powers = {name: power * times for name, power in powers.items()}
         rows = nw.col(_ROWS).sum().cast(nw.Int64).alias(_ROWS)
     if isinstance(binning, Octaves):
-        frame = frame.with_columns(_rounded(value * OCTAVE_FACTOR, 1).alias(_LABEL))
+        label, octave = nw.col(_LABEL), _rounded(value * OCTAVE_FACTOR, 1)
+        frame = frame.with_columns(octave.alias(_LABEL))
+        if binning.bits > 1:
+            far = label * binning.shift
+            inner = (value - label * binning.inwards + far) - far
+            frame = frame.with_columns(inner.alias(_LABEL))
+            frame = frame.with_columns((value - label).alias(_VALUE))
     else:  # the value is its own label
         frame = frame.rename({_VALUE: _LABEL})
     sums = [power.sum().alias(name) for name, power in list(powers.items())[:moments]]

@@ -11,7 +11,7 @@ from collections.abc import Hashable
 import narwhals as nw
 from narwhals.dtypes import DType
 
-from dfprivacy.errors import InvalidBoundsError, UnsupportedDtypeError
+from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError, UnsupportedDtypeError
 from dfprivacy.measurement.linear import Above, OnGrid
 
 _EXACT_INTEGERS = 2**53  # beyond, an integer column and its float twin could differ
@@ -22,7 +22,10 @@ def check_term_column(label: Hashable, dtype: DType, leaf: object) -> None:
     if not isinstance(leaf, OnGrid | Above):
         return
     check_number_column(label, dtype)
-    ends = (leaf.threshold,) if isinstance(leaf, Above) else (leaf.grid.lower, leaf.grid.upper)
+    if isinstance(leaf, Above):  # a step beyond a bound perhaps, which is looked at itself
+        ends: tuple[float, ...] = (leaf.threshold / 2,)
+    else:
+        ends = (leaf.grid.lower, leaf.grid.upper)
     if dtype.is_integer() and max(map(abs, ends)) > _EXACT_INTEGERS:
         raise InvalidBoundsError(
             f"bounds of the integer column {label!r} must lie within -2**53 and 2**53",
@@ -41,6 +44,14 @@ def no_numbers(label: object, declared: object) -> UnsupportedDtypeError:
     return UnsupportedDtypeError(
         f"column {label!r} is declared {declared}, which holds no numbers",
         hint="convert it to an integer, float, decimal or boolean column first",
+    )
+
+
+def no_value_of(label: object, declared: object, constant: object) -> InvalidQuestionError:
+    """Return the error for a constant that a column of this declared type can't hold."""
+    return InvalidQuestionError(
+        f"column {label!r} is declared {declared}, and {constant!r} is no value of it",
+        hint="name a constant of the column's own type: value='JFK', value=3",
     )
 
 

@@ -16,8 +16,13 @@ import pyarrow as pa
 from dfprivacy.engine.files import ENDINGS
 from dfprivacy.errors import MissingColumnError
 
-Declared = Mapping[Hashable, bool]
-"""The columns of a frame, and whether each is declared to hold integers or booleans."""
+INTEGER, NUMBER, BOOLEAN, DATE, TEXT, OTHER = (
+    "integer", "number", "boolean", "date", "text", "other"
+)  # fmt: skip
+
+Declared = Mapping[Hashable, str]
+"""The columns of a frame, and what each is declared to hold: a date may have a time, and categories
+are text."""
 
 
 @singledispatch
@@ -25,18 +30,31 @@ def declared(frame: object) -> Declared | None:  # noqa: ARG001 other frames are
     """Return the columns that a frame declares; None where that is not known without reading.
 
     >>> declared(pl.DataFrame({"city": ["Rome"], "age": [30]}))
-    {'city': False, 'age': True}
+    {'city': 'text', 'age': 'integer'}
     """
     return None
 
 
 @declared.register
 def _(frame: pd.DataFrame) -> Declared:
-    kinds = zip(frame.columns, frame.dtypes, strict=True)
     return {
-        name: pd.api.types.is_integer_dtype(kind) or pd.api.types.is_bool_dtype(kind)
-        for name, kind in kinds
+        name: _pandas_kind(dtype) for name, dtype in zip(frame.columns, frame.dtypes, strict=True)
     }
+
+
+def _pandas_kind(dtype: Any) -> str:
+    if isinstance(dtype, pd.ArrowDtype):
+        return _arrow_kind(dtype.pyarrow_dtype)
+    if pd.api.types.is_bool_dtype(dtype):
+        return BOOLEAN
+    if isinstance(dtype, pd.CategoricalDtype | pd.StringDtype):
+        return TEXT
+    kinds = {"i": INTEGER, "u": INTEGER, "f": NUMBER, "M": DATE, "O": TEXT}
+    return (
+        OTHER
+        if isinstance(dtype, pd.PeriodDtype | pd.IntervalDtype)
+        else kinds.get(dtype.kind, OTHER)
+    )
 
 
 @declared.register(pl.DataFrame)
@@ -44,16 +62,35 @@ def _(frame: pd.DataFrame) -> Declared:
 @declared.register(duckdb.DuckDBPyRelation)
 def _(frame: Any) -> Declared:
     schema = nw.from_native(frame).collect_schema()
-    return {name: kind.is_integer() or kind == nw.Boolean for name, kind in schema.items()}
+    return {name: _kind(dtype) for name, dtype in schema.items()}
+
+
+def _kind(dtype: Any) -> str:
+    if dtype == nw.Boolean:
+        return BOOLEAN
+    if dtype.is_numeric():
+        return INTEGER if dtype.is_integer() else NUMBER
+    if dtype in (nw.String, nw.Categorical, nw.Enum):
+        return TEXT
+    return DATE if dtype in (nw.Date, nw.Datetime) else OTHER
 
 
 @declared.register(pa.Table)
 @declared.register(pa.RecordBatchReader)
 def _(frame: pa.Table | pa.RecordBatchReader) -> Declared:
-    return {
-        field.name: pa.types.is_integer(field.type) or pa.types.is_boolean(field.type)
-        for field in frame.schema
+    return {field.name: _arrow_kind(field.type) for field in frame.schema}
+
+
+def _arrow_kind(dtype: pa.DataType) -> str:
+    own = dtype.value_type if pa.types.is_dictionary(dtype) else dtype
+    kinds = {
+        BOOLEAN: (pa.types.is_boolean,),
+        INTEGER: (pa.types.is_integer,),
+        NUMBER: (pa.types.is_floating, pa.types.is_decimal),
+        DATE: (pa.types.is_date, pa.types.is_timestamp),
+        TEXT: (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
     }
+    return next((kind for kind, tests in kinds.items() if any(is_(own) for is_ in tests)), OTHER)
 
 
 @declared.register(str)
@@ -78,7 +115,7 @@ def integer_columns(frame: object, needed: Sequence[Hashable]) -> frozenset[obje
     if known is None:
         return frozenset()
     require_columns(needed, list(known))
-    return frozenset(name for name, integer in known.items() if integer)
+    return frozenset(name for name, kind in known.items() if kind in {INTEGER, BOOLEAN})
 
 
 def require_columns(named: Sequence[Hashable], present: Sequence[Hashable]) -> None:

@@ -15,17 +15,18 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
+from time import monotonic
 from typing import Any, Self, TypeVar
 from weakref import WeakKeyDictionary, finalize
 
 import duckdb
 
+from dfprivacy.accounting.exact import describe, exact_number
 from dfprivacy.engine.progress import watched
 from dfprivacy.errors import InvalidEngineError
-from dfprivacy.exact import describe, exact_number
 
 T = TypeVar("T")
 
@@ -153,30 +154,43 @@ def _remove_all() -> None:
     remove_folders(*_MAKERS)
 
 
-_SPILLS: WeakKeyDictionary[duckdb.DuckDBPyConnection, finalize[Any, Any]] = WeakKeyDictionary()
+_HELD: dict[int, list[duckdb.DuckDBPyConnection]] = {}
+"""Databases that no call uses, by the process that has opened them: a fork leaves them alone."""
+_MOST_HELD = 2
+_BRIEF = 0.25
+"""Seconds of use after which a database is closed: the memory that it keeps is not worth it."""
+
+
+@dataclass(eq=False)
+class _Lent:
+    """What stands behind an embedded connection: its database, and how its folder is removed."""
+
+    database: duckdb.DuckDBPyConnection
+    remove: finalize[Any, Any]
+    again: bool
+    """Whether the next call may have the database: it has no limits, and nothing has failed."""
+    since: float = field(default_factory=monotonic)
+
+
+_LENT: WeakKeyDictionary[duckdb.DuckDBPyConnection, _Lent] = WeakKeyDictionary()
 
 
 def embedded_connection() -> duckdb.DuckDBPyConnection:
-    """Return a fresh in-memory connection that installs, loads and prints nothing by itself.
+    """Return an in-memory connection that installs, loads and prints nothing by itself.
 
     It keeps to the limits of `Engine`. What exceeds memory goes to a directory of its own, which
     only this user may enter. `close_connection` removes it; so does the end of the connection, or
-    of the process.
+    of the process. No other connection has its database meanwhile, which is empty and must stay so,
+    without settings for all connections: opening one takes longer than many a call, so that one
+    without limits is kept for the next after a brief one.
     """
     spill = private_folder()
     try:
         options = engine_options()
-        config: dict[str, str | bool | int | float | list[str]] = {
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "temp_directory": str(spill),
-        }
-        if options.memory is not None:
-            config["memory_limit"] = options.memory
-        if options.threads is not None:
-            config["threads"] = options.threads
-        connection = duckdb.connect(config=config)
-        _SPILLS[connection] = remove_with(connection, spill)
+        limited = options.memory is not None or options.threads is not None
+        database = (None if limited else _held(spill)) or _opened(options, spill)
+        connection = database.cursor()
+        _LENT[connection] = _Lent(database, remove_with(connection, spill), again=not limited)
         with suppress(duckdb.InvalidInputException):  # Jupyter without ipywidgets has no progress
             connection.execute("SET enable_progress_bar_print = false")  # it would print on stdout
             connection.execute("SET enable_progress_bar = true")  # so that it can be asked for
@@ -186,24 +200,74 @@ def embedded_connection() -> duckdb.DuckDBPyConnection:
     return connection
 
 
+def _opened(options: Engine, spill: Path) -> duckdb.DuckDBPyConnection:
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "temp_directory": str(spill),
+    }
+    if options.memory is not None:
+        config["memory_limit"] = options.memory
+    if options.threads is not None:
+        config["threads"] = options.threads
+    return duckdb.connect(config=config)
+
+
+def _held(spill: Path) -> duckdb.DuckDBPyConnection | None:
+    """Return a held database, with this folder for temporary files; None where there is none."""
+    with suppress(IndexError, duckdb.Error):
+        database = _HELD.get(os.getpid(), []).pop()
+        _spill_to(database, str(spill))
+        return database
+    return None
+
+
+def _spill_to(database: duckdb.DuckDBPyConnection, place: str) -> None:
+    """Change where a database writes temporary files; one that has done so refuses."""
+    text = place.replace("'", "''")
+    database.execute(f"SET temp_directory = '{text}'")
+
+
 def close_connection(connection: duckdb.DuckDBPyConnection) -> None:
     """Close an embedded connection and remove what it has written; a second time does nothing."""
+    lent = _LENT.pop(connection, None)
     try:
         connection.close()
+        if lent is not None:
+            _hold_or_close(lent)
     finally:
-        remove = _SPILLS.pop(connection, None)
-        if remove is not None:
-            remove()
+        if lent is not None:
+            lent.remove()
+
+
+def _hold_or_close(lent: _Lent) -> None:
+    held = _HELD.setdefault(os.getpid(), [])
+    if lent.again and monotonic() < lent.since + _BRIEF and len(held) < _MOST_HELD:
+        with suppress(duckdb.Error):
+            _spill_to(lent.database, "")  # nowhere, while no call uses it
+            held.append(lent.database)
+            return
+    lent.database.close()
+
+
+@atexit.register
+def close_held() -> None:
+    """Close the databases that no call uses: their threads would be missing after a fork."""
+    held = _HELD.get(os.getpid(), [])
+    while held:
+        held.pop().close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=close_held)
 
 
 @contextmanager
 def embedded() -> Iterator[duckdb.DuckDBPyConnection]:
     """Open an embedded connection for a block."""
-    connection = embedded_connection()
-    try:
+    with opening() as connection:
         yield connection
-    finally:
-        close_connection(connection)
+    close_connection(connection)
 
 
 @contextmanager
@@ -213,19 +277,19 @@ def opening() -> Iterator[duckdb.DuckDBPyConnection]:
     try:
         yield connection
     except BaseException:
+        _spoil(connection)
         close_connection(connection)
         raise
 
 
+def _spoil(connection: duckdb.DuckDBPyConnection) -> None:
+    """Let the database of a connection end with it: something has failed there."""
+    if connection in _LENT:
+        _LENT[connection].again = False
+
+
 _OFTEN = 0.05  # seconds between two requests to stop: one that comes before the query is lost
 _TIMES = 100
-
-
-def is_interrupt(error: BaseException) -> bool:
-    """Tell whether an error is Ctrl-C, or what DuckDB's Python client makes of it."""
-    if isinstance(error, KeyboardInterrupt):
-        return True
-    return type(error) is RuntimeError and str(error) == "Query interrupted"
 
 
 def interruptible(work: Callable[[], T], connection: duckdb.DuckDBPyConnection) -> T:
@@ -242,6 +306,7 @@ def interruptible(work: Callable[[], T], connection: duckdb.DuckDBPyConnection) 
         try:
             done.set_result(run(work))
         except BaseException as error:  # noqa: BLE001 raised again by the caller's thread
+            _spoil(connection)
             done.set_exception(error)
 
     thread = Thread(target=job, name="dfprivacy query", daemon=True)
@@ -250,6 +315,7 @@ def interruptible(work: Callable[[], T], connection: duckdb.DuckDBPyConnection) 
             thread.start()
             _wait(done)
         except BaseException:
+            _spoil(connection)
             for _ in range(_TIMES if thread.ident is not None else 0):
                 if wait([done], _OFTEN).done:
                     break

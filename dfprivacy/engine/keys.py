@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
-from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import narwhals as nw
 import numpy as np
@@ -14,18 +15,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from narwhals.dtypes import DType
 
+from dfprivacy.accounting.exact import exact_number
 from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import UNIT, Adopted
-from dfprivacy.engine.columns import is_number
+from dfprivacy.engine.columns import is_number, no_value_of
 from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.run import collect, guarded
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError
-from dfprivacy.exact import exact_number
 from dfprivacy.measurement.binning import Integers
+from dfprivacy.measurement.linear import WHOLE, Told
 from dfprivacy.measurement.sums import Statistics, key_name
 
-Listed = Sequence[Sequence[object]]
-"""Public keys: one list a group column, all of one length."""
+Listed: TypeAlias = Sequence[Sequence[object]] | pa.Table
+"""Public keys: one list a group column, all of one length, or a table of their declared types."""
 
 _KEY_DTYPES = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Duration, nw.Time, nw.Binary)
 
@@ -42,6 +44,45 @@ def key_expressions(adopted: Adopted, labels: Sequence[Hashable]) -> list[nw.Exp
     unit = adopted.unit
     own = _key_expression(unit.name, unit.label, schema[unit.name], engine).alias(UNIT)
     return [*keys, *map(nw.col, unit.marks), own]
+
+
+def told_expression(adopted: Adopted, told: Told) -> nw.Expr:
+    """Return the values of a column as they would be grouped by."""
+    name = adopted.told[told].name
+    schema = adopted.lazy.collect_schema()
+    return _key_expression(name, told.column, schema[name], adopted.lazy.implementation)
+
+
+def with_told(adopted: Adopted, told: Mapping[str, Told]) -> nw.LazyFrame[Any]:
+    """Return the frame with the values of columns as they would be grouped by, under names.
+
+    Where there is a constant, a whole stands for it and 0 for other values.
+    """
+    if not told:
+        return adopted.lazy
+    made = (told_expression(adopted, own).alias(name) for name, own in told.items())
+    frame = adopted.lazy.with_columns(*made)
+    compared = {name: own for name, own in told.items() if own.constant is not None}
+    if not compared:
+        return frame
+    declared, schema = collect(frame.select(*compared).head(0)).schema, frame.collect_schema()
+    same = []
+    for name, own in compared.items():
+        constant = _constant(own, adopted.told[own].constant, declared.field(name).type)
+        is_it = _is_in((name, schema[name]), [constant]).cast(nw.Int64) * WHOLE
+        same.append(nw.when(~nw.col(name).is_null()).then(is_it).alias(name))
+    return frame.with_columns(*same)
+
+
+def _constant(told: Told, constant: object, declared: pa.DataType) -> object:
+    """Return a constant in the declared type of its column."""
+    try:
+        typed = _typed_keys([constant], declared)
+    except InvalidKeysError:
+        typed = None
+    if typed is None:
+        raise no_value_of(told.column, declared, told.constant)
+    return typed.to_pylist()[0]
 
 
 def _key_expression(name: str, label: Hashable, dtype: DType, engine: nw.Implementation) -> nw.Expr:
@@ -79,7 +120,7 @@ def _key_expression(name: str, label: Hashable, dtype: DType, engine: nw.Impleme
 
 
 def align(statistics: Statistics, listed: Listed) -> Statistics:
-    """Return exactly the groups of the public keys, sorted; an absent group is all zeros."""
+    """Return exactly the groups of the public keys, as listed; an absent group is all zeros."""
     table = statistics.table
     wanted, number, row = _match(statistics.key_table(), listed)
     for name in [own for own in table.column_names if own not in wanted.column_names]:
@@ -90,18 +131,19 @@ def align(statistics: Statistics, listed: Listed) -> Statistics:
 
 
 def _match(keys: pa.Table, listed: Listed) -> tuple[pa.Table, Integers, Integers]:
-    """Return the public keys, distinct and sorted, NULL last, and the entries that belong to them.
+    """Return the public keys, distinct and as listed, and the entries that belong to them.
 
     Each entry that belongs to one is told by the number of the key and its own row.
     """
     names = keys.column_names
-    order = ", ".join(f"{name} NULLS LAST" for name in names)
     same = " AND ".join(f"k.{name} IS NOT DISTINCT FROM e.{name}" for name in names)
     with embedded() as connection:
-        connection.register("wanted", _without_times(_typed_table(listed, keys.schema)))
+        wanted = _without_times(_typed_table(listed, keys.schema))
+        connection.register("wanted", _numbered(wanted, "place"))
         connection.register("e", _numbered(_without_times(keys), "row"))
-        sorted_keys = f"SELECT DISTINCT * FROM wanted ORDER BY {order}"  # noqa: S608 ours
-        wanted = guarded(lambda: connection.sql(sorted_keys).to_arrow_table())
+        own = ", ".join(names)
+        distinct = f"SELECT {own} FROM wanted GROUP BY {own} ORDER BY min(place)"  # noqa: S608 ours
+        wanted = guarded(lambda: connection.sql(distinct).to_arrow_table())
         connection.register("k", _numbered(wanted, "number"))
         matched = f"SELECT number, row FROM k JOIN e ON {same}"  # noqa: S608 names are ours
         places = guarded(lambda: connection.sql(matched).to_arrow_table())
@@ -188,6 +230,8 @@ def _typed_table(listed: Listed, declared: pa.Schema) -> pa.Table:
     InvalidKeysError
         When a key does not keep its value in that type.
     """
+    if isinstance(listed, pa.Table):
+        return listed
     pairs = zip(declared, listed, strict=True)
     return pa.table({field.name: _typed_keys(values, field.type) for field, values in pairs})
 
@@ -207,7 +251,14 @@ def _typed_keys(values: Sequence[object], declared: pa.DataType) -> pa.Array:
 
 
 def _fits(value: object, declared: pa.DataType) -> bool:
-    """Tell whether a key keeps its value in the declared type: no true for 1, no 1 for 1.5."""
+    """Tell whether a key keeps its value in the declared type: no true for 1, no 1 for 1.5.
+
+    Arrow takes a time or a difference of pandas that `datetime` has no place for for another one.
+    """
+    if isinstance(value, dt.datetime) and not dt.MINYEAR <= value.year <= dt.MAXYEAR:
+        return False
+    if isinstance(value, dt.timedelta) and abs(value.days) > dt.timedelta.max.days:
+        return False
     if isinstance(value, bool | np.bool_):
         return bool(pa.types.is_boolean(declared))
     number = exact_number(value)
@@ -230,8 +281,8 @@ class NumberedGroups(NamedTuple):
 def number_groups(entries: pa.Table, names: Sequence[str], listed: Listed | None) -> NumberedGroups:
     """Return the groups of a table's entries, numbered: ascending keys, NULL last.
 
-    With `listed` keys, one list a key column, exactly these are the groups, and entries of others
-    are left out.
+    With `listed` keys exactly these are the groups, in their order, and entries of others are left
+    out.
     """
     if not names:
         return NumberedGroups(pa.table({}), 1, entries, np.zeros(entries.num_rows, dtype=np.int64))

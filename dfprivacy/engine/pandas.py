@@ -1,245 +1,40 @@
-"""Read columns of pandas frames: values and group keys, typed by their declared dtype alone.
-
-Python objects as group keys become their canonical form, each by itself. Equal objects can look
-different (1, 1.0 and True; Decimal("1.0") and Decimal("1.00")). If the first one met stood for all,
-one row could choose how the group of the others is shown. So an object is grouped by its kind and
-its own appearance, never by comparison with others.
-"""
+"""Read columns of pandas frames: values and group keys, typed by their declared dtype alone."""
 
 from __future__ import annotations
 
-import datetime as dt
-import numbers
-import re
-import threading
-import warnings
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, cast
-from uuid import UUID
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
+from dfprivacy.engine.objects import Codes, coded, is_missing, mark_bytes, mark_of, plain
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError
 
-Codes = npt.NDArray[np.int64]
-Mark = tuple[str, Any]
 
-_LEVELS = 4  # of objects within objects that are looked at beyond their `repr`
-_SILENCE = threading.RLock()
+def require_known(label: Hashable, dtype: Any) -> None:
+    """Refuse a dtype that another library defines: what its own code does could follow a row.
 
-
-@contextmanager
-def unheard() -> Iterator[None]:
-    """Let no warning be heard, nor made an error, while objects are looked at: it tells of a row.
-
-    Filters of warnings are those of the whole process; one thread at a time changes them here.
+    Raises
+    ------
+    UnsupportedDtypeError
+        The same on any rows.
     """
-    with _SILENCE, warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        yield
-
-
-def is_missing(value: object) -> bool:
-    """Tell None, NaN, NaT, NA and signalling NaN."""
-    if value is None or value is pd.NA or value is pd.NaT:
-        return True
-    try:
-        return bool(value != value)  # noqa: PLR0124 only NaN differs from itself
-    except Exception:  # noqa: BLE001 an object may raise what it likes; a signalling NaN does
-        return isinstance(value, numbers.Number) or "NaN" in type(value).__name__ or _is_snan(value)
-
-
-def _is_snan(value: object) -> bool:
-    check = getattr(value, "is_snan", None)
-    return bool(check()) if callable(check) else False
-
-
-@unheard()
-def coded_objects(
-    series: pd.Series[Any], listed: Sequence[object]
-) -> tuple[Codes, list[object], list[int | None]]:
-    """Return each row's code (-1 for missing), the objects coded, the listed keys' codes.
-
-    The objects are those of the column and the public keys together, sorted by kind and value, so
-    that the order of groups does not depend on the order of rows.
-    """
-    codes, objects = distinct_objects(series)
-    marks = [mark_of(value) for value in objects]
-    wanted = [None if is_missing(value) else mark_of(value) for value in listed]
-    known = {mark: _shown(mark, value) for mark, value in zip(marks, objects, strict=True)}
-    for mark, value in zip(wanted, listed, strict=True):
-        if mark is not None:
-            known.setdefault(mark, _shown(mark, value))
-    rank = {mark: code for code, mark in enumerate(sorted(known))}
-    ranks = np.array([*(rank[mark] for mark in marks), -1], dtype=np.int64)
-    listed_codes = [None if mark is None else rank[mark] for mark in wanted]
-    return ranks[codes], [known[mark] for mark in sorted(known)], listed_codes
-
-
-@unheard()
-def distinct_objects(series: pd.Series[Any]) -> tuple[Codes, list[object]]:
-    """Return codes and objects of a column of objects; several objects may have the same mark."""
-    if pd.api.types.infer_dtype(series, skipna=True) == "string":
-        try:
-            return _distinct_texts(series)
-        except UnicodeError:  # text without a UTF-8 form
-            return _distinct_marks(series)
-    return _distinct_marks(series)
-
-
-def _distinct_marks(series: pd.Series[Any]) -> tuple[Codes, list[object]]:
-    first: dict[Mark, int] = {}
-    found: list[object] = []
-    own = np.full(len(series), -1, dtype=np.int64)
-    for row, value in enumerate(series):
-        if not is_missing(value):
-            own[row] = first.setdefault(mark_of(value), len(first))
-            if own[row] == len(found):
-                found.append(value)
-    return own, found
-
-
-def _distinct_texts(series: pd.Series[Any]) -> tuple[Codes, list[object]]:
-    """Return codes and texts as Arrow tells them apart; pandas takes a surrogate for its `repr`."""
-    texts = np.empty(len(series), dtype=object)
-    texts[:] = [_plain_text(value) for value in series]
-    encoded = cast("Any", pa.array(texts, pa.large_string())).dictionary_encode()
-    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return np.asarray(codes, dtype=np.int64), encoded.dictionary.to_pylist()
-
-
-def _plain_text(value: object) -> str | None:
-    return str.__str__(value) if isinstance(value, str) else None
-
-
-def mark_of(value: object) -> Mark:
-    """Return a sortable, hashable form of one object: its kind, then its value or appearance.
-
-    The appearance is the `repr` and what a `repr` leaves out: see `_not_in_repr`.
-    """
-    if isinstance(value, str):
-        return ("str", str.__str__(value))
-    if isinstance(value, bool | np.bool_):
-        return ("bool", bool(value))
-    if isinstance(value, int | np.integer):
-        return ("int", int(value))
-    if isinstance(value, float | np.floating):
-        return ("float", float(value) + 0.0)
-    return _look(_plain(value), _LEVELS)
-
-
-def _look(value: object, levels: int) -> Mark:
-    """Return the kind and the appearance of an object, without calling equal ones the same."""
-    shown = (_tried(lambda: value), _tried(lambda: _not_in_repr(value, levels)))
-    return (_class_name(value), shown)
-
-
-def _class_name(value: object) -> str:
-    return f"{type(value).__qualname__} of {type(value).__module__}"
-
-
-def _tried(look: Callable[[], object]) -> str:
-    try:
-        return repr(look())
-    except Exception:  # noqa: BLE001 an object may raise what it likes
-        return ""
-
-
-def _plain(value: object) -> object:
-    """Return a UUID without its origin, a time or difference of pandas in microseconds.
-
-    Or in nanoseconds if it has some; a fold is that of its instant.
-    """
-    if type(value) is UUID:
-        return UUID(int=value.int)
-    try:
-        if isinstance(value, pd.Timestamp):
-            own = _own_fold(value) if value.fold else value
-            return own.as_unit("ns" if value.nanosecond else "us")
-        if isinstance(value, pd.Timedelta):
-            return value.as_unit("ns" if value.nanoseconds else "us")
-    except (OverflowError, ValueError):  # too large for them: in the unit it has
-        return value
-    return value
-
-
-def _own_fold(value: pd.Timestamp) -> pd.Timestamp:
-    """Return a time with the fold that follows from its instant."""
-    plain = pd.Timestamp(value.to_datetime64())
-    zone = value.tzinfo
-    return plain if zone is None else plain.tz_localize("UTC").tz_convert(zone)
-
-
-def _not_in_repr(value: Any, levels: int) -> list[object]:
-    """Return units, time zones, dtypes, and the elements, which a `repr` may leave out."""
-    if isinstance(value, dt.datetime | dt.time | dt.timedelta):
-        zone, fold = getattr(value, "tzinfo", None), getattr(value, "fold", 0)
-        return [getattr(value, "unit", None), fold, _class_name(zone), repr(zone)]
-    dtype = str(getattr(value, "dtype", ""))
-    return [dtype, *(_look(own, levels - 1) for own in _elements(value) if levels)]
-
-
-def _elements(value: Any) -> list[Any]:
-    if isinstance(value, tuple | list | set | frozenset):
-        return list(value)
-    if isinstance(value, dict):
-        return [*value.keys(), *value.values()]
-    if isinstance(value, pd.Interval):
-        return [value.left, value.right]
-    if isinstance(value, pd.Series | pd.DataFrame):
-        return [value.attrs, *value.axes, value.to_numpy()]
-    if isinstance(value, np.ma.MaskedArray):
-        return [np.ma.getdata(value), np.ma.getmaskarray(value)]
-    return _fields(value) or _listed(value)
-
-
-def _fields(value: Any) -> list[Any]:
-    """Return what else there is of patterns, UUIDs and offsets."""
-    if isinstance(value, re.Pattern):
-        return [value.pattern, value.flags]
-    if isinstance(value, UUID):
-        return [value.is_safe]
-    if isinstance(value, pd.offsets.BaseOffset):
-        return [getattr(value, own, None) for own in ("normalize", "holidays", "weekmask")]
-    return []
-
-
-def _listed(value: Any) -> list[Any]:
-    if not callable(getattr(value, "tolist", None)):
-        return []
-    held = value.tolist()
-    return [getattr(value, "shape", None), *(held if isinstance(held, list | tuple) else [])]
-
-
-def mark_bytes(mark: Mark) -> bytes:
-    """Return a mark as bytes, different ones for different marks; those of text are its UTF-8.
-
-    What is no text starts with a byte that no text has.
-    """
-    kind, form = mark
-    if kind == "str":
-        return str(form).encode("utf-8", "surrogatepass")
-    return b"\xff" + repr(mark).encode("utf-8", "surrogatepass")
-
-
-def _shown(mark: Mark, value: object) -> object:
-    """Return what stands for a mark in a result: plain text, numbers and times, else the object.
-
-    An array is a copy, for a view shows the layout and the other elements of what it is a view of.
-    """
-    kind, form = mark
-    if kind in {"str", "bool", "int", "float"}:
-        return form
-    return value.copy(order="C") if type(value) is np.ndarray else _plain(value)
+    if not isinstance(dtype, np.dtype) and type(dtype).__module__.partition(".")[0] != "pandas":
+        raise UnsupportedDtypeError(
+            f"column {label!r} is of dtype {type(dtype).__name__}, which another library defines",
+            hint=f"convert it first, e.g. df[{label!r}].astype(float), or astype(object) for keys",
+        )
 
 
 def value_column(label: Hashable, series: pd.Series[Any]) -> pa.Array | pa.ChunkedArray:
-    """Return a numeric or boolean column as Arrow; float and integer arrays are not copied.
+    """Return a column of numbers, booleans or times as Arrow; numpy's arrays are not copied.
+
+    Times of a zone are those of UTC without a zone.
 
     Raises
     ------
@@ -247,6 +42,10 @@ def value_column(label: Hashable, series: pd.Series[Any]) -> pa.Array | pa.Chunk
         For any other declared dtype, `object` among them.
     """
     dtype: Any = series.dtype
+    if dtype.kind == "M" or (isinstance(dtype, pd.ArrowDtype) and _is_date(dtype.pyarrow_dtype)):
+        times = pa.array(series)
+        zoned = pa.types.is_timestamp(times.type) and times.type.tz
+        return times.cast(pa.timestamp(times.type.unit)) if zoned else times
     if dtype.kind not in "biuf" and not _is_arrow_decimal(dtype):
         raise UnsupportedDtypeError(
             f"column {label!r} is declared {dtype}, which holds no numbers",
@@ -255,11 +54,14 @@ def value_column(label: Hashable, series: pd.Series[Any]) -> pa.Array | pa.Chunk
     if isinstance(dtype, pd.SparseDtype):
         dtype = dtype.subtype
     if isinstance(dtype, np.dtype):
-        with np.errstate(all="ignore"):  # each value by itself: a warning would tell of a row
-            return pa.array(np.asarray(series, dtype=_read_dtype(dtype)), from_pandas=False)
+        return pa.array(np.asarray(series, dtype=_read_dtype(dtype)), from_pandas=False)
     if isinstance(dtype, pd.ArrowDtype) and pa.types.is_float16(dtype.pyarrow_dtype):
         return pa.array(series).cast(pa.float32())
     return pa.array(series)
+
+
+def _is_date(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
 def _read_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -269,7 +71,6 @@ def _read_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype.newbyteorder("=")
 
 
-@unheard()
 def presence_column(series: pd.Series[Any]) -> pa.Array:
     """Return true where a column of any dtype holds a value, NULL where it is missing."""
     if pd.api.types.is_object_dtype(series.dtype):
@@ -299,7 +100,6 @@ class KeyColumn:
     dtype: Any
     objects: Sequence[object] | None
 
-    @unheard()
     def marks(self) -> pa.Array | pa.ChunkedArray:
         """Return what stands for each row's key whatever else is in the column: no codes, no text.
 
@@ -318,10 +118,15 @@ class KeyColumn:
             codes = column.fill_null(-1).to_numpy()
             values = np.empty(len(self.objects) + 1, dtype=object)
             values[:-1], values[-1] = _in_unit(self.objects, self.dtype), None
+            if isinstance(self.dtype, pd.CategoricalDtype):
+                return categories_of(values[codes], self.dtype)
             dtype = _nullable_dtype(self.dtype) if column.null_count else self.dtype
             return pd.Series(values[codes], dtype=object).astype(dtype)
         if isinstance(self.dtype, np.dtype):
             return _numpy_keys(column, self.dtype)
+        if isinstance(self.dtype, pd.ArrowDtype) and pa.types.is_temporal(column.type):
+            held = column.cast(self.dtype.pyarrow_dtype)  # Python has no place for far ones
+            return pd.Series(pd.array(held, dtype=self.dtype))
         if _is_zoned_time(self.dtype):
             column = column.cast(pa.timestamp(column.type.unit, "UTC"))
         return pd.Series(column.to_pandas(types_mapper=_nullable)).astype(self.dtype)
@@ -341,10 +146,6 @@ def key_column(series: pd.Series[Any], listed: Sequence[object]) -> KeyColumn:
         declared dtype.
     """
     dtype = series.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        categories: pd.Series[Any] = dtype.categories.to_series()
-        wanted = own_keys(listed, dtype)
-        return _coded(series.astype(object), wanted, _nullable_dtype(categories.dtype))
     if isinstance(dtype, pd.StringDtype):
         return _text_column(series, [_own_text(value, dtype) for value in listed])
     if _is_zoned_time(dtype):
@@ -352,7 +153,29 @@ def key_column(series: pd.Series[Any], listed: Sequence[object]) -> KeyColumn:
         return KeyColumn(times.cast(pa.timestamp(times.type.unit)), listed, dtype, None)
     if _goes_as_it_is(dtype):
         return KeyColumn(pa.array(series, from_pandas=True), listed, dtype, None)
-    return _coded(series.astype(object), own_keys(listed, dtype), dtype)
+    return _coded(series, own_keys(listed, dtype))
+
+
+def categories_of(values: Sequence[object], declared: pd.CategoricalDtype) -> pd.Series[Any]:
+    """Return released keys as categories of the declared dtype, of which it has these alone.
+
+    The order is the declared one of ordered categories; else, and where a public key is none of
+    them, that of the values: which other categories there are shows in nothing.
+    """
+    shown = {mark_of(value): value for value in values if not is_missing(value)}
+    places = {mark_of(value): place for place, value in enumerate(_objects(declared.categories))}
+    if declared.ordered and shown.keys() <= places.keys():
+        marks = sorted(shown, key=places.__getitem__)
+    else:
+        marks = sorted(shown)
+    plain_ = pd.Index(pd.Series([shown[mark] for mark in marks], dtype=object), dtype=object)
+    with suppress(Exception):  # what these keys are is public
+        typed = plain_.astype(declared.categories.dtype)
+        plain_ = typed if list(map(mark_of, _objects(typed))) == marks else plain_
+    place = {mark: code for code, mark in enumerate(marks)}
+    codes = [place.get(mark_of(value), -1) for value in values]
+    dtype: Any = pd.CategoricalDtype(plain_, ordered=declared.ordered)
+    return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype))
 
 
 def _text_column(series: pd.Series[Any], listed: Sequence[object]) -> KeyColumn:
@@ -360,7 +183,7 @@ def _text_column(series: pd.Series[Any], listed: Sequence[object]) -> KeyColumn:
     try:
         return KeyColumn(pa.array(series, from_pandas=True), listed, series.dtype, None)
     except UnicodeError:
-        return _coded(series.astype(object), listed, series.dtype)
+        return _coded(series, listed)
 
 
 def has_utf8(text: str) -> bool:
@@ -385,6 +208,11 @@ def own_keys(listed: Sequence[object], dtype: Any) -> list[object]:
     if isinstance(dtype, pd.CategoricalDtype):
         dtype = dtype.categories.dtype
     if pd.api.types.is_object_dtype(dtype) or isinstance(dtype, pd.StringDtype):
+        if any(plain(value) is None and not is_missing(value) for value in listed):
+            raise InvalidKeysError(
+                "a public key is an object of a class that can't be grouped by",
+                hint="list texts, numbers, dates, times or tuples of them",
+            )
         return list(listed)
     return [None if is_missing(value) else _own_key(value, dtype) for value in listed]
 
@@ -453,9 +281,39 @@ def _in_unit(objects: Sequence[Any], dtype: Any) -> Sequence[object]:
     return objects
 
 
-def _coded(series: pd.Series[Any], listed: Sequence[object], dtype: Any) -> KeyColumn:
-    codes, objects, wanted = coded_objects(series, listed)
-    return KeyColumn(pa.array(codes, mask=codes < 0), wanted, dtype, objects)
+def _coded(series: pd.Series[Any], listed: Sequence[object]) -> KeyColumn:
+    """Return a column as ranks among its values and the listed ones."""
+    dtype = series.dtype
+    places, values = _distinct(series)
+    ordered = isinstance(dtype, pd.CategoricalDtype) and bool(dtype.ordered)
+    codes, objects, wanted = coded(values, listed, ordered=ordered)
+    ranks = np.append(codes, -1)[places]
+    return KeyColumn(pa.array(ranks, mask=ranks < 0), wanted, dtype, objects)
+
+
+def _distinct(series: pd.Series[Any]) -> tuple[Codes, npt.NDArray[Any]]:
+    """Return the place of each row's value among some objects, -1 for missing, and the objects.
+
+    Where a dtype's values are numbers below, equal rows share an object.
+    """
+    dtype, array = series.dtype, series.array
+    if isinstance(dtype, pd.CategoricalDtype):
+        return np.asarray(series.cat.codes, dtype=np.int64), _objects(dtype.categories)
+    if isinstance(dtype, pd.IntervalDtype):
+        ends: Any = array
+        left, right = (pd.factorize(end)[0].astype(np.int64) for end in (ends.left, ends.right))
+        pairs = np.where(left < 0, -1, left * (right.max(initial=0) + 1) + right)
+        _, first, places = np.unique(pairs, return_index=True, return_inverse=True)
+        return np.asarray(places, dtype=np.int64), _objects(array[first])
+    if isinstance(dtype, pd.PeriodDtype) or (isinstance(dtype, np.dtype) and dtype.kind == "m"):
+        codes, found = pd.factorize(array)
+        return codes.astype(np.int64), _objects(found)
+    return np.arange(len(series), dtype=np.int64), series.to_numpy(dtype=object)
+
+
+def _objects(values: Any) -> npt.NDArray[Any]:
+    """Return the values of an index or array as objects."""
+    return pd.Series(values).astype(object).to_numpy(dtype=object)
 
 
 def _numpy_keys(column: pa.ChunkedArray, dtype: np.dtype[Any]) -> pd.Series[Any]:

@@ -18,7 +18,8 @@ import polars as pl
 import pyarrow as pa
 
 from dfprivacy.engine.adopt import Columns, adopt
-from dfprivacy.engine.pandas import key_column, mark_of
+from dfprivacy.engine.objects import mark_of
+from dfprivacy.engine.pandas import categories_of, key_column
 
 
 @singledispatch
@@ -33,7 +34,12 @@ def frame_table(frame: Any) -> pa.Table:
 
 @frame_table.register
 def _(frame: pd.DataFrame) -> pa.Table:
-    return pa.Table.from_pandas(frame, preserve_index=False)
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    for place, kind in enumerate(table.schema.types):
+        if isinstance(getattr(kind, "value_type", None), pa.BaseExtensionType):  # no file has these
+            column = _without_dictionary(table.column(place))
+            table = table.set_column(place, table.column_names[place], column)
+    return table
 
 
 @frame_table.register
@@ -90,19 +96,37 @@ def _same_frames(one: pd.DataFrame, other: pd.DataFrame) -> bool:
 
 
 def _same(one: pd.Series[Any], other: pd.Series[Any]) -> bool:
+    if isinstance(one.dtype, pd.CategoricalDtype) and isinstance(other.dtype, pd.CategoricalDtype):
+        alike = one.dtype.ordered == other.dtype.ordered
+        return (
+            alike
+            and _same(*(pd.Series(own.cat.categories) for own in (one, other)))
+            and (_same(one.astype(object), other.astype(object)))
+        )
     if one.dtype != other.dtype or not pd.api.types.is_object_dtype(one.dtype):
         return one.equals(other)
     return [mark_of(value) for value in one] == [mark_of(value) for value in other]
 
 
 def _keys(declared: pd.DataFrame, label: Hashable, column: pa.ChunkedArray) -> pd.Series[Any]:
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+    dtype = declared[label].dtype if label in declared else None
+    column = _without_dictionary(column)
+    if isinstance(dtype, pd.CategoricalDtype):
+        empty, there = pd.DataFrame({label: pd.Series(dtype.categories[:0])}), column.is_valid()
+        shown = iter(_keys(empty, label, column.filter(there)))
+        return categories_of([next(shown) if own else None for own in there.to_pylist()], dtype)
     with suppress(Exception):  # a dtype may raise what it likes
         restored = _restored(declared[label].iloc[:0], column)
         if pd.api.types.is_object_dtype(restored.dtype) or _as_arrow(restored, column) == column:
             return restored
     return _plain(column)
+
+
+def _without_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not pa.types.is_dictionary(column.type):
+        return column
+    whole = column.combine_chunks()
+    return pa.chunked_array([whole.dictionary.take(whole.indices)])
 
 
 def _restored(empty: pd.Series[Any], column: pa.ChunkedArray) -> pd.Series[Any]:

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.embedded import interruptible, is_interrupt
+from dfprivacy.engine.embedded import interruptible
 from dfprivacy.engine.progress import watched
-from dfprivacy.errors import DPError, EngineError
+from dfprivacy.errors import published
 
 T = TypeVar("T")
 
@@ -38,21 +38,11 @@ def guarded(work: Callable[[], T]) -> T:
 
     An interrupt by the user goes on as one, without the error that the engine has made of it.
     """
-    result, done, interrupted = None, False, False
     try:
-        result, done = work(), True
-    except (DPError, SystemExit, GeneratorExit):
-        raise
-    except BaseException as error:  # noqa: BLE001 polars panics are no Exceptions; raised anew below
-        interrupted = is_interrupt(error)
-    if interrupted:
-        raise KeyboardInterrupt
-    if not done:
-        raise EngineError(
-            "the engine could not run the query; its message could quote a row and is withheld",
-            hint="try the same columns in a plain query of your engine to see what is wrong",
-        )
-    return result  # type: ignore[return-value]
+        return work()
+    except BaseException as error:  # noqa: BLE001 polars panics are no Exceptions; raised below
+        failure = published(error)
+    raise failure
 
 
 def collect(
@@ -73,5 +63,7 @@ def collect(
             return native.to_arrow_table()
         if lazy.implementation.is_spark_like():
             with spark.quiet():
-                return native.toArrow()
+                table = native.toArrow()
+            own = table.column_names  # without what is declared of NULL
+            return pa.table(table.columns, names=own)
         return lazy.collect("pyarrow").to_native()

@@ -17,7 +17,7 @@ from typing import Any
 import narwhals as nw
 import pyarrow as pa
 
-from dfprivacy.engine.adopt import UNIT, Adopted, Columns, unit_column
+from dfprivacy.engine.adopt import UNIT, Adopted, Columns, ToldColumn, unit_column
 from dfprivacy.engine.declared import require_columns
 from dfprivacy.errors import UnsupportedFrameError
 
@@ -60,12 +60,17 @@ def adopted(frame: Any, columns: Columns) -> Adopted | None:
     grouped = dict(zip(keys, columns.keys, strict=True))
     if columns.unit is not None:
         grouped[UNIT] = columns.unit.column
+    told = {
+        own: ToldColumn(f"told_{index}", own.constant) for index, own in enumerate(columns.told)
+    }
+    grouped |= {one.name: own.column for own, one in told.items()}
     chosen = [f"{grouped_by(label)} AS {name}" for name, label in grouped.items()]
     chosen += [f"column_{names.index(label)} AS {name}" for label, name in values.items()]
     placed = frame.toDF(*(f"column_{place}" for place in range(len(names))))
     lazy: nw.LazyFrame[Any] = nw.from_native(placed.selectExpr(*chosen or ["true AS row"]))
     wrap = partial(frame_of_table, frame.sparkSession)
-    return Adopted(lazy, keys, values, columns.listed, wrap, unit_column(columns.unit, UNIT))
+    unit = unit_column(columns.unit, UNIT)
+    return Adopted(lazy, keys, values, columns.listed, wrap, unit, told=told)
 
 
 def with_place(native: Any, names: Sequence[str], place: str) -> Any:

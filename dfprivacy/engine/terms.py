@@ -12,7 +12,6 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
 import narwhals as nw
 import polars as pl
 from narwhals.dtypes import DType
@@ -20,9 +19,9 @@ from narwhals.dtypes import DType
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.columns import check_term_column, clipped_to
 from dfprivacy.engine.files import quoted
-from dfprivacy.engine.keys import key_expressions
+from dfprivacy.engine.keys import key_expressions, with_told
 from dfprivacy.measurement.grid import Grid
-from dfprivacy.measurement.linear import Above, OnGrid, Product, Source, Term
+from dfprivacy.measurement.linear import Above, Distinct, Equal, OnGrid, Product, Source, Term, Told
 from dfprivacy.measurement.sums import sum_name
 
 _MAGIC = 1.5 * 2.0**52  # this plus an integer below 2**51 holds that integer in its low bits
@@ -58,7 +57,10 @@ def with_terms(
     keys = key_expressions(adopted, labels)
     if not keys and not titles:  # all rows are counted
         return adopted.lazy
-    frame = frame.select(*keys, *(nw.col(own).alias(name) for name, own in titles.items()))
+    single = all(len(own.columns) < 2 and not _multiplies(own) for own in sources)
+    if not single:
+        frame = frame.select(*keys, *(nw.col(own).alias(name) for name, own in titles.items()))
+        titles = dict(zip(titles, titles, strict=True))
     masked, kept, products = [], [], {}
     for index, (source, names) in enumerate(zip(sources, leaves, strict=True)):
         own = list(names.values())
@@ -66,12 +68,15 @@ def with_terms(
             present = ~nw.any_horizontal(*(nw.col(n).is_null() for n in own), ignore_nulls=False)
             masked += [nw.when(present).then(nw.col(name)).alias(name) for name in own]
         if source.columns and not source.terms:
-            kept.append(nw.col(own[0]).alias(_term_name(index, 0)))
+            kept.append(nw.col(titles[own[0]]).alias(_term_name(index, 0)))
         for place, term in enumerate(source.terms, start=1):
             if isinstance(term, Product):
                 products[_term_name(index, place)] = (term, names)
             else:
-                kept.append(nw.col(names[term]).alias(_term_name(index, place)))  # type: ignore[index]
+                own_name = titles[names[term]]  # type: ignore[index]
+                kept.append(nw.col(own_name).alias(_term_name(index, place)))
+    if single:
+        return frame.select(*keys, *kept)
     if masked:
         frame = frame.with_columns(*masked)
     engine = frame.implementation
@@ -85,8 +90,10 @@ def with_terms(
     return frame.select(*others, *kept, *made)
 
 
-def sums_of(sources: Sequence[Source], engine: nw.Implementation) -> list[nw.Expr]:
-    """Return the exact sums of a frame that `with_terms` has made."""
+def sums_of(
+    sources: Sequence[Source], engine: nw.Implementation, *, units: bool = False
+) -> list[nw.Expr]:
+    """Return the exact sums of a frame of `with_terms`; sums of `units` are Int64 at once."""
     sums = []
     for index, source in enumerate(sources):
         if not source.columns:
@@ -95,11 +102,51 @@ def sums_of(sources: Sequence[Source], engine: nw.Implementation) -> list[nw.Exp
         rows = nw.col(_term_name(index, 0 if not source.terms else 1)).count().cast(nw.Int64)
         sums.append(rows.alias(sum_name(index)))
         for place, term in enumerate(source.terms, start=1):
-            total = nw.col(_term_name(index, place)).sum().cast(nw.Int64)
-            if engine.is_polars() and _is_shifted(term, source):
+            if isinstance(term, Distinct):
+                values = nw.col(_term_name(index, place))
+                found = distinct(values)
+                if engine.is_ibis():  # its polars counts NULL: among values and ones alike
+                    ones = nw.when(~values.is_null()).then(nw.lit(1))
+                    found = found - distinct(ones) + (~values.is_null()).any().cast(nw.Int64)
+                sums.append(found.alias(sum_name(index, place)))
+                continue
+            total = nw.col(_term_name(index, place)).sum()
+            shifted = _is_shifted(term, source)
+            if engine.is_polars() and shifted:
                 total = total - rows * _SHIFT
+            if units or not (engine.is_duckdb() and shifted):
+                total = total.cast(nw.Int64)
             sums.append(total.alias(sum_name(index, place)))
     return sums
+
+
+def distinct(values: nw.Expr) -> nw.Expr:
+    """Return how many values a column has, each once, NULL not among them."""
+    return values.n_unique().cast(nw.Int64) - values.is_null().any().cast(nw.Int64)
+
+
+def unshifted(
+    frame: nw.LazyFrame[Any], sources: Sequence[Source], numbers: DType
+) -> nw.LazyFrame[Any]:
+    """Return the sums of DuckDB without what `duckdb_on_grid` adds to each row.
+
+    Sums of floats that are not exact, which are made again with integers, may be NULL.
+    """
+    replaced = []
+    for index, source in enumerate(sources):
+        rows = sum_name(index)
+        for place, term in enumerate(source.terms, start=1):
+            if not _is_shifted(term, source):
+                continue
+            total, (half, odd) = sum_name(index, place), divmod(term.least + term.most, 2)
+            kind = "HUGEINT" if numbers.is_integer() else "BIGINT"
+            own = f"(TRY_CAST({total} AS {kind}) + {rows} * {odd}) // 2 + {rows} * {half}"
+            replaced.append(f"CAST({own} AS BIGINT) AS {total}")
+    if not (replaced and frame.implementation.is_duckdb()):
+        return frame
+    native: Any = frame.to_native()
+    plain: nw.LazyFrame[Any] = nw.from_native(native.project(f"* REPLACE ({', '.join(replaced)})"))
+    return plain
 
 
 def _term_name(index: int, place: int) -> str:
@@ -113,7 +160,8 @@ class _Presence:
     column: Hashable
 
 
-_Leaf = OnGrid | Above | _Presence
+_Number = OnGrid | Above | _Presence
+_Leaf = _Number | Distinct | Equal
 
 
 def _leaves(source: Source) -> list[_Leaf]:
@@ -129,8 +177,12 @@ def _factors(term: Term) -> Iterator[_Leaf]:
         yield from _factors(term.left)
         yield from _factors(term.right)
     else:
-        assert isinstance(term, OnGrid | Above)  # noqa: S101 there are no other terms
+        assert isinstance(term, OnGrid | Above | Distinct | Equal)  # noqa: S101 there are no other terms
         yield term
+
+
+def _multiplies(source: Source) -> bool:
+    return any(isinstance(term, Product) for term in source.terms)
 
 
 def _in_product(leaf: Any, source: Source) -> bool:
@@ -138,7 +190,7 @@ def _in_product(leaf: Any, source: Source) -> bool:
 
 
 def _is_shifted(leaf: Any, source: Source) -> bool:
-    """Tell whether polars adds up a leaf with the bits of the magic number."""
+    """Tell whether a leaf is added up as a number that is shifted, by as much for each row."""
     single = isinstance(leaf, OnGrid) and len(source.columns) == 1
     return single and not _in_product(leaf, source)
 
@@ -154,40 +206,56 @@ def _with_leaves(
     taken = {str(column).lower() for column in schema}
     titles: dict[str, str] = {}
     made: list[Any] = []
+    told: dict[str, Told] = {}
     for source, names in zip(sources, leaves, strict=True):
         for leaf, title in names.items():
             own = title
             while own in taken:
                 own += "_"
             titles[title] = own
+            if isinstance(leaf, Distinct | Equal):
+                told[own] = leaf.told[0]
+                continue
             name = adopted.values[leaf.column]
             check_term_column(leaf.column, schema[name], leaf)
             floating = schema[name].is_float()
+            shifted = _is_shifted(leaf, source)
+            shifted &= engine.is_polars() or adopted.unit is None
             if engine.is_polars():
-                shifted = _is_shifted(leaf, source)
                 made.append(_polars_leaf(name, leaf, floating=floating, shifted=shifted).alias(own))
             elif engine.is_duckdb():
                 whole = numbers.is_integer() or _in_product(leaf, source)
                 kind = "BIGINT" if whole else "DOUBLE"
-                term = _duckdb_leaf(quoted(name), leaf, kind, floating=floating)
-                made.append(duckdb.SQLExpression(term).alias(own))
+                term = _duckdb_leaf(quoted(name), leaf, kind, floating=floating, shifted=shifted)
+                made.append(f"{term} AS {quoted(own)}")
             elif engine.is_spark_like():
                 made.append(f"{_spark_leaf(name, leaf, floating=floating)} AS {own}")
             else:
                 made.append(_ibis_leaf(name, leaf).alias(own))
-    native: Any = adopted.lazy.to_native()
-    if not made:
-        return adopted.lazy, titles
+    lazy = with_told(adopted, told)
+    unit = [] if adopted.unit is None else [adopted.unit.name, *adopted.unit.marks]
+    kept = dict.fromkeys([*adopted.keys, *unit, *told])
+    return (_with_numbers(lazy, made, list(kept)) if made else lazy), titles
+
+
+def _with_numbers(
+    lazy: nw.LazyFrame[Any], made: Sequence[Any], kept: Sequence[str]
+) -> nw.LazyFrame[Any]:
+    """Add columns that are written in the engine's own language to those that are `kept`, or all.
+
+    DuckDB takes long to plan each column, needed or not.
+    """
+    native, engine = lazy.to_native(), lazy.implementation
     if engine.is_polars():
         native = native.with_columns(made)
     elif engine.is_duckdb():
-        native = native.select(duckdb.StarExpression(), *made)
+        native = native.project(", ".join([*map(quoted, kept), *made]))
     elif engine.is_spark_like():
         native = native.selectExpr("*", *made)
     else:
-        return adopted.lazy.with_columns(*made), titles
+        return lazy.with_columns(*made)
     frame: nw.LazyFrame[Any] = nw.from_native(native)
-    return frame, titles
+    return frame
 
 
 def _product(term: Term, names: Mapping[_Leaf, str], engine: nw.Implementation) -> nw.Expr:
@@ -206,7 +274,7 @@ def _product(term: Term, names: Mapping[_Leaf, str], engine: nw.Implementation) 
     return near + nw.when(rest < 0).then(nw.lit(-1, nw.Int64)).otherwise(more)
 
 
-def _polars_leaf(name: str, leaf: _Leaf, *, floating: bool, shifted: bool) -> pl.Expr:
+def _polars_leaf(name: str, leaf: _Number, *, floating: bool, shifted: bool) -> pl.Expr:
     """Return a leaf in as few steps a row as polars can take.
 
     To polars NaN is larger than any number: it goes to the upper end, and is taken out at last.
@@ -217,7 +285,8 @@ def _polars_leaf(name: str, leaf: _Leaf, *, floating: bool, shifted: bool) -> pl
         return pl.when(there).then(pl.lit(1, pl.Int64))
     value = pl.col(name).cast(pl.Float64)
     if isinstance(leaf, Above):
-        integer = (value > leaf.threshold).cast(pl.Int64)
+        above = (value > leaf.threshold).cast(pl.Int64)
+        integer = above if leaf.each == 1 else above * leaf.each
     else:
         grid = leaf.grid
         clipped = (
@@ -227,7 +296,8 @@ def _polars_leaf(name: str, leaf: _Leaf, *, floating: bool, shifted: bool) -> pl
             .then(grid.upper)
             .otherwise(value)
         )
-        whole = (clipped - grid.origin) // grid.step
+        off = clipped - grid.origin
+        whole = (off * grid.inverse_step).floor() if grid.even else off // grid.step
         integer = (whole + _MAGIC).reinterpret(dtype=pl.Int64)
         if not shifted:
             integer = integer - _SHIFT
@@ -236,67 +306,91 @@ def _polars_leaf(name: str, leaf: _Leaf, *, floating: bool, shifted: bool) -> pl
 
 @dataclass(frozen=True)
 class GridText:
-    """The numbers of a grid as SQL."""
+    """The numbers of a grid as SQL, all of them DOUBLE."""
 
-    lower: str
-    upper: str
     origin: str
     inverse_step: str
     first: str
     last: str
 
+    @property
+    def ends(self) -> str:
+        """What twice the integers are larger than `duckdb_on_grid` says."""
+        return f"({self.first} + {self.last})"
 
-def _duckdb_double(value: float) -> str:
+
+def duckdb_double(value: float) -> str:
     """Return a float as SQL that reads back the same bits."""
     return f"CAST('{value!r}' AS DOUBLE)"
 
 
+_ZERO = duckdb_double(0.0)
+_BEYOND = duckdb_double(2.0**972)  # times a whole number: infinite from 2**52 on
+
+
 def _grid_text(grid: Grid) -> GridText:
-    ends = (grid.lower, grid.upper, grid.origin, grid.inverse_step)
-    lower, upper, origin, inverse = map(_duckdb_double, ends)
-    return GridText(lower, upper, origin, inverse, str(grid.first), str(grid.last))
+    numbers = (grid.origin, grid.inverse_step, float(grid.first), float(grid.last))
+    return GridText(*map(duckdb_double, numbers))
 
 
 def duckdb_number(value: str) -> str:
-    """Tell a number, finite or not, from NaN, as `dfprivacy.engine.columns.is_number` does."""
-    return f"(isfinite({value}) OR isfinite(CAST(1 AS DOUBLE) / {value}))"
+    """Tell a number, finite or not, from NaN, as `dfprivacy.engine.columns.is_number` does.
+
+    The angle of an infinite number is finite. Nothing here can fail for any row, in any setting.
+    """
+    return f"(isfinite({value}) OR isfinite(atan({value})))"
 
 
-def duckdb_on_grid(
-    value: str, grid: GridText, kind: str = "BIGINT", *, floating: bool = True, cast: str = "CAST"
-) -> str:
-    """Return the integer on a grid of a DOUBLE, given as SQL; NULL where it holds no value."""
-    number = f" AND {duckdb_number(value)}" if floating else ""
-    finite = f"isfinite({value}) AND " if floating else ""
-    scaled = f"floor(({value} - {grid.origin}) * {grid.inverse_step})"
-    if kind == "BIGINT":
-        scaled = f"{cast}({scaled} AS BIGINT)"
+def duckdb_on_grid(value: str, grid: GridText) -> str:
+    """Return twice the integer on a grid of a DOUBLE, less both ends; NULL where it holds no value.
+
+    The value is scaled first, and clipped without a branch: |y - first| - |y - last| is
+    2 y - (first + last) between the ends and constant beyond them. For whole numbers y below 2**52
+    all of that is exact; larger and infinite ones are named, and go to the ends. Subtraction,
+    multiplication and floor are monotone: where a value lies beyond a bound, y is not within it.
+    DuckDB works comparisons out beforehand by a file's minimum and maximum, which leave NaN out,
+    but looks at each row for isfinite.
+    """
+    y = f"floor(({value} - {grid.origin}) * {grid.inverse_step})"
+    above_first = y if grid.first == _ZERO else f"{y} - {grid.first}"
+    beyond = f"sign({value} - {grid.origin}) * ({grid.last} - {grid.first})"
     return (
-        f"CASE WHEN {finite}{value} >= {grid.lower} AND {value} <= {grid.upper} THEN {scaled} "
-        f"WHEN {value} < {grid.lower}{number} THEN CAST({grid.first} AS {kind}) "
-        f"WHEN {value} > {grid.upper}{number} THEN CAST({grid.last} AS {kind}) END"
+        f"CASE WHEN isfinite({y} * {_BEYOND}) THEN abs({above_first}) - abs({y} - {grid.last}) "
+        f"WHEN {duckdb_number(value)} THEN {beyond} END"
     )
 
 
-def duckdb_above(value: str, threshold: str, *, floating: bool = True) -> str:
-    """Return 1 where a DOUBLE exceeds a threshold, else 0; NULL where it holds no value."""
-    number = f" AND {duckdb_number(value)}" if floating else ""
-    above = f"WHEN {value} > {threshold}{number} THEN CAST(1 AS BIGINT)"
-    return f"CASE {above} WHEN {value} <= {threshold}{number} THEN CAST(0 AS BIGINT) END"
+def duckdb_above(
+    value: str, threshold: str, each: int, kind: str = "BIGINT", *, floating: bool = True
+) -> str:
+    """Return `each` where a DOUBLE exceeds a threshold, else 0; NULL where it holds no value.
+
+    What is finite needs no angle: most rows are told from NaN by one look.
+    """
+    above = f"CAST({value} > {threshold} AS {kind}) * CAST({each} AS {kind})"
+    if not floating:
+        return above
+    angle = f"WHEN isfinite(atan({value})) THEN {above}"
+    return f"CASE WHEN isfinite({value}) THEN {above} {angle} END"
 
 
-def _duckdb_leaf(column: str, leaf: _Leaf, kind: str, *, floating: bool) -> str:
+def _duckdb_leaf(column: str, leaf: _Number, kind: str, *, floating: bool, shifted: bool) -> str:
     """Return a leaf of a column of any numeric type, given as SQL."""
     if isinstance(leaf, _Presence):
         there = duckdb_number(column) if floating else f"{column} IS NOT NULL"
         return f"CASE WHEN {there} THEN CAST(1 AS BIGINT) END"
     value = f"CAST({column} AS DOUBLE)"
     if isinstance(leaf, Above):
-        return duckdb_above(value, _duckdb_double(leaf.threshold), floating=floating)
-    return duckdb_on_grid(value, _grid_text(leaf.grid), kind, floating=floating)
+        return duckdb_above(
+            value, duckdb_double(leaf.threshold), leaf.each, kind, floating=floating
+        )
+    grid = _grid_text(leaf.grid)
+    doubled = duckdb_on_grid(value, grid)
+    number = doubled if shifted else f"({doubled} + {grid.ends}) * CAST(0.5 AS DOUBLE)"
+    return number if kind == "DOUBLE" else f"CAST({number} AS {kind})"
 
 
-def _spark_leaf(column: str, leaf: _Leaf, *, floating: bool) -> str:
+def _spark_leaf(column: str, leaf: _Number, *, floating: bool) -> str:
     """Return a leaf in Spark's SQL; nothing here can raise for any row, in ANSI mode or without.
 
     A value is clipped first, as a float: floor raises in ANSI mode where no BIGINT is near.
@@ -308,7 +402,7 @@ def _spark_leaf(column: str, leaf: _Leaf, *, floating: bool) -> str:
         return f"CASE WHEN {number} THEN 1L END"
     value = f"CAST({column} AS DOUBLE)"
     if isinstance(leaf, Above):
-        above = f"CASE WHEN {value} > {leaf.threshold!r}D THEN 1L ELSE 0L END"
+        above = f"CASE WHEN {value} > {leaf.threshold!r}D THEN {leaf.each}L ELSE 0L END"
         return f"CASE WHEN {number} THEN {above} END"
     grid = leaf.grid
     clipped = f"least(greatest({value}, {grid.lower!r}D), {grid.upper!r}D)"
@@ -323,7 +417,7 @@ def _spark_product(term: Term, names: Mapping[_Leaf, str]) -> str:
     return f"(({left} * {right}) div {term.divisor}L)"
 
 
-def _ibis_leaf(name: str, leaf: _Leaf) -> nw.Expr:
+def _ibis_leaf(name: str, leaf: _Number) -> nw.Expr:
     """Return a leaf of an Ibis column, where NULL stands for NaN since the table was adopted.
 
     Only numbers on the grid are scaled: some backends work out what a condition then drops.
@@ -332,7 +426,7 @@ def _ibis_leaf(name: str, leaf: _Leaf) -> nw.Expr:
         return nw.when(~nw.col(name).is_null()).then(nw.lit(1, nw.Int64))
     value = nw.col(name).cast(nw.Float64)
     if isinstance(leaf, Above):
-        one, zero = nw.lit(1, nw.Int64), nw.lit(0, nw.Int64)
+        one, zero = nw.lit(leaf.each, nw.Int64), nw.lit(0, nw.Int64)
         below = nw.when(value <= leaf.threshold).then(zero)
         return nw.when(value > leaf.threshold).then(one).otherwise(below)
     clipped = clipped_to(name, leaf.grid.lower, leaf.grid.upper)

@@ -9,7 +9,9 @@ chance and comes out the same each time. Proof: docs/users.md.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Any
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
@@ -19,14 +21,22 @@ from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import UNIT, Adopted, UnitColumn
 from dfprivacy.engine.keys import key_expressions, only_listed
 from dfprivacy.engine.run import exact_table
+from dfprivacy.engine.terms import sums_of, with_terms
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.linear import Product, Source
 from dfprivacy.measurement.sums import key_name, sum_name
+from dfprivacy.release.unit import LARGEST_LIMIT
 
-_PLACE, _ONE, _NUMBER, _EVERY = "place", "one", "number", "every"
-_ROWS, _GROUPS, _UNITS = "rows", "groups", "units"
+_PLACE, _ONE, _NUMBER, _EVERY, _WORD = "place", "one", "number", "every", "word"
+_ROWS, _MOST, _GROUPS, _UNITS = "rows", "most", "groups", "units"
+_HELD, _FIRSTS, _SECONDS = "held", "firsts", "seconds"
+_ALL_ROWS = Source(())
 _HALF = 2**32
 _PLACES = 2**52
+_PLACE_BITS = 31
+_WORDS = 2**63
+_FEW_UNITS = 2**16
+_WIDE = (nw.UInt64, nw.Int128, nw.UInt128)
 
 
 def known_units(frame: nw.LazyFrame[Any], adopted: Adopted) -> nw.LazyFrame[Any]:
@@ -50,11 +60,106 @@ def within_groups(
     first = nw.lit(1, nw.Int64).alias(_ONE)
     order = (nw.col(_PLACE) // _HALF).alias(_PLACE)
     entries = placed.with_columns(first, order)
+    if apart and frame.implementation.is_duckdb():  # the same number by one sort instead of two
+        by = ", ".join(f"{name} ASC NULLS FIRST" for name in (_PLACE, *names))
+        ranked = f"dense_rank() OVER (PARTITION BY {UNIT} ORDER BY {by}) AS {_NUMBER}"
+        native: Any = entries.to_native()
+        found = native.project(f"*, {ranked}").filter(f"{_NUMBER} <= {unit.groups}")
+        kept: nw.LazyFrame[Any] = nw.from_native(found)
+        return kept
     if apart:
         number = nw.col(_ONE).cum_sum().over(UNIT, *names, order_by=apart)
         entries = entries.with_columns((number == 1).cast(nw.Int64).alias(_ONE))
     number = nw.col(_ONE).cum_sum().over(UNIT, order_by=[_PLACE, *names, *apart])
     return entries.with_columns(number.alias(_NUMBER)).filter(nw.col(_NUMBER) <= unit.groups)
+
+
+def entries_of_units(
+    frame: nw.LazyFrame[Any],
+    names: Sequence[str],
+    unit: UnitColumn,
+    sums: Sequence[nw.Expr],
+    *,
+    in_memory: bool,
+) -> nw.LazyFrame[Any]:
+    """Return the sums of each unit and group, of at most so many groups a unit."""
+
+    def worked_out(rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        return within_groups(rows.group_by(*unit.entries(names)).agg(*sums), names, unit)
+
+    schema, keys = frame.collect_schema(), unit.entries(names)
+    whole = all(schema[key].is_integer() and schema[key] not in _WIDE for key in keys)
+    if not (in_memory and whole and frame.implementation.is_polars()):
+        return worked_out(frame)
+
+    def quick(rows: pl.DataFrame) -> pl.DataFrame:
+        added = _packed_sums(rows, keys, sums)
+        few = None if added is None else _with_first_groups(added, names, unit)
+        if few is None:
+            few = worked_out(nw.from_native(rows.lazy())).to_native().collect()
+        return few.select(list(found))
+
+    native: Any = frame.to_native()
+    found = frame.group_by(*keys).agg(*sums).to_native().collect_schema()
+    quickly = native.map_batches(quick, schema=found)
+    lazy: nw.LazyFrame[Any] = nw.from_native(quickly)
+    return lazy
+
+
+def _packed_sums(
+    rows: pl.DataFrame, keys: Sequence[str], sums: Sequence[nw.Expr]
+) -> pl.DataFrame | None:
+    """Return the sums by whole keys that fit into one 64-bit word together, None if they don't."""
+    word, places, total = pl.lit(0, pl.Int64), [], 1
+    for key in keys:
+        column = rows[key]
+        whole = column.drop_nulls().to_numpy()
+        least, most = (int(whole.min()), int(whole.max())) if len(whole) else (0, 0)
+        size = most - least + 2  # the last place is that of NULL
+        total *= size
+        places.append((key, column.dtype, least, size))
+        code = (pl.col(key).cast(pl.Int64) - least).fill_null(size - 1)
+        word = word * size + code
+    if total >= _WORDS:
+        return None
+    of_words = nw.from_native(rows.lazy().with_columns(word.alias(_WORD))).group_by(_WORD)
+    added: pl.DataFrame = of_words.agg(*sums).to_native().collect(engine="streaming")
+    rest, columns = pl.col(_WORD), []
+    for key, dtype, least, size in reversed(places):
+        code, rest = rest % size, rest // size
+        known = pl.when(code < size - 1).then(code + least)
+        columns.append(known.cast(dtype).alias(key))
+    return added.with_columns(columns)
+
+
+def _with_first_groups(
+    added: pl.DataFrame, names: Sequence[str], unit: UnitColumn
+) -> pl.DataFrame | None:
+    """Return what `within_groups` keeps, by sorting one word an entry; None where it can't tell.
+
+    A word is the unit's number and the hash: where the last one that is kept equals the next, the
+    keys have to decide.
+    """
+    if unit.groups is None or not names or not added.height:
+        return added
+    units = added[UNIT].cast(pl.Int64).to_numpy()
+    least, most = int(units.min()), int(units.max())
+    size = most - least + 1
+    if size > max(4 * added.height, _FEW_UNITS) or size > _HALF // 2:
+        return None
+    placed: Any = _placed(nw.from_native(added.lazy()), unit.placed(names)).to_native()
+    place = placed.select(_PLACE).collect().to_series().to_numpy()
+    number = units - least
+    words = (number << _PLACE_BITS) | (place >> (63 - _PLACE_BITS))
+    ordered = pl.Series(words).sort().to_numpy()
+    of_unit = ordered >> _PLACE_BITS
+    starts = np.append(0, np.flatnonzero(of_unit[1:] != of_unit[:-1]) + 1)
+    last = starts[np.diff(starts, append=len(ordered)) > unit.groups] + unit.groups - 1
+    if (ordered[last] == ordered[last + 1]).any():
+        return None
+    limits = np.full(size, np.iinfo(np.int64).max)
+    limits[of_unit[last]] = ordered[last]
+    return added.filter(pl.Series(words <= limits[number]))
 
 
 def scaled(frame: nw.LazyFrame[Any], sources: Sequence[Source], rows: int) -> nw.LazyFrame[Any]:
@@ -63,13 +168,12 @@ def scaled(frame: nw.LazyFrame[Any], sources: Sequence[Source], rows: int) -> nw
     All are whole numbers, rounded down and kept where the partition of unity wants them: the
     coordinates of every linear vector are what `rows` rows could have added.
     """
-    less: list[nw.Expr] = []
-    tied: list[nw.Expr] = []
-    for index, source in enumerate(sources):
-        less += _scaled(index, source, rows)
-        tied += _tied(index, source)
-    scaled_ = frame.with_columns(*less)
-    return scaled_.with_columns(*tied) if tied else scaled_
+    numbered = list(enumerate(sources))
+    frame = frame.with_columns(*(own for each in numbered for own in _scaled(*each, rows)))
+    for each in numbered:
+        for own in _tied(*each):  # one after another: a factor may be tied itself
+            frame = frame.with_columns(own)
+    return frame
 
 
 def _scaled(index: int, source: Source, rows: int) -> Iterator[nw.Expr]:
@@ -135,6 +239,27 @@ def thinned(
     return counts.filter((nw.col(counted) > 0) | nw.col(value).is_null())
 
 
+def few_values(
+    frame: nw.LazyFrame[Any], names: Sequence[str], value: str, counted: str, unit: UnitColumn
+) -> nw.LazyFrame[Any]:
+    """Return entries of at most `unit.rows` values of a unit in a group, one entry a value.
+
+    Those with the least hash of unit, keys and value are kept: each unit draws its own, as if by
+    chance, so that a value is lost only where all units that have it leave it out. The rows of a
+    unit in a group, `unit.rows` at most, stand at the first of its entries.
+    """
+    group, there = [UNIT, *names], ~nw.col(value).is_null()
+    zero = nw.lit(0, nw.Int64)
+    one = nw.when(there).then(nw.lit(1, nw.Int64)).otherwise(zero).alias(_ONE)
+    held = nw.when(there).then(nw.col(counted)).otherwise(zero).alias(counted)
+    placed = _placed(frame, [*unit.placed(names), value]).with_columns(one, held)
+    number = nw.col(_ONE).cum_sum().over(*group, order_by=[_PLACE, value]).alias(_NUMBER)
+    every = nw.col(counted).sum().over(*group).clip(None, unit.rows).alias(_EVERY)
+    few = placed.with_columns(number, every).filter(nw.col(_NUMBER) <= unit.rows)
+    first = (nw.col(_NUMBER) == 1) & (nw.col(_ONE) == 1)
+    return few.with_columns(nw.when(first).then(nw.col(_EVERY)).otherwise(zero).alias(counted))
+
+
 def _reached(number: nw.Expr, rows: int) -> nw.Expr:
     """Return how many of the evenly spaced rows are among the first `number`."""
     every = nw.col(_EVERY).clip(rows, None).cast(nw.Float64)
@@ -144,7 +269,7 @@ def _reached(number: nw.Expr, rows: int) -> nw.Expr:
 
 def _placed(frame: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]:
     """Add a hash of some columns, a whole number below 2**63, by the engine's own function."""
-    native: Any = frame.to_native()
+    native: Any = frame.drop(_PLACE, strict=False).to_native()
     if frame.implementation.is_polars():
         hashed = pl.struct(*names).hash(seed=0) // 2
         placed = native.with_columns(hashed.cast(pl.Int64).alias(_PLACE))
@@ -153,7 +278,9 @@ def _placed(frame: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]
     elif frame.implementation.is_spark_like():
         placed = spark.with_place(native, names, _PLACE)
     else:
-        placed = native.project(f"*, (hash({', '.join(names)}) // 2)::BIGINT AS {_PLACE}")
+        # hashed again: of several columns DuckDB joins the last one's own hash on by a plain xor
+        twice = f"hash(hash({', '.join(names)}))"
+        placed = native.project(f"*, ({twice} // 2)::BIGINT AS {_PLACE}")
     lazy: nw.LazyFrame[Any] = nw.from_native(placed)
     return lazy
 
@@ -165,20 +292,93 @@ def _ibis_hash(native: Any, names: Sequence[str]) -> Any:
     return ((joined.hash() % _PLACES) + _PLACES) % _PLACES
 
 
-def unit_sizes(adopted: Adopted, labels: Sequence[Hashable]) -> tuple[Integers, Integers, Integers]:
-    """Return most rows in one group, number of groups, and how many units have both. Secret."""
+class UnitSizes(NamedTuple):
+    """Units of the same sizes, and how many they are: exact and secret.
 
-    def build(adopted: Adopted) -> nw.LazyFrame[Any]:
-        names = [key_name(index) for index in range(len(labels))]
-        frame = known_units(adopted.lazy.select(*key_expressions(adopted, labels)), adopted)
-        number = nw.len().cast(nw.Int64)
-        pairs = frame.group_by(UNIT, *names).agg(number.alias(_ROWS))
-        units = pairs.group_by(UNIT).agg(nw.col(_ROWS).max(), number.alias(_GROUPS))
-        return units.group_by(_ROWS, _GROUPS).agg(number.alias(_UNITS))
+    `rows` is the size of the group that a row of the unit is in, on average over its rows, `most`
+    that of its largest, `groups` their number. `units` have such sizes; `held` of them have values,
+    whose means by group, from 0 at the lower bound to `UNIT_MEAN` at the upper, come to `firsts`
+    on average, and their squares by that constant to `seconds`.
+    """
 
-    table = exact_table(adopted, build, [_ROWS, _GROUPS])
-    rows, groups, counts = (
-        np.asarray(table.column(name).to_numpy(), dtype=np.int64)
-        for name in (_ROWS, _GROUPS, _UNITS)
+    rows: Integers
+    most: Integers
+    groups: Integers
+    units: Integers
+    held: Integers
+    firsts: Integers
+    seconds: Integers
+
+
+UNIT_MEAN = 2**12
+"""The mean of a unit whose values are all at the upper bound."""
+
+
+def unit_sizes(
+    adopted: Adopted, labels: Sequence[Hashable], source: Source = _ALL_ROWS
+) -> UnitSizes:
+    """Count rows and groups of every unit, and average the values of a source of one term."""
+    table = exact_table(adopted, partial(_build_sizes, labels=labels, source=source), [])
+    names = [name for name in UnitSizes._fields if name in table.column_names]
+    own = {n: np.asarray(table.column(n).to_numpy(), dtype=np.int64) for n in names}
+    return UnitSizes(**{n: own.get(n, np.zeros_like(own[_ROWS])) for n in UnitSizes._fields})
+
+
+def _build_sizes(
+    adopted: Adopted, *, labels: Sequence[Hashable], source: Source
+) -> nw.LazyFrame[Any]:
+    frame = with_terms(adopted, labels, [source], nw.Int64())
+    sums = sums_of([source], frame.implementation, units=True)
+    names = [key_name(index) for index in range(len(labels))]
+    pairs = known_units(frame, adopted).group_by(UNIT, *names).agg(*sums)
+    rows, one = nw.col(sum_name(0)), nw.lit(1, nw.Int64)
+    few = rows.clip(None, LARGEST_LIMIT)
+    made = [(few * few).alias(_NUMBER), few.alias(_EVERY), one.alias(_ONE)]
+    added = [_ONE, _NUMBER, _EVERY]
+    if source.terms:
+        mean = _share(nw.col(sum_name(0, 1)), rows, UNIT_MEAN, source.terms[0].most)
+        there = nw.when(rows > 0).then(one).otherwise(nw.lit(0, nw.Int64))
+        pairs = pairs.with_columns(mean.alias(_FIRSTS), there.alias(_HELD))
+        made.append(_share(nw.col(_FIRSTS) * nw.col(_FIRSTS), one * UNIT_MEAN).alias(_SECONDS))
+        added += [_FIRSTS, _HELD, _SECONDS]
+    units = pairs.with_columns(*made).group_by(UNIT).agg(
+        rows.max().alias(_MOST), *(nw.col(name).sum().cast(nw.Int64) for name in added)
+    )  # fmt: skip
+    units = units.with_columns(
+        (_share(nw.col(_NUMBER) - one, nw.col(_EVERY)) + one).alias(_ROWS),
+        nw.col(_ONE).alias(_GROUPS),
     )
-    return rows, groups, counts
+    number, totals = nw.len().cast(nw.Int64).alias(_UNITS), []
+    if source.terms:
+        first, second = nw.col(_FIRSTS), nw.col(_SECONDS)
+        units = units.with_columns(_share(first, nw.col(_HELD)), _share(second, nw.col(_HELD)))
+        units = units.with_columns(nw.col(_HELD).clip(0, 1), first.clip(0, UNIT_MEAN))
+        least = first * 2 - UNIT_MEAN
+        units = units.with_columns(nw.when(second < least).then(least).otherwise(second))
+        units = units.with_columns(nw.when(second > first).then(first).otherwise(second))
+        totals = [nw.col(name).sum().cast(nw.Int64) for name in (_HELD, _FIRSTS, _SECONDS)]
+    return units.group_by(_ROWS, _MOST, _GROUPS).agg(number, *totals)
+
+
+def _share(total: nw.Expr, of: nw.Expr, times: int = 1, by: int = 1) -> nw.Expr:
+    """Return total * times / (of * by) rounded down to a whole number, 0 where `of` is 0."""
+    whole = total.cast(nw.Float64) * float(times) / float(by)
+    return (whole / of.clip(1, None).cast(nw.Float64)).floor().cast(nw.Int64)
+
+
+def groups_of_units(adopted: Adopted, labels: Sequence[Hashable]) -> int:
+    """Return how many groups there are where every unit keeps one of its own. Secret.
+
+    Adding or removing a unit moves that by one at most.
+    """
+    table = exact_table(adopted, partial(_build_groups, labels=labels), [])
+    return int(table.column(_GROUPS).to_pylist()[0] or 0)
+
+
+def _build_groups(adopted: Adopted, *, labels: Sequence[Hashable]) -> nw.LazyFrame[Any]:
+    assert adopted.unit is not None  # noqa: S101 there are limits to be found
+    names, number = [key_name(index) for index in range(len(labels))], nw.len().cast(nw.Int64)
+    frame = known_units(adopted.lazy.select(*key_expressions(adopted, labels)), adopted)
+    entries = frame.group_by(*adopted.unit.entries(names)).agg(number.alias(_ROWS))
+    kept = within_groups(entries, names, replace(adopted.unit, groups=1))
+    return kept.group_by(*names).agg(number.alias(_ROWS)).select(number.alias(_GROUPS))

@@ -13,10 +13,9 @@ adds reports up, publishes the next round, and reads the answer:
 2
 """
 
-from dfprivacy.local.estimates import LocalEstimate
-from dfprivacy.local.gaussian import gaussian_mean
-from dfprivacy.local.journal import Journal
-from dfprivacy.local.protocol import Aggregate, Protocol, simulate
+from dfprivacy.errors import close as _close
+from dfprivacy.local.gaussian import LocalEstimate, gaussian_mean
+from dfprivacy.local.protocol import Aggregate, Journal, Protocol, simulate
 from dfprivacy.local.randomisers import BallGaussian, GridLaplace, RandomisedResponse
 from dfprivacy.local.rounds import Digit, Distance, Side
 from dfprivacy.local.vectors import VectorMean, mean_vector
@@ -37,3 +36,5 @@ __all__ = [
     "mean_vector",
     "simulate",
 ]
+
+_close(globals())

@@ -12,8 +12,8 @@ from dataclasses import fields
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
+from dfprivacy.accounting.exact import describe, exact_number
 from dfprivacy.errors import InvalidBoundsError, InvalidProtocolError
-from dfprivacy.exact import describe, exact_number
 from dfprivacy.noise.entropy import fresh_id
 
 MOST_USERS = 2**33

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dfprivacy.accounting.exact import describe
 from dfprivacy.errors import InvalidBoundsError, InvalidLossError
-from dfprivacy.exact import describe
 from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
 

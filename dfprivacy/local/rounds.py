@@ -35,7 +35,8 @@ from dfprivacy.local.randomisers import (
     Words,
     checked_epsilon,
 )
-from dfprivacy.local.transforms import HaarTree, hashed, padded, rotated, salt_of
+from dfprivacy.local.transforms import HaarTree, hashed, rotated, salt_of
+from dfprivacy.measurement.rotation import padded_size
 
 STEPS = 2**20
 """Steps of the grid on which numbers are reported."""
@@ -184,7 +185,7 @@ class Coordinate(VectorQuery):
     @property
     def groups(self) -> int:
         """One tree a coordinate."""
-        return padded(self.dimensions) * HaarTree(self.height).groups
+        return padded_size(self.dimensions) * HaarTree(self.height).groups
 
     def encode(self, values: Floats, groups: Integers) -> Integers:
         """Return each owner's bit."""
@@ -234,7 +235,7 @@ class Whole(VectorQuery):
     @property
     def reported_width(self) -> int:
         """How many numbers a report has."""
-        return padded(self.dimensions)
+        return padded_size(self.dimensions)
 
     def law(self, loss: Epsilon | Rho) -> BallGaussian:
         """Return discrete Gaussian noise for vectors of the ball."""

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfprivacy.local.randomisers import Floats, Integers, RandomisedResponse, Words
+from dfprivacy.measurement.rotation import padded_size
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -46,11 +47,6 @@ def hashed(users: Integers, salt: np.uint64) -> Words:
     return words
 
 
-def padded(dimensions: int) -> int:
-    """Return the least power of two that is not smaller."""
-    return 1 << (dimensions - 1).bit_length()
-
-
 def _signs(campaign: str, dimensions: int) -> Floats:
     """Return public random signs, the same for everybody in a campaign."""
     words = hashed(np.arange(dimensions), salt_of("signs of " + campaign))
@@ -63,7 +59,7 @@ def rotated(vectors: Floats, campaign: str) -> Floats:
     Missing numbers count as 0.
     """
     rows, dimensions = vectors.shape
-    size = padded(dimensions)
+    size = padded_size(dimensions)
     wide = np.zeros((rows, size))
     wide[:, :dimensions] = np.nan_to_num(vectors)
     wide *= _signs(campaign, size)

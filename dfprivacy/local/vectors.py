@@ -27,7 +27,8 @@ from dfprivacy.local.published import (
 )
 from dfprivacy.local.randomisers import Counts, Floats, RandomisedResponse, checked_epsilon
 from dfprivacy.local.rounds import RADIUS, Coordinate, Length, Query, Whole
-from dfprivacy.local.transforms import HaarTree, padded, quantile_of, unrotated
+from dfprivacy.local.transforms import HaarTree, quantile_of, unrotated
+from dfprivacy.measurement.rotation import padded_size
 
 _ROUNDS = 3
 _HINT = "pass whole numbers: dimensions=16, resolution=10"
@@ -83,7 +84,7 @@ class VectorPlan(Plan):
             and is_whole(self.rounds, _ROUNDS, _ROUNDS)
             and is_radius(self.radius)
             and all(type(each) is float for each in (clip, *centre))
-            and (self.centre is None or len(centre) == padded(self.dimensions))
+            and (self.centre is None or len(centre) == padded_size(self.dimensions))
             and all(-self.radius <= each <= self.radius for each in centre)
             and math.ldexp(self.longest, -self.height) <= clip <= self.longest
         ):
@@ -102,7 +103,7 @@ class VectorPlan(Plan):
     def queries(self, round_: int) -> tuple[Query, ...]:
         """Return what the users of a round are asked."""
         who = self.campaign, self.dimensions
-        centre = self.centre or (0.0,) * padded(self.dimensions)
+        centre = self.centre or (0.0,) * padded_size(self.dimensions)
         if round_ == 1:
             return (Coordinate(0, *who, self.radius, self.height),)
         if round_ == 2:
@@ -131,7 +132,7 @@ class VectorPlan(Plan):
         """
         reports = max(self.users * float(protocol.shares[2]), 1.0)
         rho = float(protocol.loss.value)
-        return min(2 * math.sqrt(padded(self.dimensions) / (2 * rho * reports)), 0.9)
+        return min(2 * math.sqrt(padded_size(self.dimensions) / (2 * rho * reports)), 0.9)
 
     def estimate(self, protocol: Protocol, counts: tuple[Counts, ...], level: float) -> VectorMean:  # noqa: ARG002 one interface
         """Return the mean, given the reports of the last round."""

@@ -2,20 +2,32 @@
 
 A bin table with counts alone is a value-count table; with the sums of its octaves it is an octave
 table. Each row of data adds one to one count: a partition of unity for any number of bins.
+
+An octave lies wholly between bounds at octave edges or wholly beyond one of them. Between, the sum
+of values is exact, and so is its floor in units of the grid's step: a row moves it by
+floor(x / step) or that plus 1, an integer between those of the bounds. Beyond, a row counts as the
+bound itself. So one row adds an integer of [first, last] whatever it holds, as it does on the grid
+of given bounds: the partition of unity of docs/partition-of-unity.md holds unchanged
+(docs/octaves.md).
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from dfprivacy.errors import TooManyRowsError
-from dfprivacy.measurement.binning import Binning, Floats, Integers, SignificantBits
+from dfprivacy.measurement.binning import Binning, Floats, Integers, Octaves, SignificantBits
+from dfprivacy.measurement.grid import Grid
+from dfprivacy.measurement.linear import Linear, OnGrid, Product, Source, Term
+from dfprivacy.measurement.sums import Statistics, sum_name
 
 Held = tuple[Floats, Integers]
 """The values of a group, and how many rows have each."""
@@ -39,7 +51,8 @@ class BinTable:
     group, bins, rows : numpy.ndarray
         int64, one entry a non-empty bin: the index of its group, the number of the bin, its rows.
     moments : tuple of numpy.ndarray
-        float64, exact: the sum of rounded values of each bin, then that of their squares.
+        float64, exact: the sum of what rounded values exceed the bases of their bins by
+        (`Octaves.bases`), then that of the squares of it.
     """
 
     keys: pa.Table = field(repr=False)
@@ -62,6 +75,11 @@ class BinTable:
         """Return the rows of each group."""
         before = np.concatenate([[0], np.cumsum(self.rows)])
         return np.asarray(np.diff(before[self._starts]), dtype=np.int64)
+
+    def parts(self, size: int) -> Iterator[range]:
+        """Yield the numbers of all groups, at most `size` at a time; once where there are none."""
+        firsts = range(0, max(self.groups, 1), size)
+        return (range(first, min(first + size, self.groups)) for first in firsts)
 
     def blocks(self) -> Iterator[BinTable]:
         """Yield tables of some whole groups each, all groups in their order: this one."""
@@ -94,6 +112,11 @@ class BinTable:
         return ((values[own], self.rows[own]) for own in self.slices())
 
     @cached_property
+    def codes(self) -> Integers:
+        """The place of each entry among all bins of all groups, ascending."""
+        return codes_of(self.group, self.bins, self.binning.last)
+
+    @cached_property
     def _starts(self) -> Integers:
         starts = np.zeros(self.groups + 1, dtype=np.int64)
         np.cumsum(np.bincount(self.group, minlength=self.groups), out=starts[1:])
@@ -113,6 +136,11 @@ class BinTable:
                 hint="split the data into parts and release each, or give bounds",
             )
         return self
+
+
+def codes_of(group: Integers, bins: Integers, last: int) -> Integers:
+    """Return the places of some bins, from -last to last, among all bins of all groups."""
+    return np.asarray(group * (2 * last + 1) + bins + last)
 
 
 def bin_table(
@@ -135,11 +163,11 @@ def bin_table(
         moments = [moment[known] for moment in moments]
     numbers = binning.numbers(labels)
     moments = [np.where(numbers == 0, 0.0, moment) for moment in moments]
-    return _added(BinTable(keys, groups, binning, group, numbers, rows, tuple(moments)))
+    return added_up(BinTable(keys, groups, binning, group, numbers, rows, tuple(moments)))
 
 
-def _added(table: BinTable) -> BinTable:
-    """Return a table in order, with equal bins of a group added up."""
+def added_up(table: BinTable) -> BinTable:
+    """Return a table of entries in any order: sorted, and equal bins of a group added up."""
     group, bins, order = _ordered(table.group, table.bins, table.binning)
     new = np.ones(len(group), dtype=bool)
     new[1:] = (group[1:] != group[:-1]) | (bins[1:] != bins[:-1])
@@ -211,4 +239,213 @@ def merge_tables(parts: Sequence[BinTable]) -> BinTable:
     )
     moments = zip(*(part.moments for part in parts), strict=True)
     sums = tuple(np.concatenate(columns) for columns in moments)
-    return _added(BinTable(first.keys, first.groups, first.binning, group, bins, rows, sums))
+    return added_up(BinTable(first.keys, first.groups, first.binning, group, bins, rows, sums))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StoredBins:
+    """What a `BinTable` of counts holds, a file for some whole groups each. Secret, files too.
+
+    Parameters
+    ----------
+    keys : pyarrow.Table
+        One row a group, in the order of the release.
+    binning : Binning
+        What the numbers of bins mean.
+    rows : numpy.ndarray
+        int64, the rows of each group.
+    files : tuple of Path
+        Arrays of three rows: group, counted from the first of its file, bin, and rows.
+    sizes : tuple of int
+        How many groups each file has.
+    """
+
+    keys: pa.Table = field(repr=False)
+    binning: Binning
+    rows: Integers
+    files: tuple[Path, ...]
+    sizes: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        """Show nothing that was counted."""
+        return f"StoredBins(secret; {self.binning})"
+
+    @property
+    def groups(self) -> int:
+        """How many groups there are."""
+        return len(self.rows)
+
+    def totals(self) -> Integers:
+        """Return the rows of each group."""
+        return self.rows
+
+    def blocks(self) -> Iterator[BinTable]:
+        """Yield tables of some whole groups each, all groups in their order."""
+        first = 0
+        for file, size in zip(self.files, self.sizes, strict=True):
+            group, bins, rows = np.load(file)
+            yield BinTable(self.keys.slice(first, size), size, self.binning, group, bins, rows)
+            first += size
+
+    def whole(self) -> BinTable:
+        """Return one table of all groups, in memory."""
+        firsts = np.cumsum([0, *self.sizes[:-1]])
+        parts = [
+            (block.group + first, block.bins, block.rows)
+            for first, block in zip(firsts, self.blocks(), strict=True)
+        ]
+        group, bins, rows = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        return BinTable(self.keys, self.groups, self.binning, group, bins, rows)
+
+
+FINE = Octaves(12)
+"""The bins of a whole frame: values exceed them by so few bits that sums of squares are exact."""
+
+SQUARES_SLACK = 2**16
+"""More than a row can move the Bernstein sums of an octave table beyond K: the sum of a bin is
+rounded several times in floating point, the squares of octaves to 21 bits (docs/octaves.md, 6)."""
+
+
+def in_octaves(table: BinTable) -> BinTable:
+    """Return how many rows each octave of a table of finer bins has."""
+    assert isinstance(table.binning, Octaves)  # noqa: S101 the caller has made it
+    octaves, bins = Octaves(), table.binning.octaves(table.bins)
+    code = codes_of(table.group, bins, octaves.last)
+    starts = np.flatnonzero(np.diff(code, prepend=np.int64(-1)))
+    rows = np.add.reduceat(table.rows, starts) if len(starts) else table.rows
+    return BinTable(table.keys, table.groups, octaves, table.group[starts], bins[starts], rows)
+
+
+def of_groups(table: BinTable, groups: Integers) -> BinTable:
+    """Return the counts of some groups, ascending, without their keys."""
+    entries, starts = _entries(table, groups)
+    group = np.repeat(np.arange(len(groups)), np.diff(starts))
+    bins, rows = table.bins[entries], table.rows[entries]
+    return BinTable(pa.table({}), len(groups), table.binning, group, bins, rows)
+
+
+def fits_octaves(linear: Linear) -> bool:
+    """Tell whether octave sums can answer a vector: one column, its values and their squares."""
+    return len(linear.source.columns) == 1 and all(
+        isinstance(term, OnGrid)
+        or (isinstance(term, Product) and term.left == term.right and isinstance(term.left, OnGrid))
+        for term in linear.source.terms
+    )
+
+
+def powers_needed(linear: Linear) -> int:
+    """Return how many powers of the values an octave table must add up for a vector."""
+    squared = any(isinstance(term, Product) for term in linear.source.terms)
+    return 2 if squared else min(len(linear.source.terms), 1)
+
+
+def with_slack(linear: Linear) -> Linear:
+    """Return the vector as it is answered from an octave table: second moments are less exact.
+
+    The slack is that of the Bernstein sums, where a square counts four times in all coordinates.
+    """
+    squares = [
+        sum(abs(row[place]) for row in linear.matrix)
+        for place, term in enumerate(linear.source.terms, start=1)
+        if isinstance(term, Product)
+    ]
+    if not squares:
+        return linear
+    l1 = linear.l1 + SQUARES_SLACK * max(1, math.ceil(sum(squares) / 4))
+    return replace(linear, l1=l1, l2_squared=l1 * l1)
+
+
+def octave_statistics(
+    table: BinTable, keys: pa.Table, groups: Integers, sources: tuple[Source, ...]
+) -> Statistics:
+    """Return the exact statistics of some groups, as a pass with these bounds would have them.
+
+    `keys` and `groups` are the keys and the numbers, ascending, of the groups wanted; the bounds
+    of every source are ends of bins, 0 among them, and multiples of the grid's step.
+    """
+    entries, starts = _entries(table, groups)
+    columns = {name: keys.column(name) for name in keys.column_names}
+    for index, source in enumerate(sources):
+        for place, values in enumerate(_sums(table, entries, source)):
+            columns[sum_name(index, place)] = pa.array(_by_group(values, starts))
+    return Statistics(pa.table(columns), keys.num_columns, sources).checked()
+
+
+def _entries(table: BinTable, groups: Integers) -> tuple[slice | Integers, Integers]:
+    """Return the entries of the groups, and where each group begins among them, and the end."""
+    if len(groups) == table.groups:
+        return slice(None), table.starts()
+    first, stop = table.starts()[groups], table.starts()[groups + 1]
+    starts = np.concatenate([[0], np.cumsum(stop - first)])
+    return np.arange(starts[-1]) + np.repeat(first - starts[:-1], stop - first), starts
+
+
+def _by_group(values: Integers, starts: Integers) -> Integers:
+    """Add up integers by group exactly; the entries are in the order of their groups."""
+    total = np.zeros(len(starts) - 1, dtype=np.int64)
+    held = np.flatnonzero(starts[1:] > starts[:-1])
+    if len(held):
+        total[held] = np.add.reduceat(values, starts[held])
+    return total
+
+
+@dataclass(frozen=True, repr=False)
+class _Entries:
+    """Some entries of an octave table: what is known of the values in each. Secret."""
+
+    rows: Integers
+    base: Floats
+    lower: Floats
+    upper: Floats
+    powers: list[Floats]
+
+    def __repr__(self) -> str:
+        """Show nothing that was counted."""
+        return "_Entries()"
+
+
+def _sums(table: BinTable, entries: slice | Integers, source: Source) -> list[Integers]:
+    bins, binning = table.bins[entries], table.binning
+    assert isinstance(binning, Octaves)  # noqa: S101 the caller has made it
+    ends = binning.bases(bins), binning.lower(bins), binning.upper(bins)
+    powers = [power[entries] for power in table.moments]
+    held = _Entries(table.rows[entries], *ends, powers)
+    return [held.rows, *(_term_sums(term, held) for term in source.terms)]
+
+
+def _term_sums(term: Term, held: _Entries) -> Integers:
+    """Return the sums of a term by entry, in which a row beyond a bound counts as the bound."""
+    value = term.left if isinstance(term, Product) else term
+    assert isinstance(value, OnGrid)  # noqa: S101 `fits_octaves` has looked
+    grid, rows = value.grid, held.rows
+    beyond = np.where(held.upper <= grid.lower, -1, np.where(held.lower >= grid.upper, 1, 0))
+    base = np.where(beyond == 0, held.base, 0.0)
+    powers = [np.where(beyond == 0, power, 0.0) for power in held.powers]
+    if isinstance(term, Product):
+        sums = _squares(grid, term.divisor, rows.astype(np.float64), base, powers)
+        ends = (rows * (end * end // term.divisor) for end in (grid.first, grid.last))
+        return _or_bound(sums, beyond, *ends)
+    far = abs(grid.anchor) >= 2 * (grid.upper - grid.lower)
+    origin = grid.anchor if far else 0.0  # sums of distances from it are exact, and fit 63 bits
+    distances = np.where(beyond == 0, base - origin, 0.0) * rows + powers[0]
+    sums = np.floor(distances * grid.inverse_step).astype(np.int64)
+    sums -= rows * round((grid.anchor - origin) * grid.inverse_step)
+    return _or_bound(sums, beyond, rows * grid.first, rows * grid.last)
+
+
+def _or_bound(sums: Integers, beyond: Integers, lower: Integers, upper: Integers) -> Integers:
+    """Return sums in which a row beyond a bound counts as the bound."""
+    if not beyond.any():
+        return sums
+    return np.where(beyond == 0, sums, np.where(beyond < 0, lower, upper))
+
+
+def _squares(
+    grid: Grid, divisor: int, rows: Floats, base: Floats, powers: list[Floats]
+) -> Integers:
+    """Return the sums of (x - anchor)^2 / (step^2 divisor), each between 0 and its most."""
+    distance, width = base - grid.anchor, divisor * grid.step
+    total = powers[1] + 2 * distance * powers[0] + distance * distance * rows
+    scaled = np.floor(total / width * grid.inverse_step)
+    most = grid.largest * grid.largest // divisor
+    return np.clip(scaled, 0, rows * most).astype(np.int64)

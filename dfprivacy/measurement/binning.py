@@ -47,43 +47,99 @@ def clipped(values: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Octaves:
-    """Bins (2**e, 2**(e + 1)], their mirror images, and zero."""
+    """Octaves (2**e, 2**(e + 1)] in 2**(bits - 1) equal bins, their mirror images, and zero.
+
+    A bin has its larger end, in size; its label is the other one. Sums are of what values exceed a
+    base by: zero where bins are octaves, otherwise the label, which leaves few bits.
+
+    >>> fine = Octaves(3)
+    >>> numbers = fine.numbers(fine.labels(np.array([1.0, 1.01, 1.25, 1.26, -1.26])))
+    >>> fine.bases(numbers).tolist(), fine.upper(numbers).tolist()
+    ([0.875, 1.0, 1.0, 1.25, -1.25], [1.0, 1.25, 1.25, 1.5, -1.25])
+    """
+
+    bits: int = 1
 
     @property
     def last(self) -> int:
         """The number of the uppermost bin; the lowest is its negative."""
-        return MOST_EXPONENT - LEAST_EXPONENT + 1
+        return (MOST_EXPONENT - LEAST_EXPONENT + 1) << (self.bits - 1)
+
+    @property
+    def inwards(self) -> float:
+        """Half a bin and a little more, in units of its octave's lower end."""
+        return 2.0**-self.bits + 2.0 ** -(VALUE_BITS + 1)
+
+    @property
+    def shift(self) -> float:
+        """Doubles so many times as large as an octave's lower end are as far apart as its bins."""
+        return 1.5 * 2.0 ** (53 - self.bits)
 
     def labels(self, values: Floats) -> Floats:
-        """Return what the engines group by: the power of two below a size, with its sign."""
+        """Return what the engines group by: the end of the bin nearer to zero."""
         return self.labels_of_rounded(rounded(clipped(values), VALUE_BITS))
 
     def labels_of_rounded(self, values: Floats) -> Floats:
         """Return the labels of values that are clipped, and rounded to `VALUE_BITS`, already."""
-        return rounded(values * OCTAVE_FACTOR, 1)
+        octave = rounded(values * OCTAVE_FACTOR, 1)
+        if self.bits == 1:
+            return octave
+        far = octave * self.shift
+        return np.asarray((values - octave * self.inwards + far) - far)
 
     def numbers(self, labels: Floats) -> Integers:
         """Return the numbers of bins from their labels."""
-        bits = np.asarray(labels, dtype=np.float64).view(np.int64)
-        return np.asarray(_OCTAVE_NUMBERS[(bits >> 52) & 0xFFF], dtype=np.int64)
+        sizes = np.abs(np.asarray(labels, dtype=np.float64)).view(np.int64) >> (53 - self.bits)
+        ranks = np.clip(sizes - self._offset, 0, self.last)
+        return np.asarray(np.where(labels < 0, -ranks, ranks), dtype=np.int64)
+
+    def cut(self, values: Floats) -> tuple[Floats, Integers]:
+        """Return labels and numbers of values that are clipped and rounded: the same, quicker.
+
+        Of two neighbours the bits, read as integers, are neighbours too: those of a label are those
+        of the number before the value, without its lower bits.
+        """
+        dropped = 53 - self.bits
+        ranks = np.abs(values).view(np.int64)
+        ranks -= 1
+        ranks >>= dropped
+        np.clip(ranks, self._offset, self._offset + self.last, out=ranks)
+        labels = np.copysign((ranks << dropped).view(np.float64), values)
+        ranks -= self._offset
+        np.negative(ranks, out=ranks, where=values < 0)
+        return labels, ranks
+
+    def bases(self, numbers: Integers) -> Floats:
+        """Return what sums are counted from: the labels of bins, or 0 where these are octaves."""
+        if self.bits == 1:
+            return np.zeros(len(numbers))
+        return np.where(numbers == 0, 0.0, np.sign(numbers) * self._ends(np.abs(numbers)))
 
     def upper(self, numbers: Integers) -> Floats:
         """Return the largest value of each bin."""
-        return _OCTAVE_EDGES[numbers + (_SIZES + 1)]
+        return np.where(numbers > 0, self._ends(numbers + 1), -self._inner(-numbers))
 
     def lower(self, numbers: Integers) -> Floats:
         """Return the end that no value of a bin is below."""
-        return _OCTAVE_EDGES[numbers + _SIZES]
+        return np.where(numbers < 0, -self._ends(1 - numbers), self._inner(numbers))
 
+    def octaves(self, numbers: Integers) -> Integers:
+        """Return the numbers of the octaves that hold these bins."""
+        whole = (np.abs(numbers) - 1 >> (self.bits - 1)) + 1
+        return np.asarray(np.sign(numbers) * whole, dtype=np.int64)
 
-_SIZES = MOST_EXPONENT - LEAST_EXPONENT + 1
-_ENDS = np.ldexp(1.0, np.arange(LEAST_EXPONENT, MOST_EXPONENT + 1))
-_OCTAVE_EDGES = np.concatenate([-_ENDS[::-1], [0.0, 0.0], _ENDS])
-"""Bin i lies between the edges i and i + 1, counted from the lowest bin."""
+    def _inner(self, ranks: Integers) -> Floats:
+        """Return the end nearer to zero, which is zero where nothing is between."""
+        return np.where(ranks > 1, self._ends(ranks), 0.0)
 
-_NUMBERS_UP = np.clip(np.arange(2**11) - 1023 - LEAST_EXPONENT + 2, 0, _SIZES)
-_OCTAVE_NUMBERS = np.concatenate([_NUMBERS_UP, -_NUMBERS_UP])
-"""Numbers of bins by sign and exponent of their labels."""
+    def _ends(self, ranks: Integers) -> Floats:
+        ends = (np.clip(ranks, 0, self.last + 1) + self._offset) << (53 - self.bits)
+        return np.asarray(ends, dtype=np.int64).view(np.float64)
+
+    @property
+    def _offset(self) -> int:
+        least = int(np.float64(2.0 ** (LEAST_EXPONENT - 1)).view(np.int64))
+        return (least >> (53 - self.bits)) - 1
 
 
 @dataclass(frozen=True)

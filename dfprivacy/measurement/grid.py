@@ -5,6 +5,9 @@ power of two and origin lies half a step below the anchor: x is rounded to the n
 anchor + q * step. Subtraction rounds the same way everywhere and multiplication by a power of two
 is exact, so that q has the same bits in numpy, polars and DuckDB; and every operation is monotone,
 so that q lies in [first, last] whatever x is.
+
+An even grid has a public number of steps instead, the same for every column: its inverse step is no
+power of two, and the product with it is rounded once, the same way everywhere.
 """
 
 from __future__ import annotations
@@ -16,30 +19,37 @@ import numpy as np
 
 from dfprivacy.errors import InvalidBoundsError
 from dfprivacy.measurement.binning import Floats, Integers
-from dfprivacy.terms import Bounds
+from dfprivacy.release.terms import Bounds
 
 BITS = 30
 ROW_LIMIT = 2**33  # BITS + 33 = 63: below it an int64 sum of grid integers can't wrap
+EVEN = 2.0**BITS - 2  # steps of an even grid: one more, by rounding, stays below 2**BITS
 _LEAST_EXPONENT = -1022  # 2**1022 is the largest inverse step that is a normal float
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Integers for values in [lower, upper]; `step` is 2**exponent, in units of the column."""
+    """Integers for values in [lower, upper], in steps of 2**exponent units of the column.
+
+    With `even`, the distance of the bounds has `EVEN` steps.
+    """
 
     lower: float
     upper: float
     anchor: float
     exponent: int
+    even: bool = False
 
     @property
     def step(self) -> float:
         """The distance between neighbouring grid points."""
-        return math.ldexp(1.0, self.exponent)
+        return 1 / self.inverse_step if self.even else math.ldexp(1.0, self.exponent)
 
     @property
     def inverse_step(self) -> float:
         """The factor from units of the column to grid integers."""
+        if self.even:
+            return min(EVEN / (self.upper - self.lower), math.ldexp(1.0, -_LEAST_EXPONENT))
         return math.ldexp(1.0, -self.exponent)
 
     @property
@@ -80,6 +90,11 @@ class Grid:
 def grid_from_lower(bounds: Bounds) -> Grid:
     """Return the grid that counts from `lower`: integers 0 to at most 2**30."""
     return Grid(bounds.lower, bounds.upper, bounds.lower, _exponent(bounds.width))
+
+
+def even_grid(bounds: Bounds) -> Grid:
+    """Return the grid that counts from `lower` in nearly 2**30 steps."""
+    return Grid(bounds.lower, bounds.upper, bounds.lower, _exponent(bounds.width), even=True)
 
 
 def grid_from_zero(bounds: Bounds) -> Grid:

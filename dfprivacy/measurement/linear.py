@@ -5,8 +5,10 @@ vector (1, term, term, ...); a row without a value in one of them adds nothing. 
 made of the row alone:
 
     OnGrid(column, grid)          the value, clipped and rounded to a grid of integers
-    Above(column, threshold)      1 where the value exceeds a public number, else 0
+    Above(column, threshold, n)   n, 1 by default, where the value exceeds a public number, else 0
     Product(a, b, divisor)        the whole number of times that a divisor is in a times b
+    Equal(column, constant)       a public whole where the value is a public constant, else 0
+    Distinct(column)              1 where the value is met for the first time: see there
 
 Engines add the terms up (`dfprivacy.engine.terms` writes them in each engine's own language), and
 `Term.of` is the law they follow. Where the rows of the matrix make a *partition of unity*, a row
@@ -20,13 +22,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.grid import Grid
+
+
+@dataclass(frozen=True)
+class Told:
+    """A column of any type that can be grouped by, whose values are told apart as keys are.
+
+    With a `constant`, of some `kind`, the values that are the constant are told from the others.
+    """
+
+    column: Hashable
+    constant: Any = None
+    kind: str = ""
 
 
 class Term(ABC):
@@ -52,6 +66,11 @@ class Term(ABC):
         """Return the integer of each row: the law that the engines follow; no value is NaN."""
 
     @property
+    def told(self) -> tuple[Told, ...]:
+        """The columns of any type whose values are told apart, instead of read as numbers."""
+        return ()
+
+    @property
     def largest(self) -> int:
         """The largest size of what a row can add."""
         return max(abs(self.least), abs(self.most))
@@ -62,16 +81,32 @@ class Term(ABC):
 
 
 @dataclass(frozen=True)
-class OnGrid(Term):
-    """The value of a column, clipped to the bounds of a grid and rounded to its integers."""
+class ColumnTerm(Term):
+    """An integer that the value of one column adds: 0 or 1, where nothing else is said."""
 
     column: Hashable
-    grid: Grid
 
     @property
     def columns(self) -> tuple[Hashable, ...]:
         """The one column."""
         return (self.column,)
+
+    @property
+    def least(self) -> int:
+        """Nothing."""
+        return 0
+
+    @property
+    def most(self) -> int:
+        """One."""
+        return 1
+
+
+@dataclass(frozen=True)
+class OnGrid(ColumnTerm):
+    """The value of a column, clipped to the bounds of a grid and rounded to its integers."""
+
+    grid: Grid
 
     @property
     def least(self) -> int:
@@ -89,30 +124,69 @@ class OnGrid(Term):
 
 
 @dataclass(frozen=True)
-class Above(Term):
-    """1 where the value of a column exceeds a public threshold, else 0."""
+class Above(ColumnTerm):
+    """`each` where the value of a column exceeds a public threshold, else 0."""
 
-    column: Hashable
     threshold: float
-
-    @property
-    def columns(self) -> tuple[Hashable, ...]:
-        """The one column."""
-        return (self.column,)
-
-    @property
-    def least(self) -> int:
-        """Nothing."""
-        return 0
+    each: int = 1
 
     @property
     def most(self) -> int:
-        """One."""
-        return 1
+        """What such a row adds."""
+        return self.each
 
     def of(self, values: Mapping[Hashable, Floats]) -> Integers:
-        """Return ones and zeros."""
-        return (values[self.column] > self.threshold).astype(np.int64)
+        """Return the integers."""
+        return self.each * (values[self.column] > self.threshold).astype(np.int64)
+
+
+WHOLE = 2**20
+"""What a row adds that is counted in parts: a unit of many rows counts as a part of each."""
+
+
+@dataclass(frozen=True)
+class Equal(ColumnTerm):
+    """`WHOLE` where the value of a column is a public constant of its own type, else 0.
+
+    Constants of different kinds are different: True is not 1. A whole of many steps leaves a place
+    for a part of a row, which is what a row of a unit counts as that has many.
+    """
+
+    constant: Any
+    kind: str
+
+    @property
+    def told(self) -> tuple[Told, ...]:
+        """The column, of any type, and the constant."""
+        return (Told(self.column, self.constant, self.kind),)
+
+    @property
+    def most(self) -> int:
+        """The whole."""
+        return WHOLE
+
+    def of(self, values: Mapping[Hashable, Floats]) -> Integers:
+        """Return wholes and zeros."""
+        same = values[self.column] == self.constant
+        return np.where(same, np.int64(WHOLE), np.int64(0))
+
+
+@dataclass(frozen=True)
+class Distinct(ColumnTerm):
+    """The different values of a column: not a sum over rows, but moved like one of ones and zeros.
+
+    A row adds 1 where no other row holds its value, and 0 otherwise; NULL and NaN are no values.
+    Counts of disjoint rows do not add up.
+    """
+
+    @property
+    def told(self) -> tuple[Told, ...]:
+        """The column, of any type."""
+        return (Told(self.column),)
+
+    def of(self, values: Mapping[Hashable, Floats]) -> Integers:
+        """Return ones: the most that each row can add."""
+        return np.ones(len(values[self.column]), np.int64)
 
 
 @dataclass(frozen=True)
@@ -195,7 +269,12 @@ class Source:
     @property
     def numbers(self) -> frozenset[Hashable]:
         """The columns that must hold numbers; of the others it only counts what is there."""
-        return frozenset(column for term in self.terms for column in term.columns)
+        return frozenset(own for term in self.terms for own in term.columns if not term.told)
+
+    @property
+    def told(self) -> tuple[Told, ...]:
+        """The columns whose values are told apart."""
+        return tuple(dict.fromkeys(own for term in self.terms for own in term.told))
 
 
 @dataclass(frozen=True)
@@ -238,12 +317,30 @@ class Linear:
         weights = CountWeights(tuple(range(len(matrix))), k)
         return cls(Source(columns, terms), matrix, k, k * k, weights)
 
+    @classmethod
+    def near_unity(
+        cls, terms: tuple[Term, ...], matrix: tuple[tuple[int, ...], ...], k: int
+    ) -> Linear:
+        """Return a partition of unity of terms that are rounded apart: products of products.
+
+        Without rounding no coordinate would be negative; their total is `k` in any case. A term is
+        off by less than `ROUNDED` a row, also where sums of a unit's rows are scaled down and tied,
+        so that the coordinates are off by `ROUNDED` times all factors at most. Proof:
+        docs/partition-of-unity.md.
+        """
+        exact = cls.unity(terms, matrix, k)
+        slack = ROUNDED * sum(abs(factor) for row in matrix for factor in row[1:])
+        return replace(exact, l1=k + slack, l2_squared=(k + slack) ** 2)
+
     def moved(self, values: Mapping[Hashable, Floats]) -> Integers:
         """Return what each row adds to each coordinate: one row a coordinate, one column a row."""
         terms = [term.of(values) for term in self.source.terms]
         size = len(next(iter(values.values())))
         return np.array(self.matrix, dtype=np.int64) @ np.stack([np.ones(size, np.int64), *terms])
 
+
+ROUNDED = 8
+"""What one row's terms of `Linear.near_unity` stay below in rounding errors, each."""
 
 ROWS = Linear(Source(), ((1,),), 1, 1, CountWeights((0,), 1))
 """The number of all rows: one coordinate, which a row moves by 1."""

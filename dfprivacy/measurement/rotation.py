@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dfprivacy.measurement.buffers import Buffers
-from dfprivacy.measurement.vector_grid import Floats
+from dfprivacy.measurement.vector_grid import Buffers, Floats
 
 _LARGEST_FACTOR = 5
 

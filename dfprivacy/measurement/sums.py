@@ -84,11 +84,26 @@ class Statistics:
     def largest_possible(self) -> int:
         """Return a size that no partial sum of any group can have exceeded."""
         sizes = [
-            max(term.largest for term in source.terms) * int(self._column(sum_name(index)).max())
+            max(max(term.largest, term.most - term.least) for term in source.terms)
+            * int(self._column(sum_name(index)).max())
             for index, source in enumerate(self.sources)
             if source.terms and self.table.num_rows
         ]
         return int(max(sizes, default=0))
+
+    def pooled(self, numbers: Integers, groups: int) -> Statistics:
+        """Return the sums of groups of groups: `numbers` has that of each, from 0 on.
+
+        Raises
+        ------
+        TooManyRowsError
+            When one of them reaches the public limit of rows.
+        """
+        columns = {}
+        for name in sum_names(self.sources):
+            columns[name] = np.zeros(groups, dtype=np.int64)
+            np.add.at(columns[name], numbers, self._column(name))
+        return Statistics(pa.table(columns), 0, self.sources).checked()
 
     def counts_like(self, other: Statistics) -> bool:
         """Tell whether keys and numbers of values are those of another pass over the same rows."""

@@ -1,24 +1,28 @@
-"""Exact tables of vectors: secret, mergeable by addition, filled block by block in any order.
+"""Exact tables of vectors: secret, filled block by block in any order.
 
-A table takes blocks of rows of whole numbers (`VectorGrid.integers`). Each row adds integers that
-depend on that row and on public numbers alone, and no table grows with the number of rows.
+A table takes blocks of rows of whole numbers (`VectorGrid.integers`), or of item sets: 0/1 vectors
+over a public universe, by their ones alone. Each row adds integers that depend on that row and on
+public numbers alone, and no table grows with the number of rows.
+
+Distances are counted in bins of 1/16 octave: whole numbers from 1 on have the sixteen bins of their
+power of two, 0 has a bin of its own. Such a grid spans every magnitude in some 500 bins.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dfprivacy.errors import TooManyRowsError
-from dfprivacy.measurement.buffers import Buffers
 from dfprivacy.measurement.grid import ROW_LIMIT
 from dfprivacy.measurement.rotation import Rotation
-from dfprivacy.measurement.vector_grid import Floats
+from dfprivacy.measurement.vector_grid import Buffers, Floats
 
 Integers = npt.NDArray[np.int64]
 
@@ -51,21 +55,9 @@ class VectorTable(ABC):
     def _add(self, rows: Floats, buffers: Buffers) -> None:
         """Add a block that is not empty."""
 
-    def merge(self, other: Self) -> None:
-        """Add the table of other rows: the same, bit for bit, as one pass over all of them."""
-        self.rows += other.rows
-        self.counts += other.counts
-
     def __repr__(self) -> str:
         """Show nothing of what was added up."""
         return f"{type(self).__name__}(secret)"
-
-
-class RowCount(VectorTable):
-    """How many rows there are."""
-
-    def _add(self, rows: Floats, buffers: Buffers) -> None:
-        pass
 
 
 @dataclass(frozen=True)
@@ -201,3 +193,200 @@ class ClippedSums(VectorTable):
 def shrinking(squared: Floats, threshold: float) -> Floats:
     """Return factors, one a row, that bring these norms to the threshold or a little below."""
     return np.asarray(threshold / np.sqrt(squared) * (1 - 2.0**-48))[:, np.newaxis]
+
+
+_FRACTION_BITS = 4
+_SHIFT = 52 - _FRACTION_BITS
+_ONE = int(np.float64(1.0).view(np.int64)) >> _SHIFT
+_PER_OCTAVE = 1 << _FRACTION_BITS
+
+
+def distance_bins(bits: int) -> int:
+    """Return a power of two of bins that hold 0 and all numbers from 1 to below 2**bits."""
+    return 1 << (bits * _PER_OCTAVE).bit_length()
+
+
+def distance_slots(distances: Floats, slots: int) -> Integers:
+    """Return the slot of each distance: read off the bits of the float, so monotone and exact."""
+    numbers = (distances.view(np.int64) >> _SHIFT) - (_ONE - 2)
+    np.maximum(numbers, 1, out=numbers)
+    return np.asarray(np.minimum(numbers, slots - 1, out=numbers))
+
+
+def distance_of(bins: Integers) -> Floats:
+    """Return the middle of each bin; 0 for the bin of 0."""
+    octave, part = np.divmod(bins - 1, _PER_OCTAVE)
+    middle = np.ldexp(1.0 + (part + 0.5) / _PER_OCTAVE, octave.astype(np.int32))
+    return np.where(bins == 0, 0.0, middle)
+
+
+class Distances(VectorTable):
+    """How many rows lie in each bin of |x_j - centre_j|, for each coordinate j.
+
+    The form of `CoordinateCounts`: a row a coordinate, bins + 2 slots, nothing below.
+    """
+
+    def __init__(self, centre: Floats, bits: int) -> None:
+        super().__init__()
+        self._centre = centre
+        self.bins = distance_bins(bits)
+        self.counts = np.zeros((len(centre), self.bins + 2), np.int64)
+
+    def _add(self, rows: Floats, buffers: Buffers) -> None:
+        distances = buffers.floats("distances", rows.shape)
+        np.subtract(rows, self._centre, out=distances)
+        np.abs(distances, out=distances)
+        _count(distances, self.counts)
+
+
+def _count(distances: Floats, counts: Integers) -> None:
+    slots = distance_slots(distances, counts.shape[1])
+    slots += np.arange(counts.shape[0]) * counts.shape[1]
+    counts += np.bincount(slots.reshape(-1), minlength=counts.size).reshape(counts.shape)
+
+
+class PairDistances(VectorTable):
+    """Root mean squares of `pairs` differences of consecutive rows, by coordinate, in bins.
+
+    Replacing a row changes the one value of its group: for the replace relation only, where rows
+    keep their places. Rows that do not fill a group are left out. `groups` says how many there are.
+    """
+
+    def __init__(self, dimension: int, bits: int, pairs: int) -> None:
+        super().__init__()
+        self._size = 2 * pairs
+        self._waiting = np.empty((0, dimension))
+        self.groups = 0
+        self.bins = distance_bins(bits)
+        self.counts = np.zeros((dimension, self.bins + 2), np.int64)
+
+    def _add(self, rows: Floats, buffers: Buffers) -> None:  # noqa: ARG002 one interface
+        together = np.concatenate([self._waiting, rows])
+        groups = len(together) // self._size
+        whole = together[: groups * self._size].reshape(groups, self._size, together.shape[1])
+        self._waiting = together[groups * self._size :].copy()
+        self.groups += groups
+        squares = np.zeros((groups, together.shape[1]))
+        for first in range(0, self._size, 2):
+            squares += (whole[:, first] - whole[:, first + 1]) ** 2
+        _count(np.sqrt(squares / (self._size // 2)), self.counts)
+
+
+class BucketSpreads(VectorTable):
+    """Sums and sums of squares of rows by bucket; `labels` draws the bucket of each row.
+
+    Buckets are drawn independently of everything, so that a row more or less changes one bucket,
+    and no other row's. Squares are added up modulo 2**64: a bucket of very many rows may read
+    wrong, and moves no other bucket.
+    """
+
+    def __init__(
+        self, centre: Floats, buckets: int, bits: int, labels: Callable[[int], Integers]
+    ) -> None:
+        super().__init__()
+        self._centre, self._labels = centre, labels
+        self._bits = bits
+        self.counts = np.zeros(buckets, np.int64)
+        self.sums = np.zeros((buckets, len(centre)), np.int64)
+        self.squares = np.zeros((buckets, len(centre)), np.int64)
+
+    def _add(self, rows: Floats, buffers: Buffers) -> None:  # noqa: ARG002 one interface
+        labels = self._labels(len(rows))
+        order = np.argsort(labels, kind="stable")
+        found, starts, own = np.unique(labels[order], return_index=True, return_counts=True)
+        values = (rows[order] - self._centre).astype(np.int64)
+        self.counts[found] += own
+        self.sums[found] += np.add.reduceat(values, starts, axis=0)
+        self.squares[found] += np.add.reduceat(values * values, starts, axis=0)
+
+    def distances(self) -> Integers:
+        """Return one standard deviation a bucket and coordinate, counted in bins of distances.
+
+        The form of `CoordinateCounts`, and always as many values as buckets: of those with fewer
+        than two rows every other one counts as 0 and the rest as beyond the last bin.
+        """
+        rows = self.counts.astype(np.float64)[:, np.newaxis]
+        few = self.counts < 2
+        centred = self.squares - self.sums / np.maximum(rows, 1) * self.sums
+        deviation = np.sqrt(np.maximum(centred, 0) / np.maximum(rows - 1, 1))
+        deviation[few] = np.where(np.arange(len(rows)) % 2, 0.0, math.inf)[few, np.newaxis]
+        counts = np.zeros((self.sums.shape[1], distance_bins(self._bits) + 2), np.int64)
+        _count(np.ascontiguousarray(deviation), counts)
+        return counts
+
+
+@dataclass(frozen=True, repr=False)
+class ItemRows:
+    """A block of item sets: `item` of each entry and the `row` it is in, no pair twice. Secret."""
+
+    rows: int
+    row: Integers
+    item: Integers
+
+    def __len__(self) -> int:
+        """Return how many sets there are, empty ones too."""
+        return self.rows
+
+
+class ItemTable(VectorTable):
+    """What one pass over item sets adds up."""
+
+    def _add(self, rows: Any, buffers: Buffers) -> None:  # noqa: ARG002 one interface
+        self._add_items(rows)
+
+    @abstractmethod
+    def _add_items(self, rows: ItemRows) -> None:
+        """Add a block of sets."""
+
+
+class ItemCounts(ItemTable):
+    """How many sets hold each item."""
+
+    def __init__(self, universe: int) -> None:
+        super().__init__()
+        self.counts = np.zeros(universe, np.int64)
+
+    def _add_items(self, rows: ItemRows) -> None:
+        self.counts += np.bincount(rows.item, minlength=len(self.counts))
+
+
+class ItemNormCounts(ItemTable):
+    """How many sets have a norm in each of `bins` equal bins of [0, 2**top).
+
+    An item weighs `scale`, a whole number; squares of all items together stay below 2**53, so that
+    squared norms are exact.
+    """
+
+    def __init__(self, scale: Floats, top: int, bins: int) -> None:
+        super().__init__()
+        self._squares = scale**2
+        self._scale = bins * 2.0**-top
+        self.counts = np.zeros((1, bins + 2), np.int64)
+
+    def _add_items(self, rows: ItemRows) -> None:
+        squared = added_up(rows.row, self._squares[rows.item], rows.rows)
+        np.add.at(self.counts[0], norm_slots(squared, self._scale, self.counts.shape[1]), 1)
+
+
+class ItemClippedSums(ItemTable):
+    """The sum of scaled sets, each shortened to `threshold`: its L2 sensitivity."""
+
+    def __init__(self, scale: Floats, threshold: float) -> None:
+        super().__init__()
+        self._own = scale
+        self._threshold = threshold
+        self.counts = np.zeros(len(scale), np.int64)
+
+    def _add_items(self, rows: ItemRows) -> None:
+        values = self._own[rows.item]
+        squared = added_up(rows.row, values**2, rows.rows)
+        long = squared > self._threshold**2
+        factors = np.ones(rows.rows)
+        factors[long] = shrinking(squared[long], self._threshold)[:, 0]
+        values = np.trunc(values * factors[rows.row])
+        self.counts += added_up(rows.item, values, len(self.counts)).astype(np.int64)
+
+
+def added_up(places: Integers, values: Floats, size: int) -> Floats:
+    """Return the sum of whole numbers at each place; float64 even where there are none."""
+    return np.bincount(places, values, minlength=size).astype(np.float64, copy=False)

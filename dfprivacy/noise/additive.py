@@ -1,4 +1,4 @@
-"""Additive noise: the only door from secret statistics to public ones."""
+"""Additive noise: the door from secret sums to public numbers."""
 
 from __future__ import annotations
 
@@ -68,6 +68,18 @@ def add_to(
     noisy = np.asarray(exact.astype(object) + drawn.astype(object))
     fits = all(abs(value) < 2 * _SAFE for value in noisy.flat)
     return noisy.astype(np.int64) if fits else noisy
+
+
+def added_up(
+    noisy: npt.NDArray[Any], place: npt.NDArray[np.int64], groups: int
+) -> npt.NDArray[Any]:
+    """Return sums of columns of noisy integers: column i goes to the group `place[i]`."""
+    many = max(noisy.shape[1], 1)
+    large = _is_large(noisy) or (noisy.size and int(np.abs(noisy).max()) >= _SAFE // many)
+    sums = np.zeros((noisy.shape[0], groups), dtype=object if large else np.int64)
+    for row, own in zip(sums, noisy.astype(sums.dtype), strict=True):
+        np.add.at(row, place, own)
+    return sums
 
 
 def _is_large(values: npt.NDArray[Any]) -> bool:

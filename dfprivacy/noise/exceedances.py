@@ -2,8 +2,9 @@
 
 Every bin of every group gets independent discrete Laplace noise, the empty ones too; a bin whose
 noisy count stays below `least` is then forgotten, which is post-processing. Empty bins that reach
-`least` by noise alone are rare, so that their places are drawn first, by geometric skips over all
-bins, and their heights afterwards: docs/octaves.md proves that the law is that of the dense noise.
+`least` by noise alone are rare, and so are small counts that do: the places of noise that is large
+enough are drawn first, by geometric skips, and the noise there afterwards. docs/octaves.md proves
+that the law is that of the dense noise.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import decimal
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dfprivacy.measurement.bin_table import BinTable
-from dfprivacy.measurement.binning import Floats, Integers
+from dfprivacy.measurement.bin_table import BinTable, codes_of
+from dfprivacy.measurement.binning import Floats, Integers, Octaves
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
 from dfprivacy.noise.laplace import LARGEST_INT64_SCALE, Geometric, exact_geometric
@@ -27,6 +30,7 @@ from dfprivacy.noise.uniform import LazyUniform
 
 _BLOCK = 2**14
 _RARE = 2.0**-200
+_RARE_NOISE = 3  # scales: one draw in 20 to 40 is as large
 _SURPLUS = 1 + 2.0**-10  # candidates are so many times as probable as exceedances
 
 
@@ -34,12 +38,21 @@ _SURPLUS = 1 + 2.0**-10  # candidates are so many times as probable as exceedanc
 class Exceedances:
     """The noisy bins that reach the least count, sorted by group and bin. Public.
 
-    `heights` are noisy counts in units of the noise's scale, as floats.
+    `heights` are noisy counts in units of the noise's scale, as floats; bins that are not here have
+    a noisy count below `least`, and noise of this `scale`. Bins are numbered from -last to last.
     """
 
     group: Integers
     bins: Integers
     heights: Floats
+    least: int = 2**62
+    scale: Fraction = Fraction(1)
+    last: int = Octaves().last
+
+    @cached_property
+    def codes(self) -> Integers:
+        """The place of each among all bins of all groups, ascending."""
+        return codes_of(self.group, self.bins, self.last)
 
 
 def exceedances(
@@ -59,39 +72,112 @@ def exceedances(
     """
     scale = 1 / epsilon
     least = max(1, math.ceil(Fraction(heights) * scale))
-    noisy = add_to(table.rows, DiscreteLaplace(scale), entropy)
-    kept = np.flatnonzero(noisy >= least)
+    places, noisy = _counted_exceedances(table.rows, least, scale, entropy)
     group, bins, empty = _empty_exceedances(table, least, scale, entropy)
-    heights_ = np.concatenate([noisy[kept].astype(np.float64), empty.astype(np.float64)])
-    groups = np.concatenate([table.group[kept], group])
-    numbers = np.concatenate([table.bins[kept], bins])
-    order = np.argsort(_codes(table, groups, numbers))
-    return Exceedances(groups[order], numbers[order], heights_[order] * float(epsilon))
+    heights_ = np.concatenate([noisy.astype(np.float64), empty.astype(np.float64)])
+    groups = np.concatenate([table.group[places], group])
+    numbers = np.concatenate([table.bins[places], bins])
+    last = table.binning.last
+    order = np.argsort(codes_of(groups, numbers, last))
+    heights_ = heights_[order] * float(epsilon)
+    return Exceedances(groups[order], numbers[order], heights_, least, scale, last)
+
+
+def heights_at(
+    table: BinTable,
+    noisy: Exceedances,
+    group: Integers,
+    bins: Integers,
+    entropy: EntropySource = system_entropy,
+) -> Floats:
+    """Return the heights of some bins of the same noisy histogram, whether they stand out or not.
+
+    A bin that was forgotten is drawn now, as it must have been: its noisy count is below `least`.
+    So heights and exceedances together have the law of dense noise, and cost nothing more. A bin
+    may be asked for once in the life of a histogram: a second draw would be another one.
+
+    Raises
+    ------
+    ValueError
+        When a bin is asked for twice.
+    EntropyError
+        When the random source fails.
+    """
+    asked = codes_of(group, bins, noisy.last)
+    if len(np.unique(asked)) < len(asked):
+        message = "a bin of a noisy histogram can be drawn once"
+        raise ValueError(message)
+    heights: Floats = _looked_up(asked, noisy.codes, noisy.heights, np.nan)
+    exact = _looked_up(asked, table.codes, table.rows, 0)
+    open_ = np.flatnonzero(np.isnan(heights))
+    while len(open_):
+        drawn = add_to(exact[open_], DiscreteLaplace(noisy.scale), entropy)
+        below = np.asarray(drawn < noisy.least, dtype=bool)
+        heights[open_[below]] = drawn[below].astype(np.float64) / float(noisy.scale)
+        open_ = open_[~below]
+    return heights
+
+
+def forgotten_as_zero(noisy: Exceedances, group: Integers, bins: Integers) -> Floats:
+    """Return the heights of some bins that stand out, 0 for the others: nothing is drawn."""
+    asked = codes_of(group, bins, noisy.last)
+    return np.asarray(_looked_up(asked, noisy.codes, noisy.heights, 0.0))
+
+
+def _looked_up(asked: Integers, known: Integers, values: Any, otherwise: float) -> Any:
+    """Return the values of the codes asked for, out of ascending known ones."""
+    if not len(known):
+        return np.full(len(asked), otherwise, dtype=np.asarray(values).dtype)
+    places = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+    return np.where(known[places] == asked, values[places], otherwise)
+
+
+def _counted_exceedances(
+    rows: Integers, least: int, scale: Fraction, entropy: EntropySource
+) -> tuple[Integers, npt.NDArray[Any]]:
+    """Return the places and noisy counts of those counts that reach `least` with noise.
+
+    Counts so small that only rare noise lifts them get noise where it is rare: elsewhere they stay
+    below, whatever it is.
+    """
+    rare = math.ceil(_RARE_NOISE * scale)
+    large, small = np.flatnonzero(rows > least - rare), np.flatnonzero(rows <= least - rare)
+    noisy = add_to(rows[large], DiscreteLaplace(scale), entropy)
+    places, noise = _rare_noise(len(small), rare, scale, entropy)
+    lifted = rows[small[places]] + noise
+    kept, up = np.flatnonzero(noisy >= least), np.flatnonzero(lifted >= least)
+    return (
+        np.concatenate([large[kept], small[places[up]]]),
+        np.concatenate([noisy[kept], lifted[up]]),
+    )
+
+
+def _rare_noise(
+    cells: int, least: int, scale: Fraction, entropy: EntropySource
+) -> tuple[Integers, npt.NDArray[Any]]:
+    """Return where among so many cells noise is at least `least`, and the noise there."""
+    skip = skip_scale(least, scale)
+    places = candidate_places(cells, skip, entropy)
+    places = places[accepted(len(places), least, scale, skip, entropy)]
+    return places, least + geometric(scale, len(places), entropy)
 
 
 def _width(table: BinTable) -> int:
     return 2 * table.binning.last + 1
 
 
-def _codes(table: BinTable, group: Integers, bins: Integers) -> Integers:
-    return np.asarray(group * _width(table) + bins + table.binning.last)
-
-
 def _empty_exceedances(
     table: BinTable, least: int, scale: Fraction, entropy: EntropySource
 ) -> tuple[Integers, Integers, npt.NDArray[np.generic]]:
     """Return group, bin and noisy count of the empty bins that reach `least`."""
-    skip = skip_scale(least, scale)
-    places = candidate_places(table.groups * _width(table), skip, entropy)
-    places = places[accepted(len(places), least, scale, skip, entropy)]
-    taken = _codes(table, table.group, table.bins)
+    places, noise = _rare_noise(table.groups * _width(table), least, scale, entropy)
+    taken = table.codes
     found = np.searchsorted(taken, places)
     known = np.zeros(len(places), dtype=bool)
     inside = found < len(taken)
     known[inside] = taken[found[inside]] == places[inside]
-    places = places[~known]
-    group, offset = np.divmod(places, _width(table))
-    return group, offset - table.binning.last, least + geometric(scale, len(places), entropy)
+    group, offset = np.divmod(places[~known], _width(table))
+    return group, offset - table.binning.last, noise[~known]
 
 
 def skip_scale(least: int, scale: Fraction) -> Fraction:

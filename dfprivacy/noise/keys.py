@@ -48,7 +48,7 @@ def threshold(noise: Noise, contribution: int, terms: int, delta: Fraction) -> i
     contribution : int
         The most that one unit adds to the total of a group, in grid units.
     terms : int
-        How many independent noise terms are in the total: 1, 2 or 3.
+        How many independent noise terms are in the total, 1 to 64.
     delta : Fraction
         Probability in (0, 1).
 

@@ -1,4 +1,6 @@
-"""The two laws of noise as frozen values: draw from them, or ask for their variance and tails.
+"""The laws of noise as frozen values: draw from them, or ask for their variance and tails.
+
+Two are drawn from; a third, `Combined`, is that of weighted sums of such draws.
 
 Everything is on the integers. The scale is an exact fraction, the very number that the privacy
 proof uses, and every draw has exactly the stated law: no float decides a result without a proof.
@@ -9,10 +11,12 @@ from __future__ import annotations
 import abc
 import functools
 import math
+import statistics
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from dfprivacy.errors import InvalidLossError, InvalidQuestionError
@@ -66,7 +70,7 @@ class Noise(abc.ABC):
         Raises
         ------
         InvalidQuestionError
-            When `terms` is not 1, 2 or 3.
+            When `terms` is not 1 to 64.
         """
 
     def quantile(self, probability_outside: float, terms: int = 1) -> int:
@@ -77,7 +81,7 @@ class Noise(abc.ABC):
         Raises
         ------
         InvalidQuestionError
-            When the probability is not strictly between 0 and 1, or `terms` is not 1, 2 or 3.
+            When the probability is not strictly between 0 and 1, or `terms` is not 1 to 64.
         """
         return _quantile(self, probability_outside, terms)
 
@@ -181,8 +185,107 @@ class DiscreteGaussian(Noise):
         return gaussian_variance(self.sigma_squared)
 
     def tail(self, at_least: int, terms: int = 1) -> Fraction:
-        """Return a bound on P(Z_1 + ... + Z_terms >= at_least), tight to 10**-8 of it."""
+        """Return a bound on P(Z_1 + ... + Z_terms >= at_least): see `gaussian_tail`."""
         return gaussian_tail(self.sigma_squared, at_least, terms)
+
+
+@dataclass(frozen=True)
+class Added(Noise):
+    """The sum of `many` independent draws of a law; none is 0."""
+
+    noise: Noise
+    many: int
+
+    def sample(self, size: int, entropy: EntropySource = system_entropy) -> npt.NDArray[Any]:
+        """Return `size` independent sums: see `Noise.sample`."""
+        drawn = self.noise.sample(size * self.many, entropy)
+        return np.asarray(drawn.reshape(self.many, size).sum(axis=0))
+
+    @property
+    def variance(self) -> float:
+        """That of all draws."""
+        return self.many * self.noise.variance
+
+    def tail(self, at_least: int, terms: int = 1) -> Fraction:
+        """Return a bound on P(Z_1 + ... + Z_terms >= at_least): for 64 draws in all at most."""
+        if not self.many:
+            return Fraction(int(at_least <= 0))
+        return self.noise.tail(at_least, terms * self.many)
+
+    def quantile(self, probability_outside: float, terms: int = 1) -> int:
+        """Return what the sum stays within: see `Noise.quantile`.
+
+        Of more than three draws it is Laplace's or the normal quantile, whichever is larger.
+        """
+        if self.many * terms <= 3:
+            return super().quantile(probability_outside, terms)
+        factor = half_width_factor(self, probability_outside)
+        return math.ceil(factor * math.sqrt(terms * self.variance)) + 1
+
+
+@dataclass(frozen=True)
+class Combined(Noise):
+    """The law of a weighted sum of independent draws, which is read off and never drawn.
+
+    Parameters
+    ----------
+    law : DiscreteLaplace or DiscreteGaussian
+        The family of the draws; their scales may differ.
+    total_variance : float
+        The variance of the sum.
+    whole : bool
+        Whether the sum is a whole number: all weights are.
+
+    Examples
+    --------
+    >>> one = DiscreteGaussian(Fraction(100))
+    >>> Combined(one, 4 * one.variance, whole=True).quantile(0.05)
+    39
+    """
+
+    law: Noise
+    total_variance: float
+    whole: bool = False
+
+    def sample(self, size: int, entropy: EntropySource = system_entropy) -> npt.NDArray[Any]:
+        """Refuse: the draws are made one by one, then added up."""
+        message = "draw from the laws that it is made of"
+        raise NotImplementedError(message)
+
+    @property
+    def variance(self) -> float:
+        """The variance of the sum."""
+        return self.total_variance
+
+    def tail(self, at_least: int, terms: int = 1) -> Fraction:
+        """Refuse: no key is selected by a sum."""
+        message = "the exact tail of a weighted sum is not known"
+        raise NotImplementedError(message)
+
+    def quantile(self, probability_outside: float, terms: int = 1) -> int:
+        """Return a whole number that a sum stays within; see `half_width_factor`."""
+        factor = half_width_factor(self, probability_outside)
+        reach = factor * math.sqrt(terms * self.total_variance)
+        return math.ceil(reach - 0.5) if self.whole else math.ceil(reach)
+
+
+def is_laplace(noise: Noise) -> bool:
+    """Tell whether noise is Laplace noise, or made of it."""
+    if isinstance(noise, Combined):
+        return is_laplace(noise.law)
+    return isinstance(noise.noise if isinstance(noise, Added) else noise, DiscreteLaplace)
+
+
+def half_width_factor(noise: Noise, outside: float) -> float:
+    """Return how many standard deviations a weighted sum of draws may be off.
+
+    The sum is larger, in absolute value, with probability at most `outside`. For Gaussian noise
+    the answer is the normal quantile. For Laplace noise a sum lies between one Laplace variable
+    and a normal one, and the larger of the two quantiles covers both
+    (tests/noise/test_tails.py checks it over all weights by the closed form).
+    """
+    normal = statistics.NormalDist().inv_cdf(1 - outside / 2)
+    return max(normal, math.log(1 / outside) / math.sqrt(2)) if is_laplace(noise) else normal
 
 
 @functools.lru_cache(maxsize=256)  # public arguments only
@@ -211,12 +314,14 @@ def _exact(value: object, name: str, largest_power: int) -> Fraction:
 
 def name_of(noise: Noise) -> str:
     """Return the name of a law."""
-    return "discrete Laplace" if isinstance(noise, DiscreteLaplace) else "discrete Gaussian"
+    return "discrete Laplace" if is_laplace(noise) else "discrete Gaussian"
 
 
 def spread_of(noise: Noise) -> float:
     """Return the scale of Laplace noise, or the standard deviation of Gaussian noise."""
     if isinstance(noise, DiscreteLaplace):
         return float(noise.scale)
-    assert isinstance(noise, DiscreteGaussian)  # noqa: S101 there are two laws
+    if isinstance(noise, Combined):
+        return math.sqrt(noise.variance / (2 if is_laplace(noise) else 1))
+    assert isinstance(noise, DiscreteGaussian)  # noqa: S101 there are two laws to draw from
     return math.sqrt(noise.sigma_squared)

@@ -16,8 +16,8 @@ from typing import ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from dfprivacy.accounting.exact import root_below
 from dfprivacy.errors import InvalidLossError
-from dfprivacy.exact import root_below
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
 from dfprivacy.noise.laplace import ATTEMPTS, stuck

@@ -4,7 +4,7 @@ Decimal arithmetic of 60 significant digits and more, widened by a relative 10**
 what comes out is never below the true probability. The closed forms for sums of discrete Laplace
 draws are proved in docs/sampling.md.
 
-For sums of one, two or three discrete Gaussian draws, complete the square. Then
+For sums of n discrete Gaussian draws, complete the square. Then
 P(Z_1 + ... + Z_n = k) = exp(-k**2 / (2 n s)) * w(k mod n) / theta(s)**n,
 where s = sigma**2, theta(s) is the sum of exp(-j**2 / (2 s)) over all integers j, and w(r) is a
 theta sum over a shifted lattice of n - 1 dimensions: almost constant for s >= 4, added up term by
@@ -53,32 +53,29 @@ def laplace_variance(scale: Fraction) -> float:
 def _laplace_exceedance(scale: Fraction, at_least: int, terms: int) -> Decimal:
     """Sum over j >= m of the probability of j, for m >= 1; see docs/sampling.md.
 
-    The law of the sum is (1 - a)**(2 n) * a**j * (quadratic * j**2 + linear * j + constant).
+    The law of the sum mixes n laws of C(j + r, r) * a**j, each a tail of a binomial law.
     """
     if at_least / scale > LARGEST_EXPONENT:
         return Decimal(0)
     with decimal.localcontext(arithmetic(scale)):
         ratio = exponential(-1 / scale)
-        quadratic, linear, constant = _polynomial(ratio * ratio, terms)
-        mean = 1 / (1 - ratio)
-        first = at_least * mean + ratio * mean**2
-        second = at_least**2 * mean + 2 * at_least * ratio * mean**2 + ratio * (1 + ratio) * mean**3
-        total = quadratic * second + linear * first + constant * mean
-        return exponential(-at_least / scale) * (1 - ratio) ** (2 * terms) * total
-
-
-def _polynomial(square: Decimal, terms: int) -> tuple[Decimal, Decimal, Decimal]:
-    """Return the coefficients of j**2, j and 1, where `square` is a**2."""
-    rest = 1 - square
-    if terms == 1:
-        return Decimal(0), Decimal(0), 1 / rest
-    if terms == 2:
-        return Decimal(0), 1 / rest**2, (1 + square) / rest**3
-    return (
-        1 / (2 * rest**3),
-        3 * (1 + square) / (2 * rest**4),
-        (1 + 4 * square + square * square) / rest**5,
-    )
+        rest, square, total = 1 - ratio, ratio * ratio, Decimal(0)
+        for power in range(terms):
+            degree = terms - 1 - power
+            parts = (
+                (math.comb(power - 1, power - i) if power else 1)
+                * math.comb(terms - 1 + i, i)
+                * square**i
+                / (1 - square) ** (terms + i)
+                for i in range(min(power, 1), power + 1)
+            )
+            weight = rest ** (terms + power) * sum(parts, Decimal(0))
+            few = (
+                math.comb(at_least + degree, i) * rest**i * ratio ** (degree - i)
+                for i in range(degree + 1)
+            )
+            total += weight * sum(few, Decimal(0))
+        return exponential(-at_least / scale) * total
 
 
 def smallest_exceedance(tail: Callable[[int], Fraction], probability: Fraction) -> int:
@@ -135,10 +132,10 @@ def _crossing(first: _Excess, second: _Excess) -> int | None:
 
 
 def check_terms(terms: int) -> None:
-    """Refuse anything but one, two or three terms."""
-    if terms not in {1, 2, 3}:
+    """Refuse anything but a number of terms from 1 to 64."""
+    if terms not in range(1, 65):
         raise InvalidQuestionError(
-            f"tails of sums are known for 1, 2 or 3 terms, not {terms!r}", hint="Use terms=1."
+            f"tails of sums are known for 1 to 64 terms, not {terms!r}", hint="Use terms=1."
         )
 
 
@@ -195,6 +192,7 @@ Bounds = tuple[Decimal, Decimal]
 
 _PI = Decimal("3.141592653589793238462643383279502884197169399375105820974944592307816406286")
 _FLAT = 4  # from this sigma**2 on, w(r) is constant to a relative 10**-16
+_MOST_WEIGHED = 3  # of more terms there are too many vectors to add up
 _DIRECT_VARIANCE = 1024  # up to here, a direct sum has few terms
 _DIRECT_DECAY = 16  # from m = v / 16 on, terms fall fast enough for a direct sum
 _RELATIVE_REMAINDER = Decimal("1e-40")
@@ -203,7 +201,10 @@ _SERIES_ERROR = Decimal("1e-50")
 
 
 def gaussian_tail(sigma_squared: Fraction, at_least: int, terms: int) -> Fraction:
-    """Return a bound, tight to 10**-8, on P(Z_1 + ... + Z_terms >= at_least)."""
+    """Return a bound on P(Z_1 + ... + Z_terms >= at_least).
+
+    It is tight to 10**-8 but for more than three terms of a variance below 4.
+    """
     check_terms(terms)
     excess = at_least if at_least > 0 else 1 - at_least
     if excess**2 / (2 * terms * sigma_squared) > LARGEST_EXPONENT:
@@ -227,6 +228,8 @@ def gaussian_variance(sigma_squared: Fraction) -> float:
 def _exceedance(sigma_squared: Fraction, at_least: int, terms: int) -> Bounds:
     """Return bounds on P(Z_1 + ... + Z_terms >= at_least), for at_least >= 1."""
     spread = terms * sigma_squared
+    if sigma_squared < _FLAT and terms > _MOST_WEIGHED:
+        return Decimal(0), exponential(-(at_least**2) / (2 * spread))  # Chernoff's bound
     if sigma_squared < _FLAT:
         weights = tuple(_weight(sigma_squared, residue, terms) for residue in range(terms))
         low, high = _direct_sum(spread, at_least, weights)
@@ -272,7 +275,7 @@ def _flat_weight(variance: Fraction, terms: int) -> Bounds:
         return Decimal(1), Decimal(0)
     root = (2 * _PI * quotient(variance)).sqrt()
     flat = root ** (terms - 1) / Decimal(terms).sqrt()
-    return flat, 7 * (-(_PI**2) * quotient(variance)).exp()
+    return flat, max(7, 3 * terms) * (-(_PI**2) * quotient(variance)).exp()
 
 
 def _reach(variance: Fraction) -> int:

@@ -9,11 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dfprivacy.estimators.estimator import CountEstimator, Estimator
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.keys import KeyRule
+from dfprivacy.release.estimator import CountEstimator, Estimator
 
 Column = npt.NDArray[Any]
 
@@ -31,16 +31,23 @@ class Answer(Protocol):
         """What the answer is called."""
 
     def columns(self, level: float) -> list[Column]:
-        """Return value, low and high of each group; the value alone where there is no interval."""
+        """Return value, low and high of each group; the value alone where there is no interval.
+
+        A note of each group comes last where the question has some: see `Piece`.
+        """
 
 
 @dataclass(frozen=True)
 class Piece:
-    """The estimates of some groups: their numbers, and the noisy vector they are read off."""
+    """The estimates of some groups: their numbers, and the noisy vector they are read off.
+
+    `notes` says of each group where its interval can't be relied on; None where it always can.
+    """
 
     groups: Integers
     estimator: Estimator
     vector: NoisyVector
+    notes: Sequence[str] | None = None
 
 
 UNKNOWN = (np.nan, -np.inf, np.inf)
@@ -52,26 +59,39 @@ NO_COUNT = (np.int64(0), -np.inf, np.inf)
 
 @dataclass(frozen=True)
 class Estimated:
-    """An answer read off noisy sums; a group that is in no piece has `blank`, of the same dtype."""
+    """An answer read off noisy sums; a group that is in no piece has `blank`, of the same dtype.
+
+    `has_notes` tells whether each group has a note.
+    """
 
     name: str
     groups: int
     pieces: tuple[Piece, ...]
     blank: tuple[Any, Any, Any] = UNKNOWN
+    has_notes: bool = False
 
     def columns(self, level: float) -> list[Column]:
-        """Return value, low and high of each group."""
+        """Return value, low and high of each group, and its note where it has notes."""
         parts = [
             (piece.groups, (piece.estimator.value(piece.vector),
                             *piece.estimator.interval(piece.vector, level)))
             for piece in self.pieces
         ]  # fmt: skip
-        return [
+        made = [
             _scattered(
                 [(groups, own[index]) for groups, own in parts], self.groups, self.blank[index]
             )
             for index in range(3)
         ]
+        return [*made, self._notes()] if self.has_notes else made
+
+    def _notes(self) -> Column:
+        """Return the note of each group, empty for most."""
+        notes = np.full(self.groups, "", dtype=object)
+        for piece in self.pieces:
+            if piece.notes is not None:
+                notes[piece.groups] = piece.notes
+        return notes
 
 
 def _scattered(parts: Sequence[tuple[Integers, Column]], groups: int, blank: Any) -> Column:

@@ -5,7 +5,7 @@ Nothing here looks at data.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -13,13 +13,34 @@ from typing import Any
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.loss import Contribution, Epsilon, Rho, delta_of
 from dfprivacy.accounting.spending import Account, NoAccount, account_of
-from dfprivacy.errors import InvalidLossError, InvalidUnitError, MissingDeltaError
+from dfprivacy.errors import (
+    InvalidLossError,
+    InvalidQuestionError,
+    InvalidUnitError,
+    MissingDeltaError,
+)
 from dfprivacy.noise.keys import KeyRule
-from dfprivacy.terms import INTERVAL, Files, PublicKeys, Terms, interval_level
-from dfprivacy.unit import Unit
+from dfprivacy.release.terms import INTERVAL, POPULATION, Files, PublicKeys, Terms, interval_of
+from dfprivacy.release.unit import Sought, Unit, no_limit
+
+SEARCH = Fraction(1, 8)
+"""What a release spends of its loss on limits of a unit, where none are given."""
 
 SELECTION = "answer_selection"
 """How the name of a count ends that spends a loss of its own to select the groups."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """Limits of a unit that a release finds before it answers: for this part of its loss.
+
+    `settle` returns the rest of the release, for what is left of the loss, within limits.
+    """
+
+    unit: Sought
+    loss: Epsilon | Rho
+    rest: Epsilon | Rho
+    settle: Callable[[Unit], Request]
 
 
 @dataclass(frozen=True)
@@ -30,7 +51,8 @@ class Request:
     that are answered from one pass each come in `parts`, each with the loss it has for one row.
     `rule` says which groups are shown, for all noisy counts that select together, which are
     `selections`; None where keys are public or there are no groups. `unit` has the limits as they
-    hold for these groups.
+    hold for these groups: the smallest where there is a `search` for them. Without a unit each row
+    counts as `copies` rows at most.
     """
 
     charge: Charge
@@ -45,6 +67,10 @@ class Request:
     questions: Mapping[str, Any] = field(default_factory=dict)
     parts: tuple[Any, ...] = ()
     row_losses: tuple[Epsilon | Rho, ...] = ()
+    search: Search | None = None
+    sets: tuple[tuple[int, ...], ...] = ()
+    """Grouping sets, as places in `by`, where answers are totals of the groups."""
+    copies: int = 1
 
     @property
     def each(self) -> KeyRule | None:
@@ -63,27 +89,43 @@ def request_for(
     questions: Mapping[str, Any] | None = None,
     selections: int = 1,
     known_by: Mapping[str, object] | None = None,
+    sampled: bool = False,
 ) -> Request:
     """Return a release to be made; `losses` is what each of its `parts` spends, for all together.
 
     `known_by` is what else than question, level, keys and costs tells this release from others that
-    a ledger remembers; None leaves it forgotten.
+    a ledger remembers; None leaves it forgotten. `sampled` says that the parts know of intervals of
+    the population where the terms ask for them.
 
     Raises
     ------
     DPError
         When anything about the terms can't be: nothing depends on data.
     """
-    level, given = interval_level(terms.interval), delta_of(terms.delta)
+    (level, population), given = interval_of(terms.interval), delta_of(terms.delta)
     delta = required_delta(given, keys) if by else None
     unit, contribution = limits_of(terms.unit, by, keys)
     text = question if unit is None else f"{question}; {unit.text}"
     told: dict[str, object] = dict(known_by or {})
+    if population and (not sampled or terms.files is not None):
+        raise InvalidQuestionError(
+            "this release has no intervals of the population",
+            hint="ask a frame for counts, shares, sums, means, variances or deviations, or leave "
+            "interval out",
+        )
+    if population:
+        told["of"], text = POPULATION, f"{text}; interval of the population"
     if terms.files is not None:
         contribution = replace(contribution, parts=terms.files.parts)
         text, told["files"] = f"{text}; {files_text(terms.files)}", terms.files
+    if unit is None and terms.copies > 1:
+        contribution = replace(contribution, parts=contribution.parts * terms.copies)
+        text, told["copies"] = f"{text}; each row as {terms.copies} rows", terms.copies
     charge = Charge(_total(losses), delta or Fraction(0), text)
-    account = account_of(terms.ledger, terms.dataset, terms.note, terms.version)
+    account = account_of(
+        terms.ledger, terms.dataset, terms.note, terms.version,
+        period=terms.period, analyst=terms.analyst,
+    )  # fmt: skip
     mark = None
     if known_by is not None:
         told |= {"keys": None if keys is None else keys.rows, "interval": level}
@@ -101,7 +143,25 @@ def request_for(
         questions or {},
         tuple(parts),
         tuple(contribution.row_loss(loss) for loss in losses),
+        copies=terms.copies,
     )
+
+
+def together(requests: Sequence[Request], form: str) -> Request:
+    """Return one request for several, of the same terms: what is charged, remembered and paid once.
+
+    `form` is what the answers are made into.
+    """
+    first = requests[0]
+    charge = Charge(
+        _total([own.charge.loss for own in requests]),
+        sum((own.charge.delta for own in requests), start=Fraction(0)),
+        "; ".join(own.charge.question for own in requests),
+    )
+    marks = [own.mark for own in requests if own.mark is not None]
+    told = {"form": form, "releases": [mark.hex() for mark in marks]}
+    mark = first.account.fingerprint(charge.question, told) if marks else None
+    return Request(charge, first.account, mark, first.level)
 
 
 def files_text(files: Files) -> str:
@@ -128,6 +188,43 @@ def _total(losses: Sequence[Epsilon | Rho]) -> Epsilon | Rho:
     return kinds.pop()(sum((loss.value for loss in losses), start=Fraction(0)))
 
 
+def searching(
+    settle: Callable[[Unit, Fraction], Request],
+    unit: Unit | None,
+    by: Sequence[Hashable],
+    keys: PublicKeys | None,
+) -> Request:
+    """Return the release that `settle` makes of a unit with its limits and a part of the loss.
+
+    Where limits are left out it searches for them first, for `SEARCH` of the loss.
+    """
+    if unit is None or not (isinstance(unit, Sought) or _unlimited(unit, by, keys)):
+        return settle(unit, Fraction(1))  # type: ignore[arg-type]
+    rows = isinstance(unit, Sought) and unit.rows
+    sought = Sought(unit.column, unit.max_rows, unit.max_groups, rows)
+    groups = unit.max_groups or (1 if by and keys is None else None)
+    smallest = settle(Unit(unit.column, unit.max_rows, groups), 1 - SEARCH)
+    rest = smallest.charge.loss
+    kind, total = type(rest), rest.value / (1 - SEARCH)
+    text = smallest.charge.question
+    text = f"{text[: text.rindex('; unit=')]}; {sought.text}"
+    account, mark = smallest.account, None
+    if smallest.mark is not None:
+        mark = account.fingerprint(text, {"rest": smallest.mark.hex()})
+    return replace(
+        smallest,
+        charge=replace(smallest.charge, loss=kind(total), question=text),
+        mark=mark,
+        search=Search(
+            sought, kind(total - rest.value), rest, lambda found: settle(found, 1 - SEARCH)
+        ),
+    )
+
+
+def _unlimited(unit: Unit, by: Sequence[Hashable], keys: PublicKeys | None) -> bool:
+    return bool(by) and keys is None and unit.max_groups is None
+
+
 def limits_of(
     unit: Unit | None, by: Sequence[Hashable], keys: PublicKeys | None
 ) -> tuple[Unit | None, Contribution]:
@@ -138,10 +235,13 @@ def limits_of(
     Raises
     ------
     InvalidUnitError
-        When keys are secret and nothing limits in how many groups a unit counts.
+        When keys are secret and nothing limits in how many groups a unit counts, or its limits are
+        still to be found.
     """
     if unit is None:
         return None, Contribution()
+    if isinstance(unit, Sought):
+        raise no_limit()
     if not by:
         return Unit(unit.column, unit.max_rows), Contribution(unit.max_rows)
     groups, listed = unit.max_groups, None if keys is None else len(keys.rows)

@@ -10,16 +10,18 @@ Three parts: the randomiser at each user, a shuffler in between, the analyser.
 True
 """
 
-from dfprivacy.shuffle.plans import (
+from dfprivacy.errors import close as _close
+from dfprivacy.shuffle.protocol import (
+    Protocol,
     ShuffleChoice,
     ShuffledVector,
     ShuffleEstimate,
     mean,
     mean_vector,
     quantile,
+    simulate,
     total,
 )
-from dfprivacy.shuffle.protocol import Protocol, simulate
 from dfprivacy.shuffle.sums import joined, shuffle
 
 __all__ = [
@@ -35,3 +37,5 @@ __all__ = [
     "simulate",
     "total",
 ]
+
+_close(globals())

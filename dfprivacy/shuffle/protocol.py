@@ -3,23 +3,52 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import pyarrow as pa
 
-from dfprivacy.errors import InvalidProtocolError
-from dfprivacy.exact import describe
+from dfprivacy.accounting.exact import describe, exact_number
+from dfprivacy.accounting.loss import delta_of, loss_of
+from dfprivacy.errors import (
+    InvalidBoundsError,
+    InvalidLossError,
+    InvalidProtocolError,
+    InvalidQuestionError,
+    MissingDeltaError,
+)
 from dfprivacy.local import published
-from dfprivacy.local.published import MOST_USERS, Published, is_whole
+from dfprivacy.local.published import (
+    MOST_USERS,
+    Answer,
+    Published,
+    campaign_name,
+    is_radius,
+    is_whole,
+    no_plan,
+    user_count,
+    vector_radius,
+    whole_number,
+)
 from dfprivacy.local.randomisers import Floats, Integers, checked_epsilon
 from dfprivacy.local.reports import value_matrix
+from dfprivacy.local.transforms import rotated, unrotated
+from dfprivacy.measurement.rotation import padded_size
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.release.permit import permit
-from dfprivacy.shuffle.sums import Sums, shared, shuffle
-from dfprivacy.terms import INTERVAL, interval_level
+from dfprivacy.release.terms import EPSILON, INTERVAL, Bounds, bounds_of, interval_level
+from dfprivacy.shuffle.sums import Sums, rounded, shared, shuffle
+
+LEAST_DELTA = Fraction(1, 2**100)
+MEDIANS, CLIPPING, MEAN = Fraction(1, 4), Fraction(1, 8), Fraction(5, 8)
+"""Parts of the loss of a mean of vectors."""
+
+_OUTSIDE = 0.01
+"""How often a rotated coordinate may exceed its bound."""
 
 
 class Plan(published.Plan):
@@ -182,3 +211,427 @@ def simulate(
         messages = protocol.messages(values, entropy=entropy)
         protocol = protocol.analyse(shuffle(messages, entropy=entropy))
     return protocol.estimate(interval=interval)
+
+
+class ShuffleChoice(Answer):
+    """A quantile found by noisy counts: a float that knows its cost, and has no interval."""
+
+    epsilon: float
+    delta: float
+
+    def __repr__(self) -> str:
+        """Show the number and its cost on one line."""
+        return f"{float(self):.6g}, epsilon={self.epsilon:.6g}, delta={self.delta:.6g}"
+
+
+class ShuffleEstimate(ShuffleChoice):
+    """A total or mean from shuffled messages: a float that knows its interval and its cost.
+
+    Attributes
+    ----------
+    low, high : float
+        Between them lies the answer without noise and rounding, at the level asked for.
+    std_error : float
+        Standard deviation of noise and rounding.
+    epsilon, delta : float
+        What the whole protocol cost.
+    """
+
+    low: float
+    high: float
+    std_error: float
+
+    def __repr__(self) -> str:
+        """Show the number, its interval and its cost on one line."""
+        number, cost = super().__repr__().split(",", 1)
+        return f"{number} [{self.low:.6g}, {self.high:.6g}],{cost}"
+
+
+@dataclass(frozen=True)
+class Total(Plan):
+    """The sum of values clipped to [lower, upper], over `divisor`; missing ones count `absent`.
+
+    Values lie on a grid of `steps` steps, sqrt(users) of them unless said: the noise of all is
+    then about as large as what rounding adds.
+    """
+
+    kind = "total"
+    lower: float
+    upper: float
+    absent: float
+    steps: int
+    divisor: int
+    found: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no plan has."""
+        Bounds(self.lower, self.upper)
+        if not (is_whole(self.steps, 1, 2**30) and is_whole(self.divisor, 1, MOST_USERS)):
+            raise no_plan()
+
+    @property
+    def weights(self) -> tuple[tuple[Fraction, int], ...]:
+        """One sum, in one round."""
+        return ((Fraction(1), 1),)
+
+    def precision(self, round_: int) -> int:  # noqa: ARG002 one interface
+        """Return the number of steps."""
+        return self.steps
+
+    def encode(self, values: Floats, round_: int, entropy: EntropySource) -> Integers:  # noqa: ARG002 one interface
+        """Return each value on the grid, rounded up or down at random."""
+        present = np.where(np.isnan(values), self.absent, values)
+        clipped = np.clip(present, self.lower, self.upper)
+        parts = (clipped - self.lower) / (self.upper - self.lower)
+        return rounded(parts[:, np.newaxis], self.steps, entropy)
+
+    def after(self, protocol: Protocol, totals: Sequence[int]) -> Self:  # noqa: ARG002 one interface
+        """Return the plan with its noisy total."""
+        return replace(self, found=totals[0])
+
+    def estimate(self, protocol: Protocol, level: float) -> ShuffleEstimate:
+        """Return the total, or the mean."""
+        value = self.lower * protocol.users / self.divisor + self.step * (self.found or 0)
+        half = self.half_width(protocol, level)
+        variance = protocol.sums_of(1).noise.variance + protocol.users / 4
+        return ShuffleEstimate(
+            value, low=value - half, high=value + half,
+            std_error=self.step * math.sqrt(variance), **_cost(protocol),
+        )  # fmt: skip
+
+    @property
+    def step(self) -> float:
+        """What one step of the grid is worth in the answer."""
+        return (self.upper - self.lower) / self.steps / self.divisor
+
+    def half_width(self, protocol: Protocol, level: float) -> float:
+        """Return half the width of the interval: a public number, known before any message."""
+        return self.step * protocol.sums_of(1).half_width(1 - level)
+
+
+@dataclass(frozen=True)
+class Quantile(Plan):
+    """The value that a part `q` of the users does not exceed, between `lower` and `upper`.
+
+    A noisy binary search (Huang, Liang and Yi 2021, PrivQuant) over 2**height cells; `cell` counts
+    from the left, and is doubled with every round.
+    """
+
+    kind = "quantile"
+    q: float
+    lower: float
+    upper: float
+    height: int
+    cell: int = 0
+    asked: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what no plan has and no round finds."""
+        Bounds(self.lower, self.upper)
+        sized = is_whole(self.height, 1, 40) and is_whole(self.asked, 0, self.height)
+        if not (sized and is_whole(self.cell, 0, 2**self.asked - 1)):
+            raise no_plan()
+
+    @property
+    def weights(self) -> tuple[tuple[Fraction, int], ...]:
+        """One count a round, all alike."""
+        return ((Fraction(1), 1),) * self.height
+
+    @property
+    def point(self) -> float:
+        """The middle of what is left: what users compare with in this round."""
+        part = (2 * self.cell + 1) / 2.0 ** (self.asked + 1)
+        return self.lower + part * (self.upper - self.lower)
+
+    def encode(self, values: Floats, round_: int, entropy: EntropySource) -> Integers:  # noqa: ARG002 one interface
+        """Return 1 for values at or below the point; a missing value lies in the middle."""
+        middle = (self.lower + self.upper) / 2
+        present = np.where(np.isnan(values), middle, values)
+        return (present <= self.point).astype(np.int64)[:, np.newaxis]
+
+    def after(self, protocol: Protocol, totals: Sequence[int]) -> Self:
+        """Return the plan with the half in which the quantile lies."""
+        right = totals[0] < self.q * protocol.users
+        return replace(self, cell=2 * self.cell + int(right), asked=self.asked + 1)
+
+    def estimate(self, protocol: Protocol, level: float) -> ShuffleChoice:  # noqa: ARG002 one interface
+        """Return the middle of the cell that is left."""
+        return ShuffleChoice(self.point, **_cost(protocol))
+
+
+@dataclass(frozen=True)
+class ShuffledVector:
+    """A mean of vectors from shuffled messages.
+
+    Attributes
+    ----------
+    mean : numpy.ndarray
+        One number a dimension.
+    std_error : float
+        Standard deviation of noise and rounding in each coordinate.
+    clip : float
+        The distance from the centre at which vectors were clipped.
+    epsilon, delta : float
+        What the whole protocol cost.
+    """
+
+    mean: Floats
+    std_error: float
+    clip: float
+    epsilon: float
+    delta: float
+
+    @property
+    def error(self) -> float:
+        """Expected Euclidean length of the noise."""
+        return float(self.std_error * np.sqrt(len(self.mean)))
+
+
+@dataclass(frozen=True)
+class Vectors(Plan):
+    """The mean of vectors of at most length `radius`.
+
+    `cells` counts, for each rotated coordinate and, in the end, for the length, from the left of
+    the range, and is doubled with every round.
+    """
+
+    kind = "vectors"
+    campaign: str
+    dimensions: int
+    radius: float
+    height: int
+    steps: int
+    cells: tuple[int, ...] = ()
+    length: int = 0
+    totals: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what no plan has and no round finds: cells are among those of the radius."""
+        if not (
+            is_whole(self.dimensions, 1, 2**10)
+            and is_whole(self.height, 1, 20)
+            and is_whole(self.steps, 1, 2**30)
+            and is_radius(self.radius)
+            and len(self.cells) in {0, self.size}
+            and all(is_whole(each, 0, 2**self.height - 1) for each in (*self.cells, self.length))
+        ):
+            raise no_plan()
+
+    @property
+    def width(self) -> int:
+        """How many numbers a value has."""
+        return self.dimensions
+
+    @property
+    def size(self) -> int:
+        """How many coordinates there are after rotation."""
+        return padded_size(self.dimensions)
+
+    @property
+    def weights(self) -> tuple[tuple[Fraction, int], ...]:
+        """Medians take `height` rounds, clipping as many, the mean one."""
+        medians = (MEDIANS / self.height / self.size, self.size)
+        return (
+            *((medians,) * self.height),
+            *(((CLIPPING / self.height, 1),) * self.height),
+            (MEAN / self.size, self.size),
+        )
+
+    def precision(self, round_: int) -> int:
+        """Return 1 while users are counted, then the steps of the grid."""
+        return self.steps if round_ > 2 * self.height else 1
+
+    def encode(self, values: Floats, round_: int, entropy: EntropySource) -> Integers:
+        """Return bits about each coordinate or the length, or the clipped coordinates."""
+        turned = rotated(np.clip(values, -self.radius, self.radius), self.campaign)
+        if round_ <= self.height:
+            points = self._points(round_ - 1)
+            return np.asarray(turned <= points, dtype=np.int64)
+        away = turned - self.centre
+        away[np.isnan(values).any(axis=1)] = 0.0
+        lengths = np.linalg.norm(away, axis=1, keepdims=True)
+        if round_ <= 2 * self.height:
+            point = (2 * self.length + 1) / 2.0 ** (round_ - self.height) * self.radius
+            return np.asarray(lengths <= point, dtype=np.int64)
+        away *= self.clip / np.maximum(lengths, self.clip)
+        return rounded((away / self.bound + 1) / 2, self.steps, entropy)
+
+    def _points(self, asked: int) -> Floats:
+        cells = np.array(self.cells or (0,) * self.size)
+        return ((2 * cells + 1) / 2.0**asked - 1) * self.radius
+
+    @property
+    def centre(self) -> Floats:
+        """The medians that were found."""
+        return self._points(self.height)
+
+    @property
+    def clip(self) -> float:
+        """The length that was found, at least one cell."""
+        return (2 * self.length + 1) / 2.0**self.height * self.radius
+
+    @property
+    def bound(self) -> float:
+        """The bound of a rotated coordinate: clipped vectors in random directions stay within."""
+        spread = math.sqrt(2 * math.log(4 * self.size / _OUTSIDE) / self.size)
+        return self.clip * min(1.0, spread)
+
+    def after(self, protocol: Protocol, totals: Sequence[int]) -> Self:
+        """Return the plan with what a round has shown."""
+        if protocol.round <= self.height:
+            old, half = self.cells or (0,) * self.size, protocol.users / 2
+            halves = zip(old, totals, strict=True)
+            return replace(self, cells=tuple(2 * c + int(total < half) for c, total in halves))
+        if protocol.round <= 2 * self.height:
+            right_half = totals[0] < protocol.users - self._tail(protocol)
+            return replace(self, length=2 * self.length + int(right_half))
+        return replace(self, totals=tuple(totals))
+
+    def _tail(self, protocol: Protocol) -> float:
+        """Return how many users to clip: as many as noise per unit of length has on all axes."""
+        noise, slack = (
+            protocol.sums_of(r).noise.variance for r in (protocol.rounds, protocol.round)
+        )
+        per_unit = math.sqrt(self.size * noise) / self.steps
+        spread = 2 * self.bound / self.clip
+        return min(per_unit * spread + math.sqrt(slack), 0.9 * protocol.users)
+
+    def estimate(self, protocol: Protocol, level: float) -> ShuffledVector:  # noqa: ARG002 one interface
+        """Return the mean."""
+        bound = self.bound
+        step = 2 * bound / self.steps / protocol.users
+        shifted = np.array(self.totals, dtype=np.float64) * step - bound
+        mean = unrotated(self.centre + shifted, self.campaign, self.dimensions)
+        sums = protocol.sums_of(protocol.rounds)
+        variance = sums.noise.variance + protocol.users / 4
+        return ShuffledVector(mean, step * math.sqrt(variance), self.clip, **_cost(protocol))
+
+
+def _cost(protocol: Protocol) -> dict[str, float]:
+    """Return what the whole protocol cost."""
+    return {"epsilon": float(protocol.epsilon), "delta": float(protocol.delta)}
+
+
+def total(
+    *,
+    users: int,
+    bounds: tuple[float, float],
+    delta: float,
+    epsilon: float = EPSILON,
+    steps: int | None = None,
+) -> Protocol:
+    """Plan a sum in the shuffle model (Balle, Bell, Gascon and Nissim 2020).
+
+    One round. Privacy: see `Protocol`; (epsilon, delta) for replacing one user's value.
+
+    Parameters
+    ----------
+    users : int
+        How many there are, at least 19.
+    bounds : pair of floats
+        Values are clipped there. A missing value counts as 0, or as the nearer bound.
+    epsilon, delta : float
+        What the protocol costs; delta pays for shuffling.
+    steps : int or None
+        Of the grid between the bounds; the root of `users` unless said.
+
+    Raises
+    ------
+    InvalidProtocolError, InvalidBoundsError, InvalidLossError
+        When the arguments make no protocol.
+    """
+    own, count = _bounds(bounds), user_count(users)
+    absent = min(max(0.0, own.lower), own.upper)
+    plan = Total(own.lower, own.upper, absent, _steps(count, steps), 1)
+    return _protocol(count, epsilon, delta, plan)
+
+
+def mean(
+    *,
+    users: int,
+    bounds: tuple[float, float],
+    delta: float,
+    epsilon: float = EPSILON,
+    steps: int | None = None,
+) -> Protocol:
+    """Plan a mean in the shuffle model: the sum over the public number of users; see `total`.
+
+    A missing value counts as the middle of the bounds.
+    """
+    own, count = _bounds(bounds), user_count(users)
+    absent = own.lower + own.width / 2
+    plan = Total(own.lower, own.upper, absent, _steps(count, steps), count)
+    return _protocol(count, epsilon, delta, plan)
+
+
+def quantile(
+    *,
+    users: int,
+    q: float,
+    bounds: tuple[float, float],
+    delta: float,
+    epsilon: float = EPSILON,
+    resolution: int = 12,
+) -> Protocol:
+    """Plan a quantile in the shuffle model, by counting users below a point in each round.
+
+    `resolution` rounds; the answer is exact to 2**-resolution of the bounds, from 1 to 40. All
+    rounds together cost epsilon and delta. A missing value counts as the middle of the bounds.
+    """
+    part = exact_number(q)
+    if part is None or not 0 <= part <= 1:
+        raise InvalidQuestionError(
+            f"a quantile lies between 0 and 1, not at {describe(q)}", hint="pass q=0.5"
+        )
+    own = _bounds(bounds)
+    plan = Quantile(float(part), own.lower, own.upper, _whole(resolution, 40))
+    return _protocol(users, epsilon, delta, plan)
+
+
+def mean_vector(
+    *,
+    users: int,
+    dimensions: int,
+    radius: float,
+    delta: float,
+    epsilon: float = EPSILON,
+    resolution: int = 10,
+    campaign: str | None = None,
+) -> Protocol:
+    """Plan a mean of vectors in the shuffle model (Huang, Liang and Yi 2021, section 5).
+
+    Vectors are at most `radius` long. Takes 2 resolution + 1 rounds; all together cost epsilon and
+    delta. `campaign` names the public rotation.
+    """
+    count, length = user_count(users), vector_radius(radius)
+    name, size, height = campaign_name(campaign), _whole(dimensions, 2**10), _whole(resolution, 20)
+    plan = Vectors(name, size, length, height, _steps(count, None))
+    return _protocol(users, epsilon, delta, plan)
+
+
+def _protocol(users: object, epsilon: object, delta: object, plan: Plan) -> Protocol:
+    count, loss, rest = user_count(users), loss_of(epsilon), delta_of(delta)
+    if rest is None:
+        raise MissingDeltaError("shuffling needs a delta", hint="pass delta=1e-6")
+    if rest < LEAST_DELTA:
+        raise InvalidLossError(
+            "delta must be at least 2**-100 here: the noise of users is drawn to that precision",
+            hint="pass delta=1e-9",
+        )
+    return Protocol(count, loss.pure(), rest, plan).checked()
+
+
+def _bounds(bounds: object) -> Bounds:
+    own = bounds_of(bounds)
+    if own is None:
+        raise InvalidBoundsError("bounds are missing", hint="pass bounds=(0, 100)")
+    return own
+
+
+def _steps(users: int, steps: int | None) -> int:
+    return math.isqrt(users - 1) + 1 if steps is None else _whole(steps, 2**30)
+
+
+def _whole(value: object, most: int) -> int:
+    message = f"a whole number from 1 to {most} is needed"
+    return whole_number(value, 1, most, message, "leave it out, or pass e.g. resolution=10")

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 from dfprivacy.accounting.loss import Epsilon, delta_of, positive_number
 from dfprivacy.errors import RefusedStatementError
+from dfprivacy.release.terms import Bounds
 from dfprivacy.statements.expressions import display, is_dp
-from dfprivacy.statements.names import folded
-from dfprivacy.statements.refusals import Node, Refusal, only, refuse_node
-from dfprivacy.statements.tree import arguments, called, kind, literal, nodes
+from dfprivacy.statements.refusals import Node, Refusal, nearly, only, refuse_node
+from dfprivacy.statements.tree import arguments, called, folded, kind, literal, nodes
 from dfprivacy.statistics import Median, Quantile, Statistic
-from dfprivacy.statistics.forms import ENDS, Form, example_calls, forms_of, functions, part_of
+from dfprivacy.statistics.forms import Form, example_calls, forms_of, functions, part_of
 
 _MOST_DIGITS = 400
 
@@ -112,23 +113,19 @@ class Call:
     """One draw: a question about an expression, and a loss of its own, if any.
 
     Calls are equal when they are one draw: dp_avg is dp_mean, and an interval comes with its value.
-    `value` is the SQL of the expression over the protected relation, None for rows; `shown` is the
-    expression as it was written.
+    `values` are the SQL of its expressions over the protected relation, none for rows; `shown` are
+    the expressions as they were written.
     """
 
     question: Statistic
-    value: str | None
+    values: tuple[str, ...]
     epsilon: Epsilon | None
-    shown: str = field(default="", compare=False)
-
-    def about(self, column: Hashable) -> Statistic:
-        """Return the question about a column of the vetted rows."""
-        return self.question if self.value is None else self.question.about(column)
+    shown: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def needs_numbers(self) -> bool:
         """Tell whether it is about numbers, or about what is there."""
-        return self.value is not None and any(part_of(self.question).columns.values())
+        return bool(self.values) and any(part_of(self.question).columns.values())
 
 
 def holds_dp(node: Node) -> bool:
@@ -145,8 +142,11 @@ def read_call(
     node: Node,
     written: Callable[[Node], str],
     shown: Callable[[Node], str],
+    bounds: Mapping[str, Bounds] = MappingProxyType({}),
 ) -> Call:
     """Return what a dp_ call asks; `written` gives the SQL of its expression, `shown` its text.
+
+    `bounds` are those of expressions that everybody knows: such a call need not find its own.
 
     Raises
     ------
@@ -166,42 +166,73 @@ def read_call(
         raise refuse_node(stars[0])
     if stars:
         raise _wrong(function)
-    form, constants, own = _form(function, statistic, given)
-    question = _simplest(form.question(constants))
-    if form.about_rows:
-        return Call(question, None, None)
-    return Call(question, written(given[0]), own, shown(given[0]))
+    form, constants, own = _form(function, statistic, given, lambda node: bounds.get(written(node)))
+    about = given[: len(form.columns)]
+    values = tuple(map(written, about))
+    question: Any = _simplest(form.question(constants))
+    if question.finds_bounds and values[0] in bounds:
+        question = replace(question, bounds=bounds[values[0]])
+    return Call(question, values, own, tuple(map(shown, about)))
 
 
 def _form(
-    function: str, statistic: type[Statistic], given: Sequence[Node]
+    function: str,
+    statistic: type[Statistic],
+    given: Sequence[Node],
+    known: Callable[[Node], Bounds | None],
 ) -> tuple[Form, dict[str, Any], Epsilon | None]:
-    """Return the form of a call, its constants, and the loss that it names."""
+    """Return the form of a call, its constants, and the loss that it names.
+
+    Bounds that a form needs and a call leaves out are those that are known of its expressions.
+    """
     for form in forms_of(statistic):
         if form.about_rows:
             if not given:
                 return form, {}, None
             continue
-        apart = len(given) - 1 - len(form.constants)
+        first = len(form.columns)
+        apart = len(given) - first - len(form.constants)
         if apart not in {0, 1}:
             continue
-        texts = zip(form.constants, given[1:], strict=False)
+        texts = zip(form.constants, given[first:], strict=False)
         constants = {name: _constant(form, name, node) for name, node in texts}
         own = _own(given[-1]) if apart else None
         return form, constants, own
+    for form in forms_of(statistic):
+        apart = len(given) - len(form.columns)
+        if set(form.constants) != {end for pair in form.ends.values() for end in pair}:
+            continue
+        if apart in {0, 1} and not form.about_rows:
+            ends = _known_ends(form, [known(node) for node in given[: len(form.columns)]])
+            if ends is not None:
+                return form, ends, _own(given[-1]) if apart else None
     raise _wrong(function)
+
+
+def _known_ends(form: Form, bounds: Sequence[Bounds | None]) -> dict[str, float] | None:
+    """Return the ends of the bounds of a form by their names; None where some are not known."""
+    found: dict[str, float] = {}
+    own = dict(zip(form.columns, bounds, strict=True))
+    for name, (low, high) in form.ends.items():
+        pair = own.get(name.removesuffix("_bounds"))
+        if pair is None:
+            return None
+        found |= {low: pair.lower, high: pair.upper}
+    return found
 
 
 def _constant(form: Form, name: str, node: Node) -> Any:
     if form.is_list(name):
         return tuple(numbers(node, "a list of numbers"))
-    return number(node, "a bound" if name in ENDS else f"the {name} of {form.statistic.kind}")
+    return number(node, "a bound" if form.is_end(name) else f"the {name} of {form.statistic.kind}")
 
 
 def _simplest(question: Statistic) -> Statistic:
     """Return a quantile 1/2 as the median that it is: both are one draw."""
     half = isinstance(question, Quantile) and question.fractions[0] * 2 == 1
-    return Median(question.column, question.method) if half else question  # type: ignore[attr-defined]
+    if not half or not isinstance(question, Quantile):
+        return question
+    return Median(question.column, question.bounds, question.step, question.method)
 
 
 def _in_order(function: str, node: Node) -> list[Node]:
@@ -227,7 +258,7 @@ def _parameters(function: str) -> Sequence[tuple[str, ...]]:
     if function == KEEP:
         return _KEEP_FORMS
     forms = [form for form in forms_of(functions()[function]) if not form.about_rows]
-    without = [("x", *form.constants) for form in forms]
+    without = [(*form.columns, *form.constants) for form in forms]
     return [*without, *((*form, "epsilon") for form in without)]
 
 
@@ -256,10 +287,12 @@ def _wrong(function: str) -> RefusedStatementError:
             "it takes a delta, and an epsilon where a count of its own selects the groups",
             "write dp_keep(1e-6) or dp_keep(1e-6, 0.5)",
         ).error()
+    single = len(functions()[function].places()) == 1
+    known = "" if single else "; or bound both columns in a schema: bounds={'t.x': (0, 100), ...}"
     return Refusal(
         f"{function} with these arguments",
-        "it takes an expression, then constants",
-        f"write one of {', '.join(example_calls(function, functions()[function]))}",
+        f"it takes {'an expression' if single else 'two expressions'}, then constants",
+        f"write one of {', '.join(example_calls(function, functions()[function]))}{known}",
     ).error()
 
 
@@ -273,7 +306,7 @@ def _unknown(name: str) -> RefusedStatementError:
     return Refusal(
         f"{name}(...)",
         "there is no such function",
-        f"use one of {', '.join(functions())}",
+        f"{nearly(name, functions(), str)}use one of {', '.join(functions())}",
     ).error()
 
 
@@ -307,7 +340,8 @@ def written_calls(select: Node, items: Sequence[tuple[str, Node]]) -> tuple[Writ
     chosen = {display(item) for _, item in items}
     sorts = [item["expression"] for item in orders if kind(item["expression"])[0] != "STAR"]
     others = [node for node in sorts if display(node) not in chosen]
-    found = list(_calls([[item for _, item in items], select["having"], others], once=True))
+    parts = [[item for _, item in items], select["having"], select["qualify"], others]
+    found = list(_calls(parts, once=True))
     if not all(once for _, once in found):
         return None
     return tuple(_read(node) for node, _ in found)

@@ -1,15 +1,16 @@
-"""A DuckDB connection as a source of protected rows, and as a place for released ones.
+"""Tables and views of a DuckDB connection: found as DuckDB finds them, read through the gate.
 
-Where it looks for names, and functions of its own that hide DuckDB's, are looked up here.
+Released rows go to fresh tables only: keys, constraints and triggers of a table that is there
+would tell about the rows that they were checked against.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from functools import cache
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from typing import Any
 from uuid import uuid4
 
@@ -21,12 +22,12 @@ from dfprivacy.engine.files import quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import EngineError, RefusedStatementError, UnsupportedFrameError
 from dfprivacy.statements.functions import ROW_FUNCTIONS
-from dfprivacy.statements.names import folded
-from dfprivacy.statements.refusals import Refusal
-from dfprivacy.statements.row_by_row import fenced
-from dfprivacy.statements.rows import Relation
-from dfprivacy.statements.tree import Target
+from dfprivacy.statements.gate import NO_COLUMN, Names, Source, fenced, twin_of
+from dfprivacy.statements.refusals import Refusal, nearly
+from dfprivacy.statements.rows import Place, Relation
+from dfprivacy.statements.tree import Target, folded
 
+_BY_NAME = "dfp.sql('SELECT dp_count(*) FROM t', t=frame)"
 TEMPORARY = ("temp", "main")
 DEFAULT_EPSILON = "dp_epsilon"
 """The macro that sql_udfs.register makes: what a call spends that names no epsilon."""
@@ -35,35 +36,63 @@ _NAME = r'"(?:[^"]|"")*"|[^".,]+'
 _ENTRY = re.compile(rf"(?:({_NAME})\.)?({_NAME})(?:,|\Z)")
 _SCALAR = re.compile(r"col[0-9]+\Z")
 _FUNCTIONS = """
-    SELECT function_name, internal, parameters, parameter_types
+    SELECT function_name, internal, parameters, parameter_types, database_name
     FROM system.main.duckdb_functions()
 """
-_REGISTERED = (
-    "SELECT DISTINCT function_name FROM system.main.duckdb_functions() "
-    "WHERE database_name = 'temp' AND function_name = ?"
+_MARKS = """
+    SELECT system.main.count_star() FILTER (internal),
+        system.main.sum(system.main.hash(function_name, parameters, parameter_types))
+            FILTER (internal),
+        system.main.list(system.main.list_value(database_name, function_name))
+            FILTER (NOT internal)
+    FROM system.main.duckdb_functions()
+"""
+"""What tells DuckDB's own functions from others, and the names of others: one row, for each of
+thousands of functions would take longer to fetch. No macro hides what names its schema."""
+_SETTINGS = (
+    "SELECT current_setting('Calendar'), current_setting('lock_configuration') AND "
+    "current_setting('enable_optimizer')"
 )
-_CALENDAR = "SELECT value FROM system.main.duckdb_settings() WHERE name = 'Calendar'"
 _LOOKS_IN = (
     "SELECT current_database(), current_schema(), current_setting('search_path'), "
     "current_schemas(false)"
 )
+RELATIONS = """
+    SELECT r.database_name, r.schema_name, r.name, r.sql, d.type FROM (
+        SELECT database_name, schema_name, table_name AS name, NULL AS sql FROM duckdb_tables()
+        UNION ALL SELECT database_name, schema_name, view_name, coalesce(sql, '')
+        FROM duckdb_views() WHERE NOT internal
+    ) AS r JOIN duckdb_databases() AS d USING (database_name)
+"""
+_COLUMNS = """
+    SELECT database_name, schema_name, table_name,
+        list(struct_pack(i := column_index, name := column_name, kind := data_type,
+            computed := is_generated))
+    FROM duckdb_columns() WHERE NOT internal GROUP BY ALL
+"""
+"""All columns of all tables: to ask for those of one table takes as long."""
+_REFERRED_TO = """
+    SELECT count(*) FROM duckdb_constraints() WHERE constraint_type = 'FOREIGN KEY'
+    AND database_name = ? AND schema_name = ? AND referenced_table = ? AND table_name != ?
+"""
+_Found = tuple[str, str, str, str | None, str]
 
 
 def looked_up(
     connection: duckdb.DuckDBPyConnection, query: str, given: Sequence[str] = ()
 ) -> list[Any]:
-    """Return what the catalog says; its errors speak of no row."""
-    try:
+    """Return what the catalog says.
+
+    Raises
+    ------
+    EngineError
+        When it can't be read.
+    """
+    with suppress(duckdb.Error):
         return connection.execute(query, list(given)).fetchall()
-    except duckdb.Error as error:
-        raise unusable(error) from None
-
-
-def unusable(error: duckdb.Error) -> EngineError:
-    """Return the error for a catalog that can't be read; it speaks of no row."""
-    return EngineError(
-        f"the connection can't be used: {str(error).splitlines()[0]}",
-        hint="fetch what it still holds, or pass a connection of its own",
+    raise EngineError(
+        "the connection can't be used: it is closed, busy, or in a transaction that has failed",
+        hint="fetch what it still holds, con.rollback(), or pass a connection of its own",
     )
 
 
@@ -90,34 +119,270 @@ def _plain(name: str) -> str:
     return name[1:-1].replace('""', '"') if name.startswith('"') else name
 
 
-def check_calendar(connection: duckdb.DuckDBPyConnection) -> None:
-    """Refuse another calendar than the usual one: DuckDB 2.0 gives up at dates that some lack.
+@dataclass(frozen=True)
+class ConnectionSource(Place):
+    """The tables and views of a connection; Python variables are none of them.
+
+    `functions` are databases and names of the functions that are not DuckDB's own.
+    """
+
+    connection: duckdb.DuckDBPyConnection
+    functions: Sequence[tuple[str, str]]
+    lent: list[str] = field(default_factory=list)
+
+    def find(self, parts: Names, near: Relation | None = None) -> Relation:
+        """Return the table or view of a name, in the order in which DuckDB looks for it.
+
+        Raises
+        ------
+        RefusedStatementError
+            When there is none, several, or one that another system stores.
+        """
+        found = self._found(parts[-1], parts[:-1], near)
+        if not found:
+            raise self._no_such(parts)
+        if near is not None and len(parts) == 2 and len(found) > 1:
+            raise Refusal(
+                f"{'.'.join(parts)} in a view",
+                "there are several tables of that name, and versions of DuckDB differ in which "
+                "of them a view reads",
+                "name the database too: CREATE OR REPLACE VIEW v AS SELECT * FROM memory.main.t",
+            ).error()
+        database, schema, name, definition, system = found[0]
+        if system != "duckdb":
+            raise Refusal(
+                f"{'.'.join(parts)} in a database of another system",
+                "how that reads a row, and what it says when it can't, is not known",
+                f"copy the table first: CREATE TABLE copied AS FROM {'.'.join(parts)}",
+            ).error()
+        path = (database, schema, name)
+        columns = sorted(self._columns[path], key=lambda own: own["i"])
+        names = tuple(own["name"] for own in columns)
+        if definition is not None:
+            return Relation(path, names, definition)
+        stored = {own["name"]: own["kind"] for own in columns}
+        computed = {own["name"] for own in columns if own["computed"]}
+
+        def twin(wanted: Names, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+            for own in computed.intersection(wanted):
+                raise Refusal(
+                    f"column {own!r}, which is GENERATED ALWAYS",
+                    "it is computed when it is read, and one row could end the query",
+                    "name the columns that it is computed of, and write the expression yourself",
+                ).error()
+            return twin_of(wanted, [stored[own] for own in wanted], engine)
+
+        def rows(wanted: Names, _: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+            chosen = ", ".join(map(quoted, wanted)) or NO_COLUMN
+            return self.connection.sql(f"SELECT {chosen} FROM {'.'.join(map(quoted, path))}")  # noqa: S608 names are quoted
+
+        return Relation(path, names, None, Source(names, rows, twin, self.connection.from_arrow))
+
+    def stored(
+        self, relation: Relation, names: Names, engine: duckdb.DuckDBPyConnection
+    ) -> tuple[duckdb.DuckDBPyRelation, str]:
+        """Return columns of a table, and its name."""
+        assert relation.source is not None  # noqa: S101 a table, no view
+        return relation.source.rows(names, engine), ".".join(map(quoted, relation.path))
+
+    def lend(
+        self, table: pa.Table, engine: duckdb.DuckDBPyConnection
+    ) -> tuple[duckdb.DuckDBPyRelation, str]:
+        """Return a released table, and its name on the connection, until it is taken back."""
+        name = f"released_{uuid4().hex}"
+        self.connection.register(name, table)
+        self.lent.append(name)
+        return engine.from_arrow(table), f"temp.main.{quoted(name)}"
+
+    def take_back(self) -> None:
+        """Take back what was lent."""
+        while self.lent:
+            self.connection.unregister(self.lent.pop())
+
+    def check_texts(self) -> None:
+        """Refuse a default collation: which of two equal texts is taken would depend on others.
+
+        Raises
+        ------
+        RefusedStatementError
+            When the connection has one.
+        """
+        ((collation,),) = looked_up(self.connection, "SELECT current_setting('default_collation')")
+        if collation:
+            raise Refusal(
+                "a connection with a default collation",
+                "texts that differ would be one, and which of them is taken depends on others",
+                "SET default_collation = ''",
+            ).error()
+
+    def query(self, sql: str, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:  # noqa: ARG002 it runs here
+        """Return a query of ours over the connection's tables."""
+        return self.connection.sql(sql)
+
+    @cached_property
+    def _known(self) -> list[_Found]:
+        """The tables and views that there are, as one statement sees them."""
+        return looked_up(self.connection, RELATIONS)
+
+    @cached_property
+    def _columns(self) -> dict[Names, list[dict[str, Any]]]:
+        """The columns of every table and view, as one statement sees them."""
+        return {(*path,): own for *path, own in looked_up(self.connection, _COLUMNS)}
+
+    @cached_property
+    def _looked_in(self) -> tuple[str, list[tuple[str, str]]]:
+        return search_path(self.connection)
+
+    def _found(self, name: str, qualifier: Names, near: Relation | None) -> list[_Found]:
+        """Return relations of a name, those first that DuckDB would find first."""
+        known = [row for row in self._known if folded(row[2]) == folded(name)]
+        places = [(folded(one), folded(two)) for one, two in self._places(qualifier, near)]
+        return sorted(
+            (row for row in known if (folded(row[0]), folded(row[1])) in places),
+            key=lambda row: places.index((folded(row[0]), folded(row[1]))),
+        )
+
+    def _places(self, qualifier: Names, near: Relation | None) -> list[tuple[str, str]]:
+        """Return databases and schemas in which a name may be, in DuckDB's order."""
+        if len(qualifier) == 2:
+            return [(qualifier[0], qualifier[1])]
+        database, looked_in = self._looked_in
+        if not qualifier:
+            inside = [] if near is None else [(near.path[0], near.path[1])]
+            return [TEMPORARY, *inside, *looked_in, (database, "main")]
+        (outer,) = qualifier
+        around = [TEMPORARY, *looked_in]
+        given = [place for place in around if folded(outer) in map(folded, place)]
+        inside = [] if near is None else [(near.path[0], outer)]
+        return [*given, *inside, (database, outer), (outer, "main"), ("temp", outer)]
+
+    def _no_such(self, parts: Names) -> RefusedStatementError:
+        name = ".".join(parts)
+        known = [row[2] for row in self._known]
+        hint = f"{nearly(parts[-1], known)}name a table or view of con, or pass a frame or a file "
+        hint += f"by name: {_BY_NAME}"
+        if "." in parts[-1] or "/" in parts[-1]:
+            hint = f"pass the file by a name: {_BY_NAME.replace('frame', repr(name))}"
+        return RefusedStatementError(f"there is no table or view {name!r}", hint=hint)
+
+    def registered_epsilon(self) -> float | None:
+        """Return what a dp_ call spends on the connection that names no epsilon, or None."""
+        if (TEMPORARY[0], DEFAULT_EPSILON) not in self.functions:
+            return None
+        return float(looked_up(self.connection, f"SELECT temp.main.{DEFAULT_EPSILON}()")[0][0])
+
+    def fenced(self) -> AbstractContextManager[None]:
+        """Return a block in which the connection reads rows as queries are written."""
+        return fenced(self.connection)
+
+    def check(self, target: Target, protected: Relation, empty: pa.Table) -> None:
+        """Refuse a target that could not be made of the released rows, before anything is spent.
+
+        Raises
+        ------
+        RefusedStatementError
+            When it is the protected table, is there and may not be replaced, or can't be made.
+        """
+        found = self._found(target.path[-1], target.path[:-1], None)
+        if any(row[:3] == protected.path for row in found):
+            raise Refusal(
+                "the protected table as the target",
+                "released rows would mix with those that they protect",
+                "CREATE TABLE released AS SELECT ...",
+            ).error()
+        own = found if target.temporary else found[:1]  # tables in other schemas do not matter
+        taken = next((row for row in own if (row[0] == "temp") == target.temporary), None)
+        if taken is not None and (taken[3] is not None or not target.replaces):
+            raise Refusal(
+                f"CREATE TABLE {target.name}",
+                "there is one of that name" if taken[3] is None else "there is a view of that name",
+                f"CREATE OR REPLACE TABLE {target.name} AS SELECT ..., or another name",
+            ).error()
+        if (
+            taken is not None
+            and looked_up(self.connection, _REFERRED_TO, (*taken[:3], taken[2]))[0][0]
+        ):
+            raise Refusal(
+                f"CREATE OR REPLACE TABLE {target.name}",
+                "another table refers to it by a foreign key",
+                "CREATE TABLE released AS SELECT ...",
+            ).error()
+        with suppress(duckdb.Error):
+            self._sent(f"EXPLAIN {_creation(target)}", empty)
+            return
+        raise Refusal(
+            f"CREATE TABLE {target.name}",
+            "there is no such database or schema, or it can't be written to",
+            "CREATE TABLE released AS SELECT ...",
+        ).error()
+
+    def _sent(self, sql: str, table: pa.Table) -> None:
+        """Run a statement that reads a table under the name in braces."""
+        name = f"released_{uuid4().hex}"
+        self.connection.register(name, table)
+        try:
+            self.connection.execute(sql.format(source=f"temp.main.{quoted(name)}"))
+        finally:
+            self.connection.unregister(name)
+
+    def make(self, target: Target, table: pa.Table) -> None:
+        """Make a fresh table of released rows."""
+        guarded(lambda: self._sent(_creation(target), table))
+
+
+def _creation(target: Target) -> str:
+    start = "CREATE OR REPLACE" if target.replaces else "CREATE"
+    kind = "TEMP TABLE" if target.temporary else "TABLE"
+    path = ".".join(map(quoted, target.path)).replace("{", "{{").replace("}", "}}")
+    return f"{start} {kind} {path} AS SELECT * FROM {{source}}"  # noqa: S608 names are quoted
+
+
+def connection_source(connection: object) -> ConnectionSource:
+    """Return a connection as a source.
 
     Raises
     ------
+    UnsupportedFrameError
+        When it is no DuckDB connection.
     RefusedStatementError
-        By the setting alone.
+        When a function of its own hides one of DuckDB's, its calendar is not the usual one, or its
+        settings can't be changed.
     """
-    if any(name != "gregorian" for (name,) in looked_up(connection, _CALENDAR)):
+    if not isinstance(connection, duckdb.DuckDBPyConnection):
+        raise UnsupportedFrameError(
+            f"con= is no DuckDB connection, but an object of type {type(connection).__name__}",
+            hint=f"pass con=duckdb.connect('file.db'), or frames by name: {_BY_NAME}",
+        )
+    functions = _other_functions(connection)
+    ((calendar, locked),) = looked_up(connection, _SETTINGS)
+    if calendar != "gregorian":
         raise Refusal(
             "a connection with a calendar of its own",
             "some have no place for every date, and one of these would end the query",
             "SET Calendar = 'gregorian'",
         ).error()
+    if locked:
+        raise Refusal(
+            "a connection whose configuration is locked",
+            "rows are read with the optimiser off, which it does not allow",
+            "PRAGMA disable_optimizer before SET lock_configuration = true",
+        ).error()
+    return ConnectionSource(connection, functions)
 
 
-def check_functions(connection: duckdb.DuckDBPyConnection) -> None:
-    """Refuse a connection on which a name of DuckDB's functions means another one, too.
+def _other_functions(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
+    """Return databases and names of the functions of a connection that are not DuckDB's own.
 
-    Raises
-    ------
-    RefusedStatementError
-        Names compare as DuckDB compares them. What Python adds to a function of DuckDB's counts as
-        DuckDB's own there; its parameters are called col0, col1, ...
+    A connection on which a name of DuckDB's functions means another one, too, is refused. Names
+    compare as DuckDB compares them. What Python adds to a function of DuckDB's counts as DuckDB's
+    own there; its parameters are called col0, col1, ...
     """
-    known = looked_up(connection, _FUNCTIONS)
-    built_in = {*(folded(row[0]) for row in known if row[1])} | ROW_FUNCTIONS
-    hiding = sorted({row[0] for row in known if not row[1] and folded(row[0]) in built_in})
+    own = _own_functions()
+    ((*mark, listed),) = looked_up(connection, _MARKS)
+    known = [] if mark == own.mark else looked_up(connection, _FUNCTIONS)
+    built_in = own.names | {folded(row[0]) for row in known if row[1]}
+    others = [(row[4], row[0]) for row in known if not row[1]] if known else listed or []
+    hiding = sorted({name for _, name in others if folded(name) in built_in})
     if hiding:
         raise Refusal(
             f"the macro {hiding[0]!r} of this connection",
@@ -131,248 +396,30 @@ def check_functions(connection: duckdb.DuckDBPyConnection) -> None:
             "it goes by the name of a function of DuckDB's that rows are read with",
             f"con.remove_function({added[0]!r}), and give it another name",
         ).error()
-
-
-def registered_epsilon(connection: duckdb.DuckDBPyConnection) -> float | None:
-    """Return what a dp_ call spends on a connection that names no epsilon; None without them."""
-    for (name,) in looked_up(connection, _REGISTERED, [DEFAULT_EPSILON]):
-        return float(looked_up(connection, f"SELECT temp.main.{name}()")[0][0])
-    return None
+    return [(database, name) for database, name in others]
 
 
 def _is_from_python(row: tuple[Any, ...]) -> bool:
     """Tell whether DuckDB has a function of that name, but not with these arguments."""
-    name, _, parameters, kinds = row
-    own = _own_functions().get(name)
+    name, _, parameters, kinds, _ = row
+    own = _own_functions().arguments.get(name)
     return own is not None and all(map(_SCALAR.match, parameters or [])) and str(kinds) not in own
 
 
-@cache
-def _own_functions() -> Mapping[str, set[str]]:
-    """Return the arguments of the functions that DuckDB brings along, by name."""
-    found: dict[str, set[str]] = {}
-    with embedded() as engine:
-        for name, _, _, kinds in looked_up(engine, _FUNCTIONS):
-            found.setdefault(name, set()).add(str(kinds))
-    return found
-
-
-_BY_NAME = "dfp.sql('SELECT dp_count(*) FROM t', "
-_RELATIONS = """
-    SELECT database_name, schema_name, table_name, NULL FROM duckdb_tables()
-    UNION ALL SELECT database_name, schema_name, view_name, coalesce(sql, '') FROM duckdb_views()
-    WHERE NOT internal
-"""
-
-
 @dataclass(frozen=True)
-class ConnectionSource:
-    """The tables and views of a connection; Python variables are none of them."""
+class _Functions:
+    """The functions that DuckDB brings along: what marks them, folded names, arguments by name."""
 
-    connection: duckdb.DuckDBPyConnection
-
-    def find(self, parts: tuple[str, ...], near: Relation | None = None) -> Relation:
-        """Return the table or view of a name, in the order in which DuckDB looks for it.
-
-        Raises
-        ------
-        RefusedStatementError
-            When there is none.
-        """
-        found = self._found(parts[-1], parts[:-1], near)
-        if not found:
-            raise _no_such(parts)
-        if near is not None and len(parts) == 2 and len(found) > 1:
-            raise Refusal(
-                f"{'.'.join(parts)} in a view",
-                "there are several tables of that name, and versions of DuckDB differ in which "
-                "of them a view reads",
-                "name the database too: CREATE OR REPLACE VIEW v AS SELECT * FROM memory.main.t",
-            ).error()
-        database, schema, name, definition = found[0]
-        path = (database, schema, name)
-        return Relation(path, self._columns(path), definition)
-
-    def _columns(self, path: tuple[str, ...]) -> tuple[str, ...]:
-        try:
-            found = self.connection.sql(f"SELECT * FROM {'.'.join(map(quoted, path))}")  # noqa: S608 names are quoted
-            return tuple(found.columns)
-        except duckdb.Error as error:
-            raise unusable(error) from None
-
-    def _found(
-        self, name: str, qualifier: tuple[str, ...], near: Relation | None
-    ) -> list[tuple[str, str, str, str | None]]:
-        """Return relations of a name, those first that DuckDB would find first."""
-        known = looked_up(self.connection, _RELATIONS)
-        known = [row for row in known if folded(row[2]) == folded(name)]
-        places = [(folded(one), folded(two)) for one, two in self._places(qualifier, near)]
-        return sorted(
-            (row for row in known if (folded(row[0]), folded(row[1])) in places),
-            key=lambda row: places.index((folded(row[0]), folded(row[1]))),
-        )
-
-    def _places(self, qualifier: tuple[str, ...], near: Relation | None) -> list[tuple[str, str]]:
-        """Return databases and schemas in which a name may be, in DuckDB's order."""
-        if len(qualifier) == 2:
-            return [(qualifier[0], qualifier[1])]
-        database, looked_in = search_path(self.connection)
-        if not qualifier:
-            inside = [] if near is None else [(near.path[0], near.path[1])]
-            return [TEMPORARY, *inside, *looked_in, (database, "main")]
-        (outer,) = qualifier
-        around = [TEMPORARY, *looked_in]
-        given = [place for place in around if folded(outer) in map(folded, place)]
-        inside = [] if near is None else [(near.path[0], outer)]
-        return [*given, *inside, (database, outer), (outer, "main"), ("temp", outer)]
-
-    def relation(
-        self,
-        found: Relation,
-        names: tuple[str, ...],
-        engine: duckdb.DuckDBPyConnection,  # noqa: ARG002 one signature for all sources
-    ) -> duckdb.DuckDBPyRelation:
-        """Return the named columns of a table, unread."""
-        chosen = ", ".join(map(quoted, names)) or 'true AS "row"'
-        table = ".".join(map(quoted, found.path))
-        return self.connection.sql(f"SELECT {chosen} FROM {table}")  # noqa: S608 names are quoted
-
-    def empty(
-        self, found: Relation, names: tuple[str, ...], engine: duckdb.DuckDBPyConnection
-    ) -> duckdb.DuckDBPyRelation:
-        """Return a table whose rows are not looked at, for its types."""
-        return self.relation(found, names, engine).limit(0)
-
-    def fenced(self) -> AbstractContextManager[None]:
-        """Return a block in which the connection plans row queries as they are written."""
-        return fenced(self.connection)
-
-    def check(self, target: Target | None, protected: Relation, empty: pa.Table) -> None:
-        """Refuse a target that could not take the released rows, before anything is spent.
-
-        Raises
-        ------
-        RefusedStatementError
-            When it is the protected table, is there and may not be replaced, or does not fit.
-        """
-        if target is None:
-            return
-        found = self._found(target.path[-1], target.path[:-1], None)
-        if any(row[:3] == protected.path for row in found):
-            raise Refusal(
-                "the protected table as the target",
-                "released rows would mix with those that they protect",
-                "CREATE TABLE released AS SELECT ...",
-            ).error()
-        if target.creates and not target.replaces and self._taken(target, found):
-            raise Refusal(
-                f"CREATE TABLE {target.name}",
-                "there is one of that name",
-                f"CREATE OR REPLACE TABLE {target.name} AS SELECT ..., or INSERT INTO it",
-            ).error()
-        if not target.creates:
-            self._fits(target, empty)
-
-    def _resolved(self, target: Target) -> Target:
-        """Return the table that rows are added to, by its full name."""
-        found = self._found(target.path[-1], target.path[:-1], None)
-        return replace(target, path=found[0][:3]) if found else target
-
-    def _taken(self, target: Target, found: list[tuple[str, str, str, str | None]]) -> bool:
-        """Tell whether a new table's own place is taken: tables in other schemas do not matter."""
-        if target.temporary:
-            return any(row[0] == "temp" for row in found)
-        return any(row[0] != "temp" for row in found[:1])
-
-    def _fits(self, target: Target, empty: pa.Table) -> None:
-        """Refuse rows that the target can't take: too many columns, or text for something else."""
-        try:
-            resolved = self._resolved(target)
-            self._sent(f"EXPLAIN {_insertion(resolved)}", empty)
-            kinds = [kind for _, kind in self._kept(resolved)]
-        except duckdb.Error as error:
-            problem = str(error).splitlines()[0]
-        else:
-            texts = [pa.types.is_string(kind) for kind in empty.schema.types]
-            pairs = zip(empty.column_names, texts, kinds, strict=False)
-            wrong = next((name for name, text, kind in pairs if text and kind != "VARCHAR"), None)
-            if wrong is None:
-                return
-            problem = f"{wrong!r} is text"
-        raise RefusedStatementError(
-            f"the released rows don't fit into {target.name!r}: {problem}",
-            hint="cast them, name its columns, or use CREATE TABLE ... AS SELECT",
-        )
-
-    def _kept(self, target: Target) -> list[tuple[str, str]]:
-        """Return names and types of the columns that rows are inserted into."""
-        path = ".".join(map(quoted, target.path))
-        described = self.connection.execute(f"DESCRIBE {path}").fetchall()
-        kinds = {folded(row[0]): row[1] for row in described}
-        names = target.columns or tuple(row[0] for row in described)
-        return [(name, kinds[folded(name)]) for name in names]
-
-    def _sent(self, sql: str, table: pa.Table) -> None:
-        """Run a statement that reads a table under the name in braces."""
-        name = f"released_{uuid4().hex}"
-        self.connection.register(name, table)
-        try:
-            self.connection.execute(sql.format(source=f"temp.main.{quoted(name)}"))
-        finally:
-            self.connection.unregister(name)
-
-    def give(self, table: pa.Table, found: Relation, target: Target | None) -> object:  # noqa: ARG002 one signature for all sources
-        """Return released rows as a relation, or put them where they go and return None."""
-        if target is None:
-            return self.connection.from_arrow(table)
-        sql = _creation(target) if target.creates else _insertion(self._resolved(target))
-        guarded(lambda: self._sent(sql, table))
-        return None
+    mark: Sequence[object]
+    names: frozenset[str]
+    arguments: Mapping[str, set[str]]
 
 
-def _braced(name: str) -> str:
-    return name.replace("{", "{{").replace("}", "}}")
-
-
-def _path(target: Target) -> str:
-    return _braced(".".join(map(quoted, target.path)))
-
-
-def _insertion(target: Target) -> str:
-    columns = f" ({_braced(', '.join(map(quoted, target.columns)))})" if target.columns else ""
-    return f"INSERT INTO {_path(target)}{columns} SELECT * FROM {{source}}"  # noqa: S608 names are quoted
-
-
-def _creation(target: Target) -> str:
-    start = "CREATE OR REPLACE" if target.replaces else "CREATE"
-    kind = "TEMP TABLE" if target.temporary else "TABLE"
-    return f"{start} {kind} {_path(target)} AS SELECT * FROM {{source}}"  # noqa: S608 the same
-
-
-def connection_source(connection: object) -> ConnectionSource:
-    """Return a connection as a source.
-
-    Raises
-    ------
-    UnsupportedFrameError
-        When it is no DuckDB connection.
-    RefusedStatementError
-        When a function of its own hides one of DuckDB's, or its calendar is not the usual one.
-    """
-    if not isinstance(connection, duckdb.DuckDBPyConnection):
-        raise UnsupportedFrameError(
-            f"con= is no DuckDB connection, but an object of type {type(connection).__name__}",
-            hint="pass con=duckdb.connect('file.db'), or frames by name: "
-            "dfp.sql('SELECT dp_count(*) FROM t', t=frame)",
-        )
-    check_functions(connection)
-    check_calendar(connection)
-    return ConnectionSource(connection)
-
-
-def _no_such(parts: tuple[str, ...]) -> RefusedStatementError:
-    name = ".".join(parts)
-    hint = f"name a table or view of con, or pass a frame or a file by name: {_BY_NAME}t=frame)"
-    if "." in parts[-1] or "/" in parts[-1]:
-        hint = f"pass the file by a name: {_BY_NAME}t={name!r})"
-    return RefusedStatementError(f"there is no table or view {name!r}", hint=hint)
+@cache
+def _own_functions() -> _Functions:
+    arguments: dict[str, set[str]] = {}
+    with embedded() as engine:
+        ((*mark, _),) = looked_up(engine, _MARKS)
+        for name, _, _, kinds, _ in looked_up(engine, _FUNCTIONS):
+            arguments.setdefault(name, set()).add(str(kinds))
+    return _Functions(mark, frozenset(map(folded, arguments)) | ROW_FUNCTIONS, arguments)

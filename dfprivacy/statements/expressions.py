@@ -11,9 +11,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dfprivacy.statements.functions import ROW_FUNCTIONS, check_dates, not_a_row_function, shielded
-from dfprivacy.statements.names import shown
-from dfprivacy.statements.refusals import CONSTRUCTS, Node, Refusal, only, refuse, refuse_node
-from dfprivacy.statements.tree import arguments, called, is_column, kind, literal, text_of
+from dfprivacy.statements.refusals import (
+    CONSTRUCTS,
+    Node,
+    Refusal,
+    nearly,
+    only,
+    refuse,
+    refuse_node,
+)
+from dfprivacy.statements.tree import (
+    arguments,
+    called,
+    folded,
+    is_column,
+    kind,
+    literal,
+    shown,
+    text_of,
+)
 
 Inner = Callable[[Node], str]
 
@@ -59,9 +75,15 @@ def display(node: Node, spelling: Callable[[str], str] = shown) -> str:
     """Return an expression with its names as they were written, as DuckDB would show it."""
 
     def special(part: Node) -> str | None:
+        if "given" in part:
+            return str(part["written"])
         if kind(part) == ("OPERATOR", "STRUCT_EXTRACT"):
             owner, name = _field(part)
             return f"({display(owner, spelling)}).{spelling(name)}"
+        if is_window(part):
+            return window(part, lambda inner: display(inner, spelling))
+        if is_grouping(part):
+            return f"GROUPING({', '.join(display(own, spelling) for own in part['children'])})"
         return _asked(part, spelling) if is_dp(part) else None
 
     scope = Scope(lambda names: ".".join(map(spelling, names)), special, shields=False)
@@ -70,6 +92,8 @@ def display(node: Node, spelling: Callable[[str], str] = shown) -> str:
 
 def _asked(node: Node, spelling: Callable[[str], str]) -> str:
     """Return a dp_ call as it is shown; its arguments may have names."""
+    if "written" in node:  # by another name than it is answered by
+        return str(node["written"])
     only(node, "function_name", "arguments")
     shown_arguments = []
     for item in node["arguments"]:
@@ -83,6 +107,93 @@ def _asked(node: Node, spelling: Callable[[str], str]) -> str:
 def is_dp(node: object) -> bool:
     """Tell a dp_ call by its name."""
     return called(node).startswith("dp_")
+
+
+def is_window(node: object) -> bool:
+    """Tell a function with OVER."""
+    return kind(node)[0] == "WINDOW"
+
+
+def is_grouping(node: object) -> bool:
+    """Tell GROUPING(...) and GROUPING_ID(...)."""
+    return kind(node) == ("OPERATOR", "GROUPING_FUNCTION")
+
+
+_DIRECTIONS = {"ORDER_DEFAULT": "ASC", "ASCENDING": "ASC", "DESCENDING": "DESC"}
+_NULLS = {"ORDER_DEFAULT": "NULLS LAST", "NULLS LAST": "NULLS LAST", "NULLS FIRST": "NULLS FIRST"}
+
+
+def direction(item: Node) -> str:
+    """Return the direction of an item of ORDER BY.
+
+    Raises
+    ------
+    RefusedStatementError
+        For any other than DuckDB's usual ones.
+    """
+    only(item, "expression", "null_order")
+    way, nulls = _DIRECTIONS.get(item["type"]), _NULLS.get(item["null_order"])
+    if way is None or nulls is None:
+        raise refuse("a direction in ORDER BY")
+    return f"{way} {nulls}"
+
+
+def window(node: Node, inner: Inner) -> str:
+    """Return a function with OVER; `inner` writes the expressions in it.
+
+    Raises
+    ------
+    RefusedStatementError
+        For a part of it that is not known.
+    """
+    only(node, "function_name", "arguments", "partitions", "orders", "start", "end", "start_expr",
+         "end_expr", "filter_expr", "exclude_clause", "distinct", "ignore_nulls",
+         "has_ignore_nulls", "arg_orders")  # fmt: skip
+    if folded(node["function_name"]).startswith("dp_"):
+        raise refuse_node(node)
+    for item in node["arguments"]:
+        only(item, "expression")
+    given = [inner(item["expression"]) for item in node["arguments"]] or (
+        ["*"] if folded(node["function_name"]) == "count" else []
+    )
+    inside = f"{'DISTINCT ' if node['distinct'] else ''}{', '.join(given)}"
+    inside += _ordered(node["arg_orders"], inner)
+    inside += " IGNORE NULLS" if node["ignore_nulls"] else ""
+    kept = node["filter_expr"]
+    where = "" if kept is None else f" FILTER (WHERE {condition(kept, inner(kept))})"
+    by = ", ".join(map(inner, node["partitions"]))
+    over = [f"PARTITION BY {by}" if by else "", _ordered(node["orders"], inner).strip(),
+            _frame(node, inner)]  # fmt: skip
+    name = shown(folded(node["function_name"]))
+    return f"{name}({inside}){where} OVER ({' '.join(filter(None, over))})"
+
+
+def _ordered(orders: Sequence[Node], inner: Inner) -> str:
+    items = [f"{inner(item['expression'])}{_said(item)}" for item in orders]
+    return f" ORDER BY {', '.join(items)}" if items else ""
+
+
+def _said(item: Node) -> str:
+    """Return the direction of an item as far as it is none of DuckDB's defaults."""
+    whole = direction(item)
+    said = whole.removesuffix(" NULLS LAST") if item["null_order"] == "ORDER_DEFAULT" else whole
+    return f" {said}".removesuffix(" ASC")
+
+
+def _frame(node: Node, inner: Inner) -> str:
+    """Return the rows of a window that count; nothing for those that count by default."""
+    ends = (node["start"], node["end"])
+    left_out = node["exclude_clause"].replace("_", " ")
+    if ends == ("UNBOUNDED_PRECEDING", "CURRENT_ROW_RANGE") and left_out == "NO OTHER":
+        return ""
+    unit = next((u for u in ("ROWS", "GROUPS") if any(end.endswith(u) for end in ends)), "RANGE")
+    written = [
+        (f"{inner(size)} " if size is not None else "")
+        + end.removesuffix(f"_{unit}").removeprefix("EXPR_").replace("_", " ")
+        for end, size in zip(ends, (node["start_expr"], node["end_expr"]), strict=True)
+    ]
+    except_for = "" if left_out == "NO OTHER" else f" EXCLUDE {left_out}"
+    return f"{unit} BETWEEN {' AND '.join(written)}{except_for}"
 
 
 def condition(node: Node, sql: str) -> str:
@@ -295,8 +406,8 @@ def type_name(node: Node) -> str:
         raise Refusal(
             "CAST to this type",
             "it is not on the list of types whose values are plain",
-            "CAST(x AS DOUBLE), or INTEGER, BIGINT, DECIMAL(9, 2), VARCHAR, BOOLEAN, DATE, "
-            "TIMESTAMP",
+            f"{nearly(name, _TYPES, str)}CAST(x AS DOUBLE), or INTEGER, BIGINT, DECIMAL(9, 2), "
+            "VARCHAR, BOOLEAN, DATE, TIMESTAMP",
         ).error()
     only(node, "type_name", "children")
     if name != "DECIMAL" or not digits:

@@ -1,11 +1,11 @@
-"""Frames that a caller passes by name, as sources of protected rows."""
+"""Frames that a caller passes by name, read through the gate."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial, singledispatch
+from enum import EnumMeta
+from functools import cache, singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -18,47 +18,29 @@ import pyarrow as pa
 from dfprivacy.engine.adopt import Columns, adopt
 from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.files import is_text, quoted, read_file
-from dfprivacy.engine.pandas import NULLABLE, is_missing
+from dfprivacy.engine.objects import plain
+from dfprivacy.engine.pandas import NULLABLE, require_known
 from dfprivacy.errors import (
     MissingColumnError,
     RefusedStatementError,
     UnsupportedDtypeError,
     UnsupportedFrameError,
 )
-from dfprivacy.statements.names import folded
-from dfprivacy.statements.refusals import Refusal
-from dfprivacy.statements.rows import Relation
-from dfprivacy.statements.tree import Target
+from dfprivacy.statements.gate import NO_COLUMN, Names, Source, gated, held, no_type, twin_of
+from dfprivacy.statements.rows import Place, Relation
+from dfprivacy.statements.tree import folded
 
 _BY_NAME = "dfp.sql('SELECT dp_count(*) FROM t', t=frame)"
-Names = tuple[str, ...]
-Opened = Callable[[Names, duckdb.DuckDBPyConnection], duckdb.DuckDBPyRelation]
 
 
 @dataclass(frozen=True)
-class Source:
-    """A frame: its columns, its rows as a relation, the same without rows, and its own type."""
-
-    columns: Names
-    rows: Opened
-    empty: Opened
-    wrap: Callable[[pa.Table], Any]
-    texts: bool = False
-
-
-@dataclass(frozen=True)
-class FrameSource:
-    """Frames by name; the statement reads one of them."""
+class FrameSource(Place):
+    """Frames by name; each release of the statement reads one of them."""
 
     frames: Mapping[str, object]
     known: dict[str, Source] = field(default_factory=dict)
 
-    def _source(self, name: str) -> Source:
-        if name not in self.known:
-            self.known[name] = source_of(self.frames[name])
-        return self.known[name]
-
-    def find(self, parts: tuple[str, ...], near: Relation | None = None) -> Relation:  # noqa: ARG002 one signature for all sources
+    def find(self, parts: Names, near: Relation | None = None) -> Relation:  # noqa: ARG002 no views
         """Return what stands for a frame.
 
         Raises
@@ -75,48 +57,13 @@ class FrameSource:
                 f"no frame was passed under the name {'.'.join(parts)!r}",
                 hint=f"the frames are {', '.join(map(repr, self.frames))}; pass it: {_BY_NAME}",
             )
-        source = self._source(name)
+        source = self.known.setdefault(name, source_of(self.frames[name]))
         if len({folded(column) for column in source.columns}) < len(source.columns):
             raise MissingColumnError(
                 "two columns of the frame have names that are one to SQL",
                 hint="rename them: SQL does not tell x from X",
             )
-        return Relation((name,), source.columns, texts=source.texts)
-
-    def relation(
-        self, found: Relation, names: Names, engine: duckdb.DuckDBPyConnection
-    ) -> duckdb.DuckDBPyRelation:
-        """Return a frame's columns as a relation."""
-        return self._source(found.path[0]).rows(names, engine)
-
-    def empty(
-        self, found: Relation, names: Names, engine: duckdb.DuckDBPyConnection
-    ) -> duckdb.DuckDBPyRelation:
-        """Return a frame's columns without rows, for their types."""
-        return self._source(found.path[0]).empty(names, engine)
-
-    def fenced(self) -> AbstractContextManager[None]:
-        """Return a block that changes nothing: frames are read by the engine of the call."""
-        return nullcontext()
-
-    def check(self, target: Target | None, protected: Relation, empty: pa.Table) -> None:  # noqa: ARG002 one signature for all sources
-        """Refuse a target: there is no connection to make a table on.
-
-        Raises
-        ------
-        RefusedStatementError
-            When there is one.
-        """
-        if target is not None:
-            raise Refusal(
-                "CREATE TABLE and INSERT without con=",
-                "there is no database to write to",
-                "take the result: released = dfp.sql('SELECT dp_count(*) AS n FROM t', t=frame)",
-            ).error()
-
-    def give(self, table: pa.Table, found: Relation, target: Target | None) -> object:  # noqa: ARG002 one signature for all sources
-        """Return released rows as a frame of the type of the protected one."""
-        return self._source(found.path[0]).wrap(table)
+        return Relation((name,), source.columns, None, source)
 
 
 @singledispatch
@@ -135,136 +82,106 @@ def source_of(frame: object) -> Source:
     )
 
 
-def _table_source(
+def _source(
     columns: Names,
-    table: Callable[[Names], pa.Table],
-    empty: Callable[[Names], pa.Table],
-    wrap: Callable[[pa.Table], Any],
+    table: Callable[[Names, bool], pa.Table],
+    wrap: Callable[[pa.Table], Any] = lambda table: table,
 ) -> Source:
+    """Return a source that hands named columns over as a table, with or without rows."""
     return Source(
         columns,
-        lambda names, engine: engine.from_arrow(_decoded(table(names))),
-        lambda names, engine: engine.from_arrow(_decoded(empty(names))),
+        lambda names, engine: engine.from_arrow(held(table(names, True), names)),  # noqa: FBT003 rows
+        lambda names, engine: engine.from_arrow(held(table(names, False), names)),  # noqa: FBT003 none
         wrap,
     )
 
 
-def _decoded(table: pa.Table) -> pa.Table:
-    """Return a table without dictionaries, whose entries would be part of their type."""
-    for index, own in enumerate(table.schema):
-        if pa.types.is_dictionary(own.type):
-            plain = table.column(index).cast(own.type.value_type)
-            table = table.set_column(index, own.name, plain)
-    if not table.num_columns:
-        return pa.table({"row": pa.nulls(table.num_rows, pa.bool_())})
-    return table
-
-
 @source_of.register
 def _(frame: pd.DataFrame) -> Source:
-    return _table_source(
+    return _source(
         tuple(str(name) for name in frame.columns if isinstance(name, str)),
-        partial(arrow_columns, frame),
-        partial(arrow_columns, frame.iloc[:0]),
+        lambda names, rows: arrow_columns(frame if rows else frame.iloc[:0], names),
         typed_frame,
     )
 
 
-@source_of.register
-def _(frame: pl.LazyFrame) -> Source:
-    schema = frame.collect_schema()
-    refused = [name for name, kind in schema.items() if kind == pl.Object]
-    plain = [name for name in schema if name not in refused]
+@source_of.register(pl.LazyFrame)
+@source_of.register(pl.DataFrame)
+def _(frame: pl.LazyFrame | pl.DataFrame) -> Source:
+    lazy, schema = frame.lazy(), frame.lazy().collect_schema()
+    plain = [name for name, kind in schema.items() if kind != pl.Object]
 
-    def table(names: Names, rows: pl.LazyFrame = frame) -> pa.Table:
-        if any(name in refused for name in names):
+    def table(names: Names, rows: bool) -> pa.Table:  # noqa: FBT001 as above
+        if not all(name in plain for name in names):
             raise UnsupportedDtypeError(
                 "a column of Python objects has no type that SQL knows",
                 hint="cast it first, e.g. to pl.String",
             )
-        chosen = rows.select([*names] or plain[:1])
-        return chosen.collect(engine="streaming").to_arrow()
+        read = lazy if rows else pl.LazyFrame(schema=schema)
+        return read.select([*names] or plain[:1]).collect(engine="streaming").to_arrow()
 
-    return _table_source(
-        tuple(schema),
-        table,
-        lambda names: table(names, pl.LazyFrame(schema=schema)),
-        lambda released: _polars(released).lazy(),
-    )
+    def wrap(released: pa.Table) -> pl.LazyFrame | pl.DataFrame:
+        made = pl.DataFrame(released)
+        return made if isinstance(frame, pl.DataFrame) else made.lazy()
 
-
-@source_of.register
-def _(frame: pl.DataFrame) -> Source:
-    lazy = source_of(frame.lazy())
-    return Source(lazy.columns, lazy.rows, lazy.empty, _polars)
-
-
-def _polars(table: pa.Table) -> pl.DataFrame:
-    frame = pl.from_arrow(table)
-    assert isinstance(frame, pl.DataFrame)  # noqa: S101 a table never becomes a Series
-    return frame
+    return _source(tuple(schema), table, wrap)
 
 
 @source_of.register(pa.Table)
-def _(frame: pa.Table) -> Source:
-    empty = frame.schema.empty_table()
-    return _table_source(
-        tuple(frame.schema.names),
-        lambda names: frame.select([*names] or frame.schema.names[:1]),
-        lambda names: empty.select([*names] or frame.schema.names[:1]),
-        _itself,
-    )
-
-
 @source_of.register(pa.RecordBatchReader)
-def _(frame: pa.RecordBatchReader) -> Source:
-    empty = source_of(frame.schema.empty_table())
-    return Source(
-        empty.columns,
-        lambda names, engine: source_of(frame.read_all()).rows(names, engine),
-        empty.empty,
-        _itself,
-    )
+def _(frame: pa.Table | pa.RecordBatchReader) -> Source:
+    schema = frame.schema
+
+    @cache  # a reader gives its rows once
+    def whole() -> pa.Table:
+        return frame.read_all() if isinstance(frame, pa.RecordBatchReader) else frame
+
+    def table(names: Names, rows: bool) -> pa.Table:  # noqa: FBT001 as above
+        held_ = whole() if rows else schema.empty_table()
+        return held_.select([*names] or schema.names[:1])
+
+    return _source(tuple(schema.names), table)
 
 
 @source_of.register(str)
 @source_of.register(Path)
 def _(frame: str | Path) -> Source:
     path = Path(frame)
-
-    def opened(names: Names, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:  # noqa: ARG001 one signature for all sources
-        return read_file(engine, path)
-
     with embedded() as engine:
-        columns = tuple(read_file(engine, path).columns)
+        found = read_file(engine, path)
+        kinds = dict(zip(found.columns, found.types, strict=True))
     return Source(
-        columns,
-        opened,
-        lambda names, engine: opened(names, engine).limit(0),
-        _itself,
+        tuple(kinds),
+        lambda names, engine: _chosen(read_file(engine, path), names),
+        lambda names, engine: twin_of(names, [kinds[name] for name in names], engine),
+        lambda table: table,
         is_text(path),
     )
 
 
 @source_of.register
 def _(frame: duckdb.DuckDBPyRelation) -> Source:
-    def table(names: Names, rows: duckdb.DuckDBPyRelation = frame) -> pa.Table:
-        chosen = ", ".join(map(quoted, names)) or 'true AS "row"'
-        return rows.project(chosen).to_arrow_table()
+    kinds = dict(zip(frame.columns, frame.types, strict=True))
 
-    return _table_source(
-        tuple(frame.columns),
-        table,
-        lambda names: table(names, frame.limit(0)),
+    def twin(names: Names, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+        made = gated(twin_of(names, [kinds[name] for name in names], engine)).to_arrow_table()
+        return engine.from_arrow(held(made, names))
+
+    return Source(
+        tuple(kinds),
+        lambda names, engine: engine.from_arrow(
+            held(gated(_chosen(frame, names)).to_arrow_table(), names)
+        ),
+        twin,
         lambda released: adopt(frame, Columns((), {}, [])).wrap(released),
     )
 
 
-def _itself(table: pa.Table) -> pa.Table:
-    return table
+def _chosen(relation: duckdb.DuckDBPyRelation, names: Names) -> duckdb.DuckDBPyRelation:
+    return relation.project(", ".join(map(quoted, names)) or NO_COLUMN)
 
 
-def arrow_columns(frame: pd.DataFrame, names: tuple[str, ...]) -> pa.Table:
+def arrow_columns(frame: pd.DataFrame, names: Names) -> pa.Table:
     """Return some columns of a frame as Arrow.
 
     Missing values, NaN among them, are NULL, as in DuckDB's own view of a frame. A column of
@@ -293,21 +210,21 @@ def _series(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
 
 def _arrow(name: str, series: pd.Series[Any]) -> Any:
     dtype = series.dtype
+    require_known(name, dtype)
     if isinstance(dtype, pd.CategoricalDtype):
         values = _arrow(name, pd.Series(dtype.categories))
         codes = series.cat.codes.to_numpy()
         return values.take(pa.array(codes.astype(np.int64), mask=codes < 0))
     if pd.api.types.is_object_dtype(dtype):
         return _texts(series)
-    if _goes_as_it_is(dtype):
-        try:
-            return _plain(series)
-        except UnicodeError:  # text without a UTF-8 form
-            return _texts(series)
-    raise UnsupportedDtypeError(
-        f"column {name!r} is declared {dtype}, which SQL has no type for",
-        hint=f"convert it first, e.g. df[{name!r}].astype(str)",
-    )
+    if not _goes_as_it_is(dtype):
+        raise no_type(dtype, name)
+    if isinstance(dtype, np.dtype) and dtype.kind == "f" and dtype.itemsize not in (4, 8):
+        series = series.astype(np.float64)
+    try:
+        return pa.array(series, from_pandas=True)
+    except UnicodeError:  # text without a UTF-8 form
+        return _texts(series)
 
 
 def _goes_as_it_is(dtype: Any) -> bool:
@@ -317,26 +234,20 @@ def _goes_as_it_is(dtype: Any) -> bool:
     return known or hasattr(dtype, "numpy_dtype")
 
 
-def _plain(series: pd.Series[Any]) -> Any:
-    dtype = series.dtype
-    if isinstance(dtype, np.dtype) and dtype.kind == "f" and dtype.itemsize not in (4, 8):
-        series = series.astype(np.float64)
-    return pa.array(series, from_pandas=True)
-
-
 def _texts(series: pd.Series[Any]) -> pa.Array:
-    return pa.array([_text(value) for value in series], type=pa.string())
+    return pa.array([_text_of(value) for value in series], type=pa.string())
 
 
-def _text(value: object) -> str | None:
-    """Return the text of one object, or None for what is missing or has none."""
-    if not isinstance(value, str) and is_missing(value):
+def _text_of(value: object) -> str | None:
+    """Return the text of one object; None for what is missing or has no plain form."""
+    known = None if type(value) is tuple or type(value) is pd.Interval else plain(value)
+    if known is None:
         return None
+    named = isinstance(type(known.shown), EnumMeta)  # a member's own text is its class's code
     try:
-        text = str.__str__(value) if isinstance(value, str) else str(value)
-    except Exception:  # noqa: BLE001 an object may raise what it likes
+        return str(known.mark[1] if named else known.shown).encode("utf-8", "replace").decode()
+    except ValueError:  # an integer of thousands of digits
         return None
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def typed_frame(table: pa.Table) -> pd.DataFrame:

@@ -16,9 +16,8 @@ import re
 from collections.abc import Callable, Sequence
 
 from dfprivacy.errors import RefusedStatementError
-from dfprivacy.statements.names import folded
-from dfprivacy.statements.refusals import Node, Refusal
-from dfprivacy.statements.tree import arguments, called, kind, literal, text_of
+from dfprivacy.statements.refusals import Node, Refusal, nearly
+from dfprivacy.statements.tree import arguments, called, folded, kind, literal, text_of
 
 
 def _words(text: str) -> frozenset[str]:
@@ -64,6 +63,12 @@ _PRIVATE = {
     "stddev": "dp_stddev(x, 0, 100)",
     "stddev_pop": "dp_stddev(x, 0, 100)",
     "stddev_samp": "dp_stddev(x, 0, 100)",
+    "covar_pop": "dp_cov(x, y, 0, 100, 0, 100)",
+    "covar_samp": "dp_cov(x, y, 0, 100, 0, 100)",
+    "corr": "dp_corr(x, y, 0, 100, 0, 100)",
+    "regr_slope": "dp_slope(y, x, 0, 100, 0, 100)",
+    "regr_intercept": "dp_intercept(y, x, 0, 100, 0, 100)",
+    "regr_r2": "dp_r_squared(y, x, 0, 100, 0, 100)",
     "median": "dp_median(x)",
     "quantile": "dp_quantile(x, 0.9)",
     "quantile_cont": "dp_quantile(x, 0.9)",
@@ -123,7 +128,8 @@ def not_a_row_function(name: str) -> RefusedStatementError:
     return Refusal(
         shown,
         "it is not on the list of functions of one row",
-        "compute the column in a table first (CREATE TABLE prepared AS ...), row by row",
+        f"{nearly(name, ROW_FUNCTIONS, str)}compute the column in a table first (CREATE TABLE "
+        "prepared AS ...), row by row",
     ).error()
 
 

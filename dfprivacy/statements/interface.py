@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from dfprivacy.statements.explanation import StatementExplanation
-from dfprivacy.terms import EPSILON, INTERVAL, Terms
-from dfprivacy.unit import unit_of
+from dfprivacy.release.terms import EPSILON, INTERVAL, Terms
+from dfprivacy.release.unit import unit_of
+from dfprivacy.statements.schema import schema_of, unit_in
+
+if TYPE_CHECKING:
+    from dfprivacy.statements.jobs import StatementExplanation
 
 
 def sql(
@@ -21,11 +24,13 @@ def sql(
     epsilon: float = EPSILON,
     delta: float | None = None,
     keys: Any = None,
-    interval: float = INTERVAL,
+    interval: float | str = INTERVAL,
+    intervals: bool = False,
     ledger: Any = None,
     dataset: str | None = None,
     note: str | None = None,
     version: str | None = None,
+    schema: Any = None,
     **frames: Any,
 ) -> Any:
     """Answer one SQL statement privately.
@@ -34,18 +39,18 @@ def sql(
     `frames` passed by name (pandas, polars, Arrow, a DuckDB relation, the path of a CSV or Parquet
     file). Views, CTEs and subqueries in FROM may project and filter row by row. It is DuckDB's
     SQL with dp_count, dp_sum, dp_mean (dp_avg), dp_var, dp_stddev, dp_median, dp_quantile,
-    dp_quantiles and dp_bounds as its aggregates. docs/dfp-sql.md has the whole of it.
+    dp_quantiles, dp_center and dp_bounds as its aggregates. docs/dfp-sql.md has the whole of it.
 
     Parameters
     ----------
     query : str
-        One SELECT, `CREATE [OR REPLACE] [TEMP] TABLE ... AS SELECT`, or `INSERT INTO ... SELECT`.
+        One SELECT, or `CREATE [OR REPLACE] [TEMP] TABLE ... AS SELECT`.
     con : duckdb.DuckDBPyConnection
         Where the tables are. Python variables are no tables.
     unit, max_rows, max_groups
         Who is protected: the rows that share a value of column `unit` of the relation in FROM,
-        which count as `max_rows` rows at most in each of `max_groups` groups at most. Without
-        `unit`, one row.
+        which count as `max_rows` rows at most in each of `max_groups` groups at most; limits that
+        are left out are found in the release, for an eighth of its loss. Without `unit`, one row.
     epsilon : float
         What the calls that name no epsilon of their own share. A call that does spends it on top.
     delta : float
@@ -54,16 +59,24 @@ def sql(
         Group keys that are public: exactly these come out.
     interval : float
         The level of dp_count_interval, dp_mean_interval and so on.
+    intervals : bool
+        Whether each answer that has an interval is followed by its ends: after `x` come `x_low`
+        and `x_high`, which HAVING and ORDER BY can name, too.
     ledger, dataset, note, version
         What is charged, and what for: see `Ledger`.
+    schema : Schema, mapping, or path of a YAML file
+        Who is protected in several tables, how they hang together, which are public: the
+        statement may then join them, group and number each unit's own rows in subqueries, and so
+        on; docs/owned-rows.md. It names the unit, so that `unit` is left out.
     **frames
-        Frames by the name that the statement gives them.
+        Frames by the name that the statement gives them; `dfp.public(frame)` where everybody may
+        know it, so that the others can be joined with it.
 
     Returns
     -------
     DuckDBPyRelation, or a frame of the type of the protected one
         The rows of the statement, sorted by group key unless it has an ORDER BY; None for CREATE
-        TABLE and INSERT, which need `con`. A path gives an Arrow table.
+        TABLE, which needs `con`. A path gives an Arrow table.
 
     Raises
     ------
@@ -89,13 +102,14 @@ def sql(
     >>> list(released["carrier"]), bool((released["delay"] < 12).all())
     (['AA', 'UA'], True)
     """
+    schema = None if schema is None else schema_of(schema)
     terms = Terms(
         epsilon=epsilon, delta=delta, interval=interval, ledger=ledger, dataset=dataset,
-        note=note, version=version, unit=unit_of(unit, max_rows, max_groups),
+        note=note, version=version, unit=unit_of(unit_in(schema, unit), max_rows, max_groups),
     )  # fmt: skip
     from dfprivacy.statements.jobs import job_of  # noqa: PLC0415 loads when it is used
 
-    with job_of(query, con, frames, terms, keys) as job:
+    with job_of(query, con, frames, terms, keys, schema=schema, intervals=intervals) as job:
         return job.run()
 
 
@@ -109,11 +123,13 @@ def explain(
     epsilon: float = EPSILON,
     delta: float | None = None,
     keys: Any = None,
-    interval: float = INTERVAL,
+    interval: float | str = INTERVAL,
+    intervals: bool = False,
     ledger: Any = None,
     dataset: str | None = None,
     note: str | None = None,
     version: str | None = None,
+    schema: Any = None,
     **frames: Any,
 ) -> StatementExplanation:
     """Return what `sql` would do with a statement, and what it would cost.
@@ -136,12 +152,12 @@ def explain(
         Whatever `sql` would raise before it reads a row, but for a budget that is too small: the
         explanation says so.
     """
+    schema = None if schema is None else schema_of(schema)
     terms = Terms(
         epsilon=epsilon, delta=delta, interval=interval, ledger=ledger, dataset=dataset,
-        note=note, version=version, unit=unit_of(unit, max_rows, max_groups),
+        note=note, version=version, unit=unit_of(unit_in(schema, unit), max_rows, max_groups),
     )  # fmt: skip
-    from dfprivacy.statements.explaining import explanation_of  # noqa: PLC0415 as above
-    from dfprivacy.statements.jobs import job_of  # noqa: PLC0415 as above
+    from dfprivacy.statements.jobs import explanation_of, job_of  # noqa: PLC0415 as above
 
-    with job_of(query, con, frames, terms, keys) as job:
-        return explanation_of(job.plan, con)
+    with job_of(query, con, frames, terms, keys, schema=schema, intervals=intervals) as job:
+        return explanation_of(job)

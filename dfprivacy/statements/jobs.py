@@ -1,99 +1,177 @@
-"""A statement as a job: read and planned, then measured, charged and released once."""
+"""Run a statement: read and plan it, then explain it, or measure, charge and release it once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
+from dfprivacy.accounting.charge import Budget, short
+from dfprivacy.accounting.loss import positive_number
+from dfprivacy.engine.adopt import Stored
 from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.run import guarded
-from dfprivacy.errors import RefusedStatementError
-from dfprivacy.releasing import release_answers
-from dfprivacy.statements.catalog import connection_source
+from dfprivacy.errors import InvalidQuestionError, RefusedStatementError
+from dfprivacy.frames.explanation import Explanation
+from dfprivacy.frames.forecasting import account_after, explained, groups_text, named_loss
+from dfprivacy.frames.releasing import release_answers, release_several
+from dfprivacy.frames.tables import Origin, with_origin
+from dfprivacy.release.request import Request, together
+from dfprivacy.release.terms import Terms
+from dfprivacy.statements.calls import cost_of, written_calls
+from dfprivacy.statements.catalog import ConnectionSource, connection_source
+from dfprivacy.statements.composing import apart, run_rest
 from dfprivacy.statements.frames import FrameSource
-from dfprivacy.statements.plan import Plan, check_finish, finished, plan_statement, unplanned
-from dfprivacy.statements.reading import read
-from dfprivacy.statements.row_by_row import fence, stored_values
-from dfprivacy.statements.rows import Catalog, Reader, Relation
-from dfprivacy.statements.tree import Target
-from dfprivacy.terms import Terms
-
-
-class Place(Catalog, Protocol):
-    """Where protected rows come from, and released ones go."""
-
-    def relation(
-        self, found: Relation, names: tuple[str, ...], engine: duckdb.DuckDBPyConnection
-    ) -> duckdb.DuckDBPyRelation:
-        """Return the protected rows."""
-
-    def empty(
-        self, found: Relation, names: tuple[str, ...], engine: duckdb.DuckDBPyConnection
-    ) -> duckdb.DuckDBPyRelation:
-        """Return their columns without rows."""
-
-    def fenced(self) -> AbstractContextManager[None]:
-        """Return a block in which row queries are planned as they are written."""
-
-    def check(self, target: Target | None, protected: Relation, empty: pa.Table) -> None:
-        """Refuse a target that could not take released rows."""
-
-    def give(self, table: pa.Table, found: Relation, target: Target | None) -> object:
-        """Hand released rows over."""
+from dfprivacy.statements.gate import fence, fenced, gated
+from dfprivacy.statements.plan import WHY, Plan, finished, plan_script, planned, released_query
+from dfprivacy.statements.reading import Script, read
+from dfprivacy.statements.rows import Place, Reader
+from dfprivacy.statements.schema import Schema, declared
 
 
 @dataclass(frozen=True)
 class Job:
-    """A statement that has been checked and planned, its source, and the engine that runs it."""
+    """A text that has been checked and planned, its source, and the engine that runs it."""
 
-    plan: Plan
+    script: Script
+    plans: tuple[Plan, ...]
     place: Place
     engine: duckdb.DuckDBPyConnection
 
     @property
-    def base(self) -> Relation:
-        """The protected relation."""
-        return self.plan.statement.rows.base
+    def request(self) -> Request:
+        """What is charged for the whole text."""
+        requests = [plan.request for plan in self.plans]
+        return requests[0] if len(requests) == 1 else together(requests, self._form)
 
-    def checked(self) -> Job:
-        """Return the job, once types and target are known to fit; no row is read."""
-        try:
-            found = self.place.empty(self.base, self.plan.used, self.engine)
-            rows = self.plan.rows_of(stored_values(found))
-        except duckdb.Error as error:
-            problem = str(error).splitlines()[0]
-        else:
-            empty = check_finish(self.plan, rows, self.engine)
-            self.place.check(self.plan.statement.target, self.base, empty)
-            return self
-        raise unplanned(problem)
+    @property
+    def _form(self) -> str:
+        """What is done with the answers, as a ledger tells it from other texts."""
+        lent = [f"{given.name}: {given.script.rest}" for given in self.script.givens]
+        return "; ".join([*lent, str(self.script.rest)])
 
     def run(self) -> Any:
-        """Measure, charge, draw, and run the rest of the statement over what was released."""
-        plan = self.plan
-        found = guarded(lambda: self.place.relation(self.base, plan.used, self.engine))
-        answers = release_answers(
-            plan.rows_of(stored_values(found)),
-            plan.by,
-            plan.keys,
-            plan.questions,
-            plan.terms,
-            own=plan.own,
-        )
-        table = finished(plan, answers, self.engine)
-        return self.place.give(table, self.base, plan.statement.target)
+        """Measure, charge, draw, and run the rest of the text over what was released."""
+        drawn = _Drawn(self)
+        for plan in self.plans:
+            if not _waits(plan):
+                drawn.give(plan)
+        rows = guarded(lambda: [None if _waits(plan) else self._rows(plan) for plan in self.plans])
+        read = guarded(lambda: [own and gated(own) for own in rows])
+        plain = all(own is was for own, was in zip(read, rows, strict=True))
+        fails = not plain or any(plan.computes for plan in self.plans)
+        try:
+            with self.place.fenced() if fails else fenced(self.engine, off=False):
+                found = guarded(
+                    lambda: [
+                        partial(self._later, plan, drawn) if own is None
+                        else Stored(plan.rows_of(own))
+                        for plan, own in zip(self.plans, read, strict=True)
+                    ]
+                )  # fmt: skip
+                if len(found) == 1:
+                    answers = [release_answers(found[0], self.plans[0].request)]
+                else:
+                    requests = [plan.request for plan in self.plans]
+                    answers = release_several(found, requests, self._form)
+        finally:
+            self.place.take_back()
+        drawn.add(answers)
+        table = guarded(lambda: self._resulting(drawn.tables))
+        if self.script.target is not None:
+            self.place.make(self.script.target, table)
+            return None
+        whole = self.plans[0 if self.script.rest else -1]
+        made = whole.statement.rows.source.wrap(table)
+        keys = self.script.keys if self.script.rest is None else _leading_texts(table)
+        numbers = tuple(name for name in table.column_names if name not in keys)
+        return with_origin(made, replace(Origin.of(self.request), keys=keys, answers=numbers))
+
+    def _later(self, plan: Plan, drawn: _Drawn, answers: Sequence[pa.Table]) -> Stored:
+        """Return the rows of a release that takes something of those before it."""
+        drawn.add(answers)
+        drawn.give(plan)
+        return guarded(lambda: Stored(plan.rows_of(gated(self._rows(plan)))))
+
+    def _resulting(self, tables: Sequence[pa.Table]) -> pa.Table:
+        return resulting(self.script, tables, _public(self.script, self.engine, rows=True))
+
+    def _rows(self, plan: Plan) -> duckdb.DuckDBPyRelation:
+        return plan.statement.rows.source.rows(plan.used, self.engine)
+
+
+@dataclass
+class _Drawn:
+    """The releases of a job that have been drawn, each as its own text makes it."""
+
+    job: Job
+    tables: list[pa.Table] = field(default_factory=list)
+    given: set[str] = field(default_factory=set)
+
+    def add(self, answers: Sequence[pa.Table]) -> None:
+        """Add the releases whose answers are new; what they take of others comes first."""
+        for plan, table in list(zip(self.job.plans, answers, strict=False))[len(self.tables) :]:
+            self.give(plan)
+            self.tables.append(finished(plan, table, self.job.engine))
+
+    def give(self, plan: Plan) -> None:
+        """Make what a release takes of those before it."""
+        for given in plan.statement.givens:
+            if given.name not in self.given:
+                self.given.add(given.name)
+                before = self.tables[: len(given.script.statements)]
+                public = _public(given.script, self.job.engine, rows=True)
+                made = guarded(lambda: resulting(given.script, before, public))  # noqa: B023 at once
+                given.table = guarded(lambda: made.cast(given.table.schema))  # noqa: B023 as above
+
+
+def _waits(plan: Plan) -> bool:
+    """Tell whether a release takes something of those before it, and of public tables not alone."""
+    return any(given.script.statements for given in plan.statement.givens)
+
+
+def _leading_texts(table: pa.Table) -> tuple[str, ...]:
+    """Return the columns before the first number: what tells rows apart."""
+    plain = [
+        pa.types.is_integer(own.type) or pa.types.is_floating(own.type) for own in table.schema
+    ]
+    return tuple(table.column_names[: plain.index(True) if True in plain else None])
+
+
+def _public(script: Script, engine: duckdb.DuckDBPyConnection, *, rows: bool) -> Iterator[pa.Table]:
+    """Yield the public tables that the rest of a text names, or twins of them without rows."""
+    for _, relation in script.public:
+        assert relation.source is not None  # noqa: S101 no schema names a view
+        read = relation.source.rows if rows else relation.source.twin
+        yield gated(read(relation.columns, engine)).to_arrow_table()
+
+
+def resulting(script: Script, tables: Sequence[pa.Table], public: Iterable[pa.Table]) -> pa.Table:
+    """Return what a text makes of the tables of its releases, and of public tables."""
+    if script.rest is None:
+        return tables[-1]
+    names = [*script.names, *(name for name, _ in script.public)]
+    with apart() as engine:
+        return run_rest(script.rest, names, [*tables, *public], engine)
 
 
 @contextmanager
 def job_of(
-    query: str, con: object, frames: Mapping[str, object], terms: Terms, keys: object
+    query: str,
+    con: object,
+    frames: Mapping[str, object],
+    terms: Terms,
+    keys: object,
+    *,
+    schema: Schema | None = None,
+    intervals: bool = False,
 ) -> Iterator[Job]:
-    """Return a statement as a job, in a block; nothing is read, nothing spent.
+    """Return a statement as a job whose types and target fit; nothing is read, nothing spent.
 
     Raises
     ------
@@ -106,8 +184,187 @@ def job_of(
             hint="dfp.sql('SELECT dp_count(*) FROM t', con=con), or "
             "dfp.sql('SELECT dp_count(*) FROM t', t=frame)",
         )
+    frames, schema, terms = declared(frames, schema, terms)
     place: Place = FrameSource(frames) if con is None else connection_source(con)
-    with place.fenced(), embedded() as engine:
+    with embedded() as engine:
         fence(engine)
-        reader = Reader(place, engine)
-        yield Job(plan_statement(read(query, reader), terms, keys), place, engine).checked()
+        ordinary = terms.unit is not None
+        reader = Reader(
+            place, engine, schema, ordinary=ordinary, intervals=intervals,
+            planned=lambda made: _without_rows(made, plan_script(made, terms, keys), engine),
+        )  # fmt: skip
+        script = read(query, reader)
+        plans = plan_script(script, terms, keys)
+        empty = _without_rows(script, plans, engine)
+        target = script.target
+        if target is not None:
+            for relation in (table for plan in plans for table in plan.statement.rows.tables):
+                place.check(target, relation, empty)
+        yield Job(script, plans, place, engine)
+
+
+def _empty(plan: Plan, engine: duckdb.DuckDBPyConnection) -> pa.Table:
+    source = plan.statement.rows.source
+    return planned(plan, guarded(lambda: gated(source.twin(plan.used, engine))), engine)
+
+
+def _without_rows(
+    script: Script, plans: Sequence[Plan], engine: duckdb.DuckDBPyConnection
+) -> pa.Table:
+    """Return what a text makes of releases without rows, in declared types.
+
+    Raises
+    ------
+    InvalidQuestionError
+        When what is done with answers can't be planned.
+    """
+    tables = [_empty(plan, engine) for plan in plans]
+    try:
+        return resulting(script, tables, _public(script, engine, rows=False))
+    except (duckdb.Error, pa.ArrowException) as error:
+        why = WHY.get(type(error), "a name or a type in it has no place")
+    raise InvalidQuestionError(
+        f"DuckDB can't plan what is done with released answers: {why}",
+        hint="check the names and types in it; it sees the columns of the releases, and no others",
+    )
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class StatementExplanation(Explanation):
+    """The plan of a statement and its cost. Making one reads no row and spends nothing.
+
+    `epsilon` and `delta` are what the whole statement costs one privacy unit, the sum over
+    `draws`. `row_query` is what runs over the protected relation, `released_query` what runs over
+    the released answers; `calls` pairs each dp_ call with the question that it asks. `answers`
+    go by their calls; the rest is that of every `Explanation`.
+
+    `on_connection` is what the same text costs at most where the functions of `sql_udfs.register`
+    run it: each dp_ call pays there, dp_keep too, with the epsilon that the connection was
+    registered with (or that of this explanation) where it names none. None for frames, for units,
+    which the functions can't protect, and where DuckDB may draw a call several times: `remark` says
+    what the page says of it.
+    """
+
+    relation: str
+    keys: tuple[str, ...]
+    selection: str
+    row_query: str
+    calls: tuple[tuple[str, str], ...]
+    released_query: str
+    target: str | None
+    on_connection: Budget | None = None
+    remark: str = ""
+
+    def head(self) -> list[tuple[str, str]]:
+        """Return the plan, one line a step."""
+        return [
+            ("protects", self.protects),
+            ("relation", self.relation),
+            ("rows", self.row_query),
+            ("groups", f"{', '.join(self.keys)}: {self.selection}" if self.keys else "none"),
+            *(("asks", f"{call} -> {question}") for call, question in self.calls),
+            *(("spends", draw.text) for draw in self.draws),
+            ("then", self.released_query),
+            *([("into", self.target)] if self.target else []),
+            ("costs", self.cost),
+            *([("functions", self.remark)] if self.remark else []),
+            *self.details(),
+        ]
+
+    def lines(self) -> list[str]:
+        """Return the head, one line a step however long it is: SQL stays as it is."""
+        return [f"{title:<9} {text}" for title, text in self.head()]
+
+
+def explanation_of(job: Job) -> StatementExplanation:
+    """Return what a job would do, and what its text costs on the connection itself.
+
+    Raises
+    ------
+    DPError
+        Whatever would be refused before anything is charged, but for a budget that is too small:
+        the explanation says so.
+    """
+    own = [_explained(plan) for plan in job.plans]
+    known, script = [page for page, _ in own], job.script
+    plans, request = job.plans, job.request
+    on_connection, remark = (None, "")
+    if script.rest is None and len(plans) == 1:
+        on_connection, remark = _elsewhere(plans[0], job.place)
+    epsilon, rho = named_loss(request.charge.loss)
+    whole = replace(
+        known[0],
+        asks=request.charge.question,
+        epsilon=epsilon,
+        rho=rho,
+        delta=float(request.charge.delta),
+        draws=tuple(draw for page in known for draw in page.draws),
+        answers=tuple(answer for page in known for answer in page.answers),
+        shown=next((page.shown for page in known if page.shown is not None), None),
+        account=account_after(request.account, request.charge),
+        remembered=request.account.remembered(request.mark) is not None,
+    )
+    keys = [key.name for plan in plans for key in plan.statement.keys]
+    queries = [released_query(plan) for plan in plans]
+    if len(plans) > 1 or script.rest is not None:
+        named = zip(script.names, queries, strict=True)
+        queries = [f"{name}: {query}" for name, query in named]
+        queries += [f"{given.name}: {given.script.rest}" for given in script.givens]
+    if script.rest is not None:
+        queries.append(script.rest)
+    return StatementExplanation(
+        **vars(whole),
+        relation=", ".join(dict.fromkeys(plan.statement.rows.named.name for plan in plans)),
+        keys=tuple(dict.fromkeys(keys)),
+        selection=_selection(plans, request),
+        row_query="; ".join(plan.row_query for plan in plans),
+        calls=tuple(pair for _, calls in own for pair in calls),
+        released_query="; ".join(queries),
+        target=None if script.target is None else f"table {script.target.name}",
+        on_connection=on_connection,
+        remark=remark,
+    )
+
+
+def _selection(plans: Sequence[Plan], request: Request) -> str:
+    """Say which groups are shown, and what totals are made of."""
+    text = next((groups_text(plan.request) for plan in plans if plan.by), groups_text(request))
+    added = any(plan.statement.sets for plan in plans)
+    return f"{text}; totals are sums of the groups that are shown" if added else text
+
+
+def _explained(plan: Plan) -> tuple[Explanation, tuple[tuple[str, str], ...]]:
+    """Return the explanation of one release, and its calls with what they ask."""
+    statement = plan.statement
+    shown = [call for call, _ in statement.calls]
+    if statement.selection is not None:
+        named = f"{statement.delta!r}, {float(statement.selection.value)!r}"
+        shown.append(f"dp_keep({named})")
+    calls = zip(shown, plan.questions.values(), strict=True)
+    page = explained(plan.request, titles=dict(zip(plan.questions, shown, strict=True)))
+    return page, tuple((call, question.text) for call, question in calls)
+
+
+def _elsewhere(plan: Plan, place: Place) -> tuple[Budget | None, str]:
+    """Return what the text costs with the functions of a connection, and say so."""
+    if not isinstance(place, ConnectionSource):
+        return None, ""
+    if plan.terms.unit is not None:
+        return None, "dp_* functions on a connection protect single rows, and no unit"
+    if plan.terms.copies > 1:
+        return None, "dp_* functions on a connection protect single rows, and no matches of them"
+    written = written_calls(*plan.statement.written)
+    if written is None:
+        return None, (
+            "on a connection DuckDB may draw a dp_ call in CASE, IN, nullif and the like several "
+            "times, each time at its whole cost"
+        )
+    named = place.registered_epsilon()
+    default = positive_number("epsilon", plan.terms.epsilon if named is None else named)
+    epsilon, delta = cost_of(written, default)
+    cost = f"epsilon {short(epsilon)}" + (f", delta {short(delta)}" if delta else "")
+    calls = "1 dp_ call pays" if len(written) == 1 else f"each of {len(written)} dp_ calls pays"
+    return (
+        Budget(epsilon=float(epsilon), delta=float(delta)),
+        f"{cost} if dp_* functions on the connection run this text: {calls}",
+    )

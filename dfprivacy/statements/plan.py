@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import duckdb
 import pyarrow as pa
 
-from dfprivacy.accounting.loss import Epsilon
+from dfprivacy.accounting.loss import Epsilon, delta_of, positive_number
 from dfprivacy.engine.files import quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import (
@@ -17,14 +18,27 @@ from dfprivacy.errors import (
     MissingColumnError,
     MissingDeltaError,
 )
-from dfprivacy.release.request import SELECTION
+from dfprivacy.frames.releasing import request_of
+from dfprivacy.frames.tables import GROUPING, NOTE
+from dfprivacy.release.request import SELECTION, Request
+from dfprivacy.release.terms import PublicKeys, Terms
+from dfprivacy.release.totals import has_order
+from dfprivacy.release.unit import Unit
 from dfprivacy.statements.calls import Call
-from dfprivacy.statements.names import folded, fresh
-from dfprivacy.statements.reading import Statement, answer_column, key_column, qualified
+from dfprivacy.statements.gate import NO_COLUMN
+from dfprivacy.statements.reading import (
+    Script,
+    Statement,
+    answer_column,
+    key_column,
+    qualified,
+    tried,
+    window_column,
+)
 from dfprivacy.statements.refusals import Refusal
-from dfprivacy.statistics import Count, Statistic
-from dfprivacy.terms import PublicKeys, Terms
-from dfprivacy.unit import Unit
+from dfprivacy.statements.tree import folded, fresh
+from dfprivacy.statistics import Count, NUnique, Statistic
+from dfprivacy.statistics.linear import LinearPart
 
 
 @dataclass(frozen=True)
@@ -44,6 +58,13 @@ class Plan:
     terms: Terms
 
     @property
+    def computes(self) -> bool:
+        """Tell whether the row query computes anything, or reads not all rows."""
+        plain = {quoted(name) for name in self.statement.rows.base.columns}
+        made = self.statement.rows.filtered or bool(self.conditions)
+        return made or any(sql not in plain for _, sql in self.columns)
+
+    @property
     def projection(self) -> str:
         """The SELECT list of the row query."""
         plain = {quoted(name) for name in self.statement.rows.base.columns}
@@ -51,7 +72,7 @@ class Plan:
             f"{sql if sql in plain else f'TRY({sql})'} AS {quoted(label)}"
             for label, sql in self.columns
         ]
-        return ", ".join(made) or 'true AS "row"'
+        return ", ".join(made) or NO_COLUMN
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -62,7 +83,7 @@ class Plan:
     def row_query(self) -> str:
         """The row query as one SELECT."""
         where = " AND ".join(self.conditions)
-        source = ".".join(map(quoted, self.statement.rows.base.path))
+        source = self.statement.rows.text
         return f"SELECT {self.projection} FROM {source}{f' WHERE {where}' if where else ''}"  # noqa: S608 every part was written by rules
 
     @property
@@ -74,6 +95,17 @@ class Plan:
             for name in self.statement.rows.base.columns
             if any(quoted(name) in text for text in texts)
         )
+
+    @property
+    def request(self) -> Request:
+        """The release; what a ledger remembers of it belongs to these rows and no others."""
+        form, sets = f"answers of {self.row_query}", self.statement.sets
+        made = request_of(
+            self.questions, self.terms, self.by, self.keys, own=self.own, form=form, sets=sets
+        )
+        if sets:
+            _add_up(made)
+        return made
 
     def rows_of(self, relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
         """Return the row query over a relation; nothing is read."""
@@ -94,44 +126,88 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
     RefusedStatementError
         When delta is given twice.
     """
-    columns = _Columns()
+    columns: dict[str, str] = {}
     unit = _unit(statement, terms.unit, columns)
-    by = tuple(columns.label(key.name, key.sql) for key in statement.keys)
+    by = tuple(_label(columns, key.name, key.sql) for key in statement.keys)
     questions: dict[str, Statistic] = {}
     own: dict[str, Epsilon] = {}
     start = _apart(by)
     for index, (_, call) in enumerate(statement.calls):
         name = f"{start}{answer_column(index)}"
-        questions[name] = call.about(_value(statement, call, columns))
+        questions[name] = call.question.about(*_values(statement, call, columns))
         if call.epsilon is not None:
             own[name] = call.epsilon
     if statement.selection is not None:
         questions[f"{start}{SELECTION}"] = Count()
         own[f"{start}{SELECTION}"] = statement.selection
-    made = tuple(columns.made.items())
     public = _public(statement, by, keys)
-    terms = replace(terms, unit=unit, delta=_delta(statement, terms, keys))
-    plan = Plan(statement, made, by, public, questions, own, terms)
-    return replace(plan, terms=_versioned(plan))
+    terms = replace(
+        terms, unit=unit, delta=_delta(statement, terms, keys), copies=statement.rows.copies
+    )
+    return Plan(statement, tuple(columns.items()), by, public, questions, own, terms)
 
 
-class _Columns:
-    """Labels of the row query, and the SQL of each.
+def _add_up(request: Request) -> None:
+    """Refuse answers in grouping sets whose totals do not follow from their cells.
+
+    Raises
+    ------
+    RefusedStatementError
+        For whatever is no sum over rows within bounds.
+    """
+    plain = {name for part in request.parts if isinstance(part, LinearPart) for name in part.names}
+    for name, question in request.questions.items():
+        if name not in plain or isinstance(question, NUnique):
+            raise Refusal(
+                f"{question.text} in ROLLUP, CUBE or GROUPING SETS",
+                "its totals do not follow from its cells",
+                "counts, and sums and means with bounds, dp_sum(x, 0, 100) or bounds of a schema, "
+                "do; ask for others in a statement of their own",
+            ).error()
+
+
+def plan_script(script: Script, terms: Terms, keys: object) -> tuple[Plan, ...]:
+    """Return the plans of all releases in a text: they share the epsilon and delta of its terms.
+
+    A release whose calls all name an epsilon takes no share, nor one of the delta that needs none.
+    """
+    own = script.statements
+    if len(own) > 1:
+        sharing = [one for one in own if any(call.epsilon is None for _, call in one.calls)]
+        secret = [one for one in own if one.keys and keys is None and one.delta is None]
+        terms = replace(
+            terms,
+            epsilon=_shared("epsilon", terms.epsilon, len(sharing)),
+            rho=_shared("rho", terms.rho, len(sharing)),
+        )
+        delta = None if terms.delta is None else delta_of(terms.delta)
+        part = None if delta is None else delta / max(len(secret), 1)
+        return tuple(
+            plan_statement(
+                one,
+                replace(terms, delta=part if one in secret or not secret else None),
+                keys if one.keys else None,
+            )
+            for one in own
+        )
+    return tuple(plan_statement(one, terms, keys) for one in own)
+
+
+def _shared(name: str, amount: object, shares: int) -> object:
+    if amount is None or shares < 2:
+        return amount
+    return positive_number(name, amount) / shares
+
+
+def _label(made: dict[str, str], wanted: str, sql: str) -> str:
+    """Return the label of an expression: that which it has, else a new one like that wanted.
 
     A label has no dot: DuckDB takes it for a qualified name.
     """
-
-    def __init__(self) -> None:
-        self.made: dict[str, str] = {}
-
-    def label(self, wanted: str, sql: str) -> str:
-        """Return the label of an expression: that which it has, else one like that wanted."""
-        for label, made in self.made.items():
-            if made == sql:
-                return label
-        label = fresh(wanted.replace(".", "\u00b7"), self.made)
-        self.made[label] = sql
-        return label
+    known = next((label for label, own in made.items() if own == sql), None)
+    label = known or fresh(wanted.replace(".", "\u00b7"), made)
+    made[label] = sql
+    return label
 
 
 def _apart(by: tuple[str, ...]) -> str:
@@ -142,21 +218,20 @@ def _apart(by: tuple[str, ...]) -> str:
     return start
 
 
-def _value(statement: Statement, call: Call, columns: _Columns) -> str | None:
-    """Return the label of what a call aggregates; None for rows.
+def _values(statement: Statement, call: Call, columns: dict[str, str]) -> Iterator[str]:
+    """Yield the labels of what a call aggregates; none for rows.
 
     The columns of a file that declares no types are text, and read as numbers where numbers are
     asked for, as the frame interface does.
     """
-    if call.value is None:
-        return None
-    base, sql = statement.rows.base, call.value
-    if base.texts and call.needs_numbers and sql in map(quoted, base.columns):
-        sql = f"TRY_CAST({sql} AS DOUBLE)"
-    return columns.label(call.shown, sql)
+    base = statement.rows.base
+    texts = base.source is not None and base.source.texts and call.needs_numbers
+    for shown, sql in zip(call.shown, call.values, strict=True):
+        plain = texts and sql in map(quoted, base.columns)
+        yield _label(columns, shown, f"TRY_CAST({sql} AS DOUBLE)" if plain else sql)
 
 
-def _unit(statement: Statement, unit: Unit | None, columns: _Columns) -> Unit | None:
+def _unit(statement: Statement, unit: Unit | None, columns: dict[str, str]) -> Unit | None:
     if unit is None:
         return None
     found = {folded(name): sql for name, sql in statement.rows.named_columns}
@@ -167,7 +242,7 @@ def _unit(statement: Statement, unit: Unit | None, columns: _Columns) -> Unit | 
             f"{named.name!r} has no column {unit.column!r} to be the privacy unit",
             hint=f"its columns are {', '.join(map(repr, named.columns[:20]))}",
         )
-    return Unit(columns.label(str(unit.column), sql), unit.max_rows, unit.max_groups)
+    return replace(unit, column=_label(columns, str(unit.column), sql))
 
 
 def _delta(statement: Statement, terms: Terms, keys: object) -> object:
@@ -212,28 +287,21 @@ def _public(statement: Statement, by: tuple[str, ...], keys: object) -> PublicKe
     return Terms(keys=labels).keys_for(by, None)
 
 
-def _versioned(plan: Plan) -> Terms:
-    """Return the terms with a version that tells the row query too.
-
-    What a ledger remembers goes by the question and the version of the data; rows that are chosen
-    by another WHERE are other data.
-    """
-    if not isinstance(plan.terms.version, str):
-        return plan.terms
-    return replace(plan.terms, version=f"{plan.terms.version}; {plan.row_query}")
-
-
 _PLACE = "place"
 
 
 def released_query(plan: Plan) -> str:
     """Return the query over the released table; ties keep the order of the keys."""
     released = plan.statement.released
-    chosen = ", ".join(f"{_tried(o.sql)} AS {quoted(o.name)}" for o in released.outputs)
-    parts = [f"SELECT {chosen} FROM released"]  # noqa: S608 every part was written by rules
-    if released.having:
-        parts.append(f"WHERE {' AND '.join(_tried(sql) for sql in released.having)}")
-    parts.append(f"ORDER BY {', '.join([*map(_tried_order, released.order), qualified(_PLACE)])}")
+    chosen = ", ".join(f"{tried(o.sql)} AS {quoted(o.name)}" for o in released.outputs)
+    source, where = "released", _where(released.having)
+    if released.windows or released.qualify:
+        made = "".join(f", {sql} AS {window_column(i)}" for i, sql in enumerate(released.windows))
+        source = f"(SELECT *{made} FROM released{where}) AS released"  # noqa: S608 every part was written by rules
+        where = _where(released.qualify)
+    parts = [f"SELECT {chosen} FROM {source}{where}"]  # noqa: S608 every part was written by rules
+    order = [f"{tried(sql)} {direction}" for sql, direction in released.order]
+    parts.append(f"ORDER BY {', '.join([*order, qualified(_PLACE)])}")
     if released.limit is not None:
         parts.append(f"LIMIT {released.limit}")
     if released.offset is not None:
@@ -241,14 +309,8 @@ def released_query(plan: Plan) -> str:
     return " ".join(parts)
 
 
-def _tried(sql: str) -> str:
-    return sql if sql.replace(".", "_").isidentifier() else f"TRY({sql})"
-
-
-def _tried_order(text: str) -> str:
-    """Return an item of ORDER BY, whose direction is three words, with NULL where it fails."""
-    sql, *direction = text.rsplit(" ", 3)
-    return " ".join([_tried(sql), *direction])
+def _where(conditions: Sequence[str]) -> str:
+    return f" WHERE {' AND '.join(map(tried, conditions))}" if conditions else ""
 
 
 def finished(plan: Plan, answers: pa.Table, engine: duckdb.DuckDBPyConnection) -> pa.Table:
@@ -262,14 +324,19 @@ def _released(plan: Plan, answers: pa.Table) -> pa.Table:
     keys = [key_column(index) for index in range(len(plan.by))]
     start = next(iter(plan.questions)).removesuffix(answer_column(0))
     others = [name.removeprefix(start) for name in answers.column_names[len(keys) :]]
+    if plan.statement.sets:
+        others[-1] = GROUPING
     named = answers.rename_columns([*keys, *others])
+    for given in plan.statement.givens:
+        if given.single:
+            named = named.append_column(given.name, given.beside(named.num_rows))
     return named.append_column(_PLACE, pa.array(range(named.num_rows), type=pa.int64()))
 
 
-def check_finish(
-    plan: Plan, rows: duckdb.DuckDBPyRelation, engine: duckdb.DuckDBPyConnection
+def planned(
+    plan: Plan, twin: duckdb.DuckDBPyRelation, engine: duckdb.DuckDBPyConnection
 ) -> pa.Table:
-    """Return what a statement makes of no groups at all; refuse what DuckDB can't plan.
+    """Return what a statement makes of no groups at all, over a twin of its source without rows.
 
     Raises
     ------
@@ -277,32 +344,78 @@ def check_finish(
         When types do not go together: found out before anything is spent.
     """
     try:
-        keys = rows.limit(0).to_arrow_table().select(list(plan.by))
+        keys = plan.rows_of(twin).to_arrow_table().select(list(plan.by))
         engine.register("released", _released(plan, _no_answers(plan, keys.schema)))
         return engine.sql(released_query(plan)).to_arrow_table()
-    except (duckdb.Error, pa.ArrowException) as error:  # Arrow lacks some types of keys: UNION
-        problem = str(error).splitlines()[0]
-    raise unplanned(problem)
+    except (duckdb.Error, pa.ArrowException) as error:  # Arrow lacks some types of keys
+        kind = type(error)
+    raise _unplanned(plan, twin, engine, kind)
 
 
-def unplanned(problem: str) -> InvalidQuestionError:
-    """Return the error for a statement whose types or names DuckDB refuses."""
+WHY: Mapping[type[Exception], str] = {
+    duckdb.BinderException: "its types or fields don't go together",
+    duckdb.CatalogException: "there is no such function for these types",
+    duckdb.ConversionException: "a constant in it does not fit its type",
+    duckdb.OutOfRangeException: "a constant in it is out of range",
+}
+
+
+def _unplanned(
+    plan: Plan,
+    twin: duckdb.DuckDBPyRelation,
+    engine: duckdb.DuckDBPyConnection,
+    kind: type[Exception],
+) -> InvalidQuestionError:
+    """Return the error for a statement that DuckDB can't plan, in words that are not DuckDB's."""
+    types = dict(zip(twin.columns, map(str, twin.types), strict=True))
+    what = "the whole of it"
+    for relation, text, sql in _expressions(plan, twin, engine):
+        try:
+            relation.project(f"TRY({sql}) AS x").to_arrow_table()
+        except (duckdb.Error, pa.ArrowException) as error:
+            named = [name for name in plan.used if quoted(name) in sql]
+            declared = ", ".join(f"{name} is {types[name].split('(')[0]}" for name in named)
+            what, kind = f"{text}{f' ({declared})' if declared else ''}", type(error)
+            break
     return InvalidQuestionError(
-        f"DuckDB can't plan the statement: {problem}",
+        f"DuckDB can't plan the statement: {what}: {WHY.get(kind, 'a type in it has no place')}",
         hint="check names and types; CAST(x AS DOUBLE) turns text into numbers",
     )
 
 
+def _expressions(
+    plan: Plan, twin: duckdb.DuckDBPyRelation, engine: duckdb.DuckDBPyConnection
+) -> Iterator[tuple[duckdb.DuckDBPyRelation, str, str]]:
+    """Yield the expressions of a statement, each with what it is over and its text."""
+    for sql in plan.statement.conditions:
+        yield twin, sql, sql
+    for label, sql in plan.columns:
+        yield twin, label, sql
+    with suppress(duckdb.Error):
+        answers, released = engine.sql("FROM released"), plan.statement.released
+        for output in released.outputs:
+            yield answers, output.name, output.sql
+        for sql in (*released.having, *(sql for sql, _ in released.order), *released.qualify):
+            yield answers, "a condition or an order of released answers", sql
+
+
 def _no_answers(plan: Plan, keys: pa.Schema) -> pa.Table:
-    fields = [(field.name, _plain(field.type)) for field in keys]
+    """Return no released answers; categories come out as what they stand for."""
+    is_coded = pa.types.is_dictionary
+    fields = [(own.name, own.type.value_type if is_coded(own.type) else own.type) for own in keys]
     for name, question in plan.questions.items():
         kind = pa.int64() if question.is_whole else pa.float64()
         fields += [(f"{name}{end}", kind) for end in _ends(question)]
+        fields += [(f"{name}_{NOTE}", pa.string())] if question.has_note else []
+    if plan.statement.sets:
+        if not all(map(has_order, keys.types)):
+            raise Refusal(
+                "keys of such a type in ROLLUP, CUBE or GROUPING SETS",
+                "lists, structs and intervals have no order",
+                "GROUP BY ROLLUP (CAST(tags AS VARCHAR))",
+            ).error()
+        fields.append((GROUPING, pa.int64()))
     return pa.schema(fields).empty_table()
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _ends(question: Statistic) -> Sequence[str]:

@@ -8,34 +8,56 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import MissingColumnError, RefusedStatementError
+from dfprivacy.frames.tables import GROUPING
 from dfprivacy.statements.calls import (
     KEEP,
     Call,
-    Written,
     holds_dp,
     read_call,
     read_keep,
     wants_interval,
     whole_number,
-    written_calls,
+)
+from dfprivacy.statements.composing import (
+    Asked,
+    Composition,
+    selected,
+    taken_apart,
+    text_of_rest,
 )
 from dfprivacy.statements.expressions import (
     Scope,
     condition,
+    direction,
     display,
     is_dp,
+    is_grouping,
+    is_window,
+    window,
     write,
 )
-from dfprivacy.statements.names import folded
+from dfprivacy.statements.ordinary import has_aggregates, private, with_intervals
+from dfprivacy.statements.owned import about_all, owned_rows
 from dfprivacy.statements.refusals import Node, Refusal, only, refuse, refuse_node
-from dfprivacy.statements.rows import Names, Reader, Rows, conditions_of, declared, read_rows
+from dfprivacy.statements.rows import (
+    Given,
+    Names,
+    Reader,
+    Relation,
+    Rows,
+    conditions_of,
+    declared,
+    read_rows,
+)
 from dfprivacy.statements.tree import (
     Target,
     called,
+    folded,
     is_column,
     kind,
     literal,
@@ -46,22 +68,14 @@ from dfprivacy.statements.tree import (
 
 _CLAUSES = (
     "modifiers", "cte_map", "select_list", "from_table", "where_clause", "group_expressions",
-    "group_sets", "aggregate_handling", "having",
+    "group_sets", "aggregate_handling", "having", "qualify",
 )  # fmt: skip
 Items = list[tuple[str, Node]]
 
 
 @dataclass(frozen=True)
-class Key:
-    """A group key: its name in the result, and its SQL over the protected relation."""
-
-    name: str
-    sql: str
-
-
-@dataclass(frozen=True)
-class Output:
-    """A column of the result: its name, and its SQL over the released table."""
+class Column:
+    """A key, over the protected relation, or a column of the result, over the released table."""
 
     name: str
     sql: str
@@ -71,12 +85,16 @@ class Output:
 class Released:
     """What is done with the released table, whose columns are key_0, ... and answer_0, ...
 
-    `order` are SQL texts with their direction.
+    `windows` are functions with OVER, over the groups that `having` leaves; the n-th of them is
+    column window_n of what `qualify`, outputs and order are about. `order` are SQL texts, each
+    with its direction.
     """
 
-    outputs: tuple[Output, ...]
+    outputs: tuple[Column, ...]
     having: tuple[str, ...] = ()
-    order: tuple[str, ...] = ()
+    windows: tuple[str, ...] = ()
+    qualify: tuple[str, ...] = ()
+    order: tuple[tuple[str, str], ...] = ()
     limit: int | None = None
     offset: int | None = None
 
@@ -87,22 +105,53 @@ class Statement:
 
     `calls` are the draws, by their text; the n-th of them is answer_n of the released table.
     `selection` is the epsilon of a count that does nothing but select groups, if there is one.
-    `written` are the calls as they are written, None where DuckDB may draw one several times.
+    `written` are its syntax tree and the items of its SELECT list, `givens` what it takes of the
+    releases before it, `sets` the grouping sets, as places of keys; none where keys make groups.
     """
 
     rows: Rows
     conditions: tuple[str, ...]
-    keys: tuple[Key, ...]
+    keys: tuple[Column, ...]
     calls: tuple[tuple[str, Call], ...]
     delta: int | float | None
     selection: Epsilon | None
-    written: tuple[Written, ...] | None
+    written: tuple[Node, Items]
     released: Released
+    givens: tuple[Given, ...] = ()
+    sets: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Script:
+    """A whole text: its releases, what is done with them, and where that goes.
+
+    `rest` is a query over the results of `statements`, which go by `names`, and over `public`
+    tables; None where the last statement is the whole text.
+    """
+
+    statements: tuple[Statement, ...]
+    names: tuple[str, ...] = ()
+    rest: str | None = None
+    public: tuple[tuple[str, Relation], ...] = ()
     target: Target | None = None
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns before the first one that is made of answers, where there is no rest."""
+        made = [one.sql for one in self.statements[-1].released.outputs]
+        names = [one.name for one in self.statements[-1].released.outputs]
+        answered = [any(f"released.{own}_" in sql for own in ("answer", "window")) for sql in made]
+        return tuple(names[: answered.index(True) if True in answered else None])
 
-def read(text: object, reader: Reader) -> Statement:
-    """Return a statement that has been checked whole; nothing of the data is looked at.
+    @property
+    def givens(self) -> tuple[Given, ...]:
+        """What releases take of others, in the order in which it is made."""
+        found = (given for one in self.statements for given in one.givens)
+        return tuple({given.name: given for given in found}.values())
+
+
+def read(text: object, reader: Reader) -> Script:
+    """Return a text that has been checked whole; nothing of the data is looked at.
 
     Raises
     ------
@@ -117,29 +166,76 @@ def read(text: object, reader: Reader) -> Statement:
         raise too_deep() from None
 
 
-def _read(text: object, reader: Reader) -> Statement:
+def _read(text: object, reader: Reader) -> Script:
     target, select = parse(text, reader.engine)
+    named = cache(lambda: _public_paths(reader))
+    asked = Asked(
+        is_public=lambda parts: bool(named()) and reader.place.find(parts).path in named(),
+        read=lambda own: _statement(own, reader),
+        lend=lambda name, made, single: _lend(name, made, reader, single=single),
+        text=lambda node: text_of_rest(selected(node), reader.engine).removeprefix("SELECT "),
+        aggregated=lambda own: reader.ordinary and has_aggregates(own),
+        about_all=lambda own: about_all(own, reader),
+        nested=reader.schema is not None,
+    )
+    made = _script(taken_apart(select, asked), reader)
+    return replace(made, target=target)
+
+
+def _script(made: Composition, reader: Reader) -> Script:
+    rest = None if made.rest is None else text_of_rest(made.rest, reader.engine)
+    public = tuple((name, reader.place.find(parts)) for name, parts in made.public)
+    return Script(made.releases, made.names, rest, public)
+
+
+def _lend(name: str, made: Composition, reader: Reader, *, single: bool) -> None:
+    """Make what a release takes of those before it, without rows: in its declared types."""
+    assert reader.planned is not None  # noqa: S101 whoever reads plans
+    script = _script(made, reader)
+    reader.givens[name] = Given(name, script, reader.planned(script), single)
+
+
+def _public_paths(reader: Reader) -> set[tuple[str, ...]]:
+    """Return the very tables that the schema declares public."""
+    names = () if reader.schema is None else reader.schema.public
+    return {reader.place.find(tuple(name.split("."))).path for name in names}
+
+
+def _statement(select: Node, reader: Reader) -> Statement:
     if kind(select) != ("", "SELECT_NODE"):
         raise refuse_node(select)
     only(select, *_CLAUSES)
+    select = private(select, ordinary=reader.ordinary)
     order, limit, offset = _modifiers(select)
-    rows = read_rows(select, reader)
+    rows = read_rows(select, reader) if reader.schema is None else owned_rows(select, reader)
     items = [_item(node, rows) for node in select["select_list"]]
+    if reader.intervals and "inner" not in select:  # a number in an expression is a number
+        items = with_intervals(items)
     names = Names(rows, items)
-    keys = _keys(select, names, items)
-    release = Release(names, keys, items)
+    keys, sets = _keys(select, names, items)
+    if any(key.sql in rows.single for key in keys):
+        raise refuse("GROUP BY the unit")
+    release = Release(names, keys, items, sets)
     outputs = tuple(
-        Output(name, release.written(node, index)) for index, (name, node) in enumerate(items)
+        Column(name, release.written(node, index)) for index, (name, node) in enumerate(items)
     )
     _distinct(outputs)
     delta, selection, having = _having(select, release)
-    sorts = tuple(text for item in order for text in _sorted(item, release))
-    released = Released(outputs, having, sorts, limit, offset)
+    chosen = select["qualify"]
+    qualify = () if chosen is None else (condition(chosen, release.written(chosen)),)
+    sorts = tuple(pair for item in order for pair in _sorted(item, release))
+    windows = tuple(release.windows)
+    released = Released(outputs, having, windows, qualify, sorts, limit, offset)
     _asks_something(release)
-    conditions = (*rows.conditions, *conditions_of(select, names))
-    calls = tuple((shown, call) for call, shown in release.calls.items())
-    written = written_calls(select, items)
-    return Statement(rows, conditions, keys, calls, delta, selection, written, released, target)
+    where = () if rows.filtered else conditions_of(select, names)
+    conditions = (*rows.conditions, *where)
+    calls = tuple((shown, release.asked(call)) for call, shown in release.calls.items())
+    named = {node.get("table_name") for node in nodes(select)}
+    givens = tuple(own for name, own in reader.givens.items() if name in named)
+    written = (select, items)
+    return Statement(
+        rows, conditions, keys, calls, delta, selection, written, released, givens, sets
+    )
 
 
 _IN_ORDER = ("ORDER_MODIFIER", "LIMIT_MODIFIER")
@@ -177,7 +273,7 @@ def _item(node: Node, rows: Rows) -> tuple[str, Node]:
     return display(node), node
 
 
-def _distinct(outputs: tuple[Output, ...]) -> None:
+def _distinct(outputs: tuple[Column, ...]) -> None:
     names = [folded(output.name) for output in outputs]
     if len(set(names)) < len(names):
         twice = next(output.name for output in outputs if names.count(folded(output.name)) > 1)
@@ -188,7 +284,10 @@ def _distinct(outputs: tuple[Output, ...]) -> None:
         ).error()
 
 
-def _keys(select: Node, names: Names, items: Items) -> tuple[Key, ...]:
+def _keys(
+    select: Node, names: Names, items: Items
+) -> tuple[tuple[Column, ...], tuple[tuple[int, ...], ...]]:
+    """Return the keys of GROUP BY, and the grouping sets, the finest first."""
     grouped, sets = select["group_expressions"], select["group_sets"]
     by_all = select["aggregate_handling"] == "FORCE_AGGREGATES"
     if not by_all and select["aggregate_handling"] != "STANDARD_HANDLING":
@@ -197,22 +296,35 @@ def _keys(select: Node, names: Names, items: Items) -> tuple[Key, ...]:
         raise Refusal(
             "GROUP BY ()", "it names no group", "leave GROUP BY out for the whole table"
         ).error()
-    if sets and (len(sets) > 1 or sorted(sets[0]) != list(range(len(grouped)))):
-        raise refuse("group_sets")
     if by_all:
-        grouped = [node for _, node in items if not holds_dp(node) and _names_columns(node)]
-    keys: dict[str, Key] = {}
+        grouped = [node for _, node in items if not _is_released(node) and _names_columns(node)]
+    keys: dict[str, Column] = {}
+    places = []
     for node in grouped:
         key = _key(node, names, items)
         keys.setdefault(key.sql, key)
-    return tuple(_named_apart(list(keys.values())))
+        places.append(list(keys).index(key.sql))
+    found = [tuple(sorted({places[index] for index in own})) for own in sets]
+    if len(set(found)) < len(found):
+        raise Refusal(
+            "a grouping set twice", "each of its rows would come twice", "leave one of them out"
+        ).error()
+    if found == [tuple(range(len(keys)))]:
+        found = []
+    found.sort(key=len, reverse=True)
+    return tuple(_named_apart(list(keys.values()))), tuple(found)
+
+
+def _is_released(node: Node) -> bool:
+    """Tell an expression over answers, or over all groups, from one that can be a key."""
+    return holds_dp(node) or any(is_window(own) or is_grouping(own) for own in nodes(node))
 
 
 def _names_columns(node: Node) -> bool:
     return any(map(is_column, nodes(node)))
 
 
-def _key(node: Node, names: Names, items: Items) -> Key:
+def _key(node: Node, names: Names, items: Items) -> Column:
     if literal(node)[0] in {"INTEGER", "NUMERIC"}:
         node = _ordinal(node, items)
     sql = names.written(node)
@@ -220,7 +332,7 @@ def _key(node: Node, names: Names, items: Items) -> Key:
         raise Refusal(
             "GROUP BY a constant", "it makes no groups", "leave GROUP BY out for the whole table"
         ).error()
-    return Key(_name_of(sql, node, names, items), sql)
+    return Column(_name_of(sql, node, names, items), sql)
 
 
 def _ordinal(node: Node, items: Items) -> Node:
@@ -237,13 +349,13 @@ def _ordinal(node: Node, items: Items) -> Node:
 def _name_of(sql: str, node: Node, names: Names, items: Items) -> str:
     """Return the name of a key: that of its column in the result, else its own text."""
     for name, item in items:
-        if not holds_dp(item) and names.written(item) == sql:
+        if not _is_released(item) and names.written(item) == sql:
             return name
     return _item(node, names.rows)[0]
 
 
-def _named_apart(keys: list[Key]) -> list[Key]:
-    apart: list[Key] = []
+def _named_apart(keys: list[Column]) -> list[Column]:
+    apart: list[Column] = []
     for key in keys:
         taken = {folded(other.name) for other in apart}
         apart.append(key if folded(key.name) not in taken else replace(key, name=f"{key.name} "))
@@ -256,6 +368,8 @@ def _having(
     """Return the delta and epsilon of dp_keep, as far as they are there, and the rest of HAVING."""
     if select["having"] is None:
         return None, None, ()
+    if any(map(is_window, nodes(select["having"]))):
+        raise refuse("a window in HAVING")
     conditions = _conjuncts(select["having"])
     keeps = {read_keep(node) for node in conditions if called(node) == KEEP}
     if len(keeps) > 1 or (keeps and not release.keys):
@@ -269,25 +383,16 @@ def _having(
     return *next(iter(keeps), (None, None)), rest
 
 
-_DIRECTIONS = {"ORDER_DEFAULT": "ASC", "ASCENDING": "ASC", "DESCENDING": "DESC"}
-_NULLS = {"ORDER_DEFAULT": "NULLS LAST", "NULLS LAST": "NULLS LAST", "NULLS FIRST": "NULLS FIRST"}
-
-
-def _sorted(item: Node, release: Release) -> list[str]:
-    only(item, "expression", "null_order")
-    by = item["expression"]
-    way, nulls = _DIRECTIONS.get(item["type"]), _NULLS.get(item["null_order"])
-    if way is None or nulls is None:
-        raise refuse("a direction in ORDER BY")
-    direction = f"{way} {nulls}"
+def _sorted(item: Node, release: Release) -> list[tuple[str, str]]:
+    by, way = item["expression"], direction(item)
     if kind(by) == ("STAR", "STAR") and by["columns"]:  # ORDER BY ALL
         only(by, "columns")
         chosen = [node for _, node in release.items]
     elif literal(by)[0] in {"INTEGER", "NUMERIC"}:
         chosen = [_ordinal(by, list(release.items))]
     else:
-        return [f"{release.sorted_by(by)} {direction}"]
-    return [f"{release.written(node)} {direction}" for node in chosen]
+        return [(release.sorted_by(by), way)]
+    return [(release.written(node), way) for node in chosen]
 
 
 def _asks_something(release: Release) -> None:
@@ -309,6 +414,16 @@ def answer_column(index: int) -> str:
     return f"answer_{index}"
 
 
+def window_column(index: int) -> str:
+    """Return the name of a window over the released table."""
+    return f"window_{index}"
+
+
+def tried(sql: str) -> str:
+    """Return an expression over the released table that is NULL where it fails."""
+    return sql if sql.replace(".", "_").isidentifier() else f"TRY({sql})"
+
+
 def qualified(column: str) -> str:
     """Return a column of the released table, so that no name in the result stands before it."""
     return f"released.{column}"
@@ -318,13 +433,24 @@ def qualified(column: str) -> str:
 class Release:
     """Keys and answers, as far as a statement has named them; `calls` grows while it is read.
 
+    So does `windows`: functions with OVER.
+
     `items` are the SELECT list by name; an expression may use the aliases of those before it.
     """
 
     names: Names
-    keys: Sequence[Key]
+    keys: Sequence[Column]
     items: Sequence[tuple[str, Node]]
+    sets: Sequence[tuple[int, ...]] = ()
     calls: dict[Call, str] = field(default_factory=dict)
+    windows: list[str] = field(default_factory=list)
+    with_ends: set[Call] = field(default_factory=set)
+    """The calls of which an interval is shown, and a note beside it."""
+
+    def asked(self, call: Call) -> Call:
+        """Return a call without a note where none is shown."""
+        quiet = call.question.without_note()
+        return call if call in self.with_ends else replace(call, question=quiet)
 
     def written(self, node: Node, before: int | None = None) -> str:
         """Return the SQL of an expression over the released table."""
@@ -343,7 +469,17 @@ class Release:
     def _special(self, node: Node) -> str | None:
         if is_dp(node):
             return self._answer(node)
-        return self._key(node)
+        if "given" in node:
+            return qualified(node["given"])
+        if is_grouping(node):
+            return self._grouping(node)
+        return self._window(node) if is_window(node) else self._key(node)
+
+    def _window(self, node: Node) -> str:
+        sql = window(node, lambda part: tried(self.written(part)))
+        if sql not in self.windows:
+            self.windows.append(sql)
+        return qualified(window_column(self.windows.index(sql)))
 
     def _key(self, node: Node) -> str | None:
         """Return the column of a key that an expression is, if it is one."""
@@ -358,13 +494,34 @@ class Release:
                 return qualified(key_column(index))
         return None
 
+    def _grouping(self, node: Node) -> str:
+        """Return GROUPING(...): a bit for each key, the last one first, 1 where it is added up."""
+        only(node, "children")
+        sqls = [self.names.written(child) for child in node["children"]]
+        known = [key.sql for key in self.keys]
+        if not all(sql in known for sql in sqls):
+            raise Refusal(
+                "GROUPING(...) of what is no key", "it tells which keys are added up",
+                "GROUP BY ROLLUP (city, vip), and GROUPING(city)",
+            ).error()  # fmt: skip
+        if not self.sets:
+            return "0"
+        last, own = len(sqls) - 1, qualified(GROUPING)
+        bits = [
+            f"((({own} >> {known.index(sql)}) & 1) << {last - place})"
+            for place, sql in enumerate(sqls)
+        ]
+        return f"({' + '.join(bits)})"
+
     def _answer(self, node: Node) -> str:
-        call = read_call(node, self.names.written, display)
+        call = read_call(node, self.names.written, display, self.names.rows.bounds)
         self.calls.setdefault(call, display(node))
         start = qualified(answer_column(list(self.calls).index(call)))
         if wants_interval(node):
+            self.with_ends.add(call)
             ends = f"'value': {start}, 'low': {start}_low, 'high': {start}_high"
-            return f"{{{ends}}}"
+            note = f", 'note': {start}_note" if call.question.has_note else ""
+            return f"{{{ends}{note}}}"
         suffixes = call.question.suffixes
         if suffixes == ("",):
             return start

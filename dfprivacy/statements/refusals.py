@@ -6,8 +6,9 @@ part that its rule does not know.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from dfprivacy.errors import RefusedStatementError
@@ -29,7 +30,7 @@ class Refusal:
 
 
 _SILENT = frozenset({"class", "type", "alias", "query_location", "query_location_length",
-                     "qualified_name", "is_operator"})  # fmt: skip
+                     "qualified_name", "is_operator", "written", "given", "inner"})  # fmt: skip
 _NOTHING: tuple[Node, ...] = ({"map": []}, {"type": "ORDER_MODIFIER", "orders": []})
 
 
@@ -58,6 +59,13 @@ def refuse(name: str) -> RefusedStatementError:
     ).error()
 
 
+def nearly(name: str, known: Collection[str], shown: Callable[[str], str] = repr) -> str:
+    """Return the start of a hint: the name that was meant, if one is close to what was written."""
+    close = get_close_matches(name.lower(), {one.lower(): one for one in known}, 1, 0.6)
+    found = next((one for one in known if close and one.lower() == close[0]), None)
+    return "" if found is None else f"did you mean {shown(found)}? "
+
+
 def refuse_node(node: Node) -> RefusedStatementError:
     """Return the error for a syntax node without a rule."""
     kind = "WINDOW" if node.get("class") == "WINDOW" else str(node.get("type"))
@@ -68,10 +76,13 @@ def refuse_node(node: Node) -> RefusedStatementError:
 
 def refused_statement(word: str) -> RefusedStatementError:
     """Return the error for a statement that is neither a query nor makes a table of one."""
+    ask = "SELECT dp_count(*) FROM t; dfp.explain(query) shows a plan"
+    if word.upper() in {"SUMMARIZE", "DESCRIBE"}:
+        ask = "dfp.frame(t).describe(rho=0.5, delta=1e-6) describes every column of a frame"
     return Refusal(
         f"{word.upper()} as a statement",
-        "only SELECT, CREATE TABLE ... AS SELECT and INSERT INTO ... SELECT can be released",
-        "SELECT dp_count(*) FROM t; dfp.explain(query) shows a plan",
+        "only SELECT and CREATE TABLE ... AS SELECT can be released",
+        ask,
     ).error()
 
 
@@ -154,6 +165,9 @@ CONSTRUCTS: Mapping[str, Refusal] = {
         "INTERSECT", _ONE, "filter row by row: SELECT dp_count(*) FROM t WHERE x = 1"
     ),
     "RECURSIVE_CTE_NODE": Refusal("WITH RECURSIVE", _ONE, _FILTERED),
+    "two CTEs of one name": Refusal(
+        "two CTEs of one name", "it must be plain which is meant", "rename one of them"
+    ),
     "materialized": Refusal("MATERIALIZED or NOT MATERIALIZED", _READ, _FILTERED),
     # parts of a SELECT and of a relation
     "sample": _SAMPLE,
@@ -163,8 +177,14 @@ CONSTRUCTS: Mapping[str, Refusal] = {
         _ROWS,
         "group in the outermost SELECT: SELECT city, dp_count(*) FROM t GROUP BY city",
     ),
+    "GROUP BY the unit": Refusal(
+        "GROUP BY the unit, or a key of its rows, in the outermost SELECT",
+        "each row of the result would be about a single unit",
+        "group by what many units share: SELECT nation, dp_count(*) FROM customer GROUP BY nation; "
+        "or use the groups of units in a subquery: FROM (SELECT id, count(*) AS n ... GROUP BY id)",
+    ),
     "having": Refusal("HAVING inside a subquery or CTE", _ROWS, _HAVING),
-    "group_sets": Refusal("ROLLUP, CUBE and GROUPING SETS", _GROUPS, _BY),
+    "group_sets": Refusal("ROLLUP, CUBE and GROUPING SETS in a subquery or CTE", _GROUPS, _BY),
     "DISTINCT_MODIFIER": Refusal(
         "DISTINCT", _ROWS, "count by group: SELECT city, dp_count(*) FROM t GROUP BY city"
     ),
@@ -202,13 +222,23 @@ CONSTRUCTS: Mapping[str, Refusal] = {
         _PLAIN,
         "use x[1], substring(x, 1, 3) or list_extract(x, y)",
     ),
-    "GROUPING_FUNCTION": Refusal("GROUPING(...)", _GROUPS, _BY),
+    "GROUPING_FUNCTION": Refusal(
+        "GROUPING(...) here",
+        "it tells which keys of the groups are added up",
+        "SELECT city, GROUPING(city) AS g, dp_count(*) FROM t GROUP BY ROLLUP (city)",
+    ),
     "WINDOW": Refusal("a window function (OVER)", _ROWS, _AFTER),
     # parts of a call
+    "a window in HAVING": Refusal(
+        "a window function in HAVING",
+        "HAVING comes before windows",
+        "use QUALIFY: SELECT city, dp_count(*) AS n FROM t GROUP BY city QUALIFY rank() OVER "
+        "(ORDER BY n DESC) <= 3",
+    ),
     "filter": Refusal(
-        "FILTER (WHERE ...) after a call",
-        "the statement's one WHERE says which rows count",
-        "use CASE: dp_mean(CASE WHEN y > 1 THEN x END, 0, 100)",
+        "FILTER (WHERE ...) after this call",
+        "it is no aggregate that has a private form",
+        "dp_mean(x, 0, 100) FILTER (WHERE y > 1)",
     ),
     "distinct": Refusal(
         "DISTINCT in a call",
@@ -228,11 +258,17 @@ CONSTRUCTS: Mapping[str, Refusal] = {
     "timezone()": Refusal("AT TIME ZONE", _PLAIN, _PREPARE),
     "->>()": Refusal("->>", _PLAIN, _PREPARE),
     # statements
-    "BY NAME": Refusal("BY NAME", _PLAIN, "INSERT INTO released (n) SELECT dp_count(*) FROM t"),
-    "WITH INSERT": Refusal(
-        "WITH before INSERT",
-        _PLAIN,
-        "INSERT INTO released WITH c AS (SELECT * FROM t) SELECT dp_count(*) FROM c",
+    "the statement": Refusal(
+        "the statement can't be read",
+        "names or clauses in it do not go together, as two CTEs of one name",
+        "SELECT city, dp_mean(income, 0, 200000) FROM people GROUP BY city",
+    ),
+    "INSERT": Refusal(
+        "INSERT",
+        "the keys, constraints and triggers of an existing table can tell who is in the "
+        "protected one",
+        "make a fresh table, CREATE TABLE released AS SELECT ..., and add its rows to others "
+        "yourself: con.execute('INSERT INTO history FROM released')",
     ),
     "CREATE": Refusal(
         "CREATE TABLE with column definitions", _PLAIN, "CREATE TABLE released AS SELECT ..."

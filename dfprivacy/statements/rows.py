@@ -7,35 +7,46 @@ expressions, whatever the nesting.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any
+from uuid import uuid4
 
 import duckdb
+import pyarrow as pa
 
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import DPError, MissingColumnError, RefusedStatementError
+from dfprivacy.release.terms import Bounds
 from dfprivacy.statements.expressions import Scope, condition, field_of, write
-from dfprivacy.statements.growth import check_growth
-from dfprivacy.statements.names import folded
-from dfprivacy.statements.refusals import CONSTRUCTS, Node, Refusal, only, refuse, refuse_node
-from dfprivacy.statements.tree import called, is_column, kind, parse_view
-
-_LONGEST = 200_000
+from dfprivacy.statements.gate import Source
+from dfprivacy.statements.refusals import (
+    CONSTRUCTS,
+    Node,
+    Refusal,
+    nearly,
+    only,
+    refuse,
+    refuse_node,
+)
+from dfprivacy.statements.schema import Schema
+from dfprivacy.statements.tree import Target, called, folded, is_column, kind, parse_view
 
 
 @dataclass(frozen=True)
 class Relation:
-    """What a name stands for: a table or a frame; with a `definition`, a view.
+    """What a name stands for: with a `source`, a table or a frame; with a `definition`, a view.
 
-    `path` is its full name, `columns` are their names in order. The columns of a file that declares
-    no types are `texts`.
+    `path` is its full name, `columns` are their names in order.
     """
 
     path: tuple[str, ...]
     columns: tuple[str, ...]
     definition: str | None = None
-    texts: bool = False
+    source: Source | None = None
 
     @property
     def name(self) -> str:
@@ -43,11 +54,56 @@ class Relation:
         return ".".join(self.path)
 
 
-class Catalog(Protocol):
-    """What knows the relations that a statement may name."""
+class Place(ABC):
+    """Where the relations are that a statement names, and where a table is made of its answers."""
 
+    @abstractmethod
     def find(self, parts: tuple[str, ...], near: Relation | None = None) -> Relation:
         """Return the relation of a name, as seen from a view if it stands in one."""
+
+    def fenced(self) -> AbstractContextManager[None]:
+        """Return a block in which rows are read as the query is written: by our own engine."""
+        return nullcontext()
+
+    def stored(
+        self, relation: Relation, names: tuple[str, ...], engine: duckdb.DuckDBPyConnection
+    ) -> tuple[duckdb.DuckDBPyRelation, str]:
+        """Return columns of a table, and the name by which `query` reads them."""
+        assert relation.source is not None  # noqa: S101 a table or a frame, no view
+        found = relation.source.rows(names, engine)
+        name = f"rows_{uuid4().hex}"
+        engine.register(name, found)  # a temporary view: it goes with the engine of the call
+        return found, quoted(name)
+
+    def lend(
+        self, table: pa.Table, engine: duckdb.DuckDBPyConnection
+    ) -> tuple[duckdb.DuckDBPyRelation, str]:
+        """Return a table that has been released, and the name by which `query` reads it."""
+        name = f"released_{uuid4().hex}"
+        engine.register(name, table)
+        return engine.view(name), quoted(name)
+
+    def take_back(self) -> None:  # noqa: B027 our own engine goes with the call
+        """Take back what was lent."""
+
+    def check_texts(self) -> None:  # noqa: B027 there are no settings elsewhere
+        """Refuse settings by which texts that differ are one."""
+
+    def query(self, sql: str, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+        """Return a query of ours over tables under the names that `stored` gives them."""
+        return engine.sql(sql)
+
+    def check(self, target: Target, protected: Relation, empty: pa.Table) -> None:  # noqa: ARG002 none is made
+        """Refuse a target that could not be made of released rows: without a connection, any."""
+        raise Refusal(
+            "CREATE TABLE without con=",
+            "there is no database to write to",
+            "take the result: released = dfp.sql('SELECT dp_count(*) AS n FROM t', t=frame)",
+        ).error()
+
+    def make(self, target: Target, table: pa.Table) -> None:
+        """Make a fresh table of released rows."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -65,6 +121,59 @@ class Rows:
     path: tuple[str, ...]
     conditions: tuple[str, ...] = ()
 
+    @property
+    def source(self) -> Source:
+        """The protected rows: views are taken apart, so that there is a table or a frame."""
+        assert self.base.source is not None  # noqa: S101 as above
+        return self.base.source
+
+    filtered: bool = False
+    """Whether WHERE is among the rows already."""
+
+    @property
+    def tables(self) -> tuple[Relation, ...]:
+        """The tables and frames that the rows are made of."""
+        return (self.base,)
+
+    @property
+    def single(self) -> frozenset[str]:
+        """The SQL of columns whose values belong to one unit each, by what a schema says."""
+        return frozenset()
+
+    @property
+    def copies(self) -> int:
+        """As how many rows a row that is protected by itself counts at most."""
+        return 1
+
+    @property
+    def bounds(self) -> Mapping[str, Bounds]:
+        """What everybody knows of columns, by their SQL, by what a schema says."""
+        return {}
+
+    @property
+    def text(self) -> str:
+        """What the rows come from, as it is shown."""
+        return ".".join(map(quoted, self.base.path))
+
+    def given(self, name: str) -> str | None:  # noqa: ARG002 no release stands in one of one table
+        """Return the SQL of a released number that is lent under a name; None for none."""
+        return None
+
+    def find(self, parts: Sequence[str]) -> str | None:
+        """Return the SQL of a name: a column, or a field of one; None for no column."""
+        *qualifier, name = parts
+        if not qualifier or qualifies(self.path, qualifier):
+            sql = self.sql_of(name)
+            if sql is not None or not qualifier:
+                return sql
+        elif (sql := self.sql_of(parts[0])) is not None:
+            return _field(sql, parts[1:])
+        for length in range(1, len(parts) - 1):  # a field of a column that is qualified itself
+            sql = self.sql_of(parts[length])
+            if sql is not None and qualifies(self.path, parts[:length]):
+                return _field(sql, parts[length + 1 :])
+        return None
+
     def sql_of(self, name: str) -> str | None:
         """Return the SQL of a visible column."""
         found = dict((folded(own), sql) for own, sql in self.columns)  # noqa: C402 names fold
@@ -76,11 +185,10 @@ def declared(rows: Rows, name: str) -> str:
     return next((own for own, _ in rows.columns if folded(own) == folded(name)), name)
 
 
-def qualifies(rows: Rows, parts: Sequence[str]) -> bool:
-    """Tell whether parts of a name before a column mean these rows."""
-    path = tuple(folded(part) for part in rows.path)
-    wanted = tuple(folded(part) for part in parts)
-    return bool(wanted) and path[len(path) - len(wanted) :] == wanted
+def qualifies(path: Sequence[str], parts: Sequence[str]) -> bool:
+    """Tell whether parts of a name before a column mean a relation of this path."""
+    own, wanted = [folded(part) for part in path], [folded(part) for part in parts]
+    return own[len(own) - len(wanted) :] == wanted
 
 
 def missing(rows: Rows, name: str) -> DPError:
@@ -89,7 +197,8 @@ def missing(rows: Rows, name: str) -> DPError:
         return refuse(f"@{folded(name)}")
     shown = ", ".join(repr(own) for own, _ in rows.columns[:20])
     return MissingColumnError(
-        f"{rows.named.name!r} has no column {name!r} here", hint=f"its columns are {shown}"
+        f"{rows.named.name!r} has no column {name!r} here",
+        hint=f"{nearly(name, [own for own, _ in rows.columns])}its columns are {shown}",
     )
 
 
@@ -105,26 +214,20 @@ class Names:
 
     def written(self, node: Node, before: int | None = None) -> str:
         """Return the SQL of an expression over the base relation."""
-        return short(write(node, Scope(lambda parts: self.column(parts, before))))
+        scope = Scope(
+            lambda parts: self.column(parts, before),
+            lambda part: self.rows.given(part["given"]) if "given" in part else None,
+        )
+        return checked_growth(write(node, scope))
 
     def column(self, parts: Sequence[str], before: int | None = None) -> str:
         """Return the SQL of a name, which may be an alias of the items before one."""
-        *qualifier, name = parts
-        if not qualifier or qualifies(self.rows, qualifier):
-            sql = self.rows.sql_of(name)
-            if sql is not None:
-                return sql
-        elif (sql := self.rows.sql_of(parts[0])) is not None:
-            return _field(sql, parts[1:])
-        return self._alias(name, before) if not qualifier else self._nested(parts)
-
-    def _nested(self, parts: Sequence[str]) -> str:
-        """Return a field of a column that is qualified itself."""
-        for length in range(1, len(parts) - 1):
-            sql = self.rows.sql_of(parts[length])
-            if sql is not None and qualifies(self.rows, parts[:length]):
-                return _field(sql, parts[length + 1 :])
-        raise missing(self.rows, ".".join(parts))
+        sql = self.rows.find(parts)
+        if sql is not None:
+            return sql
+        if len(parts) > 1:
+            raise missing(self.rows, ".".join(parts))
+        return self._alias(parts[0], before)
 
     def _alias(self, name: str, before: int | None) -> str:
         for index, (alias, node) in enumerate(self.items[:before]):
@@ -139,38 +242,66 @@ def _field(sql: str, fields: Sequence[str]) -> str:
     return sql
 
 
-def short(sql: str) -> str:
-    """Return an expression, unless it has grown beyond all bounds.
+@dataclass
+class Given:
+    """What a release takes of those before it: a table of their answers, made by a `script`.
 
-    Raises
-    ------
-    RefusedStatementError
-        When it is longer than 200,000 characters, or its value could be of any length.
+    The table has no rows until the answers are drawn; then everybody may know it. `single` says
+    that it is one value.
     """
-    if len(sql) > _LONGEST:
-        raise RefusedStatementError(
-            "an expression grows too long when its subqueries are taken apart",
-            hint="prepare a table first: CREATE TABLE prepared AS SELECT ...",
-        )
-    check_growth(sql)
-    return sql
+
+    name: str
+    script: Any
+    table: pa.Table
+    single: bool
+
+    @property
+    def relation(self) -> Relation:
+        """The table as a relation."""
+        names = tuple(self.table.column_names)
+        return Relation((self.name,), names, None, Source(names, self.read, self.read))
+
+    def read(self, names: tuple[str, ...], engine: duckdb.DuckDBPyConnection) -> Any:
+        """Return some columns on an engine."""
+        return engine.from_arrow(self.columns(names))
+
+    def columns(self, names: tuple[str, ...]) -> pa.Table:
+        """Return some columns."""
+        if not names:
+            return pa.table({"row": pa.nulls(self.table.num_rows, pa.bool_())})
+        return self.table.select(list(names))
+
+    def beside(self, rows: int) -> pa.ChunkedArray:
+        """Return its one value, beside so many rows of answers."""
+        value = self.table.column(0)
+        return value.take(pa.array([0] * rows, pa.int64()))
 
 
 @dataclass(frozen=True)
 class Reader:
-    """What a statement is read with: its catalog, and an engine of our own that parses."""
+    """What a statement is read with: its place, and an engine of our own that parses.
 
-    catalog: Catalog
+    `ordinary` says whether ordinary aggregates mean private ones, `intervals` whether each answer
+    is followed by the ends of its interval. `planned` makes the table of a script without rows, and
+    `givens` are those that releases take of others.
+    """
+
+    place: Place
     engine: duckdb.DuckDBPyConnection
+    schema: Schema | None = None
+    ordinary: bool = False
+    intervals: bool = False
+    planned: Callable[[Any], pa.Table] | None = None
+    givens: dict[str, Given] = field(default_factory=dict)
     used: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
-class _Common:
+class Common:
     """A CTE, with those that it can see."""
 
     select: Node
-    sees: Mapping[str, _Common]
+    sees: Mapping[str, Common]
 
 
 def read_rows(select: Node, reader: Reader) -> Rows:
@@ -184,10 +315,8 @@ def read_rows(select: Node, reader: Reader) -> Rows:
     return _from(select, {}, reader, None)
 
 
-def _from(
-    select: Node, outer: Mapping[str, _Common], reader: Reader, near: Relation | None
-) -> Rows:
-    sees = _commons(select, outer)
+def _from(select: Node, outer: Mapping[str, Common], reader: Reader, near: Relation | None) -> Rows:
+    sees = commons(select, outer)
     rows = _relation(select["from_table"], sees, reader, near)
     own = [common for name, common in sees.items() if outer.get(name) is not common]
     if any(id(common.select) not in reader.used for common in own):
@@ -199,48 +328,70 @@ def _from(
     return rows
 
 
-def _commons(select: Node, outer: Mapping[str, _Common]) -> dict[str, _Common]:
-    sees = dict(outer)
+def commons(
+    select: Node, outer: Mapping[str, Common], *, several: bool = False
+) -> dict[str, Common]:
+    """Return the CTEs that a query can see.
+
+    Where `several` are used, one may be called as another around the query, and be materialized.
+
+    Raises
+    ------
+    RefusedStatementError
+        For two of one name, and for what is not known of CTEs.
+    """
+    sees, taken = dict(outer), set() if several else set(outer)
     only(select["cte_map"], "map")
     for entry in select["cte_map"]["map"]:
         only(entry, "key", "value")
         common = entry["value"]
         if common.get("aliases"):
             raise refuse("column_name_alias")
-        if common.get("materialized") != "CTE_MATERIALIZE_DEFAULT":
+        if not several and common.get("materialized") != "CTE_MATERIALIZE_DEFAULT":
             raise refuse("materialized")
         only(common, "query_node", "materialized")
         name = folded(entry["key"])
-        if name in sees:
-            raise Refusal(
-                "two CTEs of one name", "it must be plain which is meant", "rename one of them"
-            ).error()
-        sees[name] = _Common(common["query_node"], dict(sees))
+        if name in taken:
+            raise refuse("two CTEs of one name")
+        taken.add(name)
+        sees[name] = Common(common["query_node"], dict(sees))
     return sees
 
 
 def _relation(
-    node: Node, sees: Mapping[str, _Common], reader: Reader, near: Relation | None
+    node: Node, sees: Mapping[str, Common], reader: Reader, near: Relation | None
 ) -> Rows:
     if kind(node) == ("", "SUBQUERY"):
         only(node, "subquery")
         only(node["subquery"], "node")
         rows = _projected(node["subquery"]["node"], sees, reader, near)
         return _called(rows, node["alias"], ())
-    if kind(node) != ("", "BASE_TABLE"):
-        raise refuse("unnest" if called(node.get("function")) == "unnest" else node["type"])
-    only(node, "table_name", "schema_name", "catalog_name")
-    parts = tuple(part for key in ("catalog_name", "schema_name") if (part := node[key]))
-    parts = (*parts, node["table_name"])
-    if list(parts) != node["qualified_name"]["path"]:
-        raise refuse("a name with more than three parts")
+    parts = name_of(node)
     common = sees.get(folded(parts[0])) if len(parts) == 1 else None
     if common is None:
-        rows = _named(reader.catalog.find(parts, near), reader)
+        rows = _named(reader.place.find(parts, near), reader)
     else:
         reader.used.add(id(common.select))
         rows = _projected(common.select, common.sees, reader, near)
     return _called(rows, node["alias"], parts if common else rows.path)
+
+
+def name_of(node: Node) -> tuple[str, ...]:
+    """Return the parts of the name of a table, view or CTE in FROM.
+
+    Raises
+    ------
+    RefusedStatementError
+        For whatever else can stand there.
+    """
+    if kind(node) != ("", "BASE_TABLE"):
+        raise refuse("unnest" if called(node.get("function")) == "unnest" else node["type"])
+    only(node, "table_name", "schema_name", "catalog_name")
+    names = (node["catalog_name"], node["schema_name"], node["table_name"])
+    parts = tuple(name for name in names if name)
+    if list(parts) != node["qualified_name"]["path"]:
+        raise refuse("a name with more than three parts")
+    return parts
 
 
 def _called(rows: Rows, alias: str, path: tuple[str, ...]) -> Rows:
@@ -252,37 +403,51 @@ def _named(relation: Relation, reader: Reader) -> Rows:
     if relation.definition is None:
         columns = tuple((name, quoted(name)) for name in relation.columns)
         return Rows(relation, relation, columns, columns, relation.path)
-    try:
-        rows = _viewed(relation, reader)
-    except RefusedStatementError as error:
-        raise RefusedStatementError(
-            f"in the view {relation.name!r}: {error.message}", hint=error.hint
-        ) from None
+    with inside(relation):
+        rows = _projected(definition_of(relation, reader.engine), {}, reader, relation)
+        if len(rows.columns) != len(relation.columns):
+            raise UNKNOWN_VIEW.error()
     columns = tuple(
         (name, sql) for name, (_, sql) in zip(relation.columns, rows.columns, strict=True)
     )
     return replace(rows, named=relation, named_columns=columns, columns=columns, path=relation.path)
 
 
-def _viewed(view: Relation, reader: Reader) -> Rows:
-    unknown = Refusal(
-        "a view without a definition of its own",
-        "it stands for a Python object, a file or a function, whose rows are not known",
-        "pass the frame itself by name: dfp.sql('SELECT dp_count(*) FROM t', t=frame)",
-    )
-    if not view.definition or "_scan(" in view.definition:
-        raise unknown.error()
-    select = parse_view(view.definition, reader.engine)
+UNKNOWN_VIEW = Refusal(
+    "a view without a definition of its own",
+    "it stands for a Python object, a file or a function, whose rows are not known",
+    "pass the frame itself by name: dfp.sql('SELECT dp_count(*) FROM t', t=frame)",
+)
+
+
+def definition_of(view: Relation, engine: duckdb.DuckDBPyConnection) -> Node:
+    """Return the tree of the query that a view stands for.
+
+    Raises
+    ------
+    RefusedStatementError
+        When it stands for something else.
+    """
+    text = view.definition
+    select = parse_view(text, engine) if text and "_scan(" not in text else None
     if select is None:
-        raise unknown.error()
-    rows = _projected(select, {}, reader, view)
-    if len(rows.columns) != len(view.columns):
-        raise unknown.error()
-    return rows
+        raise UNKNOWN_VIEW.error()
+    return select
+
+
+@contextmanager
+def inside(view: Relation) -> Iterator[None]:
+    """Say of refusals in a block that they are about what stands in a view."""
+    try:
+        yield
+    except RefusedStatementError as error:
+        raise RefusedStatementError(
+            f"in the view {view.name!r}: {error.message}", hint=error.hint
+        ) from None
 
 
 def _projected(
-    select: Node, sees: Mapping[str, _Common], reader: Reader, near: Relation | None
+    select: Node, sees: Mapping[str, Common], reader: Reader, near: Relation | None
 ) -> Rows:
     """Return the rows of a SELECT that projects and filters row by row."""
     if kind(select) != ("", "SELECT_NODE"):
@@ -297,14 +462,19 @@ def _projected(
     items = [item for star in select["select_list"] for item in _unfolded(star, rows)]
     names = Names(rows, items)
     columns = [(name, names.written(node, index)) for index, (name, node) in enumerate(items)]
+    require_apart(columns)
+    where = conditions_of(select, names)
+    return replace(rows, columns=tuple(columns), conditions=(*rows.conditions, *where))
+
+
+def require_apart(columns: Sequence[tuple[str, object]]) -> None:
+    """Refuse columns of a subquery, CTE or view of which two have one name."""
     if len({folded(name) for name, _ in columns}) < len(columns):
         raise Refusal(
             "two columns of one name in a subquery, CTE or view",
             "it must be plain which is meant",
             "rename one of them: SELECT x, y AS other FROM t",
         ).error()
-    where = conditions_of(select, names)
-    return replace(rows, columns=tuple(columns), conditions=(*rows.conditions, *where))
 
 
 def conditions_of(select: Node, names: Names) -> tuple[str, ...]:
@@ -316,7 +486,11 @@ def conditions_of(select: Node, names: Names) -> tuple[str, ...]:
 def _unfolded(node: Node, rows: Rows) -> list[tuple[str, Node]]:
     """Return the items of a SELECT list in a subquery, * written out, with their names."""
     if kind(node) == ("STAR", "STAR") and not node["columns"]:
-        return _starred(node, rows)
+        owner = node["relation_name"]
+        if owner and not qualifies(rows.path, (owner,)):
+            raise missing(rows, owner)
+        seen = [(name, [name]) for name, _ in rows.columns]
+        return starred(node, seen, lambda name: missing(rows, name))
     if node["alias"]:
         return [(node["alias"], node)]
     if is_column(node):
@@ -324,22 +498,188 @@ def _unfolded(node: Node, rows: Rows) -> list[tuple[str, Node]]:
     return [(f"column {id(node)}", node)]
 
 
-def _starred(star: Node, rows: Rows) -> list[tuple[str, Node]]:
+def starred(
+    star: Node, seen: Sequence[tuple[str, list[str]]], absent: Callable[[str], Exception]
+) -> list[tuple[str, Node]]:
+    """Return the items that * stands for; `seen` are columns, each with the parts of its full name.
+
+    Raises
+    ------
+    MissingColumnError
+        As `absent` returns it, for a name in EXCLUDE or REPLACE that is no column.
+    """
     only(star, "relation_name", "exclude_list", "replace_list")
-    owner = star["relation_name"]
-    if owner and not qualifies(rows, (owner,)):
-        raise missing(rows, owner)
     left_out = {folded(name) for name in star["exclude_list"]}
     for item in star["replace_list"]:
         only(item, "key", "value")
     replaced = {folded(item["key"]): item["value"] for item in star["replace_list"]}
-    known = {folded(name) for name, _ in rows.columns}
+    known = {folded(name) for name, _ in seen}
     for name in [*left_out, *replaced]:
         if name not in known:
-            raise missing(rows, name)
+            raise absent(name)
     plain = {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": ""}
     return [
-        (name, replaced.get(folded(name), {**plain, "column_names": [name]}))
-        for name, _ in rows.columns
+        (name, replaced.get(folded(name), {**plain, "column_names": parts}))
+        for name, parts in seen
         if folded(name) not in left_out
     ]
+
+
+_FACTOR = 1_000
+_LENGTH = 200_000
+"""How much longer than what a row holds a value can get: by a public factor.
+
+An engine that runs out of memory ends the query, and that it ended tells something about a row.
+Every value in an expression has at most `_FACTOR` times the characters of the longest value in the
+row, plus `_LENGTH`; what could make longer ones is refused. The bound of a text is read off its
+tokens, from the innermost parentheses outwards. It adds up all that stands between two parentheses;
+a condition counts nothing, and a call that can repeat what it is given multiplies.
+"""
+
+_WORD = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|[()\[\],]|[^\s'"()\[\],]+""")
+_CONDITIONS = frozenset(
+    ("=", "!=", "<", "<=", ">", ">=", "AND", "OR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "ILIKE",
+     "GLOB", "~", "^@")
+)  # fmt: skip
+_DATE = 40
+"""What a sign of a date's format stands for has fewer characters."""
+
+
+@dataclass
+class _Size:
+    """A bound: so many times the longest value in the row, and so many characters.
+
+    `exact` is the length of an argument that is one constant, which is all there is to it.
+    """
+
+    factor: int = 0
+    length: int = 0
+    tokens: int = 0
+    exact: int | None = None
+
+    def add(self, factor: int, length: int, exact: int | None = None) -> None:
+        """Put one thing more into what is bounded."""
+        self.factor += factor
+        self.length += length
+        self.exact = exact if self.tokens == 0 else None
+        self.tokens += 1
+
+    def times(self, number: int, more: int = 0) -> _Size:
+        """Return the bound of so many of the same, and of more characters."""
+        return _Size(self.factor * number, self.length * number + more)
+
+
+@dataclass
+class _Group:
+    """What stands between two parentheses, after the name of a function if there is one."""
+
+    name: str = ""
+    arguments: list[_Size] = field(default_factory=lambda: [_Size()])
+    condition: bool = False
+    texts: bool = False
+
+    @property
+    def total(self) -> _Size:
+        """The bound of all arguments one after the other."""
+        return _Size(
+            sum(size.factor for size in self.arguments), sum(size.length for size in self.arguments)
+        )
+
+    def size(self) -> _Size:
+        """Return the bound of the value that it stands for."""
+        rule = _RULES.get(self.name)
+        if rule is not None:
+            return rule(self)
+        return _Size() if self.condition else self.total
+
+
+def _replaced(group: _Group) -> _Size:
+    """Bound replace(text, what, by): `what` has one character at least, or nothing is replaced."""
+    text, what, by, *_ = [*group.arguments, _Size(), _Size()]
+    if by.factor:
+        raise _too_long()
+    return text.times(max(-(-by.length // (what.exact or 1)), 1))
+
+
+def _matched(group: _Group) -> _Size:
+    """Bound regexp_replace(text, pattern, by): each sign of `by` may stand for the whole text."""
+    _, _, by, *_ = [*group.arguments, _Size(), _Size()]
+    if by.factor:
+        raise _too_long()
+    return group.total.times(1 + by.length, by.length)
+
+
+def _joined(group: _Group) -> _Size:
+    """Bound concat_ws(between, ...)."""
+    between, total = group.arguments[0].times(len(group.arguments)), group.total
+    return _Size(total.factor + between.factor, total.length + between.length)
+
+
+def _cast(group: _Group) -> _Size:
+    """Bound a cast: as a text, a list shows each of its texts with signs escaped."""
+    return group.total.times(2 if group.texts else 1, _DATE)
+
+
+_RULES: Mapping[str, Callable[[_Group], _Size]] = {
+    "replace": _replaced,
+    "regexp_replace": _matched,
+    "concat_ws": _joined,
+    "strftime": lambda group: group.total.times(_DATE),
+    "cast": _cast,
+    "try_cast": _cast,
+}
+
+
+def checked_growth(sql: str) -> str:
+    """Return an expression as this package writes it, unless its values could be of any size.
+
+    Raises
+    ------
+    RefusedStatementError
+        The same on any rows; also when subqueries, taken apart, make 200,000 characters of it.
+    """
+    if len(sql) > _LENGTH:
+        raise _too_long()
+    groups, before = [_Group()], ""
+    for word in _WORD.findall(sql):
+        if word in "([":
+            groups.append(_Group(before))
+        elif word in ")]":
+            _close(groups)
+        else:
+            _take(groups[-1], word)
+        before = folded(word)
+    _close([_Group(), *groups])
+    return sql
+
+
+def _close(groups: list[_Group]) -> None:
+    size = groups.pop().size()
+    if size.factor > _FACTOR or size.length > _LENGTH:
+        raise _too_long()
+    groups[-1].arguments[-1].add(size.factor, size.length)
+
+
+def _take(group: _Group, word: str) -> None:
+    argument = group.arguments[-1]
+    if word.startswith("'"):
+        length = len(word[1:-1].replace("''", "'"))
+        argument.add(0, length, length)
+    elif word.startswith('"'):
+        argument.add(1, 0)
+    elif word == ",":
+        group.arguments.append(_Size())
+    elif word in _CONDITIONS:
+        group.condition = True
+    else:
+        group.texts = group.texts or word == "VARCHAR"
+        argument.add(0, 0)
+
+
+def _too_long() -> RefusedStatementError:
+    return Refusal(
+        "an expression whose value grows too long",
+        "an engine that runs out of memory on one row would say something about that row",
+        "replace by a short constant, replace(city, ',', ', '), or prepare a table first: "
+        "CREATE TABLE prepared AS SELECT ...",
+    ).error()

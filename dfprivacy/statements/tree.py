@@ -1,23 +1,23 @@
-"""DuckDB's own syntax tree of a query, and where its rows go.
+"""Parse a statement into DuckDB's own syntax tree, and names and constants in it.
 
 DuckDB parses the text and hands its tree over (json_serialize_sql); what is vetted and written anew
 is then what DuckDB reads, and there is no second grammar. It hands over queries alone, so that
-CREATE TABLE ... AS and INSERT INTO ... are split off here, word by word; what runs in their place
-is written anew, too.
+CREATE TABLE ... AS is split off here, word by word; what runs in its place is written anew, too.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+import string
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import duckdb
 
+from dfprivacy.engine.files import quoted
 from dfprivacy.errors import RefusedStatementError
-from dfprivacy.statements.names import folded
-from dfprivacy.statements.refusals import Node, Refusal, only, refuse, refused_statement
+from dfprivacy.statements.refusals import Node, only, refuse, refused_statement
 
 LONGEST = 2**16
 _RUNS = "SELECT city, dp_mean(income, 0, 200000) FROM people GROUP BY city"
@@ -31,13 +31,11 @@ _QUERIES = {"SELECT", "WITH", "FROM", "("}
 
 @dataclass(frozen=True)
 class Target:
-    """Where released rows go: a new table, or one that they are added to."""
+    """Where released rows go: a fresh table."""
 
     path: tuple[str, ...]
-    creates: bool
     replaces: bool = False
     temporary: bool = False
-    columns: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -86,17 +84,10 @@ class _Words:
 
     def names(self) -> tuple[str, ...]:
         """Take names in parentheses, if they come next."""
-        start, found = self.place, list[str]()
-        if not self.has("("):
-            return ()
-        if self.has("SELECT") or self.has("WITH") or self.has("FROM") or self.has("("):
-            self.place = start  # a query in parentheses
-            return ()
-        while True:
+        found = [self.name()] if self.has("(") else []
+        while found and self.has(","):
             found.append(self.name())
-            if not self.has(","):
-                break
-        if not self.has(")"):
+        if found and not self.has(")"):
             raise self.unread()
         return tuple(found)
 
@@ -105,13 +96,19 @@ class _Words:
         rest = self.text[self.place :].encode("utf-8", "replace")[:more]
         before = self.text[: self.place] + rest.decode("utf-8", "ignore")
         line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+        after = self.text[len(before) :].split("\n")[0]
+        near = f": {after[:40]}{'...' if after[40:] else ''}" if after.strip() else ""
         return RefusedStatementError(
-            f"the statement can't be read at line {line}, column {column}", hint=_RUNS
+            f"the statement can't be read at line {line}, column {column}{near}", hint=_RUNS
         )
 
 
-def parse(text: object, engine: duckdb.DuckDBPyConnection) -> tuple[Target | None, Node]:
+def parse(
+    text: object, engine: duckdb.DuckDBPyConnection, *, parameters: bool = False
+) -> tuple[Target | None, Node]:
     """Return where the rows of a text's one statement go, and DuckDB's tree of its query.
+
+    `parameters` says whether it may have some.
 
     Raises
     ------
@@ -128,7 +125,7 @@ def parse(text: object, engine: duckdb.DuckDBPyConnection) -> tuple[Target | Non
     if words.has("CREATE"):
         target = _created(words)
     elif words.has("INSERT"):
-        target = _inserted(words)
+        raise refuse("INSERT")
     else:
         first = words.next()
         words.place = 0
@@ -136,7 +133,7 @@ def parse(text: object, engine: duckdb.DuckDBPyConnection) -> tuple[Target | Non
             raise RefusedStatementError("there is no statement in the text", hint=_RUNS)
         if first.upper() not in _QUERIES:
             raise refused_statement(first)
-    return target, _query(words, engine)
+    return target, _query(words, engine, *(["named_param_map"] if parameters else []))
 
 
 def parse_view(definition: str, engine: duckdb.DuckDBPyConnection) -> Node | None:
@@ -169,20 +166,7 @@ def _created(words: _Words) -> Target:
     path = words.path()
     if not words.has("AS"):
         raise refuse("CREATE")
-    return Target(path, creates=True, replaces=replaces, temporary=temporary)
-
-
-def _inserted(words: _Words) -> Target:
-    if not words.has("INTO"):
-        raise refused_statement(f"insert {words.next()}")
-    path, columns = words.path(), words.names()
-    if words.has("BY", "NAME"):
-        raise refuse("BY NAME")
-    place = words.place
-    if words.next().upper() not in _QUERIES:
-        raise refused_statement("insert without a plain SELECT")
-    words.place = place
-    return Target(path, creates=False, columns=columns)
+    return Target(path, replaces, temporary)
 
 
 def too_deep() -> RefusedStatementError:
@@ -192,8 +176,8 @@ def too_deep() -> RefusedStatementError:
     )
 
 
-def _query(words: _Words, engine: duckdb.DuckDBPyConnection) -> Node:
-    """Return the tree of the one query in what is left of a text."""
+def _query(words: _Words, engine: duckdb.DuckDBPyConnection, *parts: str) -> Node:
+    """Return the tree of the one query in what is left of a text; `parts` are what else it has."""
     rest = words.text[words.place :]
     try:
         ((found,),) = engine.execute(_READ, [rest]).fetchall()
@@ -209,7 +193,7 @@ def _query(words: _Words, engine: duckdb.DuckDBPyConnection) -> Node:
     if len(tree["statements"]) > 1:
         raise _several()
     (statement,) = tree["statements"]
-    only(statement, "node")
+    only(statement, "node", *parts)
     node = statement["node"]
     assert isinstance(node, dict)  # noqa: S101 DuckDB's form of a tree
     return node
@@ -224,13 +208,13 @@ def _unread(
         return too_deep()
     if tree.get("error_type") == "parser":
         place = str(tree.get("position", ""))
-        return words.unread(int(place)) if place.isdecimal() else _unparsed(problem)
+        return words.unread(int(place)) if place.isdecimal() else refuse("the statement")
     kinds = [statement.type.name for statement in engine.extract_statements(rest)]
     if len(kinds) > 1:
         return _several()
     if kinds == ["MULTI"]:
         return refuse("PIVOT")
-    return refuse("WITH INSERT") if kinds == ["INSERT"] else refused_statement(" ".join(kinds))
+    return refuse("INSERT") if kinds == ["INSERT"] else refused_statement(" ".join(kinds))
 
 
 def _several() -> RefusedStatementError:
@@ -238,10 +222,6 @@ def _several() -> RefusedStatementError:
         "several statements in one text: one of them could not be charged for",
         hint=f"call dfp.sql once for each, e.g. with {_RUNS}",
     )
-
-
-def _unparsed(problem: str) -> RefusedStatementError:
-    return Refusal("the statement can't be read", problem.splitlines()[0], _RUNS).error()
 
 
 def nodes(tree: object) -> Iterator[Node]:
@@ -301,3 +281,42 @@ def arguments(node: Node) -> list[Node]:
     for argument in node["arguments"]:
         only(argument, "expression")
     return [argument["expression"] for argument in node["arguments"]]
+
+
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z", re.IGNORECASE | re.ASCII)
+_SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+
+def shown(name: str) -> str:
+    """Return a name as DuckDB shows it in an expression, quoted where it has to be.
+
+    >>> shown("delay"), shown("Q x")
+    ('delay', '"Q x"')
+    """
+    return name if _PLAIN.match(name) else quoted(name)
+
+
+def folded(name: str) -> str:
+    """Return a name in the form in which two spellings of it are one.
+
+    DuckDB takes A for a, and every letter beyond ASCII as it is.
+
+    >>> folded("City") == folded("CITY"), folded("\N{KELVIN SIGN}") == folded("K")
+    (True, False)
+    """
+    return name.translate(_SMALL)
+
+
+def fresh(name: str, taken: Iterable[str]) -> str:
+    """Return a name that is not among those taken, in any spelling.
+
+    >>> fresh("city", ["City", "city_2"])
+    'city_3'
+    """
+    used = {folded(other) for other in taken}
+    if folded(name) not in used:
+        return name
+    number = 2
+    while folded(f"{name}_{number}") in used:
+        number += 1
+    return f"{name}_{number}"

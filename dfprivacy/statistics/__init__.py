@@ -1,19 +1,24 @@
 """The statistics that can be asked: one file each, and what they have in common."""
 
-from dfprivacy.estimators.estimator import ProportionEstimator, RatioEstimator
 from dfprivacy.measurement.grid import grid_from_lower, grid_from_zero
 from dfprivacy.measurement.linear import Above, CountWeights, Linear, OnGrid, Product, Source
+from dfprivacy.release.estimator import ProportionEstimator, RatioEstimator
 from dfprivacy.statistics.base import STATISTICS, Argument, Statistic, argument, question_text
 from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.linear import LinearStatistic
 
+from dfprivacy.statistics.distinct import NUnique  # isort: skip
+from dfprivacy.statistics.share import Share  # isort: skip
 from dfprivacy.statistics.sum import Sum  # isort: skip
 from dfprivacy.statistics.mean import Mean  # isort: skip
 from dfprivacy.statistics.variance import StandardDeviation, Variance  # isort: skip
 from dfprivacy.statistics.quantile import Median, Quantile, Quantiles  # isort: skip
+from dfprivacy.statistics.extremes import Max, Min  # isort: skip
 from dfprivacy.statistics.center import Center  # isort: skip
 from dfprivacy.statistics.bounds import PrivateBounds  # isort: skip
-from dfprivacy.terms import Bounds, BoundsLike
+from dfprivacy.statistics.covariance import Correlation, Covariance  # isort: skip
+from dfprivacy.statistics.regression import Intercept, RSquared, Slope  # isort: skip
+from dfprivacy.release.terms import Bounds, BoundsLike
 
 __all__ = [
     "STATISTICS",
@@ -22,19 +27,28 @@ __all__ = [
     "Bounds",
     "BoundsLike",
     "Center",
+    "Correlation",
     "Count",
     "CountWeights",
+    "Covariance",
+    "Intercept",
     "Linear",
     "LinearStatistic",
+    "Max",
     "Mean",
     "Median",
+    "Min",
+    "NUnique",
     "OnGrid",
     "PrivateBounds",
     "Product",
     "ProportionEstimator",
     "Quantile",
     "Quantiles",
+    "RSquared",
     "RatioEstimator",
+    "Share",
+    "Slope",
     "Source",
     "StandardDeviation",
     "Statistic",

@@ -14,10 +14,11 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, ClassVar, Self, get_args, get_type_hints
 
+from dfprivacy.accounting.exact import describe, exact_number
+from dfprivacy.engine.objects import plain as plain_value
 from dfprivacy.errors import InvalidQuestionError, MissingBoundsError
-from dfprivacy.exact import describe, exact_number
-from dfprivacy.labels import label_of
-from dfprivacy.terms import Bounds, bounds_of
+from dfprivacy.release.labels import label_of
+from dfprivacy.release.terms import Bounds, bounds_of
 
 STATISTICS: dict[str, type[Statistic]] = {}
 """Every statistic by its kind, in the order in which they are defined."""
@@ -32,8 +33,9 @@ class Argument:
     name : str
         Its name in Python, and of the field in a job file.
     form : str
-        What it is: "column", "bounds" (a pair of numbers), "number", "numbers" (a list), "whole"
-        (a whole number) or "choice" (one of `choices`).
+        What it is, by its annotation: "column" (Hashable), "bounds" (a pair of numbers), "number",
+        "numbers" (a list), "whole" (a whole number), "value" (a constant of any plain type) or
+        "choice" (one of `choices`) or "flag" (true or false).
     doc : str
         What it means, for docstrings and --help.
     default : object
@@ -59,7 +61,7 @@ class Argument:
     @property
     def keyword(self) -> bool:
         """Tell whether it is given by name only."""
-        return not self.required and self.form == "choice"
+        return not self.required and self.form in {"choice", "flag"}
 
 
 def argument(
@@ -93,6 +95,8 @@ class Statistic(ABC):
         What other libraries call it, for hints.
     sql_aliases : tuple of str
         Other names of its SQL function, after `dp_`.
+    sql_names : tuple of str
+        The ordinary aggregates of SQL that it answers privately: "avg" for the mean.
     title : str
         What it asks for in a few words: "the mean".
     example : str
@@ -103,17 +107,22 @@ class Statistic(ABC):
         Whether its answer is a whole number.
     answers_one : bool
         Whether it has one answer; several are a list or a tuple.
+    adds_up : bool
+        Whether what it measures in disjoint rows adds up, so that files of statistics can hold it.
     """
 
     kind: ClassVar[str]
     aliases: ClassVar[tuple[str, ...]] = ()
     sql_aliases: ClassVar[tuple[str, ...]] = ()
+    sql_names: ClassVar[tuple[str, ...]] = ()
     title: ClassVar[str]
     example: ClassVar[str] = ""
     has_interval: ClassVar[bool] = False
     is_whole: ClassVar[bool] = False
     answers_one: ClassVar[bool] = True
+    adds_up: ClassVar[bool] = True
     column: Hashable
+    """The column that it is about, where it is about one."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Register a statistic that has a kind of its own."""
@@ -129,8 +138,29 @@ class Statistic(ABC):
 
     @classmethod
     def arguments(cls) -> tuple[Argument, ...]:
-        """Return its arguments in order; the column is the first."""
+        """Return its arguments in order; columns come first."""
         return _arguments(cls)
+
+    @classmethod
+    def places(cls) -> tuple[str, ...]:
+        """Return the names of its arguments that are columns."""
+        return tuple(own.name for own in cls.arguments() if own.form == "column")
+
+    @property
+    def columns(self) -> tuple[Hashable, ...]:
+        """The columns that it is about; none for rows."""
+        found = (getattr(self, place) for place in self.places())
+        return tuple(column for column in found if column is not None)
+
+    @property
+    def name(self) -> str:
+        """What its answer is called: its column, or what is asked of rows or of two columns."""
+        return str(self.columns[0]) if len(self.columns) == 1 else self.kind
+
+    @property
+    def full_name(self) -> str:
+        """What its answer is called beside others that would have the same name."""
+        return "_".join([*map(str, self.columns or [self.kind]), self.kind])
 
     def __post_init__(self) -> None:
         """Check each argument by its form."""
@@ -148,6 +178,22 @@ class Statistic(ABC):
                 f"{self.kind} has no such {own.name}",
                 hint=f"choose one of {', '.join(map(repr, own.choices))}",
             )
+        if own.form == "flag" and not isinstance(value, bool):
+            raise InvalidQuestionError(
+                f"{own.name} of {self.kind} must be True or False, not {describe(value)}",
+                hint=f"pass {own.name}={not own.default}, or leave it out",
+            )
+        if own.form == "value":
+            known = plain_value(value)
+            if known is None:
+                raise InvalidQuestionError(
+                    f"the {own.name} of {self.kind} must be a text, a number, true or false, a "
+                    f"date or a time, not {describe(value)}",
+                    hint=f"pass {own.name}='JFK'",
+                )
+            return known.shown
+        if own.form == "number" and not own.required and value is None:
+            return None
         if own.form == "number" and exact_number(value) is None:
             raise InvalidQuestionError(
                 f"the {own.name} of {self.kind} must be a finite number, not {describe(value)}",
@@ -168,22 +214,46 @@ class Statistic(ABC):
                 shown.append(f"{name}{_shown(value)}")
         return f"{self.kind}({', '.join(shown)})"
 
-    def about(self, column: Hashable) -> Self:
-        """Return the same question about another column."""
-        return replace(self, column=column)  # type: ignore[type-var]
+    def about(self, *columns: Hashable) -> Self:
+        """Return the same question about other columns."""
+        given: Any = dict(zip(self.places(), columns, strict=False))
+        return replace(self, **given)  # type: ignore[type-var]
 
     def within(self, bounds: Bounds) -> Self:
         """Return the same question within bounds; itself where it takes none."""
         return replace(self, bounds=bounds) if hasattr(self, "bounds") else self  # type: ignore[type-var]
 
-    def completed(self, bounds: Bounds | None) -> Self:
-        """Return the question with bounds that the terms of a frame know, where it has none."""
-        lacks = getattr(self, "bounds", self) is None
-        return self.within(bounds) if lacks and bounds is not None else self
+    def completed(self, known: Mapping[Hashable, object]) -> Self:
+        """Return the question with bounds that the terms of a frame know, where it has none.
+
+        The bounds of a question come in the order of its columns.
+        """
+        ends = [own.name for own in self.arguments() if own.form == "bounds"]
+        found = {
+            end: bounds_of(known.get(column))
+            for column, end in zip(self.columns, ends, strict=False)
+            if getattr(self, end) is None and column in known
+        }
+        return replace(self, **found) if found else self  # type: ignore[type-var]
 
     def gathered(self, numbers: Sequence[Any]) -> Any:
         """Return the numbers that answer it on a whole frame, as its method returns them."""
         return numbers[0]
+
+    @property
+    def finds_bounds(self) -> bool:
+        """Tell whether its bounds are found first, from the octaves of the values."""
+        return False
+
+    @property
+    def has_note(self) -> bool:
+        """Tell whether an answer comes with a note: where its interval can't be relied on."""
+        return self.finds_bounds
+
+    def without_note(self) -> Self:
+        """Return the same question where no note has a place: what it would say costs nothing."""
+        told = hasattr(self, "clipping") and getattr(self, "bounds", None) is not None
+        return replace(self, clipping=False) if told else self  # type: ignore[type-var]
 
     @property
     def suffixes(self) -> tuple[str, ...]:
@@ -193,19 +263,20 @@ class Statistic(ABC):
     def check(self) -> None:  # noqa: B027 most have nothing to refuse
         """Refuse arguments that do not go together; called before anything is planned."""
 
-    def required_bounds(self) -> Bounds:
-        """Return the bounds, or say how to give them.
+    def required_bounds(self, name: str = "bounds", column: Hashable = None) -> Bounds:
+        """Return the bounds of a column, or say how to give them.
 
         Raises
         ------
         MissingBoundsError
             When the question was asked without bounds.
         """
-        bounds = bounds_of(getattr(self, "bounds", None))
+        bounds = bounds_of(getattr(self, name, None))
         if bounds is None:
+            about = ", ".join(map(repr, self.columns))
             raise MissingBoundsError(
-                f"{self.kind} needs the bounds of column {self.column!r}",
-                hint=f"pass {self.kind}({self.column!r}, bounds=(0, 100)) with numbers that you "
+                f"{self.kind} needs the bounds of column {column or self.columns[0]!r}",
+                hint=f"pass {self.kind}({about}, {name}=(0, 100)) with numbers that you "
                 "know without looking at the data",
             )
         return bounds
@@ -219,6 +290,13 @@ class Statistic(ABC):
         """The changes of the question itself that halve the error, to first order."""
         return ()
 
+    def whole(self, rows: int) -> float | None:
+        """Return what 100 % of a half-width is among so many rows: the rows, for errors in ranks.
+
+        None where no such number is known: its half-width is then named in its own unit.
+        """
+        return float(rows)
+
     @abstractmethod
     def part(self, name: str, *, grouped: bool) -> Any:
         """Return what measures and answers the question when it is measured by itself."""
@@ -230,7 +308,7 @@ def _arguments(kind: type[Statistic]) -> tuple[Argument, ...]:
     return tuple(
         Argument(
             own.name,
-            _form(own.name, hints[own.name], own.metadata.get("choices", ())),
+            _form(hints[own.name], own.metadata.get("choices", ())),
             own.metadata.get("doc", ""),
             own.default,
             own.metadata.get("choices", ()),
@@ -240,16 +318,17 @@ def _arguments(kind: type[Statistic]) -> tuple[Argument, ...]:
     )
 
 
-def _form(name: str, hint: Any, choices: Sequence[str]) -> str:
+def _form(hint: Any, choices: Sequence[str]) -> str:
     """Return the form of an argument, by its annotation."""
-    if name == "column":
-        return "column"
     if choices:
         return "choice"
+    plain = {Hashable: "column", Any: "value", bool: "flag"}
+    if hint in plain:
+        return plain[hint]
     kinds = {hint, *get_args(hint)} - {type(None)}
     if Bounds in kinds:
         return "bounds"
-    if float in kinds and len(kinds) > 1:
+    if float in kinds and kinds - {hint} and type(None) not in get_args(hint):
         return "numbers"
     return "whole" if int in kinds else "number"
 

@@ -10,41 +10,28 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dfprivacy.accounting.exact import describe, exact_number
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.bins import run_bins
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.estimators.octave_bounds import GROWTH, LEAST, find_bounds
-from dfprivacy.estimators.quantile import outer_rows
-from dfprivacy.estimators.threshold import SIDES, select_thresholds
-from dfprivacy.exact import describe, exact_number
-from dfprivacy.forecast.forecast import SIZES, Circumstances, Forecast, halving
-from dfprivacy.measurement.bin_table import BinTable
+from dfprivacy.measurement.bin_table import BinTable, StoredBins
 from dfprivacy.measurement.binning import Octaves, SignificantBits
-from dfprivacy.noise.keys import KeyRule
 from dfprivacy.release.answers import Chosen, Column, Counted
 from dfprivacy.statistics.base import Statistic, argument
+from dfprivacy.statistics.estimators.octave_bounds import GROWTH, LEAST, find_bounds
+from dfprivacy.statistics.estimators.quantile import outer_rows
+from dfprivacy.statistics.estimators.threshold import SIDES, select_thresholds
+from dfprivacy.statistics.forecast import Circumstances, Forecast, halving
 from dfprivacy.statistics.octaves import bounds_reach
 from dfprivacy.statistics.part import (
     COUNT_SHARE,
+    NO_INTERVAL,
     Answered,
-    Bins,
-    ColumnPart,
-    Grouping,
     MeasuredTable,
     blanked,
     noisy_rows,
-)
-from dfprivacy.statistics.quantile import (
-    NO_INTERVAL,
-    RANKS,
-    candidates_of,
-    grid_for,
-    law_of,
-    rank_tables,
     rows_reach,
-    told,
 )
+from dfprivacy.statistics.quantile import RANKS, RankPart, law_of, told
 
 
 @dataclass(frozen=True)
@@ -58,7 +45,6 @@ class PrivateBounds(Statistic):
 
     kind: ClassVar[str] = "bounds"
     answers_one: ClassVar[bool] = False
-    aliases: ClassVar[tuple[str, ...]] = ("min", "max")
     title: ClassVar[str] = "bounds that hold nearly all values"
     example: ClassVar[str] = 'df.dp.bounds("x", epsilon=1)'
 
@@ -99,29 +85,14 @@ class PrivateBounds(Statistic):
 
 
 @dataclass(frozen=True)
-class BoundsPart(ColumnPart):
+class BoundsPart(RankPart):
     """A question about private bounds: at octave edges, or of a given rank from either end."""
 
     question: PrivateBounds
 
-    @property
-    def tables(self) -> tuple[Bins, ...]:
-        """How its table can count."""
-        by_octaves = ((Octaves(), 0),)
-        return by_octaves if self.question.rank is None else rank_tables(grouped=self.grouped)
-
-    def measured(self, table: BinTable) -> MeasuredBounds:
-        """Return what it would have measured, from its table."""
-        return MeasuredBounds(self, table)
-
-    def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredBounds:
-        """Run the pass over octaves or values."""
-        column = self.question.column
-        if self.question.rank is None:
-            table = run_bins(adopted, grouping.by, column, Octaves(), public=grouping.public)
-            return MeasuredBounds(self, table)
-        grid = grid_for(adopted, column, grouped=self.grouped)
-        return MeasuredBounds(self, self.value_table(adopted, grouping, grid))
+    def binning(self, *, integers: bool = False) -> Octaves | SignificantBits:
+        """Return octaves, or the values that are ranked."""
+        return Octaves() if self.question.rank is None else super().binning(integers=integers)
 
     def forecasts(
         self, loss: Epsilon | Rho, asked: Mapping[str, Statistic], known: Circumstances
@@ -132,19 +103,51 @@ class BoundsPart(ColumnPart):
         if self.question.rank is None:
             return [_octave_bounds(self, rest, text, halve)]
         law = rest.share(Fraction(1, 2)).selection(1)
-        candidates = candidates_of(self, known)
-        outer = outer_rows(law, 1, candidates)
+        candidates = self.candidates(integers=self.question.column in known.integers)
+        outer = outer_rows(law, candidates)
         rank, answered = max(int(self.question.rank), outer), rows_reach(loss, 2 * outer)
-        error = np.full_like(_SIZES, math.log(2 * candidates / (1 - known.level)) / float(law.rate))
-        near = np.full_like(_SIZES, math.log(2 / (1 - known.level)) / float(law.rate))
+        error = np.full_like(
+            known.each_size, math.log(2 * candidates / (1 - known.level)) / float(law.rate)
+        )
+        near = np.full_like(known.each_size, math.log(2 / (1 - known.level)) / float(law.rate))
         how = f"two selections by {law_of(law)}, {rank:,} rows from either end"
         return [
             Forecast(
-                self.name, text, how, unit=f"{RANKS}, at both ends", certain=told(error, answered),
-                ordinary=told(near, answered), answered=answered, halve=halve,
+                self.name, text, how, unit=f"{RANKS}, at both ends",
+                certain=told(error, answered, known), ordinary=told(near, answered, known),
+                answered=answered, halve=halve,
                 remarks=(NO_INTERVAL,),
             )
         ]  # fmt: skip
+
+    def answered(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
+        """Count, then find both ends; where too few rows are there is no answer."""
+        counted = noisy_rows(measured.table, loss.share(COUNT_SHARE))
+        find = self._by_octaves if self.question.rank is None else self._by_rank
+        lower, upper = find(measured.table, loss.share(1 - COUNT_SHARE), counted)
+        ends = (Chosen("lower", lower), Chosen("upper", upper))
+        return Answered(measured.keys, {self.name: ends}, counted)
+
+    def _by_octaves(self, table: BinTable | StoredBins, loss: Epsilon | Rho, _: Counted) -> Column:
+        """Return both ends at octave edges, a row each."""
+        found = [find_bounds(block, loss.pure()) for block in table.blocks()]
+        return np.concatenate([(own.lower, own.upper) for own in found], axis=1)
+
+    def _by_rank(
+        self, table: BinTable | StoredBins, loss: Epsilon | Rho, counted: Counted
+    ) -> Column:
+        """Return both ends by rank, a row each: at a rank that a selection can tell from 0."""
+        grid, rank = table.binning, self.question.rank
+        assert isinstance(grid, SignificantBits)  # noqa: S101 the part has chosen it
+        assert rank is not None  # noqa: S101 the caller has looked
+        half = loss.share(Fraction(1, 2))
+        outer = outer_rows(half.selection(1), 2 * grid.last + 1)
+        chosen = [
+            [select_thresholds(block, max(int(rank), outer), half, side) for side in SIDES]
+            for block in table.blocks()
+        ]
+        ends = grid.values(np.sort(np.concatenate(chosen, axis=1), axis=0))
+        return blanked(ends, counted, 2 * outer)
 
 
 def _octave_bounds(
@@ -162,40 +165,3 @@ def _octave_bounds(
             f"an octave is included {joins}, and more for each further doubling",
         ),
     )  # fmt: skip
-
-
-_SIZES = np.array(SIZES, dtype=np.float64)
-
-
-@dataclass(frozen=True, repr=False)
-class MeasuredBounds(MeasuredTable):
-    """An octave table, or a value-count table in memory or in files. Secret."""
-
-    part: BoundsPart
-
-    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:  # noqa: ARG002 one interface
-        """Count, then find both ends; where too few rows are there is no answer."""
-        counted = noisy_rows(self.table, loss.share(COUNT_SHARE))
-        find = self._by_octaves if self.part.question.rank is None else self._by_rank
-        lower, upper = find(loss.share(1 - COUNT_SHARE), counted)
-        ends = (Chosen("lower", lower), Chosen("upper", upper))
-        return Answered(self.keys, {self.part.name: ends}, counted)
-
-    def _by_octaves(self, loss: Epsilon | Rho, _: Counted) -> Column:
-        """Return both ends at octave edges, a row each."""
-        found = [find_bounds(block, loss.pure()) for block in self.table.blocks()]
-        return np.concatenate([(own.lower, own.upper) for own in found], axis=1)
-
-    def _by_rank(self, loss: Epsilon | Rho, counted: Counted) -> Column:
-        """Return both ends by rank, a row each: at a rank that a selection can tell from 0."""
-        grid, rank = self.table.binning, self.part.question.rank
-        assert isinstance(grid, SignificantBits)  # noqa: S101 the part has chosen it
-        assert rank is not None  # noqa: S101 the caller has looked
-        half = loss.share(Fraction(1, 2))
-        outer = outer_rows(half.selection(1), 1, 2 * grid.last + 1)
-        chosen = [
-            [select_thresholds(block, max(int(rank), outer), half, side) for side in SIDES]
-            for block in self.table.blocks()
-        ]
-        ends = grid.values(np.sort(np.concatenate(chosen, axis=1), axis=0))
-        return blanked(ends, counted, 2 * outer)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from dfprivacy.accounting.exact import center_power
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.exact import center_power
+from dfprivacy.release.terms import BoundsLike, bounds_of
 from dfprivacy.statistics.base import BOUNDS_DOC, Statistic, argument
-from dfprivacy.terms import Bounds, BoundsLike
+from dfprivacy.statistics.estimators.monotone import CentreLength
+from dfprivacy.statistics.inverse import MonotonePart
 
 CENTER_METHODS = ("octaves", "dick")
 
@@ -47,12 +49,11 @@ class Center(Statistic):
                 hint="leave method out; method='dick' finds bounds by rank, and takes none",
             )
 
-    def completed(self, bounds: Bounds | None) -> Center:
+    def completed(self, known: Mapping[Hashable, object]) -> Center:
         """Take the bounds that the terms of a frame know, unless it finds its own."""
-        return self if self.method == "dick" else super().completed(bounds)
+        return self if self.method == "dick" else super().completed(known)
 
-    def part(self, name: str, *, grouped: bool) -> Any:
+    def part(self, name: str, *, grouped: bool) -> MonotonePart:
         """Return what selects it."""
-        from dfprivacy.statistics.inverse import MonotonePart  # noqa: PLC0415 it reads this
-
-        return MonotonePart(name, self, grouped)
+        law, by_rank = CentreLength(self.p), self.method == "dick"
+        return MonotonePart(name, self, grouped, law, bounds_of(self.bounds), by_rank=by_rank)

@@ -6,8 +6,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dfprivacy.estimators.estimator import CountEstimator
 from dfprivacy.measurement.linear import CountWeights, Linear, Source
+from dfprivacy.release.estimator import CountEstimator
 from dfprivacy.statistics.base import argument
 from dfprivacy.statistics.linear import LinearStatistic
 
@@ -21,6 +21,7 @@ class Count(LinearStatistic):
 
     kind: ClassVar[str] = "count"
     aliases: ClassVar[tuple[str, ...]] = ("len", "size")
+    sql_names: ClassVar[tuple[str, ...]] = ("count",)
     is_whole: ClassVar[bool] = True
     title: ClassVar[str] = "the number of rows, or of values of a column"
     example: ClassVar[str] = "df.dp.count(epsilon=1)"
@@ -42,3 +43,7 @@ class Count(LinearStatistic):
     def unit(self, *, found: bool = False) -> str:  # noqa: ARG002 nothing is found
         """Return rows."""
         return "rows"
+
+    def whole(self, rows: int) -> float:
+        """Return the rows."""
+        return float(rows)

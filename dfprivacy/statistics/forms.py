@@ -8,18 +8,25 @@ from functools import cache
 from typing import Any
 
 from dfprivacy.errors import InvalidQuestionError
+from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics.base import STATISTICS, Argument, Statistic
-from dfprivacy.statistics.linear import LinearStatistic
 from dfprivacy.statistics.octaves import OctavePart
-from dfprivacy.terms import Bounds
 
-ENDS = ("lo", "hi")
-"""What the two ends of bounds are called in SQL."""
+
+def ends_of(argument: Argument) -> tuple[str, str]:
+    """Return what the two ends of bounds are called in SQL: lo, hi; of several columns x_lo, x_hi.
+
+    >>> from dfprivacy.statistics import Correlation
+    >>> ends_of(Correlation.arguments()[3])
+    ('y_lo', 'y_hi')
+    """
+    start = argument.name.removesuffix("bounds")
+    return f"{start}lo", f"{start}hi"
 
 
 @dataclass(frozen=True)
 class Form:
-    """One way to call a function: about rows or an expression, then constants in this order.
+    """One way to call a function: about rows or expressions, then constants in this order.
 
     A function that answers about a part of the rows, such as `dp_mean(x, lo, hi)`, takes an epsilon
     of its own as one more constant.
@@ -30,33 +37,52 @@ class Form:
     constants: tuple[str, ...]
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """What the expressions are called that it is about."""
+        places = self.statistic.places()
+        return () if self.about_rows else ("x",) if len(places) == 1 else places
+
+    @property
+    def ends(self) -> dict[str, tuple[str, str]]:
+        """The ends of bounds among the constants, by the argument that they make."""
+        own = (each for each in self.statistic.arguments() if each.form == "bounds")
+        return {each.name: ends_of(each) for each in own if ends_of(each)[0] in self.constants}
+
+    @property
     def arguments(self) -> tuple[Argument, ...]:
         """The constants, but for the ends of bounds."""
         own = {argument.name: argument for argument in self.statistic.arguments()}
-        return tuple(own[name] for name in self.constants if name not in ENDS)
+        return tuple(own[name] for name in self.constants if name in own)
+
+    def is_end(self, constant: str) -> bool:
+        """Tell whether a constant is an end of bounds."""
+        return any(constant in pair for pair in self.ends.values())
 
     def is_list(self, constant: str) -> bool:
         """Tell whether a constant is a list of numbers."""
         return any(own.name == constant and own.form == "numbers" for own in self.arguments)
 
-    def question(self, values: Mapping[str, Any], column: Any = "x") -> Statistic:
-        """Return the question that constants ask about a column.
+    def question(self, values: Mapping[str, Any]) -> Statistic:
+        """Return the question that constants ask about columns called as in `columns`.
 
         Raises
         ------
         InvalidBoundsError, InvalidQuestionError
             When the constants are out of range.
         """
-        given = {name: value for name, value in values.items() if name not in ENDS}
-        if ENDS[0] in self.constants:
-            given["bounds"] = Bounds(*(values[end] for end in ENDS))
-        return self.statistic(**({} if self.about_rows else {"column": column}), **given)
+        given = {name: value for name, value in values.items() if not self.is_end(name)}
+        for name, ends in self.ends.items():
+            given[name] = Bounds(*(values[end] for end in ends))
+        about = dict(zip(self.statistic.places(), self.columns, strict=False))
+        return self.statistic(**about, **given)
 
     @property
     def sample(self) -> Statistic:
         """The question with constants that stand for any others of the same form."""
         values: dict[str, Any] = {own.name: own.sample for own in self.arguments}
-        return self.question({**values, **dict(zip(ENDS, (0.0, 1.0), strict=True))})
+        for lower, upper in self.ends.values():
+            values |= {lower: 0.0, upper: 1.0}
+        return self.question(values)
 
     @property
     def part(self) -> Any:
@@ -67,8 +93,9 @@ class Form:
 def part_of(question: Statistic) -> Any:
     """Return what measures a question by itself, over one group."""
     question.check()
-    if isinstance(question, LinearStatistic) and question.finds_bounds:
-        return OctavePart(question.column, {question.kind: question}, grouped=False)
+    if question.finds_bounds:
+        own: Any = {question.kind: question}
+        return OctavePart(question.column, own, grouped=False)
     return question.part(question.kind, grouped=False)
 
 
@@ -97,8 +124,9 @@ def forms_of(statistic: type[Statistic]) -> tuple[Form, ...]:
     forms = [Form(statistic, about_rows=False, constants=needed)]
     if own[0].default is None:
         forms.insert(0, Form(statistic, about_rows=True, constants=()))
-    if any(argument.form == "bounds" for argument in own):
-        forms.append(Form(statistic, about_rows=False, constants=(*needed, *ENDS)))
+    ends = [end for each in own if each.form == "bounds" for end in ends_of(each)]
+    if ends:
+        forms.append(Form(statistic, about_rows=False, constants=(*needed, *ends)))
     return tuple(form for form in forms if _is_measured(form))
 
 
@@ -121,15 +149,19 @@ def example_calls(name: str, statistic: type[Statistic]) -> list[str]:
     """Return how a function may be called, each form with and without an epsilon.
 
     >>> from dfprivacy.statistics import Quantile
-    >>> example_calls("dp_quantile", Quantile)
-    ['dp_quantile(x, 0.9)', 'dp_quantile(x, 0.9, 0.5)']
+    >>> for call in example_calls("dp_quantile", Quantile):
+    ...     print(call)
+    dp_quantile(x, 0.9)
+    dp_quantile(x, 0.9, 0.5)
+    dp_quantile(x, 0.9, 0, 100)
+    dp_quantile(x, 0.9, 0, 100, 0.5)
     """
     calls = []
     for form in forms_of(statistic):
         values = [example_value(own) for own in form.arguments]
-        values += ["0", "100"] if ENDS[0] in form.constants else []
+        values += ["0", "100"] * len(form.ends)
         if form.about_rows:
             calls.append(f"{name}(*)")
             continue
-        calls += [f"{name}({', '.join(['x', *values, *own])})" for own in ([], ["0.5"])]
+        calls += [f"{name}({', '.join([*form.columns, *values, *own])})" for own in ([], ["0.5"])]
     return calls

@@ -12,25 +12,34 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from dfprivacy.accounting.exact import describe, exact_number
 from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.bins import run_bins
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.estimators.octave_bounds import SHARE, find_bounds
-from dfprivacy.exact import describe, exact_number
-from dfprivacy.labels import label_of
 from dfprivacy.measurement.bin_table import BinTable, rebinned
 from dfprivacy.measurement.binning import LARGEST_VALUE, Edges, Integers, Octaves, SignificantBits
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.keys import KeyRule
-from dfprivacy.noise.laws import Noise
+from dfprivacy.noise.laws import Noise, name_of, spread_of
 from dfprivacy.release.answers import Column, Counted
+from dfprivacy.release.labels import label_of
 from dfprivacy.release.pipeline import Answers
 from dfprivacy.release.request import Request
+from dfprivacy.release.terms import Bounds
+from dfprivacy.statistics.estimators.octave_bounds import SHARE, find_bounds
+from dfprivacy.statistics.forecast import (
+    Circumstances,
+    Forecast,
+    halving_loss,
+)
+from dfprivacy.statistics.octaves import bounds_reach
 from dfprivacy.statistics.part import Answered, Grouping
-from dfprivacy.terms import Bounds
 
 MOST_BINS = 10_000
+CELLS = 2**20
+"""The counts of groups by bins that are in memory at a time: public, whatever the groups are."""
+
 _FINE = SignificantBits(16)
 _UNKNOWN = Bounds(-1, 1)
 
@@ -50,11 +59,6 @@ class Histogram:
         """Return the question for a list of edges, or for a number of bins.
 
         `given` says that the caller named the bounds in this very question.
-
-        Raises
-        ------
-        InvalidQuestionError
-            When `bins` is neither a number of bins nor a list of ascending, finite edges.
         """
         label_of(column)
         count = exact_number(bins)
@@ -114,7 +118,7 @@ class HistogramPart:
     question: Histogram
     finding: Epsilon | Rho | None = None
 
-    name: ClassVar[str] = "histogram"
+    name: ClassVar[str] = "count"
     weight: ClassVar[Fraction] = Fraction(1)
     counts: ClassVar[bool] = True
     answers_count: ClassVar[bool] = True
@@ -142,6 +146,32 @@ class HistogramPart:
         """Return what the counts can spend of a loss."""
         return loss if self.finding is None else loss.share(1 - SHARE)
 
+    def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
+        """Return the noise of each count, any of which can show a group."""
+        return self.left(loss).noise(1, 1), 1, 1
+
+    def draws(self) -> list[tuple[tuple[str, ...], Fraction]]:
+        """Return the draw of all counts, after that of bounds that are found."""
+        if self.finding is None:
+            return [((self.name,), Fraction(1))]
+        return [(("the bounds of the bins",), SHARE), ((self.name,), 1 - SHARE)]
+
+    def forecasts(
+        self, loss: Epsilon | Rho, asked: Mapping[str, Any], known: Circumstances
+    ) -> list[Forecast]:
+        """Return the forecast of each count."""
+        noise, _, _ = self.count_noise(loss)
+        half = (float(noise.quantile(1 - known.level)),) * len(known.sizes)
+        made = Forecast(
+            self.name, asked[self.name].text, name_of(noise), scale=spread_of(noise),
+            scale_unit="rows", unit="rows, in each bin", certain=half, ordinary=half,
+            halve=(halving_loss(known.loss),),
+        )  # fmt: skip
+        if self.finding is not None:
+            found = bounds_reach(self.finding.pure())
+            made = made.noted(f"edges are found by rows in one octave, in all groups: {found}")
+        return [made]
+
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredHistogram:
         """Run the pass."""
         edges, column = self.question.edges, self.question.column
@@ -159,15 +189,25 @@ class MeasuredHistogram:
 
     @property
     def keys(self) -> pa.Table:
-        """The keys of the groups, sorted."""
+        """The keys of the groups, sorted, or as listed."""
         return self.table.keys
 
-    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:  # noqa: ARG002 one interface
-        """Find edges where none are given, and count between them."""
+    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
+        """Find edges where none are given, and count between them, some groups at a time.
+
+        What is not shown is forgotten: memory grows with the groups that are, never with all.
+        """
         edges, table = self._within_edges()
         noise = self.part.left(loss).noise(1, 1)
-        noisy = add_to(_dense(table, len(edges) - 1), noise)
-        made = NoisyBins(self.table.groups, (), edges, noisy, noise)
+        least = None if rule is None else rule.least(noise, 1, 1)
+        bins, found = len(edges) - 1, []
+        for groups in table.parts(max(1, CELLS // bins)):
+            noisy = add_to(_dense(table, bins, groups), noise)
+            large = noisy >= least if least is not None else np.ones((len(groups), 1), bool)
+            kept = np.flatnonzero(large.any(axis=1))
+            found.append((groups.start + kept, noisy[kept]))
+        shown, counts = (np.concatenate(own) for own in zip(*found, strict=True))
+        made = NoisyBins(self.table.groups, (), edges, shown, counts, noise)
         return Answered(self.keys, {self.part.name: (made,)}, made)
 
     def _within_edges(self) -> tuple[tuple[float, ...], BinTable]:
@@ -181,33 +221,39 @@ class MeasuredHistogram:
         bounds = Bounds(float(found.lower[0]), float(found.upper[0])) if known else _UNKNOWN
         edges = _equal(bounds, question.bins)
         counts = rebinned(self.table, Edges(edges))
-        return edges if known else (math.nan,) * len(edges), counts
+        return edges if known or found.zeros[0] else (math.nan,) * len(edges), counts
 
 
-def _dense(table: BinTable, bins: int) -> Any:
-    """Return the counts of each group between the edges, a row a group."""
-    counts = np.zeros((table.groups, bins), dtype=np.int64)
-    inside = (table.bins >= 1) & (table.bins <= bins)
-    counts[table.group[inside], table.bins[inside] - 1] = table.rows[inside]
+def _dense(table: BinTable, bins: int, groups: range) -> Any:
+    """Return the counts of some groups between the edges, a row a group."""
+    counts = np.zeros((len(groups), bins), dtype=np.int64)
+    own = slice(*np.searchsorted(table.group, (groups.start, groups.stop)))
+    group, places, rows = table.group[own] - groups.start, table.bins[own], table.rows[own]
+    inside = (places >= 1) & (places <= bins)
+    counts[group[inside], places[inside] - 1] = rows[inside]
     return counts
 
 
 @dataclass(frozen=True)
 class NoisyBins(Counted):
-    """The noisy counts of all groups between the edges, a row a group. Public."""
+    """The noisy counts of the groups that are shown, between the edges, a row a group. Public.
+
+    With secret keys a group is shown if one count is too large for a single unit to have made it.
+    """
 
     edges: tuple[float, ...]
+    shown: Integers
     noisy: Column
     noise: Noise
 
     name: ClassVar[str] = HistogramPart.name
 
-    def kept(self, rule: KeyRule) -> Integers:
-        """Return the groups of which one count is too large for a single unit to have made it."""
-        return np.flatnonzero((self.noisy >= rule.least(self.noise, 1, 1)).any(axis=1))
+    def kept(self, rule: KeyRule) -> Integers:  # noqa: ARG002 they were kept by this rule
+        """Return the groups that are shown."""
+        return self.shown
 
     def columns(self, level: float) -> list[Column]:
-        """Return count, low and high of each bin of each group."""
+        """Return count, low and high of each bin of each group that is shown."""
         half = self.noise.quantile(1 - level)
         return [
             self.noisy,
@@ -217,13 +263,7 @@ class NoisyBins(Counted):
 
 
 def histogram_names(by: Sequence[Hashable]) -> list[str]:
-    """Return the columns of a released histogram.
-
-    Raises
-    ------
-    InvalidQuestionError
-        When a group column has the name of another.
-    """
+    """Return the columns of a released histogram."""
     names = [*map(str, by), "lower", "upper", "count", "low", "high"]
     if len(set(names)) < len(names):
         raise InvalidQuestionError(
@@ -240,8 +280,9 @@ def bins_table(made: Answers, request: Request, names: Sequence[str]) -> pa.Tabl
     edges, groups = bins.edges, pa.array(np.repeat(made.kept, len(bins.edges) - 1))
     columns = list(made.keys.take(groups).columns) if made.keys.num_columns else []
     columns += [pa.array(np.tile(ends, len(made.kept))) for ends in (edges[:-1], edges[1:])]
-    counts, low, high = (column[made.kept].reshape(-1) for column in bins.columns(request.level))
+    counts, low, high = (column.reshape(-1) for column in bins.columns(request.level))
     largest = 2**63 - 1
-    values = [min(max(int(count), -largest), largest) for count in counts]
-    columns += [pa.array(values, pa.int64()), pa.array(low), pa.array(high)]
+    if counts.dtype == object:
+        counts = np.array([min(max(int(count), -largest), largest) for count in counts], np.int64)
+    columns += [pa.array(counts), pa.array(low), pa.array(high)]
     return pa.table(columns, names=list(names))

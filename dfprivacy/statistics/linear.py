@@ -8,21 +8,28 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
-import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.keys import align
 from dfprivacy.engine.sums import exact_sums
-from dfprivacy.estimators.estimator import CountEstimator, Draw, Foreseen
-from dfprivacy.forecast.forecast import (
-    SIZES,
+from dfprivacy.measurement.linear import CountWeights, Linear, Told
+from dfprivacy.measurement.sums import Statistics
+from dfprivacy.noise.additive import add_noise
+from dfprivacy.noise.keys import KeyRule
+from dfprivacy.noise.laws import Noise, name_of, spread_of
+from dfprivacy.release.answers import Counted, CountPiece, Estimated, Piece, everyone
+from dfprivacy.release.estimator import CountEstimator, Draw, Foreseen
+from dfprivacy.release.terms import Bounds, bounds_of
+from dfprivacy.statistics.base import Statistic
+from dfprivacy.statistics.clipping import REMARK, SHARE, notes_of, watched
+from dfprivacy.statistics.forecast import (
     Circumstances,
     Forecast,
     Reach,
@@ -30,15 +37,7 @@ from dfprivacy.forecast.forecast import (
     halving,
     reaching,
 )
-from dfprivacy.measurement.linear import CountWeights, Linear
-from dfprivacy.measurement.sums import Statistics
-from dfprivacy.noise.additive import add_noise
-from dfprivacy.noise.keys import KeyRule
-from dfprivacy.noise.laws import Noise, name_of, spread_of
-from dfprivacy.release.answers import Counted, CountPiece, Estimated, Piece, everyone
-from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.part import Answered, Grouping
-from dfprivacy.terms import Bounds
 
 
 class LinearStatistic(Statistic):
@@ -64,14 +63,29 @@ class LinearStatistic(Statistic):
         """Return in what the answer is measured; `found` where its bounds are found first."""
         return "widths of the bounds found" if found else f"units of {self.column!r}"
 
+    def whole(self, rows: int) -> float | None:  # noqa: ARG002 most have no need of them
+        """Return the distance between the bounds; 1 in widths of those that are found."""
+        bounds = getattr(self, "bounds", None)
+        return 1.0 if bounds is None else float(bounds.width)
+
     @property
     def finds_bounds(self) -> bool:
         """Tell whether its bounds are found first, from the octaves of the values."""
         return getattr(self, "bounds", self) is None
 
     @property
-    def remarks(self) -> tuple[str, ...]:
-        """What else to know of its half-widths."""
+    def watched(self) -> Bounds | None:
+        """The bounds of which it is told what they clip; None where nothing is."""
+        told = getattr(self, "clipping", False)
+        return bounds_of(getattr(self, "bounds", None)) if told else None
+
+    @property
+    def has_note(self) -> bool:
+        """Tell whether an answer comes with a note: bounds are found, or what they clip is told."""
+        return self.finds_bounds or self.watched is not None
+
+    def noted(self, known: Circumstances) -> tuple[str, ...]:  # noqa: ARG002 most have nothing to say
+        """Return what else to know of its half-widths."""
         return ()
 
     def part(self, name: str, *, grouped: bool) -> LinearPart:
@@ -90,15 +104,33 @@ class Read:
 
 @dataclass(frozen=True)
 class Vectors:
-    """The vectors of some questions, and the answers read off them."""
+    """The vectors of some questions, and the answers read off them.
+
+    `counts_clipped` has the vector that counts what bounds clip, by that of answers within them.
+    """
 
     linears: tuple[Linear, ...]
     answers: tuple[Read, ...]
+    counts_clipped: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def answering(self) -> int:
+        """How many vectors answer; those that count what is clipped come after them."""
+        return len(self.linears) - len(set(self.counts_clipped.values()))
+
+    def shares(self) -> list[Fraction]:
+        """Return each vector's share of the loss: even, less what counts what is clipped."""
+        each = Fraction(1, self.answering)
+        own = [each] * self.answering + [Fraction(0)] * (len(self.linears) - self.answering)
+        for vector, counts in self.counts_clipped.items():
+            own[vector] -= each * SHARE
+            own[counts] += each * SHARE
+        return own
 
     def noises(self, loss: Epsilon | Rho) -> list[Noise]:
-        """Return each vector's noise when all of them share the loss evenly."""
-        share = loss.share(Fraction(1, len(self.linears)))
-        return [share.noise(linear.l1, linear.l2_squared) for linear in self.linears]
+        """Return each vector's noise for its share of the loss."""
+        pairs = zip(self.linears, self.shares(), strict=True)
+        return [loss.share(share).noise(own.l1, own.l2_squared) for own, share in pairs]
 
     def counting(self) -> tuple[int, CountWeights]:
         """Return the vector that counts groups: a plain count, else the first that can."""
@@ -126,21 +158,49 @@ def vectors_of(questions: Mapping[str, LinearStatistic], *, grouped: bool) -> Ve
         When a question needs bounds and has none.
     """
     own = {name: question.linear(grouped=grouped) for name, question in questions.items()}
-    linears: list[Linear] = []
+    places: dict[Linear, int] = {}
+    alike: dict[Hashable, dict[str, LinearStatistic]] = {}
+    for name, question in questions.items():
+        for column in question.columns:
+            alike.setdefault(column, {})[name] = question
     answers = []
     for name, question in questions.items():
-        carrier = _carrier(name, questions, own)
+        near = alike[question.columns[0]] if question.columns else questions
+        carrier = _carrier(name, near, own)
         linear, estimator = own[carrier], None
         if carrier != name:
             estimator = questions[carrier].carried(question, linear)
-        if linear not in linears:
-            linears.append(linear)
-        answers.append(Read(name, linears.index(linear), estimator or question.estimator(linear)))
-    return Vectors(tuple(linears), tuple(answers))
+        place = places.setdefault(linear, len(places))
+        answers.append(Read(name, place, estimator or question.estimator(linear)))
+    return Vectors(tuple(places), tuple(answers))
+
+
+def with_clipping(vectors: Vectors, questions: Mapping[str, LinearStatistic]) -> Vectors:
+    """Return the vectors with others that count what is clipped: one for each column and bounds."""
+    linears, counts = list(vectors.linears), {}
+    known: dict[tuple[Hashable, Bounds], int] = {}
+    for answer in vectors.answers:
+        question = questions[answer.name]
+        if question.watched is None or answer.vector in counts:
+            continue
+        about = (question.column, question.watched)
+        if about not in known:
+            own, clipped = watched(linears[answer.vector], *about)
+            known[about], linears[answer.vector] = len(linears), own
+            linears.append(clipped)
+        counts[answer.vector] = known[about]
+    return Vectors(tuple(linears), vectors.answers, counts)
+
+
+class Reader(Protocol):
+    """What returns the vectors off which questions are read."""
+
+    def __call__(self, questions: Mapping[str, LinearStatistic], *, grouped: bool) -> Vectors:
+        """Return the vectors."""
 
 
 def _carrier(name: str, questions: Mapping[str, LinearStatistic], own: Mapping[str, Linear]) -> str:
-    """Return the question whose vector brings this answer with it; itself where there is none."""
+    """Return the one of some questions about the same column that brings this answer with it."""
     for other, carrying in questions.items():
         apart = other != name and own[other] != own[name]
         if apart and carrying.carried(questions[name], own[other]) is not None:
@@ -154,16 +214,19 @@ class LinearPart:
 
     questions: Mapping[str, LinearStatistic]
     grouped: bool
+    read: Reader | None = None
+    """What returns the vectors where these are not those of `vectors_of`."""
 
     @cached_property
     def vectors(self) -> Vectors:
         """The vectors that the questions share."""
-        return vectors_of(self.questions, grouped=self.grouped)
+        read = self.read or vectors_of
+        return with_clipping(read(self.questions, grouped=self.grouped), self.questions)
 
     @property
     def weight(self) -> Fraction:
-        """One for each vector."""
-        return Fraction(len(self.vectors.linears))
+        """One for each vector that answers."""
+        return Fraction(self.vectors.answering)
 
     @property
     def columns(self) -> Mapping[Hashable, bool]:
@@ -174,6 +237,11 @@ class LinearPart:
                 known = numbers.get(column, False)
                 numbers[column] = known or column in linear.source.numbers
         return numbers
+
+    @property
+    def told(self) -> tuple[Told, ...]:
+        """The columns whose values are told apart."""
+        return tuple(own for linear in self.vectors.linears for own in linear.source.told)
 
     @property
     def names(self) -> Mapping[str, Mapping[str, bool]]:
@@ -188,9 +256,9 @@ class LinearPart:
     @property
     def answers_count(self) -> bool:
         """Tell whether one of the answers is the count that groups are selected by."""
-        vector, _ = self.vectors.counting()
+        vector, weights = self.vectors.counting()
         return any(
-            isinstance(answer.estimator, CountEstimator) and answer.vector == vector
+            answer.estimator == CountEstimator(weights) and answer.vector == vector
             for answer in self.vectors.answers
         )
 
@@ -209,10 +277,10 @@ class LinearPart:
     def draws(self) -> list[tuple[tuple[str, ...], Fraction]]:
         """Return the questions that each noisy vector answers, and its part of the loss."""
         vectors = self.vectors
-        each = Fraction(1, len(vectors.linears))
+        each = Fraction(1, vectors.answering)
         return [
             (tuple(own.name for own in vectors.answers if own.vector == index), each)
-            for index in range(len(vectors.linears))
+            for index in range(vectors.answering)
         ]
 
     def forecasts(
@@ -221,13 +289,15 @@ class LinearPart:
         """Return the forecast of each answer; `loss` is that of one row."""
         vectors = self.vectors
         noises = vectors.noises(loss)
-        return [
-            forecast_of(
-                own, (vectors.linears[own.vector], noises[own.vector]), asked[own.name], known,
-                unit=self.questions[own.name].unit(),
+        made = []
+        for own in vectors.answers:
+            question, drawn = self.questions[own.name], vectors.linears[own.vector]
+            forecast = forecast_of(
+                own, (drawn, noises[own.vector]), asked[own.name], known, unit=question.unit()
             )
-            for own in vectors.answers
-        ]  # fmt: skip
+            told = question.watched is not None
+            made.append(forecast.noted(REMARK) if told else forecast)
+        return made
 
 
 def forecast_of(
@@ -235,7 +305,7 @@ def forecast_of(
 ) -> Forecast:
     """Return what is known beforehand of an answer read off a noisy vector."""
     linear, noise = drawn
-    widths = answer.estimator.half_widths(Draw(linear, noise, known.level), _SIZES)
+    widths = answer.estimator.half_widths(Draw(linear, noise, known.level), known.each_size)
     scale, of = answer.estimator.scale(spread_of(noise), unit)
     return Forecast(
         name=answer.name,
@@ -247,11 +317,8 @@ def forecast_of(
         certain=by_size(widths.certain),
         ordinary=by_size(widths.ordinary),
         halve=halving(asked, known),
-        remarks=getattr(asked, "remarks", ()),
+        remarks=asked.noted(known) if isinstance(asked, LinearStatistic) else (),
     )
-
-
-_SIZES = np.array(SIZES, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -263,7 +330,7 @@ class MeasuredSums:
 
     @property
     def keys(self) -> pa.Table:
-        """The keys of the groups, sorted."""
+        """The keys of the groups, sorted, or as listed."""
         return self.statistics.key_table()
 
     def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:  # noqa: ARG002 one interface
@@ -274,8 +341,14 @@ class MeasuredSums:
         every = everyone(groups)
         answers = {}
         for own in vectors.answers:
-            piece = Piece(every, own.estimator, noisy.vectors[own.vector])
-            answers[own.name] = (Estimated(own.name, groups, (piece,)),)
+            question, notes = self.part.questions[own.name], None
+            if question.watched is not None:
+                counts = noisy.vectors[vectors.counts_clipped[own.vector]]
+                notes = notes_of(counts, question.watched)
+            piece = Piece(every, own.estimator, noisy.vectors[own.vector], notes)
+            answers[own.name] = (
+                Estimated(own.name, groups, (piece,), has_notes=question.has_note),
+            )
         if not vectors.counts:
             return Answered(noisy.keys, answers)
         vector, weights = vectors.counting()

@@ -2,25 +2,43 @@
 
 Within bounds `method` is "transformed" (Algorithm 3), "shifted" (Algorithm 2) or "independent"
 (Algorithm 1). Without, bounds are found privately: at octave edges ("transformed"), or by rank
-("subset", and "dick" in the form of Dick et al. 2023, Algorithm 3: `mean_by_rank.py`); "inverse"
-finds them at octave edges too, and selects the mean within them by inverse sensitivity
-(Algorithm 5: `inverse.py`).
+("subset", with public constants and the transformed mean; "dick", Algorithm 3 of Dick et al. 2023
+in its own form: printed constants, a private number of rows, Algorithm 1 inside:
+docs/subset-optimal.md); "inverse" finds them at octave edges too, and selects the mean within them
+by inverse sensitivity (their Algorithm 5: `inverse.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, ClassVar
 
+import numpy as np
+import pyarrow as pa
+
+from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.estimators.estimator import CountEstimator, Foreseen, RatioEstimator
+from dfprivacy.measurement.bin_table import BinTable, Held
+from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.grid import Grid, grid_from_lower, grid_from_zero
 from dfprivacy.measurement.linear import CountWeights, Linear, OnGrid, Source
+from dfprivacy.measurement.sums import Statistics, sum_name
+from dfprivacy.noise.additive import add_noise
+from dfprivacy.noise.laws import Noise
+from dfprivacy.release.answers import Counted, CountPiece, Estimated, Piece
+from dfprivacy.release.estimator import CountEstimator, Foreseen, RatioEstimator
+from dfprivacy.release.terms import Bounds, BoundsLike
 from dfprivacy.statistics.base import BOUNDS_DOC, Statistic, argument
+from dfprivacy.statistics.clipping import CLIPPING_DOC
 from dfprivacy.statistics.count import Count
-from dfprivacy.statistics.linear import LinearStatistic
-from dfprivacy.terms import Bounds, BoundsLike
+from dfprivacy.statistics.estimators.monotone import CentreLength
+from dfprivacy.statistics.estimators.threshold import dick_bounds, subset_bounds
+from dfprivacy.statistics.forecast import Circumstances, Forecast
+from dfprivacy.statistics.inverse import MonotonePart
+from dfprivacy.statistics.linear import LinearStatistic, Vectors, forecast_of, vectors_of
+from dfprivacy.statistics.part import Answered, ColumnPart, MeasuredTable
 
 BOUNDED_METHODS = ("transformed", "shifted", "independent")
 UNBOUNDED_METHODS = ("transformed", "subset", "dick", "inverse")
@@ -40,6 +58,7 @@ class Mean(LinearStatistic):
     kind: ClassVar[str] = "mean"
     aliases: ClassVar[tuple[str, ...]] = ("average", "avg")
     sql_aliases: ClassVar[tuple[str, ...]] = ("avg",)
+    sql_names: ClassVar[tuple[str, ...]] = ("avg", "mean")
     title: ClassVar[str] = "the mean"
     example: ClassVar[str] = 'df.dp.mean("x", (0, 100), epsilon=1)'
 
@@ -50,6 +69,7 @@ class Mean(LinearStatistic):
         "dick or inverse (no interval) without.",
         choices=MEAN_METHODS,
     )
+    clipping: bool = argument(CLIPPING_DOC, True)  # noqa: FBT003 a default
 
     def check(self) -> None:
         """Check that bounds and method go together.
@@ -68,14 +88,24 @@ class Mean(LinearStatistic):
                 f"the method {self.method!r} finds its own bounds", hint="leave bounds out"
             )
 
-    def completed(self, bounds: Bounds | None) -> Mean:
+    def completed(self, known: Mapping[Hashable, object]) -> Mean:
         """Take the bounds that the terms of a frame know, unless the method finds its own."""
-        return super().completed(bounds) if self.method in BOUNDED_METHODS else self
+        return super().completed(known) if self.method in BOUNDED_METHODS else self
 
     @property
     def finds_bounds(self) -> bool:
         """Tell whether octaves give it bounds."""
         return self.bounds is None and self.method == "transformed"
+
+    @property
+    def watched(self) -> Bounds | None:
+        """The bounds of which it is told what they clip: the papers' other forms are as printed."""
+        return super().watched if self.method == "transformed" else None
+
+    @property
+    def has_note(self) -> bool:
+        """Tell whether its bounds are found, or what they clip is told."""
+        return super().has_note or (self.bounds is None and self.method != "inverse")
 
     def linear(self, *, grouped: bool) -> Linear:  # noqa: ARG002 a count comes with it
         """Return two sums whose ratio is the mean: for "transformed", of q and of K - q."""
@@ -111,15 +141,11 @@ class Mean(LinearStatistic):
         return (*narrower, "double the number of rows")
 
     def part(self, name: str, *, grouped: bool) -> Any:
-        """Return how it is measured alone: by rank and by inverse sensitivity in other files."""
+        """Return how it is measured alone."""
         if self.method in {"subset", "dick"}:
-            from dfprivacy.statistics.mean_by_rank import SubsetPart  # noqa: PLC0415 it reads this
-
             return SubsetPart(name, self, grouped)
         if self.method == "inverse":
-            from dfprivacy.statistics.inverse import MonotonePart  # noqa: PLC0415 it reads this
-
-            return MonotonePart(name, self, grouped)
+            return MonotonePart(name, self, grouped, CentreLength(2))
         return super().part(name, grouped=grouped)
 
 
@@ -132,3 +158,104 @@ def _ratio(method: str, grid: Grid) -> RatioEstimator:
     largest = grid.largest
     least, most = grid.first / largest, grid.last / largest
     return RatioEstimator((1, 0), (0, 1), least, most, largest * grid.step, grid)
+
+
+RADIUS = 1e9
+GAMMA = 1e-3
+"""What `method="dick"` takes for granted, in units of the column: sizes are at most RADIUS, and an
+error of GAMMA / (epsilon * rows) is of no interest."""
+
+
+CLIPPED_BY_RANK = "clipped by rank: how far the outermost rows lie is not known"
+"""The note of a mean whose bounds are ranks: its interval is of the clipped values."""
+
+
+Found = tuple[Bounds, Epsilon | Rho, str]
+"""The bounds of a group, the loss that is left for its mean, and the method of that."""
+
+
+@dataclass(frozen=True)
+class SubsetPart(ColumnPart):
+    """A mean whose bounds are found by rank."""
+
+    question: Mean
+
+    has_interval: ClassVar[bool] = True
+    whole_bits: ClassVar[int] = 22
+
+    def vectors(self, loss: Epsilon | Rho) -> tuple[Vectors, Epsilon | Rho]:
+        """Return the vector of the mean within bounds 0 and 1, and the loss that is left for it.
+
+        The method "dick" has 3/10 of a pure epsilon left where it finds bounds.
+        """
+        dick = self.question.method == "dick"
+        left = Epsilon(loss.pure() * Fraction(3, 10)) if dick else loss.share(Fraction(1, 2))
+        mean = Mean(self.question.column, Bounds(0, 1), "shifted" if dick else "transformed")
+        return vectors_of({self.name: mean}, grouped=True), left
+
+    def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
+        """Return the noise of the count that selects groups, its divisor and number of terms."""
+        vectors, left = self.vectors(loss)
+        return vectors.count_noise(left)
+
+    def forecasts(
+        self, loss: Epsilon | Rho, asked: Mapping[str, Statistic], known: Circumstances
+    ) -> list[Forecast]:
+        """Return the forecast of a mean within bounds by rank, in widths of them."""
+        vectors, left = self.vectors(loss)
+        (answer,), (linear,), (noise,) = vectors.answers, vectors.linears, vectors.noises(left)
+        unit = "widths of the bounds found"
+        made = forecast_of(answer, (linear, noise), asked[self.name], known, unit=unit)
+        made = replace(made, mechanism=f"{made.mechanism} within bounds from private selections")
+        if self.question.method != "dick":
+            return [made]
+        taken = (
+            f"absolute values are taken to be at most {RADIUS:g}, and errors below "
+            f"{GAMMA:g}/(epsilon n) are ignored"
+        )
+        small = "groups too small to find bounds in are averaged within that whole range"
+        return [made.noted(taken, small)]
+
+    def answered(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
+        """Find bounds, then average within them, group by group."""
+        find = _dick if self.question.method == "dick" else _subset
+        pieces: list[Piece] = []
+        counts: list[CountPiece] = []
+        for block in measured.table.blocks():
+            for held, found in zip(block.held(), find(block, loss), strict=True):
+                piece, count = self._mean(len(pieces), held, found)
+                pieces.append(piece)
+                counts.append(count)
+        answer = Estimated(self.name, measured.table.groups, tuple(pieces), has_notes=True)
+        counted = Counted(measured.table.groups, tuple(counts))
+        return Answered(measured.keys, {self.name: (answer,)}, counted)
+
+    def _mean(self, group: int, held: Held, found: Found) -> tuple[Piece, CountPiece]:
+        bounds, loss, method = found
+        place, question = np.array([group]), Mean(self.question.column, bounds, method)
+        vectors = vectors_of({self.name: question}, grouped=True)
+        exact = _sums(*held, vectors.linears[0].source)
+        noisy = add_noise(exact, vectors.linears, vectors.noises(loss)).vectors[0]
+        _, weights = vectors.counting()
+        piece = Piece(place, vectors.answers[0].estimator, noisy, [CLIPPED_BY_RANK])
+        return piece, CountPiece(place, noisy, weights)
+
+
+def _subset(table: BinTable, loss: Epsilon | Rho) -> Iterator[Found]:
+    half = loss.share(Fraction(1, 2))
+    for lower, upper in zip(*subset_bounds(table, half), strict=True):
+        yield Bounds(float(lower), float(upper)), half, "transformed"
+
+
+def _dick(table: BinTable, loss: Epsilon | Rho) -> Iterator[Found]:
+    for values, rows in table.held():
+        found = dick_bounds(values, rows, epsilon=loss.pure(), radius=RADIUS, gamma=GAMMA)
+        yield Bounds(found.lower, found.upper), found.left, "shifted"
+
+
+def _sums(values: Floats, rows: Integers, source: Source) -> Statistics:
+    """Return rows and the sum of grid integers, as a pass with these bounds would have them."""
+    (q,) = source.terms
+    first = int((q.of(dict.fromkeys(q.columns, values)) * rows).sum())
+    sums = {sum_name(0): [int(rows.sum())], sum_name(0, 1): [first]}
+    return Statistics(pa.table(sums), 0, (source,)).checked()

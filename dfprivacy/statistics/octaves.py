@@ -7,10 +7,11 @@ the rest pays for the answers within these bounds, from the same table. Proof: d
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,26 +20,30 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.bins import run_bins
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.estimators.estimator import CountEstimator, Estimator
-from dfprivacy.estimators.octave_bounds import CORE, SHARE, FoundBounds, find_bounds
-from dfprivacy.forecast.forecast import Circumstances, Forecast, Reach, reaching
-from dfprivacy.measurement.bin_table import BinTable
-from dfprivacy.measurement.binning import Floats, Integers, Octaves
-from dfprivacy.measurement.octave_sums import (
+from dfprivacy.measurement.bin_table import (
+    FINE,
+    BinTable,
     fits_octaves,
     octave_statistics,
     powers_needed,
     with_slack,
 )
+from dfprivacy.measurement.binning import Floats, Integers, Octaves
+from dfprivacy.measurement.grid import Grid
 from dfprivacy.noise.additive import NoisyVector, add_noise
 from dfprivacy.noise.keys import KeyRule
 from dfprivacy.noise.laws import DiscreteLaplace, Noise
 from dfprivacy.release.answers import NO_COUNT, UNKNOWN, Counted, CountPiece, Estimated, Piece
+from dfprivacy.release.estimator import Clipped, CountEstimator, Estimator, Moved
+from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.count import Count
-from dfprivacy.statistics.linear import LinearStatistic, Vectors, forecast_of, vectors_of
+from dfprivacy.statistics.estimators.octave_bounds import CORE, SHARE, FoundBounds
+from dfprivacy.statistics.estimators.tails import Tails
+from dfprivacy.statistics.estimators.zoom import AGAIN, FIRST, ONCE, PARTS, Zoomed, zoomed_bounds
+from dfprivacy.statistics.forecast import Circumstances, Forecast, Reach, reaching
+from dfprivacy.statistics.linear import LinearStatistic, Reader, Vectors, forecast_of, vectors_of
 from dfprivacy.statistics.part import Answered, Bins, Grouping, MeasuredTable
-from dfprivacy.terms import Bounds
 
 _ANY = Bounds(-1, 1)
 """Stands for bounds where only the form of a plan matters, and where none were found."""
@@ -51,11 +56,12 @@ class OctavePart:
     column: Hashable
     questions: Mapping[str, LinearStatistic]
     grouped: bool
+    read: Reader | None = None
 
     def vectors(self, bounds: Bounds) -> Vectors:
         """Return the vectors that answer the questions within bounds."""
         asked = {name: question.within(bounds) for name, question in self.questions.items()}
-        vectors = vectors_of(asked, grouped=self.grouped)
+        vectors = (self.read or vectors_of)(asked, grouped=self.grouped)
         if not all(fits_octaves(linear) or not linear.source.terms for linear in vectors.linears):
             next(iter(asked.values())).required_bounds()
             raise InvalidQuestionError(
@@ -98,9 +104,19 @@ class OctavePart:
         return max([1, *map(powers_needed, self._form.linears)])
 
     @property
+    def binning(self) -> Octaves:
+        """How its table counts: by group in octaves, which are few."""
+        return Octaves() if self.grouped else FINE
+
+    @property
+    def left(self) -> Fraction:
+        """The share of the loss that answers, at least, of data that are not far from zero."""
+        return Fraction(PARTS - (ONCE if self.grouped else FIRST + AGAIN), PARTS)
+
+    @property
     def tables(self) -> tuple[Bins, ...]:
         """The one way its table counts."""
-        return ((Octaves(), self.moments),)
+        return ((self.binning, self.moments),)
 
     def measured(self, table: BinTable) -> MeasuredOctaves:
         """Return what it would have measured, from its table."""
@@ -108,7 +124,7 @@ class OctavePart:
 
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the noise of the count that selects groups, its divisor and number of terms."""
-        return self.vectors(Bounds(0, 1)).count_noise(loss.share(1 - SHARE))
+        return self.vectors(Bounds(0, 1)).count_noise(loss.share(self.left))
 
     def draws(self) -> list[tuple[tuple[str, ...], Fraction]]:
         """Return all questions: bounds and answers are paid for together."""
@@ -129,7 +145,7 @@ class OctavePart:
         for name, question in self.questions.items():
             vectors = self.vectors(question.stand_in)
             answer = next(own for own in vectors.answers if own.name == name)
-            noise = vectors.noises(loss.share(1 - SHARE))[answer.vector]
+            noise = vectors.noises(loss.share(self.left))[answer.vector]
             linear, unit = vectors.linears[answer.vector], question.unit(found=True)
             own = forecast_of(answer, (linear, noise), asked[name], known, unit=unit)
             law = f"{own.mechanism} within bounds from a noisy histogram of octaves"
@@ -140,7 +156,7 @@ class OctavePart:
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredOctaves:
         """Run the pass: one GROUP BY the keys and the octave."""
         table = run_bins(
-            adopted, grouping.by, self.column, Octaves(), self.moments, public=grouping.public
+            adopted, grouping.by, self.column, self.binning, self.moments, public=grouping.public
         )
         return MeasuredOctaves(self, table)
 
@@ -160,60 +176,53 @@ class MeasuredOctaves(MeasuredTable):
 
     def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
         """Find bounds, answer within them; groups without bounds borrow those of the others."""
-        found, cells = self._within_found(loss)
+        zoomed, cells = self._within_found(loss)
+        found = zoomed.found
         missing = np.flatnonzero(~found.found)
         if len(missing):
-            cells.append(self._borrowed(found, cells, missing, loss.share(1 - SHARE), rule))
+            shown = np.flatnonzero(found.clear)
+            if rule is not None:
+                counts = [cell.count for cell in cells if cell.count is not None]
+                shown = np.intersect1d(shown, Counted(self.table.groups, tuple(counts)).kept(rule))
+            cells.append(self._cell(_middle(found, shown), missing, loss, zoomed))
         return Answered(self.keys, self._answers(cells), self._counted(cells))
 
     def answer_apart(self, loss: Epsilon | Rho) -> Answered:
-        """Find bounds, answer within them; a group without bounds has no answer.
+        """Find bounds, answer within them; a group without bounds has no answer, or 0 for zeros.
 
         What is said of a group depends on its own rows alone, whichever others are shown.
         """
-        _, cells = self._within_found(loss)
+        zoomed, cells = self._within_found(loss)
+        if zoomed.found.zeros.any():
+            cells.append(self._cell(None, np.flatnonzero(zoomed.found.zeros), loss, zoomed))
         return Answered(self.keys, self._answers(cells), self._counted(cells))
 
-    def _within_found(self, loss: Epsilon | Rho) -> tuple[FoundBounds, list[Cell]]:
+    def _within_found(self, loss: Epsilon | Rho) -> tuple[Zoomed, list[Cell]]:
         """Find the bounds of each group, and answer for those groups that have some."""
-        epsilon = loss.share(SHARE).pure()
-        found = find_bounds(self.table, epsilon)
-        rest = loss.share(1 - SHARE)
-        return found, [self._cell(b, groups, rest) for b, groups in bounds_classes(found)]
+        zoomed = zoomed_bounds(self.table, loss)
+        return zoomed, [self._cell(b, own, loss, zoomed) for b, own in bounds_classes(zoomed)]
 
-    def _cell(self, bounds: Bounds | None, groups: Integers, loss: Epsilon | Rho) -> Cell:
-        """Answer for groups with the same bounds; None where there are none to be had."""
+    def _cell(
+        self, bounds: Bounds | None, groups: Integers, loss: Epsilon | Rho, zoomed: Zoomed
+    ) -> Cell:
+        """Answer for groups with the same bounds and share; None where there are no bounds."""
         vectors = self.part.vectors(_ANY if bounds is None else bounds)
         sources = tuple(dict.fromkeys(linear.source for linear in vectors.linears))
         keys = (
             self.table.keys.take(pa.array(groups)) if self.table.keys.num_columns else pa.table({})
         )
         exact = octave_statistics(self.table, keys, groups, sources)
-        noisy = add_noise(exact, vectors.linears, vectors.noises(loss))
-        unknown = UnknownEstimator() if bounds is None else None
+        left = loss.share(Fraction(zoomed.left(groups), PARTS))
+        noisy = add_noise(exact, vectors.linears, vectors.noises(left))
+        reads, notes = _reading(zoomed, bounds, groups)
         pieces = {
-            a.name: Piece(groups, _known(a.estimator, unknown), noisy.vectors[a.vector])
+            a.name: Piece(groups, reads(a.estimator), noisy.vectors[a.vector], notes)
             for a in vectors.answers
         }
         if not self.part.counts:
             return Cell(pieces, None)
         vector, weights = vectors.counting()
         return Cell(pieces, CountPiece(groups, noisy.vectors[vector], weights))
-
-    def _borrowed(
-        self,
-        found: FoundBounds,
-        cells: list[Cell],
-        missing: Integers,
-        loss: Epsilon | Rho,
-        rule: KeyRule | None,
-    ) -> Cell:
-        """Answer within the middle of the bounds of those groups that are shown."""
-        shown = np.flatnonzero(found.found)
-        counts = [cell.count for cell in cells if cell.count is not None]
-        if rule is not None:
-            shown = Counted(self.table.groups, tuple(counts)).kept(rule)
-        return self._cell(_middle(found, shown), missing, loss)
 
     def _answers(self, cells: list[Cell]) -> dict[str, tuple[Estimated]]:
         return {
@@ -223,6 +232,7 @@ class MeasuredOctaves(MeasuredTable):
                     self.table.groups,
                     tuple(cell.pieces[name] for cell in cells),
                     NO_COUNT if isinstance(question, Count) else UNKNOWN,
+                    has_notes=question.has_note,
                 ),
             )
             for name, question in self.part.questions.items()
@@ -241,25 +251,32 @@ class Cell:
     count: CountPiece | None
 
 
-def _known(estimator: Estimator, unknown: UnknownEstimator | None) -> Estimator:
-    is_count = isinstance(estimator, CountEstimator)
-    return estimator if unknown is None or is_count else unknown
+def _reading(
+    zoomed: Zoomed, bounds: Bounds | None, groups: Integers
+) -> tuple[Callable[[Any], Estimator], list[str]]:
+    """Return how answers of groups within these bounds are read, and a note for each group."""
+    zeros = zoomed.found.zeros[groups]
+    if bounds is None:
+        unknown = UnknownEstimator(np.where(zeros, 0.0, np.nan))
+        notes = np.where(zeros, "only zeros stand out", "too few rows for bounds").tolist()
+        return lambda known: known if isinstance(known, CountEstimator) else unknown, notes
+    beyond = zoomed.tails(bounds, groups)
+    return (
+        lambda known: Unclipped(known, beyond) if isinstance(known, Clipped) else known,
+        beyond.notes(),
+    )
 
 
-def bounds_classes(found: FoundBounds) -> Iterator[tuple[Bounds, Integers]]:
-    """Yield each pair of bounds with the groups that have it: at most some hundred pairs."""
-    groups = np.flatnonzero(found.found)
-    codes = (_code(found.lower[groups]) << 12) | _code(found.upper[groups])
-    order = np.argsort(codes, kind="stable")
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    for same in np.split(order, starts[1:]) if len(order) else []:
+def bounds_classes(zoomed: Zoomed) -> Iterator[tuple[Bounds, Integers]]:
+    """Yield each pair of bounds with the groups that have it, from one histogram and centre."""
+    found, groups = zoomed.found, np.flatnonzero(zoomed.found.found)
+    ends = [(own[groups] + 0.0).view(np.int64) for own in (found.lower, found.upper)]
+    columns = [*ends, zoomed.histogram[groups], zoomed.centre[groups]]
+    order = np.lexsort(columns)
+    new = np.any([np.diff(own[order], prepend=own[order][:1] - 1) != 0 for own in columns], axis=0)
+    for same in np.split(order, np.flatnonzero(new)[1:]) if len(order) else []:
         first = groups[same[0]]
-        yield Bounds(float(found.lower[first]), float(found.upper[first])), groups[same]
-
-
-def _code(edges: Floats) -> Integers:
-    """Return sign and exponent of powers of two and zeros."""
-    return ((edges + 0.0).view(np.int64) >> 52) & 0xFFF
+        yield Bounds(float(found.lower[first]), float(found.upper[first])), np.sort(groups[same])
 
 
 def _middle(found: FoundBounds, shown: Integers) -> Bounds | None:
@@ -275,20 +292,44 @@ def _middle(found: FoundBounds, shown: Integers) -> Bounds | None:
 
 @dataclass(frozen=True)
 class UnknownEstimator:
-    """Not a number, anywhere between minus and plus infinity."""
+    """Anywhere between minus and plus infinity: 0 where only zeros stand out, else not a number."""
 
-    def value(self, vector: NoisyVector) -> Floats:
-        """Return NaN for each group."""
-        return self._all(vector, np.nan)
+    values: Floats
+
+    def value(self, vector: NoisyVector) -> Floats:  # noqa: ARG002 one interface
+        """Return 0 or NaN for each group."""
+        return self.values
 
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:  # noqa: ARG002 one interface
         """Return the whole line."""
-        return self._all(vector, -np.inf), self._all(vector, np.inf)
+        return np.full_like(self.values, -np.inf), np.full_like(self.values, np.inf)
+
+    def standard_error(self, vector: NoisyVector) -> Floats:  # noqa: ARG002 one interface
+        """Return infinity."""
+        return np.full_like(self.values, np.inf)
+
+
+@dataclass(frozen=True)
+class Unclipped:
+    """An estimator of clipped values whose interval makes room for what the bounds have clipped."""
+
+    clipped: Clipped
+    tails: Tails
+
+    @property
+    def grid(self) -> Grid:
+        """The grid of the clipped values."""
+        return self.clipped.grid
+
+    def value(self, vector: NoisyVector) -> Floats:
+        """Return the estimate of each group, of the clipped values."""
+        return self.clipped.value(vector)
+
+    def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
+        """Return an interval of the values as they are (docs/intervals.md)."""
+        moved = Moved(*self.tails.below.moved(level), *self.tails.above.moved(level))
+        return self.clipped.widened(vector, self.clipped.interval(vector, level), moved)
 
     def standard_error(self, vector: NoisyVector) -> Floats:
-        """Return infinity."""
-        return self._all(vector, np.inf)
-
-    @staticmethod
-    def _all(vector: NoisyVector, value: float) -> Floats:
-        return np.full(vector.coordinates.shape[1], value)
+        """Return the standard deviation of the noise."""
+        return self.clipped.standard_error(vector)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,16 +14,15 @@ import pyarrow as pa
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.bins import run_bins, run_stored_bins
-from dfprivacy.forecast.forecast import Circumstances, Forecast
-from dfprivacy.measurement.bin_table import BinTable
+from dfprivacy.measurement.bin_table import BinTable, StoredBins
 from dfprivacy.measurement.binning import Octaves, SignificantBits
 from dfprivacy.measurement.linear import CountWeights
-from dfprivacy.measurement.stored_bins import StoredBins
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.keys import KeyRule
 from dfprivacy.noise.laws import Noise
 from dfprivacy.release.answers import Answer, Column, Counted, CountPiece, everyone
 from dfprivacy.statistics.base import Statistic
+from dfprivacy.statistics.forecast import Circumstances, Forecast, Reach, reaching
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Measured(Protocol):
 
     @property
     def keys(self) -> pa.Table:
-        """The keys of the groups, sorted."""
+        """The keys of the groups, sorted, or as listed."""
 
     def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
         """Draw the noise that pays for the loss of one row, and answer.
@@ -115,17 +115,28 @@ Bins = tuple[Octaves | SignificantBits, int]
 
 
 @dataclass(frozen=True)
-class ColumnPart:
-    """One question about the values of one column, answered from a table of bins."""
+class ColumnPart(ABC):
+    """One question about the values of one column, answered from a table of bins.
+
+    Values are rounded to `whole_bits` significant bits, a public grid, or to `group_bits` by group;
+    integers by group keep the bits of a whole frame where `keeps_integers`.
+    """
 
     name: str
     question: Any
     grouped: bool
 
-    weight: ClassVar[Fraction] = Fraction(1)
     counts: ClassVar[bool] = True
     answers_count: ClassVar[bool] = False
     has_interval: ClassVar[bool] = False
+    whole_bits: ClassVar[int] = 16
+    group_bits: ClassVar[int] = 12
+    keeps_integers: ClassVar[bool] = False
+
+    @property
+    def weight(self) -> Fraction:
+        """One, for its question."""
+        return Fraction(1)
 
     @property
     def columns(self) -> Mapping[Hashable, bool]:
@@ -145,17 +156,50 @@ class ColumnPart:
         """Return the noise of the count that a part of the loss pays for."""
         return loss.share(COUNT_SHARE).noise(1, 1), 1, 1
 
-    def value_table(
-        self, adopted: Adopted, grouping: Grouping, grid: SignificantBits
-    ) -> BinTable | StoredBins:
-        """Run the pass that counts each group's rows by value: one GROUP BY.
+    def binning(self, *, integers: bool = False) -> Octaves | SignificantBits:
+        """Return how its table counts a column, by its declared type."""
+        coarse = self.grouped and not (integers and self.keeps_integers)
+        return SignificantBits(self.group_bits if coarse else self.whole_bits)
 
-        By secret groups of files the table is far larger than memory perhaps: it lies in files.
+    def candidates(self, *, integers: bool = False) -> int:
+        """Return from how many values it selects."""
+        return 2 * self.binning(integers=integers).last + 1
+
+    @property
+    def tables(self) -> tuple[Bins, ...]:
+        """How its table can count."""
+        both = (self.binning(integers=True), 0), (self.binning(), 0)
+        return tuple(dict.fromkeys(both))
+
+    def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredTable:
+        """Run the pass that counts each group's rows by bin: one GROUP BY.
+
+        By secret groups of files a table of values is far larger than memory perhaps: it lies in
+        files.
         """
         column = self.question.column
-        if adopted.from_files and self.grouped and not grouping.public:
-            return run_stored_bins(adopted, grouping.by, column, grid)
-        return run_bins(adopted, grouping.by, column, grid, public=grouping.public)
+        integers = self.grouped and self.keeps_integers and adopted.holds_integers(column)
+        binning = self.binning(integers=integers)
+        secret = self.grouped and not grouping.public
+        if adopted.from_files and secret and isinstance(binning, SignificantBits):
+            return self.measured(run_stored_bins(adopted, grouping.by, column, binning))
+        return self.measured(
+            run_bins(adopted, grouping.by, column, binning, public=grouping.public)
+        )
+
+    def measured(self, table: BinTable | StoredBins) -> MeasuredTable:
+        """Return what it would have measured, from its table."""
+        return MeasuredTable(self, table)
+
+    @abstractmethod
+    def answered(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
+        """Draw the noise that pays for the loss of one row, and answer."""
+
+    @abstractmethod
+    def forecasts(
+        self, loss: Epsilon | Rho, asked: Mapping[str, Statistic], known: Circumstances
+    ) -> list[Forecast]:
+        """Return the forecast of each answer; `loss` is that of one row."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -167,8 +211,13 @@ class MeasuredTable:
 
     @property
     def keys(self) -> pa.Table:
-        """The keys of the groups, sorted."""
+        """The keys of the groups, sorted, or as listed."""
         return self.table.keys
+
+    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:  # noqa: ARG002 one interface
+        """Answer as the part does: each group by itself, whichever others are shown."""
+        answered: Answered = self.part.answered(self, loss)
+        return answered
 
 
 COUNT_SHARE = Fraction(1, 6)
@@ -186,3 +235,11 @@ def noisy_rows(table: BinTable | StoredBins, loss: Epsilon | Rho) -> Counted:
 def blanked(values: Column, counted: Counted, least: int) -> Column:
     """Return values, not a number where a group's noisy count is below `least`."""
     return np.where(counted.column() < least, np.nan, values)
+
+
+NO_INTERVAL = "the answer is selected and has no interval"
+
+
+def rows_reach(loss: Epsilon | Rho, least: int) -> Reach:
+    """Return the sizes whose noisy count, a sixth of the loss, reaches what an answer needs."""
+    return reaching(least, loss.share(COUNT_SHARE).noise(1, 1))

@@ -9,58 +9,96 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from functools import lru_cache
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from dfprivacy.accounting.exact import quantile_fraction
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.estimators.quantile import (
-    COUNT_SHARE as SPLIT_SHARE,
-)
-from dfprivacy.estimators.quantile import (
-    INNER,
-    outer_rows,
-    rankable_rows,
-    relative_score,
-    select_quantiles,
-)
-from dfprivacy.exact import quantile_fraction
-from dfprivacy.forecast.forecast import (
-    SIZES,
+from dfprivacy.measurement.binning import Floats, SignificantBits
+from dfprivacy.measurement.steps import Steps, on_steps, steps_within
+from dfprivacy.noise.selection import PermuteAndFlip, Selection
+from dfprivacy.release.answers import Chosen
+from dfprivacy.release.terms import BoundsLike, bounds_of
+from dfprivacy.statistics.base import Statistic, argument
+from dfprivacy.statistics.estimators.monotone import QuantileLength
+from dfprivacy.statistics.estimators.quantile import RankLaw, select_quantiles
+from dfprivacy.statistics.forecast import (
     Circumstances,
     Forecast,
     HalfWidths,
     Reach,
     by_size,
     halving,
-    reaching,
 )
-from dfprivacy.measurement.bin_table import BinTable
-from dfprivacy.measurement.binning import Floats, SignificantBits
-from dfprivacy.noise.keys import KeyRule
-from dfprivacy.noise.selection import PermuteAndFlip, Selection
-from dfprivacy.release.answers import Chosen
-from dfprivacy.statistics.base import Statistic, argument
+from dfprivacy.statistics.inverse import MonotonePart
 from dfprivacy.statistics.part import (
     COUNT_SHARE,
+    NO_INTERVAL,
     Answered,
-    Bins,
     ColumnPart,
     Grouping,
     MeasuredTable,
     blanked,
     noisy_rows,
+    rows_reach,
 )
 
 QUANTILE_METHODS = ("selection", "inverse")
 
 
+CANDIDATES_DOC = (
+    "Answers lie between these bounds, (lower, upper): what you know about the subject, never what "
+    "the data say. Anywhere when left out."
+)
+STEP_DOC = (
+    "Answers are multiples of this, in units of the column, e.g. 1 for whole minutes; with bounds. "
+    "A fine power of two when left out."
+)
+
+
 class _Ranked(Statistic):
     """What is selected by the ranks of the values."""
+
+    bounds: BoundsLike | None
+    step: float | None
+
+    @property
+    def steps(self) -> Steps | None:
+        """The multiples that can be answers, where bounds are known."""
+        bounds = bounds_of(self.bounds)
+        return None if bounds is None else steps_within(bounds, self.step)
+
+    def check(self) -> None:
+        """Check that bounds, step and method go together.
+
+        Raises
+        ------
+        InvalidQuestionError
+            For a step without bounds, or bounds with a method that takes none.
+        """
+        if self.bounds is None and self.step is not None:
+            raise InvalidQuestionError(
+                "a step needs bounds to lie between", hint="pass bounds=(0, 100) as well"
+            )
+        if self.bounds is not None and self._is_inverse:
+            raise InvalidQuestionError(
+                "inverse sensitivity selects from its own grid", hint="leave bounds out"
+            )
+        _ = self.steps
+
+    @property
+    def _is_inverse(self) -> bool:
+        return getattr(self, "method", "selection") == "inverse"
+
+    def completed(self, known: Mapping[Hashable, object]) -> Self:
+        """Take the bounds that the terms of a frame know, unless the method takes none."""
+        return self if self._is_inverse else super().completed(known)
 
     @property
     def fractions(self) -> tuple[Fraction, ...]:
@@ -74,10 +112,8 @@ class _Ranked(Statistic):
 
     def part(self, name: str, *, grouped: bool) -> Any:
         """Return what selects it: by ranks, or by inverse sensitivity (`inverse.py`)."""
-        if getattr(self, "method", "selection") == "inverse":
-            from dfprivacy.statistics.inverse import MonotonePart  # noqa: PLC0415 it reads this
-
-            return MonotonePart(name, self, grouped)
+        if self._is_inverse:
+            return MonotonePart(name, self, grouped, QuantileLength(self.fractions[0]))
         return QuantilePart(name, self, grouped)
 
 
@@ -86,10 +122,13 @@ class Median(_Ranked):
     """The median of a column: its quantile 1/2 (see `quantile`)."""
 
     kind: ClassVar[str] = "median"
+    sql_names: ClassVar[tuple[str, ...]] = ("median",)
     title: ClassVar[str] = "the median"
     example: ClassVar[str] = 'df.dp.median("x", epsilon=1)'
 
     column: Hashable = argument("The column of numbers.")
+    bounds: BoundsLike | None = argument(CANDIDATES_DOC, None)
+    step: float | None = argument(STEP_DOC, None, sample=1)
     method: str = argument(
         "By ranks (selection) or by inverse sensitivity (inverse).", choices=QUANTILE_METHODS
     )
@@ -106,16 +145,23 @@ class Median(_Ranked):
 class Quantile(_Ranked):
     """A quantile of a column: the smallest value that at least a part `q` of the rows reach.
 
-    A selection on a public grid of 16 significant bits (8 for floats by group), whose score has
-    sensitivity max(q, 1 - q), or 1 outside [1/4, 3/4]; no bounds are needed. Below about 50/epsilon
-    rows (100/epsilon outside the middle half) the answer is not a number. A selection has no
-    interval. Source: Kaplan, Schnapp and Stemmer 2022, base case (`method="selection"`), or Dick
-    et al. 2023, Algorithm 5 on all of a grid of 16 significant bits, 12 by group (`"inverse"`; it
-    needs more rows, docs/monotone.md).
+    A selection on a public grid of 16 significant bits (8 for floats by group), about a noisy
+    number of rows; no bounds are needed. With `bounds` it is from the multiples of `step` between
+    them: fewer rows are enough, and no answer is implausible.
+
+    The answer is not a number where the number of rows is too small to say that its rank is off by
+    less than 15/epsilon + n/20 + 1/2 with probability 99 %, epsilon what the level costs: explain
+    names it. Quantiles of one column in one release never cross. A selection has no interval.
+    Source: Smith 2011, with intervals of ranks (`method="selection"`; docs/quantiles.md), or Dick
+    et al. 2023, Algorithm 5 on all of a grid of 16 significant bits, 12 by group (`"inverse"`;
+    docs/monotone.md).
     """
 
     kind: ClassVar[str] = "quantile"
     aliases: ClassVar[tuple[str, ...]] = ("percentile",)
+    sql_names: ClassVar[tuple[str, ...]] = (
+        "quantile", "quantile_cont", "quantile_disc", "approx_quantile",
+    )  # fmt: skip
     title: ClassVar[str] = "a quantile"
     example: ClassVar[str] = 'df.dp.quantile("x", 0.9, epsilon=1)'
 
@@ -123,6 +169,8 @@ class Quantile(_Ranked):
     q: float = argument(
         "Which quantile, from 0 to 1: 0.9 is what one value in ten exceeds.", sample=0.9
     )
+    bounds: BoundsLike | None = argument(CANDIDATES_DOC, None)
+    step: float | None = argument(STEP_DOC, None, sample=1)
     method: str = argument(
         "By ranks (selection) or by inverse sensitivity (inverse).", choices=QUANTILE_METHODS
     )
@@ -147,8 +195,8 @@ class Quantile(_Ranked):
 class Quantiles(_Ranked):
     """Several quantiles of a column under one loss, in the order asked.
 
-    Source: Kaplan, Schnapp and Stemmer 2022, with noisy counts at the splits so that ties do no
-    harm (docs/quantiles.md).
+    Each is selected with an even part of the loss; they share a noisy number of rows, and are
+    sorted, so that none crosses another (docs/quantiles.md).
     """
 
     kind: ClassVar[str] = "quantiles"
@@ -158,6 +206,8 @@ class Quantiles(_Ranked):
 
     column: Hashable = argument("The column of numbers.")
     qs: Sequence[float] = argument("Quantiles, from 0 to 1.", sample=(0.25, 0.5, 0.75))
+    bounds: BoundsLike | None = argument(CANDIDATES_DOC, None)
+    step: float | None = argument(STEP_DOC, None, sample=1)
 
     def __post_init__(self) -> None:
         """Check label and list, and keep the list as a tuple."""
@@ -192,99 +242,153 @@ class Quantiles(_Ranked):
         return list(numbers)
 
 
-WHOLE_BITS = 16
-GROUP_BITS = 8
-"""Significant bits of values: fewer for floats by group, so that the table stays small."""
+@dataclass(frozen=True)
+class QuantilesOfDays(Quantiles):
+    """Several quantiles of a column of dates or times, as days since 1970-01-01."""
+
+    def part(self, name: str, *, grouped: bool) -> DaysPart:
+        """Return what selects them."""
+        return DaysPart(name, self, grouped)
 
 
-def value_grid(*, coarse: bool) -> SignificantBits:
-    """Return the public grid that values are rounded to before they are ranked."""
-    return SignificantBits(GROUP_BITS if coarse else WHOLE_BITS)
+class RankPart(ColumnPart):
+    """A question about ranks: integers by group are kept apart, floats are coarse."""
 
-
-def grid_for(adopted: Adopted, column: Hashable, *, grouped: bool) -> SignificantBits:
-    """Return the grid for a column, by its declared dtype: integers by group are kept apart."""
-    return value_grid(coarse=grouped and not adopted.holds_integers(column))
-
-
-def rank_tables(*, grouped: bool) -> tuple[Bins, ...]:
-    """Return how a table of ranks can count: integers by group are kept apart."""
-    both = (False, True) if grouped else (False,)
-    return tuple((value_grid(coarse=coarse), 0) for coarse in both)
-
-
-def candidates_of(part: ColumnPart, known: Circumstances) -> int:
-    """Return from how many values a part selects, by the declared type of its column."""
-    coarse = part.grouped and part.question.column not in known.integers
-    return 2 * value_grid(coarse=coarse).last + 1
+    group_bits: ClassVar[int] = 8
+    keeps_integers: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
-class QuantilePart(ColumnPart):
-    """One question about quantiles; none has an interval."""
+class QuantilePart(RankPart):
+    """Questions about quantiles of one column: `question`, and others `also`; none has an interval.
+
+    All distinct levels share the loss evenly, and are answered in order.
+    """
 
     question: _Ranked
+    also: tuple[tuple[str, _Ranked], ...] = ()
 
     @property
-    def tables(self) -> tuple[Bins, ...]:
-        """How its table can count."""
-        return rank_tables(grouped=self.grouped)
+    def questions(self) -> dict[str, _Ranked]:
+        """All questions by their names."""
+        return {self.name: self.question, **dict(self.also)}
 
-    def measured(self, table: BinTable) -> MeasuredRanks:
-        """Return what it would have measured, from its table."""
-        return MeasuredRanks(self, table)
+    @property
+    def asks_of(self) -> Hashable:
+        """What questions have in common that are answered together."""
+        return (self.question.column, self.question.steps)
 
-    def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredRanks:
-        """Count the rows of each group by value."""
-        grid = grid_for(adopted, self.question.column, grouped=self.grouped)
-        return MeasuredRanks(self, self.value_table(adopted, grouping, grid))
+    def joined(self, other: QuantilePart) -> QuantilePart:
+        """Return the part that answers the questions of another one too."""
+        return replace(self, also=(*self.also, *other.questions.items()))
+
+    def binning(self, *, integers: bool = False) -> SignificantBits:
+        """Return how its table counts a column: as finely as the steps, where there are some."""
+        steps = self.question.steps
+        if steps is not None:
+            return SignificantBits(steps.bits)
+        coarse = super().binning(integers=integers)
+        assert isinstance(coarse, SignificantBits)  # noqa: S101 ranks are of values
+        return coarse
+
+    def candidates(self, *, integers: bool = False) -> int:
+        """Return from how many values it selects."""
+        steps = self.question.steps
+        if steps is not None:
+            return steps.most - steps.first + 1
+        return super().candidates(integers=integers)
+
+    @property
+    def weight(self) -> Fraction:
+        """One for each question."""
+        return Fraction(len(self.questions))
+
+    @property
+    def names(self) -> Mapping[str, Mapping[str, bool]]:
+        """The answers of each question."""
+        return {
+            name: dict.fromkeys(own.titles(name), False) for name, own in self.questions.items()
+        }
+
+    def draws(self) -> list[tuple[tuple[str, ...], Fraction]]:
+        """Return the one draw: the count, which all levels go by, and the selections."""
+        return [(tuple(self.questions), Fraction(1))]
+
+    @property
+    def levels(self) -> tuple[Fraction, ...]:
+        """The levels of all questions, in their order."""
+        return tuple(q for own in self.questions.values() for q in own.fractions)
+
+    def law(self, loss: Epsilon | Rho, candidates: int) -> RankLaw:
+        """Return how levels are selected; `loss` is that of one row."""
+        return _law(loss, candidates, len(set(self.levels)))
 
     def forecasts(
         self, loss: Epsilon | Rho, asked: Mapping[str, Statistic], known: Circumstances
     ) -> list[Forecast]:
         """Return the forecast of each quantile, in ranks; `loss` is that of one row."""
-        candidates = candidates_of(self, known)
-        rest, qs = loss.share(1 - COUNT_SHARE), self.question.fractions
-        least = rankable_rows(qs, rest, candidates)
-        answered = rows_reach(loss, least)
-        question = asked[self.name]
+        law = self.law(loss, self.candidates(integers=self.question.column in known.integers))
         made = []
-        for name, q in zip(self.names[self.name], qs, strict=True):
-            ranks = _ranks(qs, q, rest, candidates, known.level)
-            own = Forecast(
-                name, question.text, f"{law_of(ranks.law)} of a bin by its ranks", unit=RANKS,
-                certain=told(ranks.certain, answered), ordinary=told(ranks.ordinary, answered),
-                answered=answered, halve=halving(question, known), remarks=(NO_INTERVAL,),
-            )  # fmt: skip
-            made.append(own.noted(*_levels_near(own, float(q))))
+        for name, question in self.questions.items():
+            for title, q in zip(self.names[name], question.fractions, strict=True):
+                least = law.least(q)
+                answered = rows_reach(loss, least)
+                certain, ordinary = _errors(law, q, 1 - known.level, known.each_size)
+                few = f"not a number where the noisy count of rows is below {least:,}"
+                own = Forecast(
+                    title, asked[name].text, f"{law_of(law.selection)} of a bin by its ranks",
+                    unit=RANKS, certain=told(certain, answered, known),
+                    ordinary=told(ordinary, answered, known), rows=known.sizes,
+                    answered=answered, halve=halving(question, known), remarks=(NO_INTERVAL, few),
+                )  # fmt: skip
+                made.append(own.noted(*_levels_near(own, float(q))))
         return made
 
-
-@dataclass(frozen=True, repr=False)
-class MeasuredRanks(MeasuredTable):
-    """A value-count table, in memory or in files. Secret."""
-
-    part: QuantilePart
-
-    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:  # noqa: ARG002 one interface
+    def answered(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
         """Count, then select every quantile; where the count is too small there is no answer."""
-        grid, qs = self.table.binning, self.part.question.fractions
-        assert isinstance(grid, SignificantBits)  # noqa: S101 the part has chosen it
-        counted = noisy_rows(self.table, loss.share(COUNT_SHARE))
-        rest = loss.share(1 - COUNT_SHARE)
-        least = rankable_rows(qs, rest, 2 * grid.last + 1)
-        chosen = [select_quantiles(block, qs, rest) for block in self.table.blocks()]
-        numbers = np.concatenate(chosen, axis=1)
-        answers = tuple(
-            Chosen(name, blanked(grid.values(own), counted, least))
-            for name, own in zip(self.part.names[self.part.name], numbers, strict=True)
-        )
-        return Answered(self.keys, {self.part.name: answers}, counted)
+        table = measured.table
+        assert isinstance(table.binning, SignificantBits)  # noqa: S101 the part has chosen it
+        counted = noisy_rows(table, loss.share(COUNT_SHARE))
+        steps = self.question.steps
+        grid: Steps | SignificantBits = table.binning if steps is None else steps
+        law = self.law(loss, 2 * table.binning.last + 1 if steps is None else self.candidates())
+        rows, first, chosen = counted.column(), 0, []
+        for block in table.blocks():
+            own = rows[first : first + block.groups]
+            held = block if steps is None else on_steps(block, steps)
+            chosen.append(select_quantiles(held, self.levels, own, law))
+            first += block.groups
+        values = grid.values(np.concatenate(chosen, axis=1))
+        each = zip(values, self.levels, strict=True)
+        shown = (blanked(own, counted, law.least(q)) for own, q in each)
+        answers = {
+            name: tuple(Chosen(title, next(shown)) for title in titles)
+            for name, titles in self.names.items()
+        }
+        return Answered(measured.keys, answers, counted)
 
 
-_SIZES = np.array(SIZES, dtype=np.float64)
+@lru_cache(maxsize=64)
+def _law(loss: Epsilon | Rho, candidates: int, levels: int) -> RankLaw:
+    """Return the law of some levels: what is worked out of one serves all columns of a release."""
+    noise, each = loss.share(COUNT_SHARE).noise(1, 1), Fraction(1, levels)
+    allowed = ALLOWED / float(loss.share(each).pure())
+    return RankLaw(loss.share(1 - COUNT_SHARE).share(each), noise, candidates, levels, allowed)
+
+
+@dataclass(frozen=True)
+class DaysPart(QuantilePart):
+    """Questions about quantiles of a column of dates or times, in days."""
+
+    def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredTable:
+        """Run the pass over days."""
+        return super().measure(adopted.in_days(self.question.column), grouping)
+
+
+ALLOWED = 15
+"""Answers that are shown are off by at most ALLOWED / epsilon + n / 20 + 1/2 ranks, epsilon what
+the level costs, with probability 99 %."""
 RANKS = "ranks of rows"
-NO_INTERVAL = "the answer is selected and has no interval"
 
 
 def _levels_near(forecast: Forecast, q: float) -> list[str]:
@@ -303,61 +407,22 @@ def law_of(law: Selection) -> str:
     return "permute-and-flip" if isinstance(law, PermuteAndFlip) else "the exponential mechanism"
 
 
-def rows_reach(loss: Epsilon | Rho, least: int) -> Reach:
-    """Return the sizes whose noisy count, a sixth of the loss, reaches what an answer needs."""
-    return reaching(least, loss.share(COUNT_SHARE).noise(1, 1))
-
-
-def told(ranks: Floats, answered: Reach) -> HalfWidths:
+def told(ranks: Floats, answered: Reach, known: Circumstances) -> HalfWidths:
     """Return errors in ranks for sizes that mostly get an answer; nothing is that far off."""
-    return by_size(np.where(answered.half <= _SIZES, np.minimum(ranks, _SIZES), np.nan))
+    rows = known.each_size
+    return by_size(np.where(answered.half <= rows, np.minimum(ranks, rows), np.nan))
 
 
-@dataclass(frozen=True)
-class _Ranks:
-    law: Selection
-    certain: Floats
-    ordinary: Floats
+def _errors(law: RankLaw, q: Fraction, outside: float, rows: Floats) -> tuple[Floats, Floats]:
+    """Return errors in ranks that hold for any data, and for ordinary data.
 
-
-def _ranks(
-    qs: Sequence[Fraction], q: Fraction, loss: Epsilon | Rho, candidates: int, level: float
-) -> _Ranks:
-    if len(set(qs)) == 1:
-        return _one(q, loss, candidates, 1 - level)
-    return _several(len(set(qs)), q, loss, (candidates, 1 - level))
-
-
-def _one(q: Fraction, loss: Epsilon | Rho, candidates: int, outside: float) -> _Ranks:
-    """Return the error of one quantile: what a target is moved, and what its selection errs."""
-    law, _ = relative_score(q, np.zeros(1, np.int64), loss, candidates)
-    rate = float(law.rate) * q.denominator
-    inner = INNER[0] <= q <= INNER[1]
-    moved = (
-        np.zeros_like(_SIZES) if inner else _moved(q, outer_rows(law, q.denominator, candidates))
-    )
-    certain = math.log(candidates / outside) / rate
-    return _Ranks(law, certain + moved, math.log(1 / outside) / rate + moved)
-
-
-def _moved(q: Fraction, outer: int) -> Floats:
-    """Return how far targets of this level are moved inwards, with a row for rounding."""
-    targets, half = float(q) * _SIZES, _SIZES / 2
-    moved = np.clip(targets, np.minimum(outer, half), np.maximum(_SIZES - outer, half))
-    return np.asarray(np.where(moved == targets, 0.0, np.abs(moved - targets) + 1))
-
-
-def _several(levels: int, q: Fraction, loss: Epsilon | Rho, limits: tuple[int, float]) -> _Ranks:
-    """Return a bound for one of several quantiles: its layer's selection and all counts before it.
-
-    Half of the outside probability goes to the selections, half to the counts.
+    Half of the outside probability goes to the selections of all levels, as they are sorted, half
+    to the noise of the count.
     """
-    candidates, outside = limits
-    layers = levels.bit_length()
-    pay = loss.share(Fraction(1, layers)).share(1 - SPLIT_SHARE)
-    law, each = pay.selection(2), outside / (2 * levels)
-    selected = math.log(candidates / each) / (2 * float(law.rate))
-    noise = loss.share(Fraction(1, layers)).share(SPLIT_SHARE).noise(1, 1)
-    counted = 2 * (layers + 1) * noise.quantile(outside / (4 * levels))
-    moved = _moved(q, outer_rows(law, 2, candidates))
-    return _Ranks(law, selected + counted + moved + 1, np.full_like(_SIZES, np.nan))
+    each, off = outside / (2 * law.levels), law.noise.quantile(outside / 2)
+    noise = np.linspace(-off, off, 33).round()[:, None]
+    known = np.maximum(rows + noise, 0).astype(np.int64)
+    moved = law.aims(q, known) / 2 - noise / 2 - float(q) * rows
+    certain, ordinary = (math.log(ahead / each) / law.rate for ahead in (law.candidates, 1))
+    aimed = np.abs(moved).max(axis=0) + 1
+    return aimed + certain, aimed + ordinary

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.statistics.base import Statistic
@@ -11,13 +12,20 @@ from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.linear import LinearPart, LinearStatistic
 from dfprivacy.statistics.octaves import OctavePart
 from dfprivacy.statistics.part import Part
+from dfprivacy.statistics.population import not_sampled, population_vectors
+from dfprivacy.statistics.quantile import QuantilePart
 
 
-def split(questions: Mapping[str, Statistic], *, grouped: bool) -> tuple[Part, ...]:
+def split(
+    questions: Mapping[str, Statistic], *, grouped: bool, cluster: int = 0
+) -> tuple[Part, ...]:
     """Return the parts of a release; by group, one of them can count.
 
+    With a `cluster`, the most rows of a unit in a group, intervals are of the population.
+
     Questions within bounds share one pass; those about one column whose bounds are found share an
-    octave table, with the counts of that column; every other question is measured by itself.
+    octave table, with the counts of that column; quantiles of one column share a table of its
+    values, and are answered in order; every other question is measured by itself.
 
     Raises
     ------
@@ -32,34 +40,36 @@ def split(questions: Mapping[str, Statistic], *, grouped: bool) -> tuple[Part, .
         )
     linear: dict[str, LinearStatistic] = {}
     octaves: dict[Hashable, dict[str, LinearStatistic]] = {}
+    ranks: dict[Hashable, QuantilePart] = {}
     single: list[Part] = []
     for question in questions.values():
         question.check()
-        if _finds_octaves(question):
+        if question.finds_bounds:
             octaves[question.column] = {}
     for name, question in questions.items():
-        counted = isinstance(question, Count) and question.column is not None
-        if question.column in octaves and (_finds_octaves(question) or counted):
+        if question.finds_bounds or (isinstance(question, Count) and question.column in octaves):
             octaves[question.column][name] = question  # type: ignore[assignment]
             continue
         part = question.part(name, grouped=grouped)
         if isinstance(part, LinearPart):
             linear[name] = question  # type: ignore[assignment]
+        elif isinstance(part, QuantilePart):
+            first = ranks.get(part.asks_of)
+            ranks[part.asks_of] = first.joined(part) if first else part
+        elif cluster and question.has_interval:
+            raise not_sampled(question)
         else:
             single.append(part)
-    parts: list[Part] = [LinearPart(linear, grouped)] if linear else []
-    parts += [OctavePart(column, own, grouped) for column, own in octaves.items()]
-    found: tuple[Part, ...] = (*parts, *single)
+    read = partial(population_vectors, cluster=cluster) if cluster else None
+    parts: list[Part] = [LinearPart(linear, grouped, read)] if linear else []
+    parts += [OctavePart(column, own, grouped, read) for column, own in octaves.items()]
+    found: tuple[Part, ...] = (*parts, *ranks.values(), *single)
     assert all(part.weight for part in found)  # noqa: S101 plans each part: bounds are looked at
     if grouped and not any(part.counts for part in found):
         raise InvalidQuestionError(
             "none of these questions can count groups", hint="ask for dfp.count() as well"
         )
     return found
-
-
-def _finds_octaves(question: Statistic) -> bool:
-    return isinstance(question, LinearStatistic) and question.finds_bounds
 
 
 def shares(parts: Sequence[Part]) -> list[Fraction]:

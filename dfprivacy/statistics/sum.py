@@ -9,14 +9,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from dfprivacy.estimators.estimator import Draw, HalfWidths, to_floats
 from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.grid import Grid, grid_from_zero
 from dfprivacy.measurement.linear import CountWeights, Linear, OnGrid, Source
 from dfprivacy.noise.additive import NoisyVector
+from dfprivacy.release.estimator import Draw, Ends, HalfWidths, Moved, to_floats
+from dfprivacy.release.terms import Bounds, BoundsLike, bounds_of
 from dfprivacy.statistics.base import BOUNDS_DOC, argument
+from dfprivacy.statistics.clipping import CLIPPING_DOC
 from dfprivacy.statistics.linear import LinearStatistic
-from dfprivacy.terms import Bounds, BoundsLike
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,14 @@ class Sum(LinearStatistic):
 
     kind: ClassVar[str] = "sum"
     aliases: ClassVar[tuple[str, ...]] = ("total",)
+    sql_names: ClassVar[tuple[str, ...]] = ("sum",)
     title: ClassVar[str] = "the sum"
     example: ClassVar[str] = 'df.dp.sum("x", (0, 100), epsilon=1)'
     stand_in: ClassVar[Bounds] = Bounds(-1, 1)
 
     column: Hashable = argument("The column of numbers.")
     bounds: BoundsLike | None = argument(BOUNDS_DOC, None)
+    clipping: bool = argument(CLIPPING_DOC, True)  # noqa: FBT003 a default
 
     def linear(self, *, grouped: bool) -> Linear:
         """Return the sum of x, and what counts rows where groups have to be counted."""
@@ -61,6 +64,11 @@ class Sum(LinearStatistic):
         """Return units of the column: noise goes by the larger end of bounds that are found."""
         return "the larger end of the bounds found" if found else super().unit()
 
+    def whole(self, rows: int) -> float:
+        """Return the largest sum that so many rows can have."""
+        bounds = bounds_of(self.bounds)
+        return rows * (1.0 if bounds is None else max(abs(bounds.lower), abs(bounds.upper)))
+
     @property
     def halve(self) -> tuple[str, ...]:
         """Narrower bounds."""
@@ -84,6 +92,10 @@ class SumEstimator:
         middle = to_floats(vector.coordinates[0])
         ends = _finite(self.unit, middle - half), _finite(self.unit, middle + half)
         return np.minimum(*ends), np.maximum(*ends)
+
+    def widened(self, vector: NoisyVector, ends: Ends, moved: Moved) -> Ends:  # noqa: ARG002 one interface
+        """Return the interval of the sum of values that are not clipped."""
+        return ends[0] - moved.below, ends[1] + moved.above
 
     def standard_error(self, vector: NoisyVector) -> Floats:
         """Return the standard deviation of the noise, in units of the column."""

@@ -13,30 +13,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from dfprivacy.errors import InvalidBoundsError
-from dfprivacy.estimators.estimator import (
-    CountEstimator,
-    Draw,
-    Foreseen,
-    HalfWidths,
-    RatioEstimator,
-    half_width_factor,
-    to_floats,
-)
 from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.grid import Grid, grid_from_lower
 from dfprivacy.measurement.linear import Linear, OnGrid
 from dfprivacy.noise.additive import NoisyVector
+from dfprivacy.noise.laws import half_width_factor
+from dfprivacy.release.estimator import (
+    CountEstimator,
+    Draw,
+    Ends,
+    Foreseen,
+    HalfWidths,
+    Moved,
+    RatioEstimator,
+    to_floats,
+)
+from dfprivacy.release.terms import BoundsLike
 from dfprivacy.statistics.base import BOUNDS_DOC, Statistic, argument
+from dfprivacy.statistics.clipping import CLIPPING_DOC
 from dfprivacy.statistics.count import Count
+from dfprivacy.statistics.forecast import Circumstances
 from dfprivacy.statistics.linear import LinearStatistic
 from dfprivacy.statistics.mean import Mean
-from dfprivacy.terms import BoundsLike
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class _Spread(LinearStatistic):
 
     column: Hashable = argument("The column of numbers.")
     bounds: BoundsLike | None = argument(BOUNDS_DOC, None)
+    clipping: bool = argument(CLIPPING_DOC, True)  # noqa: FBT003 a default
 
     @property
     def _grid(self) -> Grid:
@@ -58,7 +63,8 @@ class _Spread(LinearStatistic):
 
     def carried(self, other: Statistic, linear: Linear) -> Foreseen | None:
         """Return the mean within the same bounds, or the count of the column."""
-        if isinstance(other, Mean) and other == Mean(self.column, self.bounds):
+        mean = Mean(self.column, self.bounds)
+        if isinstance(other, Mean) and replace(other, clipping=True) == mean:
             return mean_of_bernstein(self._grid)
         assert linear.count is not None  # noqa: S101 all coordinates count
         return CountEstimator(linear.count) if other == Count(self.column) else None
@@ -74,6 +80,7 @@ class Variance(_Spread):
 
     kind: ClassVar[str] = "var"
     aliases: ClassVar[tuple[str, ...]] = ("variance",)
+    sql_names: ClassVar[tuple[str, ...]] = ("var_pop", "var_samp", "variance")
     title: ClassVar[str] = "the population variance"
     example: ClassVar[str] = 'df.dp.var("x", (0, 100), epsilon=1)'
 
@@ -84,6 +91,11 @@ class Variance(_Spread):
     def unit(self, *, found: bool = False) -> str:
         """Return squared units."""
         return f"squared {super().unit(found=found)}"
+
+    def whole(self, rows: int) -> float | None:
+        """Return the square of the distance between the bounds."""
+        width = super().whole(rows)
+        return None if width is None else width * width
 
     @property
     def halve(self) -> tuple[str, ...]:
@@ -99,6 +111,7 @@ class StandardDeviation(_Spread):
     kind: ClassVar[str] = "std"
     aliases: ClassVar[tuple[str, ...]] = ("stddev",)
     sql_aliases: ClassVar[tuple[str, ...]] = ("stddev",)
+    sql_names: ClassVar[tuple[str, ...]] = ("stddev_pop", "stddev_samp", "stddev")
     title: ClassVar[str] = "the population standard deviation"
     example: ClassVar[str] = 'df.dp.std("x", (0, 100), epsilon=1)'
 
@@ -106,8 +119,7 @@ class StandardDeviation(_Spread):
         """Return the root of the variance of the Bernstein sums."""
         return StandardDeviationEstimator(self._grid)
 
-    @property
-    def remarks(self) -> tuple[str, ...]:
+    def noted(self, known: Circumstances) -> tuple[str, ...]:  # noqa: ARG002 it always holds
         """Half-widths are for the worst place of the deviation."""
         return ("the error is largest where the true deviation is near 0",)
 
@@ -162,6 +174,18 @@ class UnitVariance:
         low = np.where(total > 0, middle - half, 0.0)
         high = np.where(total > 0, middle + distance**2 + half, _MOST)
         return np.clip(low, 0, _MOST), np.clip(high, 0, _MOST)
+
+    def added(self, vector: NoisyVector, moved: Moved) -> Floats:
+        """Return by how much rows beyond the bounds raise the variance at most, in squared units.
+
+        A row that lies a distance d beyond the bound U raises the sum of squares around the mean m
+        by 2 d (U - m) + d^2; clipping never raises a variance (docs/intervals.md).
+        """
+        total, mean, _ = self._moments(vector)
+        m = np.clip(mean, 0, 1) * _width(self.grid)
+        above = 2 * (_width(self.grid) - m) * moved.above + moved.above_squares
+        below = 2 * m * moved.below + moved.below_squares
+        return np.asarray((above + below) / np.maximum(total, 1.0))
 
     def standard_error(self, vector: NoisyVector) -> Floats:
         """Return the first-order standard deviation of the noise."""
@@ -218,6 +242,10 @@ class VarianceEstimator:
         low, high = UnitVariance(self.grid).interval(vector, level)
         return low * _width(self.grid) ** 2, high * _width(self.grid) ** 2
 
+    def widened(self, vector: NoisyVector, ends: Ends, moved: Moved) -> Ends:
+        """Return the interval of the variance of values that are not clipped."""
+        return ends[0], ends[1] + UnitVariance(self.grid).added(vector, moved)
+
     def standard_error(self, vector: NoisyVector) -> Floats:
         """Return the first-order standard deviation of the noise."""
         return UnitVariance(self.grid).standard_error(vector) * _width(self.grid) ** 2
@@ -246,6 +274,11 @@ class StandardDeviationEstimator:
         """Return the roots of the variance's interval."""
         low, high = UnitVariance(self.grid).interval(vector, level)
         return np.sqrt(low) * _width(self.grid), np.sqrt(high) * _width(self.grid)
+
+    def widened(self, vector: NoisyVector, ends: Ends, moved: Moved) -> Ends:
+        """Return the interval of the deviation of values that are not clipped."""
+        added = UnitVariance(self.grid).added(vector, moved)
+        return ends[0], np.sqrt(ends[1] ** 2 + added)
 
     def standard_error(self, vector: NoisyVector) -> Floats:
         """Return the first-order standard deviation of the noise."""

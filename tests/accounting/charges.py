@@ -1,10 +1,50 @@
-"""Charges for the tests of ledgers."""
+"""Charges for the tests of ledgers, and logs as their text says they are written."""
 
+import hashlib
+import json
 from fractions import Fraction
+from pathlib import Path
 
 from dfprivacy.accounting.charge import Charge
+from dfprivacy.accounting.composition import Composition
+from dfprivacy.accounting.idempotent import IdempotentLedger
 from dfprivacy.accounting.loss import delta_of, loss_of
+from dfprivacy.accounting.spending import NoAccount, account, account_of
+
+__all__ = [
+    "Composition",
+    "IdempotentLedger",
+    "NoAccount",
+    "account",
+    "account_of",
+    "charge",
+    "confirmed",
+    "forge",
+]
 
 
 def charge(epsilon=None, rho=None, delta=None):
+    """Return what a release costs."""
     return Charge(loss_of(epsilon, rho), delta_of(delta) or Fraction(0), "count()")
+
+
+def forge(path, *entries):
+    """Add a transaction to a log that remembers nothing, with the right running hash."""
+    before = path.read_bytes().splitlines()[-1].split()[0]
+    body = json.dumps(entries).encode()
+    with path.open("ab") as file:
+        file.write(b"%s 0 %s\n" % (hashlib.sha256(before + body).hexdigest().encode(), body))
+
+
+def confirmed(path):
+    """Return the charges in a log that remembers nothing, up to its newest confirmed hash."""
+    head = Path(f"{path}-head")
+    slots = head.read_bytes().split(b"\n") if head.exists() else []
+    newest = max((slot.strip(b".").split() for slot in slots[:2]), key=lambda own: int(own[1]))
+    rows = []
+    for line in path.read_bytes().splitlines()[1:]:
+        digest, _, body = line.split(b" ", 2)
+        rows += [fields for kind, fields in json.loads(body) if kind == "charge"]
+        if digest == newest[2]:
+            return rows
+    raise AssertionError("the newest hash is not in the log")

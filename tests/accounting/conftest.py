@@ -1,14 +1,12 @@
 """What the tests of ledgers share."""
 
 import os
-import sqlite3
 
 import pandas as pd
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.accounting import ledger_file
-from dfprivacy.accounting.spending import account
+from tests.accounting.charges import account, confirmed
 
 
 @pytest.fixture
@@ -37,13 +35,13 @@ def flights(memory):
 
 @pytest.fixture
 def stored():
-    """Read the charges in a file past the package, which sees committed charges only."""
+    """Read the charges in a file past the package, as far as they are confirmed."""
 
     def rows(ledger):
-        with sqlite3.connect(f"{ledger.path.as_uri()}?mode=ro", uri=True) as connection:
-            found = connection.execute("SELECT dataset, cost, cost_delta FROM charge").fetchall()
-        connection.close()
-        return found
+        if not ledger.path.with_name(f"{ledger.path.name}-head").exists():
+            return []
+        found = confirmed(ledger.path)
+        return [(own["dataset"], own["cost"], own["cost_delta"]) for own in found]
 
     return rows
 
@@ -51,24 +49,4 @@ def stored():
 @pytest.fixture
 def fast_disk(monkeypatch):
     """Leave out the waits for the disk, for tests of arithmetic with thousands of charges."""
-    durable = ledger_file.connect
-
-    def connect(path, timeout):
-        connection = durable(path, timeout)
-        connection.execute("PRAGMA synchronous = OFF")
-        return connection
-
-    monkeypatch.setattr(ledger_file, "connect", connect)
-
-
-@pytest.fixture
-def drawn(monkeypatch):
-    """Return a list that grows by one with every call for random bytes."""
-    calls, real = [], os.urandom
-
-    def spy(size):
-        calls.append(size)
-        return real(size)
-
-    monkeypatch.setattr(os, "urandom", spy)
-    return calls
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)

@@ -1,8 +1,9 @@
 """Processes that race for a ledger, or are killed in the middle of it. Run by test_ledger_crowd.
 
-    python crowd.py race|threads|kill|create|fork|memory FILE ...
+    python crowd.py FOLDER '{"race": [6, 30], ...}'
 
-Each command prints one JSON document. Children are forked from here, where nothing else runs.
+Prints one JSON document: what each command found. Children are forked from here, where nothing
+else runs.
 """
 
 import json
@@ -12,18 +13,15 @@ import signal
 import sys
 import threading
 import time
-from fractions import Fraction
 from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
 
 import dfprivacy as dfp
-from dfprivacy.accounting import spending
-from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.loss import Epsilon
+from tests.accounting.charges import account, charge
 
-UNIT = Charge(Epsilon(Fraction(1, 100)), question="race")
+UNIT = charge(0.01)
 WAIT = 300  # seconds for the lock, far beyond what a busy machine needs
 
 
@@ -152,16 +150,16 @@ def memory(path, runs, seed):
     """
     chance, said = random.Random(seed), []
     ledger = dfp.Ledger(path, epsilon=1, remember=True, timeout=WAIT)
-    account = spending.account(ledger, "d", version="1")
+    own = account(ledger, "d", version="1")
 
     def job(writing):
         for number in range(20):
-            mark = account.fingerprint(f"question {number}", {})
-            table = account.remembered(mark)
+            mark = own.fingerprint(f"question {number}", {})
+            table = own.remembered(mark)
             if table is None:
-                account.pay(UNIT)
+                own.pay(UNIT)
                 table = pa.table({"answer": [int.from_bytes(os.urandom(7))]})
-                account.remember(mark, table)
+                own.remember(mark, table)
             os.write(writing, f"{number} {table['answer'][0]}\n".encode())
         os._exit(0)
 
@@ -192,5 +190,7 @@ COMMANDS = {
 }  # fmt: skip
 
 if __name__ == "__main__":
-    command, file, *numbers = sys.argv[1:]
-    print(json.dumps(COMMANDS[command](file, *map(int, numbers))))
+    folder, wanted = Path(sys.argv[1]), json.loads(sys.argv[2])
+    (folder / "create").mkdir()
+    places = {name: folder / ("create" if name == "create" else f"{name}.db") for name in COMMANDS}
+    print(json.dumps({name: COMMANDS[name](places[name], *own) for name, own in wanted.items()}))

@@ -16,8 +16,8 @@ if __name__ == "__main__":
     frame = pd.DataFrame({"x": range(10)})
     frame.dp.count(epsilon=1)  # whatever is loaded late is loaded by the owner
     dfp.Ledger(file, epsilon=1)
-    mode, owner = sys.argv[2:]
-    (file if mode == "file" else file.parent).chmod(0o444 if mode == "file" else 0o555)
+    owner = sys.argv[2]
+    file.chmod(0o444)
     if os.geteuid() == 0:
         os.setegid(int(owner))
         os.seteuid(int(owner))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.accounting.spending import NoAccount
+from tests.accounting.charges import NoAccount
 
 ROOT = Path(__file__).parents[2]
 
@@ -64,11 +64,17 @@ class Callable:
         pytest.fail("it ran")
 
 
+class Job:
+    def release(self):
+        pytest.fail("it ran")
+
+
 @pytest.mark.parametrize(
     "function",
     [
         coroutine, generator, asynchronous, functools.partial(coroutine), Callable(),
         functools.partial(functools.partial(generator)), contextlib.contextmanager(generator),
+        Job, functools.partial(Job),
     ],
 )  # fmt: skip
 def test_what_works_after_the_call_is_not_decorated(ledger, function):
@@ -86,6 +92,14 @@ def test_a_function_that_returns_such_work_raises(ledger, make):
         dfp.spending(ledger, dataset="flights")(lambda: found)()
     if make is coroutine:
         found.close()
+
+
+@pytest.mark.parametrize("lazy", [map, filter])
+def test_a_function_that_returns_work_for_later_raises(ledger, count, lazy):
+    """What an iterator would release once the block has ended is handed out to nobody."""
+    with pytest.raises(dfp.InvalidLedgerError, match="after the call has ended"):
+        dfp.spending(ledger, dataset="flights")(lambda: lazy(lambda _: count(), [1, 2]))()
+    assert datasets(ledger) == []
 
 
 def test_blocks_inside_coroutines_and_generators(ledger, count):

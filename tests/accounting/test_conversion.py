@@ -11,11 +11,17 @@ from hypothesis import given, settings
 from scipy.stats import norm
 
 from dfprivacy.accounting.composition import (
+    Composition,
     approximate_epsilon,
     concentrated_law,
     epsilon_at_order,
+    float_above,
+    levelled,
     profile,
+    responses_law,
+    tight_total,
 )
+from dfprivacy.accounting.loss import Epsilon, Rho
 
 RHOS = st.fractions(Fraction(1, 10**9), 100, max_denominator=10**9)
 DELTAS = st.integers(1, 18).flatmap(
@@ -150,3 +156,110 @@ def test_the_law_is_a_distribution_and_symmetric(rho):
     for place, mass in law.masses.items():
         mirrored = law.masses[-place] * math.exp(place * cell)
         assert mass == pytest.approx(mirrored, rel=1e-12, abs=1e-300)
+
+
+DELTA = 1e-6
+
+
+def pure(*losses):
+    return Composition(tuple((Epsilon(Fraction(epsilon)), times) for epsilon, times in losses))
+
+
+def optimal_delta(epsilon, times, total):
+    """Return the exact delta of composed pure releases (Kairouz, Oh and Viswanath 2015)."""
+    up, down = math.exp(epsilon), 1.0
+    weights = [
+        math.comb(times, k) * max(0.0, up ** (times - k) * down - math.exp(total) * up**k)
+        for k in range(times + 1)
+    ]
+    return sum(weights) / (1 + up) ** times
+
+
+@pytest.mark.parametrize(("epsilon", "times"), [("1/10", 10), ("1/100", 365), ("1/3", 40), (1, 9)])
+@pytest.mark.parametrize("delta", [1e-4, 1e-6, 1e-9])
+def test_equal_releases_have_their_optimal_total(epsilon, times, delta):
+    """Never below the optimal composition of that many pure releases, and hardly above it."""
+    epsilon = Fraction(epsilon)
+    found = tight_total(pure((epsilon, times)), delta).epsilon
+    assert optimal_delta(float(epsilon), times, found) <= delta
+    assert optimal_delta(float(epsilon), times, found * 0.99 - 1e-4) > delta
+
+
+@pytest.mark.parametrize("rho", [Fraction(1, 1000), Fraction(1, 5)])
+@pytest.mark.parametrize("delta", [1e-5, 1e-9])
+def test_mixed_releases_are_covered(rho, delta):
+    """Randomized responses and a Gaussian release together have no larger delta."""
+    losses = ((Epsilon(Fraction(1, 4)), 12), (Epsilon(Fraction(1, 7)), 5), (Rho(rho), 1))
+    composition = Composition(losses)
+    found = tight_total(composition, delta).epsilon
+    shift, exact = math.sqrt(2 * rho), 0.0
+    for first in range(13):
+        for second in range(6):
+            weight = math.comb(12, first) * math.comb(5, second)
+            weight /= (1 + math.exp(-1 / 4)) ** 12 * (1 + math.exp(-1 / 7)) ** 5
+            loss = (2 * first - 12) / 4 + (2 * second - 5) / 7
+            weight *= math.exp(-(12 - first) / 4 - (5 - second) / 7)
+            left = found - loss
+            rest = math.exp(left + norm.logcdf(-left / shift - shift / 2))
+            exact += weight * (norm.cdf(shift / 2 - left / shift) - rest)
+    assert exact <= delta
+    assert found < composition.total(delta).epsilon
+
+
+@pytest.mark.parametrize("spent", [Fraction(1, 10**7), Fraction(99, 10**8)])
+def test_deltas_leave_less_for_the_composition(spent):
+    """What releases spent on keys is taken off the delta before anything else."""
+    losses = ((Epsilon(Fraction(1, 10)), 50),)
+    found = tight_total(Composition(losses, spent), DELTA)
+    assert found.delta == DELTA
+    assert found.epsilon == tight_total(Composition(losses), Fraction(1, 10**6) - spent).epsilon
+    assert found.epsilon > tight_total(Composition(losses), DELTA).epsilon
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        pure(*((Fraction(1, 20 + number), 1) for number in range(100))),
+        pure((Fraction(1, 10**9), 10**6), (Fraction(1, 2), 1)),
+        pure((300, 2)),
+        pure((10**6, 1)),
+        Composition(((Rho(Fraction(10**6)), 1),)),
+        Composition(((Rho(Fraction(1, 10**15)), 3), (Epsilon(Fraction(1, 10)), 2))),
+        pure((Fraction(1, 1000), 10**6)),
+    ],
+    ids=["100 epsilons", "tiny ones", "large", "huge", "huge rho", "tiny rho", "a million"],
+)
+@pytest.mark.parametrize("delta", [0.4, 1e-7, 1e-15])
+def test_a_tight_total_is_never_above_the_plain_one(losses, delta):
+    """Whatever the history is, there is a tight total, and it is at most the plain one."""
+    tight = tight_total(losses, delta)
+    assert 0 <= tight.epsilon <= losses.total(delta).epsilon
+
+
+@given(st.fractions(0, 10**6))
+def test_float_above(value):
+    """The float is above or at the value, and the one before the previous is below it."""
+    above = float_above(value)
+    assert Fraction(repr(above)) >= value
+    assert Fraction(float(np.nextafter(np.nextafter(above, -np.inf), -np.inf))) < value or not value
+
+
+@given(st.integers(1, 300), st.integers(1, 50), st.floats(2**-12, 1))
+def test_the_law_of_responses(times, cells, cell):
+    """It is a distribution whose losses are symmetric: exp(-l) times as probable at -l as at l."""
+    law = responses_law(cells, times, cell)
+    assert abs(sum(law.masses.values()) + law.infinite - 1) < 1e-12
+    for place, mass in law.masses.items():
+        if -place in law.masses and mass > 1e-200:
+            ratio = math.log(mass / law.masses[-place])
+            assert ratio == pytest.approx(place * cell, rel=1e-9, abs=1e-9)
+
+
+@given(st.dictionaries(st.integers(1, 10**6), st.integers(1, 9), min_size=20, max_size=200))
+def test_levels_only_round_up(times):
+    """Grouped into 32 levels, no release is lost and none gets a smaller epsilon."""
+    levels = levelled(times)
+    assert len(levels) <= 32
+    assert sum(levels.values()) == sum(times.values())
+    before, after = (np.repeat(sorted(c), [c[k] for k in sorted(c)]) for c in (times, levels))
+    assert (after >= before).all()

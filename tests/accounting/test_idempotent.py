@@ -1,15 +1,12 @@
 import threading
-from fractions import Fraction
 
 import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.idempotent import IdempotentLedger
-from dfprivacy.accounting.loss import Epsilon
+from tests.accounting.charges import IdempotentLedger, charge
 
-CHARGE = Charge(Epsilon(Fraction(1, 2)), question="count()")
+CHARGE = charge(0.5)
 MARK = bytes(32)
 ONE, TWO = pa.table({"n": [1]}), pa.table({"n": [2]})
 
@@ -138,9 +135,9 @@ def test_a_crowd_is_charged_once(path):
 def test_room(path):
     """Several charges fit together or not at all."""
     ledger = IdempotentLedger(path, "d", MARK)
-    ledger.require_room([CHARGE, CHARGE])
+    ledger.require_room([(CHARGE, None)] * 2)
     with pytest.raises(dfp.BudgetExceededError, match=r"costs epsilon 1\.5"):
-        ledger.require_room([CHARGE] * 3)
+        ledger.require_room([(CHARGE, None)] * 3)
 
 
 def test_when_it_was_paid(path):

@@ -1,14 +1,15 @@
 """A ledger is a file with rules: its history, its names, its end."""
 
+import os
 import pickle
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from uuid import UUID
 
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.accounting import ledger_file
-from tests.accounting.charges import charge
+from tests.accounting.charges import charge, forge
 
 
 def test_history(ledger):
@@ -19,6 +20,7 @@ def test_history(ledger):
     frame = ledger.history()
     assert list(frame.columns) == [
         "time", "dataset", "question", "epsilon", "rho", "delta", "note", "uuid", "version",
+        "analyst",
     ]  # fmt: skip
     assert frame["dataset"].tolist() == ["flights", "trains"]
     assert frame["question"].tolist() == ["count()"] * 2
@@ -79,44 +81,56 @@ def test_repr_can_be_pasted(tmp_path, budget, monkeypatch):
         assert same.remaining("d") == ledger.remaining("d") != ledger.budget
 
 
-def test_commits_are_durable(ledger):
-    """A transaction waits for the disk, the directory's entries included, and leaves one file."""
-    with ledger_file.transaction(ledger.path, 1, "BEGIN IMMEDIATE") as connection:
-        assert connection.execute("PRAGMA synchronous").fetchone() == (3,)
-        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+def test_a_charge_waits_for_the_disk(ledger, monkeypatch):
+    """The log is written and flushed, and then its newest hash; nothing else is left behind."""
     ledger.charge("flights", charge(0.1))
-    assert list(ledger.path.parent.iterdir()) == [ledger.path]
+    done, write, sync = [], os.write, os.fsync
+    name = lambda descriptor: str(Path(f"/proc/self/fd/{descriptor}").readlink())  # noqa: E731
+    monkeypatch.setattr(
+        os, "write", lambda own, text: done.append(("write", name(own))) or write(own, text)
+    )
+    monkeypatch.setattr(os, "fsync", lambda own: done.append(("flush", name(own))) or sync(own))
+    ledger.charge("flights", charge(0.1))
+    log, head = str(ledger.path), f"{ledger.path}-head"
+    assert done == [("write", log), ("flush", log), ("write", head), ("flush", head)]
+    assert sorted(map(str, ledger.path.parent.iterdir())) == [log, head]
+
+
+CHARGE = {
+    "uuid": "u", "time": "2026-11-20T00:00:00+00:00", "question": "count()", "note": None,
+    "version": "1", "dataset": "flights", "asked": "epsilon", "amount": "1/10",
+    "cost": 10**8, "cost_delta": 0,
+}  # fmt: skip
+RELEASE = {"fingerprint": "f" * 64, "dataset": "flights", "digest": "d" * 64, "length": 0}
 
 
 @pytest.mark.parametrize(
-    "statement",
+    "entry",
     [
-        "UPDATE account SET spent = spent - 1",
-        "UPDATE account SET spent = total + 1",
-        "UPDATE account SET spent = 'none'",
-        "UPDATE account SET total = 2 * total",
-        "DELETE FROM account",
-        "UPDATE charge SET cost = 1",
-        "DELETE FROM charge",
-        "UPDATE budget SET total = 2 * total",
-        "DELETE FROM budget",
-        "INSERT INTO budget SELECT 2, 'b', measure, total, total_delta, remember FROM budget",
-        (
-            "INSERT INTO charge SELECT 9, 'u', time, dataset, question, asked, amount, 600000000, "
-            "0, note, version FROM charge"
-        ),
+        *(("charge", CHARGE | {"cost": cost}) for cost in (600_000_000, -1, 0, 0.5, "1", True)),
+        *(("charge", CHARGE | {"cost_delta": delta}) for delta in (-1, 10**12 + 1, None)),
+        ("charge", CHARGE | {"asked": "delta"}), ("charge", CHARGE | {"more": "1"}),
+        ("charge", {}), ("refund", CHARGE), ("release", RELEASE), ("drop", {"fingerprints": ["f"]}),
+        ("founding", {"ledger": "l", "measure": "epsilon", "total": 9, "total_delta": 0,
+                      "remember": 0}), 7, ["charge"],
     ],
-)
-def test_the_file_keeps_the_rules(ledger, statement):
-    """The tables refuse to spend more than the total, to spend less, and to forget."""
+)  # fmt: skip
+def test_a_log_keeps_the_rules(ledger, entry):
+    """Nothing is spent beyond the total, given back, founded twice or kept against the rules.
+
+    The running hash of what breaks a rule is right.
+    """
     ledger.charge("flights", charge(0.5))
-    with (
-        pytest.raises(dfp.LedgerFileError),
-        ledger_file.transaction(ledger.path, 1, "BEGIN IMMEDIATE") as connection,
-    ):
-        connection.execute(statement)
+    whole = ledger.path.read_bytes()
+    forge(ledger.path, ("charge", CHARGE))
+    assert dfp.Ledger(ledger.path).spent("flights").epsilon == 0.6
+    ledger.path.write_bytes(whole)
+    forge(ledger.path, entry)
+    for use in (lambda: dfp.Ledger(ledger.path), lambda: ledger.charge("flights", charge(0.1))):
+        with pytest.raises(dfp.LedgerFileError, match="is damaged"):
+            use()
+    ledger.path.write_bytes(whole)
     assert ledger.remaining("flights") == dfp.Budget(epsilon=0.5, delta=1e-6)
-    assert len(dfp.Ledger(ledger.path).history()) == 1
 
 
 @pytest.mark.parametrize("name", ["", " flights", "flights\n", "a\x00b", "x" * 201, None, 7, b"f"])
@@ -154,7 +168,7 @@ def test_any_file_name(tmp_path, name):
     """A file name is taken as it is."""
     ledger = dfp.Ledger(tmp_path / name, epsilon=1)
     ledger.charge("d", charge(0.5))
-    assert list(tmp_path.iterdir()) == [tmp_path / name]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name, f"{name}-head"]
 
 
 def test_a_closed_ledger(tmp_path):

@@ -10,34 +10,44 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
-def crowd(*args):
-    """Run crowd.py, warnings as errors, and return what it found."""
+FEW = {
+    "race": (6, 30), "threads": (4, 30), "kill": (9, 1), "create": (8, 2), "fork": (8,),
+    "memory": (6, 3),
+}  # fmt: skip
+MANY = {"race": (16, 200), "threads": (8, 100), "kill": (300, 1), "create": (300, 2),
+        "fork": (8,), "memory": (300, 3)}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=["few", pytest.param("many", marks=pytest.mark.slow)])
+def crowd(request, tmp_path_factory):
+    """Run crowd.py, warnings as errors, and return its numbers and what it found."""
+    numbers = FEW if request.param == "few" else MANY
     done = subprocess.run(
         [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning",
-         Path(__file__).with_name("crowd.py"), *map(str, args)],
+         Path(__file__).with_name("crowd.py"), tmp_path_factory.mktemp("crowd"),
+         json.dumps(numbers)],
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
-    return json.loads(done.stdout)
+    return {name: (numbers[name], found) for name, found in json.loads(done.stdout).items()}
 
 
-def test_processes_race(tmp_path):
-    """16 processes try 200 times each for 100 units, and get exactly 100, each one recorded."""
-    assert crowd("race", tmp_path / "b.db", 16, 200) == {"granted": 100, "stored": 100}
+def test_processes_race(crowd):
+    """Processes try far more often than there are units, and get exactly 100, each recorded."""
+    assert crowd["race"][1] == {"granted": 100, "stored": 100}
 
 
-def test_threads_race_while_children_are_forked(tmp_path):
-    """8 threads and the children forked meanwhile get exactly 100 units of 100."""
-    assert crowd("threads", tmp_path / "b.db", 8, 100) == {"granted": 100, "stored": 100}
+def test_threads_race_while_children_are_forked(crowd):
+    """Threads and the children forked meanwhile get exactly 100 units of 100."""
+    assert crowd["threads"][1] == {"granted": 100, "stored": 100}
 
 
-@pytest.mark.parametrize("runs", [60, pytest.param(300, marks=pytest.mark.slow)])
-def test_killed_processes(tmp_path, runs):
+def test_killed_processes(crowd):
     """Whenever a process is killed, every release that it printed was charged.
 
     At most one charge more was under way, and the ledger opens whole at once.
     """
-    found = crowd("kill", tmp_path / "b.db", runs, 1)
+    (runs, _), found = crowd["kill"]
     assert len(found) == runs
     total = 0
     for printed, charged, spent in found:
@@ -47,29 +57,27 @@ def test_killed_processes(tmp_path, runs):
     assert sum(printed for printed, _, _ in found) > runs / 3
 
 
-@pytest.mark.parametrize("runs", [30, pytest.param(300, marks=pytest.mark.slow)])
-def test_killed_while_a_ledger_is_made(tmp_path, runs):
+def test_killed_while_a_ledger_is_made(crowd):
     """A file under the ledger's name is whole from its first moment, or not there."""
-    found = crowd("create", tmp_path, runs, 2)
+    (runs, _), found = crowd["create"]
     assert [whole for _, whole in found] == [True] * runs
 
 
-def test_a_fork_never_repeats_a_draw(tmp_path):
+def test_a_fork_never_repeats_a_draw(crowd):
     """What parent and 8 children release is all different, and all charged, to one ledger.
 
     The answers have more than 2**50 likely values: 50 of them repeat one with odds below 1e-12.
     """
-    found = crowd("fork", tmp_path / "b.db", 8)
+    found = crowd["fork"][1]
     assert len(set(found["answers"])) == len(found["answers"]) == found["stored"] == 50
 
 
-@pytest.mark.parametrize("runs", [12, pytest.param(300, marks=pytest.mark.slow)])
-def test_a_killed_job_goes_on(tmp_path, runs):
+def test_a_killed_job_goes_on(crowd):
     """A job that is killed and run again gives every answer as it gave it before.
 
     Every answer was charged; a kill costs at most the one charge whose release was not kept.
     """
-    found = crowd("memory", tmp_path / "b.db", runs, 3)
+    (runs, _), found = crowd["memory"]
     said = dict(found["said"])
     assert sorted(map(int, said)) == list(range(20))
     assert all(said[number] == answer for number, answer in found["said"])

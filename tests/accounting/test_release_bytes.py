@@ -1,12 +1,9 @@
 import numpy as np
-import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 
-from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.loss import loss_of
-from dfprivacy.accounting.memory import release_bytes, released_table
+from tests.accounting.charges import charge
 
 SECRET = b"SECRET42"
 NUMBER = int.from_bytes(SECRET, "little")
@@ -15,7 +12,7 @@ NUMBER = int.from_bytes(SECRET, "little")
 def kept(own, table):
     """Pay, keep a release, and return what is handed out from then on."""
     mark = own.fingerprint("q", {})
-    own.pay(Charge(loss_of(0.1), question="q"))
+    own.pay(charge(0.1))
     own.remember(mark, table)
     return own.remembered(mark)
 
@@ -76,21 +73,3 @@ def test_the_file_of_a_real_release_holds_no_row(memory, flights):
     assert b"hidden carrier" not in content
     for exact in (7.125, 4711.5, frame["delay"].mean()):
         assert np.float64(exact).tobytes() not in content
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        pa.table({}), pa.table({"a": pa.array([], pa.string())}), pa.table({"a": pa.nulls(2)}),
-        pa.table({"a": pa.array(["x", None]).dictionary_encode()}),
-        pa.table({"a": pa.DictionaryArray.from_arrays(pa.array([1, 0], pa.int8()), ["x", "y"])}),
-        pa.table({"a": pa.array([1, None], pa.decimal128(5, 2)), "b": [True, None]}),
-        pa.table({"a": pd.to_datetime(["2026-11-20", None]), "b": [b"x", None]}),
-        pa.table({"a": pa.chunked_array([[1], [2, None], []]), "": [0.1, float("nan"), -0.0]}),
-    ],
-)  # fmt: skip
-def test_bytes_and_back(table):
-    """A table comes back with its names, types, NULLs and the bits of its values."""
-    again = released_table(release_bytes(table))
-    assert again.schema.equals(table.schema.remove_metadata())
-    assert repr(again.to_pylist()) == repr(table.to_pylist())

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import dfprivacy as dfp
-from dfprivacy import releasing
+from dfprivacy.frames import releasing
 
 BOUNDS = (0, 100)
 ASKED = {

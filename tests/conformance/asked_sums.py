@@ -7,16 +7,12 @@ import dfprivacy as dfp
 BOUNDS = [(0, 100), (-60.0, 61.5), (100, 101), (-7, -3), (0.1, 0.3), (-1e-300, 1e-299), (-1e9, 2)]
 
 
-def questions(low: float, high: float) -> dict[str, object]:
+def questions(low: float, high: float, **terms: bool) -> dict[str, object]:
     return {
         "rows": dfp.count(),
         "texts": dfp.count("g"),
-        "variance": dfp.std("x", (low, high)),
-        "total": dfp.sum("x", (low, high)),
-        "whole": dfp.mean("i", (low, high)),
+        "variance": dfp.std("x", (low, high), **terms),
+        "total": dfp.sum("x", (low, high), **terms),
+        "whole": dfp.mean("i", (low, high), **terms),
         "integers": dfp.count("h"),
     }
-
-
-def sums(statistics):
-    return [list(row.values()) for row in statistics.table.to_pylist()]

@@ -7,9 +7,7 @@ import pandas as pd
 import pyarrow as pa
 
 import dfprivacy as dfp
-from dfprivacy.measurement.binning import Edges, Octaves, SignificantBits
 
-BINNINGS = [(Octaves(), 2), (Octaves(), 1), (SignificantBits(16), 0), (Edges((-9.0, 0.0, 50.0)), 0)]
 SUMS = {
     "rows": dfp.count(),
     "texts": dfp.count("g"),

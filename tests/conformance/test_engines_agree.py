@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 
 import dfprivacy as dfp
-from tests.conformance.asked_sums import BOUNDS, questions, sums
+from tests.conformance.asked_sums import BOUNDS, questions
 
 
 def grid_sums(values, low, high, anchor, size):
@@ -46,23 +46,23 @@ def grouped_reference(rows, low, high):
     return [[g, *found[g]] for g in names]
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_every_engine_follows_the_law_of_the_grid(data, engine, exact, rows, table_of):
     """Exact sums are those of the law in words, bit for bit, for NULL, NaN, inf and huge values."""
-    drawn = data.draw(st.lists(rows, max_size=12))
+    drawn = data.draw(st.lists(rows, max_size=25))
     low, high = data.draw(st.sampled_from(BOUNDS))
-    table = table_of(drawn)
-    assert sums(exact(engine(table), questions(low, high))) == [reference(drawn, low, high)]
+    found = exact.sums(engine(table_of(drawn)), questions(low, high, clipping=False))
+    assert found == [reference(drawn, low, high)]
 
 
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(data=st.data())
-def test_every_engine_follows_the_law_by_group(data, engine, exact, rows, table_of):
+def test_every_engine_follows_the_law_by_group(data, way, exact, rows, table_of):
     """By group the sums are those of each group's rows; groups are sorted, NULL is the last."""
     drawn = data.draw(st.lists(rows, max_size=25))
     low, high = data.draw(st.sampled_from(BOUNDS))
-    found = sums(exact(engine(table_of(drawn)), questions(low, high), ["g"]))
+    found = exact.sums(way(table_of(drawn)), questions(low, high, clipping=False), ["g"])
     # "rows" comes before the keys' own sums: the table starts with the key
     assert found == grouped_reference(drawn, low, high)
 
@@ -71,14 +71,12 @@ def test_every_engine_follows_the_law_by_group(data, engine, exact, rows, table_
     "name",
     ["arrow", "parquet", "duckdb parquet", "polars parquet", "duckdb"],
 )
-@pytest.mark.parametrize(
-    ("bounds", "other"), [((0, 100), 1.0), ((100, 101), 1.0), ((-7, -3), -5.0)]
-)
+@pytest.mark.parametrize(("bounds", "other"), [((100, 101), 1.0), ((-7, -3), -5.0)])
 def test_nan_in_parquet_is_no_value(name, bounds, other, engines, exact):
     """NaN contributes nothing, whatever the smallest and the largest value of the file are."""
     column = [math.nan] * 3 + [other]
     asked = {"v": dfp.var("x", bounds)}
-    assert sums(exact(engines[name](pa.table({"x": column})), asked))[0][0] == 1
+    assert exact.sums(engines[name](pa.table({"x": column})), asked)[0][0] == 1
 
 
 NUMBERS = [
@@ -106,24 +104,25 @@ def test_every_numeric_type_gives_the_same_integers(kind, values, engines, exact
     plain = [None if v is None else float(v) for v in array.to_pylist()]
     rows = [{"g": None, "h": None, "x": v, "i": None} for v in plain]
     expected = reference(rows, 0, 100)[2:5]
-    asked = {"variance": dfp.var("x", (0, 100))}
+    asked = {"variance": dfp.var("x", (0, 100), clipping=False)}
     for name, convert in engines.items():
         frame = convert(pa.table({"x": array}))
         if name == "pandas" and kind in PANDAS:
             frame = pd.DataFrame({"x": pd.array(values, dtype=PANDAS[kind])})
-        assert sums(exact(frame, asked)) == [expected], name
+        assert exact.sums(frame, asked) == [expected], name
 
 
 @pytest.mark.parametrize(("digits", "scale"), [(38, 18), (38, 10), (18, 2), (9, 9), (38, 0)])
-@pytest.mark.parametrize("bounds", [(0, 1), (-1e6, 1e6), (0.1, 0.3)])
-def test_decimals_give_the_same_integers(digits, scale, bounds, engines, exact):
+def test_decimals_give_the_same_integers(digits, scale, engines, exact):
     """A decimal column becomes the same grid integers in every engine."""
     generator = np.random.default_rng(scale)
     reach = 10 ** min(digits, 18) - 1
     values = [Decimal(int(v)).scaleb(-scale) for v in generator.integers(-reach, reach, 3000)]
     table = pa.table({"x": pa.array([*values, None], pa.decimal128(digits, scale))})
-    asked = {"variance": dfp.var("x", bounds), "total": dfp.sum("x", bounds)}
-    found = {name: sums(exact(convert(table), asked)) for name, convert in engines.items()}
+    asked = {}
+    for bounds in ((0, 1), (-1e6, 1e6), (0.1, 0.3)):
+        asked |= {f"v{bounds}": dfp.var("x", bounds), f"s{bounds}": dfp.sum("x", bounds)}
+    found = {name: exact.sums(convert(table), asked) for name, convert in engines.items()}
     assert all(value == found["arrow"] for value in found.values()), found
 
 
@@ -134,7 +133,7 @@ def test_float_keys_are_one_group_for_each_number(kind, engines, exact):
     table = pa.table({"g": pa.array(values, getattr(pa, kind)())})
     expected = [[-math.inf, 1], [0.0, 2], [0.5, 1], [math.inf, 1], [None, 2]]
     for name, convert in engines.items():
-        found = sums(exact(convert(table), {"n": dfp.count()}, ["g"]))
+        found = exact.sums(convert(table), {"n": dfp.count()}, ["g"])
         assert found == expected, name
         assert math.copysign(1, found[1][0]) == 1, name
 
@@ -146,13 +145,13 @@ def test_float_keys_are_one_group_for_each_number(kind, engines, exact):
 def test_a_public_key_meets_a_float32_column(name, engines, exact):
     """A public key counts the rows whose key is that number in the column's own type."""
     table = pa.table({"g": pa.array([0.1, 0.1, 0.5], pa.float32())})
-    found = sums(exact(engines[name](table), {"n": dfp.count()}, ["g"], [0.1, 0.5]))
+    found = exact.sums(engines[name](table), {"n": dfp.count()}, ["g"], keys=[0.1, 0.5])
     assert [row[-1] for row in found] == [2, 1]
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8, 16, 1000, 10**6])
+@pytest.mark.parametrize("size", [1, 3, 16, 10**6])
 @pytest.mark.parametrize(("kind", "high"), [("Int32", 2**30), ("Int64", 2**53), ("Float64", 1.0)])
-def test_full_columns_do_not_wrap(size, kind, high, exact):
+def test_full_columns_do_not_wrap(size, kind, high):
     """Rows that all sit at a bound, the largest the grid knows, add up without overflow."""
     column = pl.repeat(high, size, dtype=getattr(pl, kind), eager=True)
     frame = pl.DataFrame({"x": column})
@@ -177,13 +176,12 @@ NAMES = ["integer_0", "integer_1", "key_0", "sum_0_0", "sum_0_1", "value_0", "ro
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("kind", ["pandas", "polars", "polars lazy", "arrow", "duckdb"])
+@pytest.mark.parametrize("kind", ["polars", "duckdb"])
 def test_the_callers_column_names_are_free(name, kind, engines):
     """No column name of the caller is taken for one of our own."""
     table = pa.table({name: ["a", "b"] * 30, "x": [float(i % 2) for i in range(60)]})
     grouped = dfp.frame(engines[kind](table)).group_by(name)
     released = grouped.mean("x", (0, 1), epsilon=1e12, delta=0.5)
-    released = released.collect() if kind == "polars lazy" else released
     columns = released.to_arrow_table() if kind == "duckdb" else pa.table(released)
     assert columns[name].to_pylist() == ["a", "b"]
     assert columns["x"].to_pylist() == pytest.approx([0, 1], abs=1e-6)

@@ -71,6 +71,26 @@ def test_the_example_builds(project):
     assert set(ledger.history()["note"]) == {"dbt build"}
 
 
+def test_previews_cost_nothing(project):
+    """`dbt show` reads the table of a built private model; before the build it releases nothing."""
+    ledger = dfp.Ledger(project / "budget.db")
+    assert dbt(project, "build").returncode == 0
+    spent = ledger.spent("flights")
+    shown = dbt(project, "show", "--select", "private_delays", "--limit", "1")
+    assert shown.returncode == 0, shown.stdout
+    assert "AA" in shown.stdout
+    assert "UA" not in shown.stdout
+    plain = dbt(project, "show", "--select", "late_carriers")
+    assert plain.returncode == 0, plain.stdout
+    made = project / "models" / "unbuilt.sql"
+    made.write_text(PRIVATE)
+    refused = dbt(project, "show", "--select", "unbuilt")
+    assert refused.returncode != 0
+    assert "a preview releases nothing" in refused.stdout
+    made.unlink()
+    assert ledger.spent("flights") == spent
+
+
 def test_what_is_refused(project):
     """What dfp.sql refuses fails its model and charges nothing; other models have no functions."""
     spent = dfp.Ledger(project / "budget.db").spent("flights")

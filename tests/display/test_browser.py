@@ -2,14 +2,11 @@
 
 import json
 import shutil
-from fractions import Fraction
 
 import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.loss import Epsilon
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="no selenium: extra `browser`")
 from selenium.webdriver.chrome.service import Service  # noqa: E402 after the skip
@@ -39,12 +36,15 @@ def page(tmp_path_factory):
     """Write the report of a ledger with 250 charges, one of them with a hostile note."""
     folder = tmp_path_factory.mktemp("report")
     ledger = dfp.Ledger(folder / "budget.db", epsilon=2000, timeout=60)
+    frame = pl.DataFrame({"carrier": ["AA"], "delay": [1.0]})
     for number in range(250):
-        question = "count()" if number % 2 else "mean('delay', bounds=(0.0, 60.0)) by 'carrier'"
-        loss = Epsilon(Fraction(number % 7 + 1, 2))
         note = "<script>document.title = 'taken'</script>" if number == 3 else f"run {number}"
-        dataset = ("alpha", "beta", "gamma")[number % 3]
-        ledger.charge(dataset, Charge(loss, question=question), note=note)
+        dataset, epsilon = ("alpha", "beta", "gamma")[number % 3], (number % 7 + 1) / 2
+        private = frame.dp(ledger=ledger, dataset=dataset, note=note, epsilon=epsilon)
+        if number % 2:
+            private.count()
+        else:
+            private.group_by("carrier", keys=["AA"]).mean("delay", (0, 60))
     return ledger.report(folder / "report.html").as_uri()
 
 
@@ -158,3 +158,42 @@ def test_a_saved_chart_is_drawn(browser, tmp_path):
     assert {url for url in requests_of(browser) if url.startswith(("http", "file"))} == {address}
     assert browser.get_log("browser") == []
     assert browser.title == "count by g"
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("colours", ["white; color: #111", "#111; color: #ddd"])
+def test_a_notebook_shows_charts_and_tables(browser, tmp_path, width, colours):
+    """What a notebook shows draws itself without a request, fits, and takes the page's ink."""
+    pytest.importorskip("vl_convert")
+    days = pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 12, 30), "1w", eager=True)
+    frame = pl.DataFrame({"week": days}).join(pl.DataFrame({"i": range(50)}), how="cross")
+    released = frame.dp.group_by("week").count(delta=1e-6)
+    shown = dfp.plot(released)._repr_mimebundle_()["text/html"] + dfp.show(released)._repr_html_()
+    page = tmp_path / "notebook.html"
+    page.write_text(
+        f"<!doctype html><meta name=viewport content='width=device-width'><title>n</title>"
+        f"<link rel=icon href='data:,'><body style='background: {colours}'>{shown}"
+    )
+    opened(browser, page.as_uri(), width)
+    loaded = {url for url in requests_of(browser) if not url.startswith("data:")}
+    assert loaded == {page.as_uri()}
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    ink = "return getComputedStyle(arguments[0]).fill"
+    title = browser.find_element(By.CSS_SELECTOR, "svg .role-title-text text")
+    assert browser.execute_script(ink, title) == browser.execute_script(
+        "return getComputedStyle(document.body).color"
+    )
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_description_fits_and_folds(browser, tmp_path, width):
+    """Its page stands on a desk and on a telephone, loads nothing, and hides its head there."""
+    frame = pl.DataFrame({"a_column_with_a_long_name": [1.0] * 900, "city": ["Rome"] * 900})
+    made = frame.dp.describe(epsilon=100, delta=1e-6)
+    address = dfp.show(made).save(tmp_path / "described.html").as_uri()
+    opened(browser, address, width)
+    assert {url for url in requests_of(browser) if not url.startswith("data:")} == {address}
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    head = browser.find_element(By.CSS_SELECTOR, ".dfp-describe thead")
+    assert head.is_displayed() == (width > 640)
+    assert browser.get_log("browser") == []

@@ -1,5 +1,6 @@
 """Releases in a notebook: HTML says what the plain text says, and nothing gets out of its place."""
 
+import datetime as dt
 import re
 import subprocess
 import sys
@@ -28,11 +29,17 @@ def test_html_has_the_facts_of_the_line(numbers, read_html, kind):
         assert word in words
 
 
+@pytest.mark.parametrize(("level", "said"), [(0.95, "95%"), (0.999, "99.9%"), (0.29, "29%")])
+def test_levels_are_told_as_they_are(flights, level, said):
+    """No level of an interval is rounded to another one."""
+    assert f"] at {said}, " in repr(flights.dp.count(interval=level))
+
+
 def test_a_remembered_number(tmp_path, flights, read_html):
     """A remembered number says so in both forms."""
     ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1, remember=True)
     private = flights.dp(ledger=ledger, dataset="flights", version="1")
-    again = [private.mean("delay", (0, 60), epsilon=0.5) for _ in range(2)][1]
+    again = [private.mean("delay", (0, 60), epsilon=0.5, clipping=False) for _ in range(2)][1]
     assert repr(again).endswith("epsilon=0.5, remembered")
     assert "epsilon=0.5, remembered" in read_html(again._repr_html_()).words
 
@@ -102,25 +109,118 @@ FRAMES = {
 def test_a_view_of_every_frame_type(flights, engine):
     """Released frames of every type are known with their cost and their keys."""
     private = dfp.Private(FRAMES[engine](flights.to_arrow()))
-    released = private.group_by("carrier").mean("delay", bounds=(0, 60), epsilon=2, delta=1e-6)
+    asked = {"bounds": (0, 60), "clipping": False, "epsilon": 2, "delta": 1e-6}
+    released = private.group_by("carrier").mean("delay", **asked)
     lines = repr(dfp.show(released)).splitlines()
-    assert lines[0] == "mean('delay', bounds=(0.0, 60.0)) by 'carrier'"
+    assert lines[0] == "mean('delay', bounds=(0.0, 60.0), clipping=False) by 'carrier'"
     assert lines[1].split() == ["carrier", "delay", "interval", "count"]
     assert lines[-2:] == [
         "epsilon=2, delta=1e-06",
-        "The bars cover 95 % of the noise, but neither sampling nor clipping.",
+        "The bars cover 95 % of the noise, but neither sampling nor clipping to given bounds.",
     ]
 
 
-def test_a_copy_has_to_be_told(means):
-    """A selection of a released frame is another frame: its cost is not known, but can be said."""
-    part = means.head(2)
+MADE = {
+    "sorted": lambda frame: frame.sort("delay"),
+    "cut": lambda frame: frame.head(2),
+    "rounded": lambda frame: frame.with_columns(pl.col("delay", "low", "high").round(4)),
+    "joined": lambda frame: frame.join(pl.DataFrame({"carrier": ["UA"], "n": ["x"]}), "carrier"),
+    "of pandas": lambda frame: frame.to_pandas().round(5).sort_values("low"),
+    "of arrow": lambda frame: frame.to_arrow().select(["carrier", "delay", "low", "high"]),
+}
+
+
+@pytest.mark.parametrize("way", MADE)
+def test_what_is_made_of_a_release_knows_its_cost(means, way):
+    """A release that is sorted, rounded, cut or joined still says what was asked and spent."""
+    shown = repr(dfp.show(MADE[way](means)))
+    assert shown.startswith("mean('delay', bounds=(0.0, 60.0)) by 'carrier'")
+    assert "\nepsilon=2, delta=1e-06\nThe bars cover 95 %" in shown
+
+
+def test_two_releases_joined_have_both_costs(flights, means):
+    """A join of two releases says what each of them was and cost."""
+    counts = flights.dp.group_by("carrier").agg(n=dfp.count(), epsilon=0.25, delta=1e-6)
+    both = means.join(counts.select("carrier", "n"), "carrier")
+    shown = repr(dfp.show(both))
+    assert "mean('delay', bounds=(0.0, 60.0)) by 'carrier'; count() by 'carrier'" in shown
+    assert "epsilon=2, delta=1e-06; epsilon=0.25, delta=1e-06" in shown
+
+
+def test_other_numbers_have_to_be_told(means):
+    """A frame with numbers that no release had is unknown: its cost can be said."""
+    part = means.with_columns(pl.col("delay") + 1.0)
     assert "cost unknown" in repr(dfp.show(part))
     told = repr(dfp.show(part, epsilon=2, delta=1e-6, interval=0.9)).splitlines()
     assert told[-2].startswith("epsilon=2, delta=1e-06")
     assert told[-1].startswith("The bars cover 90 % of the noise")
     with pytest.raises(dfp.InvalidLossError):
         dfp.show(part, epsilon=-1)
+
+
+def test_two_releases_of_the_same_numbers_are_not_told_apart(flights):
+    """Where two releases could be meant, whose costs differ, neither is named."""
+    ask = flights.dp.group_by("carrier", keys=["AA", "UA"])
+    for epsilon in (1e9, 2e9):
+        counts = ask.count(epsilon=epsilon)
+    assert "cost unknown" in repr(dfp.show(counts.clone()))
+
+
+@pytest.mark.parametrize("engine", ["polars", "pandas", "arrow", "duckdb"])
+def test_results_of_sql_are_shown(flights, engine):
+    """What dfp.sql returns is shown and drawn, with its keys, its answers and its cost."""
+    query = "SELECT carrier, dp_mean(delay, 0, 60) AS m, dp_count(*) AS n FROM t GROUP BY carrier"
+    made = dfp.sql(query, t=FRAMES[engine](flights.to_arrow()), epsilon=2, delta=1e-6)
+    lines = repr(dfp.show(made)).splitlines()
+    assert lines[1].split() == ["carrier", "m", "n"]
+    assert lines[-1] == "epsilon=2, delta=1e-06"
+    assert dfp.plot(made).to_dict()["title"]["text"] == "m, n by carrier"
+
+
+def test_numbers_have_the_digits_that_the_noise_leaves(flights):
+    """Two digits of the interval's half-width decide; thousands are separated."""
+    total = flights.dp.sum("delay", (0, 60), epsilon=1, clipping=False)
+    number = re.fullmatch(r"delay ([\d,]+) \[([\d,]+), ([\d,]+)\] at 95%, epsilon=1", repr(total))
+    assert number, repr(total)
+    half = (total.high - total.low) / 2
+    for text, value in zip(number.groups(), (total, total.low, total.high), strict=True):
+        assert abs(float(text.replace(",", "")) - value) <= max(1, half / 10)
+    mean = flights.dp.mean("delay", (0, 60), epsilon=1, clipping=False)
+    decimals = {len(text.split(".")[1]) for text in re.findall(r"\d+\.\d+", repr(mean))}
+    assert decimals <= {2, 3}
+    assert len(decimals) == 1
+
+
+@pytest.mark.parametrize("ending", ["html", "csv", "svg", "png"])
+def test_a_release_is_saved_with_its_cost_and_the_date(tmp_path, means, numbers, ending):
+    """Tables, numbers and their charts are files that say what they cost and the date."""
+    if ending in {"svg", "png"}:
+        pytest.importorskip("altair")
+        pytest.importorskip("vl_convert")
+    today = f"Written on {dt.datetime.now(dt.UTC).date()}."
+    for released, cost in ((means, "epsilon=2, delta=1e-06"), (numbers["estimate"], "epsilon=0.5")):
+        path = dfp.show(released, measured_in="minutes").save(tmp_path / f"release.{ending}")
+        if ending == "png":
+            assert path.read_bytes()[:4] == b"\x89PNG"
+            continue
+        text = path.read_text()
+        assert cost in text
+        assert today in text
+        assert "</script><b>" not in text or ending == "csv"
+        if ending == "csv":
+            read = pd.read_csv(path, comment="#")
+            expected = means["delay"].to_list() if released is means else [float(released)]
+            assert read.iloc[:, 1].tolist() == expected
+    with pytest.raises(dfp.PictureError):
+        dfp.show(means).save(tmp_path / "release.pdf")
+
+
+def test_a_page_loads_nothing(means, read_html):
+    """The page of a table has a policy that forbids to load anything, and no script."""
+    read = read_html(dfp.show(means).to_html())
+    assert "script" not in read.tags
+    (policy,) = [v for n, v in read.attributes if n == "content" and "default-src" in v]
+    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'")
 
 
 def test_long_frames_are_cut_and_say_so():
@@ -147,7 +247,7 @@ def test_what_is_no_release():
         (4711, dfp.UnsupportedFrameError),
         (["4711"], dfp.UnsupportedFrameError),
         (pl.DataFrame({"secret": [4711]}), dfp.InvalidQuestionError),
-        (pd.DataFrame({"secret": [4711, "a"]}), dfp.EngineError),
+        (pd.DataFrame({"secret": [4711, "a"]}), dfp.InvalidQuestionError),
     ]:
         with pytest.raises(error) as raised:
             dfp.show(wrong)

@@ -5,10 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import dfprivacy as dfp
-from dfprivacy.cli import app
+from tests.command_line import command
 
 PAGE = (Path(__file__).resolve().parent.parent.parent / "docs" / "mistakes.md").read_text()
 FENCE = re.compile(r'^```(\w+) title="([\w ]+)"\n(.*?)^```\n', re.DOTALL | re.MULTILINE)
@@ -32,7 +31,7 @@ class CommandFailedError(Exception):
 def on_the_command_line(code, _):
     for line in code.strip().splitlines():
         words = line.removeprefix("$ dfprivacy ").split()
-        result = CliRunner(env={"COLUMNS": "100"}).invoke(app, words)
+        result = command(*words, columns=100)
         if result.exit_code:
             raise CommandFailedError(result.stderr.strip())
 

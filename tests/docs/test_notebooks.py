@@ -90,6 +90,7 @@ def test_cells_are_short(notebook):
     assert 2 * len(cells(notebook, "markdown")) >= len(code)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_and_its_claims_hold(notebook, tmp_path):
     """Each notebook runs from top to bottom, warns of nothing, leaves nothing, says what is so."""

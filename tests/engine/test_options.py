@@ -3,47 +3,61 @@ from pathlib import Path
 
 import duckdb
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
 from benchmarks.watching import spilled_mib
-from dfprivacy.engine.embedded import (
-    close_connection,
-    embedded,
-    embedded_connection,
-    engine_options,
-)
+from dfprivacy.engine import embedded
 
 
-def settings(connection):
-    query = "SELECT current_setting('memory_limit'), current_setting('threads')"
-    return connection.sql(query).fetchall()[0]
+@pytest.fixture
+def settings(monkeypatch):
+    """Return what a release sets on the connection of its engine: memory, threads, and place."""
+    seen, connect = [], duckdb.connect
+
+    def watched(*given, config, **named):
+        seen.append(config)
+        return connect(*given, config=config, **named)
+
+    monkeypatch.setattr(duckdb, "connect", watched)
+
+    def asked():
+        monkeypatch.setattr(embedded, "_HELD", {})
+        seen.clear()
+        dfp.frame(TABLE).count()
+        (config,) = seen
+        return config.get("memory_limit"), config.get("threads")
+
+    return asked
 
 
-def test_limits_reach_the_engine(spills):
-    """Memory, threads and place are those of the innermost block, and only inside it."""
+TABLE = pa.table({"x": [1.0] * 9})
+
+
+def test_limits_reach_the_engine(settings):
+    """Memory and threads are those of the innermost block, and only inside it."""
     with dfp.Engine(memory="256MiB", threads=1):
-        with embedded() as connection:
-            assert settings(connection) == ("256.0 MiB", 1)
-            assert len(list(spills.iterdir())) == 1
-        with dfp.Engine(memory="128 MiB"), embedded() as connection:
-            assert settings(connection)[0] == "128.0 MiB"
-        assert engine_options() == dfp.Engine(memory="256MiB", threads=1)
-    assert engine_options() == dfp.Engine()
+        assert settings() == ("256MiB", 1)
+        with dfp.Engine(memory="128 MiB"):
+            assert settings()[0] == "128 MiB"
+        assert settings() == ("256MiB", 1)
+    assert settings() == (None, None)
 
 
-def test_a_block_ends_with_an_error():
+def test_a_block_ends_with_an_error(settings):
     """A block that fails ends as any other."""
     with pytest.raises(ZeroDivisionError), dfp.Engine(threads=1):
         raise ZeroDivisionError
-    assert engine_options() == dfp.Engine()
+    assert settings() == (None, None)
 
 
-def test_one_engine_for_several_blocks():
+def test_one_engine_for_several_blocks(settings):
     """The value holds no state: it may be entered twice, inside itself too."""
     engine = dfp.Engine(threads=1)
     with engine, engine:
-        assert engine_options() is engine
+        assert settings() == (None, 1)
+    assert settings() == (None, None)
     assert eval(repr(engine), {"Engine": dfp.Engine}) == engine
 
 
@@ -62,21 +76,17 @@ def test_limits_that_cannot_be(given):
 
 
 def test_spill_directories_are_private_and_go(spills):
-    """A connection's directory is entered by this user alone, and gone when it is closed."""
-    connection = embedded_connection()
-    (folder,) = spills.iterdir()
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    (folder / "rows").write_text("raw rows")
-    close_connection(connection)
-    close_connection(connection)
-    assert list(spills.iterdir()) == []
+    """A release's directory is entered by this user alone, and gone when it has ended."""
+    modes = []
 
+    def batches():
+        for folder in spills.iterdir():
+            (folder / "rows").write_text("raw rows")
+            modes.append(stat.S_IMODE(folder.stat().st_mode))
+        yield from TABLE.to_batches()
 
-def test_a_forgotten_connection_leaves_nothing(spills):
-    """A connection that is dropped without being closed takes its directory with it."""
-    connection = embedded_connection()
-    assert len(list(spills.iterdir())) == 1
-    del connection
+    dfp.frame(pa.RecordBatchReader.from_batches(TABLE.schema, batches())).count()
+    assert modes == [0o700]
     assert list(spills.iterdir()) == []
 
 
@@ -98,7 +108,7 @@ def test_nothing_is_left_by_releases_and_errors(spills, many_rows, tmp_path, mon
     assert sorted(Path.cwd().iterdir()) == before
 
 
-def test_what_exceeds_memory_gives_the_same(spills, many_rows, ask):
+def test_what_exceeds_memory_gives_the_same(spills, many_rows, replayed):
     """A release is the same under a limit that groups and values exceed, so that they spill."""
     found, most = [], []
     for memory in ("50MB", None):
@@ -106,34 +116,43 @@ def test_what_exceeds_memory_gives_the_same(spills, many_rows, ask):
             dfp.Engine(memory=memory, threads=1, temporary=str(spills)),
             spilled_mib(str(spills), every=0.005) as spilled,
         ):
-            found.append(ask.replayed(many_rows, _median_by_group))
+            found.append(replayed(lambda: _median_by_group(dfp.frame(many_rows))))
         most.append(max(spilled))
     assert found[0].equals(found[1])
     assert most[0] > 1 > most[1]
 
 
 def _median_by_group(frame):
-    return frame.group_by("g", keys=range(50)).median("x", epsilon=9)
+    return frame.group_by("g", keys=range(50)).median("x", epsilon=90)
 
 
 class KernelWithoutWidgets:
     """A connection as in Jupyter without ipywidgets, where DuckDB has no progress bar."""
 
-    def execute(self, statement):
-        raise duckdb.InvalidInputException(f"Could not change the progress bar: {statement}")
+    def __init__(self, connection):
+        self.connection = connection
+
+    def __getattr__(self, name):
+        return getattr(self.connection, name)
+
+    def cursor(self):
+        return KernelWithoutWidgets(self.connection.cursor())
+
+    def execute(self, statement, *given):
+        if "progress_bar" in statement:
+            raise duckdb.InvalidInputException(f"Could not change the progress bar: {statement}")
+        return self.connection.execute(statement, *given)
 
 
 def test_jupyter_without_widgets_gets_a_connection(monkeypatch):
     """Where DuckDB has no progress bar to turn off, that is no reason to fail."""
-    kernel = KernelWithoutWidgets()
-    monkeypatch.setattr(duckdb, "connect", lambda **_: kernel)
-    assert embedded_connection() is kernel
+    connect = duckdb.connect
+    monkeypatch.setattr(embedded, "_HELD", {})
+    monkeypatch.setattr(duckdb, "connect", lambda **terms: KernelWithoutWidgets(connect(**terms)))
+    assert round(dfp.frame(TABLE).count(epsilon=1e9)) == 9
 
 
-def test_the_progress_bar_is_off():
-    """Elsewhere the bar is off, or is not printed: a long pass prints nothing."""
-    found = embedded_connection().execute(
-        "SELECT current_setting('enable_progress_bar') "
-        "AND current_setting('enable_progress_bar_print')"
-    )
-    assert found.fetchone() == (False,)
+def test_the_progress_bar_is_off(many_rows, capfd):
+    """A long pass prints nothing by itself, on either stream."""
+    dfp.frame(many_rows).group_by("g").median("x", delta=1e-6)
+    assert capfd.readouterr() == ("", "")

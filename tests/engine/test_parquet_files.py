@@ -1,8 +1,6 @@
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.engine.embedded import embedded
-from dfprivacy.engine.files import read_file
 
 EXACT = 1e12  # an epsilon at which noise is zero
 
@@ -60,12 +58,10 @@ def test_the_name_of_no_key_is_null(write):
 def test_keys_of_directories_are_text_for_globs_and_files_too(write, named):
     """A directory's key on the way to a file is a column of text, never of a guessed type."""
     folder = write("year=2024/a.parquet", x=[1.0])
-    with embedded() as connection:
-        relation = read_file(connection, folder / named)
-        assert dict(zip(relation.columns, map(str, relation.types), strict=True)) == {
-            "x": "DOUBLE",
-            "year": "VARCHAR",
-        }
+    years = dfp.frame(folder / named).group_by("year", keys=["2024"]).count(epsilon=EXACT)
+    assert years.to_pylist() == [{"year": "2024", "count": 1, "low": 1.0, "high": 1.0}]
+    with pytest.raises(dfp.InvalidKeysError):
+        dfp.frame(folder / named).group_by("year", keys=[2024]).count(epsilon=EXACT)
 
 
 def test_globs_name_files(write):

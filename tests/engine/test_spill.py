@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -42,7 +43,7 @@ def test_memory_is_bounded_and_spill_files_go(tmp_path):
         )
     done = subprocess.run(
         [sys.executable, "-c", CHILD, folder, temporary],
-        capture_output=True, text=True, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin"},
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
         check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")

@@ -6,10 +6,9 @@ from pathlib import Path
 import duckdb
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
 import dfprivacy as dfp
-from dfprivacy.cli import app
+from tests.frontends.command_line import command
 from tests.frontends.described_delays import ROWS
 
 
@@ -37,7 +36,7 @@ def ask(folder, monkeypatch):
     """Run the command line in the folder of the flights, at 80 columns."""
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "80")
-    return lambda *args: CliRunner().invoke(app, list(args))
+    return command
 
 
 @pytest.fixture
@@ -76,6 +75,6 @@ def run(tmp_path, monkeypatch):
 
     def run_text(text, *args):
         Path("release.yml").write_text(text)
-        return CliRunner().invoke(app, ["run", "release.yml", *args])
+        return command("run", "release.yml", *args)
 
     return run_text

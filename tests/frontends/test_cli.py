@@ -56,7 +56,7 @@ def test_formats_agree(run, file):
 def test_whole_file(run, command, answer):
     """Each command answers about the whole file with one row: value, low, high."""
     name, *rest = command
-    ((value, low, high),) = cells(run(name, "flights.csv", *rest, *EXACT).output)
+    ((value, low, high, *_),) = cells(run(name, "flights.csv", *rest, *EXACT).output)
     numbers = [float(text.replace(",", "")) for text in (value, low, high, answer)]
     assert numbers == pytest.approx([numbers[3]] * 4, rel=1e-4)
 
@@ -81,7 +81,7 @@ def test_interval_option(run):
     """A higher level makes a wider interval."""
     widths = []
     for level in ("0.5", "0.999"):
-        result = run("sum", "flights.csv", "delay", *BOUNDS, "--interval", level)
+        result = run("sum", "flights.csv", "delay", *BOUNDS, "--interval", level, "--no-clipping")
         ((_, low, high),) = cells(result.output)
         widths.append(float(high.replace(",", "")) - float(low.replace(",", "")))
     assert widths[0] * 5 < widths[1]
@@ -92,7 +92,7 @@ def test_interval_option(run):
     [
         ("carrier", ["UA", "ZZ"], ["UA", "ZZ"]),
         ("month", ["2", "12"], ["2", "12"]),
-        ("day", ["2013-01-02", "1999-12-31"], ["1999-12-31", "2013-01-02"]),
+        ("day", ["2013-01-02", "1999-12-31"], ["2013-01-02", "1999-12-31"]),
     ],
 )
 def test_public_keys(run, column, keys, shown):
@@ -127,7 +127,8 @@ def test_output_file(run, tmp_path, ending, by):
     rows = "2 rows" if by else "1 row"
     assert result.output.startswith(f"Wrote {rows} to {target}. Spent epsilon 1e9")
     assert result.output.count("\n") == 1
-    names = ["month", "delay", "low", "high", "count"] if by else ["delay", "low", "high"]
+    names = ["delay", "low", "high", "note"]
+    names = ["month", *names, "count"] if by else names
     read = {"csv": pl.read_csv, "parquet": pl.read_parquet, "json": pl.read_json}[ending]
     frame = read(target)
     assert frame.columns == names
@@ -211,3 +212,19 @@ def test_process_with_mistake(folder):
     assert done.stderr.startswith("Error: the engine could not run the query")
     assert done.stderr.count("\n") == 2
     assert "4711" not in done.stderr
+
+
+def test_describe_prints_or_writes_one_row_a_column(run, tmp_path):
+    """Columns of Parquet have their types, those of text files what the options say."""
+    terms = ["--delta", "1e-6", "--epsilon", "1e6"]
+    result = run("describe", "flights.parquet", *terms, "--bounds", "delay=-60,240")
+    assert "Spent" not in result.output
+    assert "epsilon=1e+06, delta=1e-06" in result.output
+    lines = {line.split()[0]: line.split() for line in result.output.splitlines() if line.split()}
+    assert lines["delay"][1] in {"number", "integer"}
+    assert lines["carrier"][:4] == ["carrier", "text", "3,000", "0.0%"]
+    target = tmp_path / "out.parquet"
+    run("describe", "flights.csv", "delay", "carrier", "--number", "delay", "--exclude", "carrier",
+        "--output", str(target), "--epsilon", "1e6")  # fmt: skip
+    (row,) = pl.read_parquet(target).to_dicts()
+    assert (row["column"], row["type"], row["count"]) == ("delay", "number", 3000)

@@ -43,3 +43,20 @@ def test_mistakes_are_told(ask):
     assert "--by COLUMN" in result.output
     result = ask("count", "nowhere.csv", "--by", "a", "--by", "b", "--keys", "AA", "--explain")
     assert "each of --keys must have 2 parts, for a, b" in result.output
+
+
+def test_a_target_in_place_of_epsilon(ask, folder):
+    """--within explains, and spends, the least epsilon that reaches a half-width at a size."""
+    call = ("mean", "flights.csv", "delay", "--bounds", "-60", "240", "--within", "2%")
+    plan = dfp.frame(folder / "flights.csv").explain(
+        dfp.mean("delay", (-60, 240)), within="2%", size=2000
+    )
+    told = ask(*call, "--size", "2000", "--explain").output
+    assert f"costs     epsilon {plan.epsilon:g}" in told
+    assert "delay within 2% (at most)" in told
+    assert f"Spent epsilon {plan.epsilon:g};" in ask(*call, "--size", "2000").output
+    for wrong, hint in ((("--epsilon", "1"), "leave --epsilon"), (("--rho", "1"), "leave --eps")):
+        result = ask(*call, *wrong)
+        assert (result.exit_code, hint in result.stderr) == (2, True)
+    result = ask("count", "flights.csv", "--size", "10")
+    assert "add --within 2%" in result.stderr

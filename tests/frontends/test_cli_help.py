@@ -16,7 +16,7 @@ def run(ask):
 
 COMMANDS = (
     "count", "sum", "mean", "var", "std",
-    "median", "quantile", "quantiles", "center", "bounds", "histogram",
+    "median", "quantile", "quantiles", "center", "bounds", "histogram", "crosstab",
 )  # fmt: skip
 
 

@@ -3,10 +3,9 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 import dfprivacy as dfp
-from dfprivacy.cli import app
+from tests.frontends.command_line import command
 
 ROOT = Path(__file__).parents[2]
 BOUNDS = ["--bounds", "0", "60"]
@@ -20,7 +19,7 @@ def run(tmp_path, monkeypatch):
     flights = pl.DataFrame({"carrier": ["AA", "UA"] * 250, "delay": [1.0, 9.0] * 250})
     flights.write_csv("flights.csv")
     flights.write_parquet("flights.parquet")
-    return lambda *args: CliRunner().invoke(app, list(args))
+    return command
 
 
 @pytest.fixture
@@ -205,3 +204,27 @@ def test_documented_commands_run(run):
     for line in commands:
         result = run(*line.split()[1:])
         assert result.exit_code == 0, result.output
+
+
+def test_accounts(run):
+    """Datasets are announced, parts are given; a call names its period and its analyst."""
+    account = ["--ledger", "office.db", "--dataset"]
+    made = run("ledger", "create", "office.db", "--epsilon", "10", "--strict")
+    assert made.output.endswith("for each dataset, none but announced datasets\n")
+    wrong = run("count", "flights.csv", *account, "flights")
+    assert "Hint: open its account: dfprivacy ledger announce FILE flights" in wrong.stderr
+    run("ledger", "announce", "office.db", "flights")
+    run("ledger", "announce", "office.db", "visits", "--periods", "month")
+    run("ledger", "allow", "office.db", "flights", "ann", "--epsilon", "3")
+    wrong = run("count", "flights.csv", *account, "flights")
+    assert "name who asks, --analyst ann" in wrong.stderr
+    wrong = run("count", "flights.csv", *account, "visits", "--period", "2024")
+    assert "name it, --period 2024-01" in wrong.stderr
+    told = run("count", "flights.csv", *account, "flights", "--analyst", "ann").output
+    assert "Left for flights and ann in office.db: epsilon 2" in told
+    told = run("count", "flights.csv", *account, "visits", "--period", "2024-01").output
+    assert "Left for visits [2024-01] in office.db: epsilon 9" in told
+    shown = run("ledger", "show", "office.db").output
+    assert "Announced: flights" in shown
+    assert "unit-period" in shown
+    assert [word for word in ("ann", "visits [2024-01]", "Analysts") if word not in shown] == []

@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
-from dfprivacy.cli import app
+from tests.frontends.command_line import command
 
 USERS = 20_000
 
@@ -25,7 +24,7 @@ def run(tmp_path, monkeypatch):
     frame.write_ndjson("owners.jsonl")
 
     def invoke(*words):
-        done = CliRunner().invoke(app, ["local", *words])
+        done = command("local", *words)
         assert done.exit_code == 0, done.output
         return done.output
 
@@ -80,7 +79,7 @@ def test_lines_that_are_no_reports_are_counted(run):
 def test_mistakes_are_messages(run, words, message):
     """A mistake is a message on stderr, exit code 2, and no file."""
     run("plan", "--users", str(USERS), "--sigma", "20", "-o", "p.json")
-    done = CliRunner().invoke(app, ["local", *words])
+    done = command("local", *words)
     assert done.exit_code == 2
     assert message in done.stderr
     assert "Hint:" in done.stderr
@@ -100,6 +99,6 @@ def test_an_answer_needs_its_last_round(run):
     run("plan", "--users", str(USERS), "--sigma", "20", "-o", "p.json")
     run("report", "p.json", "owners.parquet", "minutes", "-o", "r.parquet")
     run("aggregate", "p.json", "r.parquet", "-o", "s.parquet")
-    done = CliRunner().invoke(app, ["local", "estimate", "s.parquet"])
+    done = command("local", "estimate", "s.parquet")
     assert done.exit_code == 2
     assert "--next round2.json" in done.stderr

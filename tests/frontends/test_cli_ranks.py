@@ -3,10 +3,6 @@ import json
 import polars as pl
 import pytest
 
-from dfprivacy.noise import exceedances
-from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
-from dfprivacy.noise.selection import Selection
-
 EXACT = ["--epsilon", "1e9"]  # a selection's rank and a count are off by less than 1e-6 rows
 BY = ["--by", "carrier", "--delta", "1e-6"]
 
@@ -188,31 +184,6 @@ def test_spent_line_names_the_mechanism(ask, question, words):
     name, *options = question
     last = ask(name, "flights.csv", *options).output.splitlines()[-1]
     assert last.split("; ")[1:] == [words, "neighbours: add/remove a row"]
-
-
-@pytest.mark.parametrize(("question", "words"), MECHANISMS)
-def test_the_mechanisms_named_are_those_that_run(ask, question, words, monkeypatch):
-    """Selections, the histogram and each law of noise are named if and only if they are used.
-
-    The histogram's noise is always discrete Laplace, and is named with it or by it.
-    """
-    used = []
-
-    def watch(owner, name, label):
-        true = getattr(owner, name)
-        monkeypatch.setattr(owner, name, lambda *given: (used.append(label), true(*given))[1])
-
-    watch(Selection, "select", "selection")
-    watch(exceedances, "_empty_exceedances", "noisy histogram")
-    watch(DiscreteLaplace, "sample", "discrete Laplace")
-    watch(DiscreteGaussian, "sample", "discrete Gaussian")
-    name, *options = question
-    assert ask(name, "flights.csv", *options).exit_code == 0
-    for label in ("selection", "noisy histogram", "discrete Gaussian"):
-        assert (label in words) == (label in used)
-    assert ("private selections" in words) == (used.count("selection") > 1)
-    assert "discrete Laplace" in used or "discrete Laplace" not in words
-    assert "discrete Laplace" not in used or "discrete Laplace" in words or "histogram" in words
 
 
 @pytest.mark.parametrize("name", ["mean", "bounds", "median"])

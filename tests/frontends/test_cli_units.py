@@ -38,17 +38,26 @@ def test_limits_are_ready_to_be_pasted(invoke, visits):
     assert invoke("median", visits, "spent", *terms).exit_code == 0
 
 
+def test_limits_for_a_question_are_ready_to_be_pasted(invoke, visits):
+    """`limits` takes a question and its bounds; --explain says what is drawn; two are refused."""
+    asked = ["limits", visits, "--unit", "user", "--by", "shop", "--epsilon", 20]
+    assert invoke(*asked, "--count").output.strip() == "--unit user --max-rows 2 --max-groups 2"
+    mean = ["--mean", "spent", "--bounds", "spent=0,50"]
+    assert "--max-groups" in invoke(*asked, *mean, "--spending", 1).output
+    assert "how many rows units have in a group" in invoke(*asked, *mean, "--explain").output
+    assert "limits are found for one question" in invoke(*asked, *mean, "--count").output
+
+
+def test_a_unit_without_limits_has_them_found(invoke, visits):
+    """The command needs no limits; --explain says that they are found, and what that costs."""
+    mean = ["mean", visits, "spent", "--bounds", 0, 50, "--unit", "user", "--epsilon", 2]
+    assert invoke(*mean).exit_code == 0
+    explained = " ".join(invoke(*mean, "--by", "shop", "--delta", 1e-6, "--explain").output.split())
+    assert "within limits that the release finds" in explained
+    assert "epsilon 0.125 on how many rows units have in a group" in explained
+
+
 MISTAKES = [
-    (
-        ["--unit", "user"],
-        "a unit may have any number of rows, and nothing says how many of them count",
-        "looking at the data, or pay for limits: dfprivacy limits FILE --unit user_id",
-    ),
-    (
-        ["--unit", "user", "--max-rows", "3", "--by", "shop", "--delta", "1e-6"],
-        "a unit may be in any number of groups, and nothing says in how many it counts",
-        "pass --max-groups 3, or list keys that are public: --keys AA --keys UA",
-    ),
     (
         ["--max-rows", "3"],
         "max_rows and max_groups limit what one unit contributes, and no unit was named",

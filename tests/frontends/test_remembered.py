@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.engine.returning import frame_table
 
 ASKED = {
     "count": lambda p: p.count(epsilon=0.25),
@@ -34,7 +33,7 @@ def memory(tmp_path):
 
 @pytest.fixture
 def data(table_of):
-    rows = [{"g": "ab"[i % 2], "h": i % 3, "x": float(i % 100), "i": i % 2} for i in range(2000)]
+    rows = [{"g": "ab"[i % 2], "h": i % 3, "x": float(i % 100), "i": i % 2} for i in range(8000)]
     return table_of(rows)
 
 
@@ -46,11 +45,13 @@ def shown(answer):
         return [shown(own) for own in answer]
     if isinstance(answer, float):
         ends = [getattr(answer, name, None) for name in ("low", "high", "std_error", "epsilon")]
-        return float(answer), *ends, repr(answer).removesuffix(", remembered")
-    return type(answer), frame_table(answer).to_pydict()
+        return float(answer), *ends, repr(answer).replace(", remembered", "")
+    table = answer.collect() if hasattr(answer, "collect") else answer
+    table = table.to_arrow_table() if hasattr(table, "to_arrow_table") else pa.table(table)
+    return type(answer), table.to_pydict()
 
 
-@pytest.mark.parametrize("name", ["pandas", "polars", "polars lazy", "arrow", "duckdb", "parquet"])
+@pytest.mark.parametrize("name", ["pandas", "polars lazy", "duckdb"])
 @pytest.mark.parametrize("asked", ASKED)
 def test_the_same_request_gets_the_same_answer(engines, memory, data, name, asked):
     """Asked twice about one version, a release is made and charged once."""

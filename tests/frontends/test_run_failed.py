@@ -4,12 +4,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
 import dfprivacy as dfp
-from dfprivacy.accounting import memory
-from dfprivacy.cli import app
-from dfprivacy.errors import EngineError
+from tests.frontends.command_line import command
 
 TEXT = """\
 budget: {{ledger: budget.db, dataset: rows, version: "1", epsilon: 0.5}}
@@ -38,7 +35,7 @@ def describe(query=COUNTS, tables=ONE):
 def attempt(tables=ONE):
     """Return how a run ended; what no command catches is raised."""
     describe(tables=tables)
-    return CliRunner().invoke(app, ["run", "release.yml"])
+    return command("run", "release.yml")
 
 
 def paid_before(tables=ONE):
@@ -65,7 +62,7 @@ ORDERS = {
 def test_an_order_that_fails(order, bound):
     """An expression of ORDER BY that no type holds is NULL: the answer comes, with all groups."""
     describe(ORDERS[order].format(f"CAST({bound} - dp_count(*) AS UTINYINT)"))
-    done = CliRunner().invoke(app, ["run", "release.yml"])
+    done = command("run", "release.yml")
     assert (done.exit_code, done.stderr) == (0, "")
     released = pl.read_csv("counts.csv")
     assert sorted(released["k"]) == ["a", "b"]
@@ -79,13 +76,13 @@ def test_an_order_that_fails(order, bound):
 def test_an_order_that_does_not_fail(direction):
     """An expression sorts by its own values; TRY changes nothing about them."""
     describe(f"{COUNTS} ORDER BY 1000 - 2 * n {direction}, k")
-    assert CliRunner().invoke(app, ["run", "release.yml"]).exit_code == 0
+    assert command("run", "release.yml").exit_code == 0
     counts = pl.read_csv("counts.csv")["n"].to_list()
     assert counts == sorted(counts, reverse=not direction)
 
 
 def fail(*_, **__):
-    raise EngineError("a failure that a draw has caused")
+    raise dfp.EngineError("a failure that a draw has caused")
 
 
 class PanicError(BaseException):
@@ -96,7 +93,7 @@ def panic(*_, **__):
     raise PanicError
 
 
-STAGES = ["dfprivacy.releasing.answered", "dfprivacy.statements.jobs.finished"]
+STAGES = ["dfprivacy.frames.releasing.answered", "dfprivacy.statements.jobs.finished"]
 LARGE = "dfprivacy.accounting.memory.release_bytes"
 
 
@@ -122,7 +119,7 @@ def test_an_error_uses_the_charge_up(monkeypatch, stage, error):
 def test_a_release_that_is_too_large_is_paid(monkeypatch):
     """That a release is too large to be kept shows its size: the next attempt pays anew."""
     with monkeypatch.context() as patched:
-        patched.setattr(memory, "MOST_BYTES", 10)
+        patched.setattr("dfprivacy.accounting.memory.MOST_BYTES", 10)
         failed = attempt()
         assert (failed.exit_code, "512 MiB" in failed.stderr) == (1, True)
     assert not paid_before()
@@ -151,7 +148,7 @@ def test_an_error_before_the_draw_leaves_a_claim(monkeypatch):
         patched.setattr(STAGES[0], lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         assert attempt().exit_code == 130
     with monkeypatch.context() as patched:
-        patched.setattr("dfprivacy.releasing.measured_for", fail)
+        patched.setattr("dfprivacy.frames.releasing.measured_for", fail)
         assert attempt().exit_code == 1
     assert paid_before()
     assert charges() == 1

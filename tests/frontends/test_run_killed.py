@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 import time
@@ -6,13 +7,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
 import dfprivacy as dfp
-from dfprivacy.cli import app
-from dfprivacy.cli.output import INTERRUPTED
-from dfprivacy.jobs import running
-from dfprivacy.jobs.description import read_description
+from tests.frontends.command_line import command
 
 TEXT = """\
 source: {file: rows.parquet}
@@ -45,7 +42,10 @@ def folder(tmp_path, monkeypatch):
 
 
 def run():
-    return list(running.run_releases(read_description("release.yml")))
+    """Run the description; return, for each release, whether it was paid for before."""
+    done = command("run", "release.yml")
+    assert done.exit_code == 0, done.output
+    return ["paid before" in line for line in done.stdout.splitlines() if "spent" in line]
 
 
 def files():
@@ -60,50 +60,72 @@ def stop(*_, **__):
     raise StoppedError
 
 
-STAGES = ["made", "keep", "paid", "write_note", "write"]
+def stopped_at(owner, name, count, monkeypatch):
+    """Run until a function of the system is called for the given time; tell whether it was."""
+    left, true = [count], getattr(owner, name)
+
+    def counted(*given, **named):
+        left[0] -= 1
+        if left[0] == 0:
+            raise StoppedError
+        return true(*given, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, counted)
+        code = command("run", "release.yml").exit_code
+    return code == 130
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_stopped_on_the_way(folder, monkeypatch, stage):
-    """A run that stops before any stage of its second release is finished by the next one.
+PLACES = [
+    *((os, "urandom", count) for count in (1, 2, 3)),
+    *((os, "fsync", count) for count in (1, 2)),
+    *((os, "replace", count) for count in (1, 2, 3)),
+    (pl.DataFrame, "write_csv", 2),
+]
+
+
+@pytest.mark.parametrize(("owner", "name", "count"), PLACES)
+def test_stopped_on_the_way(folder, monkeypatch, owner, name, count):
+    """A run that stops before a draw, a write or a file is finished by the next one.
 
     Every release is charged once, and what came out before the stop stays as it was.
     """
-    steps = running.run_releases(read_description("release.yml"))
-    next(steps)
-    first = files()
-    with monkeypatch.context() as patched:
-        owner = running.IdempotentLedger if stage in {"keep", "paid"} else running
-        patched.setattr(owner, stage, stop)
-        with pytest.raises(StoppedError):
-            next(steps)
-    assert [done.paid_before for done in run()] == [True, stage != "made", False]
-    assert {name: files()[name] for name in first} == first
-    assert dfp.Ledger("budget.db").spent("rows") == dfp.Budget(epsilon=1.5, delta=1e-7)
-    assert len(dfp.Ledger("budget.db").history()) == RELEASES
-    assert dfp.Ledger("budget.db").stored("rows") == RELEASES
+    assert stopped_at(owner, name, count, monkeypatch)
+    first, ledger = files(), dfp.Ledger("budget.db")
+    run()
+    assert {own: files()[own] for own in first} == first
+    assert ledger.spent("rows") == dfp.Budget(epsilon=1.5, delta=1e-7)
+    assert len(ledger.history()) == RELEASES
+    assert ledger.stored("rows") == RELEASES
+    assert run() == [True] * RELEASES
 
 
 def test_stopped_between_charge_and_draw(folder, monkeypatch):
     """A run that stops right after its charge leaves a claim: the next one draws for nothing."""
-    kept = dfp.Ledger("budget.db")
+    ledger, true = dfp.Ledger("budget.db"), os.urandom
+
+    def drawn(size):
+        if ledger.spent("rows").epsilon:
+            raise StoppedError
+        return true(size)
+
     with monkeypatch.context() as patched:
-        patched.setattr("dfprivacy.releasing.answered", stop)
-        with pytest.raises(StoppedError):
-            run()
-    assert kept.spent("rows").epsilon == 0.5
+        patched.setattr(os, "urandom", drawn)
+        assert command("run", "release.yml").exit_code == 130
+    assert ledger.spent("rows").epsilon == 0.5
     assert not list(Path().glob("*.csv"))
-    assert [done.paid_before for done in run()] == [True, False, False]
-    assert kept.spent("rows").epsilon == 1.5
+    assert run() == [True, False, False]
+    assert ledger.spent("rows").epsilon == 1.5
 
 
 def test_interrupted_on_the_command_line(folder, monkeypatch):
     """Ctrl-C ends a run with one line and exit code 130; the same command finishes it."""
     with monkeypatch.context() as patched:
-        patched.setattr("dfprivacy.releasing.answered", stop)
-        stopped = CliRunner().invoke(app, ["run", "release.yml"])
-    assert (stopped.exit_code, stopped.stdout, stopped.stderr) == (130, "", f"{INTERRUPTED}\n")
-    assert CliRunner().invoke(app, ["run", "release.yml"]).exit_code == 0
+        patched.setattr(pl.DataFrame, "write_csv", stop)
+        stopped = command("run", "release.yml")
+    said = "Interrupted; what a ledger shows as charged stays charged\n"
+    assert (stopped.exit_code, stopped.stdout, stopped.stderr) == (130, "", said)
+    assert command("run", "release.yml").exit_code == 0
     assert dfp.Ledger("budget.db").spent("rows").epsilon == 1.5
 
 

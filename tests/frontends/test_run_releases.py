@@ -6,10 +6,9 @@ from pathlib import Path
 import duckdb
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
 import dfprivacy as dfp
-from dfprivacy.cli import app
+from tests.frontends.command_line import command
 from tests.frontends.described_delays import DELAYS, HEAD, ROWS, spent
 
 
@@ -119,7 +118,8 @@ def test_the_note_does_not_depend_on_the_data(run):
     notes = [json.loads(p.read_text()) for p in sorted(Path().glob("*.json"))]
     assert len(notes) == 3
     pl.read_parquet("flights.parquet")[:0].write_parquet("flights.parquet")
-    Path("budget.db").unlink()
+    for name in ("budget.db", "budget.db-head"):
+        Path(name).unlink()
     dfp.Ledger("budget.db", epsilon=100, delta=1e-6, remember=True)
     assert run(HEAD + DELAYS).exit_code == 0
     others = [json.loads(p.read_text()) for p in sorted(Path().glob("*.json"))]
@@ -148,7 +148,7 @@ def test_sources(run, source):
     head = HEAD.replace("{file: flights.parquet}", text).replace("epsilon: 1", "epsilon: 100")
     assert run(head + release).exit_code == 0
     found = pl.read_csv("counts.csv")
-    assert found.columns == ["name", "value", "low", "high"]
+    assert found.columns == ["name", "value", "low", "high", "note"]
     assert found["name"].to_list() == ["rows", "typical"]
     assert found["value"][0] == pytest.approx(SOURCES[source], abs=1)  # false alarm below 1e-20
     assert found["low"].is_null().to_list() == [False, True]
@@ -176,6 +176,91 @@ releases:
     assert [n for _, n in rows] == pytest.approx([1000, 1000, 0], abs=2)  # below 1e-40
     assert run(text, "--set", "who=AA").stdout.endswith("nothing spent\n")
     assert run(text, "--set", "who=UA").stdout.endswith("; spent epsilon 50\n")
+
+
+OWNED = """\
+budget: {ledger: budget.db, dataset: flights, version: "1", epsilon: 50}
+unit: {max_rows: 3, max_groups: 1}
+releases:
+  counts:
+    source:
+      query: >-
+        SELECT name, avg(delay) AS delay, count(*) AS n FROM flights JOIN users USING (user)
+        JOIN airlines USING (carrier) WHERE member GROUP BY name
+      PLACE
+      schema: SCHEMA
+    keys: [American, United]
+    intervals: true
+    outputs: [counts.csv]
+"""
+SCHEMA = """\
+unit: users.user
+links: {flights.user: users.user}
+public: [airlines]
+bounds: {flights.delay: [-60, 240]}
+"""
+
+
+@pytest.mark.parametrize("place", ["database: flights.duckdb", "tables: FILES"])
+def test_queries_over_several_tables(run, place):
+    """A query with a schema costs what `dfp.sql` charges, however the schema is written."""
+    users = pl.DataFrame({"user": range(ROWS // 3), "member": [True, False] * (ROWS // 6)})
+    users.write_parquet("users.parquet")
+    Path("airlines.csv").write_text("carrier,name\nAA,American\nUA,United\n")
+    with duckdb.connect("flights.duckdb") as connection:
+        connection.execute("CREATE TABLE users AS FROM 'users.parquet'")
+        connection.execute("CREATE TABLE airlines AS FROM 'airlines.csv'")
+    files = "{flights: flights.parquet, users: users.parquet, airlines: airlines.csv}"
+    text = OWNED.replace("PLACE", place.replace("FILES", files))
+    Path("schema.yml").write_text(SCHEMA)
+    inline = "".join(f"\n        {line}" for line in SCHEMA.splitlines())
+    first = run(text.replace("SCHEMA", inline))
+    assert (first.exit_code, first.stderr) == (0, "")
+    rows = pl.read_csv("counts.csv")
+    assert rows.columns == ["name", "delay", "delay_low", "delay_high", "n", "n_low", "n_high"]
+    truth = {"American": (10, 1001), "United": (-40, 500)}
+    for name, delay, low, high, n, *_ in rows.rows():
+        assert (delay, n) == pytest.approx(truth[name], abs=3)  # false alarm below 1e-15
+        assert low < delay < high
+    asked = json.loads(Path("counts.csv.provenance.json").read_text())["asked"]
+    assert asked["schema"].startswith("Schema(unit='users.user'")
+    (charge,) = dfp.Ledger("budget.db").history().to_dict("records")
+    query = asked["query"]
+    with duckdb.connect("flights.duckdb") as connection:
+        own = dfp.Ledger("own.db", epsilon=100)
+        dfp.sql(
+            query, con=connection, schema="schema.yml", max_rows=3, max_groups=1, epsilon=50,
+            keys=["American", "United"], ledger=own, dataset="flights", intervals=True,
+        )  # fmt: skip
+    (other,) = own.history().to_dict("records")
+    same = ("epsilon", "delta", "question")
+    assert [charge[name] for name in same] == [other[name] for name in same]
+    assert run(text.replace("SCHEMA", "schema.yml")).stdout.endswith("nothing spent\n")
+    Path("schema.yml").write_text(SCHEMA.replace("240", "241"))
+    assert run(text.replace("SCHEMA", "schema.yml")).stdout.endswith("; spent epsilon 50\n")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("links: {flights.user: users.user}", "", "bounds or matches: the schema does not link it"),
+        ("users.user", "users.person", "no column 'person'"),
+        ("flights.delay: ", "flights.delays: ", "no column 'delays'"),
+    ],
+)
+def test_a_schema_that_does_not_fit(run, old, new, said):
+    """A schema that names what is not there ends a run before anything is spent."""
+    with duckdb.connect("flights.duckdb") as connection:
+        connection.execute(
+            "CREATE TABLE users AS SELECT i AS user, true AS member FROM range(9) r(i)"
+        )
+        connection.execute("CREATE TABLE airlines AS SELECT 'AA' AS carrier, 'American' AS name")
+    Path("schema.yml").write_text(SCHEMA.replace(old, new))
+    text = OWNED.replace("PLACE", "database: flights.duckdb").replace("SCHEMA", "schema.yml")
+    result = run(text)
+    assert result.exit_code == 1
+    assert said in result.stderr.replace("\n", " ")
+    assert spent().epsilon == 0
 
 
 def test_keys_have_the_types_of_their_columns(run):
@@ -220,6 +305,83 @@ def test_paths_are_relative_to_the_description(run, tmp_path, monkeypatch):
     run(HEAD + DELAYS)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    again = CliRunner().invoke(app, ["run", "../release.yml"])
+    again = command("run", "../release.yml")
     assert again.stdout.endswith("nothing spent\n")
     assert list(Path().iterdir()) == []
+
+
+def test_a_target_in_place_of_a_loss(run):
+    """A release that names a half-width spends what `explain` finds for it, once; a query can't."""
+    whole = HEAD.replace("epsilon: 1}", "epsilon: {within: 2%, size: 2000}}")
+    made = run(whole + DELAYS)
+    flights = dfp.frame("flights.parquet").group_by("carrier")
+    plan = flights.explain(dfp.mean("delay", (-60, 240)), within="2%", size=2000, delta=1e-7)
+    assert f"spent epsilon {plan.epsilon:g}, delta 1e-7" in made.stdout
+    assert spent() == dfp.Budget(epsilon=plan.epsilon, delta=1e-7)
+    assert run(whole + DELAYS).stdout.endswith("; paid before, nothing spent\n")
+    other = DELAYS.replace("{delta: 1e-7}", "{delta: 1e-7, epsilon: {within: -1}}")
+    assert "within must be a half-width" in run(HEAD + other).stderr
+    query = """\
+  n:
+    source: {query: "SELECT dp_count(*) FROM flights", database: flights.duckdb}
+    outputs: [n.csv]
+"""
+    assert "not one that is looked for" in run(whole + query).stderr
+
+
+def test_periods_and_analysts(run):
+    """A run is charged to the account of its period, and to its analyst's part, all together."""
+    ledger = dfp.Ledger("accounts.db", epsilon=1, remember=True, strict=True)
+    ledger.announce("flights", periods="month")
+    ledger.allow("ann", "flights", epsilon=0.75)
+    named = "ledger: accounts.db, dataset: flights, period: 2024-01, analyst: ann"
+    whole = HEAD.replace("ledger: budget.db, dataset: flights", named).replace(": 1}", ": 0.5}")
+    question = "    questions: {n: {count: '*'}}\n"
+    two = "".join(f"  {name}:\n{question}    outputs: [{name}.csv]\n" for name in ("a", "b"))
+    two = two.replace("b:\n", "b:\n    interval: 0.9\n", 1)
+    refused = run(whole + two)
+    assert (refused.exit_code, "what 'ann' may spend" in refused.stderr) == (3, True)
+    one = two.split("  b:")[0]
+    assert run(whole + one).exit_code == 0
+    assert run(whole + one).stdout.endswith("; paid before, nothing spent\n")
+    assert ledger.spent("flights", period="2024-01", analyst="ann").epsilon == 0.5
+    note = json.loads(Path("a.csv.provenance.json").read_text())
+    assert "of the rows of the period 2024-01 alone" in note["promise"]
+    other = run(whole.replace("2024-01", "2024-1") + one)
+    assert "release.yml:2: budget: period: a period of the data is named" in other.stderr
+
+
+def test_a_delta_at_the_top_is_for_secret_keys(run):
+    """Releases without groups or with listed keys take none of it; one of their own is refused."""
+    whole = HEAD.replace("epsilon: 1}", "epsilon: 1, delta: 1e-7}")
+    question = "questions: {n: {count: '*'}}"
+    plain = f"  a:\n    {question}\n    outputs: [a.csv]\n"
+    listed = f"  b:\n    by: carrier\n    keys: [AA]\n    {question}\n    outputs: [b.csv]\n"
+    made = run(whole + plain + listed + DELAYS.replace("    budget: {delta: 1e-7}\n", ""))
+    assert made.exit_code == 0, made.stderr
+    assert spent() == dfp.Budget(epsilon=3, delta=1e-7)
+    own = plain.replace("a:\n", "a:\n    budget: {delta: 1e-7}\n", 1)
+    assert "delta is for secret keys" in run(whole + own).stderr
+
+
+DESCRIBED = """\
+  delays:
+    budget: {delta: 1e-7}
+    bounds: {delay: [-60, 240]}
+    questions: {columns: {describe: "*", exclude: [user], top: 2}}
+    outputs: [delays.csv]
+"""
+
+
+def test_a_description_of_all_columns_is_a_release(run):
+    """It has one row a column, is charged as named, and once; another bound is another release."""
+    assert run(HEAD + DESCRIBED).exit_code == 0
+    made = pl.read_csv("delays.csv")
+    assert {"carrier", "delay"} <= set(made["column"])
+    assert "user" not in made["column"]
+    assert spent() == dfp.Budget(epsilon=1.0, delta=1e-7)
+    assert run(HEAD + DESCRIBED).stdout.endswith("; paid before, nothing spent\n")
+    assert run(HEAD + DESCRIBED.replace("240", "241")).exit_code == 0
+    assert spent().epsilon == 2
+    wrong = DESCRIBED.replace("    budget", "    by: carrier\n    budget")
+    assert run(HEAD + wrong).exit_code == 2

@@ -14,7 +14,7 @@ FRAME = pl.DataFrame({"g": ["a"], "x": [1.0]})
 
 @pytest.mark.parametrize(
     ("name", "other"),
-    [("meen", "mean"), ("max", "bounds"), ("average", "mean"), ("stddev", "std")],
+    [("meen", "mean"), ("maximum", "max"), ("average", "mean"), ("stddev", "std")],
 )
 @pytest.mark.parametrize("owner", [FRAME.dp, FRAME.dp.group_by("g")], ids=["frame", "groups"])
 def test_what_was_meant(owner, name, other):

@@ -38,7 +38,14 @@ def test_a_list_of_columns_groups_as_the_columns_do(frame):
 def test_a_column_by_group_is_asked_in_brackets(frame):
     """group_by("a")["value"].mean(...) is group_by("a").mean("value", ...), explained too."""
     by = frame.dp.group_by("a")
-    assert names(by["value"].mean((0, 4), **EXACT)) == ["a", "value", "low", "high", "count"]
+    assert names(by["value"].mean((0, 4), **EXACT)) == [
+        "a",
+        "value",
+        "low",
+        "high",
+        "note",
+        "count",
+    ]
     plan = by["value"].explain.mean((0, 4), epsilon=1, delta=1e-6)
     assert plan.asks == by.explain.mean("value", (0, 4), epsilon=1, delta=1e-6).asks
 
@@ -103,7 +110,7 @@ def test_columns_with_names_of_the_result(column):
     for frame in (FRAMES["pandas"], FRAMES["polars"]):
         assert float(frame.dp.mean(column, (0, 4), epsilon=1e9)) == pytest.approx(1.5, abs=0.01)
         released = frame.dp.group_by("a").mean(column, (0, 4), **EXACT)
-        assert len(set(names(released))) == 5
+        assert len(set(names(released))) == 6
         assert list(released[column]) == pytest.approx([1, 2], abs=0.01)
 
 

@@ -1,22 +1,23 @@
-"""Planning: what shares a vector, what shares epsilon."""
+"""Planning: what shares a noisy vector, and how the loss is shared between vectors."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
 import hypothesis.strategies as st
+import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 import dfprivacy as dfp
-from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.statistics.linear import vectors_of
 
 B, C = (0, 10), (0, 20)
+FRAME = pl.DataFrame({"g": ["a"], "x": [1.0], "y": [1.0]})
 
 
-def plan(*questions, grouped=False):
-    return vectors_of({f"q{i}": q for i, q in enumerate(questions)}, grouped=grouped)
+def plan(questions, *, grouped=False, **loss):
+    private = FRAME.dp.group_by("g", keys=["a"]) if grouped else FRAME.dp
+    return private.explain(**{f"q{i}": q for i, q in enumerate(questions)}, **loss)
 
 
 @pytest.mark.parametrize(
@@ -37,17 +38,19 @@ def plan(*questions, grouped=False):
         ([dfp.var("x", B), dfp.mean("x", C), dfp.count(), dfp.sum("y", B)], 4),
     ],
 )
-@pytest.mark.parametrize("grouped", [False, True])
-def test_one_vector_answers_what_it_can(questions, vectors, grouped):
+def test_one_vector_answers_what_it_can(questions, vectors):
     """One vector answers what it can.
 
     Moments of one column within the same bounds share a vector, equal questions share one, and
     nothing else does.
     """
-    made = plan(*questions, grouped=grouped)
-    assert len(made.linears) == vectors
-    assert len(made.answers) == len(questions)
-    assert {answer.vector for answer in made.answers} == set(range(vectors))
+    for grouped in (False, True):
+        made = plan(questions, grouped=grouped)
+        assert len(made.draws) == vectors
+        assert len(made.answers) == len(questions)
+        assert {text for draw in made.draws for text in draw.questions} == {
+            question.text for question in questions
+        }
 
 
 ANY = st.lists(
@@ -64,14 +67,43 @@ ANY = st.lists(
         ]
     ),
     min_size=1,
+    max_size=9,
 )
 
 
+@settings(max_examples=40)
 @given(ANY, st.booleans(), st.fractions(Fraction(1, 1000), 1000))
 def test_the_vectors_together_cost_the_whole_loss(questions, grouped, loss):
-    """At their sensitivities the noises of all vectors cost exactly epsilon, or rho."""
-    made = plan(*questions, grouped=grouped)
-    pure = zip(made.linears, made.noises(Epsilon(loss)), strict=True)
-    assert sum(Fraction(query.l1) / noise.scale for query, noise in pure) == loss
-    concentrated = zip(made.linears, made.noises(Rho(loss)), strict=True)
-    assert sum(q.l2_squared / (2 * noise.sigma_squared) for q, noise in concentrated) == loss
+    """The shares of all vectors add up to epsilon, or rho."""
+    for measure in ("epsilon", "rho"):
+        made = plan(questions, grouped=grouped, **{measure: loss})
+        assert sum(getattr(draw, measure) for draw in made.draws) == pytest.approx(float(loss))
+
+
+SENSITIVITIES = {  # what a row moves in the L1 norm, and the square of that in the L2 norm
+    dfp.count(): (1, 1),
+    dfp.mean("x", (-5, 3)): (2**30, 2**60),
+    dfp.mean("x", (-5, 3), clipping=False): (2**30, 2**60),
+    dfp.mean("x", (-5, 3), method="shifted"): (2**31, 2**61),
+    dfp.mean("x", (-5, 3), method="independent"): (10 * 2**27, 2 * 25 * 2**54),
+    dfp.var("x", (-5, 3)): (2**30, 2**60),
+    dfp.sum("x", (-5, 3)): (5 * 2**27, 25 * 2**54),
+}
+
+
+@pytest.mark.parametrize("question", SENSITIVITIES, ids=lambda question: question.text)
+def test_the_scale_is_the_exact_fraction(question):
+    """Scales are exact fractions of sensitivity and loss as it was written, and of its share.
+
+    A twentieth counts what bounds clip, unless that is not asked for.
+    """
+    l1, l2_squared = SENSITIVITIES[question]
+    watched = getattr(question, "clipping", False) and question.has_note
+    for share, asked in ((1, [question]), (2, [question, dfp.count("y")])):
+        pure, gaussian = (
+            FRAME.dp.agg(**{f"q{i}": q for i, q in enumerate(asked)}, **loss)["q0"].mechanism
+            for loss in ({"epsilon": 0.1}, {"rho": 0.125})
+        )
+        part = Fraction(19, 20) if watched else 1
+        assert pure.scale == Fraction(l1 * 10 * share) / part
+        assert gaussian.sigma_squared == Fraction(l2_squared * 4 * share) / part

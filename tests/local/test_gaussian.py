@@ -1,6 +1,6 @@
 """The four protocols of Joseph et al. find the mean, and their intervals hold it."""
 
-import math
+import itertools
 import pickle
 
 import numpy as np
@@ -9,110 +9,45 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.local.estimates import NORMAL, RefinedBySides, wilson
-from dfprivacy.local.gaussian import (
-    TRUSTED_DEVIATION,
-    Digits,
-    Gaussian,
-    expected_shares,
-    fitted,
-    located_mean,
-    located_spread,
-    of_present,
-)
 
 SIGMA = 2.0
 RANDOM = np.random.default_rng(11)
 
 
-def digits(mean, sigma, low=-3, high=9, error=0.01, absent=0.0):
-    """Return the digits that infinitely many users with such values show."""
-    levels = high - low + 1
-    plain = Digits(low, np.zeros((levels, 4)), np.full(levels, error), np.ones(levels), 1.0)
-    shares = expected_shares(plain, np.array([mean]), sigma)[0]
-    shares = (1 - absent) * shares + absent / 4
-    return Digits(low, shares, np.full(levels, error), np.full(levels, 1e6), 1.0)
-
-
 MEANS = [0.0, 0.3, -0.3, 1.0, 63.9, 64.0, 64.1, -128.0, 255.7, -301.3, 511.9]
 
 
-@pytest.mark.parametrize("sigma", [0.25, 0.7, 1.0, 2.0])
-@pytest.mark.parametrize("mean", MEANS)
-def test_the_located_mean_is_within_two_sigma(mean, sigma):
-    """Step 1: with exact shares the walk ends within 2 sigma, wherever the mean lies."""
-    low = math.floor(math.log2(sigma))
-    assert abs(located_mean(digits(mean, sigma, low=low)) - mean) <= 2 * sigma
+@pytest.mark.parametrize("sigma", [0.25, 2.0])
+def test_the_coarse_mean_is_within_two_sigma(sigma):
+    """Step 1: with hardly any noise the walk ends within 2 sigma, wherever the mean lies."""
+    for mean in MEANS:
+        plan = dfp.local.gaussian_mean(users=20_000, epsilon=9, sigma=sigma, limit=512)
+        found = dfp.local.simulate(plan, RANDOM.normal(mean, sigma, 20_000))
+        assert abs(found.coarse - mean) <= 2 * sigma
+        assert abs(found - mean) <= 6 * found.std_error
 
 
-def test_the_located_mean_survives_errors_within_their_bound():
-    """Step 1: with the largest errors that are trusted, the walk ends within 2 sigma."""
-    random = np.random.default_rng(12)
-    for _ in range(1500):
-        mean, sigma = random.uniform(-500, 500), random.uniform(1, 2)
-        exact = digits(mean, sigma, low=0)
-        off = TRUSTED_DEVIATION * random.choice([-1, 1], exact.shares.shape)
-        given = np.full(10, TRUSTED_DEVIATION), np.ones(10), 1.0
-        assert abs(located_mean(Digits(0, exact.shares + off, *given)) - mean) <= 2 * sigma
+@pytest.mark.parametrize("absent", [0.0, 0.4])
+@pytest.mark.parametrize("sigma", [0.7, 5.0, 20.0])
+def test_the_spread_is_found(sigma, absent):
+    """With hardly any noise mean and spread are found; owners without a value change nothing."""
+    for mean in (7.7, -100.2):
+        values = RANDOM.normal(mean, sigma, 40_000)
+        values[RANDOM.random(40_000) < absent] = np.nan
+        plan = dfp.local.gaussian_mean(users=40_000, epsilon=9, sigma_bounds=(0.5, 32.0), limit=512)
+        found = dfp.local.simulate(plan, values)
+        assert found.spread == pytest.approx(sigma, rel=0.25)
+        assert abs(found - mean) <= 6 * found.std_error + 0.02 * sigma
 
 
-@pytest.mark.parametrize("sigma", [0.3, 1.0, 1.7, 5.0, 20.0])
-@pytest.mark.parametrize("mean", [0.0, 7.7, -100.2])
-@pytest.mark.parametrize("absent", [0.0, 0.01, 0.1, 0.6])
-def test_the_located_spread_is_near_sigma(mean, sigma, absent):
-    """Step 1.5: the lowest level above which all are concentrated lies within a factor of 4.
-
-    Owners without a value, who show all digits alike, change nothing.
-    """
-    shown = of_present(digits(mean, sigma, absent=absent))
-    assert 0.5 <= located_spread(shown) / sigma <= 4
-    assert abs(located_mean(of_present(digits(mean, 1.0, low=0, absent=absent))) - mean) <= 2
-
-
-@pytest.mark.parametrize("absent", [0.0, 0.1, 0.5])
-@pytest.mark.parametrize(("mean", "sigma"), [(3.3, 1.0), (-210.0, 2.0), (100.1, 7.0)])
-def test_the_fit_finds_the_gaussian_behind_exact_digits(mean, sigma, absent):
-    """With exact shares the fit gives mean, sigma and the share of owners with a value."""
-    exact = digits(mean, sigma, absent=absent)
-    start = Gaussian(mean + 0.9 * sigma, 1.9 * sigma)
-    found = fitted(exact, start, spreads=start.spread * np.exp2(np.linspace(-2, 1.5, 15)))
-    assert abs(found.mean - mean) < 0.05 * sigma
-    assert found.spread == pytest.approx(sigma, rel=0.05)
-    assert found.present == pytest.approx(1 - absent, abs=0.02)
-
-
-def test_a_share_above_a_point_tells_the_mean():
-    """The value of a count of sides inverts the law of its reports: the sign of the shift is right.
-
-    Reports of an owner at mean + sigma/2 around a point at the mean are expected counts here.
-    """
-    law = dfp.local.RandomisedResponse(2, dfp.local.gaussian_mean(users=19, sigma=1).loss.pure())
-    above = NORMAL.cdf(0.5)
-    expected = float(law.other) + above * float(law.truth - law.other)
-    found = RefinedBySides(10**9, 10.0, 64.0, True, 0.0, 1.0, round(expected * 10**9), 2.0, law)
-    assert found.value == pytest.approx(10.0 + 0.5 * 2.0, abs=1e-6)
-
-
-@pytest.mark.parametrize("level", [0.01, 0.5, 0.9, 0.999999])
-def test_score_intervals_of_any_level_are_answers(level):
-    """At every level and for every count there is an interval, which lies between 0 and 1."""
-    deviations = NORMAL.inv_cdf(0.5 + level / 2)
-    for total in (1, 2, 30):
-        for hits in range(total + 1):
-            low, high = wilson(hits, total, deviations)
-            assert 0 <= low <= high <= 1
-
-
-def test_score_intervals_hold_a_proportion():
-    """The score interval holds p for 95% of all counts and more, by the exact binomial law."""
-    for total in (5, 20, 200):
-        ends = [wilson(hits, total, 1.959964) for hits in range(total + 1)]
-        for p in np.linspace(0.02, 0.98, 33):
-            chances = [
-                math.comb(total, k) * p**k * (1 - p) ** (total - k) for k in range(total + 1)
-            ]
-            held = sum(c for c, (low, high) in zip(chances, ends, strict=True) if low <= p <= high)
-            assert held >= 0.945
+@pytest.mark.parametrize("users", [1, 2, 30])
+def test_intervals_of_any_level_are_answers(users):
+    """At every level there is an interval within the limits, which widens with its level."""
+    plan = dfp.local.gaussian_mean(users=users, epsilon=2, limit=64, sigma=SIGMA)
+    found = dfp.local.simulate(plan, np.full(users, 3.0))
+    ends = [found.interval(level) for level in (0.01, 0.5, 0.9, 0.999999)]
+    assert all(-64 <= low <= high <= 64 for low, high in ends)
+    assert all(wide[0] <= own[0] and own[1] <= wide[1] for own, wide in itertools.pairwise(ends))
 
 
 KINDS = {

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import os
 from fractions import Fraction
 
 import numpy as np
@@ -110,7 +111,7 @@ def test_a_grid_report_tells_two_inputs_apart_by_at_most_epsilon(steps, epsilon)
 def test_inputs_beyond_the_grid_are_clipped_before_noise():
     """Whatever integer comes in, what is made private lies on the grid."""
     law = GridLaplace(10, Fraction(1000) / 16)
-    drawn = law.privatise(np.array([-(10**9), 10**9] * 50))
+    drawn = law.privatise(np.array([-(10**9), 10**9] * 50), os.urandom)
     assert drawn[::2].max() <= 5
     assert drawn[1::2].min() >= 5
 
@@ -128,7 +129,7 @@ def test_a_vector_outside_the_ball_is_dropped():
     """What could be farther away than the proof allows is replaced by the centre."""
     law = BallGaussian(3, Fraction(10**6))
     inputs = np.array([[3, 0], [2, 2], [0, -3], [3, 1]])
-    assert law.privatise(inputs).tolist() == [[3, 0], [2, 2], [0, -3], [0, 0]]
+    assert law.privatise(inputs, os.urandom).tolist() == [[3, 0], [2, 2], [0, -3], [0, 0]]
 
 
 def test_no_vector_gets_into_the_ball_by_wrapping():
@@ -136,10 +137,10 @@ def test_no_vector_gets_into_the_ball_by_wrapping():
     law = BallGaussian(2**20, Fraction(10**20))
     outside = [2**21, 2**31, 2**32, -(2**32), 2**63 - 1, -(2**63)]
     rows = np.array([[each, 0] for each in outside] + [[0, each] for each in outside])
-    assert not law.privatise(rows).any()
+    assert not law.privatise(rows, os.urandom).any()
     wide = np.zeros((1, 2**15), np.int64)
     wide[0] = 2**20
-    assert not law.privatise(wide).any()
+    assert not law.privatise(wide, os.urandom).any()
 
 
 @pytest.mark.parametrize("radius", [0, -1, 2**20 + 1, 2**40, 1.0, True])

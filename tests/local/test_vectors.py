@@ -1,90 +1,14 @@
-"""Haar trees, rotations and Huang et al.'s mean of vectors in the local model."""
+"""Huang et al.'s mean of vectors in the local model."""
 
 import json
 import warnings
-from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.local.rounds import RADIUS, Whole
-from dfprivacy.local.transforms import (
-    HaarTree,
-    hadamard,
-    increasing,
-    quantile_of,
-    rotated,
-    unrotated,
-)
-from dfprivacy.local.vectors import VectorPlan
 
 RANDOM = np.random.default_rng(21)
-
-
-@pytest.mark.parametrize("height", [1, 2, 3, 5])
-def test_a_tree_is_unbiased(height):
-    """Expected counts of reports give back the exact shares of all leaves.
-
-    Every user is counted in every group with the exact probabilities of the reports.
-    """
-    tree, law = HaarTree(height), dfp.local.RandomisedResponse(2, Fraction(1))
-    leaves = RANDOM.integers(0, 2**height, 40)
-    counts = np.zeros((tree.groups, 2))
-    for group in range(tree.groups):
-        sides = tree.sides((leaves + 0.5) / 2**height, np.full(40, group))
-        for side in (0, 1):
-            counts[group, side] += float(law.truth) * (sides == side).sum()
-            counts[group, 1 - side] += float(law.other) * (sides == side).sum()
-    shares = tree.shares(counts, law)
-    assert np.allclose(shares, np.bincount(leaves, minlength=2**height) / 40, atol=1e-12)
-
-
-def test_quantiles_of_exact_shares_are_exact():
-    """The quantile of a known histogram lies in the leaf that holds it."""
-    shares = np.array([0.1, 0.0, 0.4, 0.3, 0.0, 0.0, 0.2, 0.0])
-    for q in (0.05, 0.3, 0.5, 0.79, 0.81, 0.95):
-        leaf = int(np.searchsorted(np.cumsum(shares), q))
-        assert leaf <= 8 * quantile_of(shares, q) <= leaf + 1
-
-
-def test_pooling_gives_the_nearest_increasing_numbers():
-    """The result increases, keeps the total, and is no farther away than others that increase."""
-    for _ in range(50):
-        values = RANDOM.normal(size=12)
-        found = increasing(values)
-        assert (np.diff(found) >= -1e-12).all()
-        assert found.sum() == pytest.approx(values.sum())
-        for _ in range(20):
-            other = np.sort(RANDOM.normal(size=12))
-            assert ((found - values) ** 2).sum() <= ((other - values) ** 2).sum() + 1e-9
-
-
-@pytest.mark.parametrize("dimensions", [1, 2, 3, 8, 13])
-def test_rotation_keeps_lengths_and_turns_back(dimensions):
-    """A public rotation is orthogonal."""
-    vectors = RANDOM.normal(size=(20, dimensions))
-    turned = rotated(vectors, "campaign")
-    assert np.allclose(turned @ turned.T, vectors @ vectors.T)
-    assert np.allclose(unrotated(turned[3], "campaign", dimensions), vectors[3])
-    matrix = hadamard(np.eye(turned.shape[1]))
-    assert np.array_equal(matrix @ matrix.T, turned.shape[1] * np.eye(turned.shape[1]))
-
-
-def test_vectors_are_clipped_in_exact_integers():
-    """Whatever a vector holds, its report's input has length RADIUS at most, and is kept if short.
-
-    The randomiser drops longer ones; none is dropped.
-    """
-    query = Whole(2, "c", 3, (0.0, 0.0, 0.0, 0.0), 5.0)
-    vectors = RANDOM.normal(size=(500, 3)) * 10.0 ** RANDOM.integers(-3, 90, (500, 1))
-    inputs = query.encode(vectors, np.zeros(500, np.int64))
-    exact = [sum(int(x) ** 2 for x in row) for row in inputs]
-    assert max(exact) <= RADIUS**2
-    assert min(e for e, v in zip(exact, vectors, strict=True) if np.linalg.norm(v) > 5) > 0
-    short = np.linalg.norm(vectors, axis=1) < 4.9
-    back = inputs[short] * 5.0 / RADIUS
-    assert np.allclose(back, rotated(vectors[short], "c"), atol=5e-5)
 
 
 def test_a_mean_of_vectors_is_found():
@@ -166,16 +90,23 @@ FORGED = [
 ]
 
 
+KINDS = {
+    1: {"kind": "coordinate", "part": 0, "height": 10},
+    2: {"kind": "length", "part": 1, "height": 10},
+    3: {"kind": "whole", "part": 2},
+}
+
+
 def published(round_, change):
     """Return the JSON of a round whose plan and queries were changed together."""
     own = dfp.local.mean_vector(users=1000, dimensions=3, rho=1e-5, radius=1.0, campaign="c")
     written = json.loads(own.to_json())
     written["round"], written["plan"] = round_, {**written["plan"], **change}
-    plan = {**written["plan"], "dimensions": 3, "centre": tuple(change.get("centre", ())) or None}
-    bare = object.__new__(VectorPlan)
-    bare.__dict__.update({name: each for name, each in plan.items() if name != "kind"})
-    written["asks"] = [query.to_json() for query in bare.queries(round_)]
-    return json.dumps(written)
+    plan = written["plan"]
+    ask = {"campaign": "c", "dimensions": 3, **KINDS[round_]}
+    ask |= {"reach": plan["radius"] * round_} if round_ < 3 else {"clip": plan["clip"]}
+    ask |= {"centre": plan["centre"]} if round_ > 1 else {}
+    return json.dumps({**written, "asks": [ask]})
 
 
 @pytest.mark.parametrize(("round_", "change"), FORGED)
@@ -198,12 +129,33 @@ def test_a_loss_beyond_reach_is_refused_in_every_round(rho):
 
 @pytest.mark.parametrize("radius", [2.0**-300, 1.0, 2.0**300])
 @pytest.mark.parametrize("leaf", [2.0**-10, 1.0])
-def test_all_that_the_last_round_takes_lies_in_the_ball(radius, leaf):
-    """At every radius and clip allowed, no vector warns, and none is longer than the ball."""
-    values = np.array([[1e308, -1e308], [np.inf, -np.inf], [5e-324, 0], [np.nan, 1], [3.0, 4.0]])
-    plan = VectorPlan("c", 1000, 2, radius, 10, (radius, -radius), 2 * radius * leaf)
-    query, groups = plan.queries(3)[0], np.zeros(5, np.int64)
+def test_whatever_a_vector_holds_its_owner_reports(radius, leaf):
+    """At every radius and clip allowed, no vector warns or is refused; all reports look alike."""
+    change = {"radius": radius, "centre": [radius, -radius, radius, 0.0], "clip": 2 * radius * leaf}
+    plan = dfp.local.Protocol.from_json(published(3, change))
+    odd = [
+        [1e308, -1e308, 0],
+        [np.inf, -np.inf, 1],
+        [5e-324, 0, 0],
+        [np.nan, 1, 1],
+        [3.0, 4.0, 5.0],
+    ]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        inputs = query.encode(np.clip(values, -radius, radius), groups)
-    assert max(sum(int(x) ** 2 for x in row) for row in inputs) <= RADIUS**2
+        reports = plan.reports(odd * 200)
+        usual = plan.reports(np.zeros((1000, 3)))
+    assert reports.schema == usual.schema
+    assert reports.column("user").equals(usual.column("user"))
+    assert plan.aggregate(reports).reports == len(reports)
+
+
+def test_a_huge_vector_moves_an_answer_no_farther_than_a_clipped_one():
+    """A vector beyond the clip counts as one of that length: in its direction, as far as 1e300."""
+    near, far = np.tile([3.0, 4.0, 0.0], (2, 20_000, 1))
+    far[:5000] *= 1e299
+    plan = dfp.local.mean_vector(users=20_000, dimensions=3, rho=200, radius=100)
+    while plan.round < plan.rounds:
+        plan = plan.aggregate(plan.reports(near)).next_round()
+    found, pulled = (plan.aggregate(plan.reports(own)).estimate() for own in (near, far))
+    assert np.linalg.norm(found.mean - [3, 4, 0]) < 0.5
+    assert np.linalg.norm(pulled.mean - found.mean) <= found.clip / 2 + 0.5

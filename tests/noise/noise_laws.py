@@ -5,8 +5,6 @@ import math
 import numpy as np
 from scipy import special
 
-from dfprivacy.noise.laws import DiscreteLaplace
-
 ALPHA = 1e-9
 
 
@@ -85,7 +83,7 @@ class GaussianLaw:
 
 
 def law_of(noise):
-    if isinstance(noise, DiscreteLaplace):
+    if hasattr(noise, "scale"):
         return LaplaceLaw(noise.scale)
     return GaussianLaw(noise.sigma_squared)
 

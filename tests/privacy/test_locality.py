@@ -20,10 +20,6 @@ import dfprivacy as dfp
 ASKED = {"v": dfp.var("x", (0, 100)), "n": dfp.count()}
 
 
-def sums(statistics):
-    return [tuple(row.values()) for row in statistics.table.to_pylist()]
-
-
 WIDE = 2**53 + 1
 
 
@@ -33,8 +29,8 @@ def test_a_null_row_does_not_touch_large_integers(engine_, engines, exact):
     asked = {"v": dfp.var("i", (0, 2**53)), "n": dfp.count()}
     full = pa.table({"i": pa.array([WIDE, WIDE - 2] * 500, pa.int64())})
     more = pa.concat_tables([full, pa.table({"i": pa.array([None], pa.int64())})])
-    before, after = (sums(exact(engines[engine_](t), asked))[0] for t in (full, more))
-    assert after == (*before[:3], before[3] + 1)
+    before, after = (exact.sums(engines[engine_](t), asked)[0] for t in (full, more))
+    assert after == [*before[:-1], before[-1] + 1]
 
 
 def test_integers_and_their_float_twins_have_the_same_sums(exact):
@@ -42,7 +38,7 @@ def test_integers_and_their_float_twins_have_the_same_sums(exact):
     values = np.random.default_rng(0).integers(-(2**62), 2**62, 5000)
     asked = {"v": dfp.var("i", (-(2**53), 2**53)), "s": dfp.sum("i", (-5, 2**40))}
     whole, floating = (
-        sums(exact(pd.DataFrame({"i": values.astype(kind)}), asked)) for kind in ("i8", "f8")
+        exact.sums(pd.DataFrame({"i": values.astype(kind)}), asked) for kind in ("i8", "f8")
     )
     assert whole == floating
 
@@ -67,7 +63,7 @@ def test_one_row_of_a_parquet_file_moves_one_row_of_the_sums(source, tmp_path, e
         path = tmp_path / f"{name}.parquet"
         parquet.write_table(pa.table({"x": [math.nan] * 1000 + values}), path)
         frame = path if source == "path" else duckdb.connect().read_parquet(str(path))
-        counts.append(sums(exact(frame, {"m": dfp.mean("x", (100, 101))}))[0][0])
+        counts.append(exact.sums(frame, {"m": dfp.mean("x", (100, 101))})[0][0])
     assert abs(counts[0] - counts[1]) <= 1
 
 
@@ -96,7 +92,7 @@ LINES = {
 }
 
 
-@pytest.mark.parametrize("place", [1, 500, 1001])
+@pytest.mark.parametrize("place", [1, 1001])
 @pytest.mark.parametrize("line", LINES)
 def test_one_line_of_a_csv_file_moves_one_row(line, place, tmp_path, exact):
     """A line more, well formed or not, moves the sums of a CSV file by at most one row."""
@@ -104,11 +100,12 @@ def test_one_line_of_a_csv_file_moves_one_row(line, place, tmp_path, exact):
     before, after = tmp_path / "before.csv", tmp_path / "after.csv"
     before.write_bytes(b"\n".join(lines) + b"\n")
     after.write_bytes(b"\n".join([*lines[:place], LINES[line], *lines[place:]]) + b"\n")
-    old, new = (sums(exact(path, ASKED))[0] for path in (before, after))
-    rows, first, second, everything = (b - a for a, b in zip(old, new, strict=True))
+    old, new = (exact.sums(path, ASKED)[0] for path in (before, after))
+    rows, first, second, *above, everything = (b - a for a, b in zip(old, new, strict=True))
     last = 100 * 2**23
     assert 0 <= rows <= everything <= 1
     assert 0 <= second <= first <= last * rows
+    assert all(count in {0, 2**20 * rows} for count in above)
 
 
 @pytest.mark.parametrize("text", ["", "g,x", "g,x\n", "g,x\na,1\n"])
@@ -118,9 +115,9 @@ def test_a_short_csv_file_is_a_file(text, tmp_path, exact):
     path.write_text(text)
     if not text:
         with pytest.raises(dfp.DPError):
-            exact(path, ASKED)
+            exact.sums(path, ASKED)
     else:
-        assert sums(exact(path, ASKED))[0][-1] == text.count("a")
+        assert exact.sums(path, ASKED)[0][-1] == text.count("a")
 
 
 class Text(enum.StrEnum):

@@ -72,3 +72,73 @@ def test_nan_is_no_value_to_count(kind):
     if kind not in {"category", "objects"}:
         both = private.agg(n=dfp.count("x"), m=dfp.mean("x", (0, 2)), epsilon=1e12)
         assert (both["n"], both["m"]) == (5, pytest.approx(1.0, abs=1e-6))
+
+
+class Own(pd.api.extensions.ExtensionDtype):
+    """A dtype of another library, declared to be floats; what it holds is any object."""
+
+    name, type, kind, na_value = "own", float, "f", None
+
+    @classmethod
+    def construct_array_type(cls):
+        return OwnArray
+
+
+class OwnArray(pd.api.extensions.ExtensionArray):
+    """An array of such objects."""
+
+    dtype = Own()
+
+    def __init__(self, values):
+        self.values = values
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, item):
+        found = self.values[item]
+        return OwnArray(found) if isinstance(found, np.ndarray) else found
+
+    def isna(self):
+        return np.array([value is None for value in self.values], dtype=bool)
+
+    def copy(self):
+        return OwnArray(self.values.copy())
+
+
+@pytest.mark.parametrize("row", [[], [2.0], ["text"], [1j], [None]])
+def test_a_dtype_of_another_library_is_refused(row):
+    """What another library's code would make of a row is never found out: its dtype is refused."""
+    values = np.array([1.0] * 50 + row, dtype=object)
+    frame = pd.DataFrame({"x": pd.Series(OwnArray(values))})
+    for ask in (
+        lambda: frame.dp.mean("x", (0, 9)),
+        lambda: frame.dp.count("x"),
+        lambda: frame.dp.group_by("x").count(delta=0.1),
+        lambda: frame.dp(unit="x", max_rows=1).count(),
+        lambda: dfp.sql("SELECT dp_count(x) FROM t", t=frame),
+    ):
+        with pytest.raises(dfp.UnsupportedDtypeError, match="another library"):
+            ask()
+
+
+FAR_KEYS = {
+    "dates": (2**31 - 1, pa.int32(), pa.date32()),
+    "dates before Christ": (-(2**30), pa.int32(), pa.date32()),
+    "dates by the millisecond": (86_400_000 * 2**30, pa.int64(), pa.date64()),
+    "times of day": (86_400_000_000, pa.int64(), pa.time64("us")),
+    "times": (2**55, pa.int64(), pa.timestamp("us")),
+    "times of a zone": (2**55, pa.int64(), pa.timestamp("us", "Europe/Rome")),
+}
+
+
+@pytest.mark.parametrize("kind", FAR_KEYS)
+def test_a_key_that_python_has_no_place_for_is_shown(kind):
+    """A large group whose key is a far date or time comes out in the dtype that it came in."""
+    number, whole, declared = FAR_KEYS[kind]
+    dtype = pd.ArrowDtype(declared)
+    rows = pa.chunked_array([pa.array([number] * 50, whole).view(declared)])
+    frame = pd.DataFrame({"k": pd.Series(pd.array(rows, dtype=dtype))})
+    shown = frame.dp.group_by("k").count(epsilon=1e9, delta=1e-9)["k"]
+    assert shown.dtype == dtype
+    assert pa.array(shown).view(whole).to_pylist() == [number]

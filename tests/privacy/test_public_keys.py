@@ -35,13 +35,13 @@ TABLE = pa.table({"g": ["b", "a", None, "b", "zz", ""], "h": [2, 1, 1, None, 2, 
 @pytest.mark.parametrize(
     ("column", "keys", "expected"),
     [
-        ("g", ["b", "a"], [("a", 1), ("b", 2)]),
-        ("g", ["b", "absent", "b"], [("absent", 0), ("b", 2)]),
-        ("g", ["a", None], [("a", 1), (None, 1)]),
+        ("g", ["b", "a"], [("b", 2), ("a", 1)]),
+        ("g", ["b", "absent", "b"], [("b", 2), ("absent", 0)]),
+        ("g", [None, "a"], [(None, 1), ("a", 1)]),
         ("g", [None, math.nan], [(None, 1)]),
         ("g", [""], [("", 1)]),
         ("g", {"a", "b"}, [("a", 1), ("b", 2)]),
-        ("g", ("zz", "ZZ", "zz "), [("ZZ", 0), ("zz", 1), ("zz ", 0)]),
+        ("g", ("zz", "ZZ", "zz "), [("zz", 1), ("ZZ", 0), ("zz ", 0)]),
         ("g", np.array(["a"]), [("a", 1)]),
         ("g", pd.Series(["a"]), [("a", 1)]),
         ("g", pl.Series(["a"]), [("a", 1)]),
@@ -50,13 +50,13 @@ TABLE = pa.table({"g": ["b", "a", None, "b", "zz", ""], "h": [2, 1, 1, None, 2, 
         ("h", [2**62], [(2**62, 0)]),
     ],
 )
-def test_public_keys_come_out_exactly_once(column, keys, expected, engine):
+def test_public_keys_come_out_exactly_once(column, keys, expected, way):
     """Public keys come out exactly once.
 
-    Exactly the listed keys are released, sorted, once each; absent ones count zero rows; rows
-    with other keys are in no group.
+    Exactly the listed keys are released, in the order listed, once each; absent ones count zero
+    rows; rows with other keys are in no group. Keys of a set are sorted.
     """
-    grouped = dfp.frame(engine(TABLE)).group_by(column, keys=keys)
+    grouped = dfp.frame(way(TABLE)).group_by(column, keys=keys)
     assert rows_of(grouped.count(epsilon=1e12)) == expected
 
 
@@ -88,17 +88,17 @@ def test_public_keys_come_out_exactly_once(column, keys, expected, engine):
         ("g", {"a": 1}),
     ],
 )
-def test_keys_that_do_not_fit_are_refused(column, keys, engine):
+def test_keys_that_do_not_fit_are_refused(column, keys, way):
     """A key of another type than the column's, or what is no list, is InvalidKeysError."""
     with pytest.raises(dfp.InvalidKeysError) as caught:
-        dfp.frame(engine(TABLE)).group_by(column, keys=keys).count()
+        dfp.frame(way(TABLE)).group_by(column, keys=keys).count()
     assert "zz" not in str(caught.value)
 
 
-def test_a_fraction_is_no_key_of_an_integer_column(engine):
+def test_a_fraction_is_no_key_of_an_integer_column(way):
     """1.5 is not the key 1: it is refused, or a group without rows."""
     try:
-        released = rows_of(dfp.frame(engine(TABLE)).group_by("h", keys=[1.5]).count(epsilon=1e12))
+        released = rows_of(dfp.frame(way(TABLE)).group_by("h", keys=[1.5]).count(epsilon=1e12))
     except dfp.InvalidKeysError:
         return
     assert released == [(1.5, 0)]
@@ -125,7 +125,7 @@ def test_public_keys_of_several_columns_are_tuples(engine):
     keys = [("b", 2), ("b", None), ("a", 7), (None, 1)]
     released = private.group_by("g", "h", keys=keys).count(epsilon=1e12)
     counts = [count for _, count in rows_of(released)]
-    assert counts == [0, 1, 1, 1]
+    assert counts == [1, 1, 0, 1]
     with pytest.raises(dfp.InvalidKeysError):
         private.group_by("g", "h", keys=[("b",)])
     with pytest.raises(dfp.InvalidKeysError):
@@ -142,23 +142,16 @@ def test_keys_set_once_for_each_column_are_combined():
 
 @settings(max_examples=12)
 @given(data=st.data())
-def test_groups_are_sorted_whatever_the_order_of_rows(data, engine, rows, table_of):
+def test_groups_are_sorted_whatever_the_order_of_rows(data, way, rows, table_of):
     """Secret or public, groups come sorted by key with NULL last, for any order of rows."""
     drawn = data.draw(st.lists(rows, min_size=1, max_size=12))
     other = data.draw(st.permutations(drawn))
     shown = []
     for side in (drawn, other):
-        grouped = dfp.frame(engine(table_of(side))).group_by("g")
+        grouped = dfp.frame(way(table_of(side))).group_by("g")
         shown.append([key for key, _ in rows_of(grouped.count(epsilon=1e12, delta=0.5))])
     assert shown[0] == shown[1]
     assert shown[0] == sorted(shown[0], key=lambda key: (key is None, (key or "").encode()))
-
-
-def test_the_order_of_listed_keys_does_not_matter(engine):
-    """Keys listed in another order give the same groups in the same order."""
-    grouped = [dfp.frame(engine(TABLE)).group_by("g", keys=k) for k in (["b", "a"], ["a", "b"])]
-    first, second = (rows_of(one.count(epsilon=1e12)) for one in grouped)
-    assert first == second
 
 
 @pytest.mark.parametrize("loss", [{"epsilon": 0.5}, {"rho": 0.02}])
@@ -176,3 +169,34 @@ def test_an_absent_key_has_the_noise_of_an_empty_group(loss):
     assert counts.std() > 1
     gap = stats.ks_2samp(counts[:size], counts[size:]).statistic
     assert gap <= 2 * 3.33 / math.sqrt(size)
+
+
+FAR_TIME = pd.Timestamp(np.datetime64("36812-02-20", "s"))
+FAR_STEP = pd.Timedelta(np.timedelta64(2**50, "s"))
+TIMED = {
+    "datetime64[s]": FAR_TIME,
+    "datetime64[us]": FAR_TIME,
+    "datetime64[ms, UTC]": FAR_TIME.tz_localize("UTC"),
+    "timestamp[s][pyarrow]": FAR_TIME,
+    "duration[us][pyarrow]": FAR_STEP,
+    "timedelta64[s]": FAR_STEP,
+}
+
+
+@pytest.mark.parametrize("dtype", TIMED)
+def test_a_far_public_time_never_comes_out_as_another(dtype):
+    """A time or difference beyond those of `datetime` is shown as it is, or refused."""
+    far = TIMED[dtype]
+    start = "1 day" if isinstance(far, pd.Timedelta) else "2020-01-01"
+    column = pd.Series([start, start], dtype="timedelta64[s]" if start == "1 day" else None)
+    if start != "1 day":
+        column = pd.to_datetime(column)
+    column = column.dt.tz_localize("UTC") if "UTC" in dtype else column
+    frame = pd.DataFrame({"k": column.astype(dtype)})
+    for own in (frame, pa.Table.from_pandas(frame)):
+        grouped = dfp.frame(own).group_by("k", keys=[far])
+        try:
+            released = grouped.count(epsilon=1e9)
+        except (dfp.InvalidKeysError, dfp.UnsupportedDtypeError):
+            continue
+        assert released["k"].tolist() == [far]

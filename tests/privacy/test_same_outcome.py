@@ -29,12 +29,19 @@ def outcome(work):
         except Exception as error:
             return type(error).__name__, str(error)
     if isinstance(result, pd.DataFrame):
-        return str(result.dtypes.to_dict()), type(result.index).__name__
+        kinds = {  # categories are the released keys, which may differ; their dtype may not
+            name: (kind.categories.dtype, kind.ordered)
+            if isinstance(kind, pd.CategoricalDtype)
+            else kind
+            for name, kind in result.dtypes.items()
+        }
+        return str(kinds), type(result.index).__name__
     if hasattr(result, "to_arrow_table"):
         return str(result.types), str(result.columns)
     if isinstance(result, float):
         return type(result).__name__
-    return str(result.schema)
+    shown = dict(result.schema)
+    return str({name: pl.Enum if kind == pl.Enum else kind for name, kind in shown.items()})
 
 
 KEYS = {

@@ -28,22 +28,13 @@ def modules_of(tree):
 
 
 LAYERS = [
-    {"errors", "exact", "labels", "unit", "terms", "whole_files"},
-    {"measurement"},
-    {"noise", "accounting"},
-    {"estimators"},
-    {"viz"},
-    {"release"},
+    {"errors"},
+    {"measurement", "noise", "accounting", "release"},
     {"engine"},
-    {"statistics", "forecast", "releasing", "limits", "vectors"},
-    {"local", "shuffle"},
-    {"asking", "methods", "histogram_methods", "vector_methods", "explaining", "private"},
-    {"partial"},
+    {"statistics"},
+    {"local", "shuffle", "frames"},
     {"statements"},
-    {"jobs"},
-    {"pictures"},
-    {"frontends"},
-    {"cli"},
+    {"cli", "dbapi"},
     {"__init__"},
 ]
 RANKS = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
@@ -71,11 +62,11 @@ def test_imports_point_one_way():
             assert RANKS[target] <= RANKS[own], f"{name} imports {whole}"
 
 
-CORE = [n for n in TREES if n.split("/")[0] in {"measurement", "noise", "estimators"}]
+CORE = [n for n in TREES if n.startswith(("measurement/", "noise/", "statistics/estimators/"))]
 
 
 def test_the_core_knows_no_engine_and_no_clock():
-    """Statistics, mechanisms and estimators import no dataframe library, and know no time."""
+    """Measurement, noise and estimators import no dataframe library, and know no time."""
     banned = {"pandas", "polars", "duckdb", "narwhals", "time", "datetime"}
     for name in CORE:
         assert not {module.split(".")[0] for module, _ in modules_of(TREES[name])} & banned, name
@@ -150,7 +141,7 @@ def test_what_is_drawn_is_paid_for():
 def test_a_request_is_checked_whole_before_it_is_made():
     """Losses, levels, limits and accounts are looked at where nothing can be drawn."""
     names = calls_in("release/request.py", "request_for")
-    checks = {"interval_level", "delta_of", "required_delta", "limits_of", "account_of"}
+    checks = {"interval_of", "delta_of", "required_delta", "limits_of", "account_of"}
     assert checks <= set(names)
 
 
@@ -178,7 +169,6 @@ def test_nothing_else_permits_noise():
         "shuffle/protocol.py",
         "shuffle/sums.py",
         "sql_udfs/function.py",
-        "sql_udfs/local.py",
     }
 
 
@@ -215,13 +205,13 @@ def test_nothing_is_printed_logged_or_warned():
     for name, tree in TREES.items():
         if name.startswith("frontends/"):
             continue
-        silences = name == "engine/pandas.py"
+        silences = name == "errors.py"
         loud = {"logging", "warnings"} - ({"warnings"} if silences else set())
         assert not {module.split(".")[0] for module, _ in modules_of(tree)} & loud, name
         for node in ast.walk(tree):
             written = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
             if written.startswith("warnings."):
-                assert written in {"warnings.catch_warnings", "warnings.simplefilter"}, name
+                assert written == "warnings.filters", name
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 assert node.func.id != "print", name
 
@@ -244,5 +234,5 @@ def test_every_error_is_public():
     kinds = {
         n for n, v in vars(errors).items() if inspect.isclass(v) and issubclass(v, dfp.DPError)
     }
-    assert kinds <= set(dfp.__all__)
+    assert kinds <= {*dfp.__all__, *dfp.dbapi.__all__}
     assert all(kind in errors.__doc__ for kind in kinds)

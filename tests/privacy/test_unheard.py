@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dfprivacy.engine.pandas import unheard
+import dfprivacy as dfp
 
 
 class Loud:
@@ -89,20 +89,36 @@ def test_one_wide_number_is_not_heard(asked, action):
     assert one == other
 
 
-def test_threads_leave_the_filters_as_they_were():
-    """Columns that are looked at side by side leave warnings audible."""
-    before = list(warnings.filters)
-    start = threading.Barrier(4)
+def test_only_the_thread_of_a_call_is_silenced():
+    """While one thread looks at a column, what another one warns of is heard."""
+    looking, heard_ = threading.Event(), threading.Event()
 
-    def look():
-        start.wait()
-        for _ in range(200):
-            with unheard():
-                pass
+    class Waits(pd.DataFrame):
+        def __getitem__(self, label):
+            looking.set()
+            heard_.wait(10)
+            warnings.warn("a row is here", stacklevel=2)
+            return super().__getitem__(label)
 
-    threads = [threading.Thread(target=look) for _ in range(4)]
-    for thread in threads:
+    frame = Waits({"x": [1.0]})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        thread = threading.Thread(target=lambda: dfp.frame(frame).mean("x", (0, 1)))
         thread.start()
-    for thread in threads:
+        assert looking.wait(10)
+        warnings.warn("from another thread", stacklevel=1)
+        heard_.set()
         thread.join()
-    assert warnings.filters == before
+    assert [str(warning.message) for warning in caught] == ["from another thread"]
+
+
+def test_filters_do_not_grow():
+    """A caller who sets filters between calls finds one of ours, and his own as they were."""
+    with warnings.catch_warnings():
+        for _ in range(5):
+            warnings.simplefilter("error")
+            pd.DataFrame({"x": [1.0]}).dp.count()
+        ours = [own for own in warnings.filters if own[2].__module__.startswith("dfprivacy")]
+        assert len(ours) == 1
+        with pytest.raises(UserWarning, match="heard"):
+            warnings.warn("heard", stacklevel=1)

@@ -14,29 +14,19 @@ import pytest
 from hypothesis import given, settings
 
 import dfprivacy as dfp
-from dfprivacy.engine.bins import run_bins
-from dfprivacy.measurement.binning import Edges, Octaves, SignificantBits
-from dfprivacy.measurement.sums import Statistics
-from dfprivacy.releasing import measure, named_columns, read
-from dfprivacy.statistics.linear import LinearPart
-from dfprivacy.terms import keys_of
-from dfprivacy.unit import Unit
 from tests.privacy.unit_tables import FRAMES, table
 
 QUESTIONS = {
     "n": dfp.count(),
     "c": dfp.count("x"),
     "m": dfp.mean("x", (-60, 61.5)),
-    "i": dfp.mean("i", (-9, 9), method="independent"),
-    "h": dfp.mean("i", (-9, 9), method="shifted"),
     "s": dfp.sum("x", (-100, 3)),
     "t": dfp.sum("i", (2, 9)),
     "v": dfp.var("x", (0, 100)),
     "d": dfp.std("i", (-9, 9)),
 }
-BINNINGS = {"octaves": Octaves(), "values": SignificantBits(8), "edges": Edges((-9.0, 0.0, 50.0))}
-PART = LinearPart(QUESTIONS, grouped=True)
-PLAN = PART.vectors
+PAIR = dfp.corr("x", "i", (-60, 61.5), (-9, 9))
+BINS = {"octaves": dfp.std("x"), "values": dfp.median("x")}
 
 
 def rows(floats, integers):
@@ -54,46 +44,32 @@ def rows(floats, integers):
 ODD = st.sampled_from([None, float("nan"), float("inf"), -1e300])
 ROWS = rows(ODD | st.floats(-120, 120), st.none() | st.integers(-12, 12))
 UNITS = st.builds(
-    lambda rows, groups: Unit("u", rows, groups),
+    lambda rows, groups: dfp.Unit("u", rows, groups),
     st.sampled_from([1, 2, 3, 50]),
     st.sampled_from([1, 2, 10]),
 )
 
 
-def of(rows, unit):
-    return [row for row in rows if row["u"] == unit]
+@pytest.fixture(scope="session")
+def sums(exact):
+    """Return what is added up by group, as a mapping from keys to vectors."""
+
+    def of(frame, unit, by=("g",), keys=None, asked=QUESTIONS):
+        rows = exact.sums(frame, asked, by, keys=keys, unit=unit)
+        return {tuple(row[: len(by)]): np.array(row[len(by) :]) for row in rows}
+
+    return of
 
 
-def sums(frame, unit, by=("g",), keys=None):
-    """Return the coordinates of every query by group, as a mapping."""
-    public = keys_of(keys, by) if by else None
-    (measured,) = measure(frame, by, public, [PART], unit=unit)[1]
-    statistics: Statistics = measured.statistics
-    found = [tuple(row.values()) for row in measured.keys.to_pylist()] if by else [()]
-    vectors = np.concatenate([statistics.coordinates(query) for query in PLAN.linears])
-    return {key: vectors[:, place] for place, key in enumerate(found)}
-
-
-def bins(frame, unit, binning, by=("g",)):
+@pytest.fixture(scope="session")
+def bins(exact):
     """Return rows by group and bin, with their moments where there are some, as a mapping."""
-    moments = 2 if isinstance(binning, Octaves) else 0
-    _, found = read(
-        frame,
-        named_columns(by, None, {"x": True}, unit),
-        lambda a: run_bins(a, by, "x", binning, moments),
-    )
-    keys = [tuple(row.values()) for row in found.keys.to_pylist()] if by else [()]
-    entries = zip(found.group, found.bins, found.rows, *found.moments, strict=True)
-    return {(keys[group], int(own)): np.array(rest) for group, own, *rest in entries}
 
+    def of(frame, unit, question, by=("g",)):
+        keys, entries = exact.bins(frame, question, by, unit=unit)
+        return {(keys[group], own): np.array(rest) for group, own, *rest in entries}
 
-def added(parts):
-    """Add up mappings of vectors."""
-    total = {}
-    for part in parts:
-        for key, vector in part.items():
-            total[key] = total.get(key, 0) + vector
-    return total
+    return of
 
 
 def same(left, right):
@@ -102,53 +78,86 @@ def same(left, right):
         assert np.array_equal(vector, right[key]), key
 
 
-@pytest.mark.parametrize("name", FRAMES)
-@settings(max_examples=20)
-@given(data=st.lists(ROWS, max_size=40), unit=UNITS, by=st.sampled_from([(), ("g",)]))
-def test_sums_add_up_over_units(engines, name, data, unit, by):
-    """What is added up for a table is the sum of what each unit adds by itself."""
-    apart = [sums(engines[name](table(of(data, u))), unit, by) for u in {r["u"] for r in data}]
-    whole = sums(engines[name](table(data)), unit, by)
-    if by:
-        same(whole, added(apart))
-    else:
-        same(whole, added([*apart, sums(engines[name](table([])), unit, by)]))
+def added(left, right):
+    """Add up two mappings of vectors."""
+    return {key: left.get(key, 0) + right.get(key, 0) for key in left.keys() | right.keys()}
+
+
+def parts(data):
+    """Return the rows of the first row's unit, and those of all others."""
+    one = data[0]["u"]
+    return ([row for row in data if (row["u"] == one) == own] for own in (True, False))
 
 
 @pytest.mark.parametrize("name", FRAMES)
-@pytest.mark.parametrize("kind", BINNINGS)
-@settings(max_examples=12)
-@given(data=st.lists(ROWS, max_size=40), unit=UNITS, by=st.sampled_from([(), ("g",)]))
-def test_bins_add_up_over_units(engines, name, kind, data, unit, by):
-    """What is counted by bin is the sum of what each unit has counted by itself."""
-    make, binning = engines[name], BINNINGS[kind]
-    apart = [bins(make(table(of(data, u))), unit, binning, by) for u in {r["u"] for r in data}]
-    same(bins(make(table(data)), unit, binning, by), added(apart))
+@settings(max_examples=5)
+@given(data=st.lists(ROWS, min_size=1, max_size=40), unit=UNITS, by=st.sampled_from([(), ("g",)]))
+def test_sums_add_up_over_units(engines, name, data, unit, by, sums):
+    """What is added up for a table is what one unit adds by itself, and what the others add."""
+    whole, own, rest = (sums(engines[name](table(part)), unit, by) for part in (data, *parts(data)))
+    same(whole, added(own, rest))
 
 
 @pytest.mark.parametrize("name", FRAMES)
-@settings(max_examples=20)
+@pytest.mark.parametrize("kind", BINS)
+@settings(max_examples=5)
+@given(data=st.lists(ROWS, min_size=1, max_size=40), unit=UNITS, by=st.sampled_from([(), ("g",)]))
+def test_bins_add_up_over_units(engines, name, kind, data, unit, by, bins):
+    """What is counted by bin is what one unit has counted by itself, and what the others have."""
+    whole, own, rest = (
+        bins(engines[name](table(part)), unit, BINS[kind], by) for part in (data, *parts(data))
+    )
+    same(whole, added(own, rest))
+
+
+@pytest.mark.parametrize("name", FRAMES)
+@settings(max_examples=8)
 @given(data=st.lists(ROWS, max_size=60), unit=UNITS)
-def test_one_unit_moves_sums_by_its_limits(engines, name, data, unit):
-    """One unit is in at most max_groups groups, and moves each query by max_rows times a row's."""
-    own = sums(engines[name](table([dict(row, u=7) for row in data])), unit)
-    assert len(own) <= unit.max_groups
-    for vector in own.values():
-        start = 0
-        for query in PLAN.linears:
-            moved = np.abs(vector[start : start + len(query.matrix)]).astype(object)
-            start += len(query.matrix)
-            assert moved.sum() <= unit.max_rows * query.l1
-            assert (moved**2).sum() <= unit.max_rows**2 * query.l2_squared
+def test_one_unit_moves_sums_by_its_limits(engines, name, data, unit, sums):
+    """One unit is in at most max_groups groups, and moves each sum by max_rows times a row's.
+
+    What is added up of a value lies between 0 and the grid's last number, or, for a sum, between
+    those of the bounds; a square between 0 and the value. Rows above each of the bounds are rows.
+    """
+    asked = {"m": dfp.mean("x", (-60, 61.5)), "v": dfp.var("x", (0, 100)), "s": QUESTIONS["s"]}
+    frame = engines[name](table([dict(row, u=7) for row in data]))
+    for question, own in asked.items():
+        found = sums(frame, unit, asked={question: own})
+        assert len(found) <= unit.max_groups
+        for rows, first, *squares, above_lower, above_upper in found.values():
+            assert 0 <= rows <= unit.max_rows
+            low, high = (-100 * 2**23, 3 * 2**23) if question == "s" else (0, 2**30)
+            assert rows * low <= first <= rows * high
+            assert all(0 <= square <= first for square in squares)
+            assert 0 <= above_upper <= above_lower <= rows * 2**20
+
+
+@settings(max_examples=8)
+@given(data=st.lists(ROWS, max_size=60), unit=UNITS)
+def test_one_unit_moves_a_vector_of_two_columns_by_its_limits(engines, data, unit, sums):
+    """In the L1 norm one unit moves the sums of products by max_rows times a row's, at most.
+
+    The sums are the same from every engine.
+    """
+    one, linear = table([dict(row, u=7) for row in data]), PAIR.linear(grouped=True)
+    found = [
+        sums(engines[name](one), dfp.Unit("u", unit.max_rows, 9), asked={"p": PAIR})
+        for name in FRAMES
+    ]
+    for own in found[1:]:
+        same(found[0], own)
+    for own in found[0].values():
+        vector = np.array(linear.matrix, dtype=object) @ own
+        assert sum(map(abs, vector)) <= linear.l1 * unit.max_rows
 
 
 @pytest.mark.parametrize("name", FRAMES)
-@pytest.mark.parametrize("kind", BINNINGS)
-@settings(max_examples=12)
+@pytest.mark.parametrize("kind", BINS)
+@settings(max_examples=6)
 @given(data=st.lists(ROWS, max_size=60), unit=UNITS)
-def test_one_unit_has_as_many_rows_in_bins_as_count(engines, name, kind, data, unit):
+def test_one_unit_has_as_many_rows_in_bins_as_count(engines, name, kind, data, unit, bins):
     """One unit's rows in a group count as min(own rows, max_rows), never as more."""
-    own = bins(engines[name](table([dict(row, u=7) for row in data])), unit, BINNINGS[kind])
+    own = bins(engines[name](table([dict(row, u=7) for row in data])), unit, BINS[kind])
     assert len({group for group, _ in own}) <= unit.max_groups
     held = {}
     for row in data:
@@ -161,23 +170,24 @@ def test_one_unit_has_as_many_rows_in_bins_as_count(engines, name, kind, data, u
     assert counted == {group: min(held[group], unit.max_rows) for group in counted}
 
 
-@settings(max_examples=20)
+@settings(max_examples=6)
 @given(data=st.lists(ROWS, max_size=60))
-def test_units_within_their_limits_count_in_full(engines, data):
+def test_units_within_their_limits_count_in_full(engines, data, sums, bins):
     """Where no unit reaches a limit, all statistics are those of the rows that have a unit."""
-    unit, known = Unit("u", 60, 5), [row for row in data if row["u"] is not None]
+    unit, known = dfp.Unit("u", 60, 5), [row for row in data if row["u"] is not None]
     for name in FRAMES:
         frame, plain = engines[name](table(data)), engines[name](table(known))
         same(sums(frame, unit), sums(plain, None))
-        for binning in BINNINGS.values():
-            same(bins(frame, unit, binning), bins(plain, None, binning))
+        for question in BINS.values():
+            same(bins(frame, unit, question), bins(plain, None, question))
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(data=st.lists(ROWS, max_size=60), limit=st.sampled_from([1, 2, 3]))
-def test_scaled_sums_are_the_same_from_every_engine(engines, data, limit):
+def test_scaled_sums_are_the_same_from_every_engine(engines, data, limit, sums):
     """Scaling down is the same arithmetic everywhere, bit by bit."""
-    polars, *others = (sums(engines[name](table(data)), Unit("u", limit, 5)) for name in FRAMES)
+    unit = dfp.Unit("u", limit, 5)
+    polars, *others = (sums(engines[name](table(data)), unit) for name in FRAMES)
     for other in others:
         same(polars, other)
 
@@ -194,17 +204,17 @@ def test_a_heavy_unit_counts_as_its_average():
 def test_rows_are_thinned_out_evenly():
     """Of a unit's rows in order, evenly spaced ones count: the quarters of 0..99 hold one each."""
     data = {"u": [5] * 100, "x": [float(x) for x in range(100)]}
-    for name in ("duckdb", "polars"):
-        frame = pa.table(data) if name == "duckdb" else pl.DataFrame(data)
-        edges = Edges((0.0, 25.0, 50.0, 75.0, 100.0))
-        assert [v[0] for _, v in sorted(bins(frame, Unit("u", 4), edges, ()).items())] == [1] * 4
+    for frame in (pa.table(data), pl.DataFrame(data)):
+        private = dfp.frame(frame)(unit="u", max_rows=4)
+        found = private.histogram("x", [0, 25, 50, 75, 100], epsilon=2**60)
+        assert pl.DataFrame(found)["count"].to_list() == [1] * 4
 
 
 @pytest.mark.parametrize("name", FRAMES)
 @pytest.mark.parametrize(
     "keys", [["a", "b"], ["b", None], [("a", 1), ("b", 2), (None, 1)], [("a", 1), ("a", 2)]]
 )
-def test_groups_that_are_not_listed_use_up_no_limit(engines, name, keys):
+def test_groups_that_are_not_listed_use_up_no_limit(engines, name, keys, sums):
     """Rows of other keys are dropped first, then a unit's groups are limited."""
     data = [
         {"u": unit, "g": group, "x": 1.0, "i": i}
@@ -214,7 +224,7 @@ def test_groups_that_are_not_listed_use_up_no_limit(engines, name, keys):
     ]
     by = ("g", "i") if isinstance(keys[0], tuple) else ("g",)
     per_group = 1 if len(by) == 2 else 2
-    found = sums(engines[name](table(data)), Unit("u", 2, 1), by, keys)
+    found = sums(engines[name](table(data)), dfp.Unit("u", 2, 1), by, keys)
     assert sum(int(vector[0]) for vector in found.values()) == 20 * per_group
     assert set(found) == {key if len(by) == 2 else (key,) for key in keys}
 

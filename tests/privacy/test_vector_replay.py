@@ -20,22 +20,25 @@ import pytest
 from hypothesis import given, settings
 
 import dfprivacy as dfp
-from dfprivacy.estimators import clipped_mean, plan, private_quantiles
-from dfprivacy.estimators.clipped_mean import ClippedMean, ShiftedMean
-from dfprivacy.estimators.plan import PlanItems, PlanMean
-from dfprivacy.estimators.private_quantiles import CHOOSERS, RELATIONS, Mechanics
-from dfprivacy.measurement.buffers import Buffers
-from dfprivacy.measurement.item_tables import ItemRows
-from dfprivacy.measurement.vector_grid import incomplete, vector_grid
+from dfprivacy.frames import vector_release
+from dfprivacy.measurement.vector_grid import Buffers, incomplete, vector_grid
+from dfprivacy.measurement.vector_tables import ItemRows
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import system_entropy
 from dfprivacy.noise.keys import KeyRule
 from dfprivacy.noise.selection import ExponentialMechanism
 from dfprivacy.release.permit import permit
-from dfprivacy.vectors import release as vector_release
+from dfprivacy.statistics.estimators import private_quantiles, vector_means
+from dfprivacy.statistics.estimators.private_quantiles import CHOOSERS, RELATIONS, Mechanics
+from dfprivacy.statistics.estimators.vector_means import (
+    ClippedMean,
+    PlanItems,
+    PlanMean,
+    ShiftedMean,
+)
 
 SELECT = ExponentialMechanism.select
-MODULES = (clipped_mean, plan, private_quantiles)
+MODULES = (vector_means, private_quantiles)
 
 
 class Tape:
@@ -277,7 +280,7 @@ def test_the_public_way_spends_what_it_says():
     """`mean_vector` charges a ledger its rho, and its draws cost no more."""
     frame = pl.DataFrame({"x": np.linspace(-5, 5, 40), "y": np.linspace(0, 1, 40)})
     signs = mock.patch(
-        "dfprivacy.estimators.clipped_mean.random_signs", lambda size, _: np.ones(size)
+        "dfprivacy.statistics.estimators.vector_means.random_signs", lambda size, _: np.ones(size)
     )
     recorded = Tape()
     with signs, on(recorded):

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
-import numpy as np
 import polars as pl
 
 import dfprivacy as dfp
-from dfprivacy.noise import entropy
 
 ASKED = {
     "mean": {"x": dfp.mean("x")},
@@ -37,9 +33,3 @@ KINDS = {
     "pandas": lambda table: table.to_pandas(),
     "arrow": lambda table: table.to_arrow(),
 }
-
-
-def replayed(patch, seed=1):
-    """Make the operating system's random bytes the same for every release that follows."""
-    generator = np.random.default_rng(seed)
-    patch.setattr(entropy, "os", SimpleNamespace(urandom=generator.bytes))

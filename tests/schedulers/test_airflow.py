@@ -3,10 +3,9 @@ import subprocess
 import sys
 
 import pytest
-from typer.testing import CliRunner
 
 import dfprivacy as dfp
-from dfprivacy.cli import app
+from tests.frontends.command_line import command
 
 pytest.importorskip("airflow", reason="its own step of .ci/run installs apache-airflow")
 
@@ -36,7 +35,11 @@ def test_the_dag(folder):
     text = OLD if __version__.startswith("2.") else TEST
     done = subprocess.run([*python, text], env=env, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    by_hand = CliRunner().invoke(app, ["run", "release.yml", "--set", "date=2024-01-31"])
+    by_hand = command("run", "release.yml", "--set", "date=2024-01-31")
     assert by_hand.stdout.endswith("; paid before, nothing spent\n")
-    assert (folder / "delays-2024-01-31.csv").read_text().startswith("carrier,delay,low,high,count")
+    assert (
+        (folder / "delays-2024-01-31.csv")
+        .read_text()
+        .startswith("carrier,delay,low,high,note,count")
+    )
     assert dfp.Ledger(folder / "budget.db").spent("flights") == dfp.Budget(epsilon=0.1)

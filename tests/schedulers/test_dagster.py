@@ -19,5 +19,9 @@ def test_the_asset(folder):
             [asset], partition_key="2024-02-01", instance=instance, raise_on_error=False
         )
     assert not failed.success
-    assert (folder / "delays-2024-01-31.csv").read_text().startswith("carrier,delay,low,high,count")
+    assert (
+        (folder / "delays-2024-01-31.csv")
+        .read_text()
+        .startswith("carrier,delay,low,high,note,count")
+    )
     assert dfp.Ledger(folder / "budget.db").spent("flights") == dfp.Budget(epsilon=0.1)

@@ -11,6 +11,7 @@ from flint import arb, ctx, fmpq
 
 import dfprivacy as dfp
 from dfprivacy.local.randomisers import exponential_above, exponential_below
+from dfprivacy.release.permit import permit
 from dfprivacy.shuffle.sums import (
     _BITS,
     DISTANCE,
@@ -25,6 +26,14 @@ from dfprivacy.shuffle.sums import (
     split,
     total,
 )
+
+
+@pytest.fixture(autouse=True)
+def _permitted():
+    """Let samplers draw outside of a protocol."""
+    with permit("a test"):
+        yield
+
 
 LAWS = [Polya(19, Fraction(1)), Polya(100, Fraction(10)), Polya(5000, Fraction(141, 2))]
 

@@ -5,20 +5,16 @@ With DFPRIVACY_REQUIRE_SPARK set, as in .ci/run, a skipped test is a failed one.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from types import SimpleNamespace
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
-
-from dfprivacy.noise import entropy
 
 REQUIRED = "DFPRIVACY_REQUIRE_SPARK" in os.environ
 CONF = {
@@ -103,19 +99,3 @@ def setting(spark: Any) -> Callable[[str, str], AbstractContextManager[None]]:
             spark.conf.unset(name) if before is None else spark.conf.set(name, before)
 
     return applied
-
-
-@pytest.fixture
-def replayed(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], Any]:
-    """Call a function with the same random bytes each time."""
-
-    def run(work: Callable[[], Any]) -> Any:
-        numbers = itertools.count()
-
-        def urandom(size: int) -> bytes:
-            return hashlib.shake_256(next(numbers).to_bytes(8, "little")).digest(size)
-
-        monkeypatch.setattr(entropy, "os", SimpleNamespace(urandom=urandom))
-        return work()
-
-    return run

@@ -16,7 +16,7 @@ import json, math
 import duckdb, numpy as np, pyarrow as pa
 from pyspark.sql import SparkSession
 import dfprivacy as dfp
-from dfprivacy.releasing import measure
+from dfprivacy.frames.releasing import measure
 from dfprivacy.statistics.linear import LinearPart
 
 spark = (
@@ -86,7 +86,7 @@ def test_questions_are_answered(said):
     assert said["count"] == 300
     assert said["bounded"][0] == pytest.approx(said["bounded"][1], abs=1e-6)
     assert said["median"][0] == pytest.approx(said["median"][1], abs=5)
-    assert said["columns"] == ["g", "x", "low", "high", "count"]
+    assert said["columns"] == ["g", "x", "low", "high", "note", "count"]
     assert said["groups"] == ["A", "a", "b", None]
     assert said["units"][0] > 0
     assert said["units"][1] == 0

@@ -60,7 +60,7 @@ def test_groups_are_those_of_duckdb(kind, keyed, relation, replayed):
     shown = [list(row.values()) for row in ours.toArrow().to_pylist()]
     assert in_utc(shown) == in_utc([list(row.values()) for row in expected.to_pylist()])
     assert len(shown) > 0
-    assert ours.columns == [kind, "x", "low", "high", "count"]
+    assert ours.columns == [kind, "x", "low", "high", "note", "count"]
     assert ours.schema[kind].dataType == keyed.schema[kind].dataType
 
 

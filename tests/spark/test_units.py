@@ -7,11 +7,6 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.engine.bins import run_bins
-from dfprivacy.measurement.binning import Octaves
-from dfprivacy.releasing import measure, named_columns, read
-from dfprivacy.statistics.linear import LinearPart
-from dfprivacy.unit import Unit
 
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
 
@@ -22,9 +17,7 @@ QUESTIONS = {
     "v": dfp.var("x", (0, 100)),
     "i": dfp.var("i", (-9, 9)),
 }
-PART = LinearPart(QUESTIONS, grouped=True)
-PLAN = PART.vectors
-LIMITS = Unit("u", 2, 2)
+LIMITS = dfp.Unit("u", 2, 2)
 
 
 @pytest.fixture(scope="module")
@@ -43,31 +36,38 @@ def table():
     )
 
 
-def sums(handed_in, unit=LIMITS):
-    """Return the coordinates of every query by group."""
-    (measured,) = measure(handed_in, ("g",), None, [PART], unit=unit)[1]
-    vectors = np.concatenate([measured.statistics.coordinates(q) for q in PLAN.linears])
-    keys = [row["key_0"] for row in measured.keys.to_pylist()]
-    return {key: vectors[:, place] for place, key in enumerate(keys)}
+@pytest.fixture(scope="module")
+def sums(exact):
+    """Return what is added up by group."""
+
+    def of(handed_in, unit=LIMITS, asked=QUESTIONS):
+        rows = exact.sums(handed_in, asked, ["g"], unit=unit)
+        return {key: np.array(vector) for key, *vector in rows}
+
+    return of
 
 
-def bins(handed_in, unit=LIMITS):
+@pytest.fixture(scope="module")
+def bins(exact):
     """Return rows and moments by group and bin."""
-    _, found = read(
-        handed_in,
-        named_columns(("g",), None, {"x": True}, unit),
-        lambda a: run_bins(a, ("g",), "x", Octaves(), 2),
-    )
-    keys = [row["key_0"] for row in found.keys.to_pylist()]
-    entries = zip(found.group, found.bins, found.rows, *found.moments, strict=True)
-    return {(keys[group], int(own)): np.array(rest) for group, own, *rest in entries}
+
+    def of(handed_in, unit=LIMITS):
+        keys, entries = exact.bins(handed_in, dfp.std("x"), ["g"], unit=unit)
+        return {(keys[group], own): np.array(rest) for group, own, *rest in entries}
+
+    return of
+
+
+@pytest.fixture(params=["sums", "bins"])
+def measured(request):
+    """Measure sums, then bins."""
+    return request.getfixturevalue(request.param)
 
 
 def shown(found):
     return {key: vector.tolist() for key, vector in found.items()}
 
 
-@pytest.mark.parametrize("measured", [sums, bins])
 def test_a_table_is_the_sum_of_its_units(measured, table, frame):
     """Without one unit's rows a table has less by what the unit has alone, and by nothing else."""
     units = np.array(table["u"].fill_null(-1))
@@ -77,16 +77,22 @@ def test_a_table_is_the_sum_of_its_units(measured, table, frame):
         assert np.array_equal(whole.get(key, 0), less.get(key, 0) + own.get(key, 0)), key
 
 
-def test_one_unit_moves_sums_by_its_limits(table, frame):
-    """A unit is in two groups at most, and moves each query by two times what a row moves it."""
-    own = sums(frame(table.filter(np.array(table["u"].fill_null(-1)) == 3)))
-    assert 0 < len(own) <= 2
-    sizes = np.concatenate([[query.l1] * len(query.matrix) for query in PLAN.linears])
-    for vector in own.values():
-        assert (np.abs(vector) <= 2 * sizes).all()
+def test_one_unit_moves_sums_by_its_limits(table, frame, sums):
+    """A unit is in two groups at most, and moves each sum by two times what a row moves it."""
+    alone = frame(table.filter(np.array(table["u"].fill_null(-1)) == 3))
+    asked = {"m": QUESTIONS["m"], "v": QUESTIONS["v"], "s": QUESTIONS["s"]}
+    for name, question in asked.items():
+        own = sums(alone, asked={name: question})
+        assert 0 < len(own) <= 2
+        low, high = (-100 * 2**23, 3 * 2**23) if name == "s" else (0, 2**30)
+        for rows, first, *squares, above_lower, above_upper in own.values():
+            assert 0 <= rows <= 2
+            assert rows * low <= first <= rows * high
+            assert all(0 <= square <= first for square in squares)
+            assert 0 <= above_upper <= above_lower <= rows * 2**20
 
 
-def test_one_unit_has_as_many_rows_in_bins_as_count(table, frame):
+def test_one_unit_has_as_many_rows_in_bins_as_count(table, frame, bins):
     """Of a unit's rows in a group two at most are in bins."""
     own = bins(frame(table.filter(np.array(table["u"].fill_null(-1)) == 3)))
     groups = {group for group, _ in own}
@@ -95,14 +101,13 @@ def test_one_unit_has_as_many_rows_in_bins_as_count(table, frame):
         assert sum(rows[0] for (other, _), rows in own.items() if other == group) <= 2
 
 
-@pytest.mark.parametrize("measured", [sums, bins])
 def test_within_the_limits_units_are_those_of_duckdb(measured, table, frame, relation):
     """Where no unit is in too many groups, sums of users have the same bits as DuckDB's."""
-    unit = Unit("u", 50, 10)
+    unit = dfp.Unit("u", 50, 10)
     assert shown(measured(frame(table), unit)) == shown(measured(relation(table), unit))
 
 
-def test_scaled_sums_are_those_of_duckdb(table, frame, relation):
+def test_scaled_sums_are_those_of_duckdb(table, frame, relation, sums):
     """Units of too many rows are scaled down to the same integers."""
-    unit = Unit("u", 3, 10)
+    unit = dfp.Unit("u", 3, 10)
     assert shown(sums(frame(table), unit)) == shown(sums(relation(table), unit))

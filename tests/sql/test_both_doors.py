@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import itertools
-from types import SimpleNamespace
+import functools
+import inspect
 
 import duckdb
 import numpy as np
@@ -14,8 +12,7 @@ import pytest
 
 import dfprivacy as dfp
 import sql_udfs
-import sql_udfs.function
-from dfprivacy.noise import entropy
+from benchmarks.releases import replayed
 
 DEFAULT = 0.75
 
@@ -34,18 +31,10 @@ def con():
 
 
 @pytest.fixture
-def replay(monkeypatch):
+def replay():
     """Return a function that makes all random bytes begin anew."""
-
-    def again():
-        state = itertools.count()
-
-        def some(size):
-            return hashlib.shake_128(next(state).to_bytes(8, "big")).digest(size)
-
-        monkeypatch.setattr(entropy, "os", SimpleNamespace(urandom=some))
-
-    return again
+    with replayed("both doors") as stream:
+        yield stream.restart
 
 
 MOMENTS = ("dp_sum", "dp_mean", "dp_avg", "dp_var", "dp_stddev")
@@ -121,36 +110,43 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("query", TEXTS)
-def test_explain_says_what_the_functions_draw(con, monkeypatch, query):
+def test_explain_says_what_the_functions_draw(con, query):
     """What a text costs on the connection is what its finalizers are handed, call by call."""
     plan = dfp.explain(query, con=con, epsilon=20)
     epsilon, delta = TEXTS[query]
     assert (plan.on_connection.epsilon, plan.on_connection.delta) == (epsilon, delta)
     cost = f"epsilon {epsilon:g}" + (", delta 1e-6 " if delta else " ")
     assert f"functions {cost}if dp_* functions on the connection run this text" in str(plan)
-    spent = []
-    with duckdb.connect() as own:
+    with duckdb.connect() as own, replayed(query) as stream:
         own.execute("CREATE TABLE t AS SELECT 1 AS g, 2.0 AS x FROM range(1000)")
-        watch(monkeypatch, spent)
-        sql_udfs.register(own, epsilon=DEFAULT)
+        watched = Watched(own, stream)
+        sql_udfs.register(watched, epsilon=DEFAULT)
         own.execute(query).fetchall()
-    assert sum(spent) == epsilon
+    assert sum(watched.spent) == epsilon
 
 
-def watch(monkeypatch, spent):
-    """Note the epsilon of every call that draws, on connections that are registered from now on."""
-    create = sql_udfs.function.Function.create
+class Watched:
+    """A connection that notes the epsilon of every call of a function which draws."""
 
-    def created(function, connection):
+    def __init__(self, connection, stream):
+        self.connection, self.stream, self.spent = connection, stream, []
+
+    def __getattr__(self, name):
+        return getattr(self.connection, name)
+
+    def create_function(self, name, function, *declared, **options):
+        place = -2 if name.removesuffix("_of_list").endswith("_interval") else -1
+
+        @functools.wraps(function)
         def call(*columns):
-            levels = function.name.removesuffix("_of_list").endswith("_interval")
-            spent.append(columns[-2 if levels else -1][0].as_py())
-            return function.call(*columns)
+            before = self.stream.taken
+            answer = function(*columns)
+            if self.stream.taken > before:
+                self.spent.append(columns[place][0].as_py())
+            return answer
 
-        watched = dataclasses.replace(function, call=call) if function.draws else function
-        create(watched, connection)
-
-    monkeypatch.setattr(sql_udfs.function.Function, "create", created)
+        call.__signature__ = inspect.signature(function)
+        return self.connection.create_function(name, call, *declared, **options)
 
 
 @pytest.mark.parametrize(

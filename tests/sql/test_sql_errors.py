@@ -3,7 +3,9 @@
 import duckdb
 import pytest
 
+import dfprivacy as dfp
 import sql_udfs
+from dfprivacy.accounting.spending import NoAccount
 
 SECRET = "Alice Secret"
 TABLES = ["full_table", "neighbour", "empty_table"]
@@ -170,3 +172,27 @@ def test_a_group_beyond_the_limit_is_refused():
 def test_finalizers_insist_on_constants(call):
     """Called past the macros, a finalizer refuses settings that change from row to row."""
     assert "must be constants" in failure(f"SELECT {call} FROM range(3) r(i)")
+
+
+@pytest.mark.parametrize("rows", [0, 1, 50])
+def test_where_a_ledger_is_required_functions_answer_nothing(rows, monkeypatch):
+    """Functions are charged to no ledger: where one is required they fail alike on any rows."""
+    connection = duckdb.connect()
+    sql_udfs.register(connection)
+    connection.execute(f"CREATE TABLE t AS SELECT range AS x, 'a' AS k FROM range({rows})")
+    queries = [
+        "SELECT dp_count() FROM t",
+        "SELECT k, dp_mean(x, 0, 9) FROM t GROUP BY k",
+        "SELECT k, dp_median(x) FROM t GROUP BY k HAVING dp_keep(1e-6)",
+        "SELECT count(*) FROM t HAVING dp_keep(1e-6)",
+    ]
+    for query in queries:
+        connection.execute(query).fetchall()
+    monkeypatch.setattr(NoAccount, "required", False)  # so that it is put back
+    dfp.require_ledger()
+    for query in queries:
+        with pytest.raises(duckdb.Error, match="is charged to no ledger, and this process"):
+            connection.execute(query).fetchall()
+    protocol = dfp.local.gaussian_mean(users=9, epsilon=2, sigma=1.0, limit=8, rounds=1).to_json()
+    report = "SELECT dp_local_report(0.5, range, $p) FROM range(9)"  # the owner pays for it
+    assert len(connection.execute(report, {"p": protocol}).fetchall()) == 9

@@ -1,8 +1,7 @@
 """Groups without bounds: each answers for itself, draws its own noise, and keeps its order."""
 
 import math
-from fractions import Fraction
-from types import SimpleNamespace
+import os
 
 import duckdb
 import numpy as np
@@ -13,15 +12,6 @@ from scipy import stats
 
 import dfprivacy as dfp
 import sql_udfs
-from dfprivacy.accounting.loss import Epsilon
-from dfprivacy.estimators import octave_bounds
-from dfprivacy.measurement.bin_table import BinTable
-from dfprivacy.noise import entropy
-from dfprivacy.release.permit import permit
-from dfprivacy.statistics import octaves
-from dfprivacy.statistics.forms import forms_of, functions
-from sql_udfs.finalize import answers_of
-from sql_udfs.lists import octave_table
 from tests.numbered_bytes import NumberedBytes
 
 HUGE = 1e12
@@ -56,7 +46,7 @@ def ask(connection, query):
 
 def type_of(call):
     if "_interval" in call:
-        return 'STRUCT("value" DOUBLE, low DOUBLE, high DOUBLE)'
+        return 'STRUCT("value" DOUBLE, low DOUBLE, high DOUBLE, note VARCHAR)'
     if "dp_bounds" in call:
         return 'STRUCT("lower" DOUBLE, "upper" DOUBLE)'
     return "DOUBLE[]" if "dp_quantiles" in call else "DOUBLE"
@@ -103,7 +93,7 @@ def test_a_group_without_bounds_borrows_none(monkeypatch):
     One row is 13.9 scales of the noise (3/8 of 37, all of 13.9), and 15 would make bounds. Noise
     of 1 comes once in a million draws, of which there are eleven: it is the same in every run.
     """
-    monkeypatch.setattr(entropy, "os", SimpleNamespace(urandom=NumberedBytes()))
+    monkeypatch.setattr(os, "urandom", NumberedBytes())
     con.execute("CREATE OR REPLACE TABLE few AS SELECT * FROM t WHERE g < 9 OR x = 100 LIMIT 45001")
     con.execute("INSERT INTO few SELECT 10, 7.0")
     for function in MOMENTS:
@@ -116,53 +106,28 @@ def test_a_group_without_bounds_borrows_none(monkeypatch):
     assert None not in ends[3].values()
 
 
-def inputs_of(lists, function):
-    """Return, for each group, what noise is added to: bins by group, then its exact sums."""
-    seen = []
-    bins = [None] * len(lists)
+@pytest.mark.parametrize("function", ["dp_sum", "dp_mean", "dp_stddev", "dp_bounds"])
+def test_a_group_answers_as_it_does_alone(function):
+    """Next to other groups a group has the bounds, the interval and the value that it has alone.
 
-    def exceedances(table, *rest):
-        for index in range(table.groups):
-            own = table.group == index
-            bins[index] = (table.bins[own].tolist(), table.rows[own].tolist())
-        return found(table, *rest)
-
-    def add_noise(exact_sums, queries, noises):
-        rows = [tuple(row.values()) for row in exact_sums.table.to_pylist()]
-        seen.extend((row, queries, tuple(noises)) for row in rows)
-        return added(exact_sums, queries, noises)
-
-    with pytest.MonkeyPatch.context() as patch, permit("a test"):
-        found, added = octave_bounds.exceedances, octaves.add_noise
-        patch.setattr(octave_bounds, "exceedances", exceedances)
-        patch.setattr(octaves, "add_noise", add_noise)
-        form = forms_of(functions()[function])[0]
-        answers_of(form, [lists], (), Epsilon(Fraction(10**12)))
-    return bins, seen
-
-
-@pytest.mark.parametrize("function", ["dp_sum", "dp_mean", "dp_stddev"])
-def test_what_noise_is_added_to_depends_on_the_own_rows_alone(function):
-    """Groups together add noise to what each of them adds noise to when it is alone."""
+    But for which of the rows in the middle is the centre: any may be, and sets the grid.
+    """
     rng = np.random.default_rng(3)
     rows = [rng.laplace(10.0**k, 1, 200).tolist() for k in range(-3, 5)] + [[], [None], [math.inf]]
-    lists = pa_lists(rows)
-    bins, sums = inputs_of(lists, function)
-    alone = [inputs_of(pa_lists([own]), function) for own in rows]
-    assert bins == [own for [own], _ in alone]
-    assert sorted(map(repr, sums)) == sorted(repr(own) for _, each in alone for own in each)
-    assert len(sums) == 9
-
-
-def pa_lists(rows):
-    return pa.chunked_array([pa.array(rows, pa.list_(pa.float64()))])
-
-
-def test_bin_tables_of_lists_show_nothing():
-    """A table of counts says nothing in a message or a log."""
-    table = octave_table(pa_lists([[7777.0]]), 1)
-    assert isinstance(table, BinTable)
-    assert "7777" not in repr(table)
+    pairs = [(g, value) for g, own in enumerate(rows) for value in own]
+    exact.register("mixed", pa.table({"g": [g for g, _ in pairs], "x": [x for _, x in pairs]}))
+    more = "" if function == "dp_bounds" else f", {function}_interval(x)"
+    query = f"SELECT {function}(x){more} FROM mixed"
+    together = ask(exact, query.replace("SELECT ", "SELECT g, ") + " GROUP BY g")
+    assert len(together) == 10
+    for g, *found in together:
+        alone = ask(exact, f"{query} WHERE g = {g}")
+        both = (
+            [x for part in row for x in (part.values() if isinstance(part, dict) else [part])]
+            for row in (found, *alone)
+        )
+        for one, other in zip(*both, strict=True):
+            assert one == other or one == pytest.approx(other, rel=1e-6, nan_ok=True)
 
 
 def test_the_same_expression_twice_draws_twice():

@@ -1,7 +1,7 @@
 """Without bounds: the frame API's own bins, answers and noise, and no group knows of another."""
 
 import math
-from types import SimpleNamespace
+import os
 
 import duckdb
 import numpy as np
@@ -13,13 +13,7 @@ from hypothesis import strategies as st
 
 import dfprivacy as dfp
 import sql_udfs
-from dfprivacy.engine.adopt import Columns, adopt
-from dfprivacy.noise import entropy
-from dfprivacy.statistics import Mean, Median, StandardDeviation, Variance
-from dfprivacy.statistics.octaves import OctavePart
-from dfprivacy.statistics.part import Grouping
-from dfprivacy.statistics.quantile import QuantilePart, value_grid
-from sql_udfs import lists as made_of_lists
+from benchmarks.releases import replayed
 from tests.numbered_bytes import NumberedBytes
 
 HUGE = 1e12
@@ -50,81 +44,36 @@ def ask(query):
     return con.execute(query).fetchall()
 
 
-def lists_of(query):
-    return pa.chunked_array([pa.array([x for (x,) in ask(query)], pa.list_(pa.float64()))])
-
-
-def tables_of(query):
-    """Run a query; return its answers and the bin tables that they were drawn from."""
-    seen = []
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("octave_table", "value_table"):
-            made = getattr(made_of_lists, name)
-            patch.setattr(
-                made_of_lists, name, lambda *a, made=made: seen.append(made(*a)) or seen[-1]
-            )
-        return ask(query), seen
-
-
-def frame_table(part, frame, by=()):
-    adopted = adopt(frame, Columns(by, {"x": True}, [[] for _ in by]))
-    return part.measure(adopted, Grouping(by)).table
-
-
-def assert_same(table, expected):
-    assert table.binning == expected.binning
-    assert table.groups == expected.groups
-    for name in ("group", "bins", "rows"):
-        assert getattr(table, name).tolist() == getattr(expected, name).tolist()
-    for own, other in zip(table.moments, expected.moments, strict=True):
-        assert np.array_equal(own, other)
-
-
-@given(ROWS, st.sampled_from(["dp_mean", "dp_stddev"]))
-@settings(max_examples=40, deadline=None)
-def test_octave_tables_are_those_of_the_frame(rows, function):
-    """Rows, sums and squares by octave have the bits that polars gives, for any floats."""
-    frame = given_rows(rows)
-    part = OctavePart(
-        "x", {"y": {"dp_mean": Mean, "dp_stddev": StandardDeviation}[function]("x")}, grouped=False
-    )
-    _, [table] = tables_of(f"SELECT {function}(x) FROM t")
-    assert_same(table, frame_table(part, frame))
-    lists = lists_of("SELECT list(x) FROM t GROUP BY g ORDER BY g")
-    own = made_of_lists.octave_table(lists, len(table.moments))
-    assert_same(own, frame_table(part, frame, ["g"]))
-
-
 @given(ROWS)
-@settings(max_examples=40, deadline=None)
-def test_value_tables_are_those_of_the_frame(rows):
-    """How often each value of the grid of 16 bits occurs is what polars counts."""
-    frame = given_rows(rows)
-    _, [table] = tables_of("SELECT dp_median(x) FROM t")
-    assert_same(table, frame_table(QuantilePart("y", Median("x"), grouped=False), frame))
+@settings(max_examples=15)
+def test_quantiles_are_those_of_the_frame(rows):
+    """With the same random bytes quantiles of any floats are the frame's, NaN for NaN."""
+    frame = given_rows(rows * 20).dp
+    with replayed("quantiles") as stream:
+        ours = ask("SELECT dp_median(x, 1), dp_quantiles(x, [0.2, 0.7], 1) FROM t")[0]
+        stream.restart()
+        theirs = float(frame.median("x", epsilon=1)), frame.quantiles("x", [0.2, 0.7], epsilon=1)
+    assert np.array_equal([ours[0], *ours[1]], [theirs[0], *map(float, theirs[1])], equal_nan=True)
 
 
 def test_long_lists_are_counted_block_by_block():
-    """Groups that begin and end anywhere among 100,000 values have the frame's tables."""
+    """Groups that begin and end anywhere among 100,000 values are answered as each alone."""
     rng = np.random.default_rng(5)
     sizes = [1, 40_000, 3, 16_384, 1, 30_000, 7]
     x = rng.laplace(20, 50, sum(sizes))
     x[rng.random(len(x)) < 0.01] = np.nan
     frame = pl.DataFrame({"g": np.repeat(np.arange(7), sizes), "x": x})
     con.register("t", frame.to_arrow())
-    lists = lists_of("SELECT list(x) FROM t GROUP BY g ORDER BY g")
-    part = OctavePart("x", {"y": Variance("x")}, grouped=False)
-    assert_same(made_of_lists.octave_table(lists, 2), frame_table(part, frame, ["g"]))
-    grid = value_grid(coarse=False)
-    table = made_of_lists.value_table(lists, grid)
-    each = [frame_table(QuantilePart("y", Median("x"), grouped=False), part_)
-            for part_ in frame.partition_by("g", maintain_order=True)]  # fmt: skip
-    assert table.bins.tolist() == [number for own in each for number in own.bins.tolist()]
-    assert table.rows.tolist() == [count for own in each for count in own.rows.tolist()]
+    parts = [part.dp for part in frame.partition_by("g", maintain_order=True)]
+    ours = ask("SELECT dp_var(x), dp_mean(x), dp_median(x) FROM t GROUP BY g ORDER BY g")
+    for (var, mean, median), part in zip(ours, parts, strict=True):
+        expected = [float(getattr(part, name)("x", epsilon=HUGE)) for name in ("var", "mean")]
+        assert np.array_equal([var, mean], expected, equal_nan=True)
+        assert median == pytest.approx(float(part.median("x", epsilon=HUGE)), abs=90, nan_ok=True)
 
 
 @given(ROWS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15)
 def test_answers_are_those_of_the_frame(rows):
     """At a huge epsilon every moment and its interval equal the frame's, NaN for NaN."""
     frame = given_rows(rows).dp
@@ -162,7 +111,7 @@ def test_without_values_nothing_is_known(values, monkeypatch):
 
     Noise alone is enough for a median once in 3,600 calls: here it is the same in every run.
     """
-    monkeypatch.setattr(entropy, "os", SimpleNamespace(urandom=NumberedBytes()))
+    monkeypatch.setattr(os, "urandom", NumberedBytes())
     given_rows([(0, value) for value in values])
     for function in QUESTIONS:
         [(answer, parts)] = ask(f"SELECT {function}(x), {function}_interval(x) FROM t")

@@ -1,17 +1,10 @@
-"""A table of visits, an exact twin of the dp_ functions, and ways to read a statement."""
+"""A table of visits, an exact twin of the dp_ functions."""
 
 from __future__ import annotations
-
-import runpy
-from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 import pytest
-
-from dfprivacy.statements.catalog import ConnectionSource
-from dfprivacy.statements.reading import read
-from dfprivacy.statements.rows import Reader
 
 TABLE = """
     CREATE TABLE visits AS SELECT
@@ -66,12 +59,6 @@ def made(rows: str = "", more: str = "") -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def corpus(name: str) -> list:
-    """Return the statements of a data file in this folder."""
-    found = runpy.run_path(str(Path(__file__).with_name(f"{name}.py")))
-    return found.get("ALLOWED") or found["REFUSED"]
-
-
 @pytest.fixture
 def con():
     """Make a connection of its own."""
@@ -98,10 +85,3 @@ def shared():
 def exact():
     """Make a connection on which dp_mean is avg, and so on."""
     return made(more=EXACT)
-
-
-@pytest.fixture(scope="session")
-def statement(empty):
-    """Read a statement over the table, and plan no release of it."""
-    parser, place = duckdb.connect(), ConnectionSource(empty)
-    return lambda text: read(text, Reader(place, parser))

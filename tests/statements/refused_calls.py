@@ -178,7 +178,7 @@ REFUSED = [
         "RefusedStatementError",
         "dp_count with these arguments:",
     ),
-    ("SELECT dp_max(age) FROM visits", "RefusedStatementError", "dp_max(...):"),
+    ("SELECT dp_product(age) FROM visits", "RefusedStatementError", "dp_product(...):"),
     (
         "SELECT main.dp_count(*) FROM visits",
         "RefusedStatementError",

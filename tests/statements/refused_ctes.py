@@ -92,11 +92,6 @@ REFUSED = [
         "a window function (OVER):",
     ),
     (
-        "WITH c AS (SELECT dp_count(*) AS n FROM visits) SELECT n FROM c",
-        "RefusedStatementError",
-        "dp_count(...) here:",
-    ),
-    (
         "WITH c AS (SELECT unnest(tags) AS tag FROM visits) SELECT dp_count(*) FROM c",
         "RefusedStatementError",
         "unnest(...):",

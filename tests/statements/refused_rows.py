@@ -58,16 +58,6 @@ REFUSED = [
         "a window function (OVER):",
     ),
     (
-        "SELECT city, dp_count(*) AS n, rank() OVER (ORDER BY n) FROM visits GROUP BY city",
-        "RefusedStatementError",
-        "a window function (OVER):",
-    ),
-    (
-        "SELECT dp_count(*) FROM visits QUALIFY row_number() OVER () = 1",
-        "RefusedStatementError",
-        "QUALIFY:",
-    ),
-    (
         "SELECT dp_count(DISTINCT user_id) FROM visits",
         "RefusedStatementError",
         "DISTINCT in a call:",
@@ -81,11 +71,6 @@ REFUSED = [
         "SELECT DISTINCT ON (city) city, dp_count(*) FROM visits GROUP BY city",
         "RefusedStatementError",
         "DISTINCT:",
-    ),
-    (
-        "SELECT dp_mean(age, 0, 100) FILTER (WHERE vip) FROM visits",
-        "RefusedStatementError",
-        "FILTER (WHERE ...) after a call:",
     ),
     (
         "SELECT dp_median(age ORDER BY day) FROM visits",
@@ -106,7 +91,7 @@ REFUSED = [
     (
         "SELECT dp_mean(sum(age) FILTER (WHERE vip), 0, 100) FROM visits",
         "RefusedStatementError",
-        "FILTER (WHERE ...) after a call:",
+        "FILTER (WHERE ...) after this call:",
     ),
     (
         "SELECT dp_mean(list_sum(list_transform(tags, t -> t + 1)), 0, 100) FROM visits",
@@ -120,24 +105,24 @@ REFUSED = [
     ),
     ("SELECT dp_mean(unnest(tags), 0, 100) FROM visits", "RefusedStatementError", "unnest(...):"),
     (
-        "SELECT city, dp_count(*) FROM visits GROUP BY ROLLUP (city)",
+        "SELECT city, dp_median(income) FROM visits GROUP BY ROLLUP (city)",
         "RefusedStatementError",
-        "ROLLUP, CUBE and GROUPING SETS:",
+        "median('income') in ROLLUP, CUBE or GROUPING SETS:",
     ),
     (
-        "SELECT city, dp_count(*) FROM visits GROUP BY CUBE (city, vip)",
+        "SELECT city, dp_count(*), dp_mean(age) FROM visits GROUP BY CUBE (city, vip)",
         "RefusedStatementError",
-        "ROLLUP, CUBE and GROUPING SETS:",
+        "mean('age') in ROLLUP, CUBE or GROUPING SETS:",
     ),
     (
-        "SELECT city, dp_count(*) FROM visits GROUP BY GROUPING SETS ((city), ())",
+        "SELECT city, dp_count(*) FROM visits GROUP BY GROUPING SETS ((city), (city, city))",
         "RefusedStatementError",
-        "ROLLUP, CUBE and GROUPING SETS:",
+        "a grouping set twice:",
     ),
     (
-        "SELECT city, dp_count(*) FROM visits GROUP BY vip, ROLLUP (city)",
+        "SELECT GROUPING(age), dp_count(*) FROM visits GROUP BY vip, ROLLUP (city)",
         "RefusedStatementError",
-        "ROLLUP, CUBE and GROUPING SETS:",
+        "GROUPING(...) of what is no key:",
     ),
     (
         "SELECT dp_count(*) FROM visits GROUP BY dp_count(*)",

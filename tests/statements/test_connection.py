@@ -98,6 +98,10 @@ HIDING = [
     "ifnull(a, b) AS a",
     "UPPER(x) AS 'x'",
     '"COUNT"(x) AS 42',
+    "count_star() AS 42",
+    "hash(x, y, z) AS 42",
+    "list(x) AS ['x']",
+    "list_value(a, b) AS ['x', 'y']",
 ]
 
 
@@ -122,6 +126,8 @@ def test_another_calendar(con, calendar):
 def test_a_python_function_that_adds_to_one_of_duckdbs(con):
     """A Python function under the name of one of DuckDB's is refused, another one is not."""
     con.create_function("my_own", lambda x: x, ["BIGINT"], "DOUBLE")
+    assert count(con, "visits") == 600
+    con.execute("CREATE MACRO other(x) AS x")
     assert count(con, "visits") == 600
     con.create_function("even", lambda x: x, ["BIGINT"], "DOUBLE")
     with pytest.raises(dfp.RefusedStatementError, match="the Python function 'even'"):
@@ -150,20 +156,20 @@ def test_a_name_is_what_duckdb_reads(path, name):
         assert count(con, name) == wanted
 
 
-def test_rows_are_inserted_where_duckdb_would(con):
-    """A target is the table that DuckDB finds; the protected one is refused by any name."""
+def test_the_protected_table_is_no_target(con):
+    """The protected table is refused as a target, by any of its names."""
     con.execute("CREATE SCHEMA a; CREATE SCHEMA b; SET search_path = 'a,b'")
-    con.execute("CREATE TABLE b.w AS SELECT * FROM range(4) r(i); CREATE TABLE b.o (n BIGINT)")
-    with pytest.raises(dfp.RefusedStatementError, match="the protected table as the target"):
-        dfp.sql("INSERT INTO w SELECT dp_count(*) AS n FROM b.w", con=con)
-    dfp.sql("INSERT INTO o SELECT dp_count(*) AS n FROM w", con=con, epsilon=1e9)
-    assert con.execute("FROM b.o").fetchall() == [(4,)]
+    con.execute("CREATE TABLE b.w AS SELECT * FROM range(4) r(i)")
+    for name in ("w", "b.w", "memory.b.W"):
+        with pytest.raises(dfp.RefusedStatementError, match="the protected table as the target"):
+            dfp.sql(f"CREATE OR REPLACE TABLE {name} AS SELECT dp_count(*) AS n FROM w", con=con)
+    assert con.execute("SELECT count(*) FROM b.w").fetchall() == [(4,)]
 
 
 def test_a_key_that_arrow_does_not_have(con):
     """A type of key that can't be released is refused before anything is read."""
     con.execute("CREATE TABLE u (k UNION(a INTEGER, b VARCHAR))")
-    with pytest.raises(dfp.InvalidQuestionError, match="can't plan the statement"):
+    with pytest.raises(dfp.UnsupportedDtypeError, match="is of type UNION"):
         dfp.sql("SELECT k, dp_count(*) AS n FROM u GROUP BY k", con=con, delta=1e-6)
 
 
@@ -191,25 +197,6 @@ def test_create_table(con):
     con.execute('CREATE SCHEMA "s {x}"')
     dfp.sql(query.replace("TABLE released", 'CREATE TABLE "s {x}"."a ""b"""'), con=con, **TERMS)
     assert con.execute('FROM "s {x}"."a ""b"""').fetchall() == wanted
-
-
-def test_insert(con, tmp_path):
-    """INSERT adds what was released; what does not fit is refused before a charge."""
-    con.execute("CREATE TABLE kept2 (city VARCHAR, n BIGINT, note VARCHAR DEFAULT 'x')")
-    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=3 * 10**9, delta=0.1)
-    terms = {"con": con, **TERMS, "epsilon": 1e9, "ledger": ledger, "dataset": "visits"}
-    rows = "SELECT city, dp_count(*) AS n FROM visits GROUP BY city"
-    for wrong in ("kept2", "kept2 (n, city)", "kept2 (city, nothing)", "nowhere"):
-        with pytest.raises(dfp.RefusedStatementError, match="don't fit into"):
-            dfp.sql(f"INSERT INTO {wrong} {rows}", **terms)
-    assert ledger.remaining("visits").epsilon == 3 * 10**9
-    assert dfp.sql(f"INSERT INTO kept2 (city, n) {rows}", **terms) is None
-    dfp.sql(f"INSERT INTO kept2 (city, n) {rows} ORDER BY n LIMIT 1", **terms)
-    assert con.execute("FROM kept2").fetchall()[:3] == [
-        ("Bonn", 200, "x"), ("Oslo", 200, "x"), ("Rome", 200, "x")
-    ]  # fmt: skip
-    assert con.execute("SELECT count(*) FROM kept2").fetchall() == [(4,)]
-    assert ledger.remaining("visits").epsilon == 10**9
 
 
 def test_a_result_can_be_used_again(con):

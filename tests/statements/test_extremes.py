@@ -8,11 +8,10 @@ import duckdb
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.errors import DPError
-from dfprivacy.statements.catalog import ConnectionSource
+from dfprivacy.statements.catalog import connection_source
 from dfprivacy.statements.functions import PARTS, ROW_FUNCTIONS
+from dfprivacy.statements.gate import fence
 from dfprivacy.statements.reading import read
-from dfprivacy.statements.row_by_row import fence
 from dfprivacy.statements.rows import Reader
 
 COLUMNS = {
@@ -117,14 +116,15 @@ def tables():
 
 def planned(con, expressions):
     """Yield the expressions that are not refused and can be planned, as `dfp.sql` writes them."""
-    reader = Reader(ConnectionSource(con), duckdb.connect())
+    reader = Reader(connection_source(con), duckdb.connect())
     for expression in expressions:
         try:
-            ((_, call),) = read(f"SELECT dp_count({expression}) FROM none", reader).calls
-            con.execute(f"SELECT TRY({call.value}) FROM none")
-        except (DPError, duckdb.Error):
+            (statement,) = read(f"SELECT dp_count({expression}) FROM none", reader).statements
+            ((_, call),) = statement.calls
+            con.execute(f"SELECT TRY({call.values[0]}) FROM none")
+        except (dfp.DPError, duckdb.Error):
             continue
-        yield expression, f"TRY({call.value})"
+        yield expression, f"TRY({call.values[0]})"
 
 
 def check(con, expressions):
@@ -141,23 +141,23 @@ def check(con, expressions):
 
 def test_dates(tables):
     """Parts of dates, of times and of intervals, and buckets, never make a query fail."""
-    failed, ran = check(tables, [*KNOWN, *OF_DATES[::8]])
-    assert not failed
-    assert ran > 20
-
-
-def test_formats_and_escapes(tables):
-    """Formats of dates, zones in them, and LIKE with an ESCAPE never make a query fail."""
-    failed, ran = check(tables, OF_TEXT)
+    failed, ran = check(tables, [*KNOWN, *OF_DATES[::24]])
     assert not failed
     assert ran > 10
 
 
+def test_formats_and_escapes(tables):
+    """Formats of dates, zones in them, and LIKE with an ESCAPE never make a query fail."""
+    failed, ran = check(tables, OF_TEXT[::2])
+    assert not failed
+    assert ran > 5
+
+
 def test_every_function(tables):
     """No listed function fails on an extreme value, nor does it with two (a sample)."""
-    failed, ran = check(tables, [*OF_ONE[::4], *OF_TWO[::120]])
+    failed, ran = check(tables, [*OF_ONE[::12], *OF_TWO[::240]])
     assert not failed
-    assert ran > 30
+    assert ran > 15
 
 
 @pytest.mark.slow
@@ -190,7 +190,7 @@ def test_casts_that_end_a_query(kind, value, types):
             try:
                 dfp.sql(query, con=con, epsilon=1)
                 said = ""
-            except DPError as error:
+            except dfp.DPError as error:
                 said = str(error)
             outcomes.append((word, to, said))
         assert con.execute("SELECT 1").fetchall() == [(1,)]
@@ -210,9 +210,9 @@ VALUES = [
 def test_values_are_duckdbs(tables):
     """What is written around the arguments of such calls leaves their values as they are."""
     same = 0
-    for expression, ours in planned(tables, VALUES):
+    for expression, ours in planned(tables, VALUES[::2]):
         differs = f"{ours} IS DISTINCT FROM TRY({expression})"
         query = f"SELECT count(*) FROM extremes WHERE {differs} AND {PLAIN}"
         assert tables.execute(query).fetchall() == [(0,)], expression
         same += 1
-    assert same > 60
+    assert same > 30

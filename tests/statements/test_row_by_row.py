@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
+from contextlib import nullcontext
 
 import duckdb
 import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.statements.row_by_row import fence
+from dfprivacy.release.terms import Terms
+from dfprivacy.statements import catalog, jobs
+from dfprivacy.statements.functions import AGGREGATES, CHANGING, OUTSIDE, ROW_FUNCTIONS
+from dfprivacy.statements.gate import fence
 
 ATOMS = [
     "CAST(s AS BOOLEAN)", "CAST(t AS BOOLEAN)", "(CAST(s AS INTEGER) > 0)", "(i = 0)",
@@ -58,7 +62,7 @@ def differing(con, expressions):
 def test_neighbours_change_no_value(orders):
     """TRY is NULL for the row that fails and leaves the others alone."""
     choose = random.Random(4)
-    assert not differing(orders, [expression(choose, 1 + n % 3) for n in range(300)])
+    assert not differing(orders, [expression(choose, 1 + n % 3) for n in range(150)])
 
 
 @pytest.mark.slow
@@ -112,3 +116,113 @@ def test_types_that_end_queries_are_refused():
         con.execute(f"CREATE OR REPLACE TABLE t(x {kind})")
         with pytest.raises(dfp.UnsupportedDtypeError, match="could end the query"):
             dfp.sql("SELECT dp_count(x) FROM t", con=con)
+
+
+def test_functions_of_one_row_have_no_memory():
+    """Every function on the list is one of DuckDB's, scalar, and the same at every evaluation."""
+    rows = duckdb.execute(
+        "SELECT function_name, function_type, stability FROM duckdb_functions() WHERE internal"
+    ).fetchall()
+    kinds = {}
+    for name, kind, stability in rows:
+        kinds.setdefault(name, set()).add((kind, stability))
+    syntax = {"coalesce", "ifnull", "if"}
+    for name in ROW_FUNCTIONS - syntax:
+        assert kinds[name] <= {("scalar", "CONSISTENT"), ("macro", None)}, name
+    for name in ROW_FUNCTIONS:
+        arguments = {"pi": ""}.get(name)
+        if arguments is not None:
+            assert duckdb.execute(f"SELECT {name}({arguments})").fetchall()
+
+
+def test_the_lists_of_functions_are_apart():
+    """No function is both of one row and something else, and no aggregate of DuckDB's is of one."""
+    assert not ROW_FUNCTIONS & (AGGREGATES | CHANGING | OUTSIDE)
+    rows = duckdb.execute(
+        "SELECT function_name FROM duckdb_functions() "
+        "WHERE function_type IN ('aggregate', 'table', 'table_macro') OR stability = 'VOLATILE'"
+    ).fetchall()
+    assert not ROW_FUNCTIONS & {name for (name,) in rows}
+
+
+def test_the_fence_is_needed(monkeypatch):
+    """With DuckDB's optimiser on, one row makes a statement fail: the fence must not go."""
+    table = pa.table({"s": [*map(str, range(99)), "x"]})
+    query = "SELECT dp_count(CAST(s AS INTEGER) + CAST(s AS INTEGER)) FROM t"
+    assert dfp.sql(query, t=table).num_rows == 1
+    monkeypatch.setattr(jobs, "fence", lambda _: None)
+    with pytest.raises(dfp.EngineError):
+        dfp.sql(query, t=table)
+
+
+def test_the_fence_is_needed_on_a_connection(monkeypatch):
+    """The same on a connection, whose optimiser is off for the time of a statement."""
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS SELECT 'x' AS s UNION ALL SELECT range::VARCHAR FROM range(99)")
+    query = "SELECT dp_count(CAST(s AS INTEGER) + CAST(s AS INTEGER)) AS n FROM t"
+    assert dfp.sql(query, con=con, epsilon=1e13).fetchall() == [(99,)]
+    monkeypatch.setattr(catalog, "fenced", lambda _: nullcontext())
+    with pytest.raises(dfp.EngineError):
+        dfp.sql(query, con=con)
+
+
+PLAIN = [
+    "SELECT s, dp_count(*) AS n, dp_mean(x, 0, 9) AS m FROM t GROUP BY s",
+    "SELECT dp_sum(x, 0, 1) FROM t",
+]
+COMPUTING = [
+    "SELECT dp_mean(x + 1, 0, 9) AS m FROM t",
+    "SELECT dp_count(*) AS n FROM t WHERE x > 1",
+    "SELECT lower(s) AS k, dp_count(*) AS n FROM t GROUP BY k",
+    "SELECT dp_count(d) AS n FROM t",
+]
+
+
+def rows():
+    return pa.table(
+        {
+            "s": ["a", "b"] * 2000,
+            "x": [float("nan"), 1.0, 2.0, -(10.0**300)] * 1000,
+            "d": pa.array([0, 1] * 2000, pa.timestamp("us")),
+        }
+    )
+
+
+@pytest.mark.parametrize("query", [*PLAIN, *COMPUTING])
+def test_the_optimiser_is_off_where_rows_could_fail(query, monkeypatch):
+    """It stays on where columns are read as they are, and off where anything is computed of them.
+
+    Times and decimals are computed: what is no time is taken out.
+    """
+    states, release = [], jobs.release_answers
+    con = duckdb.connect()
+    con.register("given", rows())
+    con.execute("CREATE TABLE t AS FROM given")
+
+    def watched(found, request):
+        for own in (con, job.engine):
+            states.extend(own.execute("SELECT current_setting('enable_optimizer')").fetchall())
+        return release(found, request)
+
+    monkeypatch.setattr(jobs, "release_answers", watched)
+    terms = Terms(epsilon=1e9, delta=1e-6)
+    for place in ({"con": con, "frames": {}}, {"con": None, "frames": {"t": rows()}}):
+        with jobs.job_of(query, **place, terms=terms, keys=None) as job:
+            job.run()
+    on_connection, _, _, on_engine = states
+    assert {on_connection, on_engine} == {(query in PLAIN,)}
+    assert con.execute("SELECT current_setting('enable_optimizer')").fetchone() == (True,)
+
+
+@pytest.mark.parametrize("query", [*PLAIN, *COMPUTING])
+def test_an_optimiser_that_is_off_stays_off(query):
+    """A statement leaves the connection as it was, and answers the same without the optimiser."""
+    con = duckdb.connect()
+    con.register("given", rows())
+    con.execute("CREATE TABLE t AS FROM given")
+    on = dfp.sql(query, con=con, epsilon=1e12, delta=1e-6).fetchall()
+    con.execute("PRAGMA disable_optimizer")
+    off = dfp.sql(query, con=con, epsilon=1e12, delta=1e-6).fetchall()
+    assert [row[:-1] for row in on] == [row[:-1] for row in off]
+    assert [row[-1] for row in on] == pytest.approx([row[-1] for row in off])
+    assert con.execute("SELECT current_setting('enable_optimizer')").fetchone() == (False,)

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.statements import jobs
 
 BY_CITY = "SELECT city, dp_count(*) AS n FROM visits GROUP BY city"
 
@@ -46,13 +45,13 @@ def test_delta_is_named_once(shared):
 
 
 def test_public_keys(shared):
-    """Exactly the public keys come out, sorted, the absent ones with noise."""
+    """Exactly the public keys come out, as listed, the absent ones with noise."""
     released = dfp.sql(BY_CITY, con=shared, keys=["Rome", "Paris"], epsilon=1e13)
-    assert released.fetchall() == [("Paris", 0), ("Rome", 200)]
+    assert released.fetchall() == [("Rome", 200), ("Paris", 0)]
     query = "SELECT vip, upper(city) AS c, dp_count(*) AS n FROM visits GROUP BY ALL"
-    for keys in ([(True, "ROME"), (True, "BONN")], {"C": ["BONN", "ROME"], "vip": [True]}):
+    for keys in ([(True, "ROME"), (True, "BONN")], {"C": ["ROME", "BONN"], "vip": [True]}):
         released = dfp.sql(query, con=shared, keys=keys, epsilon=1e13)
-        assert released.fetchall() == [(True, "BONN", 50), (True, "ROME", 50)]
+        assert released.fetchall() == [(True, "ROME", 50), (True, "BONN", 50)]
     for keys in ([], [("Rome",)], {"C": ["ROME"]}, {"c": ["ROME"], "x": [1]}, "Rome", [1]):
         with pytest.raises(dfp.InvalidKeysError):
             dfp.sql(query, con=shared, keys=keys)
@@ -72,8 +71,22 @@ def test_units(shared):
     assert row == (100,)  # 50 people of 12 rows each, counting as two
     with pytest.raises(dfp.InvalidUnitError):
         dfp.explain(BY_CITY, con=shared, max_rows=2)
-    with pytest.raises(dfp.InvalidUnitError):
-        dfp.explain(BY_CITY, con=shared, unit="user_id", max_rows=2, delta=1e-6)
+
+
+def test_limits_that_are_left_out_are_found_in_the_release(shared):
+    """A part of the loss finds them, the charge stays what was asked, and explain says so."""
+    terms = {"unit": "user_id", "delta": 1e-6, "epsilon": 1e6}
+    plan = dfp.explain(BY_CITY, con=shared, **terms)
+    assert (plan.epsilon, plan.protects) == (
+        1e6, "all rows of one 'user_id', within limits that the release finds",
+    )  # fmt: skip
+    assert sum(draw.epsilon for draw in plan.draws) == pytest.approx(1e6)
+    assert plan.draws[0].questions == ("how many rows units have in a group",)
+    query = "SELECT dp_count(*) AS n FROM visits"
+    ((n,),) = dfp.sql(query, con=shared, unit="user_id", epsilon=1e6).fetchall()
+    assert n == 600  # 50 people of 12 rows each
+    both = f"WITH a AS ({query}), b AS ({query} WHERE age > 0) SELECT a.n, b.n FROM a, b"
+    assert dfp.sql(both, con=shared, unit="user_id", epsilon=1e6).fetchall()[0][0] == 600
 
 
 def test_a_key_that_is_the_unit(shared):
@@ -107,7 +120,7 @@ def test_the_ledger_tells_what_was_asked(shared, tmp_path):
     terms = {"con": shared, "ledger": ledger, "dataset": "visits", "note": "weekly", "delta": 1e-6}
     dfp.sql("SELECT city AS c, dp_mean(age / 2, 0, 50) FROM visits GROUP BY c", **terms)
     (line,) = ledger.history().to_dict("records")
-    assert line["question"] == "mean('(age / 2)', bounds=(0.0, 50.0)) by 'c'"
+    assert line["question"] == "mean('(age / 2)', bounds=(0.0, 50.0), clipping=False) by 'c'"
     assert (line["epsilon"], line["delta"], line["note"]) == (1.0, 1e-6, "weekly")
     with dfp.spending(ledger, dataset="visits"):
         dfp.sql("SELECT dp_count(*) FROM visits", con=shared)
@@ -116,21 +129,6 @@ def test_the_ledger_tells_what_was_asked(shared, tmp_path):
     assert ledger.remaining("visits").epsilon == 1
     with pytest.raises(dfp.InvalidLedgerError):
         dfp.explain("SELECT dp_count(*) FROM visits", con=shared, ledger=ledger)
-
-
-def test_a_version_tells_the_rows(shared, monkeypatch):
-    """What is remembered goes by the row query too: another WHERE asks for something else."""
-    seen = []
-
-    def spy(*arguments, **named):
-        seen.append(arguments[4].version)
-        return pa.table({"answer_0": [1], "answer_0_low": [1], "answer_0_high": [1]})
-
-    monkeypatch.setattr(jobs, "release_answers", spy)
-    for where in ("age > 30", "age > 31"):
-        dfp.sql(f"SELECT dp_count(*) FROM visits WHERE {where}", con=shared, version="2026")
-    assert len(set(seen)) == 2
-    assert all(version.startswith("2026; SELECT") for version in seen)
 
 
 def test_answers_come_under_the_names_that_are_expected(shared):

@@ -15,13 +15,6 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from dfprivacy.accounting.loss import loss_of
-from dfprivacy.noise.additive import NoisyVector, add_to
-from dfprivacy.noise.selection import Selection
-from dfprivacy.releasing import measure
-from dfprivacy.statistics.linear import LinearPart, vectors_of
-from tests.statistical.audited_choices import law
-
 ALPHA = 1e-9
 
 
@@ -87,41 +80,3 @@ def bulk() -> Callable[..., pl.DataFrame]:
         return ask(frame.dp.group_by("g", keys=keys), **terms)
 
     return release
-
-
-@pytest.fixture(scope="session")
-def vectors() -> Callable[..., Any]:
-    """Return the plan's answer and `copies` noisy vectors of one question about the same rows."""
-
-    def release(
-        rows: Sequence[Any], copies: int, question: Any, *, grouped: bool = False, **loss: Any
-    ) -> Any:
-        plan = vectors_of({"answer": question}, grouped=grouped)
-        frame = pl.DataFrame({"x": pl.Series(list(rows), dtype=pl.Float64)})
-        part = LinearPart({"answer": question}, grouped)
-        statistics = measure(frame, (), None, [part])[1][0].statistics
-        (query,), (noise,) = plan.linears, plan.noises(loss_of(**loss))
-        exact = np.repeat(statistics.coordinates(query), copies, axis=1)
-        vector = NoisyVector(add_to(exact, noise), noise)
-        return plan.answers[0].estimator, vector, exact
-
-    return release
-
-
-@pytest.fixture
-def watched(monkeypatch):
-    """Return the laws of the choices that a call makes; the choices themselves are forced."""
-
-    def watch(call, *forced):
-        seen = []
-
-        def select(mechanism, runs, entropy=None):
-            seen.append((mechanism, runs))
-            return np.full(len(runs.group_starts), forced[len(seen) - 1], np.int64)
-
-        monkeypatch.setattr(Selection, "select", select)
-        call()
-        assert len(seen) == len(forced)
-        return [law(*choice) for choice in seen], [m.epsilon(sensitivity=1) for m, _ in seen]
-
-    return watch

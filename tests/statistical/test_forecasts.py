@@ -14,11 +14,6 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.estimators.estimator import Draw
-from dfprivacy.forecast.forecast import SIZES
-from dfprivacy.measurement.binning import SignificantBits
-from dfprivacy.noise.additive import NoisyVector
-from dfprivacy.statistics.linear import vectors_of
 
 LEVEL = 0.95
 LOW, HIGH = -5.0, 3.0
@@ -32,7 +27,10 @@ QUESTIONS = {
     "var": dfp.var("x", (LOW, HIGH)),
     "std": dfp.std("x", (LOW, HIGH)),
 }
-LOSSES = [{"epsilon": 0.2}, {"epsilon": 2}, {"rho": 0.5}]
+SHARED = 5
+"""Noisy vectors of all questions together: each has a fifth of the loss."""
+
+LOSSES = [{"epsilon": 0.2 * SHARED}, {"epsilon": 2 * SHARED}, {"rho": 0.5 * SHARED}]
 
 
 def ordinary(size):
@@ -49,54 +47,62 @@ def shapes(size):
     yield ordinary(size)
 
 
-def errors(ask, rows, loss, copies, vectors):
-    """Return how far releases are from the answer without noise, and the forecast half-widths."""
-    question = QUESTIONS[ask]
-    estimator, vector, exact = vectors(rows, copies, question, **loss)
-    (query,) = vectors_of({"answer": question}, grouped=False).linears
-    draw = Draw(query, vector.noise, LEVEL)
-    true = float(estimator.value(NoisyVector(exact[:, :1], vector.noise))[0])
-    off = np.abs(estimator.value(vector).astype(float) - true)
-    return off, estimator.half_widths(draw, np.array([float(len(rows))]))
+def truths(rows):
+    """Return the answers without noise."""
+    values = np.array(rows)
+    exact = {"count": len(rows), "sum": values.sum(), "var": values.var(), "std": values.std()}
+    return exact | dict.fromkeys(("mean", "shifted", "independent"), values.mean())
 
 
-@pytest.mark.parametrize("size", [2, 10, 100, 10_000])
-@pytest.mark.parametrize("ask", QUESTIONS)
-def test_half_widths_hold_wherever_the_data_lie(ask, size, vectors, upper_limit):
+def errors(datasets, copies, loss):
+    """Yield name, half-widths and errors of each question, on copies of each data set."""
+    size = len(datasets[0])
+    held = np.concatenate([np.tile(np.array(own), copies) for own in datasets])
+    groups = len(datasets) * copies
+    frame = pl.DataFrame({"g": np.repeat(np.arange(groups), size), "x": held})
+    private = frame.dp.group_by("g", keys=range(groups))
+    plan, released = private.explain(**QUESTIONS, **loss), private.agg(**QUESTIONS, **loss)
+    exact = [truths(own) for own in datasets]
+    for name in QUESTIONS:
+        place = plan[name].rows.index(size)
+        found = released[name].to_numpy().astype(float).reshape(len(datasets), copies)
+        true = np.array([own[name] for own in exact])[:, None]
+        yield name, plan[name].certain[place], plan[name].ordinary[place], np.abs(found - true)
+
+
+@pytest.mark.parametrize(
+    ("size", "copies"), [(10, 4000), (100, 1000), pytest.param(1000, 1000, marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_half_widths_hold_wherever_the_data_lie(size, copies, loss, upper_limit):
     """A `certain` half-width holds at 95 %, for data anywhere; false alarms below 1e-6."""
-    copies = 8000
-    for rows in shapes(size):
-        for loss in LOSSES:
-            off, half = errors(ask, rows, loss, copies, vectors)
-            hits = int((off <= half.certain[0] * (1 + 1e-12)).sum())
-            assert upper_limit(hits, copies) >= LEVEL, (loss, rows[:2], hits / copies)
+    for name, certain, _, off in errors([*shapes(size)], copies, loss):
+        for own in off:
+            hits = int((own <= certain * (1 + 1e-9) + 1e-6).sum())
+            assert upper_limit(hits, copies) >= LEVEL, (name, loss, hits / copies)
 
 
-@pytest.mark.parametrize("size", [100, 1000, 100_000])
-@pytest.mark.parametrize("ask", QUESTIONS)
-def test_half_widths_of_ordinary_data_are_what_is_needed(ask, size, vectors, upper_limit):
+@pytest.mark.parametrize(
+    ("size", "copies"), [(100, 20_000), pytest.param(1000, 20_000, marks=pytest.mark.slow)]
+)
+def test_half_widths_of_ordinary_data_are_what_is_needed(size, copies, upper_limit):
     """For ordinary data `ordinary` holds at 95 %, and is at most 1.35 times what would have held.
 
     Half-widths of counts and sums, which are whole steps, at most 1.1 times. The quantile of 20,000
     releases is within 5 % of its own but for a probability below 1e-9; 1.25 is the most measured.
     """
-    copies = 20_000
-    for loss in LOSSES[1:]:
-        off, half = errors(ask, ordinary(size), loss, copies, vectors)
-        wanted = half.ordinary[0]
-        assert upper_limit(int((off <= wanted * (1 + 1e-9)).sum()), copies) >= LEVEL
+    for name, _, wanted, off in errors([ordinary(size)], copies, LOSSES[1]):
+        hits = int((off[0] <= wanted * (1 + 1e-9) + 1e-6).sum())
+        assert upper_limit(hits, copies) >= LEVEL
         needed = float(np.quantile(off, LEVEL))
-        assert wanted <= (1.1 if ask in {"count", "sum"} else 1.35) * needed
+        assert wanted <= (1.1 if name in {"count", "sum"} else 1.35) * needed
 
 
-@pytest.mark.parametrize("size", [1000, 100_000])
-@pytest.mark.parametrize("ask", QUESTIONS)
-def test_half_widths_are_needed_somewhere(ask, size, vectors):
+def test_half_widths_are_needed_somewhere():
     """Data at the ends of the bounds need nearly what `certain` says: at most 1.6 times less."""
     for loss in LOSSES[1:]:
-        at = [errors(ask, [end] * size, loss, 20_000, vectors) for end in (LOW, HIGH)]
-        needed = max(float(np.quantile(off, LEVEL)) for off, _ in at)
-        assert at[0][1].certain[0] <= 1.6 * needed
+        for name, certain, _, off in errors([[LOW] * 1000, [HIGH] * 1000], 5000, loss):
+            assert certain <= 1.6 * np.quantile(off, LEVEL, axis=1).max(), name
 
 
 UNIT = {"unit": "who", "max_rows": 2, "max_groups": 3}
@@ -107,7 +113,7 @@ TERMS = [{"epsilon": 1}, {"rho": 0.3}]
 @pytest.mark.parametrize("loss", TERMS, ids=["epsilon", "rho"])
 def test_forecasts_of_groups_hold(loss, unit, upper_limit):
     """Answers of a real release by group are as near as its explanation says; 1e-9 each of 14."""
-    groups, size = 2000, 100
+    groups, size = 1000, 100
     rows = np.tile(np.array(ordinary(size)), groups)
     group = np.repeat(np.arange(groups), size)
     frame = pl.DataFrame({"g": group, "x": rows, "y": rows, "who": np.arange(len(rows)) // 2})
@@ -125,7 +131,7 @@ def test_forecasts_of_groups_hold(loss, unit, upper_limit):
     for name, exact in true.items():
         off = np.abs(released[name].to_numpy() - exact)
         for widths in (plan[name].certain, plan[name].ordinary):
-            half = widths[SIZES.index(size)] + 1e-6
+            half = widths[plan[name].rows.index(size)] + 1e-6
             assert upper_limit(int((off <= half).sum()), groups) >= LEVEL, name
 
 
@@ -141,7 +147,7 @@ def test_groups_are_shown_as_often_as_forecast(ask, unit, upper_limit, lower_lim
 
     Clopper-Pearson limits, 1e-9 each of 72 comparisons.
     """
-    copies, terms = 1500, {"epsilon": 8 if unit else 2, "delta": 1e-3}
+    copies, terms = 800, {"epsilon": 8 if unit else 2, "delta": 1e-3}
     shown = pl.DataFrame({"g": [1], "x": [1.0], "who": [1]}).dp(**unit).group_by("g")
     reach = shown.explain(ask, **terms).shown
     sizes = [size for each in (reach.rarely, reach.half, reach.mostly) for size in (each, each - 1)]
@@ -158,7 +164,7 @@ def test_groups_are_shown_as_often_as_forecast(ask, unit, upper_limit, lower_lim
 @pytest.mark.parametrize("ask", ["mean", "var", "sum"])
 def test_forecasts_without_bounds_hold(ask, upper_limit):
     """Within the bounds that a release has found it errs as forecast, in widths; 1e-9 each."""
-    values, copies = np.arange(1000) / 10.0 + 1, 250
+    values, copies = np.arange(1000) / 10.0 + 1, 100
     frame = pl.DataFrame({"x": values})
     half = getattr(frame.dp.explain, ask)("x", epsilon=2)["x"].certain[2]
     hits, ratios = 0, []
@@ -175,14 +181,19 @@ def test_forecasts_without_bounds_hold(ask, upper_limit):
     assert half <= 4 * np.quantile(ratios, LEVEL)
 
 
+def on_grid(values):
+    """Round to the eight significant bits that quantiles are chosen from; no value is a tie."""
+    mantissa, exponent = np.frexp(values)
+    return np.ldexp(np.rint(mantissa * 256) / 256, exponent)
+
+
 @pytest.mark.parametrize("q", [0.5, 0.9, 0.99])
 def test_forecast_ranks_hold(q, upper_limit):
     """A quantile is as many ranks off as forecast, for spread and for repeated values; 1e-9 each.
 
     Both forecasts hold for both. How many ranks are needed is not told: bins hold several ranks.
     """
-    groups, size, loss = 1000, 1000, {"epsilon": 2}
-    grid = SignificantBits(8)
+    groups, size, loss = 500, 1000, {"epsilon": 2}
     for values in (1 + np.arange(size) / size, np.repeat([1.0, 2.0, 5.0, 9.0], size // 4)):
         frame = pl.DataFrame(
             {"g": np.repeat(np.arange(groups), size), "x": np.tile(values, groups)}
@@ -190,7 +201,7 @@ def test_forecast_ranks_hold(q, upper_limit):
         private = frame.dp.group_by("g", keys=range(groups))
         plan = private.explain.quantile("x", q, **loss)["x"]
         found = private.quantile("x", q, **loss)["x"].to_numpy()
-        held = np.sort(grid.labels(values))
+        held = np.sort(on_grid(values))
         below, upto = np.searchsorted(held, found, "left"), np.searchsorted(held, found, "right")
         off = np.maximum(0, np.maximum(below - q * size, q * size - upto))
         for widths in (plan.certain, plan.ordinary):
@@ -199,12 +210,12 @@ def test_forecast_ranks_hold(q, upper_limit):
 
 def test_forecast_ranks_of_several_quantiles_hold(upper_limit):
     """The same for five quantiles under one loss; 1e-9 each."""
-    groups, size, qs = 300, 10_000, [0.1, 0.25, 0.5, 0.75, 0.9]
-    values, grid = 1 + np.arange(size) / size, SignificantBits(8)
+    groups, size, qs = 100, 10_000, [0.1, 0.25, 0.5, 0.75, 0.9]
+    values = 1 + np.arange(size) / size
     frame = pl.DataFrame({"g": np.repeat(np.arange(groups), size), "x": np.tile(values, groups)})
     private = frame.dp.group_by("g", keys=range(groups))
     plan, released = (ask.quantiles("x", qs, epsilon=2) for ask in (private.explain, private))
-    held = np.sort(grid.labels(values))
+    held = np.sort(on_grid(values))
     for q in qs:
         found = released[f"x_{q}"].to_numpy()
         below, upto = np.searchsorted(held, found, "left"), np.searchsorted(held, found, "right")

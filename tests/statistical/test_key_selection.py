@@ -33,8 +33,9 @@ def shown(bulk, rows, copies, ask, **terms):
     return bulk(rows, copies, ASKS[ask], **terms).height
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=str)
-@pytest.mark.parametrize("ask", ASKS)
+@pytest.mark.parametrize(
+    ("ask", "loss"), [(ask, LOSSES[place % 5]) for place, ask in enumerate(ASKS)], ids=str
+)
 def test_a_group_of_one_row_is_hidden(ask, loss, bulk, lower_limit):
     """Of 40,000 groups with one row each, not more appear than delta = 1/1000 allows."""
     for row in (3.0, -1e300):
@@ -52,8 +53,10 @@ def test_a_million_groups_of_one_row_are_hidden(ask, loss, delta, bulk, lower_li
     assert lower_limit(found, 1_000_000) <= delta
 
 
-@pytest.mark.parametrize("delta", [0.3, 0.05])
-@pytest.mark.parametrize("ask", ["mean", "variance", "shifted mean", "sum of one sign"])
+@pytest.mark.parametrize(
+    ("ask", "delta"),
+    [("mean", 0.3), ("variance", 0.05), ("shifted mean", 0.05), ("sum of one sign", 0.3)],
+)
 def test_delta_is_spent(ask, delta, bulk, upper_limit):
     """Delta is spent.
 
@@ -64,7 +67,7 @@ def test_delta_is_spent(ask, delta, bulk, upper_limit):
     assert upper_limit(found, 200_000) >= 0.97 * delta
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(1, 1e-3), (0.5, 0.05), (2, 0.2), (0.1, 0.01)])
+@pytest.mark.parametrize(("epsilon", "delta"), [(1, 1e-3), (2, 0.2), (0.1, 0.01)])
 def test_the_threshold_of_a_count_is_exact(epsilon, delta, bulk, lower_limit, upper_limit):
     """The threshold of a count is exact.
 

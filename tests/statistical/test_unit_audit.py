@@ -132,3 +132,55 @@ def test_groups_of_one_user_alone_are_rare(upper_limit, lower_limit, groups, row
     assert float(lower_limit(seen, users)) <= delta
     if ask == "count" and groups == 1:  # the threshold is not needlessly high
         assert float(upper_limit(seen, users)) >= delta * math.exp(-1 / limits[0] / limits[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("user", ["one row", "four groups of fifty rows"])
+@pytest.mark.parametrize("question", [dfp.mean("x", (0, 8)), dfp.count()])
+def test_limits_found_for_a_question_keep_a_user_hidden(violation, user, question):
+    """The limits themselves, which are public, come out as often without any one user."""
+    limits = []
+    for users in ({1: USERS[user], **OTHERS}, OTHERS):
+        frame = copies_of(users, 1)
+        found = [
+            dfp.suggest_limits(frame, unit="u", by="g", question=question, spending=9)
+            for _ in range(500)
+        ]
+        limits.append(np.array([own.max_rows * 2**10 + own.max_groups for own in found], float))
+    assert violation(*limits, 1.0, 0.0) <= 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("user", [[(g, 9.0) for g in range(4)] * 50])
+@pytest.mark.parametrize("by", [False, True])
+def test_a_user_is_hidden_by_a_release_that_finds_limits(violation, user, by):
+    """Answers and limits together keep epsilon 1 against a user who comes and goes."""
+    others = [(i, i % 4, 1.0) for i in range(6)]
+    seen = []
+    for rows in ([(99, *own) for own in user] + others, others):
+        u, g, x = (list(column) for column in zip(*rows, strict=True))
+        private = pl.DataFrame({"u": u, "g": g, "x": x}).dp(unit="u")
+        found = []
+        for _ in range(500):
+            if by:
+                answer = private.group_by("g", keys=range(4)).sum("x", (0, 9))
+                found.append(answer["x"].sum())
+            else:
+                answer = private.sum("x", (0, 9))
+                found.append(answer + 1e6 * answer.limits.max_rows)
+        seen.append(np.array(found, float))
+    assert violation(*seen, 1.0, 0.0) <= 0
+
+
+@pytest.mark.slow
+def test_a_row_with_matches_is_hidden(violation):
+    """Counts of what a join makes keep epsilon 1 against a row that has three matches."""
+    found = []
+    for rows in ([1, 2, 5], [1, 2]):
+        frame = pl.DataFrame({"customer": rows})
+        prices = pl.DataFrame({"customer": [1, 5, 5, 5, 5], "list": [0, 0, 1, 2, 3]})
+        schema = dfp.Schema(rows="o", public=["p"], matches={"p.customer": 3})
+        query = "SELECT dp_count(*) AS n FROM o JOIN p USING (customer)"
+        terms = {"o": frame, "p": prices, "schema": schema, "epsilon": 1}
+        found.append(np.array([dfp.sql(query, **terms)["n"][0] for _ in range(500)], float))
+    assert violation(*found, 1.0, 0.0) <= 0

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from dfprivacy.vectors.estimate import VectorEstimate
+import dfprivacy as dfp
 
 N = 4000
 
@@ -21,7 +21,7 @@ def normal(n, d, mu=0.0, sigma=1.0):
 
 def error(frame, mu, **terms):
     mean = frame.dp.mean_vector("v", **terms)
-    assert isinstance(mean, VectorEstimate)
+    assert isinstance(mean, dfp.VectorEstimate)
     return float(np.linalg.norm(mean.values - mu))
 
 

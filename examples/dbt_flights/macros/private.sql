@@ -18,3 +18,15 @@
   {% do adapter.commit() %}
   {{ return({"relations": [target]}) }}
 {% endmaterialization %}
+
+{# `dbt show` of a private model shows the table that the last build has made: nothing is charged. #}
+{% macro get_show_sql(compiled_code, sql_header, limit) -%}
+  {%- if model.config.materialized == "private" -%}
+    {%- if load_relation(this) is none -%}
+      {{ exceptions.raise_compiler_error("build " ~ this ~ " first: a preview releases nothing") }}
+    {%- endif -%}
+    select * from {{ this }}{% if limit is not none %} limit {{ limit }}{% endif %}
+  {%- else -%}
+    {{ dbt.get_show_sql(compiled_code, sql_header, limit) }}
+  {%- endif -%}
+{%- endmacro %}

@@ -1,0 +1,714 @@
+"""Compare the outcome of public calls over neighbouring data, and under faults: none may differ.
+
+A cell is a way to hand rows in, a declared type, a question, and a setting of the engine. In each
+cell a usual column is compared with ones that have one more row: an extreme of the type, a missing
+value, an object that refuses everything; first or last. What is compared is the outcome: the type
+and text of an error, or the type of the release, its dtypes, the groups that many rows made, in
+their order, and the charge. Then allocations fail, Ctrl-C comes between any two lines, a thread
+forks, and memory is limited: what comes out must be a release, or an error of a fixed text without
+a cause, charged wholly or not at all.
+
+    python -m benchmarks.boundary             # all cells and faults: some minutes
+    python -m benchmarks.boundary --sample 20 # every 20th
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import decimal
+import itertools
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import dfprivacy as dfp
+from benchmarks import ledger_faults
+from dfprivacy.accounting.spending import NoAccount
+from dfprivacy.errors import _INSIDE
+
+Column = Callable[[Sequence[Any]], Any]
+SECRET = "the income of Alice"
+TIMES = 30
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A declared type: two usual values, and others that one row may have."""
+
+    usual: tuple[Any, Any]
+    odd: tuple[Any, ...]
+    column: Column
+
+
+class Refuses:
+    """An object that says a secret whatever is done with it."""
+
+    def _refuse(self, *_: object, **__: object) -> Any:
+        raise ValueError(SECRET)
+
+    __repr__ = __str__ = __eq__ = __ne__ = __lt__ = __hash__ = __bool__ = __len__ = _refuse  # type: ignore[assignment]
+    __float__ = __int__ = __index__ = __iter__ = __getitem__ = __array__ = __reduce__ = _refuse  # type: ignore[assignment]
+
+
+class Warns:
+    """An object that warns of a secret whatever is done with it."""
+
+    def _warn(self, *_: object) -> str:
+        warnings.warn(SECRET, stacklevel=1)
+        return SECRET
+
+    __repr__ = __str__ = _warn  # type: ignore[assignment]
+
+    def __ne__(self, _: object) -> bool:
+        return bool(self._warn())
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Whole(int):
+    """An integer that can't be used as one."""
+
+    __repr__ = __int__ = __index__ = __add__ = __hash__ = Refuses._refuse  # type: ignore[assignment]  # noqa: SLF001
+
+
+def nested(depth: int, make: Callable[[Any], Any]) -> Any:
+    """Return containers in containers."""
+    found: Any = make(())
+    for _ in range(depth):
+        found = make((found,))
+    return found
+
+
+HOSTILE: tuple[Any, ...] = (
+    Refuses(),
+    Warns(),
+    Whole(7),
+    mock.Mock(spec=str),
+    mock.MagicMock(spec=decimal.Decimal),
+    np.timedelta64(1, "s"),
+    np.timedelta64(1, "M"),
+    np.datetime64("36812-02-20"),
+    10**5000,
+    decimal.Decimal("sNaN"),
+    decimal.Decimal("1e999999"),
+    complex("nan"),
+    float("nan"),
+    pd.NA,
+    pd.NaT,
+    nested(2000, list),
+    nested(2000, tuple),
+    {},
+    {1},
+    np.arange(3),
+    np.ma.masked,
+    np.ma.array([1, 2], mask=[True, False]),
+    pd.Series([1]),
+    b"\xff",
+    "\ud800",
+    "",
+    "a\x00",
+    (1, Refuses()),
+    re.compile("x"),
+    dt.time(1, tzinfo=dt.UTC),
+    type,
+    np.longdouble("1e4000"),
+    pd.Period("2020"),
+    pd.Interval(0, 1),
+    dt.timedelta.max,
+    dt.datetime(9999, 12, 31, tzinfo=dt.UTC),
+    dt.date.min,
+)
+"""What one cell of objects may be."""
+
+
+def objects(values: Sequence[Any]) -> pd.Series[Any]:
+    """Return a column of objects as they are."""
+    column = np.empty(len(values), dtype=object)
+    for place, value in enumerate(values):
+        column[place] = value
+    return pd.Series(column, dtype=object)
+
+
+def of_dtype(dtype: Any) -> Column:
+    """Return how a pandas column of a declared dtype is made."""
+    return lambda values: pd.Series(list(values), dtype=dtype)
+
+
+def of_numbers(dtype: str, zone: str | None = None) -> Column:
+    """Return how times are made of integers, the least of which is no time."""
+
+    def column(values: Sequence[Any]) -> pd.Series[Any]:
+        whole = np.array([-(2**63) if v is None else v for v in values], dtype=np.int64)
+        times = pd.Series(whole.view(dtype))
+        return times if zone is None else times.dt.tz_localize("UTC").dt.tz_convert(zone)
+
+    return column
+
+
+def arrow(kind: pa.DataType) -> Column:
+    """Return how an Arrow array is made; integers stand for times and what is stored as them."""
+
+    def column(values: Sequence[Any]) -> pa.Array:
+        if pa.types.is_run_end_encoded(kind):
+            ends = pa.array(range(1, len(values) + 1), pa.int32())
+            return pa.RunEndEncodedArray.from_arrays(ends, pa.array(values, kind.value_type))
+        if pa.types.is_dictionary(kind):
+            return pa.array(values, kind.value_type).dictionary_encode().cast(kind)
+        if pa.types.is_temporal(kind):
+            width = pa.int32() if kind.bit_width == 32 else pa.int64()
+            return pa.array(values, width).view(kind)
+        return pa.array(values, kind)
+
+    return column
+
+
+INTEGERS = {
+    f"{sign}int{size}": (np.iinfo(f"{sign}int{size}").min, np.iinfo(f"{sign}int{size}").max)
+    for sign in ("", "u")
+    for size in (8, 16, 32, 64)
+}
+FLOATS = (float("nan"), float("inf"), float("-inf"), -0.0, 5e-324, 1.7e308)
+UNITS = ("s", "ms", "us", "ns")
+FAR = (2**62, -(2**62), 2**63 - 1, None)
+
+ARROW: dict[str, Kind] = {
+    **{
+        name: Kind((1, 2), (*ends, None), arrow(getattr(pa, name)()))
+        for name, ends in INTEGERS.items()
+    },
+    "float": Kind((1.0, 2.0), (float("nan"), float("inf"), -0.0, None), arrow(pa.float32())),
+    "double": Kind((1.0, 2.0), (*FLOATS, None), arrow(pa.float64())),
+    "halffloat": Kind((1.0, 2.0), (float("nan"), -0.0, None), arrow(pa.float16())),
+    "bool": Kind((True, False), (None,), arrow(pa.bool_())),
+    "string": Kind(("a", "b"), ("", "a\x00", "\U0010ffff", "x" * 10**5, None), arrow(pa.string())),
+    "large_string": Kind(("a", "b"), ("", None), arrow(pa.large_string())),
+    "binary": Kind((b"a", b"b"), (b"\xff", b"", None), arrow(pa.binary())),
+    "decimal": Kind(
+        (decimal.Decimal("1.50"), decimal.Decimal("2.00")),
+        (decimal.Decimal("9" * 36 + ".99"), decimal.Decimal("-" + "9" * 36 + ".99"), None),
+        arrow(pa.decimal128(38, 2)),
+    ),
+    "date32": Kind((1, 2), (2**31 - 1, -(2**31), None), arrow(pa.date32())),
+    "date64": Kind((86400000, 172800000), (2**52 * 86400000 // 2**52, None), arrow(pa.date64())),
+    "time32[s]": Kind((1, 2), (86399, None), arrow(pa.time32("s"))),
+    "time64[ns]": Kind((1, 2), (86399 * 10**9, None), arrow(pa.time64("ns"))),
+    **{f"timestamp[{u}]": Kind((0, 86400), FAR, arrow(pa.timestamp(u))) for u in UNITS},
+    **{f"timestamp[{u}, UTC]": Kind((0, 86400), FAR, arrow(pa.timestamp(u, "UTC"))) for u in UNITS},
+    **{f"duration[{u}]": Kind((1, 2), FAR, arrow(pa.duration(u))) for u in UNITS},
+    "dictionary": Kind(("a", "b"), ("", None), arrow(pa.dictionary(pa.int32(), pa.string()))),
+    "run_end_encoded": Kind(
+        ("a", "b"), ("", None), arrow(pa.run_end_encoded(pa.int32(), pa.string()))
+    ),
+    "list": Kind(
+        ([1.0], [2.0]), ([], [None], [float("nan"), 1.0], None), arrow(pa.list_(pa.float64()))
+    ),
+    "struct": Kind(({"a": 1}, {"a": 2}), ({"a": None}, None), arrow(pa.struct({"a": pa.int64()}))),
+    "null": Kind((None, None), (None,), arrow(pa.null())),
+}
+
+PANDAS: dict[str, Kind] = {
+    **{name: Kind((1, 2), ends, of_dtype(name)) for name, ends in INTEGERS.items()},
+    **{f"float{size}": Kind((1.0, 2.0), FLOATS, of_dtype(f"float{size}")) for size in (16, 32, 64)},
+    "longdouble": Kind((1.0, 2.0), (np.longdouble("1e4000"), *FLOATS), of_dtype(np.longdouble)),
+    ">i4": Kind((1, 2), (2**31 - 1,), of_dtype(">i4")),
+    "complex128": Kind((1j, 2j), (complex("nan"), complex("inf")), of_dtype("complex128")),
+    "bool": Kind((True, False), (), of_dtype("bool")),
+    "Int64": Kind((1, 2), (2**63 - 1, None), of_dtype("Int64")),
+    "Float64": Kind((1.0, 2.0), (float("inf"), None), of_dtype("Float64")),
+    "boolean": Kind((True, False), (None,), of_dtype("boolean")),
+    "Sparse": Kind((1, 2), (2**62,), of_dtype("Sparse[int64]")),
+    "str": Kind(("a", "b"), ("", "a\x00", None), of_dtype("str")),
+    "string[python]": Kind(("a", "b"), ("\ud800", "", None), of_dtype("string[python]")),
+    "category": Kind(
+        ("a", "b"), ("", "c", None), of_dtype(pd.CategoricalDtype(["a", "b", "", "c"]))
+    ),
+    "category of numbers": Kind((1, 2), (3, None), of_dtype(pd.CategoricalDtype([1, 2, 3]))),
+    "cut": Kind(
+        (0.5, 1.5), (99.0, None), lambda v: pd.cut(pd.Series(v, dtype=float), [0, 1, 2, 3])
+    ),
+    "period": Kind(
+        (1, 2),
+        (2**40, None),
+        lambda v: pd.Series(
+            pd.arrays.PeriodArray(
+                np.array([-(2**63) if x is None else x for x in v], "i8"), dtype="period[D]"
+            )
+        ),
+    ),
+    "interval": Kind(
+        (0.0, 1.0),
+        (float("inf"),),
+        lambda v: pd.Series(
+            pd.arrays.IntervalArray.from_arrays(np.full(len(v), -np.inf), np.array(v, dtype=float))
+        ),
+    ),
+    **{f"datetime64[{u}]": Kind((0, 86400), FAR, of_numbers(f"M8[{u}]")) for u in UNITS},
+    **{
+        f"datetime64[{u}, UTC]": Kind((0, 86400), FAR, of_numbers(f"M8[{u}]", "UTC")) for u in UNITS
+    },
+    **{f"timedelta64[{u}]": Kind((1, 2), FAR, of_numbers(f"m8[{u}]")) for u in UNITS},
+    **{
+        f"{name}[pyarrow]": Kind(
+            own.usual,
+            own.odd,
+            lambda v, own=own: pd.Series(
+                pd.arrays.ArrowExtensionArray(pa.chunked_array([own.column(v)]))
+            ),
+        )
+        for name, own in ARROW.items()
+    },
+    "object": Kind(("a", "b"), (*HOSTILE, None), objects),
+    "object of numbers": Kind((1, 2.5), (*HOSTILE, None), objects),
+    "object of lists": Kind(([1.0], [2.0]), (*HOSTILE, None), objects),
+}
+
+_TO_MICROSECONDS = {"timestamp[s, UTC]", "timestamp[ms, UTC]", "duration[s]", "duration[ms]"}
+"""What DuckDB scales when a caller's own relation is read: docs/promises.md."""
+_NO_PARQUET = {
+    "run_end_encoded",
+    "halffloat",
+    "null",
+    "timestamp[s]",
+    "timestamp[ms]",
+} | _TO_MICROSECONDS
+_NO_POLARS = {
+    "run_end_encoded",
+    "timestamp[s]",
+    "timestamp[s, UTC]",
+    "duration[s]",
+    "date64",
+    "null",
+    "time32[s]",
+    "halffloat",
+}
+
+
+def _relation(table: pa.Table) -> duckdb.DuckDBPyRelation:
+    connection = duckdb.connect()
+    connection.register("rows", table)
+    return connection.table("rows")
+
+
+def _stored(table: pa.Table) -> Path:
+    path = Path(_FOLDER.name) / f"{next(_NUMBERS)}.parquet"
+    pq.write_table(table, path)
+    return path
+
+
+_FOLDER = tempfile.TemporaryDirectory()
+_NUMBERS = itertools.count()
+
+
+def _table(column: pa.Array) -> pa.Table:
+    return pa.table({"k": column, "x": np.arange(len(column)) % 9 * 1.0})
+
+
+def _frame(column: Any) -> pd.DataFrame:
+    return pd.DataFrame({"k": column, "x": np.arange(len(column)) % 9 * 1.0})
+
+
+FRONTS: dict[str, tuple[Mapping[str, Kind], Callable[[Any], Any]]] = {
+    "pandas": (PANDAS, _frame),
+    "arrow": (ARROW, _table),
+    "parquet": (
+        {n: k for n, k in ARROW.items() if n not in _NO_PARQUET},
+        lambda column: _stored(_table(column)),
+    ),
+    "polars": (
+        {n: k for n, k in ARROW.items() if n not in _NO_POLARS},
+        lambda column: pl.from_arrow(_table(column)),
+    ),
+    "polars lazy": (
+        {n: k for n, k in ARROW.items() if n not in _NO_POLARS},
+        lambda column: pl.DataFrame(_table(column)).lazy(),
+    ),
+    "duckdb": (
+        {
+            n: k
+            for n, k in ARROW.items()
+            if n not in {"run_end_encoded", "halffloat"} | _TO_MICROSECONDS
+        },
+        lambda column: _relation(_table(column)),
+    ),
+}
+"""How rows are handed in, and the types that can be."""
+
+LARGE = {"epsilon": 1e9}
+KEPT = {"epsilon": 1e9, "delta": 1e-200}
+"""So large an epsilon, and so small a delta, that exactly groups of several rows are shown."""
+
+ASKS: dict[str, Callable[[Any, Kind], Any]] = {
+    "count by key": lambda own, _: own.group_by("k").count(**KEPT),
+    "median by key": lambda own, _: own.group_by("k").median("x", **KEPT),
+    "mean by public key": lambda own, kind: own.group_by("k", keys=[kind.usual[0]]).mean(
+        "x", (0, 9), **LARGE
+    ),
+    "histogram by key": lambda own, _: own.group_by("k").histogram("x", [0, 5, 9], **KEPT),
+    "presence": lambda own, _: own.count("k", **LARGE),
+    "mean": lambda own, _: own.mean("k", (0, 9), **LARGE),
+    "median": lambda own, _: own.median("k", **LARGE),
+    "histogram": lambda own, _: own.histogram("k", [0, 1, 9], **LARGE),
+    "vector": lambda own, _: own.mean_vector(["k"], rho=1e9, radius=9),
+    "list": lambda own, _: own.mean_vector("k", rho=1e9, radius=9, dimension=1),
+    "unit": lambda own, _: own(unit="k", max_rows=2).sum("x", (0, 9), **LARGE),
+    "keys of units": lambda own, _: (
+        own(unit="x", max_rows=9, max_groups=9).group_by("k").count(**KEPT)
+    ),
+    "units by key": lambda own, _: (
+        own(unit="k", max_rows=2, max_groups=1).group_by("x", keys=[0.0, 1.0]).count(**LARGE)
+    ),
+    "sql": lambda own, _: dfp.sql(
+        "SELECT k, dp_count(*) AS n FROM t GROUP BY k",
+        t=own._frame,  # noqa: SLF001 the frame that the method is asked of
+        **KEPT,
+    ),
+}
+"""What is asked: the targets."""
+
+SETTINGS: dict[str, Callable[[], Any]] = {
+    "as it is": nullcontext,
+    "one thread": lambda: dfp.Engine(threads=1, memory="200MB"),
+}
+EMBEDDED = {"pandas", "arrow", "parquet"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A way to hand rows in, a declared type, a question, and a setting."""
+
+    front: str
+    kind: str
+    ask: str
+    setting: str
+
+    def run(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the outcome for these rows."""
+        kinds, frame = FRONTS[self.front]
+        kind = kinds[self.kind]
+        with np.errstate(all="ignore"):
+            handed = dfp.frame(frame(kind.column(values)))
+        with SETTINGS[self.setting]():
+            return outcome(lambda: ASKS[self.ask](handed, kind))
+
+
+def cells() -> Iterator[Cell]:
+    """Yield every cell."""
+    for front, (kinds, _) in FRONTS.items():
+        settings = SETTINGS if front in EMBEDDED else ["as it is"]
+        for own in itertools.product(kinds, ASKS, settings):
+            yield Cell(front, *own)
+
+
+def sampled(tried: Iterable[Any], sample: int) -> list[Any]:
+    """Return one of `sample` things to be tried, spread over all that they differ in."""
+    return sorted(tried, key=lambda own: zlib.crc32(repr(own).encode()))[::sample]
+
+
+PAID: list[Any] = []
+
+
+def outcome(work: Callable[[], Any]) -> tuple[Any, ...]:
+    """Return what tells a call's outcome from others, the charge among it."""
+    PAID.clear()
+    with warnings.catch_warnings(record=True) as heard, mock.patch.object(NoAccount, "pay", _pay):
+        warnings.simplefilter("always")
+        try:
+            found = _shape(work())
+        except (Exception, KeyboardInterrupt) as error:
+            found = _said(error)
+    return (*found, tuple(PAID), tuple(str(own.message) for own in heard))
+
+
+def _pay(_: NoAccount, charge: Any) -> None:
+    PAID.append(str(charge.loss))
+
+
+def _said(error: BaseException) -> tuple[Any, ...]:
+    caused = error.__cause__ is not None or error.__context__ is not None
+    return (type(error).__name__, str(error), "with a cause" if caused else "")
+
+
+def _shape(released: Any) -> tuple[Any, ...]:
+    """Return the type of a release, its columns and their types, and its keys in order."""
+    if isinstance(released, pd.DataFrame):
+        keys = released.iloc[:, 0].tolist()
+        types = {  # categories are the released keys, which the last entry has
+            name: ("category", str(kind.categories.dtype), kind.ordered)
+            if isinstance(kind, pd.CategoricalDtype)
+            else kind
+            for name, kind in released.dtypes.items()
+        }
+        return ("pandas", str(types), tuple(map(_look, keys)))
+    if isinstance(released, pl.LazyFrame):
+        released = released.collect()
+    if isinstance(released, duckdb.DuckDBPyRelation):
+        types = str(list(zip(released.columns, released.types, strict=True)))
+        return ("relation", types, tuple(_look(row[0]) for row in released.fetchall()))
+    if isinstance(released, pl.DataFrame | pa.Table):
+        first: Any = released[:, 0] if isinstance(released, pl.DataFrame) else released.column(0)
+        numbered = first.to_list() if isinstance(first, pl.Series) else map(str, first)
+        return (type(released).__name__, str(released.schema), tuple(map(_look, numbered)))
+    return (type(released).__name__, "", ())
+
+
+def _look(key: object) -> str:
+    return f"{type(key).__name__} {key!r}"[:200]
+
+
+def neighbours(kind: Kind) -> Iterator[list[Any]]:
+    """Yield usual rows, then the same with one row more, first or last."""
+    usual = [value for value in kind.usual for _ in range(TIMES)]
+    yield usual
+    for place, odd in enumerate(kind.odd):
+        yield [*usual, odd] if place % 2 else [odd, *usual]
+
+
+@dataclass
+class Found:
+    """What was tried, and where outcomes differed."""
+
+    runs: int = 0
+    different: list[str] = field(default_factory=list)
+
+
+def compare(cell: Cell, found: Found) -> None:
+    """Compare the outcome over neighbours, and the kind of outcome over few rows."""
+    kind = FRONTS[cell.front][0][cell.kind]
+    usual, *others = neighbours(kind)
+    first = cell.run(usual)
+    for rows in others:
+        found.runs += 1
+        if (other := cell.run(rows)) != first:
+            odd = rows[0] if rows[0] is not usual[0] else rows[-1]
+            found.different.append(f"{cell}: {type(odd).__name__}: {first} or {other}"[:600])
+    for rows in ([], usual[:1]):
+        found.runs += 1
+        other = cell.run(rows)
+        if (other[:2], other[3:]) != (first[:2], first[3:]):
+            found.different.append(f"{cell}: {len(rows)} rows: {first} or {other}"[:600])
+
+
+FIXED = ("dfprivacy ran out of memory", "")
+
+
+def fault(
+    name: str, ask: str, work: Callable[[], Any], whole: tuple[Any, ...], found: Found
+) -> None:
+    """Run a call that something happens to, and note what comes out if it may not."""
+    found.runs += 1
+    said = outcome(work)
+    released = said == whole
+    fixed = said[0] in {"MemoryError", "KeyboardInterrupt"} and said[1] in FIXED
+    fixed = (fixed or (said[0] == "EngineError" and "withheld" in said[1])) and not said[2]
+    paid = said[-2] in {(), whole[-2]}
+    if not ((released or fixed) and paid and not said[-1]):
+        found.different.append(f"{name}, {ask}: {said}"[:400])
+
+
+ALLOCATORS = (
+    "empty",
+    "zeros",
+    "ones",
+    "full",
+    "arange",
+    "concatenate",
+    "stack",
+    "repeat",
+    "where",
+    "sort",
+    "unique",
+    "cumsum",
+    "array",
+    "asarray",
+    "searchsorted",
+)
+
+
+def failing(function: Callable[..., Any], at: int) -> Callable[..., Any]:
+    """Return a function that runs out of memory when we call it for the `at`-th time."""
+    calls = itertools.count()
+
+    def allocate(*args: Any, **kwargs: Any) -> Any:
+        if _INSIDE.get() and next(calls) == at:
+            raise MemoryError(f"Unable to allocate an array for {SECRET}")
+        return function(*args, **kwargs)
+
+    return allocate
+
+
+def interrupting(work: Callable[[], Any], at: int) -> Callable[[], Any]:
+    """Return a call that Ctrl-C ends at the `at`-th line of ours."""
+
+    def interrupted() -> Any:
+        lines = itertools.count()
+
+        def trace(frame: Any, event: str, _: object) -> Any:
+            name = frame.f_code.co_filename
+            if "dfprivacy" not in name or name.endswith("errors.py"):
+                return None
+            if event == "line" and next(lines) == at:
+                raise KeyboardInterrupt
+            return trace
+
+        sys.settrace(trace)
+        try:
+            return work()
+        finally:
+            sys.settrace(None)
+
+    return interrupted
+
+
+FAULTED = (
+    "count by key",
+    "median by key",
+    "mean by public key",
+    "histogram by key",
+    "mean",
+    "unit",
+    "vector",
+    "sql",
+)
+
+
+def faults(sample: int, found: Found) -> None:
+    """Let allocations fail and Ctrl-C come at every place, or at every so many."""
+    kind = PANDAS["object"]
+    rows = [value for value in (*kind.usual, None) for _ in range(TIMES)]
+    for ask in FAULTED:
+        own = PANDAS["float64"] if ask in {"mean", "vector"} else kind
+        handed = dfp.frame(_frame(own.column([1.0, 2.0] * TIMES if own is not kind else rows)))
+
+        def work(ask: str = ask, own: Kind = own, handed: Any = handed) -> Any:
+            return ASKS[ask](handed, own)
+
+        whole = outcome(work)
+        for name, at in sampled(itertools.product(ALLOCATORS, range(12)), sample):
+            with mock.patch.object(np, name, failing(getattr(np, name), at)):
+                fault(f"no memory for {name}, call {at}", ask, work, whole, found)
+        for at in range(0, 3000, 7 * sample):
+            fault(f"Ctrl-C at line {at}", ask, interrupting(work, at), whole, found)
+        fault("nothing, afterwards", ask, work, whole, found)
+
+
+def forks(found: Found) -> None:
+    """Fork while another thread is inside of a call: the child must release, and soon."""
+    looking, done = threading.Event(), threading.Event()
+
+    class Waits(pd.DataFrame):
+        def __getitem__(self, label: Any) -> Any:
+            looking.set()
+            done.wait(20)
+            return super().__getitem__(label)
+
+    thread = threading.Thread(target=lambda: dfp.frame(Waits(_frame([1.0]))).mean("x", (0, 9)))
+    thread.start()
+    begun = looking.wait(10)
+    found.runs += 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        child = os.fork()
+    if child == 0:
+        made = outcome(lambda: dfp.frame(objects([1, "a", None]).to_frame("x")).count("x"))
+        os._exit(0 if made[0] == "Estimate" else 1)
+    deadline = time.monotonic() + 20
+    while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if ended[0] == 0:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    done.set()
+    thread.join()
+    if not begun or ended != (child, 0):
+        found.different.append(f"a child of a fork ended with {ended}")
+
+
+_LIMITED = """
+import resource, sys, numpy as np, polars as pl, dfprivacy as dfp
+rows = pl.DataFrame({"k": np.arange(400_000), "x": np.arange(400_000) % 1000 * 1.0})
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + int(sys.argv[1]) * 2**20,) * 2)
+try:
+    rows.dp.group_by("k").median("x", epsilon=1, delta=1e-9)
+    print("released")
+except BaseException as error:
+    print(type(error).__name__, error, error.__context__)
+"""
+
+
+_SAID = {
+    "released",
+    "MemoryError dfprivacy ran out of memory None",
+    f"EngineError {dfp.errors.engine_failed()} None",
+}
+"""What a process may say that has too little memory."""
+
+
+def limited(megabytes: Sequence[int], found: Found) -> None:
+    """Limit the memory of a process: what it says is fixed, or it is ended by the system."""
+    for size in megabytes:
+        found.runs += 1
+        command = [sys.executable, "-c", _LIMITED, str(size)]
+        said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        if said.returncode >= 0 and said.stdout.strip() not in _SAID:
+            found.different.append(f"{size} MiB: {said.stdout[:200]}")
+
+
+def battery(sample: int = 1) -> Found:
+    """Run every `sample`-th cell and fault."""
+    found = Found()
+    for cell in sampled(cells(), sample):
+        compare(cell, found)
+    faults(sample, found)
+    forks(found)
+    return found
+
+
+def main() -> None:
+    """Run the battery and print what was tried."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser.add_argument("--sample", type=int, default=1)
+    sample = parser.parse_args().sample
+    found = battery(sample)
+    if sample == 1:
+        limited((50, 100, 200, 400, 800, 1600), found)
+    kinds = sum(len(own) for own, _ in FRONTS.values())
+    print(f"ways to hand rows in     {len(FRONTS):8,}")
+    print(f"declared types           {kinds:8,}")
+    print(f"questions                {len(ASKS):8,}")
+    print(f"cells                    {len(sampled(cells(), sample)):8,}")
+    print(f"calls compared           {found.runs:8,}")
+    print(f"outcomes that differed   {len(found.different):8,}   (target 0)")
+    for line in found.different[:40]:
+        print(" ", line)
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    print(f"processor time           {usage.ru_utime + usage.ru_stime:8,.0f} s")
+    ledgers = ledger_faults.battery(sample)
+    print(*ledgers.lines(), sep="\n")
+    sys.exit(bool(found.different or ledgers.broken))
+
+
+if __name__ == "__main__":
+    main()

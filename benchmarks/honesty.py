@@ -1,0 +1,239 @@
+"""Count how often intervals without bounds hold the truth about the rows, or say they may not.
+
+    python -m benchmarks.honesty [--quick] [--releases 400] [--output DIR]
+
+Every data set is measured once and released many times, with the noise of the package. Counted are
+the releases whose 95 % interval holds the mean, the sum or the standard deviation of the rows as
+they are, not clipped; those with a note; and the width of intervals over that of the noise alone.
+Data whose tails are light should hardly be marked. One row that is far larger than all others can't
+be seen: it is shown, and counts in no verdict. Writes honesty.md, and ends with exit code 1 if less
+than 93 % of the releases of a data set hold the truth or are marked, or more than 5 % of the
+releases of light tails are marked.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+
+from benchmarks.page import run
+from dfprivacy.accounting.loss import Epsilon
+from dfprivacy.cli.demo import flights_file
+from dfprivacy.frames.releasing import measure
+from dfprivacy.measurement.bin_table import BinTable
+from dfprivacy.release.permit import permit
+from dfprivacy.release.terms import keys_of
+from dfprivacy.statistics import STATISTICS
+from dfprivacy.statistics.octaves import OctavePart, Unclipped
+
+LEVEL = 0.95
+HELD, MARKED = 0.93, 0.05
+SIZES = (200, 1000, 10**4, 10**5, 10**6)
+EPSILONS = (0.1, 0.5, 1.0, 2.0)
+ENOUGH = 200  # rows times epsilon from which on there is a verdict
+TRUTHS: dict[str, Callable[[np.ndarray], float]] = {"mean": np.mean, "sum": np.sum, "std": np.std}
+LIGHT: dict[str, Callable[[Any, int], np.ndarray]] = {
+    "normal(100, 15)": lambda r, n: r.normal(100, 15, n),
+    "normal(0, 1)": lambda r, n: r.normal(0, 1, n),
+    "years": lambda r, n: r.integers(1990, 2026, n).astype(float),
+    "Kelvin": lambda r, n: r.normal(288, 12, n),
+    "ages": lambda r, n: np.clip(np.round(r.gamma(4, 10, n)), 0, 105),
+    "uniform to 1e6": lambda r, n: r.uniform(0, 1e6, n),
+    "exponential": lambda r, n: r.exponential(1, n),
+    "bimodal": lambda r, n: np.where(r.random(n) < 0.5, r.normal(-5, 1, n), r.normal(1e3, 10, n)),
+    "90 % zeros": lambda r, n: np.where(r.random(n) < 0.9, 0, r.exponential(1000, n)),
+}
+OTHER: dict[str, Callable[[Any, int], np.ndarray]] = {
+    "incomes": lambda r, n: np.round(r.lognormal(np.log(42_000), 0.55, n), -1),
+    "prices in cents": lambda r, n: np.round(r.lognormal(7.5, 0.8, n)),
+    "lognormal(0, 1)": lambda r, n: r.lognormal(0, 1, n),
+    "lognormal(3, 2)": lambda r, n: r.lognormal(3, 2, n),
+    "Pareto 1.2": lambda r, n: r.pareto(1.2, n) + 1,
+    "Pareto 2": lambda r, n: r.pareto(2, n) + 1,
+    "Pareto 3": lambda r, n: r.pareto(3, n) + 1,
+}
+HIDDEN = {"one row of 1e9": lambda r, n: np.append(r.normal(0, 1, n - 1), 1e9)}
+FLIGHTS = {"flights by carrier": "carrier", "by month": "month", "by destination": "dest"}
+
+
+@dataclass(frozen=True)
+class Found:
+    """Shares of releases of one data set, and the median width over that of the noise alone."""
+
+    data: str
+    rows: int
+    epsilon: float
+    statistic: str
+    held: float
+    marked: float
+    either: float
+    width: float
+
+    @property
+    def counts(self) -> bool:
+        """Tell whether there are enough rows for a verdict, and it is no row that can't be seen."""
+        enough = self.rows * self.epsilon >= ENOUGH and not np.isnan(self.either)
+        return enough and self.data not in HIDDEN
+
+    def line(self) -> str:
+        """Return a line of the table."""
+        shares = " | ".join(f"{100 * own:.0f}" for own in (self.held, self.marked, self.either))
+        return (
+            f"| {self.data} | {self.rows:,} | {self.epsilon:g} | {self.statistic} | {shares} "
+            f"| {self.width:.2f} |"
+        )
+
+
+@dataclass(frozen=True)
+class Data:
+    """Values of some groups, or of one, and their exact table of octaves."""
+
+    groups: tuple[np.ndarray, ...]
+    table: BinTable
+
+
+def measured(values: np.ndarray, by: np.ndarray | None = None) -> Data:
+    """Return values with their table, by group where there are groups."""
+    part = OctavePart("x", {"x": STATISTICS["std"]("x")}, grouped=by is not None)
+    frame = pl.DataFrame({"x": values} | ({} if by is None else {"g": by}))
+    names = [] if by is None else sorted(set(by.tolist()))
+    labels, keys = (["g"], keys_of(names, ["g"])) if names else ([], None)
+    _, (exact,) = measure(frame, labels, keys, [part])
+    groups = (values,) if by is None else tuple(values[by == name] for name in names)
+    return Data(groups, exact.table)
+
+
+def copies_of(table: BinTable, count: int) -> BinTable:
+    """Return a table of so many copies of all groups, each a data set of its own."""
+    groups, entries = table.groups, len(table.group)
+    group = np.tile(table.group, count) + np.repeat(np.arange(count) * groups, entries)
+    keys = pa.table({"key_0": np.arange(groups * count)})
+    moments = tuple(np.tile(own, count) for own in table.moments)
+    bins, rows = np.tile(table.bins, count), np.tile(table.rows, count)
+    return BinTable(keys, groups * count, table.binning, group, bins, rows, moments)
+
+
+def released(
+    data: Data, kind: str, epsilon: float, count: int
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield hits, marks and widths over the noise for each group, one entry a release.
+
+    Releases without bounds, which say so, are left out.
+    """
+    part = OctavePart("x", {"x": STATISTICS[kind]("x")}, grouped=False)
+    table = copies_of(data.table, count)
+    with permit("benchmarks.honesty"):
+        answered = part.measured(table).answer_apart(Epsilon(Fraction(str(epsilon))))
+    (answer,) = answered.answers["x"]
+    _, low, high, notes = answer.columns(LEVEL)
+    widths = np.full(table.groups, np.nan)
+    for piece in answer.pieces:
+        if isinstance(piece.estimator, Unclipped):
+            ends = piece.estimator.clipped.interval(piece.vector, LEVEL)
+            alone = np.where(ends[1] > ends[0], ends[1] - ends[0], np.nan)
+            widths[piece.groups] = (high - low)[piece.groups] / alone
+    told, marks = np.isfinite(low), notes != ""
+    for place, values in enumerate(data.groups):
+        own = np.arange(place, table.groups, len(data.groups))
+        own = own[told[own]]
+        truth = TRUTHS[kind](values)
+        yield (low[own] <= truth) & (truth <= high[own]), marks[own], widths[own]
+
+
+def summed(name: str, rows: int, epsilon: float, kind: str, found: list[Any]) -> Found:
+    """Return the shares over all releases of all groups."""
+    hits, marks, widths = (np.concatenate([own[i] for own in found]) for i in range(3))
+    if not len(hits):  # no release has found bounds
+        return Found(name, rows, epsilon, kind, np.nan, np.nan, np.nan, np.nan)
+    clean = widths[np.isfinite(widths) & ~marks]
+    return Found(
+        name, rows, epsilon, kind, hits.mean(), marks.mean(), (hits | marks).mean(),
+        float(np.median(clean)) if len(clean) else np.nan,
+    )  # fmt: skip
+
+
+def synthetic(sizes: tuple[int, ...], count: int) -> Iterator[Found]:
+    """Yield what is found for made-up data: four samples of each law, size and epsilon."""
+    for name, make in {**LIGHT, **OTHER, **HIDDEN}.items():
+        for rows in sizes:
+            samples = [measured(make(np.random.default_rng([18, rows, s]), rows)) for s in range(4)]
+            for epsilon in EPSILONS:
+                for kind in TRUTHS:
+                    found = [
+                        own for data in samples for own in released(data, kind, epsilon, count // 4)
+                    ]
+                    yield summed(name, rows, epsilon, kind, found)
+
+
+def flights(count: int) -> Iterator[Found]:
+    """Yield what is found for delays by carrier, month and destination, of 400 rows and more."""
+    table = pd.read_csv(flights_file(), usecols=["dep_delay", *FLIGHTS.values()]).dropna()
+    for name, key in FLIGHTS.items():
+        held = table[table.groupby(key)[key].transform("size") >= 400]
+        data = measured(held["dep_delay"].to_numpy(float), held[key].astype(str).to_numpy())
+        rows = int(held.groupby(key).size().median())
+        for epsilon in EPSILONS[1:]:
+            for kind in TRUTHS:
+                found = list(released(data, kind, epsilon, max(count // 10, 10)))
+                yield summed(name, rows, epsilon, kind, found)
+
+
+_HEAD = (
+    "| data | rows | epsilon | of | held | marked | either | width / noise |",
+    "|---|---:|---:|---|---:|---:|---:|---:|",
+)
+
+
+def report(found: list[Found], releases: int) -> tuple[str, bool]:
+    """Return the page, and whether all verdicts are kept."""
+    own = [one for one in found if one.counts]
+    noise = 3 * (0.05 * 0.95 / releases) ** 0.5  # of the shares themselves
+    low = [one for one in own if one.either < HELD - noise]
+    light = [one for one in own if one.data in LIGHT]
+    marked = float(np.mean([one.marked for one in light]))
+    head = [
+        (
+            f"Intervals at 95 % of answers without bounds, {releases} releases a line; shares "
+            f"in per cent. Verdicts count where rows times epsilon is {ENOUGH} and more."
+        ),
+        "",
+        (
+            f"- {len(own) - len(low)} of {len(own)} lines hold the truth about the rows, or are "
+            f"marked, in {100 * HELD:.0f} % of releases; the least has "
+            f"{100 * min(one.either for one in own):.0f} %."
+        ),
+        f"- Light tails are marked in {100 * marked:.1f} % of releases.",
+        (
+            f"- Width over that of the noise alone, median over lines: light tails "
+            f"{np.nanmedian([one.width for one in light]):.2f}, all "
+            f"{np.nanmedian([one.width for one in own]):.2f}."
+        ),
+        "",
+        "Below, those that are not kept; then all lines at epsilon 1.",
+        "",
+        *_HEAD,
+        *(one.line() for one in low),
+        "",
+        *_HEAD,
+    ]
+    listed = [one.line() for one in found if one.epsilon == 1]
+    return "\n".join([*head, *listed]) + "\n", not low and marked <= MARKED
+
+
+def page(releases: int, *, quick: bool) -> tuple[str, bool]:
+    """Return the page, and whether all verdicts are kept."""
+    releases, sizes = (100, SIZES[1:3]) if quick else (releases, SIZES)
+    found = [*synthetic(sizes, releases), *([] if quick else flights(releases))]
+    return report(found, releases)
+
+
+if __name__ == "__main__":
+    sys.exit(run(__doc__, "honesty.md", page))

@@ -1,0 +1,465 @@
+"""Break the disk under a ledger at every write, sync and rename, and count what was lost.
+
+    python -m benchmarks.ledger_faults [--every 1]
+
+A job makes a ledger, charges it, keeps and forgets releases; another goes on with a ledger that an
+earlier version kept in SQLite. Each runs in a child, once for each operation and each fault there:
+
+* killed before it, after it, or half-way through a write;
+* the power fails: what was not flushed is there, is not, in part, or as zeros; renames too;
+* EIO, ENOSPC, a short write, a short write and then ENOSPC, a disk that stays full to the end.
+
+Then the ledger is opened, charged and opened again. Whatever was confirmed to the job must be
+there, and at most the one step more that was under way. Beside each state of a crash all older
+copies of the ledger are restored: each must be refused, or hold all that was confirmed.
+
+Ends with exit code 1 if an outcome broke that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import itertools
+import os
+import shutil
+import signal
+import sqlite3
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import dfprivacy as dfp
+from dfprivacy.accounting.charge import Charge
+from dfprivacy.accounting.idempotent import IdempotentLedger
+from dfprivacy.accounting.loss import Epsilon
+
+UNIT = Charge(Epsilon(Fraction(1, 1000)), question="count()")
+MARKS = bytes(31) + b"1", bytes(31) + b"2"
+KEPT = pa.table({"n": [7]})
+OLDER = Path(__file__).parents[1] / "tests" / "accounting" / "schema2.sql"
+FILE = "b.db"
+
+Step = tuple[int, Callable[[Path], object]]
+"""How many units a step of a job charges, and what it does."""
+
+
+def _open(path: Path) -> dfp.Ledger:
+    return dfp.Ledger(path)
+
+
+CHARGE: Step = (1, lambda path: _open(path).charge("d", UNIT))
+KEEP: Step = (0, lambda path: _open(path).store("d", MARKS[0], KEPT))
+CLAIM: Step = (1, lambda path: IdempotentLedger(path, "d", MARKS[1]).charge("d", UNIT))
+SETTLE: Step = (0, lambda path: IdempotentLedger(path, "d", MARKS[1]).keep(KEPT))
+FORGET: Step = (0, lambda path: _open(path).forget())
+JOBS: dict[str, list[Step]] = {
+    "a new ledger": [
+        (0, lambda path: dfp.Ledger(path, epsilon=1, remember=True)),
+        CHARGE, CHARGE, KEEP, CLAIM, SETTLE, CHARGE, FORGET, CHARGE,
+    ],
+    "a ledger of an earlier version": [CHARGE, CHARGE],
+}  # fmt: skip
+ERRORS: dict[str, tuple[int | None, ...]] = {
+    "EIO": (errno.EIO,), "ENOSPC": (errno.ENOSPC,), "a short write": (None,),
+    "a short write, ENOSPC": (None, errno.ENOSPC), "a full disk": (errno.ENOSPC,) * 10_000,
+}  # fmt: skip
+"""At an operation and those that follow: the error, or None for a write that is cut short."""
+
+
+@dataclass
+class Figures:
+    """How many faults were tried, states opened and copies restored, and what broke."""
+
+    operations: int = 0
+    kills: int = 0
+    power_cuts: int = 0
+    errors: int = 0
+    copies: int = 0
+    broken: int = 0
+
+    def lines(self) -> list[str]:
+        """Return the figures as lines of a report."""
+        return [
+            f"{own.name.replace('_', ' ')}: {getattr(self, own.name):,}" for own in fields(self)
+        ]
+
+
+class Disk:
+    """Counts what a process does to the files of a folder, and breaks it at one operation."""
+
+    NAMES = ("write", "fsync", "ftruncate", "link", "replace", "chmod", "open")
+
+    def __init__(self, folder: Path, broken: Callable[[Disk, int, Any, tuple[Any, ...]], Any]):
+        self.folder, self.broken, self.count = folder, broken, 0
+        self.real = {name: getattr(os, name) for name in self.NAMES}
+        self.flushed: dict[int, bytes] = {}
+        self.names: dict[str, int] = {}
+        self._flush_names()
+        for path in self._files():
+            self.flushed[path.stat().st_ino] = path.read_bytes()
+        for name in self.NAMES:
+            setattr(os, name, self._counted(name))
+
+    def restore(self) -> None:
+        """Give the process its own functions back."""
+        for name, function in self.real.items():
+            setattr(os, name, function)
+
+    def _files(self) -> list[Path]:
+        return [path for path in self.folder.iterdir() if path.is_file()]
+
+    def _flush_names(self) -> None:
+        self.names = {path.name: path.stat().st_ino for path in self._files()}
+
+    def _counted(self, name: str) -> Callable[..., Any]:
+        real = self.real[name]
+
+        def function(*args: Any, **kwargs: Any) -> Any:
+            if not self._ours(args[0]) or (name == "open" and not args[1] & os.O_CREAT):
+                return real(*args, **kwargs)
+            self.count += 1
+            return self.broken(self, self.count, lambda *own: real(*own, **kwargs), args)
+
+        return function
+
+    def _ours(self, file: int | str | Path) -> bool:
+        place = (
+            str(Path(f"/proc/self/fd/{file}").readlink()) if isinstance(file, int) else str(file)
+        )
+        return place.startswith(str(self.folder))
+
+    def flush(self, descriptor: int) -> None:
+        """Note that a file, or the names in the folder, are on the disk."""
+        found = os.fstat(descriptor)
+        if stat.S_ISDIR(found.st_mode):
+            self._flush_names()
+        else:
+            content = Path(f"/proc/self/fd/{descriptor}").read_bytes()
+            self.flushed[found.st_ino] = content
+
+    def after_power(self) -> Iterator[dict[str, bytes]]:
+        """Yield what may be on the disk after the power failed, by name."""
+        now = {path.name: path.stat().st_ino for path in self._files()}
+        cache = {path.stat().st_ino: path.read_bytes() for path in self._files()}
+        for inode, content in cache.items():
+            if content.startswith(b"SQLite"):  # which flushes by itself
+                self.flushed[inode] = content
+        for names in (self.names, now):
+            yield from (
+                {
+                    name: torn(self.flushed.get(inode, b""), cache.get(inode), how)
+                    for name, inode in names.items()
+                }
+                for how in range(4)
+            )
+
+
+def torn(old: bytes, new: bytes | None, how: int) -> bytes:
+    """Return what a disk may hold that had `old`, and was told to hold `new`."""
+    if new is None or how == 0:
+        return old
+    first = alike(old, new)
+    same = alike(old[:first:-1], new[:first:-1]) if len(old) == len(new) else 0
+    last = len(new) - same
+    if how == 1:
+        return new
+    if how == 2:
+        half = first + (last - first + 1) // 2
+        return new[:half] + old[half:]
+    return new[:first] + bytes(last - first) + new[last:]
+
+
+def alike(one: bytes, other: bytes) -> int:
+    """Return how many bytes two texts share at their beginning."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def child(work: Callable[[], None]) -> None:
+    """Run work in a child until it ends or is killed."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(pid, 0)
+    if os.waitstatus_to_exitcode(status) not in {0, -signal.SIGKILL}:
+        raise RuntimeError("a job ended with an error of its own")
+
+
+def die() -> None:
+    """Be killed."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass
+class Case:
+    """A job in a folder, and how far it came."""
+
+    folder: Path
+    steps: list[Step]
+    older: bool
+
+    @property
+    def path(self) -> Path:
+        """The ledger."""
+        return self.folder / "disk" / FILE
+
+    def begin(self) -> None:
+        """Start from what is there before the job."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.path.parent.mkdir(parents=True)
+        if self.older:
+            with closing(sqlite3.connect(self.path)) as connection:
+                connection.executescript(OLDER.read_text(encoding="utf-8"))
+
+    def run(self) -> None:
+        """Do all steps; note each that was confirmed, and the ledger as it was then."""
+        for number, (_, step) in enumerate(self.steps, 1):
+            with (self.folder / "begun").open("a") as file:
+                file.write("x")
+            step(self.path)
+            shutil.copy(self.path, self.folder / f"copy {number}")
+            with (self.folder / "done").open("a") as file:
+                file.write("x")
+
+    def length(self, name: str) -> int:
+        """Return how many steps were begun, or done."""
+        path = self.folder / name
+        return path.stat().st_size if path.exists() else 0
+
+    def holds(self, path: Path, *, refused: bool = False) -> bool:
+        """Tell whether a ledger has what was confirmed, and can go on; it may be `refused`."""
+        done, begun = self.length("done"), self.length("begun")
+        costs = [cost for cost, _ in self.steps]
+        start = 250 if self.older else 0
+        try:
+            ledger = dfp.Ledger(path, **({} if self.older else {"epsilon": 1, "remember": True}))
+            spent = round((ledger.spent("d").epsilon or 0) * 1000) - start
+            if not sum(costs[:done]) <= spent <= sum(costs[:begun]) or not self._kept(ledger, done):
+                return False
+            ledger.charge("d", UNIT)
+            again = path.with_name("again.db")
+            for end in ("", "-head"):
+                shutil.copy(f"{path}{end}", f"{again}{end}")
+            return round((dfp.Ledger(again).spent("d").epsilon or 0) * 1000) == start + spent + 1
+        except dfp.LedgerFileError:
+            return refused
+
+    def _kept(self, ledger: dfp.Ledger, done: int) -> bool:
+        """Tell whether the releases are there that were kept, but those that were forgotten."""
+        if self.older:
+            return ledger.stored() == 2
+        sure, begun = self.steps[:done], self.steps[: self.length("begun")]
+        for mark, step in zip(MARKS, (KEEP, SETTLE), strict=True):
+            table = ledger.recall("d", mark)
+            if table is None and step in sure and FORGET not in begun:
+                return False
+            if table is not None and (step not in begun or FORGET in sure or table != KEPT):
+                return False
+        return True
+
+
+def tried(case: Case, fault: Callable[[Disk, int, Any, tuple[Any, ...]], Any]) -> None:
+    """Run the job in a child on a disk that breaks."""
+    case.begin()
+
+    def work() -> None:
+        Disk(case.path.parent, fault)
+        case.run()
+
+    child(work)
+
+
+def noting(disk: Disk, real: Any, args: tuple[Any, ...]) -> Any:
+    """Do an operation, and note what it has brought to the disk."""
+    found = real(*args)
+    if args and isinstance(args[0], int) and len(args) == 1:
+        disk.flush(args[0])
+    return found
+
+
+def operations(case: Case) -> int:
+    """Count the operations of a job."""
+
+    def fault(_: Disk, count: int, real: Any, args: tuple[Any, ...]) -> Any:
+        (case.folder / "count").write_text(str(count))
+        return real(*args)
+
+    tried(case, fault)
+    return int((case.folder / "count").read_text())
+
+
+def killed_at(at: int, when: int) -> Callable[[Disk, int, Any, tuple[Any, ...]], Any]:
+    """Return the fault of a kill before an operation (0), half-way (1), or after it (2)."""
+
+    def fault(_: Disk, count: int, real: Any, args: tuple[Any, ...]) -> Any:
+        if count == at:
+            if when == 1 and len(args) == 2 and not isinstance(args[1], int | str | Path):
+                real(args[0], args[1][: len(args[1]) // 2])
+            elif when:
+                real(*args)
+            die()
+        return real(*args)
+
+    return fault
+
+
+def unpowered_at(case: Case, at: int) -> Callable[[Disk, int, Any, tuple[Any, ...]], Any]:
+    """Return the fault of a power cut after an operation that is no flush, or before a flush."""
+
+    def fault(disk: Disk, count: int, real: Any, args: tuple[Any, ...]) -> Any:
+        if count == at:
+            if len(args) > 1:
+                real(*args)
+            states = {tuple(sorted(state.items())) for state in disk.after_power()}
+            disk.restore()
+            for number, state in enumerate(states):
+                folder = case.folder / f"power {number}"
+                folder.mkdir()
+                for name, content in state:
+                    (folder / name).write_bytes(content)
+            die()
+        return noting(disk, real, args)
+
+    return fault
+
+
+def failing_at(at: int, errors: tuple[int | None, ...], folder: Path) -> Any:
+    """Return the fault of errors from an operation on, until the step that met them has ended."""
+
+    def fault(_: Disk, count: int, real: Any, args: tuple[Any, ...]) -> Any:
+        if count >= at and not (folder / "met").exists():
+            place = count - at
+            error = errors[place] if place < len(errors) else None
+            if error is not None:
+                raise OSError(error, os.strerror(error))
+            if place < len(errors) and len(args) == 2 and isinstance(args[1], memoryview):
+                return real(args[0], args[1][: max(1, len(args[1]) // 2)])
+        return real(*args)
+
+    return fault
+
+
+def restored(case: Case, figures: Figures, state: Path) -> None:
+    """Put each older copy in the place of the ledger of a state, and open it."""
+    for copy in sorted(case.folder.glob("copy *")):
+        place = case.folder / f"restored {state.name} {copy.name}"
+        shutil.copytree(state, place)
+        shutil.copy(copy, place / FILE)
+        figures.copies += 1
+        figures.broken += not case.holds(place / FILE, refused=True)
+
+
+def survive_errors(case: Case, at: int, errors: tuple[int | None, ...]) -> None:
+    """Run a job whose step fails for an error, and goes on with the next, in a child."""
+    case.begin()
+
+    def work() -> None:
+        Disk(case.path.parent, failing_at(at, errors, case.folder))
+        for number, (cost, step) in enumerate(case.steps, 1):
+            with (case.folder / "begun").open("a") as file:
+                file.write("x")
+            try:
+                step(case.path)
+            except dfp.LedgerError:
+                (case.folder / "met").touch()
+                (case.folder / f"failed {number} {cost}").touch()
+
+    child(work)
+
+
+def holds_after_errors(case: Case) -> bool:
+    """Tell whether a ledger has what was confirmed, and at most what failed besides."""
+    failed = sum(int(path.name.split()[2]) for path in case.folder.glob("failed *"))
+    total = sum(cost for cost, _ in case.steps)
+    if case.length("begun") != len(case.steps):
+        return False
+    try:
+        if not case.older and not case.path.exists():
+            return len(list(case.folder.glob("failed *"))) > 0
+        spent = round((dfp.Ledger(case.path).spent("d").epsilon or 0) * 1000)
+    except dfp.LedgerFileError:
+        return False
+    return total - failed <= spent - (250 if case.older else 0) <= total
+
+
+def battery(every: int = 1) -> Figures:
+    """Try every fault at each operation, or at one of `every`; return how many, and what broke.
+
+    Nothing waits for the disk of this machine: what a power cut leaves is computed.
+    """
+    figures = Figures()
+    with tempfile.TemporaryDirectory() as directory, no_waits():
+        numbers = itertools.count()
+        for name, steps in JOBS.items():
+            older = name.startswith("a ledger of")
+
+            def case(steps: list[Step] = steps, *, older: bool = older) -> Case:
+                return Case(Path(directory) / str(next(numbers)), steps, older)
+
+            count = operations(case())
+            figures.operations += count
+            for at in range(1 + next(numbers) % every, count + 1, every):
+                _crashes(case, at, figures)
+                for errors in ERRORS.values():
+                    own = case()
+                    survive_errors(own, at, errors)
+                    figures.errors += 1
+                    figures.broken += not holds_after_errors(own)
+                    shutil.rmtree(own.folder)
+    return figures
+
+
+@contextmanager
+def no_waits() -> Iterator[None]:
+    """Let flushes of the real disk do nothing."""
+    real = os.fsync
+    os.fsync = lambda _: None
+    try:
+        yield
+    finally:
+        os.fsync = real
+
+
+def _crashes(case: Callable[[], Case], at: int, figures: Figures) -> None:
+    for when in range(3):
+        own = case()
+        tried(own, killed_at(at, when))
+        figures.kills += 1
+        if own.path.exists():
+            restored(own, figures, own.path.parent)
+        figures.broken += not own.holds(own.path)
+        shutil.rmtree(own.folder)
+    own = case()
+    tried(own, unpowered_at(own, at))
+    for state in sorted(own.folder.glob("power *")):
+        figures.power_cuts += 1
+        if (state / FILE).exists():
+            restored(own, figures, state)
+        figures.broken += not own.holds(state / FILE)
+    shutil.rmtree(own.folder)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--every", type=int, default=1, help="try one operation of so many")
+    figures = battery(parser.parse_args().every)
+    print("\n".join(figures.lines()))
+    return 1 if figures.broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

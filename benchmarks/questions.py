@@ -1,0 +1,293 @@
+"""Measure the questions that analysts ask next: error beside other forms, coverage, and time.
+
+    python -m benchmarks.questions [--rows 20000000] [--rounds 400] [--only nunique]
+
+Errors and coverage are of many releases of one table like nycflights13 (336,776 flights of 4,043
+aeroplanes to 105 places, a tenth of the places missing). Other libraries' forms are simulated by
+the noise that they document, at the same loss. Times are of processor time over the engine's own
+aggregate, best of several runs in turn. A question adds a function to `ACCURACY` or `TIMES`.
+Writes benchmarks/results/questions.md; ends with exit code 1 if a target is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+
+import dfprivacy as dfp
+from benchmarks.speed import best_in_turn
+
+RESULTS = Path(__file__).parent / "results" / "questions.md"
+EPSILONS = (0.5, 1.0)
+FLIGHTS, PLANES, PLACES = 336_776, 4_043, 105
+NUNIQUE = 2.0
+"""How much longer than the engine's own aggregate it may take; a share has no target."""
+DESCRIBE = 3.0
+"""How much longer than the engine's own aggregates of all columns, in one pass, it may take."""
+
+Timed = tuple[str, str, Callable[[], object], Callable[[], object], float | None]
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The root mean squared error of one question in one form, and how often intervals hold."""
+
+    question: str
+    form: str
+    epsilon: float
+    error: float
+    coverage: float | None = None
+
+    def line(self) -> str:
+        """Return a row of the table."""
+        held = "" if self.coverage is None else f"{100 * self.coverage:.1f} %"
+        return f"| {self.question} | {self.form} | {self.epsilon:g} | {self.error:.3g} | {held} |"
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One question over the engine's own aggregate."""
+
+    question: str
+    engine: str
+    plain: float
+    ours: float
+    target: float | None
+
+    @property
+    def met(self) -> bool:
+        """Tell whether it is quick enough."""
+        return self.target is None or self.ours <= self.target * self.plain
+
+    def line(self) -> str:
+        """Return a row of the table."""
+        ratio, told = self.ours / self.plain, "yes" if self.met else "NO"
+        target, told = ("", "") if self.target is None else (f"{self.target:g}", told)
+        cells = (f"{self.plain:.3f}", f"{self.ours:.3f}", f"{ratio:.2f}", target, told)
+        return f"| {self.question} | {self.engine} | {' | '.join(cells)} |"
+
+
+def flights(seed: int = 13) -> pl.DataFrame:
+    """Return a table like nycflights13: few planes fly most, and some places are missing."""
+    draws = np.random.default_rng(seed)
+    weights = draws.pareto(1.2, PLANES) + 0.05
+    planes = np.concatenate([
+        np.arange(PLANES), draws.choice(PLANES, FLIGHTS - PLANES, p=weights / weights.sum())
+    ])  # fmt: skip
+    places = draws.zipf(1.3, FLIGHTS) % PLACES
+    frame = pl.DataFrame({"plane": planes, "place": places, "late": draws.random(FLIGHTS) < 0.23})
+    missing = draws.random(FLIGHTS) < 0.1
+    return frame.with_columns(place=pl.when(pl.Series(~missing)).then("place"))
+
+
+def _ours(
+    question: str, ask: Callable[[float], dfp.Estimate], truth: float, rounds: int
+) -> Iterator[Accuracy]:
+    for epsilon in EPSILONS:
+        made = [ask(epsilon) for _ in range(rounds)]
+        error = np.sqrt(np.mean([(own - truth) ** 2 for own in made]))
+        held = np.mean([own.low <= truth <= own.high for own in made])
+        yield Accuracy(question, "dfprivacy", epsilon, float(error), float(held))
+
+
+def _simulated(
+    question: str, form: str, draw: Callable[[float], np.ndarray], truth: float
+) -> Iterator[Accuracy]:
+    for epsilon in EPSILONS:
+        error = np.sqrt(np.mean((draw(epsilon) - truth) ** 2))
+        yield Accuracy(question, form, epsilon, float(error))
+
+
+def nunique_accuracy(rounds: int) -> Iterator[Accuracy]:
+    """Different values, beside an exact count with Laplace noise; and with users of many rows."""
+    frame, draws = flights(), np.random.default_rng(1)
+    question = "nunique(plane)"
+    yield from _ours(question, lambda e: frame.dp.nunique("plane", epsilon=e), PLANES, rounds)
+    form = "OpenDP: count_distinct and Laplace 1/epsilon"
+    yield from _simulated(
+        question, form, lambda e: np.round(PLANES + draws.laplace(0, 1 / e, 100_000)), PLANES
+    )
+    for rows in (1, 2, 5):
+        private, places = frame.dp(unit="plane", max_rows=rows), frame["place"].n_unique() - 1
+        kept = float(private.nunique("place", epsilon=1e9))
+        form = f"dfprivacy, unit=plane, max_rows={rows}: {kept:.0f} of {places} places count"
+        for own in _ours(
+            "nunique(place)",
+            lambda e, p=private: p.nunique("place", epsilon=e),
+            places,
+            rounds // 4,
+        ):
+            yield Accuracy(own.question, form, own.epsilon, own.error)
+        units = _ours(
+            f"nunique(plane), unit=plane, max_rows={rows}",
+            lambda e, p=private: p.nunique("plane", epsilon=e), PLANES, rounds // 4,
+        )  # fmt: skip
+        if rows == 5:
+            yield from units
+
+
+def share_accuracy(rounds: int) -> Iterator[Accuracy]:
+    """Ask for a share, beside two counts with half of epsilon each, and a mean of known n."""
+    frame, draws = flights().head(1000), np.random.default_rng(2)
+    truth, rows = float(frame["late"].mean()), frame.height
+    question = "share(late), 1,000 rows"
+    yield from _ours(question, lambda e: frame.dp.share("late", epsilon=e), truth, rounds)
+
+    def two_counts(epsilon: float) -> np.ndarray:
+        late, every = draws.laplace(0, 2 / epsilon, (2, 100_000))
+        return np.clip((truth * rows + late) / (rows + every), 0, 1)
+
+    yield from _simulated(question, "OpenDP: two counts, epsilon/2 each", two_counts, truth)
+    form = "diffprivlib: mean of bounds (0, 1); it takes the number of rows for public"
+    yield from _simulated(
+        question, form, lambda e: truth + draws.laplace(0, 1 / (e * rows), 100_000), truth
+    )
+
+
+def nunique_times(rows: int) -> Iterator[Timed]:
+    """Different integers, of 100,000 and of about as many as rows, in each engine."""
+    draws = np.random.default_rng(3)
+    for name, values in (("100,000", 100_000), ("nearly all", 2**40)):
+        x = draws.integers(0, values, rows)
+        frame, question = pl.DataFrame({"x": x}), f"nunique, {name} different"
+        yield (
+            question,
+            "polars",
+            lambda f=frame: f.lazy().select(pl.col("x").n_unique()).collect(engine="streaming"),
+            lambda f=frame: f.dp.nunique("x"),
+            NUNIQUE,
+        )
+        pandas = pd.DataFrame({"x": x}, copy=False)
+        yield (
+            question,
+            "pandas",
+            lambda f=pandas: f["x"].nunique(),
+            lambda f=pandas: f.dp.nunique("x"),
+            NUNIQUE,
+        )
+        con = duckdb.connect()
+        con.execute("CREATE TABLE t AS SELECT x FROM frame")
+        yield (
+            question, "DuckDB", lambda c=con: c.sql("SELECT count(DISTINCT x) FROM t").fetchall(),
+            lambda c=con: dfp.frame(c.table("t")).nunique("x"), NUNIQUE,
+        )  # fmt: skip
+        con.close()
+
+
+def share_times(rows: int) -> Iterator[Timed]:
+    """Time the share of one integer of a hundred, over the mean of the comparison."""
+    x = np.random.default_rng(4).integers(0, 100, rows)
+    frame = pl.DataFrame({"x": x})
+    yield (
+        "share(x, 3)",
+        "polars",
+        lambda: frame.lazy().select((pl.col("x") == 3).mean()).collect(engine="streaming"),
+        lambda: frame.dp.share("x", 3),
+        None,
+    )
+    pandas = pd.DataFrame({"x": x}, copy=False)
+    yield (
+        "share(x, 3)",
+        "pandas",
+        lambda: pandas["x"].eq(3).mean(),
+        lambda: pandas.dp.share("x", 3),
+        None,
+    )
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS SELECT x FROM frame")
+    yield (
+        "share(x, 3)", "DuckDB", lambda: con.sql("SELECT avg((x = 3)::INT) FROM t").fetchall(),
+        lambda: dfp.frame(con.table("t")).share("x", 3), None,
+    )  # fmt: skip
+    con.close()
+
+
+DESCRIBED = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+def describe_times(rows: int) -> Iterator[Timed]:
+    """Describe 50 columns of a twentieth of the rows, over the same aggregates in one pass.
+
+    These are counts, means, deviations and five exact quantiles of each column.
+    """
+    draws = np.random.default_rng(5)
+    columns = {f"c{i}": draws.normal(100, 15, rows // 20) for i in range(25)}
+    columns |= {f"c{i}": draws.integers(0, 1000, rows // 20) for i in range(25, 50)}
+    frame, within = pl.DataFrame(columns), dict.fromkeys(columns, (0, 1000))
+    own = [
+        made.name.suffix(f"_{place}")
+        for x in map(pl.col, columns)
+        for place, made in enumerate([x.count(), x.mean(), x.std(), *map(x.quantile, DESCRIBED)])
+    ]
+    plain = {"polars": lambda: frame.lazy().select(own).collect(engine="streaming")}
+    pandas = pd.DataFrame(columns, copy=False)
+    plain["pandas"] = lambda: pandas.describe(percentiles=DESCRIBED)
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS SELECT * FROM frame")
+    told = "count(#), avg(#), stddev(#), quantile_cont(#, [0.05, 0.25, 0.5, 0.75, 0.95])"
+    query = ", ".join(told.replace("#", name) for name in columns)
+    plain["DuckDB"] = lambda: con.sql(f"SELECT {query} FROM t").fetchall()
+    frames = {"polars": frame, "pandas": pandas, "DuckDB": con.table("t")}
+    for engine, work in plain.items():
+        private = dfp.frame(frames[engine])
+        question, target = f"describe, 50 columns, {rows // 20:,} rows", DESCRIBE
+        yield question, engine, work, lambda p=private: p.describe(rho=0.5), target
+        bounded = private(bounds=within)
+        question = f"{question}, bounds given"
+        yield question, engine, work, lambda p=bounded: p.describe(rho=0.5), target
+    con.close()
+
+
+ACCURACY = {"nunique": nunique_accuracy, "share": share_accuracy}
+"""Each yields errors beside other forms, and coverage, from so many releases."""
+
+TIMES = {"nunique": nunique_times, "share": share_times, "describe": describe_times}
+"""Each yields question, engine, its own work, ours and the ratio allowed, for so many rows."""
+
+
+def main() -> int:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=20_000_000)
+    parser.add_argument("--rounds", type=int, default=400)
+    parser.add_argument("--only", default="")
+    given = parser.parse_args()
+    lines = ["# Questions (`python -m benchmarks.questions`)", "", "## Error and coverage", ""]
+    lines += [
+        f"Root mean squared errors; coverage of 95 % intervals over {given.rounds} releases.",
+        "",
+    ]
+    lines += ["| question | form | epsilon | error | coverage |", "|:--|:--|--:|--:|--:|"]
+    for name, measured in ACCURACY.items():
+        if given.only in name:
+            lines += [own.line() for own in measured(given.rounds)]
+    lines += ["", f"## Time, {given.rows:,} rows", "", "Seconds of processor time.", ""]
+    lines += [
+        "| question | engine | its own | ours | ratio | at most | met |",
+        "|:--|:--|--:|--:|--:|--:|:--|",
+    ]
+    met = True
+    for name, timed in TIMES.items():
+        for question, engine, plain, ours, target in (
+            timed(given.rows) if given.only in name else ()
+        ):
+            own = Timing(question, engine, *best_in_turn(plain, ours, 3, time.process_time), target)
+            lines.append(own.line())
+            met &= own.met
+    text = "\n".join(lines) + "\n"
+    print(text)
+    if not given.only:
+        RESULTS.write_text(text, encoding="utf-8")
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

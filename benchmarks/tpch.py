@@ -1,0 +1,247 @@
+"""The 22 queries of TPC-H with the customer as the unit: which are answered, how fast, how well.
+
+    pip install tpchgen-cli
+    python -m benchmarks.tpch --scale 0.1 --queries 4,6,14
+
+The texts (tpch.sql) are those of the specification with the parameters of its validation run. Each
+is answered as it stands; is about public tables alone; or is refused with a reason. Times are those
+of one run, over that of the plain text on the same connection; errors are medians over the cells
+that are answered, relative to them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+import dfprivacy as dfp
+
+TEXTS = Path(__file__).with_name("tpch.sql").read_text(encoding="utf-8")
+QUERIES = dict(re.findall(r"^-- (Q\d+)\n(.*?)(?=\n+-- Q|\s*\Z)", TEXTS, re.DOTALL | re.MULTILINE))
+SCHEMA = dfp.Schema(
+    unit="customer.c_custkey",
+    links={"orders.o_custkey": "customer.c_custkey", "lineitem.l_orderkey": "orders.o_orderkey"},
+    public=["nation", "region", "supplier", "part", "partsupp"],
+)
+TERMS: Mapping[str, Any] = {"epsilon": 1, "delta": 1e-6}
+LIMITS = {
+    "Q1": (30, 4), "Q4": (3, 3), "Q5": (5, 1), "Q6": (5, 1), "Q7": (3, 2), "Q8": (2, 1),
+    "Q9": (2, 5), "Q12": (3, 2), "Q13": (1, 1), "Q14": (3, 1), "Q15": (1, 3), "Q19": (1, 1),
+    "Q21": (1, 1), "Q22": (1, 1),
+}  # fmt: skip
+"""How many rows of a customer count in a group, and in how many groups: public guesses."""
+_PRICE = "l_extendedprice * (1 - l_discount)"
+BOUNDED = {
+    "Q1": {
+        "sum(l_quantity)": "dp_sum(l_quantity, 0, 50)",
+        "sum(l_extendedprice)": "dp_sum(l_extendedprice, 0, 105000)",
+        f"sum({_PRICE})": f"dp_sum({_PRICE}, 0, 105000)",
+        f"sum({_PRICE} * (1 + l_tax))": f"dp_sum({_PRICE} * (1 + l_tax), 0, 113400)",
+        "avg(l_quantity)": "dp_mean(l_quantity, 0, 50)",
+        "avg(l_extendedprice)": "dp_mean(l_extendedprice, 0, 105000)",
+        "avg(l_discount)": "dp_mean(l_discount, 0, 0.1)",
+    },
+    "Q5": {f"sum({_PRICE})": f"dp_sum({_PRICE}, 0, 105000)"},
+    "Q6": {"sum(l_extendedprice * l_discount)": "dp_sum(l_extendedprice * l_discount, 0, 10500)"},
+    "Q14": {
+        "100.00 * sum(": "100.00 * dp_sum(",
+        "ELSE 0 END)": "ELSE 0 END, 0, 105000)",
+        f"/ sum({_PRICE})": f"/ dp_sum({_PRICE}, 0, 105000)",
+    },
+    "Q19": {f"sum({_PRICE})": f"dp_sum({_PRICE}, 0, 105000)"},
+}
+"""What a statement says that names its bounds, those of TPC-H's own definition."""
+_ORDERED = "o_custkey FROM lineitem JOIN orders ON l_orderkey = o_orderkey WHERE"
+BY_HAND = {
+    "Q1": f"""
+        SELECT flag, status, sum(least(a, 5e4)), sum(least(b, 1e8)), sum(least(c, 1e8)),
+            sum(least(d, 1e8)), sum(e), sum(n)
+        FROM (
+            SELECT l_returnflag AS flag, l_linestatus AS status, sum(l_quantity) AS a,
+                sum(l_extendedprice) AS b, sum({_PRICE}) AS c,
+                sum({_PRICE} * (1 + l_tax)) AS d, sum(l_discount) AS e, count(*) AS n,
+                {_ORDERED} l_shipdate <= DATE '1998-09-02' GROUP BY ALL
+        ) GROUP BY ALL""",
+    "Q5": QUERIES["Q5"].replace("SELECT n_name", "SELECT n_name, c_custkey")
+    .replace("GROUP BY n_name", "GROUP BY n_name, c_custkey").replace("ORDER BY revenue DESC", ""),
+    "Q6": f"""
+        SELECT sum(least(a, 5e4)) FROM (
+            SELECT sum(l_extendedprice * l_discount) AS a, {_ORDERED}
+                l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1995-01-01'
+                AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24 GROUP BY ALL
+        )""",
+}  # fmt: skip
+"""What an analyst would write without noise: each customer's totals, clipped and added up."""
+BY_HAND["Q5"] = f"SELECT n_name, sum(least(revenue, 1e6)) FROM ({BY_HAND['Q5']}) GROUP BY n_name"
+COLUMNS = """
+    customer: c_custkey BIGINT, c_name VARCHAR, c_address VARCHAR, c_nationkey BIGINT,
+        c_phone VARCHAR, c_acctbal DECIMAL(15, 2), c_mktsegment VARCHAR, c_comment VARCHAR;
+    orders: o_orderkey BIGINT, o_custkey BIGINT, o_orderstatus VARCHAR,
+        o_totalprice DECIMAL(15, 2), o_orderdate DATE, o_orderpriority VARCHAR, o_clerk VARCHAR,
+        o_shippriority INTEGER, o_comment VARCHAR;
+    lineitem: l_orderkey BIGINT, l_partkey BIGINT, l_suppkey BIGINT, l_linenumber INTEGER,
+        l_quantity DECIMAL(15, 2), l_extendedprice DECIMAL(15, 2), l_discount DECIMAL(15, 2),
+        l_tax DECIMAL(15, 2), l_returnflag VARCHAR, l_linestatus VARCHAR, l_shipdate DATE,
+        l_commitdate DATE, l_receiptdate DATE, l_shipinstruct VARCHAR, l_shipmode VARCHAR,
+        l_comment VARCHAR;
+    nation: n_nationkey BIGINT, n_name VARCHAR, n_regionkey BIGINT, n_comment VARCHAR;
+    region: r_regionkey BIGINT, r_name VARCHAR, r_comment VARCHAR;
+    supplier: s_suppkey BIGINT, s_name VARCHAR, s_address VARCHAR, s_nationkey BIGINT,
+        s_phone VARCHAR, s_acctbal DECIMAL(15, 2), s_comment VARCHAR;
+    part: p_partkey BIGINT, p_name VARCHAR, p_mfgr VARCHAR, p_brand VARCHAR, p_type VARCHAR,
+        p_size INTEGER, p_container VARCHAR, p_retailprice DECIMAL(15, 2), p_comment VARCHAR;
+    partsupp: ps_partkey BIGINT, ps_suppkey BIGINT, ps_availqty INTEGER,
+        ps_supplycost DECIMAL(15, 2), ps_comment VARCHAR
+"""
+
+
+def tables(folder: Path | None = None) -> duckdb.DuckDBPyConnection:
+    """Return a connection with the eight tables: those of a folder's files, else without rows."""
+    con = duckdb.connect()
+    for line in COLUMNS.split(";"):
+        name, columns = line.strip().split(":", 1)
+        rows = "" if folder is None else f"INSERT INTO {name} FROM '{folder / name}.parquet'"
+        con.execute(f"CREATE TABLE {name} ({columns}); {rows}")
+    return con
+
+
+def found_out(con: duckdb.DuckDBPyConnection, name: str) -> tuple[str, str]:
+    """Return what becomes of a query, and why: "answered", "public" or "refused"."""
+    try:
+        dfp.explain(QUERIES[name], con=con, **terms_of(name))
+    except dfp.RefusedStatementError as error:
+        if error.message.startswith("a statement over public tables alone"):
+            return "public", "no one to protect: exact and free"
+        return "refused", error.message
+    return "answered", "as it stands"
+
+
+def terms_of(name: str) -> dict[str, Any]:
+    """Return the terms under which a query is asked."""
+    rows, groups = LIMITS.get(name, (5, 2))
+    return {**TERMS, "schema": SCHEMA, "max_rows": rows, "max_groups": groups}
+
+
+def timed(work: Any) -> tuple[float, list[tuple[Any, ...]], list[str]]:
+    """Return the seconds of a query, its rows and the names of its columns."""
+    start = time.perf_counter()
+    made = work()
+    rows = made.fetchall()
+    return time.perf_counter() - start, rows, made.columns
+
+
+def error_of(private: list[Any], exact: list[Any]) -> tuple[float, int, int]:
+    """Return the median relative error of cells, and how many of how many are answered.
+
+    Rows go together by what is no measure in them: texts, dates and whole numbers before the first
+    measure.
+    """
+    cells = {(key, place): value for key, place, value in _cells(exact)}
+    found = {(key, place): value for key, place, value in _cells(private)}
+    errors = [
+        abs(found[cell] - value) / abs(value)
+        for cell, value in cells.items()
+        if value and cell in found and found[cell] == found[cell]
+    ]
+    return (statistics.median(errors) if errors else float("nan")), len(errors), len(cells)
+
+
+def _cells(rows: list[Any]) -> list[tuple[Any, int, float]]:
+    """Return the measures of rows, each with its row's key: a row of several begins with keys."""
+    width = len(rows[0]) if rows else 0
+    keys = 0
+    while keys < width - 1 and not isinstance(rows[0][keys], float | Decimal):
+        keys += 1
+    return [
+        (tuple(map(str, row[:keys])), place, float(row[place]))
+        for row in rows
+        for place in range(keys, width)
+        if row[place] is not None and not isinstance(row[place], str)
+    ]
+
+
+def best(work: Any, times: int = 3) -> float:
+    """Return the least seconds of several runs."""
+    return min(timed(work)[0] for _ in range(times))
+
+
+def line_of(con: duckdb.DuckDBPyConnection, name: str) -> str:
+    """Return the line of a query: what becomes of it, its times over the plain one, its error."""
+    outcome, why = found_out(con, name)
+    text, terms = QUERIES[name], terms_of(name)
+    _, exact, _ = timed(lambda: con.sql(text))
+    plain = best(lambda: con.sql(text))
+    cells = [name, outcome, f"{plain:.3f}"]
+    if outcome != "answered":
+        return " | ".join([*cells, "", "", "", "", why])
+    spent, private, _ = timed(lambda: dfp.sql(text, con=con, **terms))
+    cells.append(f"{spent / plain:.1f}")
+    bounded = ""
+    if name in BOUNDED:
+        asked = text
+        for was, now in BOUNDED[name].items():
+            asked = asked.replace(was, now)
+        _, private, _ = timed(lambda: dfp.sql(asked, con=con, **terms))
+        bounded = f"{best(lambda: dfp.sql(asked, con=con, **terms)) / plain:.1f}"
+    hand = f"{best(lambda: con.sql(BY_HAND[name])) / plain:.1f}" if name in BY_HAND else ""
+    error, known, of = error_of(private, exact)
+    return " | ".join([*cells, bounded, hand, f"{error:.2g}", f"{known} of {of}; {why}"])
+
+
+HEAD = """
+| query | outcome | plain, s | as it stands | with bounds | by hand | error | cells; reason |
+|:--|:--|---:|---:|---:|---:|---:|:--|
+"""
+
+
+def main() -> None:
+    """Print one line a query, and write them."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--scale", type=float, default=0.1)
+    parser.add_argument("--queries", default="")
+    parser.add_argument("--data", type=Path, help="a folder with the tables as Parquet files")
+    parser.add_argument("--output", type=Path, help="a Markdown file for the table")
+    given = parser.parse_args()
+    chosen = [f"Q{number}" for number in given.queries.split(",") if number] or list(QUERIES)
+    with tempfile.TemporaryDirectory() as place:
+        folder = given.data or _generated(Path(place), given.scale)
+        con = tables(folder)
+    page = f"Scale {given.scale:g}, epsilon 1, delta 1e-6; {os.cpu_count()} cores, DuckDB "
+    page += f"{duckdb.__version__}. Times are over the plain query of the same run: the official "
+    page += "text (bounds are found), the text with the bounds of TPC-H, and each customer's "
+    page += "totals clipped by hand without noise. Errors are those with bounds where there are "
+    page += "some.\n" + HEAD
+    print(page, end="")
+    for name in chosen:
+        line = f"| {line_of(con, name)} |\n"
+        print(line, end="", flush=True)
+        page += line
+    if given.output:
+        page += f"\nLoad average at the end {os.getloadavg()[0]:.1f}.\n"
+        given.output.write_text(page, encoding="utf-8")
+
+
+def _generated(folder: Path, scale: float) -> Path:
+    program = shutil.which("tpchgen-cli")
+    if program is None:
+        message = "the data are made by tpchgen-cli: pip install tpchgen-cli"
+        raise SystemExit(message)
+    command = [program, "parquet", "-s", f"{scale:g}", f"--output-dir={folder}"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return folder
+
+
+if __name__ == "__main__":
+    main()

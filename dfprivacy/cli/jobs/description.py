@@ -1,0 +1,874 @@
+"""Read a description of releases and check it: all that can be wrong is found before it runs.
+
+docs/etl.md describes every field.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from glob import has_magic
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+    field_validator,
+    model_validator,
+)
+from pydantic.functional_validators import ModelWrapValidatorHandler
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+
+from dfprivacy.accounting.charge import Charge
+from dfprivacy.accounting.ledger import analyst_name, dataset_name, version_name
+from dfprivacy.accounting.loss import delta_of, loss_of
+from dfprivacy.accounting.memory import fingerprint
+from dfprivacy.accounting.periods import account_name
+from dfprivacy.cli.jobs.reading import At, Content, Faults, Plain, nearest, read_content
+from dfprivacy.errors import DPError, InvalidQuestionError
+from dfprivacy.frames.crosstabs import Crosstab
+from dfprivacy.frames.describing import Describe
+from dfprivacy.frames.explanation import Explanation
+from dfprivacy.frames.forecasting import explain_histogram, explained
+from dfprivacy.frames.releasing import histogram_request, request_of
+from dfprivacy.frames.tables import frame_names
+from dfprivacy.frames.targets import SIZE, Target, solved, target_of
+from dfprivacy.release.request import Request
+from dfprivacy.release.terms import (
+    INTERVAL,
+    Bounds,
+    PublicKeys,
+    Terms,
+    bounds_of,
+    interval_of,
+    keys_of,
+)
+from dfprivacy.release.unit import Unit, unit_of
+from dfprivacy.statements.schema import Schema, schema_of
+from dfprivacy.statistics import STATISTICS, Statistic
+from dfprivacy.statistics.histogram import Histogram
+
+Fields = Mapping[str, Any]
+
+Asked = Statistic | Histogram | Describe
+_ALL_ROWS = "*"
+_READ = (".csv", ".tsv", ".parquet", ".pq")
+_WRITTEN = (".csv", ".parquet")
+_SAID = "the query says this itself: leave the field out"
+_NAME = "(name)"  # where a release finds its own name
+
+
+class Group(BaseModel):
+    """A group of fields, where a field that holds nothing is as one that is not there."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _group(cls, given: Any, check: ModelWrapValidatorHandler[Self]) -> Self:
+        known = [
+            own.alias or name
+            for name, own in cls.model_fields.items()
+            if own.validation_alias == own.alias
+        ]
+        fields = {n: item for n, item in group(given).items() if item is not None or n not in known}
+        try:
+            return check(fields)
+        except ValidationError as error:
+            found = [_of_group(one, known) for one in error.errors()]
+        raise ValidationError.from_exception_data(cls.__name__, found)
+
+
+def _of_group(error: ErrorDetails, known: Sequence[str]) -> InitErrorDetails:
+    """Return what is wrong in a group, in plain words."""
+    *_, name = error["loc"] or ("",)
+    if error["type"] == "missing":
+        return _told("group", error["loc"], f"{name!r} is missing")
+    if error["type"] == "extra_forbidden":
+        what = f"unknown field {name!r}; {nearest(str(name), known)}"
+        return _told("unknown", error["loc"], what)
+    return _told(error["type"], error["loc"], _words(error))
+
+
+def _words(error: ErrorDetails) -> str:
+    reason = error.get("ctx", {}).get("error")
+    if isinstance(reason, DPError):
+        return reason.message
+    return error["msg"] if reason is None else str(reason)
+
+
+def _told(kind: str, at: tuple[int | str, ...], words: str) -> InitErrorDetails:
+    return {"type": wrong(words, kind), "loc": at, "input": None}
+
+
+def wrong(words: str, kind: str = "fault") -> PydanticCustomError:
+    """Return an error in words of ours; of the kind "group" it is about the group of its field."""
+    return PydanticCustomError(kind, "{words}", {"words": words})
+
+
+def group(given: Any) -> Fields:
+    """Return a group of fields."""
+    if isinstance(given, dict):
+        return given
+    raise wrong(f"this is {kind_of(given)}, not a group of fields")
+
+
+def kind_of(given: object) -> str:
+    """Return what a value is, in words."""
+    words = {str: "a text", bool: "true or false", list: "a list", dict: "a group of fields"}
+    return "nothing" if given is None else words.get(type(given), "a number")
+
+
+def _text(given: object) -> str:
+    if isinstance(given, str) and given.strip():
+        return given
+    empty = "this is empty" if isinstance(given, str) else f"this is {kind_of(given)}"
+    quotes = "; put it in quotes" if isinstance(given, int | float) else ""
+    raise ValueError(f"{empty}, not a text{quotes}")
+
+
+def _is_number(given: object) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool)
+
+
+def _number(given: Any) -> float:
+    if _is_number(given):
+        return given  # type: ignore[no-any-return]
+    raise ValueError(f"this is {kind_of(given)}, not a number")
+
+
+def _level(given: Any) -> float | str:
+    """Return the level of intervals, or the text that asks for those of the population."""
+    level: float | str = given if isinstance(given, str) else _number(given)
+    interval_of(level)
+    return level
+
+
+def _listed(given: object) -> list[Any]:
+    """Return a list; what is none is a list of one."""
+    return given if isinstance(given, list) else [given]
+
+
+def _truth(given: object) -> bool:
+    if isinstance(given, bool):
+        return given
+    raise ValueError(f"this is {kind_of(given)}, not true or false")
+
+
+def _texts(given: object) -> tuple[str, ...]:
+    found = _listed(given)
+    if not found or not all(isinstance(item, str) and item.strip() for item in found):
+        raise ValueError("this is not a list of texts")
+    return tuple(found)
+
+
+def _numbers(given: object) -> tuple[float, ...]:
+    found = _listed(given)
+    if not found or not all(map(_is_number, found)):
+        raise ValueError("this is not a list of numbers")
+    return tuple(found)
+
+
+def _pair(given: object) -> Bounds:
+    bounds = bounds_of(list(_numbers(given)))
+    assert bounds is not None  # noqa: S101 a pair was given
+    return bounds
+
+
+@dataclass(frozen=True)
+class Place:
+    """A file as the description names it, and where that is."""
+
+    text: str
+    path: Path
+
+
+def place_of(given: object, info: ValidationInfo) -> Place:
+    """Return a place: paths stand relative to the description's folder."""
+    text, folder = _text(given), info.context
+    assert isinstance(folder, Path)  # noqa: S101 whoever checks fields names it
+    return Place(text, folder / text)
+
+
+Text = Annotated[str, PlainValidator(_text)]
+Texts = Annotated[tuple[str, ...], PlainValidator(_texts)]
+Number = Annotated[float, PlainValidator(_number)]
+Flag = Annotated[bool, PlainValidator(_truth)]
+Level = Annotated[float | str, PlainValidator(_level)]
+Numbers = Annotated[tuple[float, ...], PlainValidator(_numbers)]
+Pair = Annotated[Bounds, PlainValidator(_pair)]
+File = Annotated[Place, PlainValidator(place_of)]
+
+
+_TYPES: Mapping[str, Any] = {
+    "choice": Text,
+    "flag": Flag,
+    "number": Number,
+    "whole": Number,
+    "numbers": Numbers,
+    "bounds": Pair,
+    "value": Any,
+}
+
+
+def question_of(given: object, info: ValidationInfo) -> Asked:
+    """Return the question that fields describe; its release may give its column bounds."""
+    fields, shared = given if isinstance(given, dict) else {}, info.data["bounds"]
+    kind = _kind(fields)
+    found = dict(_model(kind).model_validate(fields))
+    own = {name: value for name, value in found.items() if value is not None}
+    column = own.pop(kind)
+    if kind == "describe":
+        return Describe(None if column == (_ALL_ROWS,) else column, **own)
+    if kind == "histogram":
+        own = {"bounds": shared.get(column), **own}
+        return _histogram(column, given=fields.get("bounds") is not None, **own)
+    make: Any = STATISTICS[kind]
+    about = column if isinstance(column, tuple) else [column]
+    if len(about) != len(make.places()):
+        raise ValueError(f"{kind} is about {len(make.places())} different columns, in a list")
+    if (kind, column) == ("count", _ALL_ROWS):
+        about = [None]
+    question: Statistic = make(*about, **own).completed(shared)
+    question.check()
+    return question
+
+
+def _kind(fields: Fields) -> str:
+    """Return the question that is named; bounds are one where they name a column."""
+    known = (*STATISTICS, "histogram", "describe")
+    kinds = [name for name in fields if name in known and name != "bounds"]
+    if not kinds and isinstance(fields.get("bounds"), str):
+        kinds = ["bounds"]
+    if len(kinds) != 1:
+        raise InvalidQuestionError(
+            f"a question names one of {', '.join(known)}, and its column",
+            hint="name one of them",
+        )
+    return kinds[0]
+
+
+@cache
+def _model(kind: str) -> type[Group]:
+    """Return the fields of a question."""
+    several = kind == "describe" or (kind in STATISTICS and len(STATISTICS[kind].places()) > 1)
+    fields: dict[str, Any] = {kind: (Texts if several else Text, ...)}
+    if kind == "describe":
+        fields |= dict.fromkeys(("exclude", "numbers"), (Texts | None, None))
+        fields |= {"quantiles": (Numbers | None, None), "top": (Number | None, None)}
+        return create_model("describe", __base__=Group, **fields)
+    if kind == "histogram":
+        fields |= {"bins": (Number | None, None), "edges": (Numbers | None, None)}
+        fields |= {"bounds": (Pair | None, None)}
+        return create_model("histogram", __base__=Group, **fields)
+    for each in STATISTICS[kind].arguments():
+        if each.form != "column":
+            own = _TYPES[each.form]
+            fields[each.name] = (own, ...) if each.required else (own | None, None)
+    return create_model(kind, __base__=Group, **fields)
+
+
+def _histogram(
+    column: str,
+    *,
+    given: bool,
+    bins: float | None = None,
+    edges: tuple[float, ...] | None = None,
+    bounds: Bounds | None = None,
+) -> Histogram:
+    if (edges is None) == (bins is None):
+        raise InvalidQuestionError("a histogram needs either bins or edges")
+    return Histogram.of(column, bins if edges is None else edges, bounds, given=given)
+
+
+Question = Annotated[Asked, PlainValidator(question_of)]
+
+
+def _schema(given: object, info: ValidationInfo) -> Schema:
+    """Return the schema that fields describe, or a file of such fields."""
+    if not isinstance(given, dict):
+        return schema_of(place_of(given, info).path)
+    return schema_of(given)
+
+
+class Source(Group):
+    """Where rows come from: files, a table of a DuckDB file, or a query over either."""
+
+    file: File | None = None
+    folder: File | None = None
+    table: Text | None = None
+    query: Text | None = None
+    database: File | None = None
+    tables: dict[str, File] | None = None
+    owners: Annotated[Schema, PlainValidator(_schema)] | None = Field(None, alias="schema")
+
+    @field_validator("file")
+    @classmethod
+    def _file(cls, file: Place) -> Place:
+        text_file = file.path.suffix.lower() in _READ[:2]
+        _require_ending(file.text)
+        if has_magic(file.text) and (text_file or has_magic(str(Path(file.text).parent))):
+            raise ValueError("a pattern names Parquet files of one folder, as in days/*.parquet")
+        return file
+
+    @field_validator("tables")
+    @classmethod
+    def _tables(cls, tables: Mapping[str, Place]) -> Mapping[str, Place]:
+        for name, place in tables.items():
+            if not name.isidentifier():
+                raise ValueError(f"{name!r} is no plain name")
+            _require_ending(place.text)
+        return tables
+
+    @model_validator(mode="after")
+    def _form(self) -> Self:
+        forms = ("file", "folder", "table database", "query database", "query tables")
+        if self.model_fields_set - {"owners"} not in [set(form.split()) for form in forms]:
+            raise ValueError(
+                f"the fields are one of: {'; '.join(forms).replace(' ', ', ').replace(';,', ';')}"
+            )
+        if self.owners is not None and self.query is None:
+            raise ValueError("a schema says who owns the rows of a query, and there is none")
+        return self
+
+    @property
+    def kind(self) -> str:
+        """The name of the source's kind in the fingerprint of a release."""
+        if self.query is not None:
+            return "QuerySource"
+        return "FileSource" if self.table is None else "TableSource"
+
+    @property
+    def files(self) -> tuple[tuple[str, str], ...]:
+        """The names of a query's files with their paths as they were written, sorted by name."""
+        return tuple((name, place.text) for name, place in sorted((self.tables or {}).items()))
+
+    @property
+    def text(self) -> str:
+        """The source as it was written."""
+        if self.table is not None and self.database is not None:
+            return f"{self.table} in {self.database.text}"
+        place = self.file or self.folder or self.database
+        return ", ".join(path for _, path in self.files) if place is None else place.text
+
+    @property
+    def paths(self) -> list[Path]:
+        """Everything that is read; the files of a folder are a pattern."""
+        if self.folder is not None:
+            return [self.folder.path / "*.parquet"]
+        places = (self.file, self.database, *(self.tables or {}).values())
+        return [place.path for place in places if place is not None]
+
+
+def _require_ending(text: str) -> None:
+    if not text.lower().endswith(_READ):
+        raise ValueError(f"the name does not end in one of {', '.join(_READ)}")
+
+
+class _Goal(Group):
+    within: Any
+    size: Number = float(SIZE)
+
+
+def _amount(given: object) -> object:
+    """Return a loss, or the target that it has to reach."""
+    if given is None or not isinstance(given, dict):
+        return None if given is None else _number(given)
+    goal = _Goal.model_validate(given)
+    return target_of(goal.within, goal.size)
+
+
+Amount = Annotated[Any, PlainValidator(_amount)]
+
+
+class Budget(Group):
+    """What a release may spend, and from which account; `version` names the state of the data.
+
+    In place of epsilon or rho there may be the target that it has to reach.
+    """
+
+    ledger: File
+    dataset: Text
+    version: Text
+    epsilon: Amount = None
+    rho: Amount = Field(default=None, validate_default=True)
+    delta: Number | None = None
+    period: Text | None = None
+    analyst: Text | None = None
+
+    @field_validator("dataset", "version", "epsilon", "delta")
+    @classmethod
+    def _checked(cls, given: Any, info: ValidationInfo) -> Any:
+        checks = {"dataset": dataset_name, "version": version_name, "delta": delta_of}
+        if not isinstance(given, Target):
+            checks.get(str(info.field_name), loss_of)(given)
+        return given
+
+    @field_validator("rho")
+    @classmethod
+    def _rho(cls, rho: Any, info: ValidationInfo) -> Any:
+        if "epsilon" not in info.data:
+            return rho
+        if info.data["epsilon"] is not None and rho is not None:
+            raise ValueError("epsilon and rho are both given: name one")
+        if info.data["epsilon"] is None and rho is None:
+            raise wrong("'epsilon' or 'rho' is missing", "group")
+        if not isinstance(rho, Target):
+            loss_of(rho=rho)
+        return rho
+
+    @field_validator("period", "analyst")
+    @classmethod
+    def _named(cls, given: str | None, info: ValidationInfo) -> str | None:
+        if info.field_name == "analyst":
+            return analyst_name(given)
+        account_name("", given)
+        return given
+
+    @property
+    def account(self) -> str:
+        """The name of the account: the dataset's, or its period's."""
+        return account_name(self.dataset, self.period)
+
+    @property
+    def target(self) -> Target | None:
+        """What has to be reached, where that is named instead of a loss."""
+        named = self.epsilon if self.rho is None else self.rho
+        return named if isinstance(named, Target) else None
+
+
+class _Unit(Group):
+    column: Text
+    max_rows: Number | None = None
+    max_groups: Number | None = None
+
+
+class _Limits(Group):
+    max_rows: Number | None = None
+    max_groups: Number | None = None
+
+
+def _unit(given: object, info: ValidationInfo) -> Unit | None:
+    """Return the unit that a release protects; where it has a schema, that names the column."""
+    source = info.data.get("source")
+    schema = None if source is None else source.owners
+    if schema is None:
+        if given is None or (source is None and group(given).get("column") is None):
+            return None  # a schema that has faults may name the column
+        fields = _Unit.model_validate(given)
+        return unit_of(fields.column, fields.max_rows, fields.max_groups)
+    if isinstance(given, dict) and given.get("column") is not None:
+        raise ValueError("the schema of this release says whose rows they are: name no column here")
+    limits = _Limits.model_validate({} if given is None else given)
+    return unit_of(schema.unit, limits.max_rows, limits.max_groups)
+
+
+@dataclass(frozen=True)
+class Output:
+    """A CSV or Parquet file, or a table of a DuckDB file."""
+
+    path: Path
+    text: str
+    table: str | None = None
+
+
+class _Table(Group):
+    database: File
+    table: Text
+
+
+def _output(given: object, info: ValidationInfo) -> Output:
+    if not isinstance(given, str):
+        found = _Table.model_validate(given, context=info.context)
+        database = found.database
+        return Output(database.path, f"{database.text}:{found.table}", found.table)
+    if not given.lower().endswith(_WRITTEN):
+        raise ValueError(
+            f"{given!r} does not end in .csv or .parquet; a table is "
+            "{database: FILE, table: NAME}"
+        )
+    return Output(place_of(given, info).path, given)
+
+
+def _outputs(given: object) -> list[object]:
+    outputs = _listed(given)
+    if not outputs:
+        raise ValueError("there is none")
+    return outputs
+
+
+class Release(Group):
+    """One release: what is asked of which rows, what it spends, and where the answer goes.
+
+    A query holds its questions, groups and conditions itself; `questions` and `by` are empty then.
+    """
+
+    name: str = Field(validation_alias=_NAME)
+    source: Source
+    unit: Annotated[Unit | None, PlainValidator(_unit)] = Field(None, validate_default=True)
+    by: Texts = ()
+    keys: PublicKeys | None = None
+    margins: Annotated[bool, PlainValidator(_truth)] = False
+    bounds: dict[str, Pair] = Field(default_factory=dict)
+    questions: dict[str, Question] = Field(default_factory=dict, validate_default=True)
+    interval: Level = float(INTERVAL)
+    intervals: Flag = False
+    outputs: Annotated[list[Annotated[Output, PlainValidator(_output)]], BeforeValidator(_outputs)]
+    budget: Budget
+
+    @field_validator("by", "bounds")
+    @classmethod
+    def _not_of_a_query(cls, given: object, info: ValidationInfo) -> object:
+        source = info.data.get("source")
+        if source is not None and source.query is not None:
+            raise ValueError(_SAID)
+        return given
+
+    @field_validator("keys", mode="plain")
+    @classmethod
+    def _keys(cls, given: object, info: ValidationInfo) -> PublicKeys | None:
+        if not {"source", "by"} <= set(info.data):
+            return None
+        if not info.data["by"] and info.data["source"].query is None:
+            raise ValueError("there is no 'by' that they are keys of")
+        return _keys_of(given, info.data["by"])
+
+    @field_validator("questions", mode="before")
+    @classmethod
+    def _asked(cls, given: object, info: ValidationInfo) -> object:
+        if not {"source", "bounds"} <= set(info.data):
+            return {}
+        query = info.data["source"].query is not None
+        if query and given:
+            raise ValueError(_SAID)
+        if not query and not given:
+            raise wrong("'questions' is missing", "group")
+        return group(given)
+
+    @field_validator("questions")
+    @classmethod
+    def _alone(cls, questions: dict[str, Asked]) -> dict[str, Asked]:
+        for kind, words in ((Histogram, "histogram"), (Describe, "description")):
+            if len(questions) > 1 and any(isinstance(own, kind) for own in questions.values()):
+                raise ValueError(f"a {words} is a release of its own")
+        return questions
+
+    @model_validator(mode="after")
+    def _of_a_table(self) -> Self:
+        if self.margins and (len(self.by) != 2 or len(self.numbers) != 1):
+            raise ValueError("margins are for one question that is not a histogram, by two columns")
+        return self
+
+    @field_validator("intervals")
+    @classmethod
+    def _of_a_query(cls, given: bool, info: ValidationInfo) -> bool:  # noqa: FBT001 a field
+        source = info.data.get("source")
+        if source is not None and source.query is None:
+            raise ValueError("answers to questions have their intervals in any case: leave it out")
+        return given
+
+    @field_validator("budget")
+    @classmethod
+    def _fitting(cls, budget: Budget, info: ValidationInfo) -> Budget:
+        if not {"source", "by", "keys"} <= set(info.data):
+            return budget
+        query = info.data["source"].query is not None
+        if query and budget.rho is not None:
+            raise ValueError("a query spends epsilon, not rho")
+        if query and budget.target is not None:
+            raise ValueError("a query spends an epsilon that is named, not one that is looked for")
+        asked = info.data.get("questions", {})
+        if any(isinstance(own, Describe) for own in asked.values()):
+            if info.data["by"] or budget.target is not None:
+                raise ValueError("a description has no 'by', and spends a loss that is named")
+            return budget
+        if budget.delta is not None and not query:
+            if info.data["keys"] is not None:
+                raise ValueError("delta is for secret keys, and these are listed: leave it out")
+            if not info.data["by"]:
+                raise ValueError("delta is for secret keys, and there is no 'by': leave it out")
+        return budget
+
+    @model_validator(mode="after")
+    def _priced(self) -> Self:
+        try:
+            if self.source.query is None and self.described is None:
+                self.charge()
+        except DPError as error:
+            raise ValueError(error.message) from None
+        return self
+
+    @property
+    def histogram(self) -> Histogram | None:
+        """The histogram that is asked for, which is always asked for alone."""
+        asked = next(iter(self.questions.values()), None)
+        return asked if isinstance(asked, Histogram) else None
+
+    @property
+    def described(self) -> Describe | None:
+        """The description that is asked for, alone; its price follows from the source's columns."""
+        asked = next(iter(self.questions.values()), None)
+        return asked if isinstance(asked, Describe) else None
+
+    @property
+    def numbers(self) -> dict[str, Statistic]:
+        """The questions that are asked together."""
+        return {name: q for name, q in self.questions.items() if isinstance(q, Statistic)}
+
+    @cached_property
+    def terms(self) -> Terms:
+        """The terms of the release, without a ledger; a loss that is looked for is found."""
+        own, target = self.budget, self.budget.target
+        terms = Terms(delta=own.delta, interval=self.interval, unit=self.unit)
+        if self.described is not None:
+            terms = replace(terms, bounds=dict(self.bounds.items()))
+        if target is None:
+            return replace(terms, epsilon=own.epsilon, rho=own.rho)
+        some = terms.updated(rho=None if own.rho is None else 1.0)
+        return solved(target, some, self._explained)[0]
+
+    def _explained(self, terms: Terms, sizes: tuple[int, ...]) -> Explanation:
+        if self.histogram is not None:
+            return explain_histogram(self.by, self.keys, self.histogram, terms, sizes)
+        return explained(self._request(terms), sizes=sizes)
+
+    def _request(self, terms: Terms) -> Request:
+        """Return the release of questions, to be made."""
+        if self.table is not None:
+            return self.table.request(terms, self.keys)
+        return request_of(self.numbers, terms, self.by, self.keys)
+
+    @property
+    def table(self) -> Crosstab | None:
+        """The table that is asked for with its totals."""
+        if not self.margins:
+            return None
+        ((name, question),), (index, column) = self.numbers.items(), self.by
+        return Crosstab(index, column, question, margins=True, name=name)
+
+    def charge(self) -> Charge:
+        """Return what a release of questions costs: a function of the description."""
+        if self.histogram is not None:
+            return histogram_request(self.histogram, self.terms, self.by, self.keys).charge
+        request = self._request(self.terms)
+        if self.by:
+            frame_names(request.parts, self.numbers, self.by)
+        return request.charge
+
+    @property
+    def mark(self) -> bytes:
+        """What the release is known by: where rows come from, what is asked, what it spends.
+
+        Where it is written is no part of it, nor is the rest of the description.
+        """
+        budget, source = self.budget, self.source
+        asked: dict[str, object] = {
+            "source": [source.kind, source.text],
+            "by": self.by,
+            "keys": None if self.keys is None else self.keys.rows,
+            "names": list(self.questions),
+            "questions": list(self.questions.values()),
+            "unit": self.unit,
+            "interval": self.interval,
+            "loss": budget.target or loss_of(budget.epsilon, budget.rho),
+            "delta": delta_of(budget.delta),
+        }
+        if source.query is not None:
+            asked |= {"query": source.query, "tables": source.files}
+        if source.owners is not None:
+            asked["schema"] = repr(source.owners)
+        if self.described is not None:
+            asked["bounds"] = self.bounds
+        asked |= {name: True for name in ("intervals", "margins") if getattr(self, name)}
+        return fingerprint(budget.account, budget.version, "run", asked)
+
+
+def _keys_of(given: object, by: Sequence[str]) -> PublicKeys | None:
+    """Return public keys: a list, or for several columns a list of lists, or lists by column."""
+    if isinstance(given, dict) and given:
+        if by and set(given) != set(by):
+            raise ValueError(f"these are lists for {', '.join(given)}, not for each of by")
+        lists = [_listed(given[name]) for name in by or given]
+        rows: list[tuple[object, ...]] = list(itertools.product(*lists))
+    else:
+        rows = [tuple(_listed(item)) if isinstance(item, list) else (item,)
+                for item in _listed(given)]  # fmt: skip
+    nested = len(by) == 1 and any(len(row) != 1 for row in rows)
+    if nested or not all(isinstance(part, Plain) for row in rows for part in row):
+        raise ValueError("a key is a text, a number, or a list of one for each column of by")
+    listed = [row[0] if len(row) == 1 else row for row in rows]
+    columns: Sequence[object] = by or [None] * max(
+        map(len, rows), default=1
+    )  # a query has the columns
+    return keys_of(listed, columns)
+
+
+class _Whole(Group):
+    """A whole description; what is meant for all releases has been put into each."""
+
+    parameters: Any = None
+    source: Any = None
+    unit: Any = None
+    budget: Any = None
+    releases: dict[str, Release]
+
+    @field_validator("releases", mode="before")
+    @classmethod
+    def _releases(cls, given: object) -> object:
+        if isinstance(given, dict) and given:
+            return given
+        found = "there is none" if given == {} else f"this is {kind_of(given)}"
+        raise ValueError(f"{found}; write releases by name")
+
+
+@dataclass(frozen=True)
+class Description:
+    """All releases of a file, its SHA-256, and the parameters that it was read with."""
+
+    file: Path
+    digest: str
+    parameters: Mapping[str, str]
+    releases: Sequence[Release]
+
+
+def read_description(file: str | Path, given: Mapping[str, str] | None = None) -> Description:
+    """Return what a file describes, with `given` as its parameters.
+
+    Nothing but the file is read, and schemas that it names: no data, and no ledger.
+    """
+    path, given = Path(file), dict(given or {})
+    faults = Faults(path)
+    content = read_content(faults, given)
+    origins: dict[At, At] = {}
+    try:
+        whole = _Whole.model_validate(
+            _completed(content.value, origins), context=path.absolute().parent
+        )
+    except ValidationError as error:
+        for one in error.errors():
+            _note(one["type"], _origin(one["loc"], origins), one["ctx"]["words"], content, faults)
+        faults.require_none()
+        raise
+    releases = list(whole.releases.values())
+    for at, what in _clashes(releases):
+        _note("fault", at, what, content, faults)
+    faults.require_none()
+    return Description(path, content.digest, given, releases)
+
+
+def _completed(value: Any, origins: dict[At, At]) -> Any:
+    """Return a description whose releases have what is said for all; note where it comes from."""
+    if not isinstance(value, dict) or not isinstance(value.get("releases"), dict):
+        return value
+    releases = {
+        name: _inheriting(name, value, own, origins) if isinstance(own, dict) else own
+        for name, own in value["releases"].items()
+    }
+    return {**value, "releases": releases}
+
+
+def _inheriting(name: str, top: Any, own: Any, origins: dict[At, At]) -> dict[str, Any]:
+    """Return a release with its name, and the groups that it takes from the top."""
+    at = ("releases", name)
+    found = {**own, _NAME: name}
+    for shared in ("source", "unit"):
+        if own.get(shared) is None and top.get(shared) is not None:
+            found[shared], origins[*at, shared] = top[shared], (shared,)
+    ours, theirs = own.get("budget"), top.get("budget")
+    if theirs is not None and not isinstance(theirs, dict):
+        found["budget"], origins[*at, "budget"] = theirs, ("budget",)
+    elif theirs is not None and (ours is None or isinstance(ours, dict)):
+        losses = {"epsilon", "rho"}
+        named = set(ours or ()) | (losses if losses & set(ours or ()) else set())
+        if not _needs_delta(found) and _is_number(theirs.get("delta")) and 0 < theirs["delta"] < 1:
+            named.add("delta")
+        taken = {field: item for field, item in theirs.items() if field not in named}
+        found["budget"] = {**taken, **(ours or {})}
+        origins.update({(*at, "budget", field): ("budget", field) for field in taken})
+    return found
+
+
+def _needs_delta(own: Mapping[str, Any]) -> bool:
+    """Tell whether a release may have secret keys: a query, columns, groups that are not listed."""
+    if isinstance(own.get("source"), dict) and own["source"].get("query") is not None:
+        return True
+    asked = own["questions"] if isinstance(own.get("questions"), dict) else {}
+    if any(isinstance(one, dict) and "describe" in one for one in asked.values()):
+        return True
+    return own.get("by") is not None and own.get("keys") is None
+
+
+def _origin(at: At, origins: Mapping[At, At]) -> At:
+    """Return where a value of a release stands in the file."""
+    for end in range(len(at), 0, -1):
+        if at[:end] in origins:
+            return origins[at[:end]] + at[end:]
+    return at
+
+
+def _note(kind: str, at: At, what: str, content: Content, faults: Faults) -> None:
+    """Note a fault: where it is in the file, then what it is."""
+    line = content.line(at[:-1] if kind == "group" else at)
+    names = [part for part in at if isinstance(part, str)]
+    if kind in {"group", "unknown"} or (names and what.startswith(f"{names[-1]} ")):
+        names.pop()
+    faults.add(line, ": ".join([*names, what]))
+
+
+def _clashes(releases: Sequence[Release]) -> Iterator[tuple[At, str]]:
+    """Find outputs that would overwrite one another, or what is read."""
+    taken: dict[tuple[Path, str], str] = {}
+    read = {path.resolve() for release in releases for path in release.source.paths}
+    for release in releases:
+        ledger = release.budget.ledger.path.resolve()
+        for number, output in enumerate(release.outputs):
+            place, table = output.path.resolve(), (output.table or "").lower()
+            what = None
+            if (place, table) in taken:
+                what = f"the release {taken[place, table]!r} writes there too"
+            elif (place in read and not table) or place == ledger:
+                what = "the output is a file that is read"
+            elif any(_names(path, place) for path in read):
+                what = "the output would be read as a source"
+            if what is not None:
+                at = ("releases", release.name, "outputs", number)
+                yield at, f"{output.text}: {what}"
+            taken.setdefault((place, table), release.name)
+
+
+def _names(source: Path, place: Path) -> bool:
+    """Tell whether a source, as a folder or a pattern, names a place.
+
+    The file system is not asked: what is a file today can be a folder when the next run reads it.
+    """
+    return source in place.parents or (
+        has_magic(str(source)) and _matches(place.parts, source.parts)
+    )
+
+
+def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Tell whether a glob names a path, part by part; `**` stands for any number of parts."""
+    ends = {0}  # of the parts that the pattern can name so far
+    for own in pattern:
+        wide = "*" if "\\" in own else own  # engines differ in what a backslash takes back
+        if own == "**":
+            ends = {end for end in range(len(parts) + 1) if end >= min(ends)}
+        else:
+            ends = {
+                end + 1
+                for end in ends
+                if end < len(parts) and (parts[end] == own or fnmatch.fnmatch(parts[end], wide))
+            }
+        if not ends:
+            return False
+    return len(parts) in ends

@@ -1,0 +1,382 @@
+"""Read a YAML file into plain values with their lines, and put parameters where ${name} stands.
+
+YAML is read by the core schema of YAML 1.2, without tags, aliases and merges: YAML 1.1 reads NO as
+false and 1e-6 as text, here plain words are text and 1e-6 is a number. A parameter is put into text
+that has been read, never into the file: it can't add a field. In a query it becomes one SQL
+literal; in a path it is one part of a name.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import duckdb
+import yaml
+
+from dfprivacy.errors import InvalidDescriptionError
+from dfprivacy.frames.methods import meant
+
+MOST_BYTES, MOST_VALUES, DEEPEST, MOST_FAULTS = 2**18, 10_000, 32, 100
+HINT = "docs/etl.md describes every field; --check looks at a file without spending anything"
+
+Plain = str | int | float | bool | None
+At = tuple[str | int, ...]
+"""The way to a value: names of fields, and places in lists."""
+
+_INTEGER = re.compile(r"[-+]?[0-9]+\Z")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
+_WORDS: dict[str, Plain] = {"": None, "~": None, "null": None, "true": True, "false": False}
+_TAGS = {
+    yaml.ScalarEvent: "tag:yaml.org,2002:str",
+    yaml.SequenceStartEvent: "tag:yaml.org,2002:seq",
+    yaml.MappingStartEvent: "tag:yaml.org,2002:map",
+}
+
+
+@dataclass(frozen=True)
+class Faults:
+    """The faults of one file, each with its line, gathered while it is read."""
+
+    file: Path
+    found: list[tuple[int, str]] = field(default_factory=list)
+
+    def add(self, line: int, what: str) -> None:
+        """Note a fault; refuse the file at the hundredth, for the time that it takes."""
+        if (line, what) not in self.found:
+            self.found.append((line, what))
+        if len(self.found) >= MOST_FAULTS:
+            raise self._error()
+
+    def stop(self, line: int, what: str) -> NoReturn:
+        """Refuse the file for a fault after which nothing more can be read.
+
+        Raises
+        ------
+        InvalidDescriptionError
+            Always.
+        """
+        self.add(line, what)
+        raise self._error()
+
+    def require_none(self) -> None:
+        """Refuse the file if it has faults.
+
+        Raises
+        ------
+        InvalidDescriptionError
+            With one line a fault.
+        """
+        if self.found:
+            raise self._error()
+
+    def _error(self) -> InvalidDescriptionError:
+        lines = [f"{self.file}:{line}: {what}" for line, what in sorted(self.found)]
+        return InvalidDescriptionError("\n".join(lines), hint=HINT)
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """Return the name that was probably meant, as the end of a message; else all of them."""
+    other = meant(name, known)
+    return f"there are {', '.join(known)}" if other is None else f"did you mean {other!r}?"
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a file says as plain values, the line of each, and the SHA-256 of the file."""
+
+    value: Any
+    lines: Mapping[At, int]
+    digest: str
+
+    def line(self, at: At) -> int:
+        """Return the line of a value, or of the nearest group that is there."""
+        while at not in self.lines:
+            at = at[:-1]
+        return self.lines[at]
+
+
+def read_content(faults: Faults, given: Mapping[str, str]) -> Content:
+    """Return what a file says, with `given` as its parameters.
+
+    Raises
+    ------
+    InvalidDescriptionError
+        When it can't be read, or does not fit its parameters.
+    """
+    raw = _bytes(faults)
+    try:
+        text = raw.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        faults.stop(raw[: error.start].count(b"\n") + 1, "this is not UTF-8 text")
+    reader = _Reader(text, faults)
+    content = Content(reader.document(), reader.lines, hashlib.sha256(raw).hexdigest())
+    places = _Places(_parameters(content, given, faults), content, faults)
+    faults.require_none()
+    value = places.filled(content.value, (), "")
+    faults.require_none()
+    return Content(value, content.lines, content.digest)
+
+
+def _bytes(faults: Faults) -> bytes:
+    if faults.file.suffix.lower() not in {".yml", ".yaml"}:
+        faults.stop(1, "a description is a .yml or .yaml file")
+    try:
+        with faults.file.open("rb") as opened:
+            raw = opened.read(MOST_BYTES + 1)
+    except OSError as error:
+        faults.stop(1, f"the file can't be read: {error.strerror}")
+    if len(raw) > MOST_BYTES:
+        faults.stop(1, "a description has at most 256 KiB")
+    return raw
+
+
+class _Reader:
+    """Builds values from the events of a YAML parser, which stops at the first one too many."""
+
+    def __init__(self, text: str, faults: Faults) -> None:
+        self.faults, self.lines, self.values = faults, dict[At, int](), 0
+        self.events = yaml.parse(text, yaml.BaseLoader)
+
+    def document(self) -> Any:
+        """Return the one document; None if there is none."""
+        try:
+            self._next()  # the start of the stream
+            self.lines[()] = 1
+            if isinstance(self._next(), yaml.StreamEndEvent):
+                return None
+            value = self._value(self._next(), (), 1)
+            self._next()  # the end of the document
+            last = self._next()
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark
+            self.faults.stop(mark.line + 1 if mark else 1, f"this is not YAML: {error.problem}")
+        except yaml.YAMLError:
+            self.faults.stop(1, "this is not YAML: it holds a character that YAML does not allow")
+        if not isinstance(last, yaml.StreamEndEvent):
+            self.faults.stop(_line(last), "a second document begins here: a description is one")
+        return value
+
+    def _next(self) -> Any:
+        return next(self.events)
+
+    def _value(self, event: Any, at: At, line: int) -> Any:
+        self.lines.setdefault(at, line)
+        self.values += 1
+        if self.values > MOST_VALUES:
+            self.faults.stop(line, f"a description has at most {MOST_VALUES:,} values")
+        if len(at) > DEEPEST:
+            self.faults.stop(line, f"a description is at most {DEEPEST} levels deep")
+        if isinstance(event, yaml.AliasEvent):
+            self.faults.stop(line, "aliases (*name) are not read: write the fields out")
+        if event.tag not in {None, _TAGS[type(event)]}:
+            self.faults.add(line, "tags (!name) are not read: leave them out")
+        if isinstance(event, yaml.MappingStartEvent):
+            return self._fields(at)
+        if isinstance(event, yaml.SequenceStartEvent):
+            return self._items(at)
+        return event.value if event.style else plain(event.value)
+
+    def _items(self, at: At) -> list[Any]:
+        items: list[Any] = []
+        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+            items.append(self._value(event, (*at, len(items)), _line(event)))
+        return items
+
+    def _fields(self, at: At) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        while not isinstance(key := self._next(), yaml.MappingEndEvent):
+            line, name = _line(key), "?"
+            if isinstance(key, yaml.ScalarEvent):
+                name = key.value
+                if name in found:
+                    self.faults.add(line, f"{name!r} stands here a second time")
+            else:
+                self._value(key, (*at, name), line)
+                self.faults.add(line, "a field's name is a plain text")
+            found[name] = self._value(self._next(), (*at, name), line)
+        return found
+
+
+def _line(event: Any) -> int:
+    return int(event.start_mark.line) + 1
+
+
+def plain(text: str) -> Plain:
+    """Return what an unquoted word of YAML means.
+
+    >>> plain("1e-6"), plain("NO"), plain("12"), plain("2024-01-31"), plain("null")
+    (1e-06, 'NO', 12, '2024-01-31', None)
+    """
+    if text.lower() in _WORDS and text in {text.lower(), text.capitalize(), text.upper()}:
+        return _WORDS[text.lower()]
+    if _INTEGER.match(text) and len(text) <= 300:
+        return int(text)
+    return float(text) if _FLOAT.match(text) else text
+
+
+_PATHS = frozenset({"ledger", "file", "folder", "database", "tables", "outputs"})
+_PLACE = re.compile(r"\$(\$?)\{([^}]*)\}")
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?\Z")
+_LONGEST = 200
+
+
+def _date(text: str) -> str | None:
+    try:
+        return text if dt.date.fromisoformat(text).isoformat() == text else None
+    except ValueError:
+        return None
+
+
+_TYPES: Mapping[str, tuple[str, Callable[[str], Plain]]] = {
+    "date": ("2024-01-31", _date),
+    "integer": ("7", lambda text: int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None),
+    "number": (
+        "0.5",
+        lambda text: float(text) if _NUMBER.match(text) and len(text) <= 40 else None,
+    ),
+    "text": (
+        "north",
+        lambda text: (
+            text if text.isprintable() and text.strip() and len(text) <= _LONGEST else None
+        ),
+    ),
+}
+"""The types of parameters: an example, and the value that a text has; None if it has none."""
+
+
+@dataclass(frozen=True)
+class _Parameter:
+    """A value that was set: as text, and as its type has it."""
+
+    text: str
+    value: Plain
+
+    @property
+    def sql(self) -> str:
+        """The value as one literal: a number, or a text in quotes."""
+        if isinstance(self.value, str):
+            return "'" + self.value.replace("'", "''") + "'"
+        return f" {self.text} "  # apart from a minus sign, which would begin a comment
+
+    @property
+    def fits_a_path(self) -> bool:
+        """Whether the value is part of one file's name: no folder, no pattern, not hidden away."""
+        return ".." not in self.text and not any(c in '/\\*?[]{}:~"' for c in self.text)
+
+
+def _parameters(
+    content: Content, given: Mapping[str, str], faults: Faults
+) -> dict[str, _Parameter]:
+    """Return the parameters that a description declares, with the values that were given."""
+    declared = content.value.get("parameters") if isinstance(content.value, dict) else None
+    line = content.line(("parameters",))
+    types = declared if isinstance(declared, dict) else {}
+    if declared is not None and not types:
+        faults.add(line, "parameters: these are not names with types, as in {day: date}")
+    for name in given:
+        if name not in types:
+            faults.add(line, f"--set {name}: no such parameter is declared")
+    found: dict[str, _Parameter] = {}
+    for name, kind in types.items():
+        own, text = content.line(("parameters", name)), given.get(name)
+        if not name.isidentifier():
+            faults.add(own, f"parameters: {name!r} is no name: use letters, digits and _")
+            continue
+        if not isinstance(kind, str) or kind not in _TYPES:
+            known = ", ".join(_TYPES)
+            faults.add(own, f"parameters: {name} needs a type, which is one of {known}")
+            continue
+        example, read = _TYPES[kind]
+        if text is None:
+            faults.add(own, f"parameters: {name} is not set; add --set {name}={example}")
+        elif (value := read(text)) is None:
+            faults.add(own, f"--set {name}: the value is no {kind} such as {example}")
+        else:
+            found[name] = _Parameter(text, value)
+    return found
+
+
+@dataclass(frozen=True)
+class _Places:
+    """The places of parameters in a description."""
+
+    parameters: Mapping[str, _Parameter]
+    content: Content
+    faults: Faults
+
+    def filled(self, value: Any, at: At, owner: str) -> Any:
+        """Return a value with ${name} replaced in every text; `owner` is the field it is in."""
+        if isinstance(value, dict):
+            return {
+                name: item
+                if (*at, name) == ("parameters",)
+                else self.filled(item, (*at, name), owner if owner == "tables" else name)
+                for name, item in value.items()
+            }
+        if isinstance(value, list):
+            return [self.filled(item, (*at, n), owner) for n, item in enumerate(value)]
+        return self._text(value, self.content.line(at), owner) if isinstance(value, str) else value
+
+    def _text(self, text: str, line: int, owner: str) -> Plain:
+        known = {name for escaped, name in _PLACE.findall(text) if not escaped}
+        for name in sorted(known - set(self.parameters)):
+            end = nearest(name, self.parameters) if self.parameters else "none is declared"
+            self.faults.add(line, f"${{{name}}}: no such parameter; {end}")
+        if not known <= set(self.parameters):
+            return text
+        if owner == "query":
+            return self._query(text, line)
+        for name in sorted(known):
+            if owner in _PATHS and not self.parameters[name].fits_a_path:
+                self.faults.add(line, f"${{{name}}}: the value can't be part of a file's name")
+        whole = _PLACE.fullmatch(text)
+        if whole is not None and not whole[1]:
+            return self.parameters[whole[2]].value
+        return _PLACE.sub(lambda m: m[0][1:] if m[1] else self.parameters[m[2]].text, text)
+
+    def _query(self, query: str, line: int) -> str:
+        """Return a query in which each ${name} is one literal.
+
+        Each stands for a word of its own: one inside quotes or a comment, where a value could end
+        the quotes, is a fault.
+        """
+        stem = "dfprivacy_parameter"
+        while stem in query:
+            stem += "_"
+        words = {f"{stem}_{name}".encode(): own for name, own in self.parameters.items()}
+        marked = _PLACE.sub(lambda m: m[0][1:] if m[1] else f"{stem}_{m[2]}", query).encode(
+            "utf-8", "surrogateescape"
+        )
+        bare = _bare_words(marked, words)
+        for name in self.parameters:
+            word = f"{stem}_{name}".encode()
+            if marked.count(word) > sum(own == word for _, own in bare):
+                self.faults.add(
+                    line,
+                    f"${{{name}}} stands inside quotes, a comment or a name: write it bare, as in "
+                    f"day = ${{{name}}}",
+                )
+                return query
+        for start, word in reversed(bare):
+            marked = marked[:start] + words[word].sql.encode() + marked[start + len(word) :]
+        return marked.decode("utf-8", "surrogateescape")
+
+
+_BARE = re.compile(rb"[\w$\x80-\xff]+")
+
+
+def _bare_words(plain: bytes, words: Collection[bytes]) -> list[tuple[int, bytes]]:
+    """Return the words of a query that stand by themselves for DuckDB, with their places."""
+    try:
+        tokens = duckdb.tokenize(plain.decode())
+    except (duckdb.Error, UnicodeError):
+        return []
+    names = [start for start, kind in tokens if kind == duckdb.token_type.identifier]
+    found = [(start, _BARE.match(plain, start)) for start in names]
+    return [(start, word[0]) for start, word in found if word is not None and word[0] in words]

@@ -1,0 +1,404 @@
+"""Run releases one after the other: checked together, then each charged once, kept and written.
+
+Files and tables are read with their declared types, DuckDB files are opened for reading only. A
+file that is written is there wholly or not at all, a table is made in one transaction; an output
+that is there without a note of where it came from was not made by a run, and is never replaced.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from dfprivacy.accounting.charge import Charge, short
+from dfprivacy.accounting.idempotent import IdempotentLedger, Paid
+from dfprivacy.accounting.loss import Epsilon
+from dfprivacy.cli.asking import answers_table, declared_columns, file_columns, typed_column
+from dfprivacy.cli.jobs.description import Description, Output, Release, Source
+from dfprivacy.engine.files import quoted
+from dfprivacy.engine.returning import frame_table
+from dfprivacy.engine.run import guarded
+from dfprivacy.errors import (
+    MissingColumnError,
+    OutputError,
+    RefusedStatementError,
+    UnsupportedFrameError,
+)
+from dfprivacy.frames.crosstabs import release_long
+from dfprivacy.frames.describing import description_of, release_description
+from dfprivacy.frames.releasing import release_frame, release_histogram, release_numbers
+from dfprivacy.frames.whole_files import put_whole, write_csv, write_parquet
+from dfprivacy.release.terms import PublicKeys, Terms
+from dfprivacy.statements.jobs import Job, job_of
+from dfprivacy.statistics.histogram import Histogram
+
+_NOTE = ".provenance.json"
+_ESCAPED = str.maketrans({mark: f"%{ord(mark):02X}" for mark in "%./\\"})
+
+
+@dataclass(frozen=True)
+class Step:
+    """A release that can be made: its ledger, what it costs, and whether that was paid before."""
+
+    release: Release
+    ledger: IdempotentLedger
+    charge: Charge
+    settled: bool
+
+
+@dataclass(frozen=True)
+class Done:
+    """A release that was written; `paid_before` if an earlier run was charged for it."""
+
+    release: Release
+    charge: Charge
+    paid_before: bool
+
+
+def planned(description: Description) -> list[Step]:
+    """Return the steps of a run, once everything that can be checked without a row has been."""
+    steps = [_step(release) for release in description.releases]
+    for step in steps:
+        for output in step.release.outputs:
+            require_writable(output)
+    _require_room([step for step in steps if not step.settled])
+    return steps
+
+
+def _step(release: Release) -> Step:
+    budget = release.budget
+    ledger = IdempotentLedger(budget.ledger.path, budget.account, release.mark)
+    return Step(release, ledger, _required_charge(release), ledger.settled())
+
+
+def _required_charge(release: Release) -> Charge:
+    """Return what a release costs, once its source is known to have what it asks for."""
+    if release.described is not None:
+        with rows_of(release.source) as rows:
+            return description_of(rows, release.described, release.terms).request.charge
+    if release.source.query is None:
+        typed_keys(release)
+        return release.charge()
+    with _statement(release, release.terms) as job:
+        return job.request.charge
+
+
+def _require_room(steps: Sequence[Step]) -> None:
+    """Refuse a run whose releases do not fit together; two that are the same are charged once."""
+    once = {step.release.mark: step for step in steps}.values()
+    for _, account in groupby(sorted(once, key=_account), _account):
+        own = list(account)
+        charges = [(step.charge, step.release.budget.analyst) for step in own]
+        own[0].ledger.require_room(charges)
+
+
+def _account(step: Step) -> tuple[Path, str]:
+    return step.release.budget.ledger.path.resolve(), step.release.budget.account
+
+
+def run_releases(description: Description) -> Iterator[Done]:
+    """Make every release and write it, one at a time; what was made before is repeated.
+
+    Each release is charged to its ledger once, however often the run is killed or repeated, and
+    all its outputs hold the one table that the ledger keeps. Only an error between the charge and
+    what the ledger keeps uses the charge up: it may tell something about the draw. When an engine,
+    a ledger or a disk fails on the way, to run again finishes what was not.
+    """
+    for step in planned(description):
+        kept = step.ledger.kept()
+        if kept is None:
+            table = step.ledger.kept_of(partial(made, step.release, step.ledger))
+        else:
+            table = kept
+        paid = step.ledger.paid()
+        for output in step.release.outputs:
+            write_note(_note(description, step, output, paid), output)
+            write(table, output)
+        yield Done(step.release, step.charge, step.settled or kept is not None)
+
+
+def made(release: Release, ledger: IdempotentLedger) -> pa.Table:
+    """Return a release, paid for; nobody may see it before the ledger has kept it."""
+    budget = release.budget
+    terms = replace(
+        release.terms,
+        ledger=ledger,
+        dataset=budget.dataset,
+        period=budget.period,
+        analyst=budget.analyst,
+    )
+    if release.source.query is not None:
+        with _statement(release, terms) as job:
+            return frame_table(job.run())
+    if release.described is not None:
+        with rows_of(release.source) as rows:
+            asked = description_of(rows, release.described, terms)
+            return frame_table(release_description(asked))
+    keys = typed_keys(release)
+    with rows_of(release.source) as rows:
+        if release.histogram is not None:
+            return frame_table(release_histogram(rows, release.by, keys, release.histogram, terms))
+        if release.table is not None:
+            return frame_table(release_long(rows, release.table, terms, keys)[0])
+        if release.by:
+            return frame_table(release_frame(rows, release.by, keys, release.numbers, terms))
+        return answers_table(release_numbers(rows, release.numbers, terms))
+
+
+@contextmanager
+def _statement(release: Release, terms: Terms) -> Iterator[Job]:
+    """Open a query as a job, once it is known to be a SELECT."""
+    source, listed = release.source, None
+    tables = {name: place.path for name, place in (source.tables or {}).items()}
+    if release.keys is not None:
+        listed = [row[0] if len(row) == 1 else row for row in release.keys.rows]
+    with (
+        nullcontext() if source.database is None else opened(source.database.path) as connection,
+        job_of(
+            str(source.query),
+            connection,
+            tables,
+            terms,
+            listed,
+            schema=source.owners,
+            intervals=release.intervals,
+        ) as job,
+    ):
+        if job.script.target is not None:
+            raise RefusedStatementError(
+                f"the query of release {release.name!r} writes a table itself",
+                hint="write a SELECT; where it goes stands in outputs",
+            )
+        yield job
+
+
+def _note(description: Description, step: Step, output: Output, paid: Paid | None) -> str:
+    """Return the note of an output: what was asked, what it cost, and what is promised.
+
+    It holds what the description says and what the history of the ledger says about the charge:
+    nothing of the data, and no number of rows. The same release has the same note, byte by byte.
+    """
+    release, charge = step.release, step.charge
+    note = {
+        "release": release.name,
+        "output": output.text,
+        "asked": _asked(release),
+        "charged": {name: float(value) for name, value in _amounts(charge).items()},
+        "dataset": release.budget.dataset,
+        "version": release.budget.version,
+        "time": None if paid is None else paid.time,
+        "dfprivacy": None if paid is None else paid.version,
+        "description": {"file": description.file.name, "sha256": description.digest},
+        "parameters": dict(description.parameters),
+        "promise": _promise(release, charge),
+    }
+    return json.dumps(note, indent=2, ensure_ascii=False, default=str) + "\n"
+
+
+def _asked(release: Release) -> dict[str, Any]:
+    """Return what is asked, as the description has it."""
+    source = release.source
+    if source.query is not None:
+        what: dict[str, Any] = {"source": source.text, "query": source.query}
+        if source.owners is not None:
+            what["schema"] = repr(source.owners)
+    else:
+        questions = {name: question.text for name, question in release.questions.items()}
+        what = {"source": source.text, "questions": questions, "by": list(release.by)}
+    return {
+        **what,
+        "keys": None if release.keys is None else [list(row) for row in release.keys.rows],
+        "unit": "one row" if release.unit is None else release.unit.text,
+        "interval": release.interval,
+    }
+
+
+def _amounts(charge: Charge) -> dict[str, Fraction]:
+    measure = "epsilon" if isinstance(charge.loss, Epsilon) else "rho"
+    return {measure: charge.loss.value, "delta": charge.delta}
+
+
+def cost(charge: Charge) -> str:
+    """Return a charge in words.
+
+    >>> from fractions import Fraction
+    >>> cost(Charge(Epsilon(Fraction(1, 2)), Fraction(1, 10**6)))
+    'epsilon 0.5, delta 1e-6'
+    """
+    amounts = _amounts(charge).items()
+    return ", ".join(f"{name} {short(value)}" for name, value in amounts if value)
+
+
+def _promise(release: Release, charge: Charge) -> str:
+    """Return what an output promises, in one sentence."""
+    unit = release.unit
+    who = "one row" if unit is None else f"all rows of one {unit.column} ({unit.text})"
+    if release.budget.period is not None:
+        who = f"{who}, of the rows of the period {release.budget.period} alone"
+    kind = "differentially private" if isinstance(charge.loss, Epsilon) else "zCDP"
+    return (
+        f"This release is {kind} with {cost(charge)} for adding or removing {who}; other releases "
+        f"about the dataset {release.budget.dataset!r} add to that, and its ledger adds them up."
+    )
+
+
+_READ_ONLY: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
+_FORMATS: dict[str, Callable[[pa.Table, Path], None]] = {
+    ".csv": write_csv,
+    ".parquet": write_parquet,
+}
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a DuckDB file for reading."""
+    connection = None
+    if path.is_file():
+        with suppress(duckdb.Error):
+            connection = duckdb.connect(str(path), read_only=True, config=_READ_ONLY)
+    if connection is None:
+        raise UnsupportedFrameError(
+            f"{str(path)!r} is not a DuckDB file that can be opened for reading",
+            hint="check the path, and that no other process holds it open for writing",
+        )
+    with connection:
+        yield connection
+
+
+@contextmanager
+def rows_of(source: Source) -> Iterator[Any]:
+    """Open what a release of questions asks: a path, or a relation."""
+    if source.table is None or source.database is None:
+        (path,) = source.paths
+        yield path
+        return
+    with opened(source.database.path) as connection:
+        table = None
+        with suppress(duckdb.Error):
+            table = connection.table(source.table)
+        if table is None:
+            raise MissingColumnError(
+                f"there is no table {source.table!r} in {str(source.database.path)!r}",
+                hint="name a table or view of the file, with its schema where it is not main",
+            )
+        yield table
+
+
+def _columns_of(source: Source) -> pa.Schema:
+    with rows_of(source) as rows:
+        return (
+            file_columns(rows)
+            if isinstance(rows, Path)
+            else guarded(lambda: declared_columns(rows))
+        )
+
+
+def _about(question: Any) -> Sequence[Any]:
+    return [question.column] if isinstance(question, Histogram) else question.columns
+
+
+def typed_keys(release: Release) -> PublicKeys | None:
+    """Return public keys in the declared types of their columns, once all columns are there."""
+    schema = _columns_of(release.source)
+    asked = [column for own in release.questions.values() for column in _about(own)]
+    unit = [] if release.unit is None else [release.unit.column]
+    for column in [*asked, *release.by, *unit]:
+        if column not in schema.names:
+            raise MissingColumnError(
+                f"the source of release {release.name!r} has no column {column!r}",
+                hint=f"its columns are {', '.join(map(repr, schema.names[:20]))}",
+            )
+    if release.keys is None:
+        return None
+    columns = zip(*release.keys.rows, strict=True)
+    typed = [
+        typed_column(name, column, schema.field(name).type)
+        for name, column in zip(release.by, columns, strict=True)
+    ]
+    return PublicKeys(tuple(zip(*typed, strict=True)))
+
+
+def note_of(output: Output) -> Path:
+    """Return the file beside an output that says where it came from: each output has its own."""
+    own = "" if output.table is None else f".{output.table.translate(_ESCAPED)}.table"
+    return output.path.with_name(f"{output.path.name}{own}{_NOTE}")
+
+
+def require_writable(output: Output) -> None:
+    """Refuse an output that could not be written, or that a run has not made."""
+    if not output.path.parent.is_dir():
+        raise OutputError(
+            f"there is no directory {str(output.path.parent)!r} to write to",
+            hint="create it first",
+        )
+    if output.path.is_dir() or (_is_there(output) and not note_of(output).is_file()):
+        raise OutputError(
+            f"{output.text!r} is there already, and no run has made it",
+            hint="name another output, or move what is there away",
+        )
+
+
+def _is_there(output: Output) -> bool:
+    there = output.path.exists()
+    if not there or output.table is None:
+        return there
+    query = (
+        "SELECT count(*) FROM (SELECT table_name AS name FROM duckdb_tables() "
+        "UNION ALL SELECT view_name FROM duckdb_views()) WHERE lower(name) = lower(?)"
+    )
+    try:
+        with opened(output.path) as connection:
+            return connection.execute(query, [output.table]).fetchone() != (0,)
+    except UnsupportedFrameError:
+        return True
+
+
+def write_note(note: str, output: Output) -> None:
+    """Write the note of an output."""
+    _put(note_of(output), lambda path: path.write_text(note, encoding="utf-8"))
+
+
+def write(table: pa.Table, output: Output) -> None:
+    """Write a release."""
+    if output.table is None:
+        form = _FORMATS[output.path.suffix.lower()]
+        _put(output.path, lambda path: form(table, path))
+        return
+    with suppress(duckdb.Error), duckdb.connect(str(output.path)) as connection:
+        connection.register("dfprivacy_released", table)
+        connection.begin()
+        connection.execute(
+            f"CREATE OR REPLACE TABLE {quoted(output.table)} AS SELECT * FROM dfprivacy_released"  # noqa: S608 the name is quoted
+        )
+        connection.commit()
+        return
+    raise OutputError(
+        f"the table {output.text!r} could not be written",
+        hint="close what holds the file open; then run again: what is paid for is repeated",
+    )
+
+
+def _put(path: Path, fill: Callable[[Path], object]) -> None:
+    """Make a file wholly or not at all."""
+    try:
+        put_whole(path, fill)
+    except OSError as error:
+        reason = error.strerror or "the system refused"
+        raise OutputError(
+            f"{str(path)!r} could not be written: {reason}",
+            hint="make room, or choose a directory in which you may write; then run again: what "
+            "is paid for is repeated",
+        ) from None

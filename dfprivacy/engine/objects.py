@@ -1,0 +1,338 @@
+"""Convert Python objects to plain values by total functions, each by its exact type and itself.
+
+Equal objects can look different (1, 1.0 and True; Decimal("1.0") and Decimal("1.00")), and an
+object of somebody's class can do anything when it is compared, hashed or shown. So a value is
+told apart by a mark, its kind and a form of it that is made of texts and numbers; nothing that a
+class of the caller's defines is ever called. What is of no known type, or does not convert, is
+missing, whatever else is in the column.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from enum import EnumMeta
+from fractions import Fraction
+from typing import Any, NamedTuple, cast
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+Codes = npt.NDArray[np.int64]
+Mark = tuple[str, Any]
+
+
+class Plain(NamedTuple):
+    """A value as it is grouped by, and as it is shown."""
+
+    mark: Mark
+    shown: object
+
+
+_MISSING: Mark = ("", "")
+_LEVELS = 4  # of tuples within tuples
+_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+
+
+def plain(value: object, levels: int = _LEVELS) -> Plain | None:
+    """Return a value as a plain one; None where it is missing, of no known type, or unfit."""
+    kind = type(value)
+    try:
+        if kind is tuple:
+            return _tuple(cast("tuple[Any, ...]", value), levels)
+        if kind is pd.Interval:
+            return _interval(value, levels)
+        convert = _KNOWN.get(id(kind))
+        if convert is not None:
+            return convert(value)
+        if type(kind) is EnumMeta and not issubclass(kind, str | int | float):
+            return _member(value)
+        return next((own(value) for base, own in _BASES if issubclass(kind, base)), None)
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 whatever it is, it is decided by the value alone
+        return None
+
+
+def is_missing(value: object) -> bool:
+    """Tell None, NaN, NaT, NA and signalling NaN, by exact types; an unknown object is there."""
+    kind = type(value)
+    if value is None or value is pd.NA or value is pd.NaT:
+        return True
+    if kind is Decimal:
+        return cast("Decimal", value).is_nan()
+    if issubclass(kind, float) or issubclass(kind, np.inexact) or kind is complex:
+        return plain(value) is None
+    return any(kind is own for own in _TIMES) and bool(np.isnat(cast("Any", value)))
+
+
+_TIMES = (np.datetime64, np.timedelta64)
+
+
+def _text(value: Any) -> Plain:
+    text = str.__str__(value)
+    return Plain(("str", text), text)
+
+
+def _whole(value: Any) -> Plain:
+    number = int.__int__(value)
+    return Plain(("int", number), number)
+
+
+def _float(value: Any) -> Plain | None:
+    number = float(value) + 0.0
+    return None if number != number else Plain(("float", number), number)  # noqa: PLR0124 only NaN
+
+
+def _complex(value: Any) -> Plain | None:
+    number = complex(value)
+    parts = (number.real + 0.0, number.imag + 0.0)
+    if any(part != part for part in parts):  # noqa: PLR0124 only NaN differs from itself
+        return None
+    return Plain(("complex", parts), complex(*parts))
+
+
+def _decimal(value: Decimal) -> Plain | None:
+    return None if value.is_nan() else Plain((_name(Decimal), (value, str(value))), value)
+
+
+def _fraction(value: Fraction) -> Plain:
+    own = Fraction(int.__int__(value.numerator), int.__int__(value.denominator))
+    return Plain((_name(Fraction), (own, own.denominator)), own)
+
+
+def _uuid(value: UUID) -> Plain:
+    own = UUID(int=int.__int__(value.int))
+    return Plain((_name(UUID), own.int), own)
+
+
+def _date(value: dt.date) -> Plain:
+    return Plain((_name(dt.date), value.isoformat()), value)
+
+
+def _datetime(value: dt.datetime) -> Plain:
+    own, zone = value, _zone(value.tzinfo)  # first: its own methods are called only if it is known
+    if value.fold:
+        first = value.replace(fold=0)
+        own = value if zone and first.utcoffset() != value.utcoffset() else first
+    form = (own.isoformat(), own.fold, zone)
+    return Plain((_name(dt.datetime), form), own)
+
+
+def _time(value: dt.time) -> Plain:
+    zone, own = _zone(value.tzinfo), value.replace(fold=0)
+    return Plain((_name(dt.time), (own.isoformat(), zone)), own)
+
+
+def _difference(value: dt.timedelta) -> Plain:
+    return Plain((_name(dt.timedelta), (value.days, value.seconds, value.microseconds)), value)
+
+
+def _zone(zone: dt.tzinfo | None) -> str:
+    """Return what tells a time zone from others: those of the standard library alone are known."""
+    if zone is None:
+        return ""
+    if type(zone) is dt.timezone:
+        return f"{zone.utcoffset(None)} {zone.tzname(None)}"
+    if type(zone) is ZoneInfo and type(zone.key) is str:
+        return zone.key
+    raise ValueError(_UNKNOWN_ZONE)
+
+
+_UNKNOWN_ZONE = "a time zone of another class"
+
+
+def _timestamp(value: Any) -> Plain:
+    """Return a time of pandas in microseconds, or nanoseconds if it has some; in its own if far."""
+    zone = _zone(value.tzinfo)
+    instant = int(value.asm8.view("i8")) * _NANOSECONDS[value.unit]
+    own = _in_unit(value, value.nanosecond)
+    if own.fold:
+        plain_ = pd.Timestamp(own.to_datetime64())
+        own = plain_.tz_localize("UTC").tz_convert(own.tzinfo) if own.tzinfo else plain_
+    return Plain((_name(pd.Timestamp), (instant, zone)), own)
+
+
+def _timedelta(value: Any) -> Plain:
+    length = int(value.asm8.view("i8")) * _NANOSECONDS[value.unit]
+    return Plain((_name(pd.Timedelta), length), _in_unit(value, value.nanoseconds))
+
+
+def _in_unit(value: Any, nanoseconds: int) -> Any:
+    try:
+        return value.as_unit("ns" if nanoseconds else "us")
+    except (OverflowError, ValueError):
+        return value
+
+
+def _numpy_time(value: Any) -> Plain | None:
+    return None if np.isnat(value) else _timestamp(pd.Timestamp(value))
+
+
+def _numpy_difference(value: Any) -> Plain | None:
+    return None if np.isnat(value) else _timedelta(pd.Timedelta(value))
+
+
+def _period(value: Any) -> Plain:
+    return Plain((_name(pd.Period), (str.__str__(value.freqstr), int(value.ordinal))), value)
+
+
+def _interval(value: Any, levels: int) -> Plain | None:
+    ends = [plain(end, levels - 1) for end in (value.left, value.right)] if levels else [None]
+    if any(end is None for end in ends):
+        return None
+    left, right = cast("list[Plain]", ends)
+    closed = str.__str__(value.closed)
+    own = pd.Interval(cast("Any", left.shown), cast("Any", right.shown), cast("Any", closed))
+    return Plain((_name(pd.Interval), (left.mark, right.mark, closed)), own)
+
+
+def _tuple(value: tuple[Any, ...], levels: int) -> Plain | None:
+    marks, shown = [], []
+    for element in value if levels else ():
+        own = Plain(_MISSING, None) if is_missing(element) else plain(element, levels - 1)
+        if own is None:
+            return None
+        marks.append(own.mark)
+        shown.append(own.shown)
+    return Plain(("tuple", tuple(marks)), tuple(shown)) if levels else None
+
+
+def _member(value: Any) -> Plain | None:
+    """Return a member of an enumeration, told by its class and name."""
+    kind: Any = type(value)
+    name = str.__str__(object.__getattribute__(value, "__dict__")["_name_"])
+    if vars(kind)["_member_map_"][name] is not value:
+        return None
+    return Plain((_name(kind), name), value)
+
+
+def _name(kind: type) -> str:
+    return f"{str.__str__(kind.__qualname__)} of {str.__str__(kind.__module__)}"
+
+
+_BASES: tuple[tuple[type, Callable[[Any], Plain | None]], ...] = (
+    (str, _text),
+    (int, _whole),
+    (float, lambda value: _float(float.__float__(value))),
+)
+"""Plain types whose own conversion no subclass can change."""
+
+_CONVERTERS: dict[type, Callable[[Any], Plain | None]] = {
+    bool: lambda value: Plain(("bool", value), value),
+    np.bool_: lambda value: Plain(("bool", bool(value)), bool(value)),
+    str: _text,
+    np.str_: _text,
+    int: _whole,
+    float: _float,
+    complex: _complex,
+    bytes: lambda value: Plain(("bytes", value), value),
+    np.bytes_: lambda value: Plain(("bytes", bytes(value)), bytes(value)),
+    Decimal: _decimal,
+    Fraction: _fraction,
+    UUID: _uuid,
+    dt.date: _date,
+    dt.datetime: _datetime,
+    dt.time: _time,
+    dt.timedelta: _difference,
+    pd.Timestamp: _timestamp,
+    pd.Timedelta: _timedelta,
+    pd.Period: _period,
+    np.datetime64: _numpy_time,
+    np.timedelta64: _numpy_difference,
+}
+_CONVERTERS |= {np.dtype(code).type: lambda value: _whole(int(value)) for code in "bhilqBHILQ"}
+_CONVERTERS |= {np.dtype(code).type: _float for code in "efdg"}
+_CONVERTERS |= {np.dtype(code).type: _complex for code in "FDG"}
+_KNOWN = {id(kind): own for kind, own in _CONVERTERS.items()}
+"""By identity: the hash and the equality of a class are what its own class says."""
+
+
+def coded(
+    values: npt.NDArray[Any], listed: Sequence[object], *, ordered: bool = False
+) -> tuple[Codes, list[object], list[int | None]]:
+    """Return each value's code (-1 for missing), the values coded, and the listed keys' codes.
+
+    The values are those given and the public keys together, sorted by kind and value, so that the
+    order of groups does not depend on the order of rows; `ordered` ones keep their order.
+    """
+    codes, found = _distinct(values)
+    wanted = [plain(value) for value in listed]
+    known = dict([*found, *(own for own in wanted if own is not None)])
+    marks = list(known) if ordered else sorted(known)
+    rank = {mark: code for code, mark in enumerate(marks)}
+    ranks = np.array([*(rank[own.mark] for own in found), -1], dtype=np.int64)
+    listed_codes = [None if own is None else rank[own.mark] for own in wanted]
+    return ranks[codes], [known[mark] for mark in marks], listed_codes
+
+
+def _distinct(values: npt.NDArray[Any]) -> tuple[Codes, list[Plain]]:
+    """Return the place of each row's value among the distinct ones, -1 for missing, and these."""
+    kinds = set(map(id, map(type, values)))
+    for some, declared, convert in _ENCODED:
+        encoded = _encoded(values, declared) if kinds <= some else None
+        if encoded is not None:
+            codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            return np.asarray(codes, np.int64), list(map(convert, encoded.dictionary.to_pylist()))
+    first: dict[Mark, int] = {}
+    found: list[Plain] = []
+    codes = np.full(len(values), -1, dtype=np.int64)
+    for row, value in enumerate(values):
+        own = plain(value)
+        if own is not None:
+            codes[row] = first.setdefault(own.mark, len(first))
+            if len(first) > len(found):
+                found.append(own)
+    return codes, found
+
+
+def _encoded(values: npt.NDArray[Any], declared: pa.DataType) -> Any:
+    """Return values as Arrow encodes them; None where it has no place for some of them.
+
+    Either way a row gets the same value.
+    """
+    try:
+        return cast("Any", pa.array(values, declared, from_pandas=True)).dictionary_encode()
+    except (UnicodeError, pa.ArrowException):
+        return None
+
+
+_GAPS = {id(type(None)), id(type(pd.NA))}
+_ENCODED = (
+    (_GAPS | {id(str), id(float)}, pa.large_string(), _text),
+    (_GAPS | {id(dt.date), id(type(pd.NaT))}, pa.date32(), _date),  # a float could be a date
+)
+"""Objects that Arrow tells apart as they are told apart here, faster."""
+
+
+def mark_of(value: object) -> Mark:
+    """Return what tells a value from others; that of all that is missing is the same."""
+    own = plain(value)
+    return _MISSING if own is None else own.mark
+
+
+def mark_bytes(mark: Mark) -> bytes:
+    """Return a mark as bytes, different ones for different marks; those of text are its UTF-8.
+
+    What is no text starts with a byte that no text has.
+    """
+    kind, form = mark
+    if kind == "str":
+        return str(form).encode("utf-8", "surrogatepass")
+    return b"\xff" + _spelled(mark).encode("utf-8", "surrogatepass")
+
+
+def _spelled(form: object) -> str:
+    """Return a form as text; of an integer its hexadecimal digits, which may be any number."""
+    if isinstance(form, tuple):
+        return f"({', '.join(map(_spelled, form))})"
+    if type(form) is int:
+        return format(form, "x")
+    if isinstance(form, Fraction):
+        return f"{form.numerator:x}/{form.denominator:x}"
+    return repr(form)

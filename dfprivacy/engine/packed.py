@@ -1,0 +1,356 @@
+"""Count rows by group and bin without a hash table: one 64-bit word a row, sorted.
+
+A group's number and the row's bin make one cell. Where there are few cells, numpy counts into all
+of them; otherwise the words are sorted, and runs of equal ones are counted. Rows come in blocks of
+arrays, and each block numbers its groups by itself: nothing is read twice. Bins and sums are those
+of `dfprivacy.engine.bins.run_bins`, bit for bit: rounding is the same law, and sums are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from dfprivacy.engine.adopt import Adopted
+from dfprivacy.engine.columns import check_number_column
+from dfprivacy.engine.embedded import engine_options, interruptible
+from dfprivacy.engine.files import quoted
+from dfprivacy.engine.keys import number_groups
+from dfprivacy.engine.progress import watched
+from dfprivacy.engine.run import guarded
+from dfprivacy.measurement.bin_table import BinTable, added_up
+from dfprivacy.measurement.binning import (
+    SQUARE_BITS,
+    VALUE_BITS,
+    Floats,
+    Integers,
+    Octaves,
+    SignificantBits,
+    clipped,
+    rounded,
+)
+from dfprivacy.measurement.sums import key_name
+
+_ROWS = 2**22  # that are read at once
+_SORTED = 2**25  # that are sorted at once, about: their words lie in memory
+_BATCH = 2**18
+_CACHED = 2**15  # values that stay in the processor's cache while they are rounded
+_FEW_CELLS = 2**20
+_MOST_GROUPS = 2**31  # a group's number stands above 32 bits of a value
+_WIDE = (nw.UInt64, nw.Int128, nw.UInt128)
+
+Packable = Octaves | SignificantBits
+
+
+def is_packable(adopted: Adopted, binning: Packable) -> bool:
+    """Tell whether rows can be counted this way, by what is declared alone.
+
+    Words take memory: files, and frames under a limit of `dfp.Engine`, are left to the engine.
+    """
+    schema, engine = adopted.lazy.collect_schema(), adopted.lazy.implementation
+    known = isinstance(binning, Octaves) or binning.bits <= VALUE_BITS
+    whole = all(schema[key].is_integer() and schema[key] not in _WIDE for key in adopted.keys)
+    limited = adopted.connection is not None and engine_options().memory is not None
+    near = adopted.in_memory or (engine.is_duckdb() and not limited and not adopted.from_files)
+    return known and whole and near and adopted.unit is None
+
+
+def packed_bins(
+    adopted: Adopted, column: Hashable, binning: Packable, moments: int, *, public: bool
+) -> BinTable:
+    """Return the table of `dfprivacy.engine.bins.run_bins`, and raise its errors."""
+    name = adopted.values[column]
+    check_number_column(column, adopted.lazy.collect_schema()[name])
+
+    def counted() -> list[_Part]:
+        with watched():
+            return list(_parts(_blocks(adopted, name), binning, moments))
+
+    connection = adopted.connection
+    parts = guarded(lambda: interruptible(counted, connection) if connection else counted())
+    numbers, keys, groups = _numbered([part.keys for part in parts], adopted, public=public)
+    group, bins, rows, *sums = (
+        np.concatenate(own)
+        for own in zip(
+            *((number[part.group], part.bins, part.rows, *part.moments)
+              for number, part in zip(numbers, parts, strict=True)), strict=True,
+        )
+    )  # fmt: skip
+    known = group >= 0
+    if not known.all():
+        group, bins, rows, *sums = (own[known] for own in (group, bins, rows, *sums))
+    table = BinTable(keys, groups, binning, group, bins, rows, tuple(sums))
+    return table.checked() if len(parts) == 1 and not public else added_up(table)
+
+
+def _numbered(
+    parts: Sequence[pa.Table], adopted: Adopted, *, public: bool
+) -> tuple[list[Integers], pa.Table, int]:
+    """Return each part's groups by their number among all, -1 if not listed; the keys; how many."""
+    if not adopted.keys:
+        return [np.zeros(1, dtype=np.int64)] * len(parts), pa.table({}), 1
+    if len(parts) == 1 and not public:
+        return [np.arange(parts[0].num_rows)], parts[0], parts[0].num_rows
+    own = pa.concat_tables(parts)
+    names, places = own.column_names, pa.array(np.arange(own.num_rows))
+    listed = adopted.listed if public else None
+    found = number_groups(own.append_column("place", places), names, listed)
+    number = np.full(own.num_rows, -1, dtype=np.int64)
+    number[found.entries.column("place").to_numpy()] = found.group
+    cuts = np.cumsum([part.num_rows for part in parts])[:-1]
+    return np.split(number, cuts), found.keys, found.groups
+
+
+class _Rows(NamedTuple):
+    """Some rows: their keys, and their values with NaN where there is none. Secret."""
+
+    keys: pa.Table
+    values: Floats
+
+    def __repr__(self) -> str:
+        """Show nothing of them."""
+        return "_Rows()"
+
+
+def _blocks(adopted: Adopted, name: str) -> Iterator[_Rows]:
+    """Yield all rows in blocks; one without rows for none."""
+    names = [key_name(index) for index in range(len(adopted.keys))]
+    native: Any = adopted.lazy.to_native()
+    if adopted.lazy.implementation.is_polars():
+        keys = [pl.col(key).alias(own) for key, own in zip(adopted.keys, names, strict=True)]
+        chosen = native.select(*keys, pl.col(name).cast(pl.Float64).alias("value"))
+        frame = chosen.collect(engine="streaming")
+        for rows in frame.iter_slices(_ROWS) if frame.height else [frame]:
+            yield _Rows(rows.select(names).to_arrow(), rows["value"].to_numpy())
+        return
+    texts = [f"{quoted(key)} AS {own}" for key, own in zip(adopted.keys, names, strict=True)]
+    chosen = native.project(", ".join([*texts, f"CAST({quoted(name)} AS DOUBLE) AS value"]))
+    reader = chosen.to_arrow_reader(_BATCH)
+    held, size, some = [reader.schema.empty_table()], 0, False
+    for batch in reader:
+        held.append(pa.Table.from_batches([batch]))
+        size += batch.num_rows
+        if size >= _ROWS:
+            yield _rows(held, names)
+            held, size, some = held[:1], 0, True
+    if size or not some:
+        yield _rows(held, names)
+
+
+def _rows(batches: Sequence[pa.Table], names: Sequence[str]) -> _Rows:
+    table = pa.concat_tables(batches)
+    return _Rows(table.select(list(names)), table.column("value").to_numpy())
+
+
+class _Part(NamedTuple):
+    """What a block's bins hold, by groups of its own, sorted by group and bin. Secret."""
+
+    keys: pa.Table
+    group: Integers
+    bins: Integers
+    rows: Integers
+    moments: tuple[Floats, ...]
+
+    def __repr__(self) -> str:
+        """Show nothing that was counted."""
+        return "_Part()"
+
+
+def _parts(blocks: Iterator[_Rows], binning: Packable, moments: int) -> Iterator[_Part]:
+    """Count blocks: in all cells where these are few, otherwise many rows at once by sorting."""
+    width = 2 * binning.last + 2  # the last place is for rows without a value
+    held: list[_Rows] = []
+    for rows in blocks:
+        codes = _codes(rows)
+        if codes.size * width <= _FEW_CELLS:
+            counted = _dense(codes.row, rows.values, binning, moments, codes.size * width)
+            yield _part(codes, counted, binning)
+            continue
+        held.append(rows)
+        if sum(len(own.values) for own in held) >= _SORTED:
+            yield _sorted_part(held, binning, moments)
+            held = []
+    if held:
+        yield _sorted_part(held, binning, moments)
+
+
+def _sorted_part(held: Sequence[_Rows], binning: Packable, moments: int) -> _Part:
+    keys = pa.concat_tables([rows.keys for rows in held])
+    rows = _Rows(keys, np.concatenate([rows.values for rows in held]))
+    codes = _codes(rows)
+    return _part(codes, _sorted(codes.row, rows.values, binning, moments), binning)
+
+
+def _part(codes: _Codes, counted: _Counted, binning: Packable) -> _Part:
+    """Return cells by group and bin, without what counts rows that hold no value."""
+    code, place = np.divmod(counted.cells, 2 * binning.last + 2)
+    first = _starts(code)
+    group = np.zeros(len(code), dtype=np.int64)
+    group[first[1:]] = 1
+    np.cumsum(group, out=group)
+    keys, bins, rows = codes.keys_of(code[first]), place - binning.last, counted.rows
+    sums = [np.where(bins == 0, 0.0, own) for own in counted.sums]
+    known = bins <= binning.last
+    if not known.all():
+        group, bins, rows, *sums = (own[known] for own in (group, bins, rows, *sums))
+    return _Part(keys, group, bins, rows, tuple(sums))
+
+
+def _starts(values: Integers) -> Integers:
+    """Return where runs of equal values begin."""
+    new = np.ones(len(values), dtype=bool)
+    np.not_equal(values[1:], values[:-1], out=new[1:])
+    return np.flatnonzero(new)
+
+
+class _Codes(NamedTuple):
+    """A number for each row's keys, how many there can be, and the keys of such numbers.
+
+    Numbers are in the order of the keys, NULL last.
+    """
+
+    row: Integers
+    size: int
+    keys_of: Callable[[Integers], pa.Table]
+
+    def __repr__(self) -> str:
+        """Show nothing of them."""
+        return "_Codes()"
+
+
+def _codes(rows: _Rows) -> _Codes:
+    keys = rows.keys
+    if not keys.num_columns:
+        return _Codes(np.zeros(len(rows.values), dtype=np.int64), 1, lambda _: pa.table({}))
+    codes: Integers | None = None
+    total, places = 1, []
+    for column in keys.columns:
+        whole = np.asarray((column.drop_null() if column.null_count else column).to_numpy())
+        least, most = (int(whole.min()), int(whole.max())) if len(whole) else (0, 0)
+        size = most - least + 2
+        places.append((column.type, least, size))
+        total *= size
+        if total > _MOST_GROUPS:
+            return _ranks(keys)
+        own = np.subtract(whole, least, dtype=np.int64)
+        if column.null_count:
+            above, own = own, np.full(len(column), size - 1, dtype=np.int64)
+            own[np.asarray(column.is_valid())] = above
+        codes = own if codes is None else codes * size + own
+
+    def keys_of(numbers: Integers) -> pa.Table:
+        columns = []
+        for kind, least, size in reversed(places):
+            numbers, above = np.divmod(numbers, size)
+            column = pa.array(above + least, mask=above == size - 1)
+            columns.append(column.cast(kind))
+        return pa.table(dict(zip(keys.column_names, reversed(columns), strict=True)))
+
+    assert codes is not None  # noqa: S101 there are columns
+    return _Codes(codes, total, keys_of)
+
+
+def _ranks(keys: pa.Table) -> _Codes:
+    found = number_groups(keys, keys.column_names, None)
+    return _Codes(found.group, found.groups, lambda own: found.keys.take(pa.array(own)))
+
+
+class _Counted(NamedTuple):
+    """Cells that are not empty, ascending; their rows; sums of powers. Secret."""
+
+    cells: Integers
+    rows: Integers
+    sums: list[Floats]
+
+    def __repr__(self) -> str:
+        """Show nothing that was counted."""
+        return "_Counted()"
+
+
+def _dense(
+    codes: Integers, values: Floats, binning: Packable, moments: int, cells: int
+) -> _Counted:
+    """Count into all cells."""
+    width, held = 2 * binning.last + 2, np.empty(len(values), dtype=np.int64)
+    powers = [np.empty(len(values)) for _ in range(moments)]
+    for first in range(0, len(values), _CACHED):
+        own = slice(first, first + _CACHED)
+        value, label, bins = binned(values[own], binning)
+        np.multiply(codes[own], width, out=held[own])
+        held[own] += bins
+        for power, known in zip(powers, powers_of(value, label, binning), strict=False):
+            power[own] = known
+    rows = np.bincount(held, minlength=cells)
+    occupied = np.flatnonzero(rows)
+    sums = [np.bincount(held, power, cells)[occupied].astype(np.float64) for power in powers]
+    return _Counted(occupied, rows[occupied], sums)
+
+
+def _sorted(codes: Integers, values: Floats, binning: Packable, moments: int) -> _Counted:
+    """Sort one word a row, and count runs.
+
+    Where sums are asked for, a word holds the value as single precision has it, which is exact for
+    `VALUE_BITS`; its bits as an integer, those of negative numbers turned around, are in its order.
+    """
+    width = 2 * binning.last + 2
+    words = np.empty(len(values), dtype=np.int64)
+    for first in range(0, len(values), _CACHED):
+        own = slice(first, first + _CACHED)
+        value, _, bins = binned(values[own], binning)
+        if moments:
+            value[np.isnan(value)] = np.inf
+            bits = value.astype(np.float32).view(np.int32)
+            words[own] = bits ^ ((bits >> 31) & 0x7FFFFFFF)
+            words[own] += codes[own] << 32
+        else:
+            words[own] = codes[own] * width + bins
+    words = pl.Series(words).sort().to_numpy()
+    if not moments:
+        starts = _starts(words)
+        return _Counted(words[starts], np.diff(starts, append=len(words)), [])
+    powers = [np.empty(len(words)) for _ in range(moments)]
+    cells = np.empty_like(words)
+    for first in range(0, len(words), _CACHED):
+        own = slice(first, first + _CACHED)
+        bits = words[own].astype(np.int32)  # the low half
+        code = (words[own] - bits) >> 32
+        value = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).view(np.float32).astype(np.float64)
+        value[value == np.inf] = np.nan
+        value, label, bins = binned(value, binning)
+        cells[own] = code * width + bins
+        for power, known in zip(powers, powers_of(value, label, binning), strict=False):
+            power[own] = known
+    starts = _starts(cells)
+    sums = [np.add.reduceat(power, starts) if len(starts) else power for power in powers]
+    return _Counted(cells[starts], np.diff(starts, append=len(cells)), sums)
+
+
+def binned(values: Floats, binning: Packable) -> tuple[Floats, Floats, Integers]:
+    """Return rounded values, the labels of their bins and their places from 0; NaN has the last."""
+    if isinstance(binning, SignificantBits):
+        labels = kept = rounded(clipped(values), binning.bits)
+        bins = binning.numbers(labels)
+    else:
+        kept = rounded(clipped(values), VALUE_BITS)
+        labels, bins = binning.cut(kept)
+    bins += binning.last
+    missing = np.isnan(values)
+    if missing.any():
+        bins[missing] = 2 * binning.last + 1
+    return kept, labels, bins
+
+
+def powers_of(values: Floats, labels: Floats, binning: Packable) -> Iterator[Floats]:
+    """Yield what first and second moments add up of rounded values."""
+    if binning.bits == 1:
+        yield values
+        yield rounded(values * values, SQUARE_BITS)
+        return
+    excess = values - labels
+    yield excess
+    yield excess * excess  # of 20 bits: nothing to round

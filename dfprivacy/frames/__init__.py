@@ -1,0 +1,1 @@
+"""What `.dp` is on a frame: its questions, and the numbers and frames that come back."""

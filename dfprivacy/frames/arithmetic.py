@@ -1,0 +1,126 @@
+"""Intervals of sums, differences, products and ratios of numbers that have intervals.
+
+A range is a value with its two ends. Of independent numbers the squares of the distances to the
+ends add up (Zou and Donner 2008), which for a ratio is Fieller's interval with ends of its own on
+either side; of numbers that may share their noise the distances themselves add up, which holds for
+any dependence between sums of the same draws.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Range:
+    """A value, the ends of its interval and its standard error."""
+
+    value: float
+    low: float
+    high: float
+    error: float = 0.0
+
+    @property
+    def below(self) -> float:
+        """How far the lower end lies below the value."""
+        return max(self.value - self.low, 0.0)
+
+    @property
+    def above(self) -> float:
+        """How far the upper end lies above the value."""
+        return max(self.high - self.value, 0.0)
+
+
+def negated(one: Range) -> Range:
+    """Return the range of the negative number."""
+    return Range(-one.value, -one.high, -one.low, one.error)
+
+
+def added(one: Range, other: Range, *, apart: bool) -> Range:
+    """Return the range of a sum; `apart` says that the numbers are independent.
+
+    >>> added(Range(10, 7, 13), Range(5, 1, 9), apart=True)
+    Range(value=15, low=10.0, high=20.0, error=0.0)
+    >>> added(Range(10, 7, 13), Range(5, 1, 9), apart=False)
+    Range(value=15, low=8, high=22, error=0.0)
+    """
+    both = math.hypot if apart else _sum
+    value = one.value + other.value
+    low, high = both(one.below, other.below), both(one.above, other.above)
+    return Range(value, value - low, value + high, both(one.error, other.error))
+
+
+def multiplied(one: Range, other: Range, *, apart: bool) -> Range:
+    """Return the range of a product: all products of numbers within both ranges."""
+    both = math.hypot if apart else _sum
+    ends = [_times(a, b) for a in (one.low, one.high) for b in (other.low, other.high)]
+    error = both(_times(abs(other.value), one.error), _times(abs(one.value), other.error))
+    return Range(one.value * other.value, min(ends), max(ends), error)
+
+
+def divided(one: Range, other: Range, *, apart: bool) -> Range:
+    """Return the range of a ratio; everything where the divisor's range holds 0."""
+    if other.high < 0:
+        return divided(negated(one), negated(other), apart=apart)
+    if not other.low > 0:
+        value = one.value / other.value if other.value else math.nan
+        return Range(value, -math.inf, math.inf, math.inf)
+    value, both = one.value / other.value, math.hypot if apart else _sum
+    error = both(one.error, value * other.error) / other.value
+    if not apart:
+        ends = [end / by for end in (one.low, one.high) for by in (other.low, other.high)]
+        return Range(value, min(ends), max(ends), error)
+    high = _highest(one, other)
+    low = -_highest(negated(one), other)
+    return Range(value, low, high, error)
+
+
+def part_of(one: Range, rest: Range) -> Range:
+    """Return the range of a number as a part of itself and an independent rest.
+
+    The parts p that go with both are those for which (1 - p) one - p rest is within its noise;
+    everything where the total may be 0.
+
+    >>> round(part_of(Range(30, 27, 33), Range(70, 66, 74)).high, 4)
+    0.3241
+    """
+    total = one.value + rest.value
+    value = one.value / total if total else math.nan
+    if not (total > math.hypot(one.below, rest.below)):
+        return Range(value, -math.inf, math.inf, math.inf)
+    error = math.hypot((1 - value) * one.error, value * rest.error) / total
+    return Range(value, _part(one, rest, up=False), _part(one, rest, up=True), error)
+
+
+def _part(one: Range, rest: Range, *, up: bool) -> float:
+    """Return the least or the largest part p: (one - p total)^2 = ((1-p) off)^2 + (p other)^2.
+
+    The largest part has the number too small and the rest too large, and the other way round.
+    """
+    off, other = (one.above, rest.below) if up else (one.below, rest.above)
+    total = one.value + rest.value
+    a = total**2 - off**2 - other**2
+    half_b = one.value * total - off**2
+    root = math.sqrt(max(half_b**2 - a * (one.value**2 - off**2), 0.0))
+    return (half_b + (root if up else -root)) / a if a > 0 else (math.inf if up else -math.inf)
+
+
+def _highest(one: Range, other: Range) -> float:
+    """Return the largest ratio t that goes with both: t b - a is the root of the squares added."""
+    off = other.below if one.high >= 0 else other.above
+    widest = one.high / (other.low if one.high >= 0 else other.high)
+    square = other.value**2 - off**2
+    if not (square > 0 and math.isfinite(one.above)):
+        return widest
+    half = one.value * other.value
+    root = half**2 - square * (one.value**2 - one.above**2)
+    return min((half + math.sqrt(max(root, 0.0))) / square, widest)
+
+
+def _sum(one: float, other: float) -> float:
+    return one + other
+
+
+def _times(one: float, other: float) -> float:
+    return 0.0 if 0 in {one, other} else one * other

@@ -1,0 +1,502 @@
+"""Tables of two group columns: cells and totals of one release, shaped as analysts read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+
+from dfprivacy.accounting.loss import Epsilon
+from dfprivacy.engine.objects import is_missing, mark_of
+from dfprivacy.engine.returning import frame_of
+from dfprivacy.engine.run import guarded
+from dfprivacy.errors import InvalidQuestionError, InvalidUnitError
+from dfprivacy.frames.asking import Asking, Many, One
+from dfprivacy.frames.releasing import release_parts, request_of
+from dfprivacy.frames.tables import (
+    ADDED_UP,
+    Grid,
+    Origin,
+    Wide,
+    floats_in,
+    frame_names,
+    origin_of,
+    released_arrow,
+    released_table,
+    with_origin,
+)
+from dfprivacy.frames.viz.text import unique_texts
+from dfprivacy.release.labels import label_of
+from dfprivacy.release.request import Request, limits_of
+from dfprivacy.release.terms import EPSILON, INTERVAL, BoundsLike, PublicKeys, Terms, bounds_of
+from dfprivacy.statistics import STATISTICS, Count, LinearStatistic, Statistic
+from dfprivacy.statistics.linear import LinearPart
+from dfprivacy.statistics.margins import MarginsPart
+
+ALL = "All"
+"""What the row and the column of totals are called, as in pandas."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Crosstab:
+    """What a table is asked: the columns of its rows and columns, a question by cell, totals.
+
+    `rounded` and `nonnegative` are how it is read, and no part of what is released. The answer is
+    called as the question is, unless it has a `name`.
+    """
+
+    index: Hashable
+    column: Hashable
+    question: Statistic
+    margins: bool = False
+    rounded: bool = False
+    nonnegative: bool = False
+    name: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        index: Hashable,
+        columns: Hashable,
+        values: Hashable | Statistic = None,
+        aggregate: str | None = None,
+        bounds: BoundsLike | None = None,
+        *,
+        margins: bool = False,
+        rounded: object = None,
+        nonnegative: bool = False,
+    ) -> Crosstab:
+        """Return a table as it is asked for.
+
+        Raises
+        ------
+        InvalidQuestionError
+            When the columns are one, there is no such aggregate, or the answers don't add up and
+            are to be rounded.
+        MissingBoundsError
+            When totals need bounds.
+        """
+        by = label_of(index), label_of(columns)
+        if by[0] == by[1]:
+            raise InvalidQuestionError(
+                "the rows and the columns of a table are those of two different columns",
+                hint='name two, e.g. crosstab("origin", "carrier")',
+            )
+        question = values if isinstance(values, Statistic) else _question(values, aggregate, bounds)
+        if rounded not in {None, "integer"}:
+            raise InvalidQuestionError(
+                "cells are rounded to whole numbers or not at all", hint='pass rounded="integer"'
+            )
+        made = cls(*by, question, bool(margins), rounded is not None, bool(nonnegative))
+        if (made.rounded or made.nonnegative) and question.kind not in ADDED_UP:
+            raise InvalidQuestionError(
+                f"the cells of a table of {question.kind} do not add up to its totals",
+                hint="leave rounded and nonnegative out: they are for counts and sums",
+            )
+        return made
+
+    @property
+    def by(self) -> tuple[Hashable, Hashable]:
+        """The two group columns."""
+        return self.index, self.column
+
+    def require_totals(self) -> None:
+        """Refuse questions whose totals can't be read off noisy cells.
+
+        Raises
+        ------
+        MissingBoundsError
+            When bounds would be found first, cell by cell.
+        InvalidQuestionError
+            When the answers are selected, or count different values.
+        """
+        question = self.question
+        if question.finds_bounds:
+            question.required_bounds()
+        if not isinstance(question, LinearStatistic) or not question.adds_up:
+            raise InvalidQuestionError(
+                f"totals can't be read off the cells of a table of {question.kind}",
+                hint=f"leave margins out, and ask group_by({self.index!r}) for totals",
+            )
+
+    def request(self, terms: Terms, keys: PublicKeys | None) -> Request:
+        """Return the release, to be made."""
+        self.question.check()
+        if self.margins:
+            self.require_totals()
+        question: Any = self.question
+        if self.margins and hasattr(question, "clipping"):
+            question = replace(question, clipping=False)  # one vector: nothing counts beside it
+        named = {self.name or question.name: question}
+        form = "table with totals" if self.margins else "frame"
+        request = request_of(named, terms, self.by, keys, form=form)
+        if not self.margins:
+            return request
+        if request.search is not None:
+            raise InvalidUnitError(
+                "totals need limits of a unit that are named, not found from the data",
+                hint='name both, e.g. unit="user", max_rows=3, max_groups=5',
+            )
+        (part,) = request.parts
+        if not isinstance(part, LinearPart) or len(part.vectors.linears) > 1:
+            raise InvalidQuestionError(
+                f"totals can't be read off the cells of a table of {self.question.kind}",
+                hint="leave margins out",
+            )
+        groups = limits_of(terms.unit, self.by, keys)[1].groups
+        size, public = None if keys is None else _size(keys), keys is not None
+        laplace = isinstance(request.charge.loss, Epsilon)
+        whole = MarginsPart(part, self.by, size, public, laplace, groups)
+        return replace(request, parts=(whole,))
+
+
+def _question(values: Hashable, aggregate: str | None, bounds: BoundsLike | None) -> Statistic:
+    """Return the question about each cell: counts of rows, or a statistic of one column."""
+    if values is None:
+        if aggregate not in {None, "count"} or bounds is not None:
+            raise InvalidQuestionError(
+                "a table without values counts rows",
+                hint='name a column, e.g. values="delay", aggregate="mean"',
+            )
+        return Count()
+    kind = aggregate or "sum"
+    own = STATISTICS.get(kind)
+    own = own or next((one for one in STATISTICS.values() if kind in one.aliases), None)
+    needed = [] if own is None else [each for each in own.arguments() if each.required]
+    if own is None or len(own.places()) != 1 or len(needed) > 1:
+        raise InvalidQuestionError(
+            "there is no such aggregate of one column",
+            hint='pass e.g. aggregate="mean", or a question: values=dfp.quantile("delay", 0.9)',
+        )
+    made: Any = own
+    takes = {each.name for each in own.arguments()}
+    given = bounds_of(bounds)
+    if given is not None and "bounds" not in takes:
+        raise InvalidQuestionError(f"{kind} takes no bounds", hint="leave bounds out")
+    return made(values, **({} if given is None else {"bounds": given}))  # type: ignore[no-any-return]
+
+
+def _size(keys: PublicKeys) -> tuple[int, int] | None:
+    """Return how many rows and columns are listed; None where a combination is missing."""
+    rows, columns = (len({(type(one), one) for one in own}) for own in zip(*keys.rows, strict=True))
+    return (rows, columns) if rows * columns == len(keys.rows) else None
+
+
+class CrosstabMethods(Asking[One, Many]):
+    """Questions whose answers are tables of two group columns."""
+
+    def crosstab(
+        self,
+        index: Hashable,
+        columns: Hashable,
+        values: Any = None,
+        aggregate: str | None = None,
+        bounds: tuple[float, float] | None = None,
+        *,
+        keys: Any = None,
+        margins: bool = False,
+        rounded: str | None = None,
+        nonnegative: bool = False,
+        epsilon: float = EPSILON,
+        rho: float | None = None,
+        delta: float | None = None,
+        interval: float = INTERVAL,
+    ) -> Any:
+        """Return a table: one row a value of `index`, one column a value of `columns`.
+
+        Without `values` it counts rows. With a column, `aggregate` says what is asked about it (a
+        sum within `bounds` unless you name e.g. "mean"); `values` may be a question as well, as in
+        `dfp.quantile("delay", 0.9)`. Cells and totals are of one release.
+
+        With `margins`, "All" has the totals of rows, of columns and of all, which are those of the
+        cells: cells and totals that are measured apart are made to agree by weighted least squares,
+        and where sums of noisy cells are the quieter totals they are the totals. The choice depends
+        on the numbers of public keys alone; `explain` tells it.
+
+        With `keys` (a mapping of both columns to public values, or a list of pairs) exactly these
+        cells come out. Without, values are secret: a cell comes out if its noisy count shows, up to
+        `delta`, that no single row has made it. The others are missing, and part of the totals.
+
+        `rounded="integer"` and `nonnegative=True` are a choice of the reader: cells of counts and
+        sums become whole numbers, or none below 0, and totals the sums of these. The unbiased
+        cells with the intervals of cells and totals are `dfp.released(table).long()`.
+
+        >>> import dfprivacy as dfp, polars as pl
+        >>> flights = pl.DataFrame({"origin": ["JFK", "LGA"] * 500, "carrier": ["AA", "UA"] * 500})
+        >>> listed = {"origin": ["JFK", "LGA"], "carrier": ["AA", "UA"]}
+        >>> flights.dp.crosstab("origin", "carrier", keys=listed, margins=True).columns
+        ['origin', 'AA', 'UA', 'All']
+
+        Raises
+        ------
+        DPError
+            Before anything is drawn, and never for what is in a row.
+        """
+        terms = self._terms.updated(epsilon=epsilon, rho=rho, delta=delta, interval=interval)
+        asked = Crosstab.of(
+            index, columns, values, aggregate, bounds,
+            margins=margins, rounded=rounded, nonnegative=nonnegative,
+        )  # fmt: skip
+        asked = replace(asked, question=self._complete(asked.question))
+        return self._table(asked, terms, terms.keys_for(asked.by, keys))
+
+    def pivot(
+        self,
+        index: Hashable,
+        columns: Hashable,
+        values: Any,
+        aggregate: str = "mean",
+        bounds: tuple[float, float] | None = None,
+        **terms: Any,
+    ) -> Any:
+        """Return a table of a statistic of `values`, the mean unless you name another.
+
+        It is `crosstab` with values, and takes what that takes.
+
+        >>> import dfprivacy as dfp, pandas as pd
+        >>> rows = {"city": ["Rome", "Oslo"] * 500, "year": [2023] * 1000, "spent": [8.0] * 1000}
+        >>> listed = {"city": ["Rome", "Oslo"], "year": [2023]}
+        >>> spent = pd.DataFrame(rows).dp.pivot("city", "year", "spent", bounds=(0, 9), keys=listed)
+        >>> spent.shape, spent.index.name, spent.columns.name
+        ((2, 1), 'city', 'year')
+        """
+        return self.crosstab(index, columns, values, aggregate, bounds, **terms)
+
+    def _table(self, asked: Crosstab, terms: Terms, keys: PublicKeys | None) -> Any:
+        return release_crosstab(self._frame, asked, terms, keys)
+
+
+def release_crosstab(frame: object, asked: Crosstab, terms: Terms, keys: PublicKeys | None) -> Any:
+    """Release a table in the caller's own frame type, as it is read."""
+    _, wide = release_long(frame, asked, terms, keys)
+    return wide_frame(wide, rounded=asked.rounded, nonnegative=asked.nonnegative)
+
+
+def release_long(
+    frame: object, asked: Crosstab, terms: Terms, keys: PublicKeys | None
+) -> tuple[Any, Wide]:
+    """Release a table with one row a cell, and return what its shape is made of.
+
+    Columns: both keys, the answer of the cell, and with totals those that it belongs to, each with
+    the ends of its interval; the noisy count of the cell, where the answer is none.
+    """
+    request = asked.request(terms, keys)
+    names = frame_names(request.parts, request.questions, list(map(str, asked.by)))
+    long = release_parts(
+        frame, request, names, lambda settled, made: released_table(made, settled, names)
+    )
+    own = origin_of(long)
+    assert own is not None  # noqa: S101 it was released this moment
+    part, titles = request.parts[0], names[2:3]
+    if isinstance(part, MarginsPart):
+        own, titles = _with_totals(own, part, public=keys is not None), list(part.titles.values())
+        with_origin(long, own)
+    return long, Wide(long, tuple(titles), keys is not None, own)
+
+
+def _with_totals(own: Origin, part: MarginsPart, *, public: bool) -> Origin:
+    """Return the origin of cells with totals: where these are, and which of them share noise."""
+    row, column = map(str, part.by)
+    _, *titles = part.titles.values()
+    totals = dict(zip([(row,), (column,), ()], titles, strict=True))
+    measured = any(part.shares[1:])
+    return replace(own, apart=not (measured and public), totals=totals, measured=measured)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The numbers of a table: cells by row and column, NaN where one is missing, and totals."""
+
+    cells: Floats
+    rows: Floats | None = None
+    columns: Floats | None = None
+    whole: float | None = None
+
+    def read(self, *, rounded: bool, nonnegative: bool) -> Cells:
+        """Return cells without noise's negative numbers, or whole ones, and totals that agree.
+
+        The total of all cells stays as it is, up to rounding: what negative cells lose is taken
+        from the others evenly. Where cells are missing each number is read by itself.
+        """
+        if not (rounded or nonnegative):
+            return self
+        if np.isnan(self.cells).any() or not self.cells.size:
+            numbers = (self.cells, self.rows, self.columns, self.whole)
+            return Cells(
+                *(_alone(own, rounded=rounded, nonnegative=nonnegative) for own in numbers)
+            )
+        cells = self.cells
+        if nonnegative:
+            cells = _nonnegative(cells)
+        if rounded:
+            cells = _rounded(cells)
+        if self.rows is None:
+            return Cells(cells)
+        return Cells(cells, cells.sum(1), cells.sum(0), float(cells.sum()))
+
+
+def _alone(numbers: Any, *, rounded: bool, nonnegative: bool) -> Any:
+    if numbers is None:
+        return None
+    numbers = np.maximum(numbers, 0) if nonnegative else numbers
+    return np.rint(numbers) if rounded else numbers
+
+
+def _nonnegative(cells: Floats) -> Floats:
+    """Return the nearest cells that are not below 0 and have the same total, or 0.
+
+    >>> _nonnegative(np.array([[5.0, -1.0], [2.0, 0.0]])).tolist()
+    [[4.5, 0.0], [1.5, 0.0]]
+    """
+    total = max(float(cells.sum()), 0.0)
+    ordered = np.sort(cells, axis=None)[::-1]
+    over = (np.cumsum(ordered) - total) / np.arange(1, cells.size + 1)
+    kept = np.flatnonzero(ordered > over)
+    less = over[kept[-1]] if len(kept) else ordered[0]
+    nearest: Floats = np.maximum(cells - less, 0.0)
+    return nearest
+
+
+def _rounded(cells: Floats) -> Floats:
+    """Return whole cells whose total is that of all cells, rounded: the nearest are rounded up.
+
+    >>> _rounded(np.array([[0.4, 0.4], [0.4, 1.0]])).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    down = np.floor(cells)
+    up = round(float(cells.sum() - down.sum()))
+    places = np.argsort(-(cells - down), axis=None, kind="stable")[:up]
+    whole = down.ravel().copy()
+    whole[places] += 1
+    return whole.reshape(cells.shape)
+
+
+def wide_frame(wide: Wide, *, rounded: bool = False, nonnegative: bool = False) -> Any:
+    """Return a table shaped as it is read, in the frame type of the data."""
+    long = wide.long.collect() if isinstance(wide.long, pl.LazyFrame) else wide.long
+    table = guarded(lambda: released_arrow(long))
+    rows, columns = (_Axis.of(long, table, place, wide) for place in (0, 1))
+    cells = _cells(table, rows, columns, wide.titles)
+    whole = rounded or not any(
+        pa.types.is_floating(table.schema.field(n).type) for n in wide.titles
+    )
+    read = cells.read(rounded=rounded, nonnegative=nonnegative)
+    numbers = np.asarray(read.cells, dtype=float)
+    if read.rows is not None and read.columns is not None and read.whole is not None:
+        numbers = np.column_stack([numbers, read.rows])
+        numbers = np.vstack([numbers, [*read.columns, read.whole]])
+    totals = read.rows is not None
+    made = _framed(wide, rows, columns, numbers, whole=whole, totals=totals)
+    ends = [ALL] if totals else []
+    texts = ((*rows.texts, *ends), (*columns.texts, *ends))
+    shown = Grid((rows.name, columns.name), *texts, numbers, totals)
+    return with_origin(made, replace(wide.origin, wide=replace(wide, shown=shown)))
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """The keys of rows or columns: of each cell its number, and of each number its key."""
+
+    name: str
+    numbers: npt.NDArray[np.int64]
+    first: npt.NDArray[np.int64]
+    keys: Sequence[Any]
+
+    @classmethod
+    def of(cls, long: Any, table: pa.Table, place: int, wide: Wide) -> _Axis:
+        """Return the keys of a column of cells: rows as they come, columns sorted if secret."""
+        name = table.column_names[place]
+        pandas = isinstance(long, pd.DataFrame)
+        values = list(long.iloc[:, place]) if pandas else table.column(place).to_pylist()
+        marks = [None if is_missing(one) else mark_of(one) for one in values]
+        found: dict[Any, int] = {}
+        for row, mark in enumerate(marks):
+            found.setdefault(mark, row)
+        first = np.fromiter(found.values(), np.int64, len(found))
+        if place and not wide.public:
+            first = first[_order(long, name, first, [values[row] for row in first])]
+        number = {marks[row]: index for index, row in enumerate(first)}
+        numbers = np.fromiter((number[mark] for mark in marks), np.int64, len(marks))
+        return cls(name, numbers, first, [values[row] for row in first])
+
+    @property
+    def texts(self) -> list[str]:
+        """The keys as texts."""
+        return ["NULL" if is_missing(own) else str(own) for own in self.keys]
+
+
+def _order(long: Any, name: str, first: Any, keys: Sequence[Any]) -> Any:
+    """Return the order of released keys: as their column sorts, missing ones last."""
+    if isinstance(long, pd.DataFrame):
+        with suppress(Exception):  # objects of several kinds
+            column = long[name].iloc[first].reset_index(drop=True)
+            return column.sort_values(na_position="last", kind="stable").index.to_numpy()
+    elif isinstance(long, pl.DataFrame):
+        return long[name][first.tolist()].arg_sort(nulls_last=True).to_numpy()
+    missing = np.array([is_missing(own) for own in keys], dtype=bool)
+    there = np.flatnonzero(~missing).tolist()
+    try:
+        order = sorted(there, key=keys.__getitem__)
+    except TypeError:
+        order = sorted(there, key=lambda row: mark_of(keys[row]))
+    return np.array([*order, *np.flatnonzero(missing)], np.int64)
+
+
+def _cells(table: pa.Table, rows: _Axis, columns: _Axis, titles: Sequence[str]) -> Cells:
+    """Return the numbers of a released table by row and column."""
+    values = [np.asarray(floats_in(table, title)) for title in titles]
+    cells = np.full((len(rows.keys), len(columns.keys)), np.nan)
+    cells[rows.numbers, columns.numbers] = values[0]
+    if len(titles) == 1:
+        return Cells(cells)
+    _, by_row, by_column, whole = values
+    grand = float(whole[0]) if len(whole) else math.nan
+    return Cells(cells, by_row[rows.first], by_column[columns.first], grand)
+
+
+def _framed(
+    wide: Wide, rows: _Axis, columns: _Axis, numbers: Floats, *, whole: bool, totals: bool
+) -> Any:
+    """Return numbers as a frame of the caller's type; without missing cells counts are integers.
+
+    Which cells can be missing follows from the keys: public ones are all there.
+    """
+    every = whole and wide.public
+    if isinstance(wide.long, pd.DataFrame):
+        long = wide.long
+        axes = [pd.Index(long[own.name].iloc[own.first], name=own.name) for own in (rows, columns)]
+        if totals:
+            axes = [pd.Index([*own, ALL], name=own.name, dtype=object) for own in axes]
+        return pd.DataFrame(numbers.astype(np.int64) if every else numbers, *axes)
+    keys = _key_column(rows, wide, totals=totals)
+    names = unique_texts([rows.name, *([ALL] if totals else []), *columns.texts])
+    if totals:
+        names = [names[0], *names[2:], names[1]]
+    kind = pa.int64() if whole else pa.float64()
+    made = [
+        pa.array([None if math.isnan(one) else int(one) if whole else one for one in own], kind)
+        for own in numbers.T
+    ]
+    made = made or [pa.nulls(len(keys), kind)][:0]
+    return frame_of(wide.long, pa.table([keys, *made], names=names), ())
+
+
+def _key_column(rows: _Axis, wide: Wide, *, totals: bool) -> Any:
+    """Return the column of the rows' keys: texts where one of them is that of totals."""
+    if totals:
+        return pa.array([*rows.texts, ALL], pa.string())
+    table = guarded(lambda: released_arrow(wide.long))
+    column = table.column(rows.name).take(pa.array(rows.first))
+    if pa.types.is_dictionary(column.type):
+        return column.cast(column.type.value_type)
+    return column

@@ -1,0 +1,557 @@
+"""Describe every column of a frame: what it is asked follows from its declared type, for one price.
+
+A description is several releases with one charge: one of all numbers, and one of the values of each
+column of text, which are secret keys. Every noisy vector, selection and set of values has the same
+share of the loss: a column of numbers has two (mean and deviation; quantiles), a date two (how many
+there are; quantiles), text two (how many there are; the values), a boolean one, any other type one,
+and the number of rows one. Columns and types are what the frame declares: they are public.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from dfprivacy.accounting.composition import rho_within
+from dfprivacy.accounting.exact import describe as shown_value
+from dfprivacy.accounting.exact import exact_number
+from dfprivacy.accounting.loss import Epsilon, Rho, delta_of, loss_of
+from dfprivacy.engine.adopt import Adopted, rereadable
+from dfprivacy.engine.declared import (
+    BOOLEAN,
+    DATE,
+    INTEGER,
+    NUMBER,
+    TEXT,
+    declared,
+    require_columns,
+)
+from dfprivacy.engine.embedded import embedded
+from dfprivacy.engine.files import is_text, read_file
+from dfprivacy.engine.returning import frame_of, kept_table
+from dfprivacy.engine.run import guarded
+from dfprivacy.errors import (
+    InvalidQuestionError,
+    InvalidUnitError,
+    MissingDeltaError,
+    UnsupportedFrameError,
+)
+from dfprivacy.frames.arithmetic import divided
+from dfprivacy.frames.asking import Asking, Many, One
+from dfprivacy.frames.explanation import Draw, Explanation
+from dfprivacy.frames.forecasting import account_after, drawn, explained, named_loss
+from dfprivacy.frames.frequencies import ranked
+from dfprivacy.frames.numbers import Release, number_of
+from dfprivacy.frames.releasing import measured_for, request_of
+from dfprivacy.frames.tables import Origin, released_arrow, released_table, with_origin
+from dfprivacy.frames.viz.text import legible, shortened
+from dfprivacy.release.labels import label_of
+from dfprivacy.release.pipeline import Answers, answered, released
+from dfprivacy.release.request import Request, together
+from dfprivacy.release.terms import EPSILON, INTERVAL, Terms
+from dfprivacy.release.unit import Sought, no_limit
+from dfprivacy.statistics import Count, Mean, Quantiles, Share, StandardDeviation, Statistic
+from dfprivacy.statistics.part import Measured
+from dfprivacy.statistics.quantile import QuantilesOfDays
+from dfprivacy.statistics.split import shares, split
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+SHOWN = 3
+"""How many of the most frequent values of a column are shown."""
+
+ROWS = "rows"
+
+
+class DescribeMethods(Asking[One, Many]):
+    """The description of a frame, as a method."""
+
+    def describe(
+        self,
+        columns: Sequence[Hashable] | None = None,
+        *,
+        exclude: Sequence[Hashable] = (),
+        quantiles: Sequence[float] = QUANTILES,
+        top: int = SHOWN,
+        numbers: Sequence[Hashable] = (),
+        epsilon: float = EPSILON,
+        rho: float | None = None,
+        delta: float | None = None,
+        interval: float = INTERVAL,
+    ) -> Any:
+        """Describe every column by its declared type: one row a column, for one price.
+
+        Of numbers: how many there are, the share that is missing, mean, standard deviation and
+        quantiles, within the bounds that the terms know or that are found; of booleans the share
+        that is true; of text and categories the most frequent values; of dates and times quantiles,
+        to the day; of any other type how many there are.
+
+        Every question has the same share of the loss (`explain.describe` says which): a column of
+        numbers, dates or text has two, others one, the number of rows one. With `rho` the noise is
+        Gaussian, which suits many columns. With `epsilon` and `delta`, and columns enough that it
+        is more accurate, the noise is that of the rho which these two allow; half of delta remains
+        for secret values. Quantiles are not a number where rows are too few to say their rank.
+
+        Parameters
+        ----------
+        columns : sequence of Hashable, optional
+            The columns to describe, in this order; all when left out, but for the unit.
+        exclude : sequence of Hashable
+            Columns to leave out.
+        quantiles : sequence of float
+            Which quantiles of numbers and dates.
+        top : int
+            How many of the most frequent values of text are named.
+        numbers : sequence of Hashable
+            Columns of a text file (CSV, TSV) to read as numbers: such a file declares no types.
+            Those with bounds are numbers anyway.
+        epsilon, rho : float
+            What the whole description spends.
+        delta : float, optional
+            What showing secret values of text spends, of all columns together; without columns of
+            text, or with their values in `keys` of the terms, none is needed.
+        interval : float
+            The level of the intervals.
+
+        Returns
+        -------
+        frame
+            The caller's own frame type; `dfp.show` makes a page of it.
+
+        Raises
+        ------
+        DPError
+            Before anything is drawn, and never for what is in a row.
+
+        Examples
+        --------
+        >>> import dfprivacy as dfp, polars as pl
+        >>> frame = pl.DataFrame({"x": range(5000), "late": [True, False] * 2500})
+        >>> made = frame.dp(bounds={"x": (0, 5000)}).describe(epsilon=1)
+        >>> made["column"].to_list(), made["type"].to_list()
+        (['x', 'late'], ['integer', 'boolean'])
+        """
+        terms = self._terms.updated(epsilon=epsilon, rho=rho, delta=delta, interval=interval)
+        asked = Describe(columns, exclude, quantiles, top, numbers)
+        return self._describe(description_of(self._frame, asked, terms))
+
+    def _describe(self, description: Description) -> Any:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Describe:
+    """What is asked of a frame whose columns are not known yet: see `DescribeMethods.describe`."""
+
+    columns: Sequence[Hashable] | None = None
+    exclude: Sequence[Hashable] = ()
+    quantiles: Sequence[float] = QUANTILES
+    top: int = SHOWN
+    numbers: Sequence[Hashable] = ()
+
+    @property
+    def text(self) -> str:
+        """The question as it was asked."""
+        own = fields(self)
+        named = {one.name: getattr(self, one.name) for one in own}
+        given = (f"{one.name}={named[one.name]!r}" for one in own if named[one.name] != one.default)
+        return f"describe({', '.join(given)})"
+
+
+def description_of(frame: object, asked: Describe, terms: Terms) -> Description:
+    """Return the description of a frame, to be made.
+
+    Raises
+    ------
+    DPError
+        When there is no such column, or anything about the question can't be.
+    """
+    columns = _described(frame, asked.columns, asked.exclude, asked.numbers, terms)
+    made = Description(frame, terms, columns, tuple(asked.quantiles), _count_of(asked.top))
+    if isinstance(terms.interval, str):
+        raise InvalidQuestionError(
+            "the intervals of a description are of noise alone", hint="pass interval=0.95"
+        )
+    if isinstance(terms.unit, Sought):
+        raise no_limit()
+    if terms.unit is not None and terms.unit.max_groups is None and made.secret:
+        raise InvalidUnitError(
+            "a unit may hold any number of values of text, and nothing says of how many it counts",
+            hint="pass max_groups=3, or leave columns of text out",
+        )
+    return made
+
+
+def _count_of(top: object) -> int:
+    exact = exact_number(top)
+    if exact is None or exact.denominator != 1 or not 1 <= exact <= 100:
+        raise InvalidQuestionError(
+            f"top must be a whole number of values from 1 to 100, not {shown_value(top)}",
+            hint="pass e.g. top=3",
+        )
+    return int(exact)
+
+
+def _described(
+    frame: object,
+    columns: Sequence[Hashable] | None,
+    exclude: Sequence[Hashable],
+    numbers: Sequence[Hashable],
+    terms: Terms,
+) -> dict[Hashable, str]:
+    """Return the columns to describe, and the kind of each."""
+    for name, listed in (("columns", columns), ("exclude", exclude), ("numbers", numbers)):
+        if isinstance(listed, str | bytes):
+            raise InvalidQuestionError(
+                f"{name} are a list of columns", hint=f"pass {name}=[{listed!r}]"
+            )
+    known = _declared(frame, {label_of(own) for own in numbers}, terms)
+    unit = [] if terms.unit is None else [terms.unit.column]
+    asked = [own for own in known if own not in unit] if columns is None else columns
+    labels = [label_of(own) for own in asked]
+    out = [label_of(own) for own in exclude]
+    require_columns([*labels, *out], [*known])
+    kept = {own: known[own] for own in labels if own not in out}
+    if not kept:
+        raise InvalidQuestionError(
+            "there is no column to describe", hint="name some: describe(['x', 'y'])"
+        )
+    return kept
+
+
+def _declared(frame: object, numbers: set[Hashable], terms: Terms) -> Mapping[Hashable, str]:
+    """Return the columns of a frame with their kinds; those of a text file as the caller says."""
+    known = declared(frame)
+    if known is None and isinstance(frame, str | Path):
+        with embedded() as connection:
+            known = guarded(lambda: declared(read_file(connection, Path(frame))))
+        if known is not None and is_text(Path(frame)):
+            require_columns(list(numbers), list(known))
+            named = {*numbers, *terms.bounds}
+            return {own: NUMBER if own in named else TEXT for own in known}
+    if known is None:
+        raise UnsupportedFrameError(
+            f"an object of type {type(frame).__name__} declares no columns to describe",
+            hint="pass a pandas or polars frame, an Arrow table, a DuckDB relation or a file",
+        )
+    if numbers:
+        raise InvalidQuestionError(
+            "columns are described by their declared types, and this frame declares them",
+            hint="cast the columns that are to be numbers, and leave numbers out",
+        )
+    return known
+
+
+@dataclass(frozen=True)
+class Description:
+    """A description to be made: the columns with their kinds, and the releases that answer."""
+
+    frame: Any
+    terms: Terms
+    columns: Mapping[Hashable, str]
+    quantiles: tuple[float, ...]
+    top: int
+
+    @cached_property
+    def questions(self) -> dict[str, Statistic]:
+        """The questions about all rows: the number of rows, then `place_role` for each column."""
+        made: dict[str, Statistic] = {ROWS: Count()}
+        for place, (column, kind) in enumerate(self.columns.items()):
+            for role, question in self._asked(column, kind).items():
+                made[f"{place}_{role}"] = question.completed(self.terms.bounds)
+        return made
+
+    def _asked(self, column: Hashable, kind: str) -> dict[str, Statistic]:
+        if kind in {INTEGER, NUMBER}:
+            spread = {"mean": Mean(column), "std": StandardDeviation(column)}
+            return {"count": Count(column), **spread, "quantiles": self._levels(Quantiles, column)}
+        if kind == BOOLEAN:
+            return {"count": Count(column), "mean": Share(column)}
+        if kind == DATE:
+            days = self._levels(QuantilesOfDays, column)
+            return {"count": Count(column), "quantiles": days}
+        return {"count": Count(column)}
+
+    def _levels(self, statistic: type[Quantiles], column: Hashable) -> Statistic:
+        return statistic(column, self.quantiles)
+
+    @cached_property
+    def texts(self) -> tuple[Hashable, ...]:
+        """The columns whose most frequent values are shown."""
+        return tuple(column for column, kind in self.columns.items() if kind == TEXT)
+
+    @cached_property
+    def secret(self) -> int:
+        """How many columns have values that only delta can show."""
+        return sum(column not in self.terms.keys for column in self.texts)
+
+    @cached_property
+    def _weights(self) -> tuple[Fraction, Fraction]:
+        """The weight of what is asked about all rows, and that of everything."""
+        parts = split(self.questions, grouped=False)
+        own = sum((part.weight for part in parts), start=Fraction(0))
+        return own, own + len(self.texts)
+
+    @cached_property
+    def named(self) -> Epsilon | Rho:
+        """The loss that the terms name."""
+        return loss_of(self.terms.epsilon, self.terms.rho)
+
+    @cached_property
+    def _delta(self) -> Fraction:
+        """The delta that the terms name; 0 for none."""
+        return delta_of(self.terms.delta) or Fraction(0)
+
+    @cached_property
+    def allowed(self) -> Rho | None:
+        """The rho that epsilon and delta allow, if a share of it is more than one of epsilon."""
+        if not self._delta or isinstance(self.named, Rho):
+            return None
+        delta = self._delta / 2 if self.secret else self._delta
+        rho = Rho(rho_within(self.named.value, delta))
+        pure = self.named.share(1 / self._weights[1]).as_rho()
+        return rho if rho.share(1 / self._weights[1]).value > pure.value else None
+
+    @cached_property
+    def requests(self) -> tuple[Request, ...]:
+        """The release of all numbers, then one of the values of each column of text.
+
+        Raises
+        ------
+        DPError
+            When anything about the terms can't be: nothing depends on data.
+        """
+        own, whole = self._weights
+        loss, delta = self.allowed or self.named, self._delta
+        if self.secret and not delta:
+            column = next(own for own in self.texts if own not in self.terms.keys)
+            raise MissingDeltaError(
+                f"the values of column {column!r} are secret, and showing them needs a delta",
+                hint=f"pass delta=1e-6, or leave the column out: exclude=[{column!r}]",
+            )
+        if self.secret:
+            delta /= self.secret * (1 if self.allowed is None else 2)
+        numbers = _priced(self.terms, loss.share(own / whole), delta)
+        values = _priced(self.terms, loss.share(1 / whole), delta)
+        return (
+            request_of(self.questions, numbers, form="describe"),
+            *(self._values(column, values) for column in self.texts),
+        )
+
+    def _values(self, column: Hashable, terms: Terms) -> Request:
+        keys = terms.keys_for((column,), None)
+        return request_of({"count": Count(column)}, terms, (column,), keys, form=f"top {self.top}")
+
+    @cached_property
+    def request(self) -> Request:
+        """All of it, with one charge."""
+        whole = together(self.requests, "describe")
+        unit = self.requests[0].unit
+        text = f"describe({', '.join(map(repr, self.columns))})"
+        charge = replace(whole.charge, question=text if unit is None else f"{text}; {unit.text}")
+        if self.allowed is not None:
+            charge = replace(charge, loss=self.named, delta=self._delta)
+        return replace(whole, charge=charge, unit=unit)
+
+
+def _priced(terms: Terms, loss: Epsilon | Rho, delta: Fraction) -> Terms:
+    epsilon, rho = (loss.value, None) if isinstance(loss, Epsilon) else (None, loss.value)
+    return replace(terms, epsilon=epsilon, rho=rho, delta=delta or None)
+
+
+Found = tuple[Adopted, list[Measured]]
+"""How a release reads the frame, and what is exact."""
+
+
+def release_description(made: Description) -> Any:
+    """Release a description, as the caller's own frame type."""
+    frame, requests, request = made.frame, made.requests, made.request
+
+    def measured() -> list[Found]:
+        source = guarded(lambda: rereadable(frame)) if len(requests) > 1 else frame
+        return [measured_for(source, own) for own in requests]
+
+    def draw(found: list[Found]) -> pa.Table:
+        numbers = answered(requests[0], found[0][1])
+        values = {
+            column: _frequent(frame, own, exact, made.top)
+            for column, own, exact in zip(made.texts, requests[1:], found[1:], strict=True)
+        }
+        return _table(made, numbers, values)
+
+    made_frame = released(
+        request,
+        measured,
+        draw,
+        lambda _, table: guarded(lambda: frame_of(frame, table, ())),
+        recall=lambda table: frame_of(frame, table, ()),
+        keep=lambda own: kept_table(own, frame, ()),
+    )
+    return with_origin(made_frame, Origin.of(request))
+
+
+Value = tuple[str, int, float, float]
+"""A value as text, its noisy count and the ends of its interval."""
+
+
+def _frequent(frame: object, request: Request, found: Found, top: int) -> list[Value]:
+    """Return the most frequent values of a column."""
+    adopted, exact = found
+    table = released_table(answered(request, exact), request, ["value", "count", "low", "high"])
+    table = ranked(table, 1, request, top)
+    values = table["value"]
+    if isinstance(frame, pd.DataFrame):  # its objects stand behind codes
+        values = released_arrow(adopted.wrap(table))["value"]
+    rest = (table[name].to_pylist() for name in ("count", "low", "high"))
+    return list(zip((legible(own) for own in values.to_pylist()), *rest, strict=True))
+
+
+def _table(made: Description, answers: Answers, values: Mapping[Hashable, list[Value]]) -> pa.Table:
+    """Return one row a column; which columns of answers there are follows from the types."""
+    release = Release.made(made.request)
+    numbers: dict[str, dict[str, Any]] = {}
+    for answer in itertools.chain.from_iterable(answers.answers.values()):
+        owner, _, role = answer.name.partition("_")
+        numbers.setdefault(owner, {})[role] = number_of(answer, release)
+    schema, rows = _schema(made), []
+    for place, (column, kind) in enumerate(made.columns.items()):
+        own = numbers[str(place)]
+        row: dict[str, Any] = {"column": str(column), "type": kind}
+        row |= _ends("count", own["count"])
+        row |= _missing(own["count"], numbers[ROWS][""])
+        for role in ("mean", "std"):
+            row |= _ends(role, own[role]) if role in own else {}
+        for q in made.quantiles if f"quantiles_{made.quantiles[0]}" in own else ():
+            number = own[f"quantiles_{q}"]
+            row |= {_date(q): _day(number)} if kind == DATE else {_level(q): _value(number, kind)}
+        row |= _named(values.get(column, []), own.get("mean") if kind == BOOLEAN else None)
+        row["note"] = getattr(own.get("mean"), "note", "") or None
+        rows.append(row)
+    return pa.Table.from_pylist(rows, schema)
+
+
+def _schema(made: Description) -> pa.Schema:
+    kinds = set(made.columns.values())
+    ends = [*_both("count"), *_both("missing")]
+    columns = [("column", pa.string()), ("type", pa.string()), ("count", pa.int64())]
+    columns += [(name, pa.float64()) for name in ends[1:]]
+    if kinds & {INTEGER, NUMBER, BOOLEAN}:
+        columns += [(name, pa.float64()) for name in _both("mean")]
+    if kinds & {INTEGER, NUMBER}:
+        own = [*_both("std"), *map(_level, made.quantiles)]
+        columns += [(name, pa.float64()) for name in own]
+    if DATE in kinds:
+        columns += [(_date(q), pa.date32()) for q in made.quantiles]
+    if TEXT in kinds:
+        columns += [("top", pa.string()), ("top_count", pa.int64())]
+        columns += [(name, pa.float64()) for name in ("top_low", "top_high")]
+    if kinds & {TEXT, BOOLEAN}:
+        columns.append(("values", pa.string()))
+    return pa.schema([*columns, ("note", pa.string())])
+
+
+def _both(name: str) -> tuple[str, str, str]:
+    return name, f"{name}_low", f"{name}_high"
+
+
+def _level(q: float) -> str:
+    return f"{100 * q:.12g}%"
+
+
+def _date(q: float) -> str:
+    return f"{_level(q)} date"
+
+
+def _ends(name: str, number: Any) -> dict[str, Any]:
+    ends = (int(number) if name == "count" else float(number), number.low, number.high)
+    return dict(zip(_both(name), ends, strict=True))
+
+
+def _missing(count: Any, rows: Any) -> dict[str, Any]:
+    """Return the share of rows without a value: two counts with noise of their own."""
+    level = rows.reading().level
+    there = divided(count.range_at(level), rows.range_at(level), apart=True)
+    ends = (there.value if rows > 0 else math.nan, there.high, there.low)
+    return {
+        name: own if math.isnan(own) else min(max(1 - own, 0.0), 1.0)
+        for name, own in zip(_both("missing"), ends, strict=True)
+    }
+
+
+def _value(number: float, kind: str) -> float:
+    """Return a quantile; one of integers is rounded, which moves it over no integer."""
+    return round(float(number), 0) if kind == INTEGER else float(number)
+
+
+def _day(number: float) -> dt.date | None:
+    """Return the day of a number of days since 1970; None where it is none, or has no calendar."""
+    with suppress(ValueError, OverflowError):
+        return dt.date(1970, 1, 1) + dt.timedelta(days=math.floor(number))
+    return None
+
+
+def _named(values: list[Value], share: Any) -> dict[str, Any]:
+    """Return the most frequent values of text, or the share of a boolean that is true."""
+    if share is not None:
+        return {"values": f"true {share}"}
+    if not values:
+        return {}
+    texts = [f"{shortened(value)} {count:,}" for value, count, _, _ in values]
+    first = dict(zip(("top", "top_count", "top_low", "top_high"), values[0], strict=True))
+    return {**first, "values": "; ".join(texts)}
+
+
+def explain_description(
+    made: Description, integers: frozenset[object], sizes: tuple[int, ...]
+) -> Explanation:
+    """Return the explanation of a description: each column with its share of the loss."""
+    titles = {
+        name: f"{column} {name.partition('_')[2]}"
+        for place, column in enumerate(made.columns)
+        for name in made.questions
+        if name.partition("_")[0] == str(place)
+    }
+    whole, *values = made.requests
+    pages = [explained(whole, integers, titles, sizes)]
+    for column, own in zip(made.texts, values, strict=True):
+        pages.append(explained(own, integers, {"count": f"{column} values"}, sizes))
+    epsilon, rho = named_loss(made.request.charge.loss)
+    return replace(
+        pages[0],
+        asks=made.request.charge.question,
+        epsilon=epsilon,
+        rho=rho,
+        delta=float(made.request.charge.delta),
+        draws=_column_draws(made),
+        answers=tuple(answer for page in pages for answer in page.answers),
+        shown=next((page.shown for page in pages if page.shown is not None), None),
+        account=account_after(made.request.account, made.request.charge),
+        remembered=made.request.account.remembered(made.request.mark) is not None,
+    )
+
+
+def _column_draws(made: Description) -> tuple[Draw, ...]:
+    """Return what each column costs, and the number of rows."""
+    whole, *values = made.requests
+    places = [ROWS, *map(str, range(len(made.columns)))]
+    costs = dict.fromkeys(places, Fraction(0))
+    for part, share in zip(whole.parts, shares(whole.parts), strict=True):
+        for names, of_part in part.draws():
+            costs[names[0].partition("_")[0]] += whole.charge.loss.value * share * of_part
+    for column, own in zip(made.texts, values, strict=True):
+        costs[str(list(made.columns).index(column))] += own.charge.loss.value
+    kind = type(whole.charge.loss)
+    names = ["the number of rows", *map(repr, made.columns)]
+    return tuple(
+        drawn(kind(cost), (name,)) for name, cost in zip(names, costs.values(), strict=True)
+    )

@@ -1,0 +1,354 @@
+"""Explain a release or a protocol before it is made: its cost, its draws and its forecasts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from dfprivacy.accounting.charge import Charge, short
+from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.accounting.spending import Account as Paying
+from dfprivacy.accounting.spending import NoAccount, account_of
+from dfprivacy.errors import InvalidProtocolError
+from dfprivacy.frames.explanation import Account, Draw, Explanation
+from dfprivacy.frames.limit_finding import finding_draws
+from dfprivacy.frames.limits import group_labels, limit_losses, limits_charge
+from dfprivacy.frames.releasing import histogram_request
+from dfprivacy.frames.vector_release import GROUP_COUNT_SHARE, vector_names, vector_request
+from dfprivacy.noise.laws import DiscreteGaussian
+from dfprivacy.release.labels import label_of
+from dfprivacy.release.request import Request
+from dfprivacy.release.terms import INTERVAL, PublicKeys, Terms
+from dfprivacy.release.unit import Sought, Unit
+from dfprivacy.statistics import Statistic
+from dfprivacy.statistics.estimators.private_quantiles import RELATIONS
+from dfprivacy.statistics.forecast import (
+    SIZES,
+    Circumstances,
+    Forecast,
+    HalfWidths,
+    Reach,
+    by_size,
+    halving_loss,
+    reaching,
+)
+from dfprivacy.statistics.histogram import Histogram, histogram_names
+from dfprivacy.statistics.linear import shown_from
+from dfprivacy.statistics.mean_vector import MeanVector
+from dfprivacy.statistics.part import Part
+from dfprivacy.statistics.quantile import Quantile, QuantilePart
+from dfprivacy.statistics.split import counting_part
+
+_SMALLEST = (
+    "with the smallest limits, if one row counts: limits are found where this and what they leave "
+    "out have the least error; noise grows with max_rows and max_groups"
+)
+
+
+def explained(
+    request: Request,
+    integers: frozenset[object] = frozenset(),
+    titles: Mapping[str, str] | None = None,
+    sizes: tuple[int, ...] = SIZES,
+) -> Explanation:
+    """Return the explanation of a request. No data, no charge, no noise.
+
+    `integers` are columns declared to hold integers; `titles` are what the questions are called,
+    where that is not their name in the request; `sizes` are the groups that half-widths are for.
+    """
+    draws = draws_of(request)
+    known = Circumstances(
+        request.level,
+        request.charge.loss,
+        request.unit,
+        bool(request.by),
+        len(draws),
+        integers,
+        sizes,
+    )
+    found: dict[str, list[Forecast]] = {name: [] for name in request.questions}
+    for part, loss in zip(request.parts, request.row_losses, strict=True):
+        for name, answer in _of_part(part, loss, request, known):
+            own = answer.name.startswith(name)  # the total of a table has a name of its own
+            title = (titles or {}).get(name, name) + answer.name.removeprefix(name)
+            whole = tuple(map(getattr(request.questions[name], "whole", float), sizes))
+            made = replace(answer, name=title if own else answer.name).about(sizes, whole)
+            found[name].append(made if request.search is None else made.noted(_SMALLEST))
+    epsilon, rho = named_loss(request.charge.loss)
+    return Explanation(
+        asks=request.charge.question,
+        protects=protects(
+            request.unit if request.search is None else request.search.unit, request.copies
+        ),
+        epsilon=epsilon,
+        rho=rho,
+        delta=float(request.charge.delta),
+        draws=draws,
+        level=request.level,
+        answers=tuple(answer for own in found.values() for answer in own),
+        shown=_shown(request),
+        account=account_after(request.account, request.charge),
+        remembered=request.account.remembered(request.mark) is not None,
+    )
+
+
+def plain_explanation(
+    charge: Charge,
+    answers: Sequence[Forecast],
+    draws: Sequence[tuple[Epsilon | Rho, str]],
+    level: float,
+    account: Paying | NoAccount,
+    *,
+    protects: str,
+) -> Explanation:
+    """Return an explanation from a charge, its draws and the forecasts of its answers."""
+    epsilon, rho = named_loss(charge.loss)
+    return Explanation(
+        asks=charge.question,
+        protects=protects,
+        epsilon=epsilon,
+        rho=rho,
+        delta=float(charge.delta),
+        draws=tuple(drawn(loss, (what,)) for loss, what in draws),
+        level=level,
+        answers=tuple(answers),
+        account=account_after(account, charge),
+    )
+
+
+def drawn(loss: Epsilon | Rho, questions: tuple[str, ...]) -> Draw:
+    """Return a draw of this loss."""
+    epsilon, rho = named_loss(loss)
+    return Draw(epsilon, questions, rho)
+
+
+def _of_part(
+    part: Part, loss: Epsilon | Rho, request: Request, known: Circumstances
+) -> Iterator[tuple[str, Forecast]]:
+    """Yield the forecasts of a part, each with the name of its question."""
+    names = {shown: name for name in part.names for shown in (*part.names[name], name)}
+    for answer in part.forecasts(loss, request.questions, known):
+        yield names[answer.name], answer
+
+
+def named_loss(loss: Epsilon | Rho) -> tuple[float | None, float | None]:
+    """Return epsilon and rho, one of them None."""
+    value = float(loss.value)
+    return (value, None) if isinstance(loss, Epsilon) else (None, value)
+
+
+def protects(unit: Unit | None, copies: int = 1) -> str:
+    """Say who may be added or removed."""
+    if unit is None:
+        many = "" if copies == 1 else f", which counts as at most {copies} rows"
+        return f"one row, added or removed{many}"
+    if isinstance(unit, Sought):
+        return f"all rows of one {unit.column!r}, within limits that the release finds"
+    rows = f"counted as at most {unit.max_rows} rows"
+    groups = "group" if unit.max_groups is None else f"of at most {unit.max_groups} groups"
+    return f"all rows of one {unit.column!r}, {rows} in each {groups}"
+
+
+def groups_text(request: Request) -> str:
+    """Say whether keys are public, and when secret ones are shown."""
+    if request.keys is not None:
+        return f"public, exactly the {len(request.keys.rows)} listed"
+    return f"secret, shown if the noisy count is large enough, delta {short(request.charge.delta)}"
+
+
+def account_after(account: Paying | NoAccount, charge: Charge) -> Account | None:
+    """Return what a ledger has left for a dataset, and what a charge would leave of it."""
+    if isinstance(account, NoAccount):
+        return None
+    ledger, dataset = account.ledger, account.dataset
+    who = account.analyst
+    left = ledger.remaining(dataset, analyst=who)
+    return Account(dataset, left, ledger.would_leave(dataset, charge, analyst=who))
+
+
+def _shown(request: Request) -> Reach | None:
+    """Return the sizes from which on groups of secret keys are shown."""
+    if request.each is None:
+        return None
+    deciding = counting_part(request.parts)
+    loss = request.row_losses[request.parts.index(deciding)]
+    return shown_from(deciding.count_noise(loss), request.each)
+
+
+def draws_of(request: Request) -> tuple[Draw, ...]:
+    """Return each noisy vector or selection with its loss; together they cost the charge."""
+    texts = {name: question.text for name, question in request.questions.items()}
+    whole = sum((loss.value for loss in request.row_losses), start=Fraction(0))
+    draws, rest, search = [], request.charge.loss, request.search
+    if search is not None:
+        rest, listed = search.rest, None if request.keys is None else len(request.keys.rows)
+        found = finding_draws(search.loss, grouped=bool(request.by), listed=listed)
+        draws = [drawn(loss, (what,)) for loss, what in found]
+    for part, loss in zip(request.parts, request.row_losses, strict=True):
+        share = rest.value * loss.value / whole
+        for names, of_part in part.draws():
+            cost = type(rest)(share * of_part)
+            draws.append(drawn(cost, tuple(texts.get(name, name) for name in names)))
+    return tuple(draws)
+
+
+REPLACED = "one row, replaced by another: the number of rows is public"
+
+
+def explain_survey(
+    charge: Charge, forecast: Forecast, level: float, account: Paying | NoAccount
+) -> Explanation:
+    """Return the explanation of a protocol over a column."""
+    draws = [(charge.loss, charge.question)]
+    return plain_explanation(charge, (forecast,), draws, level, account, protects=REPLACED)
+
+
+def by_users(half_width: Callable[[int], float | None]) -> HalfWidths:
+    """Return half-widths by number of users; None for so many that no protocol serves them."""
+
+    def planned(users: int) -> float | None:
+        try:
+            return half_width(users)
+        except InvalidProtocolError:
+            return None
+
+    return tuple(map(planned, SIZES))
+
+
+def explain_histogram(
+    by: Sequence[Hashable],
+    keys: PublicKeys | None,
+    question: Histogram,
+    terms: Terms,
+    sizes: tuple[int, ...] = SIZES,
+) -> Explanation:
+    """Return the explanation of a histogram, whole or by group."""
+    request, _ = histogram_request(question, terms, by, keys), histogram_names(by)
+    made = explained(request, sizes=sizes)
+    if made.shown is None:
+        return made
+    (count,) = made.answers
+    return replace(made, answers=(count.noted("a group is shown by its fullest bin"),))
+
+
+def explain_limits(
+    unit: Hashable,
+    by: Hashable | Sequence[Hashable],
+    share: float,
+    *,
+    question: Statistic | None = None,
+    epsilon: object,
+    rho: object,
+) -> Explanation:
+    """Return the explanation of `suggest_limits`.
+
+    For a question these are its draws; for a share of the units, two quantiles in ranks of units.
+    """
+    labels, quantile = group_labels(by), Quantile(label_of(unit), share)
+    charge = limits_charge(quantile, labels, epsilon, rho, question)
+    who, level = f"all rows of one {unit!r}", float(INTERVAL)
+    known = Circumstances(level, charge.loss, None, grouped=False, draws=1)
+    made, draws = [], []
+    if question is not None:
+        draws = finding_draws(charge.loss, grouped=bool(labels))
+    for name, loss in limit_losses(charge, labels).items() if question is None else ():
+        part = QuantilePart(name, quantile, grouped=False)
+        (own,) = part.forecasts(loss, {name: quantile}, known)
+        made.append(replace(own, unit="ranks of units"))
+        draws.append((loss, name))
+    account = account_of(None, None, None)
+    return plain_explanation(charge, made, draws, level, account, protects=who)
+
+
+_SUM_SHARES = {"clipped": Fraction(3, 4), "shifted": Fraction(9, 16)}
+"""The part of rho that pays for the clipped sum, and for the number of rows."""
+
+_UNTOLD = "noise goes by private deviations of the coordinates: no half-width before there is data"
+
+
+def explain_vector(
+    by: Sequence[Hashable],
+    keys: PublicKeys | None,
+    question: MeanVector,
+    terms: Terms,
+    sizes: tuple[int, ...] = SIZES,
+) -> Explanation:
+    """Return the explanation of a mean of vectors, whole or by group."""
+    request = vector_request(question, terms, by, keys)
+    if by:
+        vector_names(by, question)
+    loss, level = request.charge.loss, request.level
+    assert isinstance(loss, Rho)  # noqa: S101 it is named in rho
+    left = loss.share(1 - GROUP_COUNT_SHARE) if by else loss
+    noise = loss.share(GROUP_COUNT_SHARE).noise(1, 1) if by else None
+    draws = [(left, question.text)]
+    if noise is not None:
+        draws = [(loss.share(GROUP_COUNT_SHARE), "the rows of each group"), *draws]
+    made = vector_forecast(question, left, level, counted=noise, sizes=sizes)
+    made = made.about(sizes, (1.0,) * len(sizes))
+    who = "one row, replaced by another" if question.neighbours == "replace" else protects(None)
+    explanation = plain_explanation(
+        request.charge, (made,), draws, level, request.account, protects=who
+    )
+    if request.rule is None or noise is None:
+        return explanation
+    return replace(explanation, shown=reaching(request.rule.least(noise, 1, 1), noise))
+
+
+def vector_forecast(
+    question: MeanVector,
+    loss: Rho,
+    level: float,
+    *,
+    counted: DiscreteGaussian | None,
+    sizes: tuple[int, ...] = SIZES,
+) -> Forecast:
+    """Return the forecast; `counted` is the noise of a count that was paid for apart."""
+    made = Forecast(
+        question.name, question.text, f"{question.chosen_method}: discrete Gaussian on every sum",
+        halve=(halving_loss(loss), "double the number of rows"),
+    )  # fmt: skip
+    dimension = len(question.labels) if question.wide else question.dimension or question.universe
+    share = _SUM_SHARES.get(question.chosen_method)
+    if share is None or question.binary:
+        return made.noted(_UNTOLD)
+    relation = RELATIONS[question.neighbours]
+    cost, noise = loss.value * share, counted
+    if noise is None and relation.count_share:
+        noise = Rho(cost * relation.count_share).noise(1, 1)
+        cost *= 1 - relation.count_share
+    deviation = relation.sum_factor / math.sqrt(2 * cost)
+    made = replace(
+        made, scale=deviation, scale_unit="lengths at which vectors are clipped, on each sum"
+    )
+    if dimension is None:
+        return made.noted("name dimension= to learn the error of the whole vector")
+    half = _half_width(dimension, deviation, 1 - level, noise, np.array(sizes, dtype=np.float64))
+    return replace(
+        made, unit="lengths at which vectors are clipped, in Euclidean norm",
+        certain=by_size(half), ordinary=by_size(half),
+    )  # fmt: skip
+
+
+def _half_width(
+    dimension: int,
+    deviation: float,
+    outside: float,
+    noise: DiscreteGaussian | None,
+    sizes: np.ndarray,
+) -> np.ndarray:
+    """Return a bound on the norm of the error: half of `outside` for the sum, half for the count.
+
+    With n rows, a count that is c off and a sum that is z off, the mean is at most (z + c)/(n - c)
+    off, in lengths of clipping; it is never more than two of them off.
+    """
+    reach = math.sqrt(dimension) + math.sqrt(2 * math.log(2 / outside))
+    off = 0 if noise is None else noise.quantile(outside / 2)
+    rows = sizes - off
+    half = np.divide(deviation * reach + off, rows, out=np.full_like(rows, 2.0), where=rows > 0)
+    shortened: np.ndarray = np.minimum(half, 2.0)
+    return shortened

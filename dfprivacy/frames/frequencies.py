@@ -1,0 +1,163 @@
+"""How often each value is there: counts by value, the largest first, as methods."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dfprivacy.accounting.exact import describe, exact_number
+from dfprivacy.errors import InvalidKeysError, InvalidQuestionError
+from dfprivacy.frames.asking import Asking, Many, One
+from dfprivacy.frames.releasing import release_parts, request_of
+from dfprivacy.frames.tables import released_table
+from dfprivacy.release.labels import label_of
+from dfprivacy.release.pipeline import Answers
+from dfprivacy.release.request import Request
+from dfprivacy.release.terms import EPSILON, INTERVAL, PublicKeys, Terms
+from dfprivacy.statistics import Count
+
+UNSURE = "may not be among them"
+"""What is noted of a value whose count noise may have lifted over one that is left out."""
+
+
+class FrequencyMethods(Asking[One, Many]):
+    """Questions that noisy counts by value answer."""
+
+    def value_counts(
+        self,
+        column: Hashable,
+        keys: Any = None,
+        *,
+        epsilon: float = EPSILON,
+        rho: float | None = None,
+        delta: float | None = None,
+        interval: float | str = INTERVAL,
+    ) -> Any:
+        """Count how often each value of `column` is there: one row a value, the largest first.
+
+        It is `group_by(column).count(column)` in another order: a row is in one count, so that all
+        have the noise of one. With `keys`, public values, exactly these come out; without, values
+        are secret and come out where their count shows, up to `delta`, that no single row has made
+        it. Missing values are not counted. By group the values of each group stand together.
+
+        >>> import dfprivacy as dfp, polars as pl
+        >>> frame = pl.DataFrame({"city": ["Rome"] * 900 + ["Oslo"] * 100})
+        >>> frame.dp.value_counts("city", epsilon=1, delta=1e-6)["city"].to_list()
+        ['Rome', 'Oslo']
+        """
+        terms = self._terms.updated(epsilon=epsilon, rho=rho, delta=delta, interval=interval)
+        return self._frequencies(label_of(column), keys, None, terms)
+
+    def top(
+        self,
+        column: Hashable,
+        k: int = 10,
+        keys: Any = None,
+        *,
+        epsilon: float = EPSILON,
+        rho: float | None = None,
+        delta: float | None = None,
+        interval: float | str = INTERVAL,
+    ) -> Any:
+        """Return the `k` values of `column` with the largest noisy counts, by group in each group.
+
+        All counts are noisy, so that ranking them costs nothing, whatever `k` is. `note` says of a
+        value that it may not be among them: its count is so near to the largest one that is left
+        out, or that secret values may have, that noise may have swapped them (at `interval`).
+
+        >>> import dfprivacy as dfp, polars as pl
+        >>> frame = pl.DataFrame({"city": ["Rome"] * 900 + ["Oslo"] * 100 + ["Bari"] * 99})
+        >>> frame.dp.top("city", 2, keys=["Rome", "Oslo", "Bari"], epsilon=1)["note"].to_list()
+        [None, 'may not be among them']
+        """
+        terms = self._terms.updated(epsilon=epsilon, rho=rho, delta=delta, interval=interval)
+        exact = exact_number(k)
+        if exact is None or exact.denominator != 1 or not 1 <= exact < 2**31:
+            raise InvalidQuestionError(
+                f"k must be a whole number of values, from 1 on, not {describe(k)}",
+                hint="pass e.g. k=10",
+            )
+        return self._frequencies(label_of(column), keys, int(exact), terms)
+
+    def _frequencies(self, column: Hashable, given: object, k: int | None, terms: Terms) -> Any:
+        """Release the counts, all of them or the `k` largest of each group."""
+        request, names = self._counting(column, given, k, terms)
+        groups = len(request.by)
+
+        def table(settled: Request, made: Answers) -> pa.Table:
+            return ranked(released_table(made, settled, names[: groups + 3]), groups, settled, k)
+
+        return release_parts(self._frame, request, names, table, column)
+
+    def _counting(
+        self, column: Hashable, given: object, k: int | None, terms: Terms
+    ) -> tuple[Request, list[str]]:
+        """Return the release of the counts, to be made, and the names of its columns."""
+        by, keys = self._by_value(column, given, terms)
+        form = "value counts" if k is None else f"top {k}"
+        request = request_of({"count": Count(column)}, terms, by, keys, form=form)
+        names = [*map(str, by), "count", "low", "high", *([] if k is None else ["note"])]
+        if len(set(names)) < len(names):
+            raise InvalidQuestionError(
+                "a column has the name of a column of the result",
+                hint="rename it; counts by value have the columns count, low, high, note",
+            )
+        return request, names
+
+    def _by_value(
+        self, column: Hashable, given: object, terms: Terms
+    ) -> tuple[tuple[Hashable, ...], PublicKeys | None]:
+        """Return the columns that are grouped by, the value last, and their public keys."""
+        outer, keys = self._grouping()
+        own = terms.keys_for((column,), given)
+        if (own is None) != (keys is None) and outer:
+            raise InvalidKeysError(
+                "the keys of the groups and those of the values are public together or not at all",
+                hint="list both: group_by('city', keys=[...]).value_counts('kind', keys=[...])",
+            )
+        if own is None or keys is None:
+            return (*outer, column), own
+        rows = itertools.product(keys.rows, own.rows)
+        return (*outer, column), PublicKeys(tuple((*a, *b) for a, b in rows))
+
+
+def ranked(table: pa.Table, groups: int, request: Request, k: int | None) -> pa.Table:
+    """Return counts by value in each group, the largest first, and the `k` largest alone.
+
+    The columns of keys are the first `groups`, the value the last of them: where it is missing
+    there is nothing to count.
+    """
+    table = table.filter(table.column(groups - 1).is_valid())
+    counts = np.asarray(table.column(groups).to_numpy(), dtype=np.int64)
+    outer = _numbered(table.select(list(range(groups - 1))))
+    order = np.lexsort((-counts, outer))
+    counts, outer = counts[order], outer[order]
+    sorted_ = table.take(pa.array(order))
+    if k is None:
+        return sorted_
+    (part,), (loss,) = request.parts, request.row_losses
+    law = part.count_noise(loss)
+    hidden = 0 if request.each is None else request.each.least(*law) - 1
+    near = law[0].quantile(1 - request.level, 2)
+    starts = np.searchsorted(outer, outer)  # where each group begins
+    kept = np.flatnonzero(np.arange(len(outer)) - starts < k)
+    after = starts[kept] + k
+    inside = after < np.searchsorted(outer, outer[kept], side="right")
+    following = np.where(inside, counts[np.minimum(after, len(counts) - 1)], hidden)
+    listed = request.keys is not None
+    unsure = (counts[kept] - following <= near) & (inside | (not listed))
+    notes = pa.array([UNSURE if own else None for own in unsure], pa.string())
+    return sorted_.take(pa.array(kept)).append_column("note", notes)
+
+
+def _numbered(keys: pa.Table) -> Any:
+    """Return the number of each row's group; rows come sorted by key."""
+    if not keys.num_columns:
+        return np.zeros(keys.num_rows, np.int64)
+    rows = list(zip(*(column.to_pylist() for column in keys.columns), strict=True))
+    changed = [0, *(int(a != b) for a, b in itertools.pairwise(rows))]
+    return np.cumsum(changed)[: len(rows)]

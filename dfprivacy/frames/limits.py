@@ -1,0 +1,220 @@
+"""Limits of a privacy unit, found privately: how many rows and groups nearly all units stay in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+
+from dfprivacy.accounting.charge import Charge
+from dfprivacy.accounting.exact import describe
+from dfprivacy.accounting.ledger import Ledger
+from dfprivacy.accounting.loss import Epsilon, Rho, loss_of
+from dfprivacy.accounting.spending import account_of
+from dfprivacy.engine.adopt import Adopted, rereadable
+from dfprivacy.engine.run import guarded
+from dfprivacy.engine.units import UnitSizes, unit_sizes
+from dfprivacy.errors import InvalidLossError, InvalidQuestionError
+from dfprivacy.frames.limit_finding import (
+    Exact,
+    best_limits,
+    found_sizes,
+    measured_sizes,
+    valued,
+)
+from dfprivacy.frames.releasing import named_columns, read
+from dfprivacy.measurement.bin_table import bin_table
+from dfprivacy.measurement.binning import Integers
+from dfprivacy.release.labels import label_of
+from dfprivacy.release.pipeline import paid
+from dfprivacy.release.request import Request
+from dfprivacy.release.terms import EPSILON, Terms
+from dfprivacy.release.unit import LARGEST_LIMIT, Unit
+from dfprivacy.statistics import Statistic
+from dfprivacy.statistics.quantile import Quantile, QuantilePart
+
+
+def suggest_limits(
+    frame: object,
+    *,
+    unit: Hashable,
+    by: Hashable | Sequence[Hashable] = (),
+    share: float = 0.95,
+    question: Statistic | None = None,
+    spending: float | None = None,
+    epsilon: float = EPSILON,
+    rho: float | None = None,
+    ledger: Ledger | None = None,
+    dataset: str | None = None,
+    note: str | None = None,
+) -> Unit:
+    """Find the limits that suit a question, or that a part `share` of the units stay within.
+
+    With a `question` the limits are those with the least error that can be forecast: the noise,
+    which grows with both limits, and what they leave out or scale down. A noisy histogram of the
+    rows of units in a group says how much that is (and, where a mean or a sum has bounds, how much
+    higher or lower the rows of large units are), another one in how many groups units are, and a
+    noisy number of groups how many rows a group has.
+
+    Without one, limits come from two quantiles over units: the most rows that a unit has in one
+    group, and the number of groups that it is in, each for half of the loss. Nearly all rows count
+    then, which is rarely best: noise grows with the largest units.
+
+    Where too few units are there to tell, the limit is 1.
+
+    Privacy: neighbours differ by one whole unit, added or removed; the call costs `epsilon` (or
+    `rho`), charged like any release. Rows without a unit are left out.
+
+    Parameters
+    ----------
+    frame : frame, relation or path
+        Whatever has `.dp`, or what `dfp.frame` takes.
+    unit : label
+        The column that says whose rows they are.
+    by : label or list of labels
+        The columns that will be grouped by; none for whole frames.
+    share : float
+        From 0 to 1; of no use beside a question.
+    question : question
+        What will be asked: `dfp.mean("spent", (0, 100))`.
+    spending : float
+        The epsilon that the question will cost, or its rho where this call names a rho; as much as
+        this call, if left out.
+
+    Returns
+    -------
+    Unit
+        To be handed on: `df.dp(unit=dfp.suggest_limits(df, unit="user_id"))`.
+
+    Raises
+    ------
+    DPError
+        As any question; nothing depends on data.
+
+    Examples
+    --------
+    >>> import dfprivacy as dfp, polars as pl
+    >>> visits = pl.DataFrame({"user": [i % 5000 for i in range(10_000)], "shop": ["a"] * 10_000})
+    >>> dfp.suggest_limits(visits, unit="user", by="shop", epsilon=2)
+    Unit(column='user', max_rows=2, max_groups=1)
+    >>> dfp.suggest_limits(visits, unit="user", by="shop", question=dfp.count(), epsilon=2)
+    Unit(column='user', max_rows=2, max_groups=1)
+    """
+    labels, goal = group_labels(by), goal_of(question, spending, epsilon, rho)
+    quantile = Quantile(label_of(unit), share)
+    charge = limits_charge(quantile, labels, epsilon, rho, question)
+    request = Request(charge, account_of(ledger, dataset, note))
+    asked, grouped = Unit(unit, 1), bool(labels)
+    if goal is None:
+        losses = limit_losses(charge, labels)
+
+        def by_share(found: tuple[Adopted, UnitSizes]) -> dict[str, int]:
+            sizes = {"max_rows": found[1].most, "max_groups": found[1].groups}
+            units = found[1].units
+            return {name: _limit(quantile, sizes[name], units, losses[name]) for name in losses}
+
+        columns = named_columns(labels, None, {}, asked)
+        _, limits = paid(
+            request, lambda: read(frame, columns, lambda a: unit_sizes(a, labels)), by_share
+        )
+        return Unit(unit, **limits)
+
+    def by_error(found: tuple[Adopted, Exact]) -> tuple[int, int | None]:
+        sizes = found_sizes(found[1], charge.loss, grouped=grouped)
+        rows, groups = best_limits(sizes, [goal.question], goal.loss)
+        return rows, groups if grouped else None
+
+    columns = named_columns(
+        labels, None, dict.fromkeys(valued([goal.question]).columns, True), asked
+    )
+    whole = guarded(lambda: rereadable(frame))
+    _, limits_ = paid(
+        request,
+        lambda: read(whole, columns, lambda a: measured_sizes(a, labels, [goal.question])),
+        by_error,
+    )
+    return Unit(unit, *limits_)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What limits are found for: a question, and what it will spend."""
+
+    question: Statistic
+    loss: Epsilon | Rho
+
+
+def goal_of(question: object, spending: object, epsilon: object, rho: object) -> Goal | None:
+    """Return what limits are found for; None where a share of the units is to stay within.
+
+    Raises
+    ------
+    InvalidQuestionError
+        When it is no question, or the question itself is wrong.
+    InvalidLossError
+        When `spending` comes without a question, or is no loss.
+    """
+    loss = loss_of(*_named_loss(epsilon, rho))
+    if question is None:
+        if spending is not None:
+            raise InvalidLossError(
+                "spending= says what a question will cost, and none was named",
+                hint='suggest_limits(..., question=dfp.mean("spent", (0, 100)), spending=1.0)',
+            )
+        return None
+    if not isinstance(question, Statistic):
+        raise InvalidQuestionError(
+            f"question= is no question, but {describe(question)}",
+            hint='question=dfp.mean("spent", (0, 100))',
+        )
+    question.check()
+    if spending is not None:
+        named = (None, spending) if isinstance(loss, Rho) else (spending, None)
+        loss = loss_of(*named)
+    return Goal(question, loss)
+
+
+def group_labels(by: Hashable | Sequence[Hashable]) -> list[Hashable]:
+    """Return the columns to group by."""
+    return [label_of(by)] if isinstance(by, str) or not isinstance(by, Sequence) else list(by)
+
+
+def limits_charge(
+    quantile: Quantile,
+    labels: Sequence[Hashable],
+    epsilon: object,
+    rho: object,
+    question: Statistic | None = None,
+) -> Charge:
+    """Return what finding limits costs, for a question or a `quantile` of the units."""
+    what = f"share={quantile.q!r}" if question is None else f"question={question.text}"
+    asked = f"suggest_limits(unit={quantile.column!r}, {what})"
+    text = f"{asked} by {', '.join(map(repr, labels))}" if labels else asked
+    return Charge(loss_of(*_named_loss(epsilon, rho)), question=text)
+
+
+def limit_losses(charge: Charge, labels: Sequence[Hashable]) -> dict[str, Epsilon | Rho]:
+    """Return the limits that are found, by name, and what each spends of the charge."""
+    names = ("max_rows", "max_groups") if labels else ("max_rows",)
+    return dict.fromkeys(names, charge.loss.share(Fraction(1, len(names))))
+
+
+def _named_loss(epsilon: object, rho: object) -> tuple[object, object]:
+    terms = Terms().updated(epsilon=epsilon, rho=rho)
+    return terms.epsilon, terms.rho
+
+
+def _limit(quantile: Quantile, sizes: Integers, units: Integers, loss: Epsilon | Rho) -> int:
+    """Return a noisy quantile of sizes over units, as a limit."""
+    part = QuantilePart("limit", quantile, grouped=False)
+    grid = part.binning()
+    labels = grid.labels(sizes.astype(np.float64))
+    one = np.zeros(len(sizes), dtype=np.int64)
+    table = bin_table(pa.table({}), 1, grid, one, labels, rows=units)
+    (answer,) = part.measured(table).answer(loss, None).answers["limit"]
+    value = float(answer.columns(0.5)[0][0])
+    return 1 if math.isnan(value) else min(max(math.ceil(value), 1), LARGEST_LIMIT)

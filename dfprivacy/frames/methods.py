@@ -1,0 +1,189 @@
+"""Turn statistics into methods: one for each that is registered, with its arguments and texts.
+
+`methods.pyi` spells the methods of this package's own statistics for type checkers; a test keeps
+it the same as what is made here.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection
+from difflib import get_close_matches
+from functools import cache
+from typing import Any, ClassVar, Generic, NoReturn, TypeVar
+
+from dfprivacy.errors import UnknownArgumentError, UnknownMethodError, boundary
+from dfprivacy.release.terms import EPSILON, INTERVAL
+from dfprivacy.statistics import STATISTICS, Argument, Statistic
+
+One = TypeVar("One")
+
+TERMS = {
+    "epsilon": ("float", EPSILON, "What the whole call spends: pure privacy, Laplace noise."),
+    "rho": ("float | None", None, "Instead of epsilon: what it spends as zCDP, Gaussian noise."),
+    "delta": ("float | None", None, "By group with secret keys: what showing them spends."),
+    "interval": (
+        "float | str",
+        INTERVAL,
+        'The level of the interval; "population" covers sampling too, at 95 %.',
+    ),
+}
+"""The terms that every method takes: annotation, default and meaning."""
+
+TYPES = {
+    "column": "Hashable",
+    "bounds": "tuple[float, float] | None",
+    "number": "float",
+    "numbers": "Sequence[float]",
+    "whole": "int | None",
+    "choice": "str",
+    "flag": "bool",
+    "value": "Any",
+}
+"""How the forms of arguments are annotated."""
+
+
+class Methods(Generic[One]):
+    """What asks registered statistics by their names; `_of_column`, if it knows their column."""
+
+    _of_column: ClassVar[bool] = False
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the method that asks a statistic, or say what was probably meant."""
+        if name in STATISTICS:
+            return method_of(STATISTICS[name], of_column=self._of_column).__get__(self)
+        return _unknown(self, name)
+
+    def __dir__(self) -> list[str]:
+        """List the methods of every statistic beside those of the class."""
+        return sorted({*super().__dir__(), *STATISTICS})
+
+
+class ColumnMethods(Methods[One]):
+    """What asks registered statistics about one column."""
+
+    _of_column = True
+
+
+@cache
+def method_of(statistic: type[Statistic], *, of_column: bool = False) -> Callable[..., Any]:
+    """Return the method that asks a statistic; that of a series knows its column."""
+    signature = signature_of(statistic, of_column=of_column)
+    names = [own.name for own in statistic.arguments()]
+
+    def method(self: Any, *args: Any, **given: Any) -> Any:
+        taken = bound_arguments(signature, statistic.kind, (self, *args), given)
+        del taken["self"]
+        asked = {name: taken.pop(name) for name in names if name in taken}
+        return self._ask(statistic, asked, taken)
+
+    method.__name__ = statistic.kind
+    method.__qualname__ = f"Private.{statistic.kind}"
+    method.__doc__ = documentation(statistic, of_column=of_column)
+    method.__signature__ = signature  # type: ignore[attr-defined]
+    return boundary(method)
+
+
+def bound_arguments(
+    signature: inspect.Signature, kind: str, args: tuple[Any, ...], given: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the arguments of a call by name.
+
+    Raises
+    ------
+    UnknownArgumentError
+        When there are too many, too few, or some that do not exist.
+    """
+    known = [name for name in signature.parameters if name != "self"]
+    for name in given:
+        if name not in known:
+            other = meant(name, known)
+            raise UnknownArgumentError(
+                f"{kind} takes no argument {name!r}",
+                hint=f"write {other}=" if other else f"it takes {', '.join(known)}",
+            )
+    try:
+        return dict(signature.bind(*args, **given).arguments)
+    except TypeError:  # the text of which is Python's
+        raise UnknownArgumentError(
+            f"{kind} was called with too few or too many arguments",
+            hint=f"it takes {', '.join(known)}",
+        ) from None
+
+
+def signature_of(statistic: type[Statistic], *, of_column: bool = False) -> inspect.Signature:
+    """Return the signature of a method: arguments, then the terms, then methods and the like."""
+    place = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    own = statistic.arguments()[1:] if of_column else statistic.arguments()
+    first = [argument for argument in own if not argument.keyword]
+    terms = [name for name in TERMS if name != "interval" or statistic.has_interval]
+    parameters = [inspect.Parameter("self", place), *(_parameter(each, place) for each in first)]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters += [
+        inspect.Parameter(name, keyword, default=TERMS[name][1], annotation=TERMS[name][0])
+        for name in terms
+    ]
+    parameters += [_parameter(each, keyword) for each in own if each.keyword]
+    return inspect.Signature(parameters)
+
+
+def _parameter(argument: Argument, place: Any) -> inspect.Parameter:
+    default = inspect.Parameter.empty if argument.required else argument.default
+    annotation = TYPES[argument.form]
+    if argument.form == "number" and argument.default is None:
+        annotation += " | None"
+    return inspect.Parameter(argument.name, place, default=default, annotation=annotation)
+
+
+def documentation(statistic: type[Statistic], *, of_column: bool = False) -> str:
+    """Return the docstring of a method: what the statistic says, and every parameter."""
+    text = inspect.cleandoc(statistic.__doc__ or "")
+    lines = [text, "", "Parameters", "----------"]
+    for name, parameter in signature_of(statistic, of_column=of_column).parameters.items():
+        if name == "self":
+            continue
+        lines.append(f"{name} : {parameter.annotation}")
+        lines.append(f"    {_meaning(statistic, name)}")
+    lines += ["", "Returns", "-------", "Estimate, Choice or frame"]
+    lines.append("    A number that knows its cost; by group, the caller's own frame type.")
+    lines += ["", "Raises", "------", "DPError"]
+    lines.append("    Before anything is drawn, and never for what is in a row.")
+    if statistic.example:
+        lines += ["", "Examples", "--------", statistic.example]
+    return "\n".join(lines)
+
+
+def _meaning(statistic: type[Statistic], name: str) -> str:
+    if name in TERMS:
+        return TERMS[name][2]
+    own = next(each for each in statistic.arguments() if each.name == name)
+    return f"{own.doc} One of {', '.join(map(repr, own.choices))}." if own.choices else own.doc
+
+
+_ELSEWHERE = {
+    "groupby": "group_by",
+    "mode": "top",
+}
+"""Names of other libraries, each with the nearest name here."""
+
+
+def meant(name: str, known: Collection[str]) -> str | None:
+    """Return the known name that a caller probably meant, if one is similar."""
+    theirs = {alias: kind for kind, own in STATISTICS.items() for alias in own.aliases}
+    near = [{**_ELSEWHERE, **theirs}.get(name, ""), *get_close_matches(name, known, 1)]
+    return next((other for other in near if other in known), None)
+
+
+def _unknown(owner: object, name: str) -> NoReturn:
+    """Refuse a name that `owner` does not have, with an AttributeError: `hasattr` still works."""
+    kind = type(owner)
+    if name.startswith("_"):
+        message = f"{kind.__name__!r} object has no attribute {name!r}"
+        raise AttributeError(message, name=name, obj=owner)
+    public = [known for known in dir(owner) if not known.startswith("_")]
+    asked = [known for known in public if known not in {"explain", "local", "shuffle"}]
+    other = meant(name, public)
+    raise UnknownMethodError(
+        f"there is no question {name!r}",
+        hint=f"write .{other}(...)" if other else f"ask one of {', '.join(asked)}",
+    )

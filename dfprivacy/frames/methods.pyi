@@ -1,0 +1,407 @@
+# Methods of statistics, as type checkers see them. Written by .ci/stubs.py.
+
+from collections.abc import Callable, Collection, Hashable, Sequence
+from typing import Any, Generic, TypeVar
+
+from dfprivacy.statistics import Statistic
+
+One = TypeVar("One")  # noqa: PYI001 the answer to one question
+
+def method_of(statistic: type[Statistic], *, of_column: bool = ...) -> Callable[..., Any]: ...
+def documentation(statistic: type[Statistic], *, of_column: bool = ...) -> str: ...
+def meant(name: str, known: Collection[str]) -> str | None: ...
+
+class Methods(Generic[One]):
+    def __getattr__(self, name: str) -> Any: ...
+    def __dir__(self) -> list[str]: ...
+    def count(
+        self,
+        column: Hashable = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        interval: float | str = ...,
+    ) -> One: ...
+    def nunique(
+        self,
+        column: Hashable,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        interval: float | str = ...,
+    ) -> One: ...
+    def share(
+        self,
+        column: Hashable,
+        value: Any = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        interval: float | str = ...,
+    ) -> One: ...
+    def sum(
+        self,
+        column: Hashable,
+        bounds: tuple[float, float] | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        interval: float | str = ...,
+        clipping: bool = ...,
+    ) -> One: ...
+    def mean(
+        self,
+        column: Hashable,
+        bounds: tuple[float, float] | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        interval: float | str = ...,
+        method: str = ...,
+        clipping: bool = ...,
+    ) -> One: ...
+    def var(
+        self,
+        column: Hashable,
+        bounds: tuple[float, float] | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        interval: float | str = ...,
+        clipping: bool = ...,
+    ) -> One: ...
+    def std(
+        self,
+        column: Hashable,
+        bounds: tuple[float, float] | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        interval: float | str = ...,
+        clipping: bool = ...,
+    ) -> One: ...
+    def median(
+        self,
+        column: Hashable,
+        bounds: tuple[float, float] | None = ...,
+        step: float | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        method: str = ...,
+    ) -> One: ...
+    def quantile(
+        self,
+        column: Hashable,
+        q: float,
+        bounds: tuple[float, float] | None = ...,
+        step: float | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        method: str = ...,
+    ) -> One: ...
+    def quantiles(
+        self,
+        column: Hashable,
+        qs: Sequence[float],
+        bounds: tuple[float, float] | None = ...,
+        step: float | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+    ) -> Any: ...
+    def min(
+        self,
+        column: Hashable,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+    ) -> One: ...
+    def max(
+        self,
+        column: Hashable,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+    ) -> One: ...
+    def center(
+        self,
+        column: Hashable,
+        p: float,
+        bounds: tuple[float, float] | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        method: str = ...,
+    ) -> One: ...
+    def bounds(
+        self,
+        column: Hashable,
+        rank: int | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+    ) -> Any: ...
+    def cov(
+        self,
+        x: Hashable,
+        y: Hashable,
+        x_bounds: tuple[float, float] | None = ...,
+        y_bounds: tuple[float, float] | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        interval: float | str = ...,
+    ) -> One: ...
+    def corr(
+        self,
+        x: Hashable,
+        y: Hashable,
+        x_bounds: tuple[float, float] | None = ...,
+        y_bounds: tuple[float, float] | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        interval: float | str = ...,
+    ) -> One: ...
+    def slope(
+        self,
+        y: Hashable,
+        x: Hashable,
+        y_bounds: tuple[float, float] | None = ...,
+        x_bounds: tuple[float, float] | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        interval: float | str = ...,
+    ) -> One: ...
+    def intercept(
+        self,
+        y: Hashable,
+        x: Hashable,
+        y_bounds: tuple[float, float] | None = ...,
+        x_bounds: tuple[float, float] | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        interval: float | str = ...,
+    ) -> One: ...
+    def r_squared(
+        self,
+        y: Hashable,
+        x: Hashable,
+        y_bounds: tuple[float, float] | None = ...,
+        x_bounds: tuple[float, float] | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        interval: float | str = ...,
+    ) -> One: ...
+
+class ColumnMethods(Generic[One]):
+    def __getattr__(self, name: str) -> Any: ...
+    def __dir__(self) -> list[str]: ...
+    def count(
+        self,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        interval: float | str = ...,
+    ) -> One: ...
+    def nunique(
+        self,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        interval: float | str = ...,
+    ) -> One: ...
+    def share(
+        self,
+        value: Any = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        interval: float | str = ...,
+    ) -> One: ...
+    def sum(
+        self,
+        bounds: tuple[float, float] | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        interval: float | str = ...,
+        clipping: bool = ...,
+    ) -> One: ...
+    def mean(
+        self,
+        bounds: tuple[float, float] | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        interval: float | str = ...,
+        method: str = ...,
+        clipping: bool = ...,
+    ) -> One: ...
+    def var(
+        self,
+        bounds: tuple[float, float] | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        interval: float | str = ...,
+        clipping: bool = ...,
+    ) -> One: ...
+    def std(
+        self,
+        bounds: tuple[float, float] | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        interval: float | str = ...,
+        clipping: bool = ...,
+    ) -> One: ...
+    def median(
+        self,
+        bounds: tuple[float, float] | None = ...,
+        step: float | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        method: str = ...,
+    ) -> One: ...
+    def quantile(
+        self,
+        q: float,
+        bounds: tuple[float, float] | None = ...,
+        step: float | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        method: str = ...,
+    ) -> One: ...
+    def quantiles(
+        self,
+        qs: Sequence[float],
+        bounds: tuple[float, float] | None = ...,
+        step: float | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+    ) -> Any: ...
+    def min(
+        self,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+    ) -> One: ...
+    def max(
+        self,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+    ) -> One: ...
+    def center(
+        self,
+        p: float,
+        bounds: tuple[float, float] | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        method: str = ...,
+    ) -> One: ...
+    def bounds(
+        self,
+        rank: int | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+    ) -> Any: ...
+    def cov(
+        self,
+        y: Hashable,
+        x_bounds: tuple[float, float] | None = ...,
+        y_bounds: tuple[float, float] | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        interval: float | str = ...,
+    ) -> One: ...
+    def corr(
+        self,
+        y: Hashable,
+        x_bounds: tuple[float, float] | None = ...,
+        y_bounds: tuple[float, float] | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        interval: float | str = ...,
+    ) -> One: ...
+    def slope(
+        self,
+        x: Hashable,
+        y_bounds: tuple[float, float] | None = ...,
+        x_bounds: tuple[float, float] | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        interval: float | str = ...,
+    ) -> One: ...
+    def intercept(
+        self,
+        x: Hashable,
+        y_bounds: tuple[float, float] | None = ...,
+        x_bounds: tuple[float, float] | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        interval: float | str = ...,
+    ) -> One: ...
+    def r_squared(
+        self,
+        x: Hashable,
+        y_bounds: tuple[float, float] | None = ...,
+        x_bounds: tuple[float, float] | None = ...,
+        *,
+        epsilon: float = ...,
+        rho: float | None = ...,
+        delta: float | None = ...,
+        interval: float | str = ...,
+    ) -> One: ...

@@ -1,0 +1,499 @@
+"""Numbers that a caller gets for a whole frame: each knows its noise and what it cost.
+
+A ledger keeps them as a table, and they come back from it as `Recalled`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any, Self
+
+import pyarrow as pa
+
+from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.errors import InvalidQuestionError
+from dfprivacy.frames.arithmetic import Range, added, divided, multiplied, negated
+from dfprivacy.frames.viz.numbers import Readable, Reading
+from dfprivacy.frames.viz.text import figure, shortened
+from dfprivacy.noise.additive import NoisyVector
+from dfprivacy.noise.entropy import fresh_id
+from dfprivacy.noise.laws import Noise
+from dfprivacy.release.answers import Answer, Estimated
+from dfprivacy.release.estimator import CountEstimator, Estimator, ShareEstimator
+from dfprivacy.release.request import Request
+from dfprivacy.release.terms import Bounds, interval_level
+from dfprivacy.release.unit import Unit
+
+
+@dataclass(frozen=True)
+class Release:
+    """What every estimate of one release shares: its cost and the level of its intervals.
+
+    `mark` tells it from all others, in copies of its numbers too, and is the same when a ledger
+    recalls it; the cost alone needs none.
+    """
+
+    loss: Epsilon | Rho
+    delta: float
+    level: float
+    mark: str = field(default="", compare=False, repr=False)
+    limits: Unit | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def made(cls, request: Request, limits: Unit | None = None) -> Self:
+        """Return what a request's release is known by, once it is paid or recalled.
+
+        `limits` are those of a unit that it has found.
+        """
+        mark = fresh_id(16) if request.mark is None else request.mark.hex()
+        return cls(request.charge.loss, 0.0, request.level, mark, limits)
+
+    @property
+    def epsilon(self) -> float | None:
+        """What the call spent, where it was asked for as epsilon."""
+        return float(self.loss.value) if isinstance(self.loss, Epsilon) else None
+
+    @property
+    def rho(self) -> float | None:
+        """What the call spent, where it was asked for as rho (zCDP)."""
+        return float(self.loss.value) if isinstance(self.loss, Rho) else None
+
+    @property
+    def cost(self) -> str:
+        """The loss and delta in words."""
+        name = "epsilon" if isinstance(self.loss, Epsilon) else "rho"
+        delta = f", delta={self.delta:.6g}" if self.delta else ""
+        return f"{name}={float(self.loss.value):.6g}{delta}"
+
+
+def _operators(sign: str) -> tuple[Any, Any]:
+    """Return the methods that compute with a number on the left and on the right."""
+    return (
+        lambda self, other: _computed(sign, self, other),
+        lambda self, other: _computed(sign, other, self),
+    )
+
+
+class _Private(Readable, float):
+    """A private number that knows what it cost."""
+
+    _name: str
+    _release: Release
+
+    @property
+    def epsilon(self) -> float | None:
+        """What the whole call spent, where it was asked for as epsilon."""
+        return self._release.epsilon
+
+    @property
+    def rho(self) -> float | None:
+        """What the whole call spent, where it was asked for as rho (zCDP)."""
+        return self._release.rho
+
+    @property
+    def delta(self) -> float:
+        """The delta that the call spent on secret group keys; 0 without groups."""
+        return self._release.delta
+
+    @property
+    def limits(self) -> Unit | None:
+        """The unit with the limits that the call found itself; None where it was given limits."""
+        return self._release.limits
+
+    @property
+    def _is_whole(self) -> bool:
+        """Tell whether it counts something."""
+        return False
+
+    @property
+    def _is_share(self) -> bool:
+        """Tell whether it is a part of a whole."""
+        return False
+
+    def __str__(self) -> str:
+        """Show the number alone; a count as a whole number, a share as a percentage."""
+        if self._is_share:
+            return figure(self, percent=True)
+        return str(int(self)) if self._is_whole else float.__repr__(self)
+
+    def __format__(self, spec: str) -> str:
+        """Format it as a float; a count takes `d` as well."""
+        if self._is_whole and (not spec or spec.endswith("d")):
+            return format(int(self), spec)
+        return super().__format__(spec)
+
+
+class _Ranged(_Private):
+    """A private number with an interval, which it keeps under + - * and /."""
+
+    _note: str = ""
+    __array_priority__ = -1.0  # numbers of numpy leave operations to us, arrays don't
+
+    @property
+    def note(self) -> str:
+        """Where the interval can't be relied on, and why; empty for most numbers."""
+        return self._note
+
+    def interval(self, level: float | None = None) -> tuple[float, float]:
+        """Return the ends of the interval."""
+        raise NotImplementedError
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval at the level asked for."""
+        return self.interval()[0]
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval at the level asked for."""
+        return self.interval()[1]
+
+    @property
+    def std_error(self) -> float:
+        """Standard deviation of the noise."""
+        raise NotImplementedError
+
+    @property
+    def steps(self) -> tuple[Any, ...]:
+        """What it is made of: itself, unless it was computed."""
+        return (self,)
+
+    def may_share_noise_with(self, other: _Ranged) -> bool:
+        """Tell whether another released number may share its noise: that of one release may."""
+        known = isinstance(self, Estimate) and isinstance(other, Estimate)
+        return not known or self._release.mark == other._release.mark
+
+    def range_at(self, level: float) -> Range:
+        """Return the number with its interval at a level and its standard error."""
+        return Range(float(self), *self.interval(level), self.std_error)
+
+    __add__, __radd__ = _operators("+")
+    __sub__, __rsub__ = _operators("-")
+    __mul__, __rmul__ = _operators("*")
+    __truediv__, __rtruediv__ = _operators("/")
+
+    def __neg__(self) -> Any:
+        """Return the negative number, with its interval."""
+        return _computed("-", 0.0, self)
+
+
+class Computed(_Ranged):
+    """A number computed from released ones by + - * and /: it has an interval and costs nothing.
+
+    Its interval is that of numbers with independent noise where they come from different releases,
+    and holds for any dependence where they come from one. A number minus itself is 0 with an
+    interval around it: that both are one and the same is not taken into account.
+
+    >>> import dfprivacy as dfp, pandas as pd
+    >>> months = [pd.DataFrame({"x": range(top)}) for top in (1000, 800)]
+    >>> before, after = (month.dp.mean("x", bounds=(0, 1000), epsilon=1) for month in months)
+    >>> change = (after - before) / before
+    >>> change.low < change < change.high < 0
+    True
+    """
+
+    _steps: tuple[Any, ...]
+
+    epsilon = rho = delta = 0.0
+    """Nothing: what it is made of was paid for."""
+
+    def __new__(cls, name: str, value: float, steps: tuple[Any, ...]) -> Self:
+        """Keep a value with what it was computed from."""
+        number = super().__new__(cls, value)
+        number._name, number._steps = name, steps
+        known = [own for own in steps if isinstance(own, _Ranged)]
+        number._release = known[0]._release  # noqa: SLF001 a number of this module
+        number._note = "; ".join(dict.fromkeys(own.note for own in known if own.note))
+        return number
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        """Return what a copy or a pickle is made from."""
+        return (self._name, float(self), self._steps)
+
+    @property
+    def steps(self) -> tuple[Any, ...]:
+        """Released numbers and constants, each operation behind its two: any depth is one list."""
+        return self._steps
+
+    def interval(self, level: float | None = None) -> tuple[float, float]:
+        """Return ends between which the number without noise lies with probability `level`.
+
+        Raises
+        ------
+        InvalidQuestionError
+            When `level` does not lie between 0 and 1.
+        """
+        found = self.range_at(self._release.level if level is None else interval_level(level))
+        return found.low, found.high
+
+    @property
+    def std_error(self) -> float:
+        """Standard deviation of the noise, to first order."""
+        return self.range_at(self._release.level).error
+
+    def range_at(self, level: float) -> Range:
+        """Return the number with its interval at a level, step by step."""
+        found: list[tuple[Range, list[_Ranged]]] = []
+        for step in self._steps:
+            if isinstance(step, str):
+                (right, own), (left, others) = found.pop(), found.pop()
+                apart = not any(a.may_share_noise_with(b) for a in own for b in others)
+                found.append((_OPERATIONS[step](left, right, apart=apart), others + own))
+            elif isinstance(step, _Ranged):
+                found.append((step.range_at(level), [step]))
+            else:
+                found.append((Range(step, step, step), []))
+        return found[0][0]
+
+    def reading(self) -> Reading:
+        """Return what is shown of the number."""
+        level = self._release.level
+        cost = "no further cost"
+        return Reading(self._name, float(self), cost, self.interval(), level, note=self.note)
+
+
+def _difference(one: Range, other: Range, *, apart: bool) -> Range:
+    return added(one, negated(other), apart=apart)
+
+
+_OPERATIONS: Mapping[str, Callable[..., Range]] = {
+    "+": added,
+    "-": _difference,
+    "*": multiplied,
+    "/": divided,
+}
+
+
+def _computed(sign: str, left: Any, right: Any) -> Any:
+    """Return a computed number; a plain float where one has no interval."""
+    sides = (left, right)
+    if not all(isinstance(own, Real) for own in sides):
+        return NotImplemented
+    plain = (Range(float(own), float(own), float(own)) for own in sides)
+    value = _OPERATIONS[sign](*plain, apart=True).value
+    if any(isinstance(own, Choice) for own in sides):
+        return value
+    names = (getattr(own, "_name", None) or f"{float(own):g}" for own in sides)
+    steps = (own.steps if isinstance(own, _Ranged) else (float(own),) for own in sides)
+    made = (*itertools.chain.from_iterable(steps), sign)
+    return Computed(shortened(f"({f' {sign} '.join(names)})"), value, made)
+
+
+class Estimate(_Ranged):
+    """A private number: a float that knows its interval, its noise and what it cost.
+
+    It holds public facts only: the noisy integers it was computed from and the law of the noise.
+
+    >>> import dfprivacy as dfp, pandas as pd
+    >>> frame = pd.DataFrame({"x": range(100)})
+    >>> estimate = frame.dp.mean("x", bounds=(0, 100), epsilon=1)
+    >>> 0 <= estimate <= 100 and estimate.low <= estimate <= estimate.high
+    True
+    """
+
+    _estimator: Estimator
+    _vector: NoisyVector
+
+    def __new__(
+        cls, name: str, estimator: Estimator, vector: NoisyVector, release: Release, note: str = ""
+    ) -> Self:
+        """Read the estimate of the only group of a noisy vector."""
+        estimate = super().__new__(cls, estimator.value(vector)[0])
+        estimate._name, estimate._estimator = name, estimator
+        estimate._vector, estimate._release = vector, release
+        estimate._note = note
+        return estimate
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        """Return what a copy or a pickle is made from: noisy numbers and public facts."""
+        return (self._name, self._estimator, self._vector, self._release, self._note)
+
+    def interval(self, level: float | None = None) -> tuple[float, float]:
+        """Return ends between which the answer about these rows lies with probability `level`.
+
+        It covers the noise, and where bounds were found also what they have clipped, or `note`
+        says that it may not. Where bounds were given it holds the answer about the clipped values.
+        It covers sampling error where `interval="population"` asked for it (docs/intervals.md).
+
+        Raises
+        ------
+        InvalidQuestionError
+            When `level` does not lie between 0 and 1.
+        """
+        chosen = self._release.level if level is None else interval_level(level)
+        low, high = self._estimator.interval(self._vector, chosen)
+        return float(low[0]), float(high[0])
+
+    @property
+    def _is_whole(self) -> bool:
+        return isinstance(self._estimator, CountEstimator)
+
+    @property
+    def _is_share(self) -> bool:
+        return isinstance(self._estimator, ShareEstimator)
+
+    @property
+    def std_error(self) -> float:
+        """Standard deviation of the noise, in units of the estimate (first order for ratios)."""
+        return float(self._estimator.standard_error(self._vector)[0])
+
+    @property
+    def bounds(self) -> Bounds | None:
+        """The bounds that values were clipped to, given or found privately; None for a count."""
+        grid = getattr(self._estimator, "grid", None)
+        return None if grid is None else Bounds(grid.lower, grid.upper)
+
+    @property
+    def mechanism(self) -> Noise:
+        """The noise on each integer coordinate behind the estimate."""
+        return self._vector.noise
+
+    def reading(self) -> Reading:
+        """Return what is shown of the number."""
+        law = "Laplace" if isinstance(self._release.loss, Epsilon) else "Gaussian"
+        law = f"discrete {law} noise, standard error {self.std_error:.3g}"
+        release = self._release
+        return Reading(
+            self._name, float(self), release.cost, self.interval(), release.level, law=law,
+            note=self.note,
+            percent=self._is_share,
+        )  # fmt: skip
+
+
+class Choice(_Private):
+    """A private number that a selection has chosen: it knows its cost, and has no interval.
+
+    >>> import dfprivacy as dfp, pandas as pd
+    >>> median = pd.DataFrame({"x": range(1000)}).dp.median("x", epsilon=1)
+    >>> 300 < median < 700 and median.epsilon == 1
+    True
+    """
+
+    def __new__(cls, name: str, value: float, release: Release) -> Self:
+        """Keep a chosen value with its cost."""
+        choice = super().__new__(cls, value)
+        choice._name, choice._release = name, release
+        return choice
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        """Return what a copy or a pickle is made from."""
+        return (self._name, float(self), self._release)
+
+    def reading(self) -> Reading:
+        """Return what is shown of the number."""
+        return Reading(self._name, float(self), self._release.cost, law="chosen")
+
+
+class Recalled(_Ranged):
+    """A private number that a ledger has remembered: its interval is the one that was released.
+
+    It costs nothing: what it says was paid for when it was made.
+    """
+
+    _ends: tuple[float, float]
+    _error: float
+
+    def __new__(  # noqa: PLR0917 what a pickle is made from
+        cls,
+        name: str,
+        value: float,
+        ends: tuple[float, float],
+        error: float,
+        release: Release,
+        note: str = "",
+    ) -> Self:
+        """Keep a value with its interval, its standard error and what it cost."""
+        number = super().__new__(cls, value)
+        number._name, number._ends, number._error = name, ends, error
+        number._release, number._note = release, note
+        return number
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        """Return what a copy or a pickle is made from."""
+        return (self._name, float(self), self._ends, self._error, self._release, self._note)
+
+    def interval(self, level: float | None = None) -> tuple[float, float]:
+        """Return the interval that was released.
+
+        Raises
+        ------
+        InvalidQuestionError
+            For another level: the noisy numbers behind it were not kept.
+        """
+        if level is not None and interval_level(level) != self._release.level:
+            raise InvalidQuestionError(
+                "the ledger remembers the interval at one level only",
+                hint=f"ask for interval({self._release.level!r})",
+            )
+        return self._ends
+
+    @property
+    def _is_whole(self) -> bool:
+        return all(end.is_integer() for end in (float(self), *self._ends))
+
+    @property
+    def std_error(self) -> float:
+        """Standard deviation of the noise, in units of the estimate (first order for ratios)."""
+        return self._error
+
+    def reading(self) -> Reading:
+        """Return what is shown of the number."""
+        release = self._release
+        return Reading(
+            self._name, float(self), release.cost, self._ends, release.level, "remembered",
+            note=self.note,
+        )  # fmt: skip
+
+
+Number = Estimate | Choice | Recalled
+
+
+def number_of(answer: Answer, release: Release) -> Number:
+    """Return the answer of a release without groups as a number that knows its cost."""
+    if isinstance(answer, Estimated):
+        piece = answer.pieces[0]
+        note = "" if piece.notes is None else piece.notes[0]
+        return Estimate(answer.name, piece.estimator, piece.vector, release, note)
+    return Choice(answer.name, float(answer.columns(release.level)[0][0]), release)
+
+
+_NUMBERS = pa.schema(
+    {
+        "name": pa.string(),
+        "value": pa.float64(),
+        "low": pa.float64(),
+        "high": pa.float64(),
+        "std_error": pa.float64(),
+        "chosen": pa.bool_(),
+        "note": pa.string(),
+    }
+)
+
+
+def numbers_table(numbers: Mapping[str, Number]) -> pa.Table:
+    """Return numbers with their intervals, one row each."""
+    rows = []
+    for name, number in numbers.items():
+        ends, note = (math.nan,) * 3, ""
+        if not isinstance(number, Choice):
+            ends, note = (number.low, number.high, number.std_error), number.note
+        values = (name, float(number), *ends, isinstance(number, Choice), note)
+        rows.append(dict(zip(_NUMBERS.names, values, strict=True)))
+    return pa.Table.from_pylist(rows, _NUMBERS)
+
+
+def numbers_of(table: pa.Table, release: Release) -> dict[str, Number]:
+    """Return the numbers of a table, as parts of a release with the same terms."""
+    return {row["name"]: _number(row, release) for row in table.to_pylist()}
+
+
+def _number(row: Mapping[str, Any], release: Release) -> Number:
+    if row["chosen"]:
+        return Choice(row["name"], row["value"], release)
+    ends = (row["low"], row["high"])
+    note = row.get("note", "")  # there is none in a table that was kept before there were notes
+    return Recalled(row["name"], row["value"], ends, row["std_error"], release, note)

@@ -1,0 +1,372 @@
+"""Write exact tables to one Parquet file, whole or not at all, and read them back, checked.
+
+The groups are the first table: their keys, and the sums of linear queries. Each part that counts
+by bin is a further one, with one row a bin. Every table has row groups of its own in one schema;
+columns that it lacks are NULL there and take no room. So any Parquet reader can show the file, each
+table is compressed by column, and none meets the 2 GiB that a single Parquet value may have.
+
+The metadata say what was asked, of whom, and how the tables are laid out. That follows from the
+questions and from this version's code: a reader takes only what its own code would have written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+
+from dfprivacy.accounting.exact import describe
+from dfprivacy.errors import DPError, InvalidQuestionError, StatisticsFileError
+from dfprivacy.frames.partial.tables import ExactTables, is_possible, sources_of
+from dfprivacy.frames.whole_files import put_new
+from dfprivacy.measurement.bin_table import BinTable
+from dfprivacy.measurement.binning import Integers
+from dfprivacy.measurement.linear import Source
+from dfprivacy.measurement.sums import key_name, sum_names
+from dfprivacy.release.unit import Unit
+from dfprivacy.statistics import STATISTICS, Statistic
+from dfprivacy.statistics.base import plain
+from dfprivacy.statistics.linear import LinearPart
+from dfprivacy.statistics.part import Bins, Part
+from dfprivacy.statistics.split import split
+
+FORMAT = "dfprivacy exact statistics"
+VERSION = 3
+"""Of the file format; to be raised when the same questions would be laid out otherwise."""
+
+ROWS = 2**22
+"""The rows of one row group, at most."""
+
+_WARNING = (
+    "SECRET: exact statistics of data, without any noise. Guard this file like the rows that it "
+    "was made from. Only dfprivacy.merge makes something of it that may be published."
+)
+_FORMAT, _VERSION, _SECRET, _HEADER, _DIGEST = (
+    f"dfprivacy.{name}".encode() for name in ("format", "version", "secret", "header", "digest")
+)
+_UNREADABLE = (pa.ArrowException, OSError, ValueError, LookupError, TypeError)
+JSON = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a file says of itself: public facts, but for how many rows each of its tables has.
+
+    `id` is a random number that no other file has; `keys` is "none" without groups, "public" or
+    "secret"; `bins` says how each part counts by bin.
+    """
+
+    id: str
+    questions: Mapping[str, Statistic]
+    by: tuple[Hashable, ...]
+    keys: str
+    unit: Unit | None
+    key_types: tuple[pa.DataType, ...] = ()
+    bins: tuple[Bins, ...] = ()
+    rows: tuple[int, ...] = field(default=(), repr=False)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts of the release."""
+        return split(self.questions, grouped=bool(self.by))
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """What the queries add up."""
+        return sources_of(self.parts)
+
+    def json(self) -> JSON:
+        """Return the header as it is written; labels must be text or whole numbers."""
+        unit = None
+        if self.unit is not None:
+            unit = {**asdict(self.unit), "column": _label(self.unit.column)}
+        return {
+            "id": self.id,
+            "questions": [_question(name, own) for name, own in self.questions.items()],
+            "by": list(map(_label, self.by)),
+            "keys": self.keys,
+            "unit": unit,
+            "key_types": list(map(str, self.key_types)),
+            "sums": list(map(repr, self.sources)),
+            "bins": list(map(repr, self.bins)),
+            "rows": list(self.rows),
+        }
+
+    def tables(self) -> list[pa.Schema]:
+        """Return the columns of each table."""
+        keys = [(key_name(index), kind) for index, kind in enumerate(self.key_types)]
+        sums = [(name, pa.int64()) for name in sum_names(self.sources)]
+        bins = [(name, pa.int64()) for name in ("group", "bin", "rows")]
+        moments = ([(f"moment_{k + 1}", pa.float64()) for k in range(n)] for _, n in self.bins)
+        groups = pa.schema([("group", pa.int64()), *keys, *sums])
+        return [groups, *(pa.schema([*bins, *own]) for own in moments)]
+
+    def schema(self) -> pa.Schema:
+        """Return the columns of the file."""
+        return pa.unify_schemas(self.tables())
+
+
+def _label(label: Hashable) -> str | int:
+    if isinstance(label, bool) or not isinstance(label, str | int):
+        raise StatisticsFileError(
+            f"a column that is called by {describe(label)} can't be named in a file of statistics",
+            hint="rename it to text first",
+        )
+    return label
+
+
+def _question(name: str, question: Statistic) -> JSON:
+    if not question.adds_up:
+        raise InvalidQuestionError(
+            f"{question.title} of several files is not made of what each file holds: a value may "
+            "be in many",
+            hint=f"ask it of all rows at once: dfp.frame(path).{question.kind}(...)",
+        )
+    given = {own.name: getattr(question, own.name) for own in question.arguments()}
+    if any(
+        own.form == "value" and not isinstance(given[own.name], str | int | float)
+        for own in question.arguments()
+    ):
+        raise StatisticsFileError(
+            "a constant that is no text, number or boolean can't be named in a file of statistics",
+            hint="compare with text: a column of it, made beforehand",
+        )
+    for place in question.places():
+        given[place] = None if given[place] is None else _label(given[place])
+    own = {argument: plain(value) for argument, value in given.items()}
+    return {"name": name, "ask": question.kind, **own}
+
+
+def _asked(written: JSON) -> tuple[str, Statistic]:
+    given = {name: value for name, value in written.items() if name not in {"name", "ask"}}
+    return written["name"], STATISTICS[written["ask"]](**given)
+
+
+def check_target(path: Path) -> None:
+    """Refuse a path that can't become a file, before anything is read."""
+    if os.path.lexists(path):
+        raise _taken(path)
+    if not path.absolute().parent.is_dir():
+        raise StatisticsFileError(
+            f"there is no directory {str(path.parent)!r} to write to", hint="create it first"
+        )
+
+
+def _taken(path: Path) -> StatisticsFileError:
+    return StatisticsFileError(
+        f"there is a file {str(path)!r} already", hint="name a new file, e.g. with the date"
+    )
+
+
+def write_file(path: Path, header: Header, tables: ExactTables) -> None:
+    """Write a file that only its owner can read, wholly or not at all, and never over another."""
+    whole = replace(
+        header,
+        questions=dict(map(_asked, header.json()["questions"])),
+        key_types=tuple(tables.keys.schema.types),
+        bins=tuple((own.binning, len(own.moments)) for own in tables.bins),  # type: ignore[misc]
+        rows=(tables.groups, *(len(own.rows) for own in tables.bins)),
+    )
+    try:
+        put_new(path, lambda file: _fill(file, whole, tables))
+    except FileExistsError:
+        raise _taken(path) from None
+    except OSError as error:
+        raise StatisticsFileError(
+            f"{str(path)!r} could not be written: {error.strerror}",
+            hint="choose a directory on a local disk in which you may write",
+        ) from None
+
+
+def _fill(file: IO[bytes], header: Header, tables: ExactTables) -> None:
+    import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
+
+    text = json.dumps(header.json(), sort_keys=True, separators=(",", ":")).encode()
+    metadata = {
+        _FORMAT: FORMAT.encode(),
+        _VERSION: str(VERSION).encode(),
+        _SECRET: _WARNING.encode(),
+        _HEADER: text,
+        _DIGEST: hashlib.sha256(text).hexdigest().encode(),
+    }
+    groups = [np.arange(tables.groups), *tables.keys.columns, *tables.sums.values()]
+    bins = ([own.group, own.bins, own.rows, *own.moments] for own in tables.bins)
+    schema = header.schema().with_metadata(metadata)
+    with pq.ParquetWriter(
+        file, schema, compression="zstd", write_statistics=False, write_page_checksum=True
+    ) as writer:
+        for names, columns, rows in zip(header.tables(), [groups, *bins], header.rows, strict=True):
+            known = dict(zip(names.names, columns, strict=True))
+            whole = [known.get(own.name, pa.nulls(rows, own.type)) for own in schema]
+            if rows:
+                writer.write_table(pa.table(whole, schema=schema), row_group_size=ROWS)
+
+
+@dataclass(frozen=True)
+class StatisticsFile:
+    """A file of statistics whose header has been read. Its tables are secret."""
+
+    path: Path
+    header: Header = field(repr=False)
+
+    def tables(self) -> ExactTables:
+        """Return the exact tables, unless some number is there that no rows can have given."""
+        tables = None
+        held = self._read(self.header.tables())
+        with suppress(*_UNREADABLE):
+            tables = _exact(self.header, *held)
+        if tables is None or not is_possible(tables, self.header.sources):
+            raise _unusable(self.path, _damaged())
+        return tables
+
+    def keys(self) -> pa.Table:
+        """Return the keys of the groups alone."""
+        names = [key_name(index) for index in range(len(self.header.by))]
+        return self._read([pa.schema([(name, pa.null()) for name in names])])[0]
+
+    def _read(self, tables: Sequence[pa.Schema]) -> list[pa.Table]:
+        """Read columns of the first tables, from a file that has the header known before.
+
+        A file is opened anew for its tables, so that thousands can be added up. Another one may lie
+        there by then; its header, which is read from the same handle as its tables, tells.
+        """
+        held: list[pa.Table] = []
+        first = 0
+        with _opened(self.path) as (file, header):
+            if header != self.header:
+                raise _unusable(self.path, _damaged("it was replaced while it was read"))
+            with suppress(*_UNREADABLE):
+                for own, rows in zip(tables, header.rows, strict=False):
+                    groups = list(range(first, first + _row_groups(rows)))
+                    held.append(file.read_row_groups(groups, columns=own.names))
+                    first += len(groups)
+        if len(held) < len(tables):
+            raise _unusable(self.path, _damaged())
+        return held
+
+
+def open_file(path: Path) -> StatisticsFile:
+    """Return a file of statistics, if its header is what this version would have written."""
+    with _opened(path) as (_, header):
+        return StatisticsFile(path, header)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Any, Header]]:
+    """Open a file, once: its header and its tables are those of one file."""
+    import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
+
+    if not path.is_file():
+        raise StatisticsFileError(f"there is no file {str(path)!r}", hint="check the path")
+    file = None
+    with suppress(*_UNREADABLE):
+        file = pq.ParquetFile(path, page_checksum_verification=True)
+    try:
+        try:
+            header = _header(file)
+        except DPError as error:
+            raise _unusable(path, error) from None
+        yield file, header
+    finally:
+        if file is not None:
+            file.close()
+
+
+def _header(file: Any) -> Header:
+    """Return the header of a Parquet file, if it is of this version and goes with its tables."""
+    schema, size = pa.schema([]), (0, 0)
+    if file is not None:
+        with suppress(*_UNREADABLE):
+            schema, size = file.schema_arrow, (file.metadata.num_rows, file.num_row_groups)
+    known = schema.metadata or {}
+    if known.get(_FORMAT) != FORMAT.encode():
+        raise StatisticsFileError(
+            "it holds no statistics of ours", hint="make it with dfp.statistics(frame, path, ...)"
+        )
+    if known.get(_VERSION) != str(VERSION).encode():
+        raise StatisticsFileError(
+            f"its version of the format is not {VERSION}, which this version of dfprivacy reads",
+            hint="update dfprivacy, here if the file is newer: pip install -U dfprivacy",
+        )
+    text = known.get(_HEADER, b"")
+    if hashlib.sha256(text).hexdigest().encode() != known.get(_DIGEST):
+        raise _damaged("its metadata was changed")
+    header = None
+    with suppress(DPError, AttributeError, RecursionError, *_UNREADABLE):
+        header = _parsed(json.loads(text), {own.name: own.type for own in schema})
+    if header is None:
+        raise _damaged("its metadata does not fit together")
+    expected = sum(header.rows), sum(map(_row_groups, header.rows))
+    if not schema.equals(header.schema()) or size != expected:
+        raise _damaged("its tables are not those that its metadata names")
+    return header
+
+
+def _row_groups(rows: int) -> int:
+    return -(-rows // ROWS)
+
+
+def _parsed(written: JSON, kinds: Mapping[str, pa.DataType]) -> Header | None:
+    """Return a header; None where this version would not have written it so."""
+    unit, by, rows = written["unit"], tuple(written["by"]), tuple(written["rows"])
+    header = Header(
+        written["id"], dict(map(_asked, written["questions"])), by, written["keys"],
+        None if unit is None else Unit(**unit),
+        tuple(kinds[key_name(index)] for index in range(len(by))), rows=rows,
+    )  # fmt: skip
+    apart: list[Any] = [part for part in header.parts if not isinstance(part, LinearPart)]
+    ways = [{repr(way): way for way in part.tables} for part in apart]
+    bins = tuple(able[own] for able, own in zip(ways, written["bins"], strict=True))
+    header = replace(header, bins=bins)
+    same = [
+        header.json() == written,
+        len(rows) == 1 + len(bins) and all(type(own) is int and own >= 0 for own in rows),
+        header.keys in (("public", "secret") if by else ("none",)),
+        len(set(by)) == len(by) and (by != () or rows[0] == 1),
+        isinstance(header.id, str) and len(header.id) == 32,
+    ]
+    return header if all(same) else None
+
+
+def _exact(header: Header, groups: pa.Table, *bins: pa.Table) -> ExactTables:
+    """Return tables as they were read; a ValueError where one is not as it was written."""
+    if not np.array_equal(_numbers(groups, "group"), np.arange(groups.num_rows)):
+        message = "groups are numbered as they stand"
+        raise ValueError(message)
+    keys = groups.select([key_name(index) for index in range(len(header.by))])
+    keys = keys if header.by else pa.table({})
+    sums = {name: _numbers(groups, name) for name in sum_names(header.sources)}
+    held = []
+    for (binning, _), own in zip(header.bins, bins, strict=True):
+        group, number, rows = (_numbers(own, name) for name in ("group", "bin", "rows"))
+        moments = tuple(column.to_numpy() for column in own.columns[3:])
+        held.append(BinTable(keys, groups.num_rows, binning, group, number, rows, moments))
+    return ExactTables(keys, sums, tuple(held))
+
+
+def _numbers(table: pa.Table, name: str) -> Integers:
+    """Return a column of whole numbers; a ValueError where one is missing."""
+    column = table.column(name)
+    if column.null_count:
+        message = "a number is missing"
+        raise ValueError(message)
+    return np.asarray(column.to_numpy(), dtype=np.int64)
+
+
+def _damaged(what: str = "it is damaged, or was changed") -> StatisticsFileError:
+    return StatisticsFileError(what, hint="make it anew: dfp.statistics(frame, path, ...)")
+
+
+def _unusable(path: Path, error: DPError) -> StatisticsFileError:
+    return StatisticsFileError(
+        f"{str(path)!r} can't be used as a file of statistics: {error.message}", hint=error.hint
+    )

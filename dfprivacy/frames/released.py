@@ -1,0 +1,331 @@
+"""Read released frames further: differences, ratios and changes of answers, with intervals.
+
+All of it is computed from what was released, so that it costs nothing. Groups are disjoint and
+their noise is independent: the squares of the distances to the ends of intervals add up, as in
+`arithmetic`. A total that holds the part it is compared with shares its noise; the interval is then
+that of the part and the rest.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from dfprivacy.engine.objects import is_missing, mark_of
+from dfprivacy.engine.returning import frame_of
+from dfprivacy.engine.run import guarded
+from dfprivacy.errors import InvalidQuestionError, boundary
+from dfprivacy.frames.arithmetic import Range, added, divided, negated, part_of
+from dfprivacy.frames.crosstabs import wide_frame
+from dfprivacy.frames.tables import Origin, floats_in, origin_of, released_arrow, with_origin
+from dfprivacy.frames.viz.pictures import is_histogram, layout_of
+
+_UNKNOWN = Range(math.nan, -math.inf, math.inf)
+TOTAL = "total"
+"""What groups are compared with, where it is no group."""
+
+
+@boundary
+def released(frame: Any) -> Released:
+    """Return a released frame with what else can be read off it, at no cost.
+
+    `frame` is what a question has returned by group, in pandas, polars or as any other frame; it
+    may have been sorted, filtered or rounded since.
+
+    >>> import dfprivacy as dfp, polars as pl
+    >>> flights = pl.DataFrame({"carrier": ["AA", "UA"] * 500, "delay": [1.0, 9.0] * 500})
+    >>> often = flights.dp.group_by("carrier", keys=["AA", "UA"]).count(epsilon=1)
+    >>> dfp.released(often).ratio_to("total").columns
+    ['carrier', 'count', 'low', 'high']
+
+    Raises
+    ------
+    InvalidQuestionError
+        When it is not known to be a release, or has no answer with an interval.
+    """
+    origin = origin_of(frame)
+    if origin is not None and origin.wide is not None:
+        return Released(frame, None, origin)
+    table = guarded(lambda: released_arrow(frame))
+    origin = origin or origin_of(frame, table)
+    if origin is None:
+        raise InvalidQuestionError(
+            "the frame is not known to be the result of a release",
+            hint="pass it as a question has returned it, or with its keys and answers as they were",
+        )
+    return Released(frame, table, origin)
+
+
+@boundary
+class Released:
+    """A released frame that can be compared with itself; see `dfprivacy.released`."""
+
+    def __init__(self, frame: Any, table: pa.Table | None, origin: Origin) -> None:
+        self._frame, self._table, self._origin = frame, table, origin
+
+    def long(self) -> Any:
+        """Return the cells of a table by `crosstab` or `pivot`, one a row, with their intervals.
+
+        With totals, the totals that a cell belongs to stand beside it. Any other frame is as it
+        was.
+        """
+        wide = self._origin.wide
+        return self._frame if wide is None else wide.long
+
+    def table(self, *, rounded: str | None = None, nonnegative: bool = False) -> Any:
+        """Return a table by `crosstab` or `pivot` shaped anew, at no cost.
+
+        `rounded="integer"` and `nonnegative=True` as in `crosstab`: a choice of the reader.
+        """
+        wide = self._origin.wide
+        if wide is None:
+            raise InvalidQuestionError(
+                "the frame is no table of two group columns", hint="ask .dp.crosstab(...)"
+            )
+        if rounded not in {None, "integer"}:
+            raise InvalidQuestionError(
+                "cells are rounded to whole numbers or not at all", hint='pass rounded="integer"'
+            )
+        if (rounded or nonnegative) and not wide.origin.adds_up:
+            raise InvalidQuestionError(
+                "the cells of this table do not add up to its totals",
+                hint="rounded and nonnegative are for counts and sums",
+            )
+        return wide_frame(wide, rounded=rounded is not None, nonnegative=nonnegative)
+
+    def diff(self, base: Any = None, *, along: str | None = None) -> Any:
+        """Return each answer less that of the row before, or of the group `base`.
+
+        `along` is the key that is compared, the last one unless you name another; rows that agree
+        in all other keys are compared with each other, in the order of the frame. `against` is the
+        key that was subtracted. Of a first row nothing is known.
+        """
+        return self._compared(_less, "difference of", base, along)
+
+    def change(self, base: Any = None, *, along: str | None = None) -> Any:
+        """Return how much each answer has grown since the row before, as a part of that: 0.05.
+
+        Over time it is this period over the last that is there, whose key is `against`: a period
+        that is missing is passed over. Otherwise as `diff`.
+        """
+        return self._compared(_grown, "change of", base, along)
+
+    def ratio_to(self, base: Any, *, along: str | None = None) -> Any:
+        """Return each answer as a part of the total, or as a ratio to the group `base`.
+
+        With `"total"`, answers that add up (counts and sums) are divided by their total over all
+        rows of the frame, or over those of one key with `along`. It is the sum of the groups that
+        are shown; in a table with totals that were measured it is the total. A group that is called
+        "total" can't be named.
+        """
+        if not (isinstance(base, str) and base == TOTAL):
+            return self._compared(_ratio, "ratio of", base, along)
+        own = self._long()
+        adds_up = [name for name in own.answers if name in own.origin.adds_up]
+        if not adds_up:
+            raise InvalidQuestionError(
+                "these answers do not add up to a total",
+                hint='name a group to compare with, e.g. ratio_to("AA")',
+            )
+        across = own.keys if along is None else (own.key(along),)
+        made = {name: _parts(own, name, across) for name in adds_up}
+        return own.framed(made, "part of the total of", None)
+
+    def _compared(
+        self, compare: Callable[..., Range], text: str, base: Any, along: str | None
+    ) -> Any:
+        own = self._long()
+        key = own.key(along)
+        before = own.before(key) if base is None else own.of_key(key, base)
+        made = {
+            name: [
+                _UNKNOWN if place is None else compare(one, ranges[place], same=place == row,
+                                                       apart=own.origin.apart)
+                for row, (one, place) in enumerate(zip(ranges, before, strict=True))
+            ]
+            for name, ranges in own.answers.items()
+        }  # fmt: skip
+        return own.framed(made, text, (key, before) if base is None else None)
+
+    def _long(self) -> _Long:
+        wide = self._origin.wide
+        if wide is None:
+            assert self._table is not None  # noqa: S101 any other frame has been read
+            return _Long.of(self._frame, self._table, self._origin)
+        return _Long.of(wide.long, guarded(lambda: released_arrow(wide.long)), wide.origin)
+
+    def __repr__(self) -> str:
+        """Show what was asked."""
+        return f"Released({self._origin.question})"
+
+
+def _less(one: Range, other: Range, *, same: bool, apart: bool) -> Range:
+    return Range(0.0, 0.0, 0.0) if same else added(one, negated(other), apart=apart)
+
+
+def _ratio(one: Range, other: Range, *, same: bool, apart: bool) -> Range:
+    return Range(1.0, 1.0, 1.0) if same else divided(one, other, apart=apart)
+
+
+def _grown(one: Range, other: Range, *, same: bool, apart: bool) -> Range:
+    return added(_ratio(one, other, same=same, apart=apart), Range(-1.0, -1.0, -1.0), apart=True)
+
+
+@dataclass(frozen=True)
+class _Long:
+    """A released frame, one row a group: its keys, and each answer with the ends of intervals."""
+
+    frame: Any
+    table: pa.Table
+    origin: Origin
+    keys: tuple[str, ...]
+    marks: Mapping[str, Sequence[Any]]
+    answers: Mapping[str, Sequence[Range]]
+    totals: Mapping[str, Sequence[Range]]
+
+    @classmethod
+    def of(cls, frame: Any, table: pa.Table, origin: Origin) -> _Long:
+        """Return what is known of a frame."""
+        bins = is_histogram(table)
+        layout = layout_of(table.drop(list(origin.keys)) if bins else table, origin, None)
+        keys, answers = (*(origin.keys if bins else ()), *layout.keys), {}
+        for name, ends in layout.answers:
+            if ends is not None:
+                columns = zip(*(floats_in(table, own) for own in (name, *ends)), strict=True)
+                answers[name] = [Range(*own) for own in columns]
+        totals = {n: answers.pop(n) for n in origin.totals.values() if n in answers}
+        if not keys or not answers:
+            raise InvalidQuestionError(
+                "the frame has no groups, or no answer with an interval",
+                hint="pass a count, sum, mean or the like by group",
+            )
+        pandas = isinstance(frame, pd.DataFrame)
+        values = {name: list(frame[name]) if pandas else table[name].to_pylist() for name in keys}
+        marks = {
+            name: [None if is_missing(one) else mark_of(one) for one in own]
+            for name, own in values.items()
+        }
+        return cls(frame, table, origin, tuple(keys), marks, answers, totals)
+
+    def key(self, along: str | None) -> str:
+        """Return the key that is compared."""
+        if along is None:
+            return self.keys[-1]
+        if str(along) not in self.keys:
+            raise InvalidQuestionError(
+                f"the frame has no key {along!r}", hint=f"its keys are {', '.join(self.keys)}"
+            )
+        return str(along)
+
+    def others(self, across: Iterable[str]) -> list[tuple[Any, ...]]:
+        """Return the other keys of each row."""
+        left = [self.marks[name] for name in self.keys if name not in across]
+        return list(zip(*left, strict=True)) if left else [()] * self.table.num_rows
+
+    def before(self, key: str) -> list[int | None]:
+        """Return the row before each row, among those that agree in all other keys."""
+        last: dict[tuple[Any, ...], int] = {}
+        found: list[int | None] = []
+        for row, line in enumerate(self.others([key])):
+            found.append(last.get(line))
+            last[line] = row
+        return found
+
+    def of_key(self, key: str, base: Any) -> list[int | None]:
+        """Return the row of the group `base` for each row, among those that agree otherwise."""
+        mark = None if is_missing(base) else mark_of(base)
+        places = enumerate(zip(self.others([key]), self.marks[key], strict=True))
+        found = {line: row for row, (line, own) in places if own == mark}
+        if not found:
+            raise InvalidQuestionError(
+                f"no group of {key!r} is the one that was named",
+                hint="name a key as it stands in the frame; along= chooses the column",
+            )
+        return [found.get(line) for line in self.others([key])]
+
+    def framed(
+        self,
+        made: Mapping[str, Sequence[Range]],
+        text: str,
+        against: tuple[str, Sequence[int | None]] | None,
+    ) -> Any:
+        """Return computed answers in the type of the frame, with its keys and their cost."""
+        columns = {name: self.table[name] for name in self.keys}
+        if against is not None:
+            key, rows = against
+            columns["against"] = self.table[key].take(pa.array(rows, pa.int64()))
+        if len({*columns, *made}) < len(self.keys) + len(made) + (against is not None):
+            raise InvalidQuestionError(
+                "two columns of the result would have one name", hint="rename the group column"
+            )
+        alone = len(made) == 1 and not {"low", "high"} & {*columns, *made}
+        for name, ranges in made.items():
+            low, high = ("low", "high") if alone else (f"{name}_low", f"{name}_high")
+            columns[name] = pa.array([own.value for own in ranges], pa.float64())
+            columns[low] = pa.array([own.low for own in ranges], pa.float64())
+            columns[high] = pa.array([own.high for own in ranges], pa.float64())
+        frame = self._like(columns, against)
+        question = f"{text} {self.origin.question}"
+        named = tuple(own for own in columns if own not in (*self.keys, "against"))
+        origin = replace(
+            self.origin, question=question, cost=f"{self.origin.cost}, no further cost",
+            answers=named, adds_up=(), totals={}, measured=False, wide=None,
+        )  # fmt: skip
+        return with_origin(frame, origin)
+
+    def _like(
+        self, columns: dict[str, Any], against: tuple[str, Sequence[int | None]] | None
+    ) -> Any:
+        """Return columns as a frame of the same type; in pandas keys keep their dtypes."""
+        if not isinstance(self.frame, pd.DataFrame):
+            return frame_of(self.frame, pa.table(columns), ())
+        made = {}
+        for name, column in columns.items():
+            if name in self.keys:
+                made[name] = self.frame[name].reset_index(drop=True)
+            elif name == "against" and against is not None:
+                key, rows = against
+                keys = self.frame[key].astype(object).reset_index(drop=True)
+                made[name] = pd.Series([None if r is None else keys[r] for r in rows], dtype=object)
+            else:
+                made[name] = column.to_pandas()
+        return pd.DataFrame(made)
+
+
+def _parts(own: _Long, name: str, across: Sequence[str]) -> list[Range]:
+    """Return each answer as a part of its total over some keys."""
+    ranges, lines = own.answers[name], own.others(across)
+    title = own.origin.totals.get(tuple(key for key in own.keys if key not in across), "")
+    if own.origin.measured and title in own.totals:
+        pairs = zip(ranges, own.totals[title], strict=True)
+        return [divided(one, total, apart=own.origin.apart) for one, total in pairs]
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for row, line in enumerate(lines):
+        groups.setdefault(line, []).append(row)
+    found: dict[int, Range] = {}
+    for rows in groups.values():
+        for place, rest in zip(rows, _rests([ranges[row] for row in rows]), strict=True):
+            one = ranges[place]
+            if own.origin.apart:
+                found[place] = part_of(one, rest)
+            else:
+                found[place] = divided(one, added(one, rest, apart=False), apart=False)
+    return [found[row] for row in range(len(ranges))]
+
+
+def _rests(ranges: Sequence[Range]) -> list[Range]:
+    """Return the sum of all others for each of some numbers with independent noise."""
+
+    def both(one: Range, other: Range) -> Range:
+        return added(one, other, apart=True)
+
+    nothing = Range(0.0, 0.0, 0.0)
+    before = itertools.accumulate(ranges, both, initial=nothing)
+    behind = list(itertools.accumulate(reversed(ranges), both, initial=nothing))[-2::-1]
+    return [both(one, other) for one, other in zip(before, behind, strict=False)]

@@ -1,0 +1,240 @@
+"""Simulate protocols over a frame's column, or explain them: `df.dp.local` and `df.dp.shuffle`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from fractions import Fraction
+from functools import partial
+from typing import Any, ClassVar
+
+from dfprivacy.accounting.charge import Charge
+from dfprivacy.accounting.loss import delta_of, loss_of
+from dfprivacy.accounting.spending import account_of
+from dfprivacy.engine.adopt import Columns, adopt
+from dfprivacy.engine.columns import check_number_column
+from dfprivacy.engine.declared import integer_columns
+from dfprivacy.engine.run import collect, guarded
+from dfprivacy.errors import InvalidLossError, InvalidQuestionError, boundary
+from dfprivacy.frames.forecasting import by_users, explain_survey
+from dfprivacy.local.gaussian import LocalEstimate, gaussian_mean
+from dfprivacy.local.protocol import simulate
+from dfprivacy.local.randomisers import Floats
+from dfprivacy.local.reports import value_matrix
+from dfprivacy.release.pipeline import paid
+from dfprivacy.release.request import Request
+from dfprivacy.release.terms import EPSILON, INTERVAL, Terms, interval_level
+from dfprivacy.statistics.forecast import Forecast
+
+
+class FrameProtocols:
+    """Protocols over a frame's column, simulated or explained; one subclass a model."""
+
+    MECHANISM: ClassVar[str]
+    UNIT: ClassVar[str]
+    UNTOLD: ClassVar[str]
+
+    def __init__(self, frame: Any, terms: Terms, *, explained: bool = False) -> None:
+        self._frame, self._terms, self._explained = frame, terms, explained
+
+    @property
+    def explain(self) -> Any:
+        """Explain protocols instead of running them: no data is read, nothing is spent."""
+        return type(self)(self._frame, self._terms, explained=True)
+
+    def __repr__(self) -> str:
+        """Show the kind of frame, never what is in it."""
+        kind = type(self._frame)
+        return f"{type(self).__name__}({kind.__module__.split('.')[0]} {kind.__name__})"
+
+    def _answer(
+        self,
+        question: str,
+        column: Hashable,
+        terms: Terms,
+        *,
+        run: Callable[..., Any],
+        plan: Callable[..., Any],
+        delta: Fraction = Fraction(0),
+    ) -> Any:
+        """Return what the protocol planned for so many users ends in, or its explanation."""
+        if terms.unit is not None:
+            raise InvalidQuestionError(
+                "a protocol takes every row for a user, and the terms name another unit",
+                hint="make one row of each unit first, or leave unit out",
+            )
+        if terms.rho is not None:
+            raise InvalidLossError(
+                "a protocol over a column costs epsilon, and the terms name rho",
+                hint="name it in the call: epsilon=1.0",
+            )
+        charge = Charge(loss_of(terms.epsilon), delta, f"{question}({column})")
+        account = account_of(
+            terms.ledger, terms.dataset, terms.note, period=terms.period, analyst=terms.analyst
+        )
+        level = interval_level(terms.interval)
+        if self._explained:
+            integer_columns(self._frame, [column])
+            unit = self.UNIT.format(column)
+            made = Forecast(str(column), charge.question, self.MECHANISM, unit=unit)
+            if plan(users=1000).half_width(level) is None:
+                made = made.noted(self.UNTOLD)
+            else:
+                made = self._told(made, by_users(lambda users: plan(users=users).half_width(level)))
+            return explain_survey(charge, made, level, account)
+
+        def measured() -> tuple[Any, Floats]:
+            values = column_values(self._frame, column)
+            return plan(users=len(values)), values
+
+        request = Request(charge, account)
+        return paid(request, measured, lambda own: run(*own, interval=level))[1]
+
+    def _told(self, made: Forecast, widths: tuple[float | None, ...]) -> Forecast:
+        """Return a forecast with half-widths of the interval by number of users."""
+        return made.measured(made.certain, widths)
+
+
+def column_values(frame: Any, column: Hashable) -> Floats:
+    """Return a column of numbers as floats, NaN where a value is missing."""
+    adopted = guarded(lambda: adopt(frame, Columns((), {column: True}, ())))
+    try:
+        name = adopted.values[column]
+        check_number_column(column, adopted.lazy.collect_schema()[name])
+        rows = adopted.rows().select(name)
+        table = guarded(lambda: collect(rows, adopted.connection))
+    finally:
+        adopted.close()
+    return value_matrix(table.column(0), 0)
+
+
+@boundary
+class LocalMethods(FrameProtocols):
+    """Protocols of the local model over a frame's column: every row is one owner.
+
+    Privacy: for replacing the value of a row, epsilon, and that of each report on its own. The
+    number of rows is public here, unlike everywhere else in `.dp`. `explain` gives half-widths of
+    the interval, which covers the sampling of owners too, when the mean is located: `ordinary`.
+
+    >>> import dfprivacy as dfp, pandas as pd
+    >>> frame = pd.DataFrame({"minutes": [150.0]})
+    >>> plan = frame.dp.local.explain.gaussian_mean("minutes", epsilon=2, sigma=20, limit=1000)
+    >>> [round(half, 2) for half in plan.answers[0].ordinary[-2:]]
+    [0.29, 0.09]
+    """
+
+    MECHANISM = "randomised response of each owner"
+    UNIT = "units of {!r}, sampling of owners included"
+    UNTOLD = "pass sigma= and rounds=2 to forecast the error before there are reports"
+
+    def gaussian_mean(
+        self,
+        column: Hashable,
+        *,
+        epsilon: float = EPSILON,
+        sigma: float | None = None,
+        sigma_bounds: tuple[float, float] | None = None,
+        limit: float | None = None,
+        rounds: int = 2,
+        interval: float = INTERVAL,
+    ) -> LocalEstimate:
+        """Simulate the mean of a Gaussian in the local model: see `dfp.local.gaussian_mean`.
+
+        >>> import dfprivacy as dfp, pandas as pd, statistics
+        >>> normal = statistics.NormalDist(150, 20)
+        >>> minutes = [normal.inv_cdf((k + 0.5) / 40_000) for k in range(40_000)]
+        >>> frame = pd.DataFrame({"minutes": minutes})
+        >>> mean = frame.dp.local.gaussian_mean("minutes", epsilon=2, sigma=20, limit=1000)
+        >>> abs(mean - 150) < 10 and mean.epsilon == 2
+        True
+        """
+        terms = self._terms.updated(epsilon=epsilon, interval=interval)
+
+        given: dict[str, Any] = {
+            "sigma": sigma, "sigma_bounds": sigma_bounds, "limit": limit, "rounds": rounds,
+            "epsilon": terms.epsilon, "campaign": "explained" if self._explained else None,
+        }  # fmt: skip
+        plan = partial(gaussian_mean, **given)
+        question = "local.gaussian_mean"
+        answer: LocalEstimate = self._answer(question, column, terms, run=simulate, plan=plan)
+        return answer
+
+
+@boundary
+class ShuffleMethods(FrameProtocols):
+    """Protocols of the shuffle model over a frame's column: every row is one user.
+
+    Privacy: (epsilon, delta) for replacing the value of a row. The number of rows is public here,
+    unlike everywhere else in `.dp`. Half-widths of `explain` are those of the answer, certain for
+    all data: noise and the rounding at users.
+
+    >>> import dfprivacy as dfp, pandas as pd
+    >>> frame = pd.DataFrame({"x": [1.0, 3.0]})
+    >>> plan = frame.dp.shuffle.explain.mean("x", (0, 10), epsilon=1, delta=1e-6)
+    >>> [round(half, 2) for half in plan.answers[0].certain[2:4]]
+    [0.05, 0.01]
+    """
+
+    MECHANISM = "noise at the users, shuffled: discrete Laplace in all"
+    UNIT = "units of {!r}"
+    UNTOLD = "users are counted in rounds, so no half-width is known before there is data"
+
+    def sum(
+        self,
+        column: Hashable,
+        bounds: tuple[float, float],
+        *,
+        epsilon: float = EPSILON,
+        delta: float | None = None,
+        interval: float = INTERVAL,
+    ) -> Any:
+        """Simulate a sum in the shuffle model: see `dfp.shuffle.total`.
+
+        >>> import dfprivacy as dfp, pandas as pd
+        >>> frame = pd.DataFrame({"x": [1.0, 3.0] * 5000})
+        >>> abs(frame.dp.shuffle.sum("x", (0, 10), epsilon=1, delta=1e-6) - 20_000) < 1000
+        True
+        """
+        terms = self._terms.updated(epsilon=epsilon, delta=delta, interval=interval)
+        return self._shuffled("sum", "total", column, terms, bounds=bounds)
+
+    def mean(
+        self,
+        column: Hashable,
+        bounds: tuple[float, float],
+        *,
+        epsilon: float = EPSILON,
+        delta: float | None = None,
+        interval: float = INTERVAL,
+    ) -> Any:
+        """Simulate a mean in the shuffle model: see `dfp.shuffle.mean`."""
+        terms = self._terms.updated(epsilon=epsilon, delta=delta, interval=interval)
+        return self._shuffled("mean", "mean", column, terms, bounds=bounds)
+
+    def quantile(
+        self,
+        column: Hashable,
+        q: float,
+        bounds: tuple[float, float],
+        *,
+        epsilon: float = EPSILON,
+        delta: float | None = None,
+        resolution: int = 12,
+    ) -> Any:
+        """Simulate a quantile in the shuffle model: see `dfp.shuffle.quantile`."""
+        terms = self._terms.updated(epsilon=epsilon, delta=delta)
+        given = {"q": q, "bounds": bounds, "resolution": resolution}
+        return self._shuffled("quantile", "quantile", column, terms, **given)
+
+    def _shuffled(
+        self, name: str, planner: str, column: Hashable, terms: Terms, **given: Any
+    ) -> Any:
+        from dfprivacy import shuffle  # noqa: PLC0415 on first use
+
+        plan = partial(getattr(shuffle, planner), epsilon=terms.epsilon, delta=terms.delta, **given)
+        delta = delta_of(terms.delta) or Fraction(0)
+        return self._answer(
+            f"shuffle.{name}", column, terms, run=shuffle.simulate, plan=plan, delta=delta
+        )
+
+    def _told(self, made: Forecast, widths: tuple[float | None, ...]) -> Forecast:
+        return made.measured(widths).noted("sizes count users")

@@ -1,0 +1,375 @@
+"""Release means of vectors, whole or by group: one reading of the source serves all groups at once.
+
+These methods are adaptive: they draw noise between passes. Everything is therefore charged before
+the first random byte, and what can be refused is refused by declared types before that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dfprivacy.accounting.exact import decimal_number
+from dfprivacy.accounting.loss import Rho, loss_of
+from dfprivacy.accounting.spending import NoAccount
+from dfprivacy.engine.adopt import Columns
+from dfprivacy.engine.keys import align
+from dfprivacy.engine.progress import watched
+from dfprivacy.errors import InvalidLedgerError, InvalidLossError, InvalidQuestionError
+from dfprivacy.frames.numbers import Release
+from dfprivacy.frames.releasing import Found, named_columns, release_table
+from dfprivacy.frames.vector_estimate import VectorEstimate
+from dfprivacy.measurement.linear import ROWS
+from dfprivacy.measurement.sums import Statistics, key_name, merge, sum_name
+from dfprivacy.measurement.vector_grid import Buffers, VectorGrid, vector_grid
+from dfprivacy.measurement.vector_tables import VectorTable
+from dfprivacy.noise.additive import add_noise
+from dfprivacy.noise.entropy import EntropySource, system_entropy
+from dfprivacy.noise.keys import KeyRule
+from dfprivacy.noise.laws import DiscreteGaussian
+from dfprivacy.release.pipeline import paid
+from dfprivacy.release.request import Request, request_for
+from dfprivacy.release.terms import PublicKeys, Terms
+from dfprivacy.statistics.estimators.private_quantiles import (
+    CHOOSERS,
+    RELATIONS,
+    Mechanics,
+    NoisyRows,
+)
+from dfprivacy.statistics.estimators.vector_means import (
+    ClippedMean,
+    NoisyMean,
+    Passes,
+    PlanItems,
+    PlanMean,
+    ShiftedMean,
+)
+from dfprivacy.statistics.mean_vector import MeanVector
+from dfprivacy.statistics.vector_source import VectorSource, by_group, open_source, prepared
+
+Integers = npt.NDArray[np.int64]
+Labelled = Callable[[pa.Table], Integers]
+"""The number of each row's group; -1 for rows of no group."""
+
+
+def estimator(
+    question: MeanVector, dimension: int, rho: Fraction, entropy: EntropySource = system_entropy
+) -> Callable[[NoisyRows | None], Passes]:
+    """Return the passes of the question's method, as a function of the number of rows if known."""
+    mechanics = Mechanics(RELATIONS[question.neighbours], CHOOSERS["search"], entropy)
+    p = decimal_number(question.p)
+    assert p is not None  # noqa: S101 checked with the question
+    if question.binary:
+        scaled = question.chosen_method == "plan"
+        return PlanItems(dimension, rho, mechanics, p if scaled else None).passes
+    grid = grid_of(question, dimension)
+    if question.chosen_method == "plan":
+        return PlanMean(grid, rho, mechanics, p, question.deviations).passes
+    method = ClippedMean if question.chosen_method == "clipped" else ShiftedMean
+    return method(grid, rho, mechanics).passes
+
+
+def grid_of(question: MeanVector, dimension: int) -> VectorGrid:
+    """Return the grid of the question's vectors."""
+    assert question.radius is not None  # noqa: S101 checked with the question
+    return vector_grid(dimension, float(question.radius))
+
+
+def run_estimators(
+    source: VectorSource,
+    question: MeanVector,
+    estimators: Mapping[int, Passes],
+    labelled: Labelled | None = None,
+) -> dict[int, NoisyMean]:
+    """Run estimators side by side, one a group: a pass of the source fills a table of each.
+
+    Without labels all rows belong to the only estimator, number 0.
+    """
+    means: dict[int, NoisyMean] = {}
+    tables = _advanced(estimators, list(estimators), means)
+    while tables:
+        with watched():
+            _fill(source, question, tables, labelled)
+        tables = _advanced(estimators, list(tables), means)
+    return means
+
+
+def _advanced(
+    estimators: Mapping[int, Passes], numbers: list[int], means: dict[int, NoisyMean]
+) -> dict[int, VectorTable]:
+    """Let estimators go on to their next table; keep the means of those that are done."""
+    tables: dict[int, VectorTable] = {}
+    for number in numbers:
+        try:
+            tables[number] = next(estimators[number])
+        except StopIteration as done:
+            means[number] = done.value
+    return tables
+
+
+def _fill(
+    source: VectorSource,
+    question: MeanVector,
+    tables: Mapping[int, VectorTable],
+    labelled: Labelled | None,
+) -> None:
+    keeps = RELATIONS[question.neighbours].keeps_incomplete
+    buffers, grid = Buffers(), None if question.binary else grid_of(question, source.dimension)
+    for block in source.read():
+        ready = prepared(block, grid, buffers, keeps_incomplete=keeps)
+        if labelled is None:
+            tables[0].add(ready.rows, buffers)
+            continue
+        for number, rows in by_group(ready.rows, ready.labels(labelled(block.keys))):
+            if number in tables:
+                tables[number].add(rows, buffers)
+
+
+_MERGED = 64
+
+
+def group_rows(
+    source: VectorSource, question: MeanVector, columns: int, *, public: bool
+) -> Statistics:
+    """Return the number of whole vectors of each group, sorted by key. Secret.
+
+    With public keys exactly these are the groups, whatever the rows are.
+    """
+    names = [key_name(index) for index in range(columns)]
+    parts: list[Statistics] = []
+    grid = None if question.binary else grid_of(question, source.dimension)
+    buffers = Buffers()
+    for block in source.read():
+        ready = prepared(block, grid, buffers, keeps_incomplete=False)
+        parts.append(_counted(block.keys, ready.kept, names))
+        if len(parts) == _MERGED:
+            parts = [merge(parts)]
+    parts = parts or [_counted(source.keys.empty_table(), None, names)]
+    together = merge(parts).checked()
+    return align(together, source.listed) if public else together
+
+
+def _counted(keys: pa.Table, kept: npt.NDArray[np.bool_] | None, names: list[str]) -> Statistics:
+    rows = keys if kept is None else keys.filter(pa.array(kept))
+    ones = rows.append_column(sum_name(0), pa.array(np.ones(rows.num_rows, np.int64)))
+    counted = ones.group_by(names).aggregate([(sum_name(0), "sum")])
+    return Statistics(counted.rename_columns([*names, sum_name(0)]), len(names), (ROWS.source,))
+
+
+def labels_among(keys: pa.Table) -> Labelled:
+    """Return a function that finds the group of each row: its place in `keys`, or -1.
+
+    Keys are numbered column by column, and numbers stay below those of `keys` times a column's.
+    """
+    numbering, codes = [], np.zeros(keys.num_rows, np.int64)
+    for column in keys.columns:
+        values = pc.unique(column)
+        found, codes = np.unique(_joined(codes, column, values), return_inverse=True)
+        numbering.append((values, found))
+    place = np.full(keys.num_rows, -1, np.int64)
+    place[codes] = np.arange(keys.num_rows)
+
+    def labelled(rows: pa.Table) -> Integers:
+        own = np.zeros(rows.num_rows, np.int64)
+        for column, (values, found) in zip(rows.columns, numbering, strict=True):
+            own = _rank(_joined(own, column, values), found)
+        return np.where(own >= 0, place[own], -1) if len(place) else own
+
+    return labelled
+
+
+def _joined(codes: Integers, column: pa.ChunkedArray, values: pa.Array) -> Integers:
+    """Return a number for each code and value together; -1 where one of them is not known."""
+    index = pc.index_in(column, value_set=values).fill_null(-1).to_numpy().astype(np.int64)
+    return np.where((codes < 0) | (index < 0), -1, codes * len(values) + index)
+
+
+def _rank(codes: Integers, found: Integers) -> Integers:
+    """Return the place of each code among those found, ascending; -1 for others."""
+    if not len(found):
+        return np.full(len(codes), -1, np.int64)
+    place = np.minimum(np.searchsorted(found, codes), len(found) - 1)
+    return np.where(found[place] == codes, place, -1)
+
+
+GROUP_COUNT_SHARE = Fraction(1, 16)
+"""By group, the part of rho that counts the rows of each group."""
+
+_MOST_NUMBERS = 2**26
+"""So many table entries, half a GiB, are held at once: more groups take more passes."""
+
+
+def vector_request(
+    question: MeanVector,
+    terms: Terms,
+    by: Sequence[Hashable] = (),
+    keys: PublicKeys | None = None,
+) -> Request:
+    """Return the release of a mean of vectors, to be made."""
+    loss = _vector_loss(terms)
+    if terms.unit is not None:  # nothing here bounds the rows of another one
+        raise InvalidQuestionError(
+            "a mean of vectors protects rows, and the terms name another unit",
+            hint="make one row of each unit first, or leave unit out",
+        )
+    if by and question.neighbours != "add-remove":
+        raise InvalidQuestionError(
+            "by group, neighbours have a row more or less: a replaced row may change its group",
+            hint="leave neighbours out",
+        )
+    text = f"{question.text} by {', '.join(map(repr, by))}" if by else question.text
+    request = request_for(text, terms, by, keys, [loss])
+    if question.neighbours == "replace" and not isinstance(request.account, NoAccount):
+        raise InvalidLedgerError(
+            "a ledger counts what adding or removing a row reveals, and replace protects less",
+            hint="ask with neighbours='add-remove', or without a ledger",
+        )
+    return request
+
+
+def _vector_loss(terms: Terms) -> Rho:
+    """Return the loss of a mean of vectors, which is named in rho."""
+    if terms.rho is None:
+        raise InvalidLossError(
+            "a mean of vectors is asked for in rho (zero-concentrated privacy)",
+            hint="pass rho=0.5; with delta=1e-6 that implies epsilon = 5.8",
+        )
+    loss = loss_of(None, terms.rho)
+    assert isinstance(loss, Rho)  # noqa: S101 what rho names
+    return loss
+
+
+def release_vector(frame: object, question: MeanVector, terms: Terms) -> VectorEstimate:
+    """Release the mean of all vectors of a frame."""
+    request = vector_request(question, terms)
+    loss = request.charge.loss
+
+    def draw(source: VectorSource) -> NoisyMean:
+        passes = estimator(question, source.dimension, loss.value)(None)
+        return run_estimators(source, question, {0: passes})[0]
+
+    with ExitStack() as opened:
+        columns = _columns(question, (), None)
+        _, mean = paid(request, lambda: _opened(opened, frame, question, columns), draw)
+    return VectorEstimate(question, mean, Release.made(request))
+
+
+def release_vector_frame(
+    frame: object,
+    by: Sequence[Hashable],
+    keys: PublicKeys | None,
+    question: MeanVector,
+    terms: Terms,
+) -> Any:
+    """Release the mean of the vectors of each group, as the caller's own frame type."""
+    request, names = vector_request(question, terms, by, keys), vector_names(by, question)
+
+    with ExitStack() as opened:
+
+        def measured() -> Found[tuple[VectorSource, Statistics]]:
+            source = _opened(opened, frame, question, _columns(question, by, keys))
+            exact = group_rows(source, question, len(by), public=keys is not None)
+            return source.wrap, exact.key_table(), (source, exact)
+
+        return release_table(
+            frame, request, names, measured,
+            lambda found: _group_means(*found[2], question, request, names),
+        )  # fmt: skip
+
+
+def _opened(
+    opened: ExitStack, frame: object, question: MeanVector, columns: Columns
+) -> VectorSource:
+    """Return the source of the vectors; it is closed with the stack."""
+    return opened.enter_context(closing(open_source(frame, question, columns)))
+
+
+def _group_means(
+    source: VectorSource,
+    exact: Statistics,
+    question: MeanVector,
+    request: Request,
+    names: Sequence[str],
+) -> pa.Table:
+    """Return one row a shown group: count the groups, then average the vectors of each."""
+    loss = request.charge.loss
+    assert isinstance(loss, Rho)  # noqa: S101 it is named in rho
+    noise = loss.share(GROUP_COUNT_SHARE).noise(1, 1)
+    counted = add_noise(exact, [ROWS], [noise])
+    noisy = counted.vectors[0].coordinates[0]
+    shown = _shown(noisy, noise, request.rule)
+    kept = counted.keys.take(pa.array(shown))
+    rows = [NoisyRows(int(noisy[index]), noise) for index in shown]
+    means = _means(source, question, kept, rows, loss.value * (1 - GROUP_COUNT_SHARE))
+    return _table(kept, means, question, names, request.level)
+
+
+def _shown(noisy: Any, noise: DiscreteGaussian, rule: KeyRule | None) -> Any:
+    """Return the groups to show: all public ones, or those that more than one row has made."""
+    if rule is None:
+        return np.arange(len(noisy))
+    return np.flatnonzero(noisy >= rule.least(noise, 1, 1))
+
+
+def _columns(question: MeanVector, by: Sequence[Hashable], keys: PublicKeys | None) -> Columns:
+    return named_columns(by, keys, dict.fromkeys(question.labels, question.wide), None)
+
+
+def vector_names(by: Sequence[Hashable], question: MeanVector) -> list[str]:
+    """Return the columns of means of vectors by group."""
+    answers = [str(c) for c in question.labels] if question.wide else [question.name, "low", "high"]
+    names = [*map(str, by), *answers, "count"]
+    if len(set(names)) < len(names):
+        raise InvalidQuestionError(
+            "two columns of the result would have the same name",
+            hint="rename the group column, or a coordinate that is called count, low or high",
+        )
+    return names
+
+
+def _means(
+    source: VectorSource,
+    question: MeanVector,
+    kept: pa.Table,
+    rows: Sequence[NoisyRows],
+    rho: Fraction,
+) -> list[NoisyMean]:
+    """Return the mean of each kept group; as many groups at a time as fit."""
+    start = estimator(question, source.dimension, rho)
+    at_once = max(_MOST_NUMBERS // (2048 * source.dimension), 1)
+    means: list[NoisyMean] = []
+    for first in range(0, len(rows), at_once):
+        own = rows[first : first + at_once]
+        labelled = labels_among(kept.slice(first, len(own)))
+        passes = {number: start(count) for number, count in enumerate(own)}
+        found = run_estimators(source, question, passes, labelled)
+        means += [found[number] for number in range(len(own))]
+    return means
+
+
+def _table(
+    kept: pa.Table,
+    means: Sequence[NoisyMean],
+    question: MeanVector,
+    names: Sequence[str],
+    level: float,
+) -> pa.Table:
+    values = [mean.value() for mean in means]
+    columns: list[Any] = list(kept.columns)
+    if question.wide:
+        together = np.array(values).reshape(len(means), len(question.labels))
+        columns += [pa.array(column) for column in together.T]
+    else:
+        ends = [mean.interval(level) for mean in means]
+        kind = pa.list_(pa.float64())
+        columns += [pa.array(values, kind)]
+        columns += [pa.array([end[side] for end in ends], kind) for side in (0, 1)]
+    columns.append(pa.array([mean.rows.value for mean in means], pa.int64()))
+    return pa.table(columns, names=list(names))

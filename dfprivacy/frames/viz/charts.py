@@ -1,0 +1,469 @@
+"""Charts as altair draws them and as files: Vega-Lite data with field names of our own.
+
+Text from users is a title or a value, never the name of a field or a part of an expression.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from dfprivacy.errors import PictureError
+from dfprivacy.frames.viz.text import (
+    MeasuredIn,
+    chart_text,
+    covered,
+    decimals_of,
+    figure,
+    left_out,
+    rendered,
+    trusted,
+    unique_texts,
+    with_unit,
+)
+from dfprivacy.frames.whole_files import put_whole
+
+Spec = dict[str, Any]
+
+MOST_DOTS = 40
+MOST_COORDINATES = 2000
+MOST_POINTS = 120
+WIDTH = 480
+OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Colours that people with any colour vision can tell apart; the first two differ in grey too."""
+
+_VIRIDIS = {"scheme": "viridis"}
+_BLUE, _INK, _GREY, _GRID = OKABE_ITO[0], "#1a1a1a", "#595959", "#e3e3e3"
+_ROW = 22  # pixels a group
+_NAME = "dfprivacy"
+
+
+def theme() -> Spec:
+    """Return the look of our charts: no text below 11 pixels, no red against green.
+
+    >>> theme()["axis"]["labelFontSize"]
+    12
+    """
+    text = {"labelColor": _INK, "titleColor": _INK, "labelFontSize": 12, "titleFontSize": 12}
+    return {
+        "background": "white",
+        "font": "Liberation Sans, Arial, Helvetica, sans-serif",
+        "padding": 12,
+        "view": {"stroke": None},
+        "title": {
+            "anchor": "start", "frame": "group", "fontSize": 15, "color": _INK, "offset": 12,
+            "subtitleFontSize": 12, "subtitleColor": _GREY, "subtitlePadding": 4,
+            "subtitleLineHeight": 16,
+        },
+        "axis": {
+            **text, "titleFontWeight": "normal", "titlePadding": 8, "labelLimit": 220,
+            "labelFlush": False, "labelOverlap": True, "labelSeparation": 8,
+            "gridColor": _GRID, "domainColor": _GREY, "tickColor": _GREY,
+        },
+        "header": {**text, "labelFontWeight": "bold", "labelLimit": 200},
+        "legend": {**text},
+        "text": {"fontSize": 12, "color": _INK},
+        "range": {"category": list(OKABE_ITO), "ramp": _VIRIDIS, "heatmap": _VIRIDIS},
+    }  # fmt: skip
+
+
+def chart_of(spec: Spec) -> Any:
+    """Return a specification as an altair chart in our theme."""
+    altair = _library("altair")
+    if _NAME not in altair.theme.names():
+        altair.theme.register(_NAME, enable=False)(lambda: {"config": theme()})
+    chart = altair.Chart.from_dict({**spec, "config": theme()})
+    kind: Any = type(chart)
+    object.__setattr__(chart, "__class__", _offline(kind))  # altair's own way sets a property
+    return chart
+
+
+@cache
+def _offline(kind: Any) -> Any:
+    """Return a class of altair whose charts are drawn and saved without the network.
+
+    Where the caller has chosen a renderer of altair, that one draws them.
+    """
+
+    def bundle(self: Any, *args: Any, **options: Any) -> Any:
+        chosen = _library("altair").renderers.active not in {"", "default"}
+        if chosen or find_spec("vl_convert") is None:
+            return kind._repr_mimebundle_(self, *args, **options)
+        return {"text/html": svg_html(self.to_dict()), "text/plain": f"{kind.__name__}(...)"}
+
+    def save(self: Any, path: Any, *args: Any, **options: Any) -> Any:
+        ours = isinstance(path, str | os.PathLike) and Path(path).suffix.lower() in _ENDINGS
+        if args or options or not ours:
+            return kind.save(self, path, *args, **options)
+        return save_plot(self, path)
+
+    own: Any = type(kind.__name__, (kind,), {"_repr_mimebundle_": bundle, "save": save})
+    return own
+
+
+_ENDINGS = {".png", ".svg", ".html"}
+
+
+def svg_html(spec: Spec) -> str:
+    """Return a chart as HTML without a script, in the colours of the page around it."""
+    svg = str(_library("vl_convert").vegalite_to_svg({**spec, "background": "transparent"}))
+    for ink, around in ((_INK, "currentColor"), (_GREY, "currentColor"), (_GRID, "#80808059")):
+        svg = svg.replace(f'"{ink}"', f'"{around}"')
+    start = '<svg style="max-width:100%;height:auto" '
+    return f'<div style="overflow-x:auto">{svg.replace("<svg ", start, 1)}</div>'
+
+
+def _library(name: str) -> Any:
+    """Return a library of the extra `plot`."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise PictureError(
+            f"charts need {name}, which is not installed", hint="pip install 'dfprivacy[plot]'"
+        ) from None
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One value in a chart, with its interval and the count behind it where they are known."""
+
+    label: str
+    value: float
+    ends: tuple[float, float] | None = None
+    count: int | None = None
+
+    @property
+    def known(self) -> bool:
+        """Tell whether there is anything to draw."""
+        return all(map(math.isfinite, (self.value, *(self.ends or ()))))
+
+    @property
+    def error(self) -> float:
+        """Half the width of its interval; 0 without one."""
+        return 0.0 if self.ends is None else self.ends[1] / 2 - self.ends[0] / 2
+
+
+Domain = tuple[float, float]
+
+
+def domain_of(dots: Sequence[Dot]) -> Domain | None:
+    """Return the part of the axis to draw, where the noise of a few dots would stretch the axis.
+
+    Those are dots of many times the usual noise; None where all fit.
+
+    >>> usual = [Dot("a", 1.0, (0.5, 1.5)), Dot("b", 2.0, (1.5, 2.5)), Dot("c", 3.0, (2.5, 3.5))]
+    >>> domain_of(usual), domain_of([*usual, Dot("tiny", 5.0, (-400.0, 400.0))])
+    (None, (0.35, 3.65))
+    """
+    known = [dot for dot in dots if dot.known]
+    errors = sorted(dot.error for dot in known)
+    if not errors or not errors[len(errors) // 2]:
+        return None
+    usual = _ends([dot for dot in known if dot.error <= _UNUSUAL * errors[len(errors) // 2]])
+    every = _ends(known)
+    if every[1] - every[0] <= _STRETCHED * (usual[1] - usual[0]):
+        return None
+    room = (usual[1] - usual[0]) / 20
+    return usual[0] - room, usual[1] + room
+
+
+_UNUSUAL, _STRETCHED = 8, 2
+
+
+def _ends(dots: Sequence[Dot]) -> Domain:
+    ends = [one for dot in dots for one in (dot.value, *(dot.ends or ()))]
+    return min(ends), max(ends)
+
+
+def beyond(dots: Sequence[Dot], domain: Domain | None) -> list[str]:
+    """Return the line that says how many dots reach beyond the axis; no line if none does."""
+    if domain is None:
+        return []
+    ends = (_ends([dot]) for dot in dots if dot.known)
+    out = sum(low < domain[0] or high > domain[1] for low, high in ends)
+    return [f"Reach beyond the axis, because their noise is far larger: {out:,}."]
+
+
+def records(dots: Sequence[Dot], domain: Domain | None = None) -> list[dict[str, Any]]:
+    """Return the rows of data behind dots, numbers in words among them."""
+    decimals = decimals_of([dot.value for dot in dots], [dot.error for dot in dots])
+    made = []
+    for dot in dots:
+        record: dict[str, Any] = {"label": dot.label, "value": dot.value, "shape": "circle"}
+        if domain is not None and not domain[0] <= dot.value <= domain[1]:
+            record["shape"] = "triangle-left" if dot.value < domain[0] else "triangle-right"
+        record["written"] = figure(dot.value, decimals)
+        if dot.ends is not None:
+            record |= {"low": dot.ends[0], "high": dot.ends[1]}
+            low, high = (figure(end, decimals) for end in dot.ends)
+            record["interval"] = f"{low} to {high}"
+        made.append(record if dot.count is None else {**record, "count": dot.count})
+    return made
+
+
+def _scale(domain: Domain | None) -> Spec:
+    if domain is None:
+        return {"zero": False, "nice": True, "padding": 6}
+    return {"zero": False, "nice": False, "domain": list(domain), "clamp": True}
+
+
+def dots_panel(
+    dots: Sequence[Dot], title: str, rows: str, *, labels: bool = True, domain: Domain | None = None
+) -> Spec:
+    """Return a chart with one line for each dot: its value and the bar of its interval."""
+    drawn = [dot for dot in dots if dot.known]
+    axis: Spec = {"grid": False, "ticks": False, "domain": False, "labels": labels}
+    axis |= {"labelPadding": 10} if labels else {}
+    y: Spec = {
+        "field": "label", "type": "nominal", "sort": None, "axis": axis,
+        "title": chart_text(rows) if rows and labels else None,
+        "scale": {"domain": [dot.label for dot in dots]},
+    }  # fmt: skip
+    x: Spec = {"type": "quantitative", "title": title, "axis": {"tickCount": 7}}
+    x["scale"] = _scale(domain)
+    return {
+        "data": {"values": records(drawn, domain)},
+        "width": WIDTH,
+        "height": {"step": _ROW},
+        "encoding": {"y": y, "tooltip": _tooltip(drawn)},
+        "layer": [_bars(x), _points(x)] if _have_ends(drawn) else [_points(x)],
+    }
+
+
+def _bars(x: Spec) -> Spec:
+    mark = {"type": "rule", "strokeWidth": 5, "opacity": 0.4, "color": _BLUE}
+    return {"mark": mark, "encoding": {"x": {"field": "low", **x}, "x2": {"field": "high"}}}
+
+
+def _points(x: Spec) -> Spec:
+    mark = {"type": "point", "filled": True, "size": 55, "opacity": 1, "color": _BLUE}
+    shape = {"field": "shape", "type": "nominal", "scale": None}
+    return {"mark": mark, "encoding": {"x": {"field": "value", **x}, "shape": shape}}
+
+
+def _have_ends(dots: Sequence[Dot]) -> bool:
+    return any(dot.ends is not None for dot in dots)
+
+
+def _tooltip(dots: Sequence[Dot], *, first: str = "group") -> list[Spec]:
+    fields = {"label": first, "written": "value"}
+    fields |= {"interval": "interval"} if _have_ends(dots) else {}
+    shown = [{"field": f, "type": "nominal", "title": title} for f, title in fields.items()]
+    if all(dot.count is None for dot in dots):
+        return shown
+    return [*shown, {"field": "count", "type": "quantitative", "format": ","}]
+
+
+def bins_panel(title: str) -> Spec:
+    """Return the bars of a histogram, each with the bar of its interval."""
+    x: Spec = {"type": "quantitative", "title": title, "scale": {"zero": False, "nice": False}}
+    y: Spec = {"type": "quantitative", "title": "noisy count (values)"}
+    bar = {
+        "mark": {"type": "bar", "color": _BLUE, "opacity": 0.55, "stroke": "white"},
+        "encoding": {
+            "x": {"field": "lower", **x}, "x2": {"field": "upper"},
+            "y": {"field": "count", **y}, "y2": {"datum": 0},
+        },
+    }  # fmt: skip
+    rule = {
+        "mark": {"type": "rule", "color": _INK, "strokeWidth": 1.5},
+        "encoding": {
+            "x": {"field": "middle", **x}, "y": {"field": "low", **y}, "y2": {"field": "high"},
+        },
+    }  # fmt: skip
+    fields = ("lower", "upper", "count", "low", "high")
+    tooltip = [{"field": name, "type": "quantitative"} for name in fields]
+    return {"encoding": {"tooltip": tooltip}, "layer": [bar, rule]}
+
+
+def heat_panel(
+    values: Sequence[Spec], rows: Sequence[str], columns: Sequence[str],
+    about: tuple[str, str], title: str,
+) -> Spec:  # fmt: skip
+    """Return a heat map with the number written in each cell; totals have no colour."""
+    axis = {"grid": False, "ticks": False, "domain": False}
+    x: Spec = {"field": "column", "type": "nominal", "sort": None, "title": chart_text(about[1])}
+    x |= {"scale": {"domain": list(columns)}, "axis": {**axis, "orient": "top", "labelAngle": 0}}
+    y: Spec = {"field": "row", "type": "nominal", "sort": None, "title": chart_text(about[0])}
+    y |= {"scale": {"domain": list(rows)}, "axis": axis}
+    colour = {"field": "value", "type": "quantitative", "title": chart_text(title)}
+    inks = (("datum.total", _INK), ("datum.light", "white"))
+    ink = {"condition": [{"test": own, "value": shade} for own, shade in inks], "value": "black"}
+    cells = {
+        "mark": {"type": "rect", "stroke": "white"},
+        "transform": [{"filter": "!datum.total"}],
+        "encoding": {"x": x, "y": y, "color": {**colour, "scale": _VIRIDIS}},
+    }
+    text = {
+        "mark": {"type": "text", "fontSize": 12},
+        "encoding": {
+            "x": x, "y": y, "text": {"field": "written", "type": "nominal"}, "color": ink,
+        },
+    }  # fmt: skip
+    size = {"width": {"step": 58}, "height": {"step": 26}}
+    return {"data": {"values": list(values)}, **size, "layer": [cells, text]}
+
+
+def labelled(panel: Spec) -> Spec:
+    """Return a chart of dots with each value written over its dot."""
+    text = {
+        "mark": {"type": "text", "dy": -11, "fontSize": 12, "color": _INK},
+        "encoding": {
+            "x": panel["layer"][-1]["encoding"]["x"],
+            "text": {"field": "written", "type": "nominal"},
+        },
+    }
+    layers = panel["layer"]
+    if len(panel["data"]["values"]) == len(layers) == 1:  # one value and no interval: no scale
+        axis = {"labels": False, "ticks": False, "grid": False}
+        layers[0]["encoding"]["x"]["axis"] = axis
+    return {**panel, "height": {"step": 2 * _ROW - 8}, "layer": [*layers, text]}
+
+
+def faceted(panel: Spec, groups: Sequence[str]) -> Spec:
+    """Return a small panel for each group, in their order, all with the same axes."""
+    header = {"title": None}
+    facet = {"field": "group", "type": "nominal", "sort": list(groups), "header": header}
+    return {"facet": facet, "columns": 3, "spec": {**panel, "width": 190, "height": 130}}
+
+
+@dataclass(frozen=True)
+class Line:
+    """Dots in their order, each at its place on an axis: a number, or a time as ISO 8601 text."""
+
+    name: str
+    dots: Sequence[Dot]
+    places: Sequence[float | str]
+
+
+def band_panel(
+    lines: Sequence[Line], title: str, across: str, *, domain: Domain | None = None
+) -> Spec:
+    """Return many values in their order as lines, with the bands of their intervals.
+
+    Few places of a line have a dot each: those between them have no answer.
+    """
+    dots = [dot for line in lines for dot in line.dots]
+    values = [
+        {**record, "place": place, "line": line.name}
+        for line in lines
+        for record, place, dot in zip(records(line.dots), line.places, line.dots, strict=True)
+        if dot.known
+    ]
+    timed = any(isinstance(place, str) for line in lines for place in line.places)
+    x: Spec = {"field": "place", "type": "temporal" if timed else "quantitative"}
+    x |= {"title": chart_text(across), "scale": {"nice": False, "zero": False}}
+    x |= {"scale": {"type": "utc"}, "axis": {"tickCount": 8, "grid": False}} if timed else {}
+    y: Spec = {"type": "quantitative", "title": title, "scale": _scale(domain)}
+    colour: Spec = {"value": _BLUE}
+    if len(lines) > 1:
+        colour = {"field": "line", "type": "nominal", "title": None}
+        colour["sort"] = [line.name for line in lines]
+    ends = {"y": {"field": "low", **y}, "y2": {"field": "high"}}
+    band = {
+        "mark": {"type": "area", "opacity": 0.25},
+        "encoding": {"x": x, **ends, "color": colour},
+    }
+    points = timed and max(len(line.dots) for line in lines) <= MOST_POINTS
+    line = {
+        "mark": {"type": "line", "strokeWidth": 1.5, "point": {"size": 22} if points else False},
+        "encoding": {
+            "x": x, "y": {"field": "value", **y}, "color": colour,
+            "tooltip": _tooltip(dots, first=across),
+        },
+    }  # fmt: skip
+    layers = [band, line] if _have_ends(dots) else [line]
+    return {"data": {"values": values}, "width": 640, "height": 240, "layer": layers}
+
+
+def titled(spec: Spec, title: str, lines: Sequence[str]) -> Spec:
+    """Return a whole chart under its title and captions."""
+    text = chart_text(title) if title else ""
+    return {**spec, "title": {"text": text, "subtitle": [chart_text(line) for line in lines]}}
+
+
+def unique(dots: Sequence[Dot]) -> list[Dot]:
+    """Return dots with distinct labels: dots with equal labels would share a line."""
+    names = unique_texts([dot.label for dot in dots])
+    return [replace(dot, label=name) for name, dot in zip(names, dots, strict=True)]
+
+
+def vector_chart(
+    dots: Sequence[Dot], name: str, cost: str, level: float | None, measured_in: MeasuredIn
+) -> Any:
+    """Return a chart of the coordinates of a mean: dots with bars, or a line if they are many."""
+    shown, few = dots[:MOST_COORDINATES], len(dots) <= MOST_DOTS
+    axis = with_unit("mean of each coordinate", measured_in)
+    line = Line(name, shown, range(len(shown)))
+    panel = (
+        dots_panel(unique(shown), axis, "coordinate")
+        if few
+        else band_panel([line], axis, "coordinate")
+    )
+    meaning = covered(level) if few else covered(level, "The band covers")
+    lines = [cost, meaning, *left_out(len(shown), len(dots), "coordinates")]
+    return chart_of(titled(panel, name, lines))
+
+
+def save_plot(chart: Any, path: str | os.PathLike[str]) -> Path:
+    """Write a chart to a file that ends in .png, .svg or .html, and return its path.
+
+    Nothing is fetched, now or when the file is opened: an HTML page holds the script that draws
+    it, and a policy under which a browser loads nothing. The file is written wholly or not at all.
+
+    >>> import dfprivacy as dfp, polars as pl, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> count = pl.DataFrame({"delay": range(100)}).dp.count()
+    >>> dfp.save_plot(count.plot(), folder.name + "/count.svg").name
+    'count.svg'
+    >>> folder.cleanup()
+
+    Raises
+    ------
+    PictureError
+        For another ending, a path that can't be written, or when vl-convert is not installed:
+        pip install 'dfprivacy[plot]'.
+    """
+    target = Path(path)
+    ending = target.suffix.lower()
+    if ending not in _ENDINGS:
+        raise PictureError(
+            f"a chart can't be written to a file that ends in {target.suffix!r}",
+            hint="name a file that ends in .png, .svg or .html",
+        )
+    spec, convert = chart.to_dict(), _library("vl_convert")
+    if ending == ".png":
+        return write_whole(target, bytes(convert.vegalite_to_png(spec, scale=2)))
+    page = str(convert.vegalite_to_svg(spec)) if ending == ".svg" else _page(spec, convert)
+    return write_whole(target, page.encode())
+
+
+def _page(spec: Spec, convert: Any) -> str:
+    """Return a page with a chart; no "<" of its text can be read as markup."""
+    actions = {"export": True, "source": False, "compiled": False, "editor": False}
+    written = json.dumps([spec, {"actions": actions}], ensure_ascii=True).replace("<", "\\u003c")
+    run = f"const [spec, options] = {written}; vegaEmbed('#chart', spec, options);"
+    title = spec.get("title", {})
+    name = title.get("text", "chart") if isinstance(title, dict) else title
+    script = trusted(f"{convert.javascript_bundle()}\n{run}")
+    return rendered("chart.html", title=name, script=script)
+
+
+def write_whole(path: Path, content: bytes) -> Path:
+    """Write a file wholly or not at all, and return its path."""
+    try:
+        put_whole(path, lambda whole: whole.write_bytes(content))
+    except OSError as error:
+        raise PictureError(
+            f"{str(path)!r} could not be written: {error.strerror}",
+            hint="choose a directory in which you may write",
+        ) from None
+    return path

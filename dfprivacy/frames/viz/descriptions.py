@@ -1,0 +1,239 @@
+"""Show a description of a frame: one row a column, its distribution drawn beside its numbers."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+from pyarrow.csv import write_csv
+
+from dfprivacy.frames.tables import Origin
+from dfprivacy.frames.viz.charts import (
+    MOST_DOTS,
+    Dot,
+    chart_of,
+    dots_panel,
+    titled,
+    unique,
+)
+from dfprivacy.frames.viz.numbers import Shown
+from dfprivacy.frames.viz.text import (
+    chart_text,
+    covered,
+    decimals_of,
+    figure,
+    left_out,
+    legible,
+    rendered,
+    shortened,
+)
+
+_HEAD = [
+    "column", "type", "count", "count_low", "count_high", "missing", "missing_low", "missing_high"
+]  # fmt: skip
+MOST_COLUMNS = 400
+WIDTH, _EDGE = 200, 4  # pixels of a distribution, and room at its ends
+
+
+def is_description(table: pa.Table) -> bool:
+    """Tell whether a released table describes columns."""
+    return list(table.column_names[: len(_HEAD)]) == _HEAD
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is shown of a column: texts, and where its quantiles lie."""
+
+    name: str
+    kind: str
+    count: str
+    missing: str
+    missing_share: float
+    mean: str
+    std: str
+    levels: tuple[str, ...]
+    places: tuple[float, ...]
+    centre: float
+    share: float
+    values: str
+    note: str
+
+    @property
+    def has_levels(self) -> bool:
+        """Tell whether quantiles were asked of it."""
+        return any(self.levels)
+
+    @property
+    def spread(self) -> tuple[float, ...]:
+        """Where quantiles lie, in pixels; nothing where they are unknown or all alike."""
+        if not self.places or not all(map(math.isfinite, self.places)):
+            return ()
+        return tuple(map(self.x, self.places))
+
+    def x(self, value: float) -> float:
+        """Return where a value lies, in pixels."""
+        low, high = self.places[0], self.places[-1]
+        part = 0.5 if not low < high else (value / 2 - low / 2) / (high / 2 - low / 2)
+        return round(_EDGE + min(max(part, 0.0), 1.0) * (WIDTH - 2 * _EDGE), 1)
+
+
+@dataclass(frozen=True, repr=False)
+class ShownDescription(Shown):
+    """A released description: text, HTML, CSV, and a chart of what is missing."""
+
+    origin: Origin
+    table: pa.Table
+
+    @cached_property
+    def levels(self) -> list[str]:
+        """The quantiles that are told, in their order."""
+        names = (name.removesuffix(" date") for name in self.table.column_names)
+        return [name for name in dict.fromkeys(names) if name.endswith("%")]
+
+    @property
+    def marks(self) -> list[str]:
+        """The quantiles that are written under a distribution: the first, the middle, the last."""
+        places = (0, len(self.levels) // 2, len(self.levels) - 1)
+        return list(dict.fromkeys(self.levels[place] for place in places)) if self.levels else []
+
+    @cached_property
+    def told(self) -> list[Told]:
+        """What is shown of each column."""
+        return [self._told(row) for row in self.table.slice(0, MOST_COLUMNS).to_pylist()]
+
+    def _told(self, row: dict[str, Any]) -> Told:
+        known = [row.get(name) for name in self.levels]
+        days = [row.get(f"{name} date") for name in self.levels]
+        dated = row["type"] == "date"
+        mean, boolean = _number(row.get("mean")), row["type"] == "boolean"
+        decimals = decimals_of([mean], [_half(row, "mean")])
+        decimals = 0 if row["type"] == "integer" else decimals
+        return Told(
+            name=legible(shortened(row["column"])),
+            kind=row["type"],
+            count=f"{row['count']:,}",
+            missing=_share(row["missing"]),
+            missing_share=_number(row["missing"]),
+            mean="" if math.isnan(mean) else _with_half(row, "mean", percent=boolean),
+            std="" if math.isnan(_number(row.get("std"))) else _with_half(row, "std"),
+            levels=tuple(_date(own) if dated else _figure(own, decimals)
+                         for own in (days if dated else known)),
+            places=tuple(_day(own) if dated else _number(own)
+                         for own in (days if dated else known)),
+            centre=math.nan if boolean else mean,
+            share=mean if boolean else _part(row),
+            values=legible(row.get("values") or ""),
+            note=legible(row.get("note") or ""),
+        )  # fmt: skip
+
+    @property
+    def heading(self) -> str:
+        """What was asked."""
+        return legible(shortened(self.origin.question))
+
+    @property
+    def captions(self) -> list[str]:
+        """What it cost, and what is meant by ±."""
+        return [
+            self.origin.cost, covered(self.origin.level, "± and intervals cover"),
+            "Quantiles are selected and have no interval.",
+            *left_out(len(self.told), self.table.num_rows, "columns"),
+        ]  # fmt: skip
+
+    def __repr__(self) -> str:
+        """Show one line a column, under what was asked and over what it cost."""
+        heads = ["column", "type", "count", "missing", "mean", "std", *self.levels, "values"]
+        rows = [list(self._texts(own)) for own in self.told]
+        shown = [place for place, head in enumerate(heads)
+                 if place < 4 or any(row[place] for row in rows)]  # fmt: skip
+        lines = [[row[place] for place in shown] for row in [heads, *rows]]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        left = {0, 1, len(heads) - 1}
+        texts = [
+            "  ".join(
+                text.ljust(width) if place in left else text.rjust(width)
+                for text, width, place in zip(line, widths, shown, strict=True)
+            ).rstrip()
+            for line in lines
+        ]
+        notes = [f"{own.name}: {own.note}" for own in self.told if own.note]
+        return "\n".join([self.heading, *texts, *notes, *self.captions])
+
+    def _texts(self, own: Told) -> Iterator[str]:
+        yield from (own.name, own.kind, own.count, own.missing, own.mean, own.std)
+        yield from own.levels
+        yield own.values
+
+    def _repr_html_(self) -> str:
+        return rendered("description.html", view=self, width=WIDTH)
+
+    def csv(self) -> bytes:
+        """Return the description as CSV."""
+        sink = pa.BufferOutputStream()
+        write_csv(self.table, sink)
+        return bytes(sink.getvalue())
+
+    def chart(self, more: Sequence[str]) -> Any:
+        """Return a chart of the share that is missing of each column, with more captions."""
+        rows = self.table.slice(0, MOST_DOTS).to_pylist()
+        dots = [
+            Dot(chart_text(row["column"]), _number(row["missing"]),
+                (_number(row["missing_low"]), _number(row["missing_high"])))
+            for row in rows
+        ]  # fmt: skip
+        captions = [
+            self.origin.cost, covered(self.origin.level),
+            *left_out(len(rows), self.table.num_rows, "columns"), *more,
+        ]  # fmt: skip
+        panel = dots_panel(unique(dots), "share missing", "column")
+        return chart_of(titled(panel, self.heading, captions))
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _half(row: dict[str, Any], name: str) -> float:
+    return _number(row.get(f"{name}_high")) / 2 - _number(row.get(f"{name}_low")) / 2
+
+
+def _with_half(row: dict[str, Any], name: str, *, percent: bool = False) -> str:
+    """Return a number with half the width of its interval."""
+    size = 100 if percent else 1
+    value, half = size * _number(row[name]), size * _half(row, name)
+    sign = "%" if percent else ""
+    if not math.isfinite(half):
+        return f"{figure(value)}{sign}"
+    decimals = decimals_of([value], [half])
+    return f"{figure(value, decimals)}{sign} ± {figure(half, decimals)}{sign}"
+
+
+def _share(value: Any) -> str:
+    share = _number(value)
+    return "unknown" if math.isnan(share) else f"{100 * share:.1f}%"
+
+
+def _figure(value: Any, decimals: int | None) -> str:
+    number = _number(value)
+    if value is None:
+        return ""
+    return "unknown" if math.isnan(number) else figure(number, decimals)
+
+
+def _date(value: dt.date | None) -> str:
+    return "unknown" if value is None else value.isoformat()
+
+
+def _day(value: dt.date | None) -> float:
+    return math.nan if value is None else float(value.toordinal())
+
+
+def _part(row: dict[str, Any]) -> float:
+    """Return the part of the values that is the most frequent one."""
+    count, of = _number(row.get("top_count")), _number(row["count"])
+    return min(max(count / of, 0.0), 1.0) if of > 0 else math.nan

@@ -1,0 +1,312 @@
+"""Write a ledger as one page that fetches nothing: what was asked, when, and what it cost."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import ROUND_CEILING, Context
+from fractions import Fraction
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from dfprivacy.accounting.charge import PER_ONE, PER_ONE_DELTA, Budget, Units, short
+from dfprivacy.accounting.composition import tight_total
+from dfprivacy.accounting.ledger import Ledger, Statement
+from dfprivacy.accounting.ledger_file import damaged
+from dfprivacy.accounting.loss import delta_of
+from dfprivacy.errors import PictureError
+from dfprivacy.frames.viz.charts import write_whole
+from dfprivacy.frames.viz.text import left_out, rendered, trusted
+
+MOST_TIGHT = 24
+"""Tight totals are computed for at most this many datasets, those that spent most."""
+MOST_CHARGES = 10_000
+"""At most this many charges are listed, the newest; all of them count in what is spent."""
+MOST_LINES = 6
+MOST_STEPS = 240
+
+Cell = tuple[str, float | None]
+"""The text of a cell, and the percentage that a bar under it shows."""
+
+Steps = list[tuple[float, float]]
+"""When a dataset was charged (seconds), and the part of its budget that was spent by then."""
+
+_SPARE = Fraction(1, 10**6)
+_TICKS = 4
+_TOPS = (0.001, 0.01, 0.02, 0.04, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
+
+
+def write_report(ledger: Ledger, path: str | os.PathLike[str], delta: float | None) -> Path:
+    """Write the page of `Ledger.report`, and return its path."""
+    target = Path(path)
+    same = target.exists() and ledger.path.exists() and target.samefile(ledger.path)
+    if target.suffix.lower() not in {".html", ".htm"} or same:
+        raise PictureError(
+            f"a report can't be written to {str(target)!r}",
+            hint="name a file of its own that ends in .html",
+        )
+    return write_whole(target, _page(ledger, delta).encode())
+
+
+@dataclass(frozen=True)
+class Charged:
+    """One charge of the history; `cost` is in the measure of the ledger."""
+
+    time: datetime
+    dataset: str
+    question: str
+    asked: str
+    cost: float
+    delta: float
+    note: str
+
+
+def _charged(row: tuple[Any, ...]) -> Charged:
+    time, dataset, analyst, question, measure, amount, cost, delta, note, _, _ = row
+    note = ", ".join(text for text in (analyst, note) if text)
+    asked = f"{measure} {short(float(Fraction(amount)))}"
+    return Charged(
+        datetime.fromisoformat(time), dataset, question, asked,
+        float(Fraction(cost, PER_ONE)), float(Fraction(delta, PER_ONE_DELTA)), note,
+    )  # fmt: skip
+
+
+def _page(ledger: Ledger, delta: object) -> str:
+    """Return the page. Its policy lets a browser load nothing and run this one script alone."""
+    total, statements, rows = ledger.statements()
+    named = delta_of(delta)
+    quoted = _usual(total) if named is None else named
+    exact = named if total.measure == "epsilon" else quoted
+    promised = ledger.promise(delta=None if exact is None else float(exact))
+    try:
+        charges = tuple(map(_charged, rows))
+    except (ValueError, ZeroDivisionError):
+        raise damaged(ledger.path) from None
+    budget, epsilon = total.budget(), promised.epsilon or 0.0
+    chance = math.ceil(1e4 * min(guess(epsilon, promised.delta), 1.0)) / 100
+    accounts, listed = _accounts(ledger, statements, budget, quoted), _charges(total, charges)
+    style = _file("ledger.css") + (accounts.phone_labels + listed.phone_labels) * bool(charges)
+    script = _file("ledger.js")
+    return rendered(
+        "ledger.html", name=ledger.path.name, made=datetime.now(UTC), measure=total.measure,
+        charges=charges, datasets=len(statements), counted=counted, zip=zip,
+        budget=f"{total.measure} {_with_delta(short(_loss(budget)), budget.delta)}",
+        promise=f"epsilon {_with_delta(upper(epsilon), promised.delta)}", chance=chance,
+        accounts=accounts, quoted_delta=short(float(quoted)), about_tight=_about_tight(statements),
+        listed=listed, unlisted=left_out(len(listed.rows), len(charges), "charges", ", the newest"),
+        style=trusted(style), style_digest=_digest(style),
+        script=trusted(script), script_digest=_digest(script), **_spending(charges, _loss(budget)),
+    )  # fmt: skip
+
+
+def _with_delta(text: str, delta: float) -> str:
+    return f"{text} and delta {short(delta)}" if delta else text
+
+
+def _file(name: str) -> str:
+    return files("dfprivacy.frames.viz").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _usual(total: Units) -> Fraction:
+    """Return the delta to quote where none is named; a ledger in rho needs some to spare."""
+    own = Fraction(total.delta, PER_ONE_DELTA)
+    return own + _SPARE if total.measure == "rho" else own or _SPARE
+
+
+def _loss(budget: Budget) -> float:
+    return (budget.epsilon if budget.rho is None else budget.rho) or 0.0
+
+
+def upper(value: float) -> str:
+    """Return a number with up to 6 digits, rounded up: no loss is shown as less than it is.
+
+    >>> upper(7.7662201), upper(0.5)
+    ('7.76623', '0.5')
+    """
+    exact = Context(prec=6, rounding=ROUND_CEILING).create_decimal(repr(value))
+    return f"{float(exact):.6g}"
+
+
+def counted(number: int, thing: str) -> str:
+    """Return a number of things.
+
+    >>> counted(1, "charge"), counted(2000, "charge")
+    ('1 charge', '2,000 charges')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def guess(epsilon: float, delta: float) -> float:
+    """Return the best chance of telling two neighbours apart at even odds: (e^eps+d)/(e^eps+1).
+
+    That is the corner of the region of errors which (epsilon, delta) allows (Kairouz, Oh and
+    Viswanath 2015).
+
+    >>> guess(0.0, 0.0), round(guess(1.0, 0.0), 4)
+    (0.5, 0.7311)
+    """
+    return (1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon))
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, sorted by its first column; columns have a head and the class of their cells."""
+
+    name: str
+    caption: str
+    columns: Sequence[tuple[str, str]]
+    rows: Sequence[Sequence[Cell]]
+    sorted_by: str
+
+    @property
+    def phone_labels(self) -> str:
+        """The rules that name each cell where a row is a card and has no heads above it."""
+        rules = [
+            f'#{self.name} td:nth-child({place})::before {{ content: "{head}: "; }}'
+            for place, (head, _) in enumerate(self.columns, start=1)
+        ]
+        return f"@media (max-width: 800px) {{\n{chr(10).join(rules)}\n}}\n"
+
+
+def _accounts(ledger: Ledger, read: Sequence[Statement], budget: Budget, quoted: Fraction) -> Table:
+    """Return what each dataset has spent and left; bars show the part of its budget."""
+    most = sorted(read, key=lambda own: (-own.spent.loss, own.dataset))[:MOST_TIGHT]
+    tight = {own.dataset for own in most} if _has_tight() else set()
+    measure = "rho" if budget.epsilon is None else "epsilon"
+    heads = ["charges", f"{measure} spent", "left", "delta spent", "delta left", "together",
+             "tight", *(["remembered"] if ledger.remembers else [])]  # fmt: skip
+    rows = []
+    for own in read:
+        spent, left = own.spent.budget(), own.left.budget()
+        least = tight_total(own.composition, quoted).epsilon if own.dataset in tight else None
+        row = [
+            (own.dataset, None), (f"{own.charges:,}", None),
+            _metered(_loss(spent), _loss(budget)), (short(_loss(left)), None),
+            _metered(spent.delta, budget.delta), (short(left.delta), None),
+            (_upper(own.composition.total(quoted).epsilon), None), (_upper(least), None),
+            *([(f"{own.remembered:,}", None)] if ledger.remembers else []),
+        ]  # fmt: skip
+        rows.append(row)
+    columns = [("dataset", ""), *((head, "n") for head in heads)]
+    return Table("accounts", "What each dataset has spent and left", columns, rows, "ascending")
+
+
+def _upper(value: float | None) -> str:
+    return "" if value is None else upper(value)
+
+
+def _metered(part: float, whole: float) -> Cell:
+    """Return an amount over a bar of what is spent; no bar where there was nothing to spend."""
+    return short(part), round(100 * min(part / whole, 1), 1) if whole > 0 else None
+
+
+def _charges(total: Units, charges: Sequence[Charged]) -> Table:
+    other = total.measure == "rho"
+    columns = [("time (UTC)", "t"), ("dataset", ""), ("question", "q"),
+               *([("asked", "t")] if other else []), (total.measure, "n"), ("delta", "n"),
+               ("note", "")]  # fmt: skip
+    rows = []
+    for one in reversed(charges[-MOST_CHARGES:]):
+        asked = [one.asked] if other else []
+        row = (f"{one.time:%Y-%m-%d %H:%M:%S}", one.dataset, one.question, *asked,
+               short(one.cost), short(one.delta), one.note)  # fmt: skip
+        rows.append([(text, None) for text in row])
+    return Table("charges", "Charges, the newest first", columns, rows, "descending")
+
+
+def _has_tight() -> bool:
+    return find_spec("dp_accounting") is not None
+
+
+def _about_tight(read: Sequence[Statement]) -> str:
+    if not _has_tight():
+        return "Tight totals are computed by dp-accounting: pip install 'dfprivacy[accounting]'."
+    if len(read) > MOST_TIGHT:
+        return f"Tight totals are shown for the {MOST_TIGHT} datasets that spent most."
+    return ""
+
+
+def _spending(charges: Sequence[Charged], budget: float) -> dict[str, Any]:
+    """Return the drawings of what was spent over time, for the datasets that spent most."""
+    if not charges:
+        return {}
+    steps: dict[str, Steps] = defaultdict(list)
+    for charge in charges:
+        before = steps[charge.dataset][-1][1] if steps[charge.dataset] else 0.0
+        part = min(before + charge.cost / budget, 1.0)
+        steps[charge.dataset].append((charge.time.timestamp(), part))
+    most = sorted(steps.items(), key=lambda item: (-item[1][-1][1], item[0]))
+    legend, stairs = zip(*most[:MOST_LINES], strict=True)
+    top = highest(stairs[0][-1][1])
+    return {
+        "top": top, "legend": legend,
+        "drawings": [_drawing(name, width, height, stairs, top)
+                     for name, width, height in (("wide", 960, 300), ("narrow", 360, 240))],
+        "undrawn": left_out(len(stairs), len(most), "datasets", ", those that spent most"),
+    }  # fmt: skip
+
+
+def highest(most: float) -> float:
+    """Return how far up a drawing goes, so that small parts of a budget can be seen.
+
+    >>> highest(0.07), highest(0.9)
+    (0.1, 1.0)
+    """
+    return next((top for top in _TOPS if most <= top), 1.0)
+
+
+def thinned(steps: Steps, start: float, end: float) -> Steps:
+    """Return at most `MOST_STEPS` steps: the last one of each stretch of time.
+
+    >>> thin = thinned([(i, i / 5000) for i in range(5000)], 0, 4999)
+    >>> len(thin), thin[-1]
+    (240, (4999, 0.9998))
+    """
+    width = max(end - start, 1e-9) / MOST_STEPS
+    last = {min(int((step[0] - start) / width), MOST_STEPS - 1): step for step in steps}
+    return list(last.values())
+
+
+def _drawing(
+    name: str, width: int, height: int, stairs: Sequence[Steps], top: float
+) -> dict[str, Any]:
+    """Return the lines of a drawing of steps, in pixels: datasets, grid and times."""
+    left, right, above, below = 56, 14, 10, 30
+    moments = [time for own in stairs for time, _ in own]
+    start, end = min(moments), max(moments)
+    span = end - start
+
+    def x(time: float) -> float:
+        part = (time - start) / span if span else 0.5
+        return round(left + part * (width - left - right), 1)
+
+    def y(part: float) -> float:
+        return round(height - below - part / top * (height - above - below), 1)
+
+    def path(own: Steps) -> str:
+        line = "".join(f"H{x(time)}V{y(part)}" for time, part in thinned(own, start, end))
+        return f"M{x(own[0][0])} {y(0)}{line}H{x(end)}"
+
+    form = "%Y-%m-%d" if span > 3 * 86_400 else "%m-%d %H:%M" if span > 600 else "%H:%M:%S"
+    count = min(_TICKS, max(1, (width - 60) // 130)) if span else 0  # no room for more
+    times = [start + span * place / max(count, 1) for place in range(count + 1)]
+    anchors = ["start", *["middle"] * (count - 1), "end"] if count else ["middle"]
+    said = [f"{datetime.fromtimestamp(math.floor(time), UTC):{form}}" for time in times]
+    parts = [top * step / _TICKS for step in range(_TICKS + 1)]
+    return {
+        "name": name, "width": width, "height": height, "left": left, "right": right,
+        "paths": map(path, stairs), "grid": [(y(part), f"{100 * part:.4g} %") for part in parts],
+        "times": list(zip(map(x, times), said, anchors, strict=True)),
+    }  # fmt: skip

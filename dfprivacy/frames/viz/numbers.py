@@ -1,0 +1,288 @@
+"""Show a released number: on one line, as HTML in a notebook, and as a chart."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow.csv import write_csv
+
+from dfprivacy.errors import PictureError
+from dfprivacy.frames.viz.charts import (
+    MOST_DOTS,
+    Dot,
+    chart_of,
+    dots_panel,
+    labelled,
+    save_plot,
+    titled,
+    unique,
+    write_whole,
+)
+from dfprivacy.frames.viz.text import (
+    MeasuredIn,
+    chart_text,
+    covered,
+    decimals_of,
+    figure,
+    left_out,
+    rendered,
+    trusted,
+    unanswered,
+    with_unit,
+)
+
+WIDTH, _EDGE = 140, 5  # pixels of an interval bar, and room for half a dot
+
+
+@dataclass(frozen=True)
+class Span:
+    """The part of the number line that the interval bars of a column show."""
+
+    start: float
+    end: float
+
+    @classmethod
+    def around(cls, values: Iterable[float]) -> Span:
+        """Return the span of all finite values.
+
+        >>> Span.around([3.0, float("inf"), 1.0])
+        Span(start=1.0, end=3.0)
+        """
+        finite = [value for value in values if math.isfinite(value)] or [0.0]
+        return cls(min(finite), max(finite))
+
+    def x(self, value: float) -> float:
+        """Return where a value lies, in pixels; infinity lies at the edge."""
+        part = 0.5
+        if self.start < self.end and not math.isnan(value):
+            size = self.end / 2 - self.start / 2  # halves, so that no difference overflows
+            part = min(max((value / 2 - self.start / 2) / size, 0.0), 1.0)
+        return round(_EDGE + part * (WIDTH - 2 * _EDGE), 1)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is shown of a number: its name, value, interval with its level, and cost.
+
+    `tail` and `note` are always shown, `law` (of the noise) in HTML only.
+
+    >>> Reading("delay", 5.25, "epsilon=1", ends=(5.0, 5.5), level=0.95).line
+    'delay 5.25 [5.00, 5.50] at 95%, epsilon=1'
+    """
+
+    name: str
+    value: float
+    cost: str
+    ends: tuple[float, float] | None = None
+    level: float | None = None
+    tail: str = ""
+    law: str = ""
+    note: str = ""
+    percent: bool = False
+
+    @property
+    def interval(self) -> str:
+        """The interval and its level in words; empty without one."""
+        if self.ends is None:
+            return ""
+        level = "" if self.level is None else f" at {100 * self.level:.6g}%"
+        low, high = (figure(end, self.decimals, percent=self.percent) for end in self.ends)
+        return f"[{low}, {high}]{level}"
+
+    @property
+    def line(self) -> str:
+        """All facts but the law of the noise, on one line."""
+        number = " ".join(part for part in (self.name, self.shown, self.interval) if part)
+        return ", ".join(part for part in (number, self.cost, self.tail, self.note) if part)
+
+    @property
+    def shown(self) -> str:
+        """The value in words, with the digits that its noise leaves."""
+        return figure(self.value, self.decimals, percent=self.percent)
+
+    @property
+    def decimals(self) -> int | None:
+        """How many decimals the noise leaves."""
+        size = 100 if self.percent else 1
+        low, high = self.ends or (0.0, 0.0)
+        numbers = [size * one for one in (self.value, *(self.ends or ()))]
+        return decimals_of(numbers, [size * (high / 2 - low / 2)])
+
+    @property
+    def dot(self) -> Dot:
+        """The number in a chart."""
+        return Dot(chart_text(self.name), self.value, self.ends)
+
+    @property
+    def about(self) -> str:
+        """What it cost, and its noise."""
+        return ", ".join(part for part in (self.cost, self.tail, self.law, self.note) if part)
+
+    @property
+    def span(self) -> Span:
+        """The part of the number line that its interval bar shows."""
+        return Span.around(self.ends or ())
+
+
+def cards(*readings: Reading) -> str:
+    """Return readings as HTML, one under the other, in the colours of the page around them."""
+    return rendered("cards.html", readings=readings)
+
+
+def plain_card(name: str, shown: str, about: str) -> str:
+    """Return the HTML of a value that is no single number."""
+    one = {"name": name, "shown": shown, "interval": "", "ends": None, "about": about}
+    return rendered("cards.html", readings=[one])
+
+
+class Shown:
+    """What is shown of a release, as text and HTML; it writes itself to files."""
+
+    def _repr_html_(self) -> str:
+        raise NotImplementedError
+
+    def csv(self) -> bytes:
+        """Return the numbers as CSV."""
+        raise NotImplementedError
+
+    def chart(self, more: Sequence[str]) -> Any:
+        """Return its chart, with more captions."""
+        raise NotImplementedError
+
+    @property
+    def captions(self) -> list[str]:
+        """What it cost, and what the bars mean."""
+        raise NotImplementedError
+
+    def to_html(self) -> str:
+        """Return it as a page of its own, which loads nothing: the cost and today's date below."""
+        return rendered("page.html", body=trusted(self._repr_html_()), footer=_written())
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write it to a file that ends in .html, .csv, .png or .svg, and return its path.
+
+        Each has the cost and the date of writing below: a page, a chart in its caption, CSV in
+        last lines that begin with "#". The file is written wholly or not at all.
+
+        Raises
+        ------
+        PictureError
+            For another ending, or a path that can't be written; for charts (.png, .svg) also
+            without the extra `plot`.
+        """
+        target = Path(path)
+        ending = target.suffix.lower()
+        if ending == ".html":
+            return write_whole(target, self.to_html().encode())
+        if ending == ".csv":
+            lines = [f"# {line}" for line in (*self.captions, _written())]
+            return write_whole(target, self.csv() + "\n".join([*lines, ""]).encode())
+        if ending in {".png", ".svg"}:
+            return save_plot(self.chart([_written()]), target)
+        raise PictureError(
+            f"a release can't be written to a file that ends in {target.suffix!r}",
+            hint="name a file that ends in .html, .csv, .png or .svg",
+        )
+
+
+def _written() -> str:
+    return f"Written on {dt.datetime.now(dt.UTC).date().isoformat()}."
+
+
+@dataclass(frozen=True, repr=False)
+class ShownNumbers(Shown):
+    """Released numbers, one under the other."""
+
+    readings: tuple[Reading, ...]
+    measured_in: MeasuredIn = None
+
+    def __repr__(self) -> str:
+        """Show each number on a line."""
+        return "\n".join(reading.line for reading in self.readings)
+
+    def _repr_html_(self) -> str:
+        return cards(*self.readings)
+
+    @property
+    def captions(self) -> list[str]:
+        """What they cost, and what the bars mean."""
+        return _cost_lines(self.readings)
+
+    def csv(self) -> bytes:
+        """Return the numbers as CSV: name, value, low and high."""
+        rows = [(one.name, one.value, *(one.ends or (None, None))) for one in self.readings]
+        names = ("name", "value", "low", "high")
+        sink = pa.BufferOutputStream()
+        write_csv(pa.table(dict(zip(names, zip(*rows, strict=True), strict=True))), sink)
+        return bytes(sink.getvalue())
+
+    def chart(self, more: Sequence[str]) -> Any:
+        """Return the chart of the numbers, each on its axis."""
+        return separate_chart(self.readings, self.measured_in, more)
+
+
+def readings_chart(readings: Sequence[Reading], measured_in: MeasuredIn) -> Any:
+    """Return a chart of numbers of one column, under each other on one axis."""
+    shown = readings[:MOST_DOTS]
+    dots, alone = [reading.dot for reading in shown], len(shown) == 1
+    title, axis = (shown[0].name,) * 2 if alone else ("released numbers", "value")
+    axis = with_unit(axis, measured_in, answer=shown[0].name)
+    panel = labelled(dots_panel(unique(dots), axis, "", labels=not alone))
+    lines = [*_cost_lines(shown), *left_out(len(shown), len(readings), "numbers")]
+    return chart_of(titled(panel, title, [*lines, *unanswered(sum(not d.known for d in dots))]))
+
+
+def separate_chart(
+    readings: Sequence[Reading], measured_in: MeasuredIn, more: Sequence[str] = ()
+) -> Any:
+    """Return a chart of numbers of different columns or kinds, each on its own axis."""
+    shown = readings[:MOST_DOTS]
+    panels = [
+        labelled(dots_panel([one.dot], with_unit(one.name, measured_in), "", labels=False))
+        for one in shown
+    ]
+    lines = [*_cost_lines(shown), *left_out(len(shown), len(readings), "numbers"), *more]
+    return chart_of(titled({"vconcat": panels}, "released numbers", lines))
+
+
+def _cost_lines(readings: Sequence[Reading]) -> list[str]:
+    """Return the charges, each once, and what the bars mean."""
+    costs = list(dict.fromkeys(", ".join(p for p in (r.cost, r.tail) if p) for r in readings))
+    levels = {r.level for r in readings if r.ends is not None}
+    notes = [f"{r.name}: {r.note}" for r in readings if r.note]
+    return [*costs, *(covered(level) for level in sorted(levels, key=str)), *notes]
+
+
+class Readable:
+    """A number that is shown as a reading."""
+
+    def reading(self) -> Reading:
+        """Return what is shown of the number."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        """Show the number, its interval if it has one, and its cost on one line."""
+        return self.reading().line
+
+    def _repr_html_(self) -> str:
+        return cards(self.reading())
+
+    def plot(self, *, measured_in: MeasuredIn = None) -> Any:
+        """Return a chart of the number and its interval (an altair chart).
+
+        `measured_in` names the unit of the column for the axis, e.g. `"minutes"`. It costs
+        nothing: the chart shows what was released.
+
+        Raises
+        ------
+        PictureError
+            When altair is not installed: pip install 'dfprivacy[plot]'.
+        """
+        return readings_chart([self.reading()], measured_in)

@@ -1,0 +1,720 @@
+"""Chart, show and save releases: `dfp.plot`, `dfp.show` and `dfp.save_plot`. None costs anything.
+
+They read what was released, so that they are post-processing: no noise is drawn, nothing charged.
+The columns of a released frame are recognised by their names.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow.csv import write_csv
+
+from dfprivacy.accounting.loss import delta_of, loss_of
+from dfprivacy.engine.run import guarded
+from dfprivacy.errors import InvalidQuestionError, MissingColumnError
+from dfprivacy.frames.numbers import Release
+from dfprivacy.frames.tables import (
+    NOTE,
+    Grid,
+    Origin,
+    Wide,
+    floats_in,
+    is_number,
+    origin_of,
+    released_arrow,
+)
+from dfprivacy.frames.vector_estimate import VectorEstimate
+from dfprivacy.frames.viz.charts import (
+    MOST_COORDINATES,
+    MOST_DOTS,
+    OKABE_ITO,
+    WIDTH,
+    Dot,
+    Line,
+    Spec,
+    band_panel,
+    beyond,
+    bins_panel,
+    chart_of,
+    domain_of,
+    dots_panel,
+    faceted,
+    heat_panel,
+    save_plot,
+    titled,
+)
+from dfprivacy.frames.viz.descriptions import ShownDescription, is_description
+from dfprivacy.frames.viz.numbers import (
+    Readable,
+    Reading,
+    Shown,
+    ShownNumbers,
+    Span,
+    readings_chart,
+    separate_chart,
+)
+from dfprivacy.frames.viz.text import (
+    MeasuredIn,
+    chart_text,
+    covered,
+    decimals_of,
+    figure,
+    left_out,
+    legible,
+    rendered,
+    shortened,
+    unanswered,
+    unique_texts,
+    with_unit,
+)
+from dfprivacy.release.terms import interval_level
+
+__all__ = ["plot", "save_plot", "show"]
+
+_UNSTATED = "cost unknown: pass the frame as it was released, or pass its epsilon and delta"
+
+Cell = tuple[float, tuple[float, float] | None]
+MOST_ROWS = 100
+MOST_ANSWERS = 6
+"""At most this many answers of each group are shown, side by side."""
+
+MOST_FACETS = 12
+_HISTOGRAM = ["lower", "upper", "count", "low", "high"]
+
+
+def plot(
+    released: Any,
+    *,
+    answer: str | None = None,
+    sort: str = "key",
+    measured_in: MeasuredIn = None,
+    epsilon: float | None = None,
+    rho: float | None = None,
+    delta: float | None = None,
+    interval: float | None = None,
+) -> Any:
+    """Return a chart of what was released (an altair chart).
+
+    `released` is a number, a list or a dict of numbers, a mean of vectors, or a frame: groups with
+    their answers, or a histogram. Of a frame at most 40 groups are shown (12 of a histogram), in
+    the order of the frame or, with `sort="value"`, the largest first, and at most 6 answers; the
+    caption says how many more there are. `answer` chooses one of several answers, and names the
+    answer of a frame whose column names do not tell. `measured_in` names the unit of the column for
+    the axis, or is a mapping from answers to their units.
+
+    The caption says what the release cost. A frame that a question has returned is known; of a copy
+    or a selection of it, say what it cost (`epsilon` or `rho`, `delta`) and the level of its
+    intervals (`interval`). A private number that was released may be shown as often as you like:
+    the chart costs nothing.
+
+    >>> import dfprivacy as dfp, polars as pl
+    >>> flights = pl.DataFrame({"carrier": ["AA", "UA"] * 500, "delay": [1.0, 9.0] * 500})
+    >>> delays = flights.dp.group_by("carrier", keys=["AA", "UA"]).mean("delay", bounds=(0, 60))
+    >>> chart = dfp.plot(delays, measured_in="minutes")
+    >>> chart.to_dict()["title"]["subtitle"][1]
+    'epsilon=1'
+
+    Raises
+    ------
+    PictureError
+        When altair is not installed: pip install 'dfprivacy[plot]'.
+    InvalidQuestionError
+        When no column is recognised as an answer, or `sort` is neither "key" nor "value".
+    MissingColumnError
+        When there is no column `answer`.
+    UnsupportedFrameError
+        When it can't be the result of a release.
+    """
+    if sort not in {"key", "value"}:
+        raise InvalidQuestionError(
+            "groups can't be sorted like that", hint='pass sort="key" or "value"'
+        )
+    if isinstance(released, Readable | VectorEstimate):
+        return released.plot(measured_in=measured_in)
+    readings = _readings(released)
+    if readings is not None:
+        chart = separate_chart if isinstance(released, Mapping) else readings_chart
+        return chart(readings, measured_in)
+    crossed = _table_of(released, measured_in)
+    if crossed is not None and answer is None:
+        return crossed.chart()
+    table = guarded(lambda: released_arrow(released))
+    origin = _told(origin_of(released, table), (epsilon, rho, delta), interval)
+    if answer is None and is_description(table):
+        return ShownDescription(origin, table).chart([])
+    if answer is None and is_histogram(table):
+        return histogram_chart(table, origin, measured_in)
+    layout = layout_of(table, origin, answer)
+    if sort == "value":
+        table = table.sort_by([(layout.answers[0][0], "descending")])
+    shown = shown_frame(table, layout, origin, most=MOST_COORDINATES)
+    if sort == "value" or not shown.is_over_time:
+        shown = shown_frame(table, layout, origin, most=MOST_DOTS)
+    return shown.plot(measured_in, ", the largest first" if sort == "value" else "")
+
+
+def show(
+    released: Any,
+    *,
+    measured_in: MeasuredIn = None,
+    epsilon: float | None = None,
+    rho: float | None = None,
+    delta: float | None = None,
+    interval: float | None = None,
+) -> Shown:
+    """Return what was released as a table: plain text, and HTML in a notebook.
+
+    Answers by group stand beside the bars of their intervals, over what they cost; a description
+    has one row a column, with its distribution drawn. The first 100 groups are shown, of histograms
+    bins. Arguments and errors are those of `plot`, but for a mean of vectors, which shows itself;
+    no extra library is needed. What comes back writes itself to a file, with the cost and the date
+    under it: `.save("delays.html")`, `.csv` (of all groups), `.svg` or `.png` (as a chart);
+    `.to_html()` is the page as text.
+
+    >>> import dfprivacy as dfp, polars as pl
+    >>> flights = pl.DataFrame({"carrier": ["AA", "UA"] * 500, "delay": [1.0, 9.0] * 500})
+    >>> delays = flights.dp.group_by("carrier", keys=["AA", "UA"]).mean("delay", bounds=(0, 60))
+    >>> "epsilon=1" in repr(dfp.show(delays))
+    True
+    """
+    readings = _readings(released)
+    if readings is not None:
+        return ShownNumbers(tuple(readings), measured_in)
+    shown = _table_of(released, measured_in)
+    if shown is not None:
+        return shown
+    table = guarded(lambda: released_arrow(released))
+    origin = _told(origin_of(released, table), (epsilon, rho, delta), interval)
+    if is_description(table):
+        return ShownDescription(origin, table)
+    if is_histogram(table):
+        layout = Layout(tuple(table.column_names[:-3]), (("count", ("low", "high")),))
+    else:
+        layout = layout_of(table, origin, None)
+    return shown_frame(table, layout, origin, measured_in=measured_in)
+
+
+def _table_of(released: object, measured_in: MeasuredIn) -> ShownTable | None:
+    """Return what is shown of a table of two group columns; None for anything else."""
+    origin = origin_of(released)
+    if origin is None or origin.wide is None or origin.wide.shown is None:
+        return None
+    return ShownTable(origin, origin.wide, origin.wide.shown, measured_in)
+
+
+def _readings(released: object) -> list[Reading] | None:
+    """Return what is shown of one number or several; None for anything else."""
+    if isinstance(released, Readable):
+        return [released.reading()]
+    several = released.values() if isinstance(released, Mapping) else released
+    if isinstance(released, list | tuple | Mapping):
+        numbers = [one for one in several if isinstance(one, Readable)]  # type: ignore[attr-defined]
+        if numbers and len(numbers) == len(released):
+            return [one.reading() for one in numbers]
+    return None
+
+
+def _told(origin: Origin | None, cost: tuple[Any, Any, Any], interval: Any) -> Origin:
+    """Return the origin of a frame: as it is known, or as the caller says."""
+    known, (epsilon, rho, delta) = origin or Origin("", _UNSTATED, None, ()), cost
+    if epsilon is not None or rho is not None:
+        loss = Release(loss_of(epsilon, rho), float(delta_of(delta) or 0), 0)
+        known = replace(known, cost=loss.cost)
+    return known if interval is None else replace(known, level=interval_level(interval))
+
+
+def is_histogram(table: pa.Table) -> bool:
+    """Tell whether a released table has the columns of a histogram."""
+    return list(table.column_names[-5:]) == _HISTOGRAM
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which columns are keys, which are answers (with the columns of their ends), and the count."""
+
+    keys: tuple[str, ...]
+    answers: tuple[tuple[str, tuple[str, str] | None], ...]
+    count: str | None = None
+
+
+def layout_of(table: pa.Table, origin: Origin, answer: str | None) -> Layout:
+    """Return which column is what; `answer` where it was named."""
+    names = table.column_names
+    if answer is not None and answer not in names:
+        raise MissingColumnError(
+            f"the frame has no column {answer!r}", hint="name the column of an answer"
+        )
+    if origin.answers and answer is None:
+        numbers = [name for name in names if name in origin.answers and is_number(table, name)]
+        own = {name: _ends_of(name, names) for name in numbers}
+        behind = {end for both in own.values() for end in both or ()}
+        keys = [name for name in names if name not in numbers]
+        if not numbers:
+            raise _no_answer()
+        return Layout(tuple(keys), tuple((n, own[n]) for n in numbers if n not in behind))
+    known = origin.keys and names[: len(origin.keys)] == list(origin.keys)
+    first = len(origin.keys) if known else _first_answer(names, answer)
+    ends = {name: _ends_of(name, names) for name in names[first:]}
+    taken = {end for own in ends.values() if own is not None for end in own}
+    found = [name for name in names[first:] if name not in taken and is_number(table, name)]
+    plain = "count" in found and ends["count"] is None and len(found) > 1
+    answers = [name for name in found if not (plain and name == "count")]
+    chosen = [name for name in answers if answer in (None, name)] or [answer or ""]
+    if any(pa.types.is_nested(table.schema.field(name).type) for name in names[first:]):
+        raise InvalidQuestionError(
+            "a frame with a vector for each group can't be shown",
+            hint='ask about columns by name: mean_vector(["x", "y"], ...)',
+        )
+    if not found or not all(is_number(table, name) for name in chosen):
+        raise _no_answer()
+    return Layout(
+        tuple(names[:first]),
+        tuple((name, ends.get(name)) for name in chosen),
+        "count" if plain else None,
+    )
+
+
+def _first_answer(names: Sequence[str], answer: str | None) -> int:
+    places = [place for place, name in enumerate(names) if answer == name or _ends_of(name, names)]
+    if not places:
+        raise _no_answer()
+    return min(places)
+
+
+def _ends_of(name: str, names: Sequence[str]) -> tuple[str, str] | None:
+    """Return the columns of an answer's interval, which stand right behind it."""
+    behind = list(names[names.index(name) + 1 :][:2])
+    for ends in (("low", "high"), (f"{name}_low", f"{name}_high")):
+        if behind == list(ends):
+            return ends
+    return None
+
+
+def _no_answer() -> InvalidQuestionError:
+    return InvalidQuestionError(
+        "no column of the frame is recognised as an answer",
+        hint='name it, e.g. dfp.plot(frame, answer="delay"), or pass the frame as it was released',
+    )
+
+
+@dataclass(frozen=True)
+class Series:
+    """One answer for every group that is shown: values, with intervals where there are any."""
+
+    name: str
+    cells: tuple[Cell, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def has_ends(self) -> bool:
+        """Tell whether there are intervals."""
+        return any(ends is not None for _, ends in self.cells)
+
+    def columns(self, measured_in: MeasuredIn) -> Iterator[Column]:
+        """Yield the column of values, and that of intervals with their bars."""
+        errors = [ends[1] / 2 - ends[0] / 2 for _, ends in self.cells if ends]
+        decimals = decimals_of((value for value, _ in self.cells), errors)
+        values = ["unknown" if math.isnan(v) else figure(v, decimals) for v, _ in self.cells]
+        yield Column(with_unit(self.name, measured_in), values)
+        if self.has_ends:
+            ends = [[figure(one, decimals) for one in own or ()] for _, own in self.cells]
+            texts = [f"[{', '.join(own)}]" if own else "" for own in ends]
+            yield Column("interval", texts, drawn=self.cells)
+        if any(self.notes):
+            yield Column(NOTE, [legible(note) for note in self.notes], numeric=False)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its head, its texts, and the intervals that are drawn beside them."""
+
+    head: str
+    texts: Sequence[str]
+    numeric: bool = True
+    drawn: Sequence[Cell] = ()
+
+    @cached_property
+    def span(self) -> Span:
+        """The part of the number line that its bars show."""
+        return Span.around(one for value, ends in self.drawn for one in (value, *(ends or ())))
+
+
+class ShownColumns(Shown):
+    """A table of what was released: text, and HTML with the bars of intervals."""
+
+    @property
+    def columns(self) -> list[Column]:
+        """The columns of the table."""
+        raise NotImplementedError
+
+    @property
+    def heading(self) -> list[str]:
+        """What was asked."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        """Show the groups as a table, under what was asked and over what it cost."""
+        padded = []
+        for column in self.columns:
+            texts = [column.head, *column.texts]
+            width = max(map(len, texts))
+            padded.append([t.rjust(width) if column.numeric else t.ljust(width) for t in texts])
+        lines = ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
+        return "\n".join([*self.heading, *lines, *self.captions])
+
+    def _repr_html_(self) -> str:
+        return rendered("frame.html", view=self)
+
+    @property
+    def rows(self) -> list[list[tuple[Column, str, Cell | None]]]:
+        """The cells of each row: column, text, and the interval to draw."""
+        columns = self.columns
+        return [
+            [(one, one.texts[i], one.drawn[i] if one.drawn else None) for one in columns]
+            for i in range(len(columns[0].texts))
+        ]
+
+
+@dataclass(frozen=True, repr=False)
+class ShownFrame(ShownColumns):
+    """The first groups of a released frame as a table, out of `groups` that there are.
+
+    `keys` has the texts of each group's keys under `key_names`; `counts` the noisy count of each
+    group, or None where the frame has none. `answers` are the first of `all_answers`. `table` has
+    all groups.
+    """
+
+    origin: Origin
+    key_names: tuple[str, ...]
+    keys: tuple[tuple[str, ...], ...]
+    answers: tuple[Series, ...]
+    counts: tuple[int | None, ...]
+    all_answers: int
+    table: pa.Table
+    measured_in: MeasuredIn = None
+
+    @property
+    def groups(self) -> int:
+        """How many groups there are."""
+        return int(self.table.num_rows)
+
+    def csv(self) -> bytes:
+        """Return all groups as CSV."""
+        sink = pa.BufferOutputStream()
+        write_csv(self.table, sink)
+        return bytes(sink.getvalue())
+
+    def chart(self, more: Sequence[str]) -> Any:
+        """Return its chart, with more captions."""
+        if is_histogram(self.table):
+            return histogram_chart(self.table, self.origin, self.measured_in, more)
+        return self.plot(self.measured_in, "", more)
+
+    @property
+    def columns(self) -> list[Column]:
+        """The columns of the table."""
+        made = [
+            Column(name, [own[place] for own in self.keys], numeric=False)
+            for place, name in enumerate(self.key_names)
+        ]
+        made += [column for own in self.answers for column in own.columns(self.measured_in)]
+        if any(count is not None for count in self.counts):
+            texts = ["" if count is None else f"{count:,}" for count in self.counts]
+            made.append(Column("count", texts))
+        return made
+
+    @property
+    def heading(self) -> list[str]:
+        """What was asked."""
+        return [legible(shortened(self.origin.question))] if self.origin.question else []
+
+    @property
+    def captions(self) -> list[str]:
+        """What it cost, what the bars mean, and what is left out."""
+        return self._captions("")
+
+    def _captions(self, order: str) -> list[str]:
+        bars = [covered(self.origin.level)] if any(own.has_ends for own in self.answers) else []
+        return [
+            self.origin.cost, *bars, *left_out(len(self.keys), self.groups, "groups", order),
+            *left_out(len(self.answers), self.all_answers, "answers"),
+        ]  # fmt: skip
+
+    def plot(self, measured_in: MeasuredIn, order: str, more: Sequence[str] = ()) -> Any:
+        """Return a chart of the answers of each group; several answers stand side by side.
+
+        Where the last key is a time, the answers are lines over time.
+        """
+        series = None if order else self._over_time()
+        panels, missing, by = [], 0, ", ".join(self.key_names)
+        labels = [chart_text(own) for own in unique_texts([", ".join(own) for own in self.keys])]
+        out: list[str] = []
+        for index, answer in enumerate(self.answers):
+            dots = [
+                Dot(label, *cell, count=count)
+                for label, cell, count in zip(labels, answer.cells, self.counts, strict=True)
+            ]
+            missing += sum(not dot.known for dot in dots)
+            domain, title = domain_of(dots), with_unit(answer.name, measured_in)
+            out = [*out, *(line for line in beyond(dots, domain) if line not in out)]
+            if series is None:
+                panel = dots_panel(dots, title, by, labels=not index, domain=domain)
+                panels.append({**panel, "width": WIDTH if len(self.answers) == 1 else 260})
+            else:
+                lines = [
+                    Line(name, [dots[row] for row in rows], times)
+                    for name, (rows, times) in series.items()
+                ]
+                panels.append(band_panel(lines, title, self.key_names[-1], domain=domain))
+        captions = [*self.heading, *self._captions(order), *out, *unanswered(missing)]
+        captions += [*_noted(self.answers, labels), *more]
+        stacked = "hconcat" if series is None else "vconcat"
+        spec: Spec = panels[0] if len(panels) == 1 else {stacked: panels}
+        names = ", ".join(answer.name for answer in self.answers)
+        return chart_of(titled(spec, f"{names} by {by}" if by else names, captions))
+
+    @property
+    def is_over_time(self) -> bool:
+        """Tell whether a chart of it has lines over time."""
+        return self._over_time() is not None
+
+    def _over_time(self) -> dict[str, tuple[list[int], list[str]]] | None:
+        """Return the rows of each line over time, with their times; None if it isn't one.
+
+        The last key is the time, and the others together tell the lines apart.
+        """
+        times = [time_of(own[-1]) for own in self.keys] if self.key_names else []
+        found: dict[str, tuple[list[int], list[str]]] = {}
+        for row, time in enumerate(times):
+            if time is not None:
+                name = chart_text(", ".join(self.keys[row][:-1]))
+                rows, places = found.setdefault(name, ([], []))
+                rows.append(row)
+                places.append(time)
+        gaps = sum(time is None for time in times)
+        several = any(len(rows) >= _FEWEST_TIMES for rows, _ in found.values())
+        return found if several and gaps <= len(found) <= len(OKABE_ITO) else None
+
+
+@dataclass(frozen=True, repr=False)
+class ShownTable(ShownColumns):
+    """A table of two group columns, with the totals that it has, as it is read."""
+
+    origin: Origin
+    wide: Wide
+    grid: Grid
+    measured_in: MeasuredIn = None
+
+    @cached_property
+    def halves(self) -> list[tuple[str, list[float]]]:
+        """Half the widths of intervals, of cells and of totals."""
+        table = guarded(lambda: released_arrow(self.wide.long))
+        row, column = self.grid.about
+        kinds = ("cells", f"totals by {row}", f"totals by {column}", "the grand total")
+        found = []
+        for kind, title in zip(kinds, self.wide.titles, strict=False):
+            ends = _ends_of(title, table.column_names)
+            low, high = (floats_in(table, end) for end in ends or ()) if ends else ([], [])
+            found.append((kind, [b / 2 - a / 2 for a, b in zip(low, high, strict=True)]))
+        return found
+
+    @property
+    def columns(self) -> list[Column]:
+        """The column of the rows' keys, and one for each column of the table."""
+        grid = self.grid
+        errors = [half for _, own in self.halves[:1] for half in own]
+        shown = grid.numbers[:MOST_ROWS]
+        decimals = decimals_of(shown.ravel().tolist(), errors)
+        made = [Column(legible(grid.about[0]), grid.rows[:MOST_ROWS], numeric=False)]
+        for head, own in list(zip(grid.columns, shown.T, strict=True))[:MOST_ROWS]:
+            texts = ["" if math.isnan(one) else figure(one, decimals) for one in own]
+            made.append(Column(legible(head), texts))
+        return made
+
+    @property
+    def heading(self) -> list[str]:
+        """What was asked, and what the columns are."""
+        return [legible(shortened(self.origin.question))]
+
+    @property
+    def captions(self) -> list[str]:
+        """What it cost, how wide intervals are, and what is left out."""
+        widths = [
+            f"{kind} {figure(sorted(known)[len(known) // 2], None)}"
+            for kind, own in self.halves
+            if (known := [half for half in own if math.isfinite(half)])
+        ]
+        level = "" if self.origin.level is None else f" at {100 * self.origin.level:.4g} %"
+        told = [f"Half the width of intervals{level}: {', '.join(widths)}."] if widths else []
+        if self.origin.measured and not self.wide.public:
+            told.append("Totals were measured: cells that are not shown are part of them.")
+        rows, columns = len(self.grid.rows), len(self.grid.columns)
+        return [
+            self.origin.cost, *told, *left_out(min(rows, MOST_ROWS), rows, "rows"),
+            *left_out(min(columns, MOST_ROWS), columns, "columns"),
+        ]  # fmt: skip
+
+    def csv(self) -> bytes:
+        """Return the whole table as CSV."""
+        grid = self.grid
+        names = unique_texts([grid.about[0], *grid.columns])
+        sink = pa.BufferOutputStream()
+        write_csv(
+            pa.table([pa.array(grid.rows), *map(pa.array, grid.numbers.T)], names=names), sink
+        )
+        return bytes(sink.getvalue())
+
+    def chart(self, more: Sequence[str] = ()) -> Any:
+        """Return a heat map of the cells; totals stand beside them."""
+        grid = self.grid
+        errors = [half for _, own in self.halves[:1] for half in own]
+        cells = grid.numbers[:-1, :-1] if grid.totals else grid.numbers
+        known = cells[~np.isnan(cells)]
+        middle = (known.min() + known.max()) / 2 if known.size else 0.0
+        decimals = decimals_of(grid.numbers.ravel().tolist(), errors)
+        rows, columns = (
+            unique_texts([chart_text(own) for own in texts[:MOST_DOTS]])
+            for texts in (grid.rows, grid.columns)
+        )
+        values = [
+            {"row": row, "column": column, "value": float(grid.numbers[i, j]),
+             "written": figure(float(grid.numbers[i, j]), decimals),
+             "total": grid.totals and (i == len(grid.rows) - 1 or j == len(grid.columns) - 1),
+             "light": bool(grid.numbers[i, j] < middle)}
+            for i, row in enumerate(rows) for j, column in enumerate(columns)
+            if not math.isnan(grid.numbers[i, j])
+        ]  # fmt: skip
+        title = with_unit(self.wide.titles[0], self.measured_in)
+        panel = heat_panel(values, rows, columns, grid.about, title)
+        lines = [*self.heading, *self.captions, *more]
+        lines += left_out(len(rows), len(grid.rows), "rows in the chart")
+        lines += left_out(len(columns), len(grid.columns), "columns in the chart")
+        by = " and ".join(map(legible, grid.about))
+        return chart_of(titled(panel, f"{self.wide.titles[0]} by {by}", lines))
+
+
+_FEWEST_TIMES = 3
+_TIME = re.compile(
+    r"(\d{4})-(\d\d)(-\d\d)?([ T]\d\d:\d\d(:\d\d(\.\d+)?)?([+-]\d\d:\d\d|Z)?)?(/.*)?"
+    r"|(\d{4})Q([1-4])"
+)
+
+
+def time_of(key: str) -> str | None:
+    """Return the time that a key's text is, as ISO 8601 text; None if it is none.
+
+    >>> time_of("2024-05"), time_of("2024-01-01/2024-01-07"), time_of("2024Q2"), time_of("AA")
+    ('2024-05-01T00:00:00', '2024-01-01T00:00:00', '2024-04-01T00:00:00', None)
+    """
+    found = _TIME.fullmatch(key)
+    if found is None:
+        return None
+    if found[9]:
+        return f"{found[9]}-{3 * int(found[10]) - 2:02}-01T00:00:00"
+    day, clock = found[3] or "-01", (found[4] or " 00:00:00")[1:]
+    return f"{found[1]}-{found[2]}{day}T{clock}"
+
+
+def _noted(answers: Sequence[Series], labels: Sequence[str]) -> list[str]:
+    """Return one line a note, with the groups that it is about."""
+    groups: dict[str, list[str]] = {}
+    for answer in answers:
+        for label, note in zip(labels, answer.notes, strict=False):
+            if note:
+                groups.setdefault(note, []).append(label)
+    return [shortened(f"{note}: {', '.join(own)}") for note, own in groups.items()]
+
+
+def shown_frame(
+    table: pa.Table,
+    layout: Layout,
+    origin: Origin,
+    most: int = MOST_ROWS,
+    measured_in: MeasuredIn = None,
+) -> ShownFrame:
+    """Return the first `most` groups of a released table."""
+    shown = table.slice(0, most)
+    counts = [None] * shown.num_rows if layout.count is None else shown[layout.count].to_pylist()
+    return ShownFrame(
+        origin=origin,
+        key_names=tuple(map(legible, layout.keys)),
+        keys=_key_rows(shown, layout.keys),
+        answers=tuple(_series(shown, *answer) for answer in layout.answers[:MOST_ANSWERS]),
+        counts=tuple(counts),
+        all_answers=len(layout.answers),
+        table=table,
+        measured_in=measured_in,
+    )
+
+
+def _key_rows(table: pa.Table, keys: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """Return the keys of each row as texts; NULL for none."""
+    columns = [[_key_text(key) for key in table[name].to_pylist()] for name in keys]
+    return tuple(zip(*columns, strict=True)) if columns else ((),) * table.num_rows
+
+
+def _key_text(key: object) -> str:
+    if key is None:
+        return "NULL"
+    if isinstance(key, dt.datetime) and key.time() == dt.time():
+        key = key.date() if key.tzinfo is None else key
+    return f"{key:.12g}" if isinstance(key, float) else legible(key)
+
+
+def _series(table: pa.Table, name: str, ends: tuple[str, str] | None) -> Series:
+    values = floats_in(table, name)
+    both = None if ends is None else zip(*(floats_in(table, end) for end in ends), strict=True)
+    cells = tuple(zip(values, both or [None] * len(values), strict=True))
+    return Series(legible(name), cells, _notes_of(table, name, ends))
+
+
+def _notes_of(table: pa.Table, name: str, ends: tuple[str, str] | None) -> tuple[str, ...]:
+    """Return the notes of an answer, whose column stands right behind its interval."""
+    names = table.column_names
+    behind = names[names.index(name) + 1 + len(ends or ()) :][:1]
+    if behind not in ([NOTE], [f"{name}_{NOTE}"]) or is_number(table, behind[0]):
+        return ()
+    return tuple("" if note is None else str(note) for note in table[behind[0]].to_pylist())
+
+
+def histogram_chart(
+    table: pa.Table, origin: Origin, measured_in: MeasuredIn, more: Sequence[str] = ()
+) -> Any:
+    """Return the bars of a histogram, with a panel for each group."""
+    keys, about = table.column_names[:-5], origin.about
+    names = _key_rows(table, keys)
+    rows = list(dict.fromkeys(names))
+    labels = unique_texts([chart_text(", ".join(own)) for own in rows])
+    groups = dict(zip(rows[:MOST_FACETS], labels, strict=False))
+    columns = [floats_in(table, name) for name in _HISTOGRAM]
+    bins: list[dict[str, Any]] = [
+        {**dict(zip(_HISTOGRAM, row, strict=True)), "group": groups[own]}
+        for own, row in zip(names, zip(*columns, strict=True), strict=True)
+        if own in groups
+    ]
+    known = [
+        {**one, "middle": one["lower"] / 2 + one["upper"] / 2}
+        for one in bins
+        if math.isfinite(one["lower"]) and math.isfinite(one["upper"])
+    ]
+    panel = bins_panel(with_unit(about or "value", measured_in))
+    spec: Spec = faceted(panel, list(groups.values())) if keys else panel
+    if not keys:
+        spec |= {"width": WIDTH, "height": 240}
+    spec |= {"data": {"values": known}}
+    lines = [
+        origin.cost, covered(origin.level), *left_out(len(groups), len(rows), "groups"),
+        *unanswered(len(bins) - len(known)), *more,
+    ]  # fmt: skip
+    title = f"histogram of {about}" if about else "histogram"
+    by = ", ".join(map(legible, keys))
+    return chart_of(titled(spec, f"{title} by {by}" if keys else title, lines))

@@ -1,0 +1,190 @@
+"""Text that is safe to show: made legible, escaped in HTML by templates, and plain captions."""
+
+from __future__ import annotations
+
+import html
+import math
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+MeasuredIn = str | Mapping[str, str] | None
+"""The unit of a column, or the units of several by the names of their answers."""
+
+_BIDI = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+_JOINER = "\N{WORD JOINER}"
+_LONGEST = 100
+
+
+def legible(text: object) -> str:
+    r"""Return text on one line; characters that hide or reorder text are replaced.
+
+    >>> legible("two\nlines\x00")
+    'two lines\ufffd'
+    """
+    plain = str(text)
+    if plain.isascii() and plain.isprintable():
+        return plain
+    return "".join(map(_legible, plain))
+
+
+def _legible(char: str) -> str:
+    category = unicodedata.category(char)
+    if char in "\n\t\r" or category in {"Zl", "Zp"}:
+        return " "
+    hidden = category in {"Cc", "Cs"} or ord(char) in _BIDI
+    return "\N{REPLACEMENT CHARACTER}" if hidden else char
+
+
+def code(text: object) -> str:
+    """Return text as a line of code in HTML."""
+    return f"<code>{html.escape(legible(text))}</code>"
+
+
+def rendered(template: str, /, **facts: object) -> str:
+    """Return HTML from a file of `templates/`; every value in it is made legible and escaped."""
+    made: str = _templates().get_template(template).render(facts)
+    return made
+
+
+def trusted(text: str) -> str:
+    """Return text of our own that a template writes without escaping it."""
+    from markupsafe import Markup  # noqa: PLC0415 it comes with jinja2: on first use
+
+    return Markup(text)  # noqa: S704 called with our own style and scripts only
+
+
+@cache
+def _templates() -> Any:
+    """Return the templates; the library is loaded on first use."""
+    import jinja2  # noqa: PLC0415 most programs draw no page
+    from markupsafe import Markup  # noqa: PLC0415 the same
+
+    def shown(value: object) -> object:
+        return value if isinstance(value, Markup) else legible(value)
+
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("dfprivacy.frames.viz"), autoescape=True, finalize=shown,
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    made.tests["finite"] = math.isfinite
+    return made
+
+
+def chart_text(text: object) -> str:
+    """Return text for a chart. It can't end a script that the chart is written into.
+
+    >>> "</script>" in chart_text("</script>")
+    False
+    """
+    return legible(text).replace("</", f"<{_JOINER}/").replace("<!", f"<{_JOINER}!")
+
+
+def with_unit(name: str, measured_in: MeasuredIn, *, answer: str | None = None) -> str:
+    """Return the title of an axis: what it shows, and in which unit.
+
+    One unit applies to every answer but counts; a mapping has the units of answers by name.
+
+    >>> with_unit("delay", "minutes"), with_unit("count", "minutes")
+    ('delay (minutes)', 'count')
+    """
+    own = name if answer is None else answer
+    if isinstance(measured_in, Mapping):
+        unit = measured_in.get(own)
+    else:
+        unit = None if own == "count" else measured_in
+    return chart_text(name if unit is None else f"{name} ({unit})")
+
+
+def decimals_of(values: Iterable[float], errors: Iterable[float]) -> int | None:
+    """Return how many decimals numbers have that lie within these errors: two digits of an error.
+
+    Of several errors the one in the middle decides; None leaves each number its six digits. Whole
+    numbers stay whole. Below 0 are the last digits that say nothing.
+
+    >>> decimals_of([30.07912], [0.077]), decimals_of([336770.4], [8400.0])
+    (3, -2)
+    """
+    known, sizes = list(values), sorted(own for own in errors if math.isfinite(own) and own > 0)
+    finite = [own for own in known if math.isfinite(own)]
+    whole = all(one.is_integer() for one in (*map(float, finite), *(2 * own for own in sizes)))
+    if not sizes:
+        return 0 if whole and finite else None
+    places = min(1 - math.floor(math.log10(sizes[len(sizes) // 2])), _FINEST)
+    return min(places, 0) if whole else places
+
+
+def figure(value: float, decimals: int | None = None, *, percent: bool = False) -> str:
+    """Return a number with separators of thousands; as a power of ten if it is very large or small.
+
+    >>> figure(336770.4, -2), figure(30.07912, 3), figure(1234.5, None), figure(2.5e-9, None)
+    ('336,800', '30.079', '1,234.5', '2.5e-09')
+    >>> figure(0.25678, 1, percent=True), figure(0.25678, percent=True)
+    ('25.7%', '25.68%')
+    """
+    if percent:
+        return f"{100 * value:.4g}%" if decimals is None else f"{figure(100 * value, decimals)}%"
+    size = abs(value)
+    if not math.isfinite(value) or size >= _LARGEST or (decimals is None and 0 < size < _LEAST):
+        return f"{value:.6g}"
+    if decimals is not None:
+        rounded = round(value, decimals) or 0.0  # not -0
+        return f"{rounded:,.{max(0, decimals)}f}"
+    places = 5 - math.floor(math.log10(size)) if size else 0
+    text = f"{value:,.{max(0, places)}f}"
+    return text.rstrip("0").rstrip(".") if places > 0 else text
+
+
+_FINEST, _LEAST, _LARGEST = 12, 1e-4, 1e15
+
+
+def shortened(text: str) -> str:
+    """Return a text of at most a hundred characters.
+
+    >>> len(shortened("edges, " * 1000))
+    100
+    """
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def covered(level: float | None, what: str = "The bars cover") -> str:
+    """Say what interval bars cover.
+
+    >>> covered(0.95)
+    'The bars cover 95 % of the noise, but neither sampling nor clipping to given bounds.'
+    """
+    clipping = "but neither sampling nor clipping to given bounds"
+    if level is None:
+        return f"The bars are the released intervals; they cover noise, {clipping}."
+    return f"{what} {100 * level:.4g} % of the noise, {clipping}."
+
+
+def left_out(shown: int, rows: int, things: str, order: str = "") -> list[str]:
+    """Return the line that says how many are left out; no line if all are shown.
+
+    >>> left_out(40, 300, "groups", ", the largest first")
+    ['Shows 40 of 300 groups, the largest first.']
+    """
+    return [f"Shows {shown:,} of {rows:,} {things}{order}."] if shown < rows else []
+
+
+def unanswered(count: int) -> list[str]:
+    """Return the line that says how many have no answer; no line if all have one."""
+    return [f"Without an answer, because values are too few: {count:,}."] if count else []
+
+
+def unique_texts(texts: Sequence[str]) -> list[str]:
+    """Return texts of which no two are alike: a repeated one gets a number.
+
+    >>> unique_texts(["a", "NULL", "NULL"])
+    ['a', 'NULL', 'NULL (2)']
+    """
+    made: dict[str, None] = {}
+    for text in texts:
+        name, number = text, 1
+        while name in made:
+            number += 1
+            name = f"{text} ({number})"
+        made[name] = None
+    return list(made)

@@ -1,1 +1,0 @@
-"""Where a caller meets dfprivacy: accessors and the command line."""

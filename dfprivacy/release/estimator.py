@@ -1,0 +1,326 @@
+"""Read counts, ratios and proportions off noisy vectors: a value, an interval, a standard error.
+
+The three means of Kulesza, Suresh and Wang (2023) and the mean that comes with the variance are
+all theta = (u . s) / (v . s) for the noisy vector s and public integer weights u, v; their interval
+is Fieller's.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from dfprivacy.measurement.binning import Floats
+from dfprivacy.measurement.grid import Grid, grid_from_lower
+from dfprivacy.measurement.linear import CountWeights, Linear
+from dfprivacy.noise.additive import NoisyVector
+from dfprivacy.noise.laws import Noise, half_width_factor
+from dfprivacy.release.terms import Bounds
+
+
+@dataclass(frozen=True)
+class HalfWidths:
+    """How far noise moves an answer, for groups of several sizes, in units of the answer.
+
+    P(abs(answer - exact) > distance) is at most 1 - level, where `exact` is the answer without
+    noise. `certain` holds wherever the data lie within the bounds; `ordinary` holds for data in the
+    middle of the bounds (means) or spread evenly over them (variances). Proofs: docs/explain.md.
+    """
+
+    certain: Floats
+    ordinary: Floats
+
+
+@dataclass(frozen=True)
+class Moved:
+    """How far clipping may have moved sums of some groups, in units of the column.
+
+    For the rows below the bounds and those above: the sum of their distances from the bound, and
+    that of the squares of these.
+    """
+
+    below: Floats
+    below_squares: Floats
+    above: Floats
+    above_squares: Floats
+
+
+Ends = tuple[Floats, Floats]
+"""The lower and the upper ends of the intervals of some groups."""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What an answer is read off: a vector, its noise, and the level that a distance holds at."""
+
+    linear: Linear
+    noise: Noise
+    level: float
+
+    def spread(self, share: float = 1.0) -> float:
+        """Return what a draw of unit length stays below, for `share` of the outside probability."""
+        factor = half_width_factor(self.noise, share * (1 - self.level))
+        return factor * math.sqrt(self.noise.variance) + 1
+
+
+class Estimator(Protocol):
+    """A pure function of a noisy vector and public facts, vectorised over groups."""
+
+    def value(self, vector: NoisyVector) -> npt.NDArray[Any]:
+        """Return the estimate of each group."""
+
+    def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
+        """Return ends between which the noise-free answer lies with probability `level`."""
+
+    def standard_error(self, vector: NoisyVector) -> Floats:
+        """Return the standard deviation of the noise in each estimate."""
+
+
+class Foreseen(Estimator, Protocol):
+    """An estimator whose error is known before there is data."""
+
+    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
+        """Return how far noise moves an estimate of groups of so many rows, before there is one."""
+
+    def scale(self, spread: float, unit: str) -> tuple[float, str]:
+        """Return the scale of the noise on the sums behind an estimate, and its unit in words."""
+
+
+@runtime_checkable
+class Clipped(Estimator, Protocol):
+    """An estimator of clipped values, whose interval can make room for what lies beyond."""
+
+    @property
+    def grid(self) -> Grid:
+        """The grid of the values, with their bounds."""
+
+    def widened(self, vector: NoisyVector, ends: Ends, moved: Moved) -> Ends:
+        """Return an interval of values that are not clipped, from that of the clipped ones."""
+
+
+def to_floats(values: npt.NDArray[Any]) -> Floats:
+    """Return integers, of any size, as floats."""
+    return values.astype(np.float64)
+
+
+@dataclass(frozen=True)
+class CountEstimator:
+    """Unbiased count, rounded to the nearest integer; it may be negative."""
+
+    weights: CountWeights
+
+    def value(self, vector: NoisyVector) -> npt.NDArray[np.int64]:
+        """Return the count of each group."""
+        return _rounded(vector.total(self.weights.indices), self.weights.divisor)
+
+    def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
+        """Return the interval of the exact law of the noise, and the count itself in any case.
+
+        Where the divisor is above 1 and noise is small, no whole number may lie in the interval.
+        """
+        terms = len(self.weights.indices)
+        half = vector.noise.quantile(1 - level, terms) / self.weights.divisor
+        middle = to_floats(vector.total(self.weights.indices)) / self.weights.divisor
+        value = to_floats(self.value(vector))
+        low, high = np.ceil(middle - half - _EDGE), np.floor(middle + half + _EDGE)
+        return np.minimum(low, value), np.maximum(high, value)
+
+    def standard_error(self, vector: NoisyVector) -> Floats:
+        """Return the standard deviation of the noise."""
+        terms = len(self.weights.indices)
+        error = math.sqrt(terms * vector.noise.variance) / self.weights.divisor
+        return np.full(vector.coordinates.shape[1], error)
+
+    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
+        """Return the half-width of the exact law, the same for all sizes."""
+        outermost = draw.noise.quantile(1 - draw.level, len(self.weights.indices))
+        half = np.full_like(rows, math.floor(outermost / self.weights.divisor + 0.5))
+        return HalfWidths(half, half)
+
+    def scale(self, spread: float, unit: str) -> tuple[float, str]:
+        """Return the scale in rows."""
+        return spread / self.weights.divisor, unit
+
+
+_EDGE = 1e-9  # a true count at the very end of an interval stays inside despite float division
+
+
+def _rounded(total: npt.NDArray[Any], divisor: int) -> npt.NDArray[np.int64]:
+    """Return total/divisor rounded half up, within the range of an int64."""
+    if total.dtype == object:
+        limit = 2**63 - 1
+        exact = [(2 * int(t) + divisor) // (2 * divisor) for t in total]
+        return np.array([min(max(n, -limit), limit) for n in exact], dtype=np.int64)
+    whole, rest = np.divmod(total, divisor)
+    return np.asarray(whole + (2 * rest >= divisor), dtype=np.int64)
+
+
+Weights = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class RatioEstimator:
+    """The clipped ratio theta = (numerator . s)/(denominator . s), in units of the column.
+
+    An answer is anchor + offset + unit * theta; `least` and `most` bound theta. Where the noisy
+    denominator is not positive the answer is the middle: post-processing of public numbers, so
+    that no row count needs a case of its own.
+    """
+
+    numerator: Weights
+    denominator: Weights
+    least: float
+    most: float
+    unit: float
+    grid: Grid
+    offset: float = 0.0
+
+    def theta(self, vector: NoisyVector) -> Floats:
+        """Return the clipped ratio of each group."""
+        above, below = _dot(self.numerator, vector), _dot(self.denominator, vector)
+        middle = (self.least + self.most) / 2
+        ratio = np.divide(above, below, out=np.full_like(above, middle), where=below > 0)
+        return np.clip(ratio, self.least, self.most)
+
+    def value(self, vector: NoisyVector) -> Floats:
+        """Return the mean of each group, in units of the column."""
+        return self._units(self.theta(vector))
+
+    def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
+        """Return Fieller's interval, half a grid step wider; all of the bounds where it is open."""
+        low, high = self.theta_interval(vector, level)
+        slack = self.grid.step / 2
+        lower, upper = self._units(low) - slack, self._units(high) + slack
+        return np.maximum(lower, self.grid.lower), np.minimum(upper, self.grid.upper)
+
+    def widened(self, vector: NoisyVector, ends: Ends, moved: Moved) -> Ends:
+        """Return the interval of the mean of values that are not clipped."""
+        whole = self.denominator[0] * self.grid.last
+        rows = np.maximum(_dot(self.denominator, vector) / whole, 1.0)
+        return ends[0] - moved.below / rows, ends[1] + moved.above / rows
+
+    def theta_interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
+        """Return the theta for which u.s - theta v.s is within its noise (Fieller 1954).
+
+        The noise of u.s - theta v.s has variance noise.variance * |u - theta v|^2, so that the
+        set is the solution of a quadratic inequality in theta.
+        """
+        u, v = np.array(self.numerator, dtype=float), np.array(self.denominator, dtype=float)
+        above, below = _dot(self.numerator, vector), _dot(self.denominator, vector)
+        factor = half_width_factor(vector.noise, 1 - level)
+        spread = (factor * math.sqrt(vector.noise.variance) + 1) ** 2
+        a = below * below - spread * float(v @ v)
+        half_b = above * below - spread * float(u @ v)
+        c = above * above - spread * float(u @ u)
+        root = np.sqrt(np.maximum(half_b * half_b - a * c, 0))
+        closed = (a > 0) & (below > 0)
+        low, high = np.full_like(above, self.least), np.full_like(above, self.most)
+        np.divide(half_b - root, a, out=low, where=closed)
+        np.divide(half_b + root, a, out=high, where=closed)
+        low, high = np.clip(low, self.least, self.most), np.clip(high, self.least, self.most)
+        return low, high
+
+    def standard_error(self, vector: NoisyVector) -> Floats:
+        """Return the first-order standard deviation, at most that of knowing the bounds only."""
+        theta, below = self.theta(vector), _dot(self.denominator, vector)
+        squared = sum((u - theta * v) ** 2 for u, v in self._pairs())
+        noise = np.sqrt(vector.noise.variance * squared)
+        widest = (self.most - self.least) / 2
+        error = np.divide(noise, below, out=np.full_like(below, widest), where=below > 0)
+        return np.minimum(error, widest) * self.unit
+
+    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
+        """Return half-widths at the worst place of the data, and in the middle of the bounds."""
+        u, v = np.array(self.numerator, float), np.array(self.denominator, float)
+        constants = np.array([row[0] for row in draw.linear.matrix], float)
+        below, spread = rows * float(v @ constants), draw.spread()
+        reach = self.most - self.least
+        longest = max(float(np.linalg.norm(u - end * v)) for end in (self.least, self.most))
+        certain = np.minimum(spread * longest / below, reach)
+        middle = u - (self.least + self.most) / 2 * v
+        ordinary = np.minimum(_fieller(middle, v, spread, below), reach / 2)
+        slack = self.grid.step / 2
+        return HalfWidths(*(self.unit * half + slack for half in (certain, ordinary)))
+
+    def scale(self, spread: float, unit: str) -> tuple[float, str]:
+        """Return the scale on the numerator, in units of the answer."""
+        return spread * self.unit / self.grid.largest, f"{unit}, on the sums"
+
+    def _pairs(self) -> list[tuple[int, int]]:
+        return list(zip(self.numerator, self.denominator, strict=True))
+
+    def _units(self, theta: Floats) -> Floats:
+        value = self.grid.anchor + self.offset + self.unit * theta
+        return np.clip(value, self.grid.lower, self.grid.upper)
+
+
+@dataclass(frozen=True)
+class ProportionEstimator:
+    """One coordinate of a partition of unity as a part of all: from 0 to 1, times `unit`.
+
+    Parameters
+    ----------
+    size, place : int
+        How many coordinates there are, and which one is the part.
+    k : int
+        What the coordinates of a row add up to.
+    unit : float
+        What the whole is in units of the answer.
+    """
+
+    size: int
+    place: int
+    k: int
+    unit: float = 1.0
+
+    @property
+    def _ratio(self) -> RatioEstimator:
+        part = tuple(int(index == self.place) for index in range(self.size))
+        grid = grid_from_lower(Bounds(0.0, self.unit))
+        return RatioEstimator(part, (1,) * self.size, 0.0, 1.0, self.unit, grid)
+
+    def value(self, vector: NoisyVector) -> Floats:
+        """Return the part of each group."""
+        return self._ratio.value(vector)
+
+    def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
+        """Return Fieller's interval."""
+        return self._ratio.interval(vector, level)
+
+    def standard_error(self, vector: NoisyVector) -> Floats:
+        """Return the first-order standard deviation of the noise."""
+        return self._ratio.standard_error(vector)
+
+    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
+        """Return half-widths at the worst part, and where the part is one half."""
+        return self._ratio.half_widths(draw, rows)
+
+    def scale(self, spread: float, unit: str) -> tuple[float, str]:
+        """Return the scale on the sums, in units of the answer."""
+        return spread * self.unit / self.k, f"{unit}, on the sums"
+
+
+@dataclass(frozen=True)
+class ShareEstimator(ProportionEstimator):
+    """A proportion of values, which is shown as a percentage."""
+
+
+def _dot(weights: Weights, vector: NoisyVector) -> Floats:
+    total = np.zeros(vector.coordinates.shape[1])
+    for weight, row in zip(weights, vector.coordinates, strict=True):
+        if weight:
+            total += weight * to_floats(row)
+    return total
+
+
+def _fieller(x: Floats, v: Floats, spread: float, below: Floats) -> Floats:
+    """Return the larger W with W below = spread * norm(x - W v), or norm(x + W v)."""
+    square = spread**2
+    a = below**2 - square * float(v @ v)
+    half_b = abs(float(x @ v)) * square
+    root = np.sqrt(half_b**2 + np.maximum(a, 0) * square * float(x @ x))
+    return np.divide(half_b + root, a, out=np.full_like(below, np.inf), where=a > 0)

@@ -1,0 +1,284 @@
+"""The public facts of a release: bounds, group keys, the level of its intervals."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from dfprivacy.accounting.exact import describe, exact_number
+from dfprivacy.errors import InvalidBoundsError, InvalidKeysError, InvalidQuestionError
+from dfprivacy.release.unit import Unit
+
+_LITERALS = "two numbers that you know without looking at the data, e.g. bounds=(0, 100)"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The interval that values are clipped to; known beforehand, never read off the data.
+
+    >>> Bounds(0, 100)
+    Bounds(lower=0.0, upper=100.0)
+
+    Raises
+    ------
+    InvalidBoundsError
+        Unless both are finite real numbers, lower < upper, and upper - lower is finite and not
+        below 2**-1006.
+    """
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        """Check both ends and keep them as floats."""
+        object.__setattr__(self, "lower", _end(self.lower))
+        object.__setattr__(self, "upper", _end(self.upper))
+        width = self.upper - self.lower
+        if not self.lower < self.upper:
+            raise InvalidBoundsError(
+                f"bounds must be ordered: {self.lower!r} is not below {self.upper!r}",
+                hint=f"pass (lower, upper): {_LITERALS}",
+            )
+        if not math.isfinite(width) or width < 2.0**-1006:
+            raise InvalidBoundsError(
+                "the distance between the bounds is too large or too small for a 64-bit float",
+                hint="rescale the column, e.g. to thousands or to thousandths",
+            )
+
+    @property
+    def width(self) -> float:
+        """The distance between the bounds, in units of the column."""
+        return self.upper - self.lower
+
+
+BoundsLike = Bounds | tuple[float, float]
+"""Bounds, or the pair of numbers that they are made of."""
+
+
+def _end(value: object) -> float:
+    exact = exact_number(value)
+    if exact is None or abs(exact) > 2**1023:
+        raise InvalidBoundsError(
+            f"a bound must be a finite number of size at most 2**1023, not {describe(value)}",
+            hint=f"pass {_LITERALS}",
+        )
+    return float(exact)
+
+
+def bounds_of(value: object) -> Bounds | None:
+    """Return bounds given as a pair, as `Bounds`, or not at all."""
+    if value is None or isinstance(value, Bounds):
+        return value
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise InvalidBoundsError(
+            f"bounds must be a pair of numbers, not {describe(value)}", hint=f"pass {_LITERALS}"
+        )
+    return Bounds(*value)
+
+
+@dataclass(frozen=True)
+class PublicKeys:
+    """Group keys that everybody may know: exactly these groups are released.
+
+    `rows` has one tuple a group, one value a key column, in the order in which they were listed and
+    come out; duplicates are dropped.
+    """
+
+    rows: tuple[tuple[object, ...], ...]
+
+
+def keys_of(value: Any, columns: Sequence[Any]) -> PublicKeys | None:
+    """Return the public keys of a group-by over `columns`; None means that keys are secret.
+
+    Raises
+    ------
+    InvalidKeysError
+        For an empty list, something that is not a list of constants, or tuples of another length.
+    """
+    if value is None:
+        return None
+    for listing in ("to_list", "tolist"):  # an Index, a Series or an array of any library
+        if hasattr(value, listing) and getattr(value, "ndim", 1) == 1:
+            value = getattr(value, listing)()
+    if isinstance(value, Mapping):
+        return _product(value, columns)
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence | set | frozenset):
+        raise InvalidKeysError(
+            f"keys must be a list of public values, not {describe(value)}",
+            hint='list them as constants, e.g. keys=["AA", "UA"]; never read them off the data',
+        )
+    if isinstance(value, set | frozenset):
+        value = _sorted(value)
+    rows = tuple(_unique(_row(item, len(columns)) for item in value))
+    if not rows:
+        raise InvalidKeysError(
+            "the list of keys is empty: nothing would be released",
+            hint="name at least one key, or leave keys out and give a delta",
+        )
+    return PublicKeys(rows)
+
+
+def _sorted(values: Iterable[Any]) -> list[object]:
+    """Return a set in an order that every process gives it: by value, else by kind and look."""
+    try:
+        return sorted(values)
+    except TypeError:
+        return sorted(values, key=lambda value: (type(value).__name__, repr(value)))
+
+
+def _row(item: object, width: int) -> tuple[object, ...]:
+    row = tuple(item) if width > 1 and isinstance(item, tuple | list) else (item,)
+    if len(row) != width:
+        raise InvalidKeysError(
+            f"each key needs one value for each of the {width} group columns",
+            hint="pass tuples, e.g. keys=[('AA', 1), ('UA', 2)]",
+        )
+    return row
+
+
+def _unique(rows: Iterable[tuple[object, ...]]) -> Iterable[tuple[object, ...]]:
+    seen: set[tuple[tuple[type, object], ...]] = set()
+    for row in rows:
+        try:
+            mark = tuple((type(value), value) for value in row)
+            fresh = mark not in seen
+        except TypeError:
+            fresh, mark = True, ()
+        if fresh:
+            seen.add(mark)
+            yield row
+
+
+def interval_level(value: object) -> float:
+    """Return the level of an interval, between 0 and 1 by at least 2**-40."""
+    exact = exact_number(value)
+    if exact is None or not Fraction(1, 2**40) <= exact <= 1 - Fraction(1, 2**40):
+        raise InvalidQuestionError(
+            f"an interval's level must lie between 0 and 1, not {describe(value)}",
+            hint="pass interval=0.95",
+        )
+    return float(exact)
+
+
+POPULATION = "population"
+"""The word for intervals that cover sampling as well: interval="population"."""
+
+
+def interval_of(value: object) -> tuple[float, bool]:
+    """Return the level of intervals, and whether they are of the population.
+
+    >>> interval_of("population"), interval_of("population 0.9"), interval_of(0.8)
+    ((0.95, True), (0.9, True), (0.8, False))
+    """
+    if not isinstance(value, str):
+        return interval_level(value), False
+    word, _, level = value.strip().partition(" ")
+    if word != POPULATION:
+        raise InvalidQuestionError(
+            "an interval is a level between 0 and 1, or of the population",
+            hint='pass interval=0.95, interval="population" or interval="population 0.9"',
+        )
+    try:
+        return interval_level(float(level) if level else INTERVAL), True
+    except ValueError:
+        return interval_level(None), True
+
+
+class Default(float):
+    """A default value that is told apart from the same number given by a caller."""
+
+
+EPSILON = Default(1.0)
+INTERVAL = Default(0.95)
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files of statistics that are added up: their ids, and in how many of them a unit can be."""
+
+    ids: tuple[str, ...]
+    parts: int
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of a release that a caller sets once for several questions.
+
+    `bounds` maps columns to pairs, `keys` maps group columns to lists of public values; `ledger`,
+    `dataset`, its `version` and `period`, `analyst` and `note` say what is charged, and what for;
+    `unit` is who is protected, one row if it is None; `files` is where statistics come from that
+    were made before; a row that is protected counts as `copies` rows at most, in one group or
+    several.
+    """
+
+    epsilon: object = EPSILON
+    rho: object = None
+    delta: object = None
+    interval: object = INTERVAL
+    bounds: Mapping[Hashable, object] = field(default_factory=dict)
+    keys: Mapping[Hashable, object] = field(default_factory=dict)
+    ledger: object = None
+    dataset: object = None
+    note: object = None
+    version: object = None
+    unit: Unit | None = None
+    files: Files | None = None
+    period: object = None
+    analyst: object = None
+    copies: int = 1
+
+    def updated(self, **given: object) -> Terms:
+        """Return these terms with what was given; naming rho sets a default epsilon aside."""
+        chosen = {
+            name: value
+            for name, value in given.items()
+            if value is not None and not isinstance(value, Default)
+        }
+        if "rho" in chosen and "epsilon" not in chosen:
+            chosen["epsilon"] = None
+        elif "epsilon" in chosen and "rho" not in chosen:
+            chosen["rho"] = None
+        return replace(self, **chosen)  # type: ignore[arg-type]
+
+    def keys_for(self, columns: Sequence[Hashable], given: object) -> PublicKeys | None:
+        """Return the public keys of a group-by: those given, else all combinations of the terms'.
+
+        Raises
+        ------
+        InvalidKeysError
+            When keys do not fit the columns, or only some of the columns have public keys.
+        """
+        if given is not None:
+            return keys_of(given, columns)
+        known = [column for column in columns if column in self.keys]
+        if not known:
+            return None
+        if len(known) < len(columns):
+            raise InvalidKeysError(
+                "some of the group columns have public keys and some have none",
+                hint="list keys for each of them, or for none and give a delta",
+            )
+        return _product(self.keys, columns)
+
+
+def _product(keys: Mapping[Hashable, object], columns: Sequence[Hashable]) -> PublicKeys:
+    """Return all combinations of the keys of each column."""
+    missing = [column for column in columns if column not in keys]
+    if missing:
+        raise InvalidKeysError(
+            f"the keys of column {missing[0]!r} are missing",
+            hint=f"list keys for each group column: keys={{{missing[0]!r}: [...], ...}}",
+        )
+    lists = [[row[0] for row in _listed(keys[c], c).rows] for c in columns]
+    return PublicKeys(tuple(itertools.product(*lists)))
+
+
+def _listed(value: object, column: Hashable) -> PublicKeys:
+    keys = keys_of(value, [column])
+    if keys is None:
+        raise InvalidKeysError(f"the keys of column {column!r} are missing")
+    return keys

@@ -1,0 +1,258 @@
+"""Read protected rows through one gate: plain declared types, each value converted by itself.
+
+A value that does not fit its declared type is NULL. What has no plain type is refused by its
+declaration. Statements are planned over an empty twin that is made from the declared types: until
+the release nothing meets the rows.
+
+DuckDB's optimiser may compute what two expressions have in common before them and outside of TRY,
+so that one row ends the query; rows are therefore read with the optimiser off, unless columns are
+read as they are and nothing is computed of them: nothing can fail then. Arrow, Parquet and
+arithmetic leave numbers in columns of times and decimals that are none; as a text, one of them ends
+a query in spite of TRY, so that the gate takes them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dfprivacy.engine.files import quoted
+from dfprivacy.errors import UnsupportedDtypeError
+from dfprivacy.statements.expressions import field_of
+
+Names = tuple[str, ...]
+NO_COLUMN = 'true AS "row"'
+"""What is read where a statement names no column."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A relation's rows, the same columns without rows, and what makes released rows a frame.
+
+    `columns` are all its names in order; those of a file that declares no types are `texts`.
+    """
+
+    columns: Names
+    rows: Callable[[Names, duckdb.DuckDBPyConnection], duckdb.DuckDBPyRelation]
+    twin: Callable[[Names, duckdb.DuckDBPyConnection], duckdb.DuckDBPyRelation]
+    wrap: Callable[[pa.Table], Any] = lambda table: table
+    texts: bool = False
+
+
+_PLAIN = frozenset(
+    ("boolean", "tinyint", "smallint", "integer", "bigint", "hugeint", "utinyint", "usmallint",
+     "uinteger", "ubigint", "uhugeint", "float", "double", "decimal", "varchar", "blob", "bit",
+     "uuid", "enum", "interval", "date", "time", "time with time zone", "timestamp", "timestamp_s",
+     "timestamp_ms", "timestamp_ns", "timestamp with time zone", "timestamptz_ns", "list", "array",
+     "struct", "map", "sqlnull", "null")
+)  # fmt: skip
+"""Types whose values, as the gate reads them, end no query. A BIGNUM that is too long does."""
+_NESTED = frozenset(("list", "array", "struct", "map"))
+
+
+def _within_digits(sql: str, kind: Any) -> str:
+    digits, scale = (size for _, size in kind.children)
+    most = f"{'9' * (digits - scale)}.{'9' * scale}"
+    least, most = (f"CAST('{sign}{most}' AS {kind})" for sign in ("-", ""))
+    return f"CASE WHEN {sql} BETWEEN {least} AND {most} THEN {sql} END"
+
+
+_MOMENT = "TRY(CAST(CAST({0} AS TIMESTAMP) + INTERVAL '0' DAY AS {1}))"
+_READ: Mapping[str, Callable[[str, Any], str]] = {
+    "timestamp": lambda sql, _: _MOMENT.format(sql, "TIMESTAMP"),
+    "timestamp_s": lambda sql, _: _MOMENT.format(sql, "TIMESTAMP_S"),
+    "timestamp_ms": lambda sql, _: _MOMENT.format(sql, "TIMESTAMP_MS"),
+    "time": lambda sql, _: (
+        f"CASE WHEN {sql} BETWEEN TIME '00:00:00' AND TIME '24:00:00' THEN {sql} END"
+    ),
+    "decimal": _within_digits,
+}
+"""How values are read whose type can hold numbers that are none of its values."""
+
+
+def gated(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    """Return a relation whose values are those of its declared types; nothing is read.
+
+    It is the relation itself where all its values can be read as they are.
+
+    Raises
+    ------
+    UnsupportedDtypeError
+        For a column of a type that is not on the list of plain ones, or that holds one.
+    """
+    names, read = map(quoted, relation.columns), reads(relation.columns, relation.types)
+    pairs = list(zip(read, names, strict=True))
+    if all(sql == name for sql, name in pairs):
+        return relation
+    return relation.project(", ".join(f"{sql} AS {name}" for sql, name in pairs))
+
+
+def reads(columns: Sequence[str], kinds: Sequence[Any]) -> list[str]:
+    """Return how columns of some types are read, one by one.
+
+    Raises
+    ------
+    UnsupportedDtypeError
+        As `gated`.
+    """
+    return [_read(quoted(name), kind, name) for name, kind in zip(columns, kinds, strict=True)]
+
+
+def _read(sql: str, kind: Any, column: str, depth: int = 0) -> str:
+    """Return how a value of a type is read; the same text where it can be read as it is."""
+    if kind.id not in _PLAIN:
+        raise UnsupportedDtypeError(
+            f"column {column!r} is of type {str(kind.id).upper()}, and one row of it could end the "
+            "query",
+            hint=f"give it a plain type: ALTER TABLE t ALTER {quoted(column)} TYPE VARCHAR",
+        )
+    if kind.id in _READ:
+        return _READ[kind.id](sql, kind)
+    if kind.id not in _NESTED:
+        return sql
+    inner = [own for own in kind.children if own[0] != "size"]
+    if kind.id == "struct":
+        fields = [(name, field_of(sql, name), own) for name, own in inner]
+        read = [(name, was, _read(was, own, column, depth)) for name, was, own in fields]
+        if all(was == now for _, was, now in read):
+            return sql
+        packed = ", ".join(f"{quoted(name)} := {now}" for name, _, now in read)
+        return f"CASE WHEN {sql} IS NOT NULL THEN struct_pack({packed}) END"
+    each = f"each_{depth}"
+    read_each = [_read(each, own, column, depth + 1) for _, own in inner]
+    if read_each == [each] * len(inner):
+        return sql
+    if kind.id == "map":
+        raise UnsupportedDtypeError(
+            f"column {column!r} is a map that holds times or decimals",
+            hint="take them out of it first: CREATE TABLE prepared AS SELECT ...",
+        )
+    return f"CAST(list_transform({sql}, lambda {each}: {read_each[0]}) AS {kind})"
+
+
+def twin_of(
+    names: Sequence[str], kinds: Sequence[object], engine: duckdb.DuckDBPyConnection
+) -> duckdb.DuckDBPyRelation:
+    """Return columns of these types without rows, on an engine that holds nothing else.
+
+    Raises
+    ------
+    UnsupportedDtypeError
+        For a type that DuckDB knows on the caller's connection alone.
+    """
+    pairs = zip(names, kinds, strict=True)
+    made = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in pairs)
+    with suppress(duckdb.Error):  # raised below, without DuckDB's words
+        return engine.sql(f"SELECT {made or NO_COLUMN} WHERE false")
+    raise UnsupportedDtypeError(
+        f"one of the columns {', '.join(map(repr, names))} is of a type that is not plain",
+        hint="cast it first: CREATE TABLE prepared AS SELECT CAST(x AS VARCHAR) AS x FROM t",
+    )
+
+
+def fence(engine: duckdb.DuckDBPyConnection) -> None:
+    """Switch the optimiser of a connection off for good."""
+    engine.execute("PRAGMA disable_optimizer")
+
+
+@contextmanager
+def fenced(connection: duckdb.DuckDBPyConnection, *, off: bool = True) -> Iterator[None]:
+    """Switch the optimiser of a connection off for a block, or on; after it, it is as before."""
+    ((was_on,),) = connection.execute("SELECT current_setting('enable_optimizer')").fetchall()
+    changes = was_on is off
+    words = ("disable", "enable") if off else ("enable", "disable")
+    if changes:
+        connection.execute(f"PRAGMA {words[0]}_optimizer")
+    try:
+        yield
+    finally:
+        with suppress(duckdb.Error):  # of a connection that is lost: its text could speak of a row
+            if changes:
+                connection.execute(f"PRAGMA {words[1]}_optimizer")
+
+
+def held(table: pa.Table, names: Names) -> pa.Table:
+    """Return a table of Arrow types whose values have a place in DuckDB; others are NULL.
+
+    Raises
+    ------
+    UnsupportedDtypeError
+        For a declared type that DuckDB has no plain type for.
+    """
+    if not names:
+        return pa.table({"row": pa.nulls(table.num_rows, pa.bool_())})
+    columns = [_held(table.column(name), name) for name in names]
+    return pa.table(columns, names=list(names))
+
+
+def _held(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    kind = column.type
+    if pa.types.is_run_end_encoded(kind):
+        column = pa.chunked_array(
+            [pc.run_end_decode(chunk) for chunk in column.chunks], kind.value_type
+        )
+        return _held(column, name)
+    if _is_scaled(kind):
+        numbers, most = column.cast(pa.int64()), _MOST // _PER_UNIT[kind.unit]  # too many
+        near = pc.and_(pc.greater_equal(numbers, -most), pc.less_equal(numbers, most))
+        column = pc.if_else(near, column, pa.scalar(None, kind))
+        unit = pa.duration("us") if pa.types.is_duration(kind) else pa.timestamp("us", kind.tz)
+        return column.cast(unit)
+    plain = _decoded(kind, name)
+    return column if plain == kind else column.cast(plain)
+
+
+_PER_UNIT = {"s": 10**6, "ms": 10**3}
+_MOST = 2**63 - 1
+
+
+def _decoded(kind: pa.DataType, name: str) -> pa.DataType:
+    """Return a type without dictionaries, whose entries would be part of it, at any depth."""
+    if pa.types.is_dictionary(kind):
+        return _decoded(kind.value_type, name)
+    if pa.types.is_nested(kind):
+        return _nested(kind, lambda own: _inside(own, name), name)
+    if pa.types.is_decimal256(kind):
+        raise no_type(kind, name)
+    return pa.float32() if pa.types.is_float16(kind) else kind
+
+
+def _nested(
+    kind: pa.DataType, inside: Callable[[pa.DataType], pa.DataType], name: str
+) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([own.with_type(inside(own.type)) for own in kind.fields])
+    if pa.types.is_map(kind):
+        return pa.map_(inside(kind.key_type), inside(kind.item_type))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(inside(kind.value_type), kind.list_size)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        made = pa.list_ if pa.types.is_list(kind) else pa.large_list
+        return made(inside(kind.value_type))
+    raise no_type(kind, name)
+
+
+def _inside(kind: pa.DataType, name: str) -> pa.DataType:
+    if _is_scaled(kind) or pa.types.is_run_end_encoded(kind):
+        raise no_type(kind, name)
+    return _decoded(kind, name)
+
+
+def _is_scaled(kind: pa.DataType) -> bool:
+    """Tell times that DuckDB turns into microseconds, of which a far one has too many."""
+    times = pa.types.is_timestamp(kind) and kind.tz is not None
+    return (times or pa.types.is_duration(kind)) and kind.unit in _PER_UNIT
+
+
+def no_type(dtype: object, name: str) -> UnsupportedDtypeError:
+    """Return the error for a declared type that SQL has no plain type for."""
+    return UnsupportedDtypeError(
+        f"column {name!r} is declared {dtype}, or holds it, which SQL has no type for",
+        hint=f"convert it first, e.g. df[{name!r}].astype(str)",
+    )

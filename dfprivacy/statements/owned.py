@@ -1,0 +1,1412 @@
+"""Read FROM, WHERE and subqueries of statements over the tables of a schema: what is meant.
+
+What runs is written by relations.py, which keeps owners apart by itself. Here stands what a name
+means, which join is meant, and the refusals that keep a statement from meaning something else than
+what runs: an author who joins the orders of everybody with those of everybody is told so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import duckdb
+
+from dfprivacy.engine.files import quoted
+from dfprivacy.errors import DPError, MissingColumnError, RefusedStatementError
+from dfprivacy.release.terms import Bounds
+from dfprivacy.statements.calls import holds_dp
+from dfprivacy.statements.composing import plain
+from dfprivacy.statements.exact import (
+    BY_LIST,
+    CALLED,
+    EXACT,
+    FLOATS,
+    WINDOWS,
+    alike,
+    exact_sum,
+    frame_of,
+    is_single,
+    one_float,
+    require_exact,
+    require_single,
+)
+from dfprivacy.statements.expressions import Scope, condition, direction, field_of, is_dp, write
+from dfprivacy.statements.functions import AGGREGATES
+from dfprivacy.statements.gate import Source
+from dfprivacy.statements.refusals import (
+    CONSTRUCTS,
+    Node,
+    Refusal,
+    nearly,
+    only,
+    refuse,
+    refuse_node,
+)
+from dfprivacy.statements.relations import (
+    OWNER,
+    Bag,
+    Expression,
+    Window,
+    chosen,
+    column,
+    distinct,
+    extended,
+    filtered,
+    grouped,
+    joined,
+    marked,
+    renamed,
+    united,
+    windowed,
+)
+from dfprivacy.statements.rows import (
+    UNKNOWN_VIEW,
+    Common,
+    Reader,
+    Relation,
+    Rows,
+    checked_growth,
+    commons,
+    definition_of,
+    inside,
+    name_of,
+    qualifies,
+    require_apart,
+    starred,
+)
+from dfprivacy.statements.tables import Tables
+from dfprivacy.statements.tree import (
+    called,
+    folded,
+    fresh,
+    is_column,
+    kind,
+    literal,
+    nodes,
+)
+
+_MOST_RELATIONS = 500
+"""How many relations a statement may hold, its views and CTEs taken apart."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A column that can be named: qualified by a path; `plain` where its name alone will do."""
+
+    path: tuple[str, ...]
+    name: str
+    column: str
+    plain: bool = True
+    bounds: Bounds | None = None
+
+    @property
+    def written(self) -> str:
+        """The name by which a statement can write it."""
+        return ".".join((*self.path[-1:], self.name))
+
+
+@dataclass(frozen=True)
+class View:
+    """The rows of a FROM, and what can be named; `outer` are those around a subquery."""
+
+    bag: Bag
+    seen: tuple[Seen, ...]
+    outer: View | None = None
+
+    def find(self, parts: Sequence[str]) -> tuple[str, str] | None:
+        """Return the SQL of a name, and the column that it is, or is a field of."""
+        last = len(parts) - 1
+        for length in dict.fromkeys((last, *range(last))):  # a table's column before a field
+            found = self._named(parts[:length], parts[length])
+            if found is not None:
+                sql = quoted(found)
+                for name in parts[length + 1 :]:
+                    sql = field_of(sql, name)
+                return sql, found
+        return None
+
+    def _named(self, path: Sequence[str], name: str) -> str | None:
+        found = {
+            own.column
+            for own in self.seen
+            if folded(own.name) == folded(name)
+            and (qualifies(own.path, path) if path else own.plain)
+        }
+        if len(found) > 1:
+            names = [own.written for own in self.seen if own.column in found]
+            raise Refusal(
+                f"column {name!r}, which several tables have",
+                "it must be plain which is meant",
+                f"write {' or '.join(names)}",
+            ).error()
+        return next(iter(found), None)
+
+    def missing(self, parts: Sequence[str]) -> Exception:
+        """Return the error for a name that is no column."""
+        name = ".".join(parts)
+        if f"@{folded(name)}" in CONSTRUCTS:
+            return refuse(f"@{folded(name)}")
+        known = [own.name for own in self.seen]
+        return MissingColumnError(
+            f"no table in FROM has a column {name!r}",
+            hint=f"{nearly(name, known)}the columns are {', '.join(map(repr, known[:20]))}",
+        )
+
+
+def meant(said: bool, construct: str, why: str, rewrite: str) -> None:  # noqa: FBT001 what is asked
+    """Refuse what its author has not said: that each unit's rows are looked at by themselves.
+
+    That is what runs in any case: relations.py writes the owner wherever rows meet. So this may be
+    wrong without anything being released that should not be; the answer would not be that to the
+    question.
+
+    Raises
+    ------
+    RefusedStatementError
+        When it is not said.
+    """
+    if not said:
+        raise Refusal(construct, why, rewrite).error()
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition of a join or a WHERE; with `pair`, it says that two expressions are equal."""
+
+    expression: Expression
+    pair: tuple[Expression, Expression] | None = None
+
+    @property
+    def uses(self) -> frozenset[str]:
+        """The columns that it names."""
+        return self.expression.uses
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a query makes: a relation, and the names of its columns in order."""
+
+    bag: Bag
+    names: tuple[tuple[str, str], ...]
+
+
+Special = Callable[[Node, set[str], set[str]], str | None]
+Items = Sequence[tuple[str, Node]]
+Sees = Mapping[str, Common]
+_CORRELATED = Refusal(
+    "a subquery that names columns of the statement around it in this place",
+    "only its WHERE can",
+    "compare in its WHERE: EXISTS (SELECT 1 FROM orders AS o WHERE o.customer = c.id)",
+)
+
+
+@dataclass
+class Compiler:
+    """Reads the relations of one statement over the tables of a schema."""
+
+    tables: Tables
+    made: int = 0
+    near: Relation | None = None
+    """The view that is being taken apart: its names are looked for from where it is."""
+    about_all: list[Node] = field(default_factory=list)
+    """SELECTs whose aggregates are about several units."""
+
+    def from_where(
+        self, select: Node, sees: Sees, items: Items, outer: View | None = None
+    ) -> tuple[View, list[Condition]]:
+        """Return the rows of FROM and WHERE, and the conditions that name columns around them."""
+        taken = {folded(name) for name in outer.bag.columns} if outer else set[str]()
+        views, conditions = self._flat(select["from_table"], sees, taken)
+        whole = replace(_beside(views), outer=outer)
+        later: list[Node] = []
+        around: list[Condition] = []
+        for node in _conjuncts(select["where_clause"]):
+            if any(kind(part) == ("SUBQUERY", "SUBQUERY") for part in nodes(node)):
+                later.append(node)
+                continue
+            made = self.condition_of(node, whole, items)
+            (around if made.expression.outer else conditions).append(made)
+        view = replace(self._greedy(views, conditions), outer=outer)
+        for node in later:
+            view = self._where(node, view, sees, items, taken)
+        return view, around
+
+    # FROM
+
+    def _flat(self, node: Node, sees: Sees, taken: set[str]) -> tuple[list[View], list[Condition]]:
+        """Return the relations of a FROM that are joined in any order, and what joins them."""
+        if kind(node) != ("", "JOIN"):
+            return [self._relation(node, sees, taken)], []
+        only(node, "left", "right", "condition", "using_columns", "join_type", "ref_type",
+             "is_implicit", "nearest_count", "nearest_order_type")  # fmt: skip
+        if node["alias"]:
+            raise refuse("an alias of a whole join")
+        way, sort = node["join_type"], node["ref_type"]
+        if sort not in {"REGULAR", "CROSS"} or way not in {"INNER", "LEFT", "SEMI", "ANTI"}:
+            raise _REFUSED_JOINS.get(sort, _REFUSED_JOINS.get(way, CONSTRUCTS["JOIN"])).error()
+        left, ahead = self._flat(node["left"], sees, taken)
+        right, behind = self._flat(node["right"], sees, taken)
+        conditions: list[Condition] = []
+        mine, theirs = _beside(left), _beside(right)
+        for name in node.get("using_columns") or ():
+            one, two = mine.find([name]), theirs.find([name])
+            if one is None or two is None:
+                raise (theirs if two is None else mine).missing([name])
+            pair = column(one[1]), column(two[1])
+            equal = Expression(f"({one[0]} = {two[0]})", frozenset([one[1], two[1]]))
+            conditions.append(Condition(equal, pair))
+            right = [_hidden(view, name) for view in right]
+        both = _beside([*left, *right])
+        on = _conjuncts(node.get("condition"))
+        conditions += [self.condition_of(part, both, ()) for part in on]
+        if way == "INNER":
+            return [*left, *right], [*ahead, *behind, *conditions]
+        first, second = self._greedy(left, ahead), self._greedy(right, behind)
+        if way == "LEFT":  # a condition on one side says which rows of the right have a match
+            inside = [own for own in conditions if own.uses <= frozenset(second.bag.columns)]
+            second = replace(second, bag=filtered(second.bag, [own.expression for own in inside]))
+            conditions = [own for own in conditions if own not in inside]
+        bag = self.join(first, second, way, conditions)
+        return [View(bag, (*first.seen, *second.seen) if way == "LEFT" else first.seen)], []
+
+    def _relation(self, node: Node, sees: Sees, taken: set[str]) -> View:
+        self.made += 1
+        if self.made > _MOST_RELATIONS:
+            raise _too_many()
+        path: tuple[str, ...] = ()
+        bounds: Mapping[str, Bounds] = {}
+        if kind(node) == ("", "SUBQUERY"):
+            only(node, "subquery")
+            only(node["subquery"], "node")
+            made = self.query(node["subquery"]["node"], sees)
+        else:
+            path = name_of(node)
+            common = sees.get(folded(path[0])) if len(path) == 1 else None
+            if common is None:
+                relation = self.tables.find(path, self.near)
+                made, path = self._table(relation, taken), relation.path
+                bounds = {} if relation.definition else self.tables.bounds(relation)
+            else:
+                made = self.query(common.select, common.sees)
+        path = (node["alias"],) if node["alias"] else path
+        bag, new = renamed(made.bag, taken)
+        seen = (
+            Seen(path, name, new[own], bounds=bounds.get(folded(name))) for name, own in made.names
+        )
+        return View(bag, tuple(seen))
+
+    def _table(self, relation: Relation, taken: set[str]) -> Made:
+        if relation.definition is None:
+            return self._within_matches(relation, Made(*self.tables.bag(relation, taken)))
+        before, self.near = self.near, relation
+        with inside(relation):
+            made = self.query(definition_of(relation, self.tables.engine), {})
+            if len(made.names) != len(relation.columns):
+                raise UNKNOWN_VIEW.error()
+        self.near = before
+        own = zip(relation.columns, made.names, strict=True)
+        return Made(made.bag, tuple((name, was) for name, (_, was) in own))
+
+    def _within_matches(self, relation: Relation, made: Made) -> Made:
+        """Return the rows of a table that each unit has, within the matches that are declared."""
+        bag, most = made.bag, self.tables.matches(relation)
+        if not most or not bag.owned:
+            return made
+        columns = {folded(name): own for name, own in made.names}
+        kinds = self.tables.kinds(bag, bag.columns)
+        for name, kind_ in zip(bag.columns, kinds, strict=True):
+            if name in {columns[own] for own in most}:
+                require_single(kind_, f"matches of column {name!r}")
+        keys = bag.keys
+        bag = _with_ties(_one_of_equal(bag, bag.columns, kinds), kinds, set())
+        for own, number in most.items():
+            place = fresh("place", [*bag.columns, OWNER])
+            window = Window("row_number", (), (), (columns[own],), (), "", breaks_ties=True)
+            limit = Expression(f"({quoted(place)} <= {number})", frozenset([place]))
+            whole = filtered(windowed(bag, {place: window}), [limit])
+            bag = chosen(whole, {name: column(name) for name in bag.columns})
+        kept = {name: key for name, key in keys.items() if name in bag.columns}
+        depth = made.bag.depth
+        names = tuple((name, now) for name, now in made.names if now in bag.columns)
+        return Made(replace(bag, keys=kept, depth=depth), names)
+
+    # joins
+
+    def _greedy(self, views: Sequence[View], conditions: Sequence[Condition]) -> View:
+        """Join relations: from the one with the longest link on, each by what it has in common."""
+        whole = _beside(views)
+        if len(views) == 1 and not conditions:
+            return whole
+        parts, waiting = [], list(conditions)
+        for view in views:
+            mine = [own for own in waiting if own.uses <= frozenset(view.bag.columns)]
+            waiting = [own for own in waiting if own not in mine]
+            kept = filtered(view.bag, [own.expression for own in mine]) if mine else view.bag
+            parts.append(replace(view, bag=kept))
+        made = max(parts, key=lambda own: (own.bag.owned, own.bag.depth))
+        parts.remove(made)
+        while parts:
+            other = max(parts, key=lambda own: self._nearness(made.bag, own.bag, waiting))
+            parts.remove(other)
+            both = frozenset((*made.bag.columns, *other.bag.columns))
+            now = [own for own in waiting if own.uses <= both]
+            waiting = [own for own in waiting if own not in now]
+            made = View(self.join(made, other, "INNER", now), (*made.seen, *other.seen))
+        return replace(whole, bag=made.bag)
+
+    def _nearness(self, bag: Bag, other: Bag, waiting: Sequence[Condition]) -> tuple[bool, bool]:
+        pairs = [_across(own, bag, other) for own in waiting]
+        return _says_owner(bag, other, pairs), any(pairs)
+
+    def join(self, one: View, two: View, how: str, conditions: Sequence[Condition]) -> Bag:
+        """Return a join, by equal columns where their types compare."""
+        self.check_owner(one, two, conditions)
+        left, right = one.bag, two.bag
+        columns = (*left.columns, *(() if how in {"SEMI", "ANTI"} else right.columns))
+        equal: list[tuple[str, str]] = []
+        others: list[Expression] = []
+        for own in conditions:
+            pair = _across(own, left, right)
+            if pair is not None:
+                taken = (*left.columns, *right.columns)
+                left, mine = _as_column(left, pair[0], taken)
+                right, theirs = _as_column(right, pair[1], (*taken, mine))
+                if alike(*self.tables.kinds(left, [mine]), *self.tables.kinds(right, [theirs])):
+                    equal.append((mine, theirs))
+                    continue
+            others.append(own.expression)
+        self._check_once(left, right, how, equal)
+        return replace(joined(left, right, how, equal, others), columns=columns)
+
+    def _check_once(
+        self, left: Bag, right: Bag, how: str, equal: Sequence[tuple[str, str]]
+    ) -> None:
+        """Refuse a public table of which a row that is protected by itself meets several."""
+        if left.owned == right.owned or how not in {"INNER", "LEFT"}:
+            return
+        public, names = (right, [two for _, two in equal]) if left.owned else (
+            left, [one for one, _ in equal]
+        )  # fmt: skip
+        known = public.unique is not None and public.unique <= set(names)
+        protected = left if left.owned else right
+        known |= any(name in public.matches for name in names)
+        if protected.single and names and not known and self.tables.repeats(public, names):
+            raise Refusal(
+                f"a join with a public table that has several rows of one {', '.join(names)}",
+                "a protected row would count several times",
+                "keep one row of each key: QUALIFY row_number() OVER (PARTITION BY key ORDER BY "
+                "day) = 1; or declare how many there are at most: Schema(matches={'prices.key': "
+                "4}); or protect units: unit='user_id', max_rows=5",
+            ).error()
+
+    @staticmethod
+    def check_owner(left: View, right: View, conditions: Sequence[Condition]) -> None:
+        """Refuse a join of owned relations in which the author does not say so.
+
+        Raises
+        ------
+        RefusedStatementError
+            When no condition compares a unit, or a key that belongs to one.
+        """
+        pairs = [_across(own, left.bag, right.bag) for own in conditions]
+        meant(
+            not (left.bag.owned and right.bag.owned) or _says_owner(left.bag, right.bag, pairs),
+            "a join of rows of one unit with those of others",
+            "rows of several units would meet; each unit's rows are joined with its own",
+            f"add the unit to the condition: {_rewrite(left, right)}",
+        )
+
+    # conditions and expressions
+
+    def written(
+        self, node: Node, view: View, items: Items, special: Special | None = None
+    ) -> Expression:
+        """Return an expression over rows and items; `special` writes some nodes."""
+        uses, outer = set[str](), set[str]()
+
+        def named(parts: Sequence[str], before: int | None) -> str:
+            found = view.find(parts)
+            if found is not None:
+                uses.add(found[1])
+                return found[0]
+            if len(parts) == 1:
+                for index, (alias, item) in enumerate(items[:before]):
+                    if folded(alias) == folded(parts[0]):
+                        return inner(item, index)
+            if view.outer is not None and (found := view.outer.find(parts)) is not None:
+                outer.add(found[1])
+                return found[0]
+            raise view.missing(parts)
+
+        def inner(part: Node, before: int | None) -> str:
+            def own(node: Node) -> str | None:
+                return None if special is None else special(node, uses, outer)
+
+            return write(part, Scope(lambda parts: named(parts, before), own))
+
+        sql = checked_growth(inner(node, None))
+        return Expression(sql, frozenset(uses), frozenset(outer))
+
+    def condition_of(
+        self, node: Node, view: View, items: Items, special: Special | None = None
+    ) -> Condition:
+        """Return a condition on rows."""
+        made = self.written(node, view, items, special)
+        made = replace(made, sql=condition(node, made.sql))
+        if kind(node) != ("COMPARISON", "COMPARE_EQUAL") or special is not None:
+            return Condition(made)
+        sides = [self.written(node[side], view, items) for side in ("left", "right")]
+        return Condition(made, (sides[0], sides[1]))
+
+    def _where(self, node: Node, view: View, sees: Sees, items: Items, taken: set[str]) -> View:
+        """Return the rows of a view that fulfil a condition with subqueries."""
+        asked = _negated(node)
+        if asked is not None and _is_membership(asked[0]):
+            sub, denied = asked
+            if not (denied and sub["subquery_type"] == "ANY"):
+                other, conditions = self.matches(sub, view, sees, items, taken)
+                bag = self.join(view, other, "ANTI" if denied else "SEMI", conditions)
+                return replace(view, bag=bag)
+        special = _Subqueries(self, view, sees, items, taken)
+        made = self.condition_of(node, view, items, special.answer)
+        if made.expression.outer:
+            raise _CORRELATED.error()
+        return replace(view, bag=filtered(special.view.bag, [made.expression]))
+
+    def matches(
+        self, sub: Node, view: View, sees: Sees, items: Items, taken: set[str]
+    ) -> tuple[View, list[Condition]]:
+        """Return the rows of an EXISTS or IN, and what makes a row of the view match one."""
+        only(sub, "subquery", "subquery_type", "comparison_type", "child")
+        select = sub["subquery"]["node"]
+        around = replace(view, outer=None)
+        if _is_plain(select):
+            inner, conditions = self.from_where(
+                select, commons(select, sees, several=True), (), around
+            )
+            item = _single(select, inner) if sub["subquery_type"] == "ANY" else None
+            value = None if item is None else self.written(item, inner, ())
+        else:
+            made = self.query(select, sees)
+            bag, new = renamed(made.bag, taken | {folded(n) for n in view.bag.columns})
+            inner = View(bag, tuple(Seen((), name, new[own]) for name, own in made.names))
+            conditions = []
+            value = column(new[_one(made.names)]) if sub["subquery_type"] == "ANY" else None
+        if value is not None:
+            if value.outer:
+                raise _CORRELATED.error()
+            mine = self.written(sub["child"], around, items)
+            same = Expression(f"({mine.sql} = {value.sql})", mine.uses | value.uses)
+            conditions = [*conditions, Condition(same, (mine, value))]
+        return inner, [_opened(own) for own in conditions]
+
+    # queries
+
+    def query(self, node: Node, sees: Sees) -> Made:
+        """Return what a subquery, CTE or view makes."""
+        sort = kind(node)
+        if sort == ("", "SET_OPERATION_NODE"):
+            return self._union(node, sees)
+        if sort != ("", "SELECT_NODE"):
+            raise refuse_node(node)
+        return _Select(self, node, commons(node, sees, several=True)).made()
+
+    def _union(self, node: Node, sees: Sees) -> Made:
+        if node["setop_type"] != "UNION" or not node["setop_all"]:
+            raise Refusal(
+                f"{node['setop_type'].replace('_', ' ')}{' ALL' if node['setop_all'] else ''}",
+                "of protected rows only UNION ALL is a list of everybody's rows",
+                "SELECT ... UNION ALL SELECT ..., with SELECT DISTINCT around it",
+            ).error()
+        only(node, "setop_type", "setop_all", "children", "cte_map", "modifiers")
+        for modifier in node["modifiers"]:
+            raise refuse(modifier["type"])
+        sees = commons(node, sees, several=True)
+        parts = [self.query(child, sees) for child in node["children"]]
+        names = parts[0].names
+        if any(len(part.names) != len(names) for part in parts):
+            raise Refusal(
+                "UNION ALL of different numbers of columns",
+                "each needs its place",
+                "name the columns",
+            ).error()
+        kinds = [self.tables.kinds(part.bag, [own for _, own in part.names]) for part in parts]
+        for place, (name, _) in enumerate(names):
+            if not all(alike(kinds[0][place], own[place]) for own in kinds):
+                raise Refusal(
+                    f"UNION ALL of columns {name!r} of different types",
+                    "turning one into the other could fail on a row",
+                    "CAST both to one type, e.g. CAST(x AS VARCHAR)",
+                ).error()
+        taken: list[str] = [OWNER]
+        new: list[str] = []
+        for name, _ in names:
+            new.append(fresh(name, taken))
+            taken.append(new[-1])
+        maps = [dict(zip(new, (own for _, own in part.names), strict=True)) for part in parts]
+        bag = united([part.bag for part in parts], maps)
+        return Made(bag, tuple(zip((name for name, _ in names), new, strict=True)))
+
+
+def _too_many() -> RefusedStatementError:
+    return Refusal(
+        "a statement of too many relations",
+        "each use of a CTE or view stands for its own copy of it",
+        "split it into several statements",
+    ).error()
+
+
+def _opened(own: Condition) -> Condition:
+    """Return a condition of a subquery over the join of it with what is around it."""
+
+    def opened(one: Expression) -> Expression:
+        return replace(one, uses=one.uses | one.outer, outer=frozenset())
+
+    pair = None if own.pair is None else (opened(own.pair[0]), opened(own.pair[1]))
+    return Condition(opened(own.expression), pair)
+
+
+@dataclass
+class _Subqueries:
+    """Subqueries inside of an expression: each becomes a column of the rows."""
+
+    compiler: Compiler
+    view: View
+    sees: Sees
+    items: Items
+    taken: set[str]
+
+    def answer(self, node: Node, uses: set[str], _: set[str]) -> str | None:
+        """Return the column that stands for a subquery; None for any other node."""
+        if kind(node) != ("SUBQUERY", "SUBQUERY"):
+            return None
+        sql, columns = self._membership(node) if _is_membership(node) else self._scalar(node)
+        uses |= columns
+        return sql
+
+    def name(self, wanted: str) -> str:
+        name = fresh(wanted, [*self.taken, *self.view.bag.columns, OWNER])
+        self.taken.add(folded(name))
+        return name
+
+    def _membership(self, node: Node) -> tuple[str, set[str]]:
+        compiler = self.compiler
+        other, conditions = compiler.matches(node, self.view, self.sees, self.items, self.taken)
+        found = self.name("found")
+        if node["subquery_type"] == "EXISTS":
+            self._mark(other, conditions, found)
+            return quoted(found), {found}
+        unsure = self.name("unsure")
+        *rest, same = conditions
+        perhaps = replace(same.expression, sql=f"coalesce({same.expression.sql}, true)")
+        self._mark(other, conditions, found)
+        self._mark(other, [*rest, Condition(perhaps)], unsure, checked=conditions)
+        sql = f"CASE WHEN {quoted(found)} THEN true WHEN {quoted(unsure)} THEN NULL ELSE false END"
+        return f"({sql})", {found, unsure}
+
+    def _mark(
+        self,
+        other: View,
+        conditions: Sequence[Condition],
+        name: str,
+        checked: Sequence[Condition] | None = None,
+    ) -> None:
+        compiler, left, right = self.compiler, self.view.bag, other.bag
+        compiler.check_owner(self.view, other, checked or conditions)
+        equal: list[tuple[str, str]] = []
+        others: list[Expression] = []
+        for own in conditions:
+            pair = _across(own, left, right)
+            if pair is not None and pair[0].column and pair[1].column:
+                one, two = pair[0].column, pair[1].column
+                if alike(*compiler.tables.kinds(left, [one]), *compiler.tables.kinds(right, [two])):
+                    equal.append((one, two))
+                    continue
+            others.append(own.expression)
+        self._become(marked(left, right, name, equal, others))
+
+    def _become(self, bag: Bag) -> None:
+        self.view = replace(self.view, bag=bag)
+
+    def _scalar(self, node: Node) -> tuple[str, set[str]]:
+        """Return the column of a scalar subquery: one aggregate of what belongs to the row."""
+        compiler = self.compiler
+        only(node, "subquery", "subquery_type", "comparison_type")
+        select = node["subquery"]["node"]
+        if kind(select) != ("", "SELECT_NODE") or node["subquery_type"] != "SCALAR":
+            raise refuse_node(node)
+        around = replace(self.view, outer=None)
+        made = _Select(compiler, select, commons(select, self.sees, several=True), around)
+        bag, value, keys, empty = made.scalar()
+        meant(bool(keys) or not bag.owned, *_RELEASED)
+        pairs = []
+        for mine, theirs in keys:
+            same = Expression(f"({mine.sql} = {quoted(theirs)})", mine.uses | {theirs})
+            pairs.append(Condition(same, (mine, column(theirs))))
+        self._become(compiler.join(self.view, View(bag, ()), "LEFT", pairs))
+        if empty is None:
+            return quoted(value), {value}
+        return f"coalesce({quoted(value)}, {empty})", {value}
+
+
+_RELEASED = (
+    "a number about everybody inside of a condition",
+    "it is a release of its own",
+    (
+        "write a dp_ call, which is drawn first: (SELECT dp_mean(x, 0, 100) FROM t); or compare "
+        "with the unit's own rows: WHERE o.customer = c.id in the subquery"
+    ),
+)
+
+
+@dataclass
+class _Select:
+    """One SELECT of a subquery, CTE or view: its groups, windows and columns, in their order."""
+
+    compiler: Compiler
+    node: Node
+    sees: Sees
+    outer: View | None = None
+    taken: set[str] = field(default_factory=set)
+
+    def name(self, wanted: str) -> str:
+        name = fresh(wanted, [*self.taken, OWNER])
+        self.taken.add(folded(name))
+        return name
+
+    def _start(self) -> tuple[View, list[Condition], list[tuple[str, Node]]]:
+        select = self.node
+        only(select, *_CLAUSES)
+        by_all = select["aggregate_handling"] == "FORCE_AGGREGATES"
+        if not by_all and select["aggregate_handling"] != "STANDARD_HANDLING":
+            raise refuse("aggregate_handling")
+        sets = select["group_sets"]
+        if sets and (
+            len(sets) > 1 or sorted(sets[0]) != list(range(len(select["group_expressions"])))
+        ):
+            raise refuse("group_sets")
+        named = [(n["alias"], n) for n in select["select_list"] if n["alias"]]
+        view, around = self.compiler.from_where(select, self.sees, named, self.outer)
+        items = [item for node in select["select_list"] for item in unfolded(node, view)]
+        if by_all:
+            keys = [
+                node
+                for _, node in items
+                if not _aggregates(node) and any(map(is_column, nodes(node)))
+            ]
+            self.node = {**select, "group_expressions": keys}
+        self.taken |= {folded(name) for name in view.bag.columns}
+        if self.outer is not None:
+            self.taken |= {folded(name) for name in self.outer.bag.columns}
+        return view, around, items
+
+    def made(self) -> Made:
+        """Return what it makes."""
+        view, _, items = self._start()
+        ordered = self._modifiers()
+        stage = _Stage(self, view, items)
+        stage.prepare()
+        out = [(name, stage.written(node, index)) for index, (name, node) in enumerate(items)]
+        having = [] if self.node["having"] is None else [stage.condition(self.node["having"])]
+        qualify = [] if self.node["qualify"] is None else [stage.condition(self.node["qualify"])]
+        on = None
+        if ordered is not None and ordered[0]:
+            on = stage.first([*ordered[0]], ordered[1])
+        bag = stage.bag(having, [*qualify, *([on] if on else [])])
+        names: list[tuple[str, str]] = []
+        made: dict[str, Expression] = {}
+        for name, expression in out:
+            own = fresh(name, [*made, OWNER])
+            made[own] = expression
+            names.append((name, own))
+        require_apart(names)
+        bag = chosen(bag, made)
+        if ordered is not None and not ordered[0]:
+            bag = self._distinct(bag)
+        return Made(bag, tuple(names))
+
+    def _distinct(self, bag: Bag) -> Bag:
+        meant(
+            bool(bag.keys) or not bag.owned,
+            "DISTINCT without the unit's column",
+            "rows of several units would count as one",
+            "add the column that names the unit: SELECT DISTINCT customer, city FROM ...",
+        )
+        kinds = self.compiler.tables.kinds(bag, bag.columns)
+        for name, own in zip(bag.columns, kinds, strict=True):
+            require_single(own, f"DISTINCT over column {name!r}")
+        return distinct(_one_of_equal(bag, bag.columns, kinds))
+
+    def _modifiers(self) -> tuple[list[Node], list[Node]] | None:
+        """Return what DISTINCT [ON] names, and its order; None without."""
+        found = {modifier["type"]: modifier for modifier in self.node["modifiers"]}
+        unique = found.pop("DISTINCT_MODIFIER", None)
+        targets = [] if unique is None else unique.get("distinct_on_targets") or []
+        order = found.pop("ORDER_MODIFIER", None) if targets else None
+        for name, modifier in found.items():
+            skips = name == "LIMIT_MODIFIER" and not modifier["limit"]
+            raise refuse("OFFSET" if skips else name)
+        if unique is None:
+            return None
+        only(unique, "distinct_on_targets")
+        return targets, [] if order is None else order["orders"]
+
+    def scalar(self) -> tuple[Bag, str, list[tuple[Expression, str]], str | None]:
+        """Return one aggregate by the columns that are compared with those around.
+
+        With the relation come the column of the value, pairs of an expression around it and the
+        column that it equals, and what stands for no rows.
+        """
+        select = self.node
+        if select["group_expressions"] or select["modifiers"] or select["having"]:
+            raise _ONE_AGGREGATE.error()
+        view, around, items = self._start()
+        if len(items) != 1 or not _aggregates(items[0][1]):
+            raise _ONE_AGGREGATE.error()
+        keys: list[tuple[Expression, Expression]] = []
+        for own in around:
+            sides = own.pair or (own.expression, own.expression)
+            inner = [side for side in sides if side.uses and not side.outer]
+            outer = [side for side in sides if side.outer and not side.uses]
+            if own.pair is None or len(inner) != 1 or len(outer) != 1:
+                raise Refusal(
+                    "a scalar subquery that is compared with the rows around it by more than =",
+                    "each row needs its group of rows to aggregate",
+                    "(SELECT max(o.total) FROM orders AS o WHERE o.customer = c.id)",
+                ).error()
+            keys.append((replace(outer[0], uses=outer[0].outer, outer=frozenset()), inner[0]))
+        stage = _Stage(self, view, items)
+        named = [(mine, stage.key(theirs)) for mine, theirs in keys]
+        value = stage.written(items[0][1], 0)
+        if stage.windows or value.outer:
+            raise _CORRELATED.error()
+        name = self.name("value")
+        counts = {"count", "count_star"}
+        empty = "0" if called(items[0][1]) in counts else None
+        if empty is None and any(called(part) in counts for part in nodes(items[0][1])):
+            raise _ONE_AGGREGATE.error()
+        bag = extended(stage.bag([], []), {name: value})
+        kept = {own: column(own) for own in (*(own for _, own in named), name)}
+        return chosen(bag, kept), name, named, empty
+
+
+_CLAUSES = (
+    "modifiers", "select_list", "from_table", "where_clause", "cte_map", "group_expressions",
+    "group_sets", "aggregate_handling", "having", "qualify",
+)  # fmt: skip
+_ONE_AGGREGATE = Refusal(
+    "a scalar subquery that is not one aggregate",
+    "it could have several rows, and fail on them",
+    "(SELECT max(o.total) FROM orders AS o WHERE o.customer = c.id)",
+)
+
+
+@dataclass
+class _Stage:
+    """The aggregates and windows of a SELECT, collected while its expressions are written."""
+
+    select: _Select
+    view: View
+    items: Items
+    keys: dict[str, str] = field(default_factory=dict)
+    before: dict[str, Expression] = field(default_factory=dict)
+    calls: dict[str, tuple[str, str, bool]] = field(default_factory=dict)
+    ahead: dict[str, Expression] = field(default_factory=dict)
+    windows: dict[str, Window] = field(default_factory=dict)
+    grouped: bool = False
+    sums: set[str] = field(default_factory=set)
+    read: set[str] = field(default_factory=set)
+    """The columns that expressions over windows name."""
+
+    def __post_init__(self) -> None:
+        """Tell whether rows are grouped."""
+        select = self.select.node
+        parts = [[node for _, node in self.items], select["having"], select["qualify"]]
+        self.grouped = bool(select["group_expressions"]) or _aggregates(parts)
+        self.subqueries = _Subqueries(
+            self.select.compiler, self.view, self.select.sees, self.items, self.select.taken
+        )
+
+    def prepare(self) -> None:
+        """Read the keys of GROUP BY, and see that the unit is among them."""
+        for node in self.select.node["group_expressions"]:
+            place = None
+            if literal(node)[0] in {"INTEGER", "NUMERIC"}:
+                place = int(literal(node)[1]) if literal(node)[1].isdecimal() else 0
+                if not 1 <= place <= len(self.items):
+                    raise Refusal(
+                        "a place in GROUP BY",
+                        "the SELECT list has no such place",
+                        "name the column",
+                    ).error()
+            key = node if place is None else self.items[place - 1][1]
+            self.key(self.select.compiler.written(key, self.view, self.items))
+        bag = self.view.bag
+        said = not (bag.owned and self.grouped) or any(n in bag.keys for n in self.keys.values())
+        if not said:
+            self.select.compiler.about_all.append(self.select.node)
+        meant(
+            said,
+            "GROUP BY without the unit in a subquery, CTE or view",
+            "an aggregate over several units is a release of its own",
+            f"GROUP BY {_unit_of(self.view)} too; or ask by dp_ calls, which are drawn first",
+        )
+
+    def key(self, expression: Expression) -> str:
+        """Return the column of a key."""
+        if expression.outer:
+            raise _CORRELATED.error()
+        self.grouped = True
+        if expression.sql not in self.keys:
+            own = expression.column
+            self.keys[expression.sql] = own or self._named(self.before, expression, "key")
+        return self.keys[expression.sql]
+
+    def _named(self, found: dict[str, Any], wanted: object, name: str) -> str:
+        """Return the column of what is wanted: a new one, unless there is one already."""
+        for own, known in found.items():
+            if known == wanted:
+                return own
+        own = self.select.name(name)
+        found[own] = wanted
+        return own
+
+    def condition(self, node: Node) -> Expression:
+        """Return a condition over aggregates and windows."""
+        made = self.written(node, None)
+        return replace(made, sql=condition(node, made.sql))
+
+    def written(self, node: Node, index: int | None, *, windows: bool = True) -> Expression:
+        """Return an expression over aggregates and windows."""
+        items = [(name, item) for name, item in self.items[:index] if item is not node]
+
+        def special(part: Node, uses: set[str]) -> str | None:
+            found = self._special(part, windows=windows)
+            if found is None:
+                return None
+            uses.add(found)
+            return quoted(found)
+
+        def subquery(part: Node, uses: set[str], outer: set[str]) -> str | None:
+            if (
+                not self.grouped
+                and (found := self.subqueries.answer(part, uses, outer)) is not None
+            ):
+                return found
+            return special(part, uses)
+
+        made = self.select.compiler.written(node, self.view, items, subquery)
+        if made.outer:
+            raise _CORRELATED.error()
+        self.read |= made.uses
+        if self.grouped:
+            known = {*self.keys.values(), *self.calls, *self.windows}
+            for own in made.uses - known:
+                raise Refusal(
+                    f"column {own!r} beside aggregates",
+                    "it is no key of GROUP BY",
+                    f"GROUP BY {own}, or aggregate it: max({own})",
+                ).error()
+        return made
+
+    def _special(self, node: Node, *, windows: bool) -> str | None:
+        if node.get("class") == "WINDOW":
+            if not windows:
+                raise refuse_node(node)
+            return self._window(node)
+        if called(node) in AGGREGATES:
+            return self._aggregate(node)
+        if not self.grouped or literal(node) != ("", ""):
+            return None
+        if any(
+            called(p) in AGGREGATES or p.get("class") in {"WINDOW", "SUBQUERY"} for p in nodes(node)
+        ):
+            return None
+        try:
+            sql = self.select.compiler.written(node, self.view, self.items).sql
+        except (RefusedStatementError, MissingColumnError):
+            return None
+        return self.keys.get(sql)
+
+    def _aggregate(self, node: Node) -> str:
+        """Return the column of an aggregate."""
+        name = called(node)
+        if name not in EXACT and name not in BY_LIST:
+            raise Refusal(
+                f"{name}(...) in a subquery",
+                "it is not on the list of aggregates that do not depend on the order of rows",
+                f"use one of {', '.join(sorted({*EXACT, *BY_LIST}))}",
+            ).error()
+        only(node, "function_name", "arguments", "distinct", "filter")
+        compiler = self.select.compiler
+        given = [item["expression"] for item in node["arguments"]]
+        given = [item for item in given if kind(item) != ("STAR", "STAR")]
+        if len(given) > 1 or (not given and name not in {"count", "count_star"}):
+            raise Refusal(f"{name}(...) with these arguments", "it takes one", f"{name}(x)").error()
+        value = compiler.written(given[0], self.view, self.items) if given else None
+        if node["filter"] is not None:
+            where = compiler.condition_of(node["filter"], self.view, self.items).expression
+            base = value or Expression("true")
+            value = Expression(
+                f"CASE WHEN {where.sql} THEN {base.sql} END",
+                where.uses | base.uses,
+                where.outer | base.outer,
+            )
+        if value is not None and value.outer:
+            raise _CORRELATED.error()
+        argument = "" if value is None else value.column or self._named(self.before, value, "value")
+        name = "count" if name == "count_star" else name
+        call = (name, argument, bool(node["distinct"]))
+        return self._named(self.calls, call, f"{name}_{argument}" if argument else "count")
+
+    def _window(self, node: Node) -> str:
+        """Return the column of a window function."""
+        name = folded(node["function_name"])
+        rule = WINDOWS.get(name)
+        if rule is None:
+            raise refuse_node(node)
+        only(node, "function_name", "arguments", "partitions", "orders", "start", "end", "distinct",
+             "start_expr", "end_expr", "exclude_clause", "ignore_nulls", "offset_expr",
+             "default_expr", "children", "filter_expr", "arg_orders")  # fmt: skip
+        for part in ("distinct", "ignore_nulls", "filter_expr", "arg_orders"):
+            if node.get(part):
+                raise refuse("a window function with DISTINCT, FILTER, ORDER BY or IGNORE NULLS")
+        if node.get("exclude_clause", "NO_OTHER") != "NO_OTHER":
+            raise refuse("EXCLUDE in a window")
+        given = [
+            item.get("expression", item)
+            for item in node.get("arguments") or node.get("children") or []
+        ]
+        given = [item for item in given if kind(item) != ("STAR", "STAR")]
+        constants = [literal(item) for item in given[rule.values :]]
+        constants += [literal(node[p]) for p in ("offset_expr", "default_expr") if node.get(p)]
+        if any(
+            sort != "INTEGER" or not text.isdecimal() or int(text) < 1 for sort, text in constants
+        ):
+            raise Refusal(
+                f"{name}(...) with such an argument",
+                "what follows the value is a whole number from 1 on",
+                "lag(x, 2)",
+            ).error()
+        arguments_ = tuple(self._ahead(item) for item in given[: rule.values])
+        if len(arguments_) < rule.values and name != "count":
+            raise Refusal(f"{name}() without its argument", "it takes one", f"{name}(x)").error()
+        partition = tuple(self._ahead(item) for item in node["partitions"])
+        order = tuple((self._ahead(item["expression"]), direction(item)) for item in node["orders"])
+        frame = frame_of(node)
+        window = Window(
+            CALLED.get(name, name), arguments_, tuple(text for _, text in constants), partition,
+            order, frame, rule.orders or frame.startswith("ROWS"),
+        )  # fmt: skip
+        return self._windowed(window, sums=rule.sums)
+
+    def _windowed(self, window: Window, *, sums: bool = False) -> str:
+        bag = self.view.bag
+        meant(
+            not bag.owned or any(self._key_of(own) in bag.keys for own in window.partition),
+            "a window without the unit in PARTITION BY",
+            "it looks at rows of several units",
+            f"PARTITION BY {_unit_of(self.view)}, ...",
+        )
+        name = self._named(self.windows, window, window.function)
+        self.sums.update(window.arguments if sums else ())
+        return name
+
+    def _key_of(self, own: str) -> str:
+        made = self.ahead.get(own)
+        return own if made is None or made.column is None else made.column
+
+    def _ahead(self, node: Node) -> str:
+        expression = self.written(node, None, windows=False)
+        return expression.column or self._named(self.ahead, expression, "part")
+
+    def first(self, targets: Sequence[Node], order: Sequence[Node]) -> Expression:
+        """Return the condition of DISTINCT ON: the first row of each."""
+        window = Window(
+            "row_number", (), (), tuple(self._ahead(node) for node in targets),
+            tuple((self._ahead(item["expression"]), direction(item)) for item in order),
+            "", breaks_ties=True,
+        )  # fmt: skip
+        name = self._windowed(window)
+        return Expression(f"({quoted(name)} = 1)", frozenset([name]))
+
+    def bag(self, having: Sequence[Expression], qualify: Sequence[Expression]) -> Bag:
+        """Return the rows over which all expressions are written."""
+        bag = (
+            self._aggregated() if self.grouped else extended(self.subqueries.view.bag, self.before)
+        )
+        if having and not self.grouped:
+            raise refuse("having")
+        bag = filtered(bag, having) if having else bag
+        bag = extended(bag, self.ahead)
+        if self.windows:
+            used = frozenset[str]().union(*(own.uses for own in self.windows.values()))
+            names = list(bag.columns)
+            kinds = self.select.compiler.tables.kinds(bag, names)
+            for name, own in zip(names, kinds, strict=True):
+                if name in used:
+                    require_single(own, f"a window over column {name!r}")
+                if name in self.sums:
+                    require_exact(own, name)
+            bag = _one_of_equal(bag, names, kinds)
+            if any(own.breaks_ties for own in self.windows.values()):
+                bag = _with_ties(bag, kinds, self.read)
+            bag = windowed(bag, self.windows)
+        return filtered(bag, qualify) if qualify else bag
+
+    def _aggregated(self) -> Bag:
+        compiler = self.select.compiler
+        bag = extended(self.subqueries.view.bag, self.before)
+        names = list(
+            dict.fromkeys([*self.keys.values(), *(a for _, a, _ in self.calls.values() if a)])
+        )
+        kinds = dict(zip(names, compiler.tables.kinds(bag, names), strict=True))
+        bag = _one_of_equal(bag, names, [*kinds.values()])
+        for name in self.keys.values():
+            require_single(kinds[name], f"GROUP BY {name!r}")
+        made: dict[str, Expression] = {}
+        after: dict[str, Expression] = {}
+        for own, (name, argument, unique) in self.calls.items():
+            sql, function = exact_sum(name, argument, unique=unique, sort=kinds.get(argument))
+            made[own] = Expression(sql, frozenset([argument] if argument else []))
+            if function:
+                after[own] = Expression(
+                    f"list_aggregate({quoted(own)}, '{function}')", frozenset([own])
+                )
+        bag = grouped(bag, list(dict.fromkeys(self.keys.values())), made)
+        return chosen(bag, {own: after.get(own, column(own)) for own in bag.columns})
+
+
+def _one_of_equal(bag: Bag, names: Sequence[str], kinds: Sequence[Any]) -> Bag:
+    """Return a relation in which equal values of some columns are the same bits."""
+    made = {
+        name: Expression(one_float(name, own), frozenset([name]))
+        for name, own in zip(names, kinds, strict=True)
+        if str(own) in FLOATS
+    }
+    return replace(extended(bag, made), keys=bag.keys)
+
+
+def _with_ties(bag: Bag, kinds: Sequence[Any], read: set[str]) -> Bag:
+    """Return a relation whose columns tell all rows apart that differ; those not read may go."""
+    kept = []
+    for name, own in zip(bag.columns, kinds, strict=True):
+        if name in read:
+            require_single(own, f"column {name!r} beside a window that breaks ties by it")
+        if is_single(own):
+            kept.append(name)
+    return chosen(bag, {name: column(name) for name in kept})
+
+
+def _beside(views: Sequence[View]) -> View:
+    """Return what several relations show together; their rows are joined later."""
+    seen = tuple(own for view in views for own in view.seen)
+    if len(views) == 1:
+        return View(views[0].bag, seen)
+    columns = tuple(name for view in views for name in view.bag.columns)
+    keys = {name: key for view in views for name, key in view.bag.keys.items()}
+    owned = any(view.bag.owned for view in views)
+    return View(Bag(columns, owned, _no_text, keys), seen)
+
+
+def _no_text(*_: object) -> str:
+    raise AssertionError("relations that are not joined have no text")
+
+
+def _hidden(view: View, name: str) -> View:
+    """Return a relation whose column is named by USING: its name alone means the left one."""
+    seen = tuple(
+        replace(own, plain=own.plain and folded(own.name) != folded(name)) for own in view.seen
+    )
+    return replace(view, seen=seen)
+
+
+def unfolded(node: Node, view: View) -> list[tuple[str, Node]]:
+    """Return items of a SELECT list with their names, * written out."""
+    if kind(node) == ("STAR", "STAR") and not node["columns"]:
+        of = node["relation_name"]
+        seen = [own for own in view.seen if (qualifies(own.path, [of]) if of else own.plain)]
+        if not seen:
+            raise view.missing([of or "*"])
+        named = [(own.name, [*own.path[-1:], own.name]) for own in seen]
+        return starred(node, named, lambda name: view.missing([name]))
+    if node["alias"]:
+        return [(node["alias"], node)]
+    if is_column(node):
+        name = node["column_names"][-1]
+        own = next((s.name for s in view.seen if folded(s.name) == folded(name)), name)
+        return [(own, node)]
+    return [(f"column {id(node)}", node)]
+
+
+def _conjuncts(node: Node | None) -> list[Node]:
+    """Return the conditions that AND combines, and those that every side of an OR has."""
+    if node is None:
+        return []
+    if kind(node) == ("CONJUNCTION", "CONJUNCTION_OR"):
+        first, *others = [_conjuncts(child) for child in node["children"]]
+        return [node, *(each for each in first if all(_has(other, each) for other in others))]
+    if kind(node) != ("CONJUNCTION", "CONJUNCTION_AND"):
+        return [node]
+    only(node, "children")
+    return [each for child in node["children"] for each in _conjuncts(child)]
+
+
+def _has(conditions: Sequence[Node], wanted: Node) -> bool:
+    return any(plain(own) == plain(wanted) for own in conditions)
+
+
+def _across(own: Condition, left: Bag, right: Bag) -> tuple[Expression, Expression] | None:
+    """Return the sides of an equality, that of the left relation first; None for others."""
+    if own.pair is None:
+        return None
+    one, two = own.pair
+    mine, theirs = frozenset(left.columns), frozenset(right.columns)
+    for first, second in ((one, two), (two, one)):
+        if first.uses and second.uses and first.uses <= mine and second.uses <= theirs:
+            return first, second
+    return None
+
+
+def _as_column(bag: Bag, expression: Expression, taken: Sequence[str]) -> tuple[Bag, str]:
+    """Return a relation in which an expression is a column."""
+    own = expression.column
+    if own is not None:
+        return bag, own
+    name = fresh("key", [*taken, OWNER])
+    return extended(bag, {name: expression}), name
+
+
+def _says_owner(
+    left: Bag, right: Bag, pairs: Iterable[tuple[Expression, Expression] | None]
+) -> bool:
+    """Tell whether one of the equalities is between keys that belong to one unit."""
+    for one, two in filter(None, pairs):
+        mine, theirs = left.keys.get(one.column or ""), right.keys.get(two.column or "")
+        if mine is not None and mine == theirs:
+            return True
+    return False
+
+
+def _keys(view: View) -> list[tuple[str, str]]:
+    """Return the columns that can be named and belong to one unit, with the key of each."""
+    names = {own.column: own.written for own in view.seen}
+    return [(names[own], key) for own, key in view.bag.keys.items() if own in names]
+
+
+def _rewrite(left: View, right: View) -> str:
+    """Return a condition that would do."""
+    mine, theirs = _keys(left), _keys(right)
+    for one, key in mine:
+        for two, other in theirs:
+            if key == other:
+                return f"{one} = {two}"
+    names = " and ".join(sorted({name for name, _ in (*mine, *theirs)}))
+    return f"join along the links of the schema ({names or 'keep the key columns in subqueries'})"
+
+
+def _unit_of(view: View) -> str:
+    return next((name for name, _ in _keys(view)), "the column of the unit")
+
+
+def _negated(node: Node) -> tuple[Node, bool] | None:
+    """Return a subquery that is a whole condition, and whether it is denied."""
+    if kind(node) == ("SUBQUERY", "SUBQUERY"):
+        return node, False
+    if kind(node) == ("OPERATOR", "OPERATOR_NOT"):
+        only(node, "children")
+        (child,) = node["children"]
+        found = _negated(child)
+        return None if found is None else (found[0], not found[1])
+    return None
+
+
+def _is_membership(node: Node) -> bool:
+    """Tell EXISTS and IN."""
+    sort = node.get("subquery_type")
+    return sort == "EXISTS" or (sort == "ANY" and node["comparison_type"] == "COMPARE_EQUAL")
+
+
+def _is_plain(select: Node) -> bool:
+    """Tell a SELECT that projects and filters."""
+    if kind(select) != ("", "SELECT_NODE"):
+        return False
+    parts = ("group_expressions", "having", "qualify", "modifiers", "group_sets", "sample")
+    return not any(select.get(part) for part in parts) and not _aggregates(select["select_list"])
+
+
+def _aggregates(tree: object) -> bool:
+    """Tell whether there is an aggregate or window in a tree, outside of subqueries."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            if kind(node) == ("SUBQUERY", "SUBQUERY"):
+                continue
+            if called(node) in AGGREGATES:
+                return True
+            if node.get("class") == "WINDOW":
+                waiting.extend(v for k, v in node.items() if k != "function_name")
+                continue
+            waiting.extend(node.values())
+        elif isinstance(node, list):
+            waiting.extend(node)
+    return False
+
+
+def _single(select: Node, view: View) -> Node:
+    found = [item for node in select["select_list"] for item in unfolded(node, view)]
+    if len(found) != 1:
+        raise _ONE_COLUMN.error()
+    return found[0][1]
+
+
+def _one(names: Sequence[tuple[str, str]]) -> str:
+    if len(names) != 1:
+        raise _ONE_COLUMN.error()
+    return names[0][1]
+
+
+_ONE_COLUMN = Refusal(
+    "IN over several columns", "one value is looked for", "x IN (SELECT y FROM t)"
+)
+
+_REFUSED_JOINS = {
+    "NATURAL": Refusal(
+        "NATURAL JOIN", "a column that is added later would join too", "JOIN t USING (city)"
+    ),
+    "ASOF": Refusal(
+        "ASOF JOIN", "it is not on the list of what is known to be safe",
+        "JOIN with BETWEEN: ON p.day BETWEEN f.day - 1 AND f.day",
+    ),
+    "RIGHT": Refusal(
+        "RIGHT JOIN", "rows of one table without a match in the other depend on everybody at once",
+        "turn the tables round: FROM orders LEFT JOIN nation ON ...",
+    ),
+    "FULL": Refusal(
+        "FULL JOIN", "rows of one table without a match in the other depend on everybody at once",
+        "ask two questions: LEFT JOIN, and a public table by itself",
+    ),
+    "POSITIONAL": Refusal(
+        "POSITIONAL JOIN", "the order of protected rows means nothing", "JOIN ... USING (key)"
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class OwnedRows(Rows):
+    """The rows of a FROM over the tables of a schema, as one relation with an owner."""
+
+    view: View | None = None
+    read_from: Tables | None = None
+    constants: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def tables(self) -> tuple[Relation, ...]:
+        """The tables and frames that the rows are made of."""
+        assert self.read_from is not None  # noqa: S101 as it is made
+        return tuple(self.read_from.used.values())
+
+    @property
+    def single(self) -> frozenset[str]:
+        """The SQL of columns whose values belong to one unit each: the unit's, and links."""
+        assert self.view is not None  # noqa: S101 as it is made
+        return frozenset(map(quoted, (OWNER, *self.view.bag.keys)))
+
+    @property
+    def copies(self) -> int:
+        """As how many rows a row that is protected by itself counts at most."""
+        assert self.view is not None  # noqa: S101 as it is made
+        return self.view.bag.copies
+
+    @property
+    def bounds(self) -> Mapping[str, Bounds]:
+        """What everybody knows of columns of its tables, by their SQL."""
+        assert self.view is not None  # noqa: S101 as it is made
+        return {quoted(own.column): own.bounds for own in self.view.seen if own.bounds is not None}
+
+    @property
+    def text(self) -> str:
+        """What the rows come from, as it is shown; values are read through the gate besides."""
+        assert self.read_from is not None  # noqa: S101 as it is made
+        assert self.view is not None  # noqa: S101 as it is made
+        bag = self.view.bag
+        return f"({bag.sql(bag.columns, self.read_from.shown)})"
+
+    def given(self, name: str) -> str | None:
+        """Return the SQL of a released number that is lent under a name."""
+        return self.constants.get(name)
+
+    def find(self, parts: Sequence[str]) -> str | None:
+        """Return the SQL of a name."""
+        assert self.view is not None  # noqa: S101 as it is made
+        found = self.view.find(parts)
+        return None if found is None else found[0]
+
+
+def owned_rows(select: Node, reader: Reader) -> Rows:
+    """Return the rows of the outermost SELECT: its FROM and WHERE over the tables of a schema.
+
+    Raises
+    ------
+    RefusedStatementError
+        For what is not known to keep owners apart.
+    """
+    assert reader.schema is not None  # noqa: S101 the caller has looked
+    tables = Tables(reader.schema, reader.place, reader.engine, reader.givens)
+    compiler = Compiler(tables)
+    items = [(n["alias"], n) for n in select["select_list"] if n["alias"]]
+    view, _ = compiler.from_where(select, commons(select, {}, several=True), items)
+    if not view.bag.owned:
+        raise Refusal(
+            "a statement over public tables alone",
+            "there is no one to protect",
+            "run it as it is: con.sql(...)",
+        ).error()
+    view, constants = _with_constants(select, view, compiler)
+    bag, place = view.bag, reader.place
+    unit = tables.known[tables.names[folded(reader.schema.unit_table)]]
+    assert unit.source is not None  # noqa: S101 a table, no view
+
+    def rows(names: tuple[str, ...], engine: duckdb.DuckDBPyConnection) -> Any:
+        return place.query(bag.sql(names, tables.leaves(bag, names)), engine)
+
+    def twin(names: tuple[str, ...], engine: duckdb.DuckDBPyConnection) -> Any:
+        tables.kinds(bag, [name for name in names if name != OWNER])
+        return engine.sql(bag.sql(names, tables.twin))
+
+    base = Relation(unit.path, (*bag.columns, OWNER), None,
+                    Source((*bag.columns, OWNER), rows, twin, unit.source.wrap))  # fmt: skip
+    seen = tuple((own.name, quoted(own.column)) for own in view.seen if own.plain)
+    named = ((str(reader.schema.unit), quoted(OWNER)),)
+    return OwnedRows(base, unit, named, seen, (), filtered=True, view=view, read_from=tables,
+                     constants=constants)  # fmt: skip
+
+
+def about_all(select: Node, reader: Reader) -> bool:
+    """Tell a SELECT whose aggregates are about several units, so that it is a release."""
+    if reader.schema is None:
+        return False
+    compiler = Compiler(Tables(reader.schema, reader.place, reader.engine, reader.givens))
+    with suppress(DPError):
+        compiler.query(select, {})
+    return any(node is select for node in compiler.about_all)
+
+
+def _with_constants(select: Node, view: View, compiler: Compiler) -> tuple[View, dict[str, str]]:
+    """Return the rows beside the released numbers that calls and keys name: one row of each."""
+    items = [item for item in select["select_list"] if not holds_dp(item)]
+    parts = [items, select["group_expressions"], *(n for n in nodes(select) if is_dp(n))]
+    names = dict.fromkeys(node["given"] for node in nodes(parts) if "given" in node)
+    tables, found = compiler.tables, dict[str, str]()
+    taken = {folded(own) for own in view.bag.columns}
+    for name in names:
+        made, ((_, column),) = tables.bag(tables.find([name], None), taken)
+        taken.add(folded(column))
+        one = View(replace(made, unique=frozenset()), ())
+        view = replace(view, bag=compiler.join(view, one, "INNER", []))
+        found[name] = quoted(column)
+    return view, found

@@ -1,0 +1,482 @@
+"""Relations as SQL that this package writes: each row has an owner, or everybody may know it.
+
+This file alone decides what runs. Whatever it is asked to combine, the owner's equality stands in
+every join of owned relations, in every grouping, window and DISTINCT, and each owned relation
+carries its owner to whoever reads it. So the rows that a unit owns are a function of its own rows
+and of public tables, whatever the statement said. docs/owned-rows.md has the proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from dfprivacy.engine.files import quoted
+from dfprivacy.statements.refusals import Refusal
+from dfprivacy.statements.tree import folded, fresh
+
+OWNER = "owner"
+"""The column that holds the owner; no other column of a relation has this name."""
+_OWNER = quoted(OWNER)
+
+
+class Leaf(Protocol):
+    """How the columns of a stored table are read: a SELECT, over its rows or over none."""
+
+    def __call__(self, table: str, columns: tuple[str, ...]) -> str:
+        """Return the SELECT of some columns of a table."""
+
+
+@dataclass(frozen=True)
+class Expression:
+    """An expression over the columns of a relation, and those that it names.
+
+    `outer` are columns that it names of the statement around a subquery.
+    """
+
+    sql: str
+    uses: frozenset[str] = frozenset()
+    outer: frozenset[str] = frozenset()
+
+    @property
+    def tried(self) -> str:
+        """The expression as it is run: NULL where it fails; a column is read as it is."""
+        return self.sql if self.column is not None else f"TRY({self.sql})"
+
+    @property
+    def column(self) -> str | None:
+        """The column that it is, if it is no more than that."""
+        only = next(iter(self.uses), None)
+        return only if only is not None and self.sql == quoted(only) else None
+
+
+def column(name: str) -> Expression:
+    """Return a column as an expression."""
+    return Expression(quoted(name), frozenset([name]))
+
+
+@dataclass(frozen=True)
+class Bag:
+    """A relation: its columns, whether its rows have owners, and how it is written.
+
+    `text` returns a SELECT of some columns in their order, and of the owner if there is one.
+    `keys` are columns whose values belong to one owner, by what the schema says: each with the key
+    that it stands for. Nothing that is written depends on them.
+    """
+
+    columns: tuple[str, ...]
+    owned: bool
+    text: Callable[[tuple[str, ...], Leaf], str]
+    keys: Mapping[str, str] = field(default_factory=dict)
+    depth: int = 0
+    single: bool = False
+    """Whether each protected row is by itself: it stays one row, or goes."""
+    unique: frozenset[str] | None = None
+    """Columns that no two rows have in common, by how the relation is made; None for unknown."""
+    origins: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Of columns, the columns of stored tables that have all their pairs of value and owner."""
+    link: Link | None = None
+    """How its rows get their owners, where they do so by a link."""
+    matches: Mapping[str, int] = field(default_factory=dict)
+    """The most rows of one value of columns that a protected row meets, as the schema declares."""
+    copies: int = 1
+    """As how many rows a row that is protected by itself counts at most."""
+
+    def sql(self, wanted: Iterable[str], leaf: Leaf) -> str:
+        """Return a SELECT of the columns that are wanted, and of the owner."""
+        chosen = frozenset(wanted)
+        return self.text(tuple(name for name in self.columns if name in chosen), leaf)
+
+
+@dataclass(frozen=True)
+class Link:
+    """Rows of a table, and the key of the table above whose owners are theirs.
+
+    `target` is that key as `Bag.origins` names it. Rows that are joined with owned ones by their
+    link get no owner of their own: where the pairs of key and owner there are among those of the
+    table above, each row meets those whom it belongs to, and nobody else.
+    """
+
+    rows: Bag
+    column: str
+    above: Bag
+    key: str
+    target: str
+    few: bool = False
+    """Whether conditions are taken to leave few of the rows: the rest depends on their keys."""
+
+    def said_by(self, equal: Iterable[tuple[str, str]], other: Bag) -> bool:
+        """Tell whether equalities of columns, its own first, follow it to pairs of the key."""
+        return any(
+            one == self.column and self.target in other.origins.get(two, ()) for one, two in equal
+        )
+
+
+def _list(items: Iterable[str], *, owner: str | None = None) -> str:
+    parts = [*items, *([] if owner is None else [f"{owner} AS {_OWNER}"])]
+    return ", ".join(parts) or 'true AS "row"'
+
+
+def _named(names: Iterable[str], of: str = "") -> list[str]:
+    return [f"{of}{quoted(name)}" for name in names]
+
+
+def stored(table: str, columns: Mapping[str, str], owner: tuple[str, str] | None = None) -> Bag:
+    """Return a stored table; `columns` are its own names by those that they have here.
+
+    `owner` is the column that names the unit, and the SQL that makes the owner of it.
+    """
+
+    def text(wanted: tuple[str, ...], leaf: Leaf) -> str:
+        read = tuple(dict.fromkeys(columns[name] for name in wanted))
+        chosen = [f"{quoted(columns[name])} AS {quoted(name)}" for name in wanted]
+        if owner is None:
+            return f"SELECT {_list(chosen)} FROM ({leaf(table, read)}) AS stored"  # noqa: S608 ours
+        read = tuple(dict.fromkeys([*read, owner[0]]))
+        return (
+            f"SELECT {_list(chosen, owner=owner[1])} FROM ({leaf(table, read)}) AS stored "  # noqa: S608
+            f"WHERE {quoted(owner[0])} IS NOT NULL"
+        )
+
+    return Bag(tuple(columns), owner is not None, text)
+
+
+def single(table: str, columns: Mapping[str, str]) -> Bag:
+    """Return a stored table of which every row is protected by itself."""
+    public = stored(table, columns)
+
+    def text(wanted: tuple[str, ...], leaf: Leaf) -> str:
+        below = public.sql(wanted, leaf)
+        return f"SELECT {_list(_named(wanted), owner='true')} FROM ({below}) AS rows"  # noqa: S608
+
+    return Bag(public.columns, True, text, single=True)  # noqa: FBT003 owned
+
+
+def _by_itself(bag: Bag, what: str) -> None:
+    """Refuse what looks at several protected rows where each is by itself."""
+    if bag.single:
+        raise Refusal(
+            f"{what} of protected rows",
+            "each row is protected by itself, and this looks at several",
+            "name whose rows they are: unit='user_id', max_rows=5",
+        ).error()
+
+
+def _first(bag: Bag, names: Sequence[str], most: int = 1) -> Bag:
+    """Return the first rows of a public relation for each value of some columns."""
+
+    def text(wanted: tuple[str, ...], leaf: Leaf) -> str:
+        whole, by = bag.sql(bag.columns, leaf), ", ".join(_named(names))
+        order = ", ".join(_named(bag.columns))
+        place = f"row_number() OVER (PARTITION BY {by} ORDER BY {order})"
+        return (
+            f"SELECT {_list(_named(wanted))} FROM (SELECT * FROM ({whole}) AS every "  # noqa: S608
+            f"QUALIFY {place} <= {most}) AS firsts"
+        )
+
+    return replace(bag, text=text, unique=frozenset(names) if most == 1 else None)
+
+
+def _few(bag: Bag, equal: Sequence[str]) -> tuple[Bag, int]:
+    """Return a public relation, and how many rows of it a protected row meets at most."""
+    if bag.unique is not None and bag.unique <= set(equal):
+        return bag, 1
+    if not equal:
+        raise Refusal(
+            "a join with a public table without an equality",
+            "a protected row would count as often as it has matches",
+            "JOIN nation ON nation.id = customer.nation; or protect units: unit='user_id'",
+        ).error()
+    declared = {name: bag.matches[name] for name in equal if name in bag.matches}
+    if declared:
+        name = min(declared, key=lambda own: declared[own])
+        return _first(bag, [name], declared[name]), declared[name]
+    return _first(bag, equal), 1
+
+
+def linked(link: Link) -> Bag:
+    """Return a table whose rows belong to each owner of the rows that they are linked to."""
+    column, key = quoted(link.column), quoted(link.key)
+
+    def text(wanted: tuple[str, ...], leaf: Leaf) -> str:
+        own, above, start = link.rows.sql([*wanted, link.column], leaf), link.above, ""
+        if link.few and above.link is not None:
+            start, own = f"WITH {_FEW} AS MATERIALIZED ({own}) ", f"FROM {_FEW}"
+            above = _met(above, link.key, f"SELECT {column} FROM {_FEW}")  # noqa: S608
+        return (
+            f"{start}SELECT {_list(_named(wanted, 'l.'), owner=f'r.{_OWNER}')} FROM ({own}) AS l "  # noqa: S608 ours
+            f"JOIN (SELECT DISTINCT {key} AS {quoted('key')}, {_OWNER} FROM "
+            f"({above.sql([link.key], leaf)}) AS links) AS r ON l.{column} = r.{quoted('key')}"
+        )
+
+    origins = {link.column: link.above.origins.get(link.key, frozenset())}
+    depth = link.above.depth + 1
+    return Bag(link.rows.columns, True, text, depth=depth, origins=origins, link=link)  # noqa: FBT003 owned
+
+
+_FEW = quoted("few rows")
+
+
+def _met(bag: Bag, key: str, values: str) -> Bag:
+    """Return the rows of a table whose key is among some values, before they get their owners."""
+    if bag.link is None:
+        return bag
+    rows = bag.link.rows
+
+    def text(wanted: tuple[str, ...], leaf: Leaf) -> str:
+        return (
+            f"SELECT {_list(_named(wanted, 'l.'))} FROM ({rows.sql([*wanted, key], leaf)}) AS l "  # noqa: S608
+            f"SEMI JOIN ({values}) AS r({quoted('key')}) ON l.{quoted(key)} = r.{quoted('key')}"
+        )
+
+    return linked(replace(bag.link, rows=replace(rows, text=text)))
+
+
+def chosen(bag: Bag, made: Mapping[str, Expression], conditions: Sequence[Expression] = ()) -> Bag:
+    """Return expressions over the rows that fulfil all conditions."""
+
+    def text(wanted: tuple[str, ...], leaf: Leaf) -> str:
+        uses = frozenset[str]().union(
+            *(made[name].uses for name in wanted), *(one.uses for one in conditions)
+        )
+        parts = [f"{made[name].tried} AS {quoted(name)}" for name in wanted]
+        where = " AND ".join(f"TRY({one.sql})" for one in conditions)
+        return (
+            f"SELECT {_list(parts, owner=_OWNER if bag.owned else None)} "  # noqa: S608 ours
+            f"FROM ({bag.sql(uses, leaf)}) AS rows{f' WHERE {where}' if where else ''}"
+        )
+
+    named = [(name, made[name].column) for name in made]
+    keys = {name: bag.keys[was] for name, was in named if was is not None and was in bag.keys}
+    new = {was: name for name, was in named if was is not None}
+    kept = bag.unique is not None and bag.unique <= new.keys()
+    unique = frozenset(new[name] for name in bag.unique or ()) if kept else None
+    origins = {name: bag.origins.get(was or "", frozenset()) for name, was in named}
+    matches = {new[name]: most for name, most in bag.matches.items() if name in new}
+    return Bag(
+        tuple(made), bag.owned, text, keys, bag.depth, bag.single, unique, origins,
+        matches=matches, copies=bag.copies,
+    )  # fmt: skip
+
+
+def extended(bag: Bag, made: Mapping[str, Expression]) -> Bag:
+    """Return a relation with more columns."""
+    if not made:
+        return bag
+    return chosen(bag, {name: column(name) for name in bag.columns} | dict(made))
+
+
+def filtered(bag: Bag, conditions: Sequence[Expression]) -> Bag:
+    """Return the rows that fulfil all conditions."""
+    if bag.link is not None:  # before the rows get their owners
+        rows, few = filtered(bag.link.rows, conditions), bag.link.few or len(conditions) > 1
+        made = linked(replace(bag.link, rows=rows, few=few))
+        return replace(made, keys=bag.keys, origins=bag.origins)
+    return chosen(bag, {name: column(name) for name in bag.columns}, conditions)
+
+
+def joined(
+    left: Bag,
+    right: Bag,
+    how: str,
+    equal: Sequence[tuple[str, str]],
+    others: Sequence[Expression] = (),
+) -> Bag:
+    """Return a join: INNER, LEFT, SEMI or ANTI; `equal` are pairs of columns of one type.
+
+    Where both have owners, theirs are equal.
+
+    Raises
+    ------
+    RefusedStatementError
+        When public rows would be kept, or left out, by what is in owned ones.
+    """
+    if right.owned and not left.owned and how != "INNER":
+        raise Refusal(
+            f"{_SHOWN[how]} from a public table to a protected one",
+            "which public rows have no match depends on everybody at once",
+            "put the protected table first: FROM orders LEFT JOIN nation ON ...",
+        ).error()
+    both = left.owned and right.owned
+    if both:
+        _by_itself(left, "a join")
+    elif right.single:
+        return joined(right, left, how, _turned(equal), others)
+    copies = left.copies
+    if left.single and how in {"INNER", "LEFT"}:
+        right, most = _few(right, [two for _, two in equal])
+        copies *= most
+    kept = left.columns if how in {"SEMI", "ANTI"} else (*left.columns, *right.columns)
+    owned = left.owned or (right.owned and how == "INNER")
+    keys, origins = dict(left.keys), dict(left.origins)
+    if how == "INNER":
+        keys |= right.keys
+        origins |= right.origins
+    depth, single = max(left.depth, right.depth), left.single
+    if both and right.link is not None and right.link.said_by(_turned(equal), left):
+        both, right = False, right.link.rows
+    elif both and how == "INNER" and left.link is not None and left.link.said_by(equal, right):
+        both, left = False, left.link.rows
+    side = "l" if left.owned else "r"
+
+    def text(wanted: tuple[str, ...], leaf: Leaf) -> str:
+        uses = frozenset(wanted).union(
+            (name for pair in equal for name in pair), *(one.uses for one in others)
+        )
+        parts = [f"l.{_OWNER} = r.{_OWNER}"] if both else []
+        parts += [f"l.{quoted(one)} = r.{quoted(two)}" for one, two in equal]
+        parts += [f"TRY({one.sql})" for one in others]
+        return (
+            f"SELECT {_list(_named(wanted), owner=f'{side}.{_OWNER}' if owned else None)} "  # noqa: S608
+            f"FROM ({left.sql(uses, leaf)}) AS l {how} JOIN ({right.sql(uses, leaf)}) AS r "
+            f"ON {' AND '.join(parts) or 'true'}"
+        )
+
+    return Bag(kept, owned, text, keys, depth, single, origins=origins, copies=copies)
+
+
+def _turned(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(two, one) for one, two in pairs]
+
+
+_SHOWN = {"LEFT": "LEFT JOIN", "SEMI": "EXISTS or IN", "ANTI": "NOT EXISTS or NOT IN"}
+
+
+def marked(
+    left: Bag,
+    right: Bag,
+    name: str,
+    equal: Sequence[tuple[str, str]],
+    others: Sequence[Expression] = (),
+) -> Bag:
+    """Return a relation with a column that tells whether a row has a match."""
+    ways = [(joined(left, right, how, equal, others), how == "SEMI") for how in ("SEMI", "ANTI")]
+    sides = [extended(bag, {name: Expression("true" if found else "false")}) for bag, found in ways]
+    return _united(sides, [{own: own for own in sides[0].columns}] * 2)
+
+
+def united(bags: Sequence[Bag], columns: Sequence[Mapping[str, str]]) -> Bag:
+    """Return all rows of several relations; `columns` are the columns of each by their new name."""
+    if len({bag.owned for bag in bags}) > 1:
+        raise Refusal(
+            "UNION ALL of protected and public rows",
+            "rows of nobody would stand among those with an owner",
+            "ask about the protected ones, and add public numbers to the answer",
+        ).error()
+    _by_itself(bags[0], "UNION ALL")
+    return _united(bags, columns)
+
+
+def _united(bags: Sequence[Bag], columns: Sequence[Mapping[str, str]]) -> Bag:
+    names = tuple(columns[0])
+
+    def text(wanted: tuple[str, ...], leaf: Leaf) -> str:
+        parts = []
+        for bag, own in zip(bags, columns, strict=True):
+            made = [f"{quoted(own[name])} AS {quoted(name)}" for name in wanted]
+            below = bag.sql([own[name] for name in wanted], leaf)
+            parts.append(
+                f"SELECT {_list(made, owner=_OWNER if bag.owned else None)} FROM ({below}) AS rows"  # noqa: S608
+            )
+        return " UNION ALL ".join(parts)
+
+    keys = {
+        name: bags[0].keys[columns[0][name]]
+        for name in names
+        if len({bag.keys.get(own[name]) for bag, own in zip(bags, columns, strict=True)}) == 1
+        and columns[0][name] in bags[0].keys
+    }
+    depth = max(bag.depth for bag in bags)
+    return Bag(names, bags[0].owned, text, keys, depth, bags[0].single, copies=bags[0].copies)
+
+
+def grouped(bag: Bag, keys: Sequence[str], made: Mapping[str, Expression]) -> Bag:
+    """Return aggregates by keys, and by owner where there are owners."""
+    _by_itself(bag, "GROUP BY or DISTINCT")
+
+    def text(wanted: tuple[str, ...], leaf: Leaf) -> str:
+        uses = frozenset(keys).union(*(made[name].uses for name in wanted if name in made))
+        parts = [f"{made[n].sql} AS {quoted(n)}" if n in made else quoted(n) for n in wanted]
+        by = [*_named(keys), *([_OWNER] if bag.owned else [])]
+        return (
+            f"SELECT {_list(parts, owner=_OWNER if bag.owned else None)} "  # noqa: S608 ours
+            f"FROM ({bag.sql(uses, leaf)}) AS rows{' GROUP BY ' if by else ''}{', '.join(by)}"
+        )
+
+    kept = {name: bag.keys[name] for name in keys if name in bag.keys}
+    origins = {name: bag.origins.get(name, frozenset()) for name in keys}
+    return Bag((*keys, *made), bag.owned, text, kept, bag.depth, False, frozenset(keys), origins)  # noqa: FBT003 of units
+
+
+def distinct(bag: Bag) -> Bag:
+    """Return the rows of a relation once each, for each owner."""
+    return grouped(bag, bag.columns, {})
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window function: what it is called with, its partition, order and frame, all by column.
+
+    `order` are columns, each with its direction. Where ties matter, `breaks_ties`, the whole row
+    breaks them.
+    """
+
+    function: str
+    arguments: tuple[str, ...]
+    constants: tuple[str, ...]
+    partition: tuple[str, ...]
+    order: tuple[tuple[str, str], ...]
+    frame: str
+    breaks_ties: bool
+
+    @property
+    def uses(self) -> frozenset[str]:
+        """The columns that it names."""
+        return frozenset((*self.arguments, *self.partition, *(name for name, _ in self.order)))
+
+    def sql(self, row: Sequence[str], *, owned: bool) -> str:
+        """Return it as SQL; `row` is what a whole row consists of."""
+        by = [*([_OWNER] if owned else []), *_named(self.partition)]
+        order = [f"{quoted(name)} {direction}" for name, direction in self.order]
+        order += _named(row) if self.breaks_ties else []
+        parts = [f"PARTITION BY {', '.join(by)}"] if by else []
+        parts += [f"ORDER BY {', '.join(order)}"] if order else []
+        given = ", ".join([*_named(self.arguments), *self.constants])
+        over = " ".join([*parts, *([self.frame] if self.frame else [])])
+        return f"{self.function}({given}) OVER ({over})"
+
+
+def windowed(bag: Bag, made: Mapping[str, Window]) -> Bag:
+    """Return a relation with window functions over the rows of each owner by itself."""
+    _by_itself(bag, "a window")
+
+    def text(wanted: tuple[str, ...], leaf: Leaf) -> str:
+        uses = frozenset(name for name in wanted if name not in made).union(
+            *(made[name].uses for name in wanted if name in made)
+        )
+        row = [name for name in bag.columns if name in uses]
+        parts = [
+            f"{made[n].sql(row, owned=bag.owned)} AS {quoted(n)}" if n in made else quoted(n)
+            for n in wanted
+        ]
+        return (
+            f"SELECT {_list(parts, owner=_OWNER if bag.owned else None)} "  # noqa: S608 ours
+            f"FROM ({bag.sql(uses, leaf)}) AS rows"
+        )
+
+    return Bag((*bag.columns, *made), bag.owned, text, bag.keys, bag.depth, origins=bag.origins)
+
+
+def renamed(bag: Bag, taken: set[str]) -> tuple[Bag, dict[str, str]]:
+    """Return a relation whose columns have names that nothing else has, and these by the old ones.
+
+    The names are taken from then on.
+    """
+    new: dict[str, str] = {}
+    for name in bag.columns:
+        new[name] = fresh(name, [*taken, OWNER])
+        taken.add(folded(new[name]))
+    if all(was == now for was, now in new.items()):
+        return bag, new
+    return chosen(bag, {now: column(was) for was, now in new.items()}), new

@@ -1,0 +1,303 @@
+"""The tables that a schema names: who owns their rows, and how they are read through the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any
+
+import duckdb
+
+from dfprivacy.engine.files import quoted
+from dfprivacy.engine.run import guarded
+from dfprivacy.errors import InvalidQuestionError, MissingColumnError
+from dfprivacy.release.terms import Bounds
+from dfprivacy.statements.exact import FLOATS, SINGLE, alike, one_float
+from dfprivacy.statements.gate import NO_COLUMN, reads
+from dfprivacy.statements.refusals import Refusal, nearly
+from dfprivacy.statements.relations import OWNER, Bag, Leaf, Link, linked, single, stored
+from dfprivacy.statements.rows import Given, Place, Relation
+from dfprivacy.statements.schema import Schema
+from dfprivacy.statements.tree import folded, fresh
+
+_NUMBERS = count()
+
+
+def owner_of(column: str, kind: object) -> str:
+    """Return the SQL of an owner: two of them are equal where they are the same to everybody.
+
+    Texts compare by their bytes, whatever a collation says; 0.0 is -0.0, and NaN is NaN.
+
+    Raises
+    ------
+    RefusedStatementError
+        For a type of which equal values can differ.
+    """
+    own, base = quoted(column), str(kind).split("(")[0]
+    if base in {"VARCHAR", "ENUM"}:
+        return f"encode(CAST({own} AS VARCHAR))"
+    if base in FLOATS:
+        return one_float(column, base)
+    if base in SINGLE | {"DECIMAL"}:
+        return own
+    raise Refusal(
+        f"a unit of type {base}",
+        "equal values of it can look different, and it must be plain who is who",
+        "name units by numbers or text: CAST(x AS VARCHAR)",
+    ).error()
+
+
+@dataclass
+class Tables:
+    """The tables of a schema, as one statement reads them; nothing is read until it runs."""
+
+    schema: Schema
+    place: Place
+    engine: duckdb.DuckDBPyConnection
+    givens: Mapping[str, Given] = field(default_factory=dict)
+    known: dict[tuple[str, ...], Relation] = field(default_factory=dict)
+    names: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    twins: dict[tuple[str, tuple[str, ...]], str] = field(default_factory=dict)
+    used: dict[str, Relation] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Find every table that the schema names.
+
+        Raises
+        ------
+        RefusedStatementError, MissingColumnError
+            When there is no such table or column, or a view goes by its name.
+        """
+        self.place.check_texts()
+        for name in (*self.schema.tables, *self.schema.public):
+            relation = self.place.find(tuple(name.split(".")))
+            if relation.definition is not None:
+                raise Refusal(
+                    f"view {name!r} in the schema",
+                    "its rows are those of the tables below it",
+                    "name these tables in the schema: a statement can read the view then",
+                ).error()
+            if relation.path in self.known:
+                raise Refusal(
+                    f"table {name!r} twice in the schema", "it has one meaning", "name it once"
+                ).error()
+            self.known[relation.path] = relation
+            self.names[folded(name)] = relation.path
+        for table, column in self.schema.key_columns:
+            path = self.names.get(folded(table))
+            if path is None:
+                raise Refusal(
+                    f"table {table!r}, which has bounds or matches",
+                    "the schema does not link it",
+                    "link it",
+                ).error()
+            self._spelt(self.known[path], column)
+        for name, given in self.givens.items():
+            self.known[given.relation.path] = given.relation
+            self.names[name] = given.relation.path
+
+    def bounds(self, relation: Relation) -> dict[str, Bounds]:
+        """Return what everybody knows of columns of a table, by their folded names."""
+        found = {}
+        for name, ends in self.schema.bounds.items():
+            table, _, own = name.rpartition(".")
+            if self.names[folded(table)] == relation.path:
+                found[folded(own)] = Bounds(*ends)
+        return found
+
+    def matches(self, relation: Relation) -> dict[str, int]:
+        """Return the most rows with one value of columns of a table, by their folded names."""
+        found = {}
+        for name, most in self.schema.matches.items():
+            table, _, own = name.rpartition(".")
+            if self.names[folded(table)] == relation.path:
+                found[folded(own)] = most
+        return found
+
+    @staticmethod
+    def _spelt(relation: Relation, column: str) -> str:
+        found = {folded(name): name for name in relation.columns}.get(folded(column))
+        if found is None:
+            raise MissingColumnError(
+                f"{relation.name!r} has no column {column!r}, which the schema names",
+                hint=f"{nearly(column, relation.columns)}its columns are "
+                f"{', '.join(map(repr, relation.columns[:20]))}",
+            )
+        return found
+
+    def find(self, parts: Sequence[str], near: Relation | None) -> Relation:
+        """Return the table or view of a name.
+
+        Raises
+        ------
+        RefusedStatementError
+            For a table that the schema does not name.
+        """
+        if len(parts) == 1 and parts[0] in self.givens:
+            return self.givens[parts[0]].relation
+        relation = self.place.find(tuple(parts), near)
+        if relation.definition is None and relation.path not in self.known:
+            raise Refusal(
+                f"table {relation.name!r}, which the schema does not name",
+                "whom its rows are about is not known",
+                f"link it, links={{'{relation.path[-1]}.customer': 'customer.id'}}, or declare it "
+                f"public, public=['{relation.path[-1]}']",
+            ).error()
+        return relation
+
+    def bag(
+        self, relation: Relation, taken: Iterable[str] = ()
+    ) -> tuple[Bag, tuple[tuple[str, str], ...]]:
+        """Return the rows of a table with their owners, and its columns by their own names.
+
+        No column is called as one of those names that are taken.
+        """
+        name = next(own for own, path in self.names.items() if path == relation.path)
+        self.used[name] = relation
+        new: dict[str, str] = {}
+        for own in relation.columns:
+            new[own] = fresh(own, [*taken, *new.values(), OWNER])
+        columns = {here: own for own, here in new.items()}
+        pairs = tuple(new.items())
+        if name not in map(folded, self.schema.tables):
+            most = self.matches(relation)
+            known = {here: most[folded(own)] for own, here in new.items() if folded(own) in most}
+            return replace(stored(name, columns), matches=known), pairs
+        unit = folded(self.schema.unit_table)
+        if self.schema.unit is None:
+            return single(name, columns), pairs
+        if name == unit:
+            own = self._spelt(relation, self.schema.unit_column)
+            bag = stored(name, columns, (own, owner_of(own, self._kind(name, own))))
+        else:
+            link = self.schema.link_of(name)
+            assert link is not None  # noqa: S101 a table with owners is the unit's or linked
+            above, key = self._above(link)
+            own = self._spelt(relation, link[0])
+            self._check_link(name, own, link)
+            target = f"{folded(link[1])}.{folded(link[2])}"
+            bag = linked(Link(stored(name, columns), new[own], above, key, target))
+        origins = {
+            here: bag.origins.get(here, frozenset()) | {f"{name}.{folded(own)}"}
+            for here, own in columns.items()
+        }
+        return replace(bag, keys=self._keys(name, relation, new), origins=origins), pairs
+
+    def _above(self, link: tuple[str, str, str]) -> tuple[Bag, str]:
+        relation = self.known[self.names[folded(link[1])]]
+        above, pairs = self.bag(relation)
+        return above, dict(pairs)[self._spelt(relation, link[2])]
+
+    def _kind(self, name: str, column: str) -> Any:
+        return self.kinds(stored(name, {"x": column}), ["x"])[0]
+
+    def _check_link(self, name: str, own: str, link: tuple[str, str, str]) -> None:
+        above = folded(link[1])
+        key = self._spelt(self.known[self.names[above]], link[2])
+        one, two = self._kind(name, own), self._kind(above, key)
+        if not alike(one, two):
+            raise Refusal(
+                f"the link from {name}.{own} ({one}) to {above}.{key} ({two})",
+                "types that differ could fail to compare on a row",
+                "give both one type: ALTER TABLE ... ALTER ... TYPE ...",
+            ).error()
+
+    def _keys(self, name: str, relation: Relation, new: Mapping[str, str]) -> dict[str, str]:
+        """Return the columns that belong to one owner, each with the key that it stands for."""
+        keys: dict[str, str] = {}
+        for child, parent in self.schema.links.items():
+            for side in (child, parent):
+                table, _, own = side.rpartition(".")
+                if folded(table) == name:
+                    keys[new[self._spelt(relation, own)]] = folded(parent)
+        if self.schema.unit is not None and name == folded(self.schema.unit_table):
+            keys[new[self._spelt(relation, self.schema.unit_column)]] = folded(self.schema.unit)
+        return keys
+
+    def kinds(self, bag: Bag, names: Sequence[str]) -> list[Any]:
+        """Return the types of some columns, planned over no rows.
+
+        Raises
+        ------
+        InvalidQuestionError
+            When DuckDB can't plan them.
+        """
+        if not names:
+            return []
+        with suppress(duckdb.Error):
+            planned = self.engine.sql(bag.sql(names, self.twin))
+            found = dict(zip(planned.columns, planned.types, strict=True))
+            return [found[name] for name in names]
+        raise InvalidQuestionError(
+            "DuckDB can't plan the statement: its types or fields don't go together",
+            hint="check names and types; CAST(x AS DOUBLE) turns text into numbers",
+        )
+
+    def repeats(self, bag: Bag, names: Sequence[str]) -> bool:
+        """Tell whether several rows of a public relation have the same values in some columns.
+
+        What is to be drawn first is not known yet: relations.py takes one row of each there.
+        """
+        if self._tables_of(bag, names).keys() & self.givens.keys():
+            return False
+        by = ", ".join(map(quoted, names))
+        known = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in names)
+        rows = bag.sql(names, self.leaves(bag, names))
+        sql = (
+            f"SELECT count(*) FROM (SELECT {by} FROM ({rows}) AS rows WHERE {known} "  # noqa: S608
+            f"GROUP BY {by} HAVING count(*) > 1) AS twice"
+        )
+        with self.place.fenced():
+            ((found,),) = guarded(lambda: self.place.query(sql, self.engine).fetchall())
+        return bool(found)
+
+    # how tables are read
+
+    def twin(self, table: str, columns: tuple[str, ...]) -> str:
+        """Return the SELECT of a table of the declared types without rows, on the engine."""
+        made = self.twins.get((table, columns))
+        if made is None:
+            made = f"twin_{next(_NUMBERS)}"  # the engine holds those of other releases, too
+            source = self.known[self.names[table]].source
+            assert source is not None  # noqa: S101 a table, no view
+            guarded(lambda: self.engine.register(made, source.twin(columns, self.engine)))
+            self.twins[table, columns] = made
+        return self._read(self.engine.view(made), quoted(made), columns)
+
+    def leaves(self, bag: Bag, names: Sequence[str]) -> Leaf:
+        """Return how the rows are read that a relation is made of: every table once, and whole."""
+        found = {
+            table: self.place.lend(self.givens[table].columns(tuple(columns)), self.engine)
+            if table in self.givens
+            else self.place.stored(self.known[self.names[table]], tuple(columns), self.engine)
+            for table, columns in self._tables_of(bag, names).items()
+        }
+        return lambda table, columns: self._read(*found[table], columns)
+
+    @staticmethod
+    def _tables_of(bag: Bag, names: Sequence[str]) -> dict[str, dict[str, None]]:
+        """Return the tables that a relation is made of, with the columns that are read of each."""
+        wanted: dict[str, dict[str, None]] = {}
+
+        def note(table: str, columns: tuple[str, ...]) -> str:
+            wanted.setdefault(table, {}).update(dict.fromkeys(columns))
+            return "SELECT 1"
+
+        bag.sql(names, note)
+        return wanted
+
+    def shown(self, table: str, columns: tuple[str, ...]) -> str:
+        """Return the SELECT as it is shown; the gate reads values as they are declared."""
+        path = ".".join(map(quoted, self.known[self.names[table]].path))
+        return f"SELECT {', '.join(map(quoted, columns)) or NO_COLUMN} FROM {path}"  # noqa: S608
+
+    @staticmethod
+    def _read(found: duckdb.DuckDBPyRelation, name: str, columns: tuple[str, ...]) -> str:
+        kinds = dict(zip(found.columns, found.types, strict=True))
+        made = [
+            f"{sql}{' COLLATE C' if str(kinds[own]) == 'VARCHAR' else ''} AS {quoted(own)}"
+            for own, sql in zip(columns, reads(columns, [kinds[c] for c in columns]), strict=True)
+        ]
+        return f"SELECT {', '.join(made) or NO_COLUMN} FROM {name}"  # noqa: S608 ours

@@ -1,0 +1,297 @@
+"""Select private quantiles by group from the integers of a grid, by the ranks of the data.
+
+Each level is one selection, about a noisy number of rows; several are sorted. docs/quantiles.md has
+the proofs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.measurement.bin_table import BinTable
+from dfprivacy.measurement.binning import Floats, Integers
+from dfprivacy.measurement.steps import Steps
+from dfprivacy.noise.entropy import EntropySource, system_entropy
+from dfprivacy.noise.laws import Noise
+from dfprivacy.noise.race import LARGEST_LOSS, Runs
+from dfprivacy.noise.selection import PermuteAndFlip, Selection
+
+FARTHEST = 64
+"""Losses end at 64 / rate: 2**30 candidates there win with a probability below 1e-18."""
+
+CHUNK = 2**17
+"""Points a selection handles at once, unless one group has more: bounds its memory."""
+
+OUTSIDE = 0.01
+"""Answers of a group are beyond all its rows, or further off than the rule allows, this rarely."""
+
+_LARGEST_COUNT = 2**40
+
+_ODDS = 0.5 ** (np.arange(33) / 2)
+"""The size of noise exceeds the edge of each of these strata so rarely."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RankedRows:
+    """The entries of a bin table with the rows before them. Secret.
+
+    Group i has the entries `first[i]` to `stop[i]`. `edges` are one below the first bin of the grid
+    and one beyond its last, with which `bins` ends; `before` has the rows of all entries before
+    each, and of all at the end.
+    """
+
+    edges: tuple[int, int]
+    bins: Integers
+    before: Integers
+    first: Integers
+    stop: Integers
+
+    def __repr__(self) -> str:
+        """Show nothing that was counted."""
+        return "RankedRows(secret)"
+
+    def totals(self) -> Integers:
+        """Return the rows of each group."""
+        return np.asarray(self.before[self.stop] - self.before[self.first], dtype=np.int64)
+
+    def part(self, groups: slice) -> RankedRows:
+        """Return some of the groups."""
+        return RankedRows(self.edges, self.bins, self.before, self.first[groups], self.stop[groups])
+
+
+def ranked_rows(table: BinTable) -> RankedRows:
+    """Return the rows of a table by their ranks."""
+    grid, starts = table.binning, table.starts()
+    ends = (grid.first, grid.most) if isinstance(grid, Steps) else (-grid.last, grid.last)
+    edges = ends[0] - 1, ends[1] + 1
+    before = np.concatenate([[0], np.cumsum(table.rows)]).astype(np.int64)
+    return RankedRows(edges, np.append(table.bins, edges[1]), before, starts[:-1], starts[1:])
+
+
+def select_rank(
+    held: RankedRows, targets: Integers, law: Selection, entropy: EntropySource
+) -> Integers:
+    """Return a bin for each group, selected by the losses of `rank_runs`."""
+    cap = largest_loss(law)
+    near = entries_near(held, targets, cap)
+    answers = np.empty(len(held.first), np.int64)
+    for chunk in _chunks(near[1] - near[0]):
+        runs = rank_runs(held.part(chunk), targets[chunk], cap)
+        answers[chunk] = law.select(runs, entropy)
+    return answers
+
+
+def largest_loss(law: Selection) -> int:
+    """Return where losses end. Public; the lesser of a loss and a constant moves no more."""
+    return min(LARGEST_LOSS - 1, -(-FARTHEST // law.rate))
+
+
+def rank_runs(held: RankedRows, targets: Integers, cap: int) -> Runs:
+    """Return all bins for each group with their losses: how far a target is from twice their ranks.
+
+    Bin c has max(0, 2 #{x < c} - target, target - 2 #{x <= c}), at most `cap`.
+    """
+    values, below, upto, starts = points(held, *entries_near(held, targets, cap))
+    tails = np.append(starts, len(values))[1:] - 1
+    aims = np.repeat(targets, tails + 1 - starts)
+    loss = np.empty((len(values), 2), np.int64)  # of each point, and of the gap behind it
+    np.maximum(2 * below - aims, aims - 2 * upto, out=loss[:, 0])
+    np.abs(2 * upto - aims, out=loss[:, 1])
+    return runs_of(values, starts, tails, np.clip(loss, 0, cap))
+
+
+def entries_near(held: RankedRows, targets: Integers, cap: int) -> tuple[Integers, Integers]:
+    """Return the slice of each group's entries with losses below `cap`; all others are at it.
+
+    Entry i has a loss below it if 2 #{x <= i} > target - cap and 2 #{x < i} < target + cap.
+    """
+    base, before = held.before[held.first], held.before
+    least = base + (targets - cap) // 2 + 1
+    most = base - (-targets - cap) // 2
+    first = np.searchsorted(before, least) - 1
+    stop = np.searchsorted(before, most)
+    return np.clip(first, held.first, held.stop), np.clip(stop, held.first, held.stop)
+
+
+def points(
+    held: RankedRows, first: Integers, stop: Integers
+) -> tuple[Integers, Integers, Integers, Integers]:
+    """Return lower edge, entries and upper edge of each group; rows below, up to them; starts."""
+    sizes = stop - first + 2
+    starts = np.cumsum(sizes) - sizes
+    entry = np.arange(sizes.sum()) + np.repeat(first - starts - 1, sizes)
+    values = held.bins.take(entry, mode="clip")
+    tails = starts + sizes - 1
+    values[starts], values[tails] = held.edges
+    before, base = held.before, np.repeat(held.before[held.first], sizes)
+    below, upto = before.take(entry, mode="clip") - base, before.take(entry + 1, mode="clip") - base
+    upto[tails] = below[tails]
+    return values, below, upto, starts
+
+
+def runs_of(values: Integers, starts: Integers, tails: Integers, loss: Integers) -> Runs:
+    """Return each point but the edges, and each gap behind a point, that has candidates."""
+    length = np.ones_like(loss)
+    length[:-1, 1] = values[1:] - values[:-1] - 1
+    length[tails] = length[starts, 0] = 0
+    kept = np.flatnonzero(length > 0)
+    first = np.stack([values, values + 1], axis=1)
+    heads = np.searchsorted(kept, 2 * starts).astype(np.int64)
+    return Runs(heads, first.reshape(-1)[kept], length.reshape(-1)[kept], loss.reshape(-1)[kept])
+
+
+def _chunks(sizes: Integers) -> Iterator[slice]:
+    points = np.cumsum(sizes + 2)
+    total = int(points[-1]) if len(points) else 0
+    cuts = np.unique(np.searchsorted(points, np.arange(0, total, CHUNK), side="right")).tolist()
+    for low, high in itertools.pairwise([*cuts, len(sizes)]):
+        yield slice(low, high)
+
+
+@dataclass(frozen=True)
+class RankLaw:
+    """How `levels` quantiles are selected from `candidates`, about a count with `noise`. Public.
+
+    `loss` is what one level pays. Answers may be off by `allowed` + n / 20 + 1/2 ranks.
+    """
+
+    loss: Epsilon | Rho
+    noise: Noise
+    candidates: int
+    levels: int
+    allowed: float
+
+    @cached_property
+    def selection(self) -> Selection:
+        """The selection of one level: a row moves its losses by at most 1."""
+        return self.loss.selection(1)
+
+    @cached_property
+    def rate(self) -> float:
+        """The rate of the selection for a rank; losses are twice the ranks."""
+        return 2 * float(self.selection.rate)
+
+    @cached_property
+    def inwards(self) -> int:
+        """How far from an end of the rows a target must be, for answers among the rows.
+
+        The noise of the count takes up to half of itself off that distance.
+        """
+
+        def is_enough(rows: int) -> bool:
+            return self._risk(lambda off: rows - np.maximum(off, 0) / 2) <= OUTSIDE / 2
+
+        return _first(is_enough)
+
+    def aims(self, q: Fraction, rows: Integers) -> Integers:
+        """Return twice the rank that is aimed at among so many rows: q of them, moved `inwards`.
+
+        A rank is whole, or the half between two: all between two fit the same bins.
+        """
+        ranks = rows * q.numerator
+        twice = ranks // q.denominator - -ranks // q.denominator
+        ends = np.minimum(2 * self.inwards, rows)
+        return np.asarray(np.clip(twice, ends, 2 * rows - ends), dtype=np.int64)
+
+    def least(self, q: Fraction) -> int:
+        """Return the least noisy count for which an answer is shown, whatever the rows are.
+
+        From there on an answer is beyond all n rows of its group, or its rank more than
+        allowed + n / 20 + 1/2 from q n, with a probability of at most `OUTSIDE`.
+        """
+        if q not in self._known:
+            self._known[q] = _first(lambda rows: self._is_sound(rows, q))
+        return self._known[q]
+
+    @cached_property
+    def _known(self) -> dict[Fraction, int]:
+        return {}
+
+    @cached_property
+    def _edges(self) -> Floats:
+        """How large the noise of the count is at the edges of its strata."""
+        return np.array([self.noise.quantile(odds) for odds in _ODDS[1:]], dtype=np.float64)
+
+    def _is_sound(self, rows: int, q: Fraction) -> bool:
+        aim = float(self.aims(q, np.array([rows]))[0]) / 2
+        moved = abs(aim - float(q) * rows)
+        inside = min(aim, rows - aim)
+        spare = self.allowed + 0.05 * rows + 0.5 - moved
+        leans = abs(float(q) - 0.5) + 0.05
+        slack = lambda off: np.minimum(inside - np.maximum(off, 0) / 2, spare - leans * np.abs(off))  # noqa: E731
+        return self._risk(slack) <= OUTSIDE
+
+    def _risk(self, slack: Callable[[Floats], Floats]) -> float:
+        """Bound the probability that one of the levels is at least `slack` ranks off its target.
+
+        `slack` falls with the size of the noise. In each stratum of the noise it is taken at the
+        edge. All candidates may be that far off but one, which permute-and-flip has before each of
+        them with probability 1/2.
+        """
+        edges = self._edges
+        ahead = self.candidates / (2 if isinstance(self.selection, PermuteAndFlip) else 1)
+        exponents = math.log(ahead) - self.rate * slack(np.stack([edges, -edges]))
+        failed = np.exp(np.minimum(exponents, 0)).mean(axis=0)
+        return self.levels * float(failed @ -np.diff(_ODDS) + _ODDS[-1])
+
+
+def _first(is_enough: Callable[[int], bool]) -> int:
+    """Return the least positive integer that is enough, as all above it are."""
+    high = 1
+    while not is_enough(high) and high < _LARGEST_COUNT:
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
+
+
+def select_quantiles(
+    table: BinTable,
+    qs: Sequence[Fraction],
+    rows: Integers,
+    law: RankLaw,
+    entropy: EntropySource = system_entropy,
+) -> Integers:
+    """Return private quantiles of each group: one selection a distinct level, sorted.
+
+    `rows` is the noisy number of rows m of each group, public by now. Twice the rank aimed at, a,
+    follows from it. Bin c has the loss max(0, 2 #{x < c} - t, t - 2 #{x <= c}) with t = a + n - m,
+    n the number of rows (Smith 2011; with intervals of ranks for atoms, Dick, Kulesza, Sun and
+    Suresh 2023, Algorithm 2). Adding a row moves 2 #{x < c} and 2 #{x <= c} by 0 or 2 and t by 1,
+    so that the loss moves by at most 1. The selected bins of a group are sorted: answers never fall
+    while the level rises, and the largest distance of an answer from its aim does not grow.
+    """
+    levels = sorted(set(qs))
+    held = ranked_rows(table)
+    known = np.array([min(max(int(count), 0), _LARGEST_COUNT) for count in rows], np.int64)
+    extra = held.totals() - known
+    chosen = [select_rank(held, law.aims(q, known) + extra, law.selection, entropy) for q in levels]
+    return np.sort(np.stack(chosen), axis=0)[[levels.index(q) for q in qs]]
+
+
+def far_rows(q: Fraction, rows: int) -> int:
+    """Return how many rows a group needs so that what lies beyond it is `rows` rows off.
+
+    Where all rows hold one value, the nearer of both ends is min(q, 1 - q) of them away; rows that
+    come or go on the other side count max(q, 1 - q).
+    """
+    return math.ceil(max(q, 1 - q) / min(q, 1 - q) * rows)
+
+
+def outer_rows(law: Selection, candidates: int) -> int:
+    """Return (2 / epsilon) * log(10 candidates) rows.
+
+    A selection whose losses a row moves by 1 is off by more with probability at most 1/10.
+    """
+    rows = 2 * Fraction(math.log(10 * candidates)) / law.epsilon(1)
+    return min(int(rows), _LARGEST_COUNT)

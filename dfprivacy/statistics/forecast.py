@@ -1,0 +1,196 @@
+"""State what is known of an answer before it is released: its noise, its error, what halves it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.noise.laws import Noise
+from dfprivacy.release.unit import Unit
+
+SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
+"""The sizes of groups, in rows as they count, that half-widths are given for."""
+
+HalfWidths = tuple[float | None, ...]
+
+UNTOLD: HalfWidths = (None,) * len(SIZES)
+"""Half-widths where nothing can be said before there is data."""
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The least sizes of groups, in rows as they count, that reach a noisy threshold.
+
+    `rarely` is reached with probability 5 %, `half` with 50 %, `mostly` with 95 %.
+
+    >>> from dfprivacy.noise.laws import DiscreteLaplace
+    >>> reaching(30, DiscreteLaplace(Fraction(1)))
+    Reach(rarely=28, half=30, mostly=32)
+    """
+
+    rarely: int
+    half: int
+    mostly: int
+
+    def __str__(self) -> str:
+        """Name the three sizes."""
+        return (
+            f"with probability 5% from {self.rarely:,} rows on, 50% from {self.half:,}, "
+            f"95% from {self.mostly:,}"
+        )
+
+
+@lru_cache(maxsize=256)
+def reaching(least: int, noise: Noise, divisor: int = 1, terms: int = 1) -> Reach:
+    """Return the sizes at which divisor * rows + Z_1 + ... + Z_terms >= least, by probability.
+
+    The probabilities are the exact tails of the noise that `noise/keys.py` goes by.
+    """
+
+    def smallest(chance: Fraction) -> int:
+        def reached(rows: int) -> bool:
+            return noise.tail(least - rows * divisor, terms) >= chance
+
+        low, high = -1, 1
+        while not reached(high):
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if reached(middle) else (middle, high)
+        return high
+
+    return Reach(*(smallest(Fraction(percent, 100)) for percent in (5, 50, 95)))
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """One answer before it is made: its noise, and how far that moves it. Public facts alone.
+
+    Attributes
+    ----------
+    name : str
+        What the answer is called.
+    question : str
+        The question as it was asked.
+    mechanism : str
+        What makes it private, in words.
+    scale : float or None
+        The noise on the sums behind it, in `scale_unit`: the scale of discrete Laplace noise, the
+        standard deviation of discrete Gaussian noise.
+    scale_unit : str
+        The unit of `scale`.
+    unit : str
+        The unit of half-widths.
+    rows : tuple of int
+        Sizes of groups, in rows as they count.
+    certain : tuple of float or None
+        For each size a distance from the answer without noise that holds with probability `level`
+        for all data within the bounds; None where nothing can be said.
+    ordinary : tuple of float or None
+        The same for ordinary data: means in the middle of the bounds, variances as of values spread
+        evenly over them, quantiles among values that are spread evenly.
+    answered : Reach or None
+        Sizes from which on there is an answer, where small groups get none.
+    halve : tuple of str
+        Each of these changes makes the ordinary half-width half as large.
+    remarks : tuple of str
+        What else to know.
+    whole : tuple of float or None
+        For each size what 100 % of a half-width is: the rows, the width of the bounds, ...
+    """
+
+    name: str
+    question: str
+    mechanism: str
+    scale: float | None = None
+    scale_unit: str = ""
+    unit: str = ""
+    rows: tuple[int, ...] = SIZES
+    certain: HalfWidths = UNTOLD
+    ordinary: HalfWidths = UNTOLD
+    answered: Reach | None = None
+    halve: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    whole: HalfWidths = UNTOLD
+
+    @property
+    def told(self) -> bool:
+        """Tell whether any half-width is known beforehand."""
+        return any(half is not None for half in self.certain + self.ordinary)
+
+    def about(self, sizes: tuple[int, ...], whole: HalfWidths) -> Forecast:
+        """Return the forecast with the sizes that it was made for, and what 100 % is for each."""
+        untold = (None,) * len(sizes)
+        certain, ordinary = (
+            untold if own is UNTOLD else own for own in (self.certain, self.ordinary)
+        )
+        return replace(self, rows=sizes, certain=certain, ordinary=ordinary, whole=whole)
+
+    def noted(self, *remarks: str) -> Forecast:
+        """Return the forecast with further remarks."""
+        return replace(self, remarks=(*self.remarks, *remarks))
+
+    def measured(self, certain: HalfWidths, ordinary: HalfWidths | None = None) -> Forecast:
+        """Return the forecast with half-widths; ordinary ones are the certain ones unless given."""
+        return replace(self, certain=certain, ordinary=certain if ordinary is None else ordinary)
+
+
+def by_size(values: Iterable[float]) -> HalfWidths:
+    """Return half-widths as plain floats, None for NaN."""
+    return tuple(None if math.isnan(value) else float(value) for value in values)
+
+
+class Asked(Protocol):
+    """A question that knows which of its own arguments to change."""
+
+    @property
+    def halve(self) -> tuple[str, ...]:
+        """The changes, each of which halves the error."""
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What a forecast depends on besides its part: public facts.
+
+    `loss` is the whole loss of the call, `draws` how many draws share it; `integers` holds the
+    columns that are declared to hold integers; `sizes` are the groups that half-widths are for.
+    """
+
+    level: float
+    loss: Epsilon | Rho
+    unit: Unit | None
+    grouped: bool
+    draws: int
+    integers: frozenset[object] = frozenset()
+    sizes: tuple[int, ...] = SIZES
+
+    @property
+    def each_size(self) -> npt.NDArray[np.float64]:
+        """The sizes as numbers to compute with."""
+        return np.array(self.sizes, dtype=np.float64)
+
+
+def halving(question: Asked, known: Circumstances) -> tuple[str, ...]:
+    """Return changes each of which halves the error, to first order."""
+    pure = isinstance(known.loss, Epsilon)
+    changes = [halving_loss(known.loss), *question.halve]
+    if known.unit is not None and known.unit.max_rows > 1:
+        changes.append("halve max_rows")
+    if known.unit is not None and known.grouped and known.unit.max_groups != 1:
+        changes.append("halve max_groups" if pure else "divide max_groups by 4")
+    if known.draws >= (2 if pure else 4):  # asked alone, an answer gets the whole loss
+        changes.append("ask this question alone")
+    return tuple(changes)
+
+
+def halving_loss(loss: Epsilon | Rho) -> str:
+    """Return the change of the loss that halves an error."""
+    return "double epsilon" if isinstance(loss, Epsilon) else "multiply rho by 4"

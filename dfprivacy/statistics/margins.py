@@ -1,0 +1,448 @@
+"""Measure a table of two group columns together with its totals: by row, by column and of all.
+
+The cells of a table are the groups of a release, and its totals groups of these. Their exact sums
+are those of the cells, added up after the one pass. Where keys are public, totals are either noisy
+cells added up, or measured with a part of the loss and made to agree with the cells by weighted
+least squares. Where keys are secret, cells are missing, so that totals are always measured. The
+choice is made by errors that are known beforehand: those of the noise, for so many rows and columns
+(docs/crosstabs.md has the formulas).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.engine.adopt import Adopted
+from dfprivacy.measurement.binning import Floats, Integers
+from dfprivacy.measurement.sums import Statistics
+from dfprivacy.noise.additive import NoisyVector, add_noise
+from dfprivacy.noise.keys import KeyRule
+from dfprivacy.noise.laws import Combined, Noise, half_width_factor
+from dfprivacy.release.answers import Counted, CountPiece, Estimated, Piece, everyone
+from dfprivacy.release.estimator import CountEstimator, Draw, Foreseen, HalfWidths, to_floats
+from dfprivacy.statistics.base import Statistic
+from dfprivacy.statistics.forecast import Circumstances, Forecast
+from dfprivacy.statistics.linear import LinearPart, Read, forecast_of
+from dfprivacy.statistics.part import Answered, Grouping
+
+PARTS = 20
+"""The loss is shared in so many parts."""
+
+FEWEST = 16
+"""So many of the parts the cells keep at least: totals make them at most a quarter noisier."""
+
+SECRET = (48, 4, 4, 4)
+"""How cells and totals share the loss, in sixtieths, where keys are secret: totals have a fifth."""
+
+KINDS = ("cells", "row totals", "column totals", "grand total")
+
+
+class Four(NamedTuple):
+    """Something of the cells, of the totals of rows and of columns, and of the grand total."""
+
+    cells: Any
+    rows: Any
+    columns: Any
+    whole: Any
+
+
+def combined(rows: int, columns: int, each: Four) -> Four:
+    """Return the variances of cells and totals that agree, from those of what was measured.
+
+    The least squares are solved by parts that are orthogonal: mean, rows, columns and the rest. A
+    variance that is infinite is of what was not measured.
+
+    >>> combined(3, 4, Four(1.0, math.inf, math.inf, math.inf))
+    Four(cells=1.0, rows=4.0, columns=3.0, whole=12.0)
+    """
+    size = rows * columns
+    mean = size / each.cells + size**2 * (
+        1 / (rows * each.rows) + 1 / (columns * each.columns) + 1 / each.whole
+    )
+    by_row = (1 - 1 / rows) / (columns / each.cells + columns**2 / each.rows)
+    by_column = (1 - 1 / columns) / (rows / each.cells + rows**2 / each.columns)
+    rest = each.cells * (1 - 1 / rows) * (1 - 1 / columns)
+    return Four(
+        cells=1 / mean + by_row + by_column + rest,
+        rows=columns**2 * (1 / mean + by_row),
+        columns=rows**2 * (1 / mean + by_column),
+        whole=size**2 / mean,
+    )
+
+
+def agreeing(each: Four, variances: Four) -> Four:
+    """Return cells and totals that agree, by least squares weighted by their variances.
+
+    Arrays of coordinates: cells by (coordinate, row, column), totals by (coordinate, row) and
+    (coordinate, column), the grand total by coordinate.
+    """
+    cells = each.cells
+    _, rows, columns = cells.shape
+    size = rows * columns
+    means = (cells.mean((1, 2)), each.rows.sum(1) / size, each.columns.sum(1) / size)
+    errors = (
+        variances.cells / size, variances.rows / (rows * columns**2),
+        variances.columns / (columns * rows**2), variances.whole / size**2,
+    )  # fmt: skip
+    weights = [1 / error for error in errors]
+    found = zip((*means, each.whole / size), weights, strict=True)
+    mean = sum(own * weight for own, weight in found) / sum(weights)
+
+    def moved(totals: Floats, axis: int, count: int, variance: float) -> Floats:
+        """Return how far the totals move the means of rows or columns off the mean of all."""
+        own = cells.mean(axis)
+        of_cells, of_totals = own - own.mean(1)[:, None], totals - totals.mean(1)[:, None]
+        weight = count * variances.cells / (count * variances.cells + variance)
+        moved_: Floats = weight * (of_totals / count - of_cells)
+        return moved_
+
+    by_row = moved(each.rows, 2, columns, variances.rows)
+    by_column = moved(each.columns, 1, rows, variances.columns)
+    made = cells + (mean - means[0])[:, None, None] + by_row[:, :, None] + by_column[:, None, :]
+    return Four(made, made.sum(2), made.sum(1), made.sum((1, 2)))
+
+
+@cache
+def public_shares(rows: int, columns: int, spread: int, *, laplace: bool) -> Four:
+    """Return how cells and totals share the loss so that their errors are least: fractions.
+
+    Least is the geometric mean of the four errors, so that to halve any of them counts alike. A
+    share of 0 says that totals are cells added up. A total can hold `spread` groups of one unit,
+    which under zero-concentrated privacy costs as many times as much.
+
+    >>> public_shares(3, 16, 1, laplace=True) == Four(1, 0, 0, 0)
+    True
+    >>> [str(share) for share in public_shares(100, 100, 1, laplace=True)]
+    ['4/5', '0', '0', '1/5']
+    """
+
+    def variance(share: int, times: int) -> float:
+        if not share:
+            return math.inf
+        return (PARTS / share) ** 2 if laplace else times * PARTS / share
+
+    def error(shares: Four) -> float:
+        each = Four(*(variance(own, spread if i else 1) for i, own in enumerate(shares)))
+        return sum(map(math.log, combined(rows, columns, each)))
+
+    several = [
+        Four(PARTS - sum(totals), *totals)
+        for totals in itertools.product(range(PARTS - FEWEST + 1), repeat=3)
+        if sum(totals) <= PARTS - FEWEST
+    ]
+    least = min(several, key=lambda shares: (round(error(shares), 9), -shares.cells))
+    return Four(*(Fraction(share, PARTS) for share in least))
+
+
+@dataclass(frozen=True)
+class MarginsPart:
+    """One linear question about the cells of a table, and about its totals.
+
+    Attributes
+    ----------
+    of : LinearPart
+        The question by cell.
+    by : sequence
+        The two group columns.
+    size : tuple of int, or None
+        How many rows and columns there are, where keys are public and all combinations are listed.
+    public : bool
+        Whether keys are public.
+    laplace : bool
+        Whether the loss is pure, and noise Laplace noise.
+    groups : int
+        In how many cells a unit can be.
+    """
+
+    of: LinearPart
+    by: Sequence[Hashable]
+    size: tuple[int, int] | None
+    public: bool
+    laplace: bool
+    groups: int = 1
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """What cells and totals are called, by their kind."""
+        (name,) = self.of.questions
+        row, column = map(str, self.by)
+        return dict(zip(KINDS, (name, f"{row}_total", f"{column}_total", "total"), strict=True))
+
+    @property
+    def weight(self) -> Fraction:
+        """One, for its question."""
+        return self.of.weight
+
+    @property
+    def columns(self) -> Mapping[Hashable, bool]:
+        """The columns it reads, and whether as numbers."""
+        return self.of.columns
+
+    @property
+    def told(self) -> Any:
+        """The columns whose values are told apart."""
+        return self.of.told
+
+    @property
+    def names(self) -> Mapping[str, Mapping[str, bool]]:
+        """The cells' answer, then the totals'; each has an interval."""
+        (name,) = self.of.questions
+        return {name: dict.fromkeys(self.titles.values(), True)}
+
+    @property
+    def counts(self) -> bool:
+        """Tell whether the cells are counted."""
+        return self.of.counts
+
+    @property
+    def answers_count(self) -> bool:
+        """Tell whether the answer is the count that cells are selected by."""
+        return self.of.answers_count
+
+    @property
+    def shares(self) -> Four:
+        """How cells and totals share the loss."""
+        if not self.public:
+            return Four(*(Fraction(share, sum(SECRET)) for share in SECRET))
+        if self.size is None:
+            return Four(Fraction(1), *[Fraction(0)] * 3)
+        return public_shares(*self.size, self.groups, laplace=self.laplace)
+
+    def noises(self, loss: Epsilon | Rho) -> Four:
+        """Return the noise of cells and totals; None of totals that are cells added up.
+
+        `loss` is that of one row in one cell. A unit can have all its rows under one total.
+        """
+        (linear,) = self.of.vectors.linears
+        apart = Fraction(1) if self.laplace else Fraction(1, self.groups)
+        losses = [self.shares.cells, *(share * apart for share in self.shares[1:])]
+        return Four(
+            *(loss.share(s).noise(linear.l1, linear.l2_squared) if s else None for s in losses)
+        )
+
+    def laws(self, noises: Four) -> Four:
+        """Return the law of the noise in cells and totals as they come out; None if unknown."""
+        if not self.public:
+            return noises
+        if self.size is None:
+            return Four(noises.cells, None, None, None)
+        each = Four(*map(_variance, noises))
+        summed = all(noise is None for noise in noises[1:])
+        made = [Combined(noises.cells, own, summed) for own in combined(*self.size, each)]
+        return Four(noises.cells if summed else made[0], *made[1:])
+
+    def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredMargins:
+        """Run the one pass, and add up the cells of each total that is measured.
+
+        Keys that are listed in two spellings are one cell.
+        """
+        cells = self.of.measure(adopted, grouping).statistics
+        row, column = map(_codes, cells.key_table().columns)
+        numbers = (row, column, np.zeros_like(row))
+        part, (rows, columns, _) = self, map(_size, numbers)
+        if self.size is not None:
+            part = replace(self, size=(rows, columns) if rows * columns == len(row) else None)
+        shares = zip(numbers, part.shares[1:], strict=True)
+        totals = [cells.pooled(own, _size(own)) if share else None for own, share in shares]
+        return MeasuredMargins(part, cells, numbers, totals)
+
+    def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
+        """Return the noise of the count that selects cells, its divisor and number of terms."""
+        return self.of.count_noise(loss.share(self.shares.cells))
+
+    def draws(self) -> list[tuple[tuple[str, ...], Fraction]]:
+        """Return the question of cells, and each total that is measured, with its share."""
+        drawn = zip(self.titles.values(), self.shares, strict=True)
+        return [((title,), Fraction(share)) for title, share in drawn if share]
+
+    def forecasts(
+        self, loss: Epsilon | Rho, asked: Mapping[str, Statistic], known: Circumstances
+    ) -> list[Forecast]:
+        """Return the forecasts of cells and totals; `loss` is that of one row in one cell."""
+        (read,), (linear,) = self.of.vectors.answers, self.of.vectors.linears
+        question, laws = self.of.questions[read.name], self.laws(self.noises(loss))
+        remark = told_shares(self.shares)
+        made = []
+        for title, law in zip(self.titles.values(), laws, strict=True):
+            if law is not None:
+                answer = Read(read.name, 0, estimator_of(read.estimator, law))
+                own = forecast_of(answer, (linear, law), asked[read.name], known,
+                                  unit=question.unit())  # fmt: skip
+                made.append(Forecast(**{**vars(own), "name": title}).noted(remark))
+        return made
+
+
+def _variance(noise: Noise | None) -> float:
+    """Return the variance of what was measured, infinite if nothing was; never 0, to divide by."""
+    return math.inf if noise is None else max(noise.variance, 1e-12)
+
+
+def told_shares(shares: Four) -> str:
+    """Say how totals come about.
+
+    >>> told_shares(Four(Fraction(1), 0, 0, 0))
+    'totals are sums of cells: that is quieter than to measure them'
+    """
+    parts = [
+        f"{kind} with {100 * float(share):.3g} %"
+        for kind, share in zip(KINDS, shares, strict=True)
+        if share
+    ]
+    if len(parts) == 1:
+        return "totals are sums of cells: that is quieter than to measure them"
+    return f"measured: {', '.join(parts)} of the loss"
+
+
+@dataclass(frozen=True)
+class PlainCount:
+    """A count that is not rounded, so that cells add up to their totals."""
+
+    of: CountEstimator
+
+    def value(self, vector: NoisyVector) -> Floats:
+        """Return the count of each group."""
+        return to_floats(vector.total(self.of.weights.indices)) / self.of.weights.divisor
+
+    def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
+        """Return the interval of the law of the noise; counts are whole, and so are its ends."""
+        half = self._half(vector.noise, level)
+        value = self.value(vector)
+        low, high = np.ceil(value - half), np.floor(value + half)
+        return np.minimum(low, value), np.maximum(high, value)
+
+    def standard_error(self, vector: NoisyVector) -> Floats:
+        """Return the standard deviation of the noise."""
+        return self.of.standard_error(vector)
+
+    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
+        """Return the half-width, the same for all sizes."""
+        half = np.full_like(rows, self._half(draw.noise, draw.level))
+        return HalfWidths(half, half)
+
+    def scale(self, spread: float, unit: str) -> tuple[float, str]:
+        """Return the scale in rows."""
+        return self.of.scale(spread, unit)
+
+    def _half(self, noise: Noise, level: float) -> float:
+        terms = len(self.of.weights.indices)
+        factor = half_width_factor(noise, 1 - level)
+        return factor * math.sqrt(terms * noise.variance) / self.of.weights.divisor
+
+
+def estimator_of(estimator: Foreseen, law: Noise) -> Foreseen:
+    """Return what reads an answer off a vector whose noise is of this law."""
+    rounded = isinstance(law, Combined) and not law.whole
+    return PlainCount(estimator) if rounded and isinstance(estimator, CountEstimator) else estimator
+
+
+@dataclass(frozen=True)
+class MeasuredMargins:
+    """Exact sums of cells and totals, and the numbers of the totals of each cell. Secret."""
+
+    part: MarginsPart
+    statistics: Statistics
+    numbers: tuple[Integers, ...]
+    totals: Sequence[Statistics | None]
+
+    @property
+    def keys(self) -> pa.Table:
+        """The keys of the cells, sorted, or as listed."""
+        return self.statistics.key_table()
+
+    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:  # noqa: ARG002 one interface
+        """Add noise to cells and totals, make them agree, and read the answers off both."""
+        vectors, noises = self.part.of.vectors, self.part.noises(loss)
+        (linear,), (read,) = vectors.linears, vectors.answers
+        noisy = add_noise(self.statistics, [linear], [noises.cells]).vectors[0]
+        totals = [
+            None if exact is None else add_noise(exact, [linear], [noise]).vectors[0]
+            for exact, noise in zip(self.totals, noises[1:], strict=True)
+        ]
+        groups = noisy.coordinates.shape[1]
+        pieces = [
+            Piece(everyone(groups), estimator_of(read.estimator, own.noise), own)
+            for own in self._read(noisy, totals)
+        ]
+        titles = self.part.titles.values()
+        answers = [Estimated(n, groups, (own,)) for n, own in zip(titles, pieces, strict=True)]
+        counted = None
+        if vectors.counts:
+            _, weights = vectors.counting()
+            counted = Counted(groups, (CountPiece(everyone(groups), noisy, weights),))
+        return Answered(self.keys, {read.name: tuple(answers)}, counted)
+
+    def _read(self, cells: NoisyVector, totals: Sequence[NoisyVector | None]) -> list[NoisyVector]:
+        """Return the vectors that cells and totals are read off, each with one column a cell."""
+        if not self.part.public:
+            return [cells, *(_spread(own, number) for own, number in self._measured(totals))]
+        if all(own is None for own in totals):
+            return [cells, *(_summed(cells, number) for number in self.numbers)]
+        assert self.part.size is not None  # noqa: S101 only whole tables measure totals
+        rows, columns = self.part.size
+        laws = self.part.laws(Four(cells.noise, *(own and own.noise for own in totals)))
+        size = cells.coordinates.shape[0]
+        shapes = [(size, rows), (size, columns), (size,)]
+        each = [
+            np.zeros(shape) if own is None else to_floats(own.coordinates).reshape(shape)
+            for own, shape in zip(totals, shapes, strict=True)
+        ]
+        place = self.numbers[0] * columns + self.numbers[1]
+        table = np.empty((size, rows * columns))
+        table[:, place] = to_floats(cells.coordinates)
+        noises = [None if own is None else own.noise for own in (cells, *totals)]
+        measured = Four(table.reshape(size, rows, columns), *each)
+        made = agreeing(measured, Four(*map(_variance, noises)))
+        row, column, one = self.numbers
+        read = [
+            made.cells.reshape(size, -1)[:, place], made.rows[:, row], made.columns[:, column],
+            made.whole[:, None][:, one],
+        ]  # fmt: skip
+        return [NoisyVector(own, law) for own, law in zip(read, laws, strict=True)]
+
+    def _measured(self, totals: Sequence[NoisyVector | None]) -> list[tuple[NoisyVector, Integers]]:
+        pairs = zip(totals, self.numbers, strict=True)
+        return [(own, number) for own, number in pairs if own is not None]
+
+
+def _size(numbers: Integers) -> int:
+    """Return how many groups there are, numbered from 0 on."""
+    return int(numbers.max(initial=-1)) + 1
+
+
+def _codes(column: pa.ChunkedArray) -> Integers:
+    """Return the number of each key among those of its column, NULL one of them."""
+    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    return np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _spread(totals: NoisyVector, numbers: Integers) -> NoisyVector:
+    """Return totals as a vector with one column a cell."""
+    return NoisyVector(totals.coordinates[:, numbers], totals.noise)
+
+
+def _summed(cells: NoisyVector, numbers: Integers) -> NoisyVector:
+    """Return the sums of noisy cells as a vector with one column a cell.
+
+    Where not all combinations are listed totals have different numbers of cells: the law is that
+    of the most.
+    """
+    groups = _size(numbers)
+    exact: npt.NDArray[Any] = cells.coordinates.astype(object)
+    total = np.zeros((len(exact), groups), dtype=object)
+    for row, own in zip(total, exact, strict=True):
+        np.add.at(row, numbers, own)
+    most = int(np.bincount(numbers).max(initial=1))
+    law = Combined(cells.noise, most * cells.noise.variance, whole=True)
+    fits = all(abs(value) < 2**62 for value in total.flat)
+    return NoisyVector((total.astype(np.int64) if fits else total)[:, numbers], law)

@@ -1,0 +1,496 @@
+"""Read any frame as vectors, block by block, again for each pass.
+
+Each row becomes what it becomes by itself. A row that is no whole vector (missing, of another
+length, or with a missing number) becomes NaN; what that means is the neighbour relation's matter.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import partial, singledispatch
+from typing import Any
+
+import duckdb
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+
+from dfprivacy.engine.adopt import Adopted, Columns, Wrap, adopt
+from dfprivacy.engine.columns import no_numbers
+from dfprivacy.engine.keys import key_expressions
+from dfprivacy.engine.run import collect, guarded
+from dfprivacy.errors import InvalidQuestionError, UnsupportedDtypeError, UnsupportedFrameError
+from dfprivacy.measurement.binning import Integers
+from dfprivacy.measurement.rotation import padded_size
+from dfprivacy.measurement.vector_grid import Buffers, Floats, VectorGrid, incomplete
+from dfprivacy.measurement.vector_tables import ItemRows
+from dfprivacy.statistics.mean_vector import LARGEST_DIMENSION, MeanVector
+
+Entries = tuple[Integers, Integers, npt.NDArray[np.bool_]]
+"""Row and item of each entry of a block of sets, and which rows hold no set."""
+
+_FETCHED = 2**13  # rows that DuckDB hands over at a time
+_BLOCK = 2**19  # numbers a block: 4 MiB, so that the buffers of a pass stay in the cache
+_CONVERTED = 2**22
+_MOST_ROWS = 2**15
+_TILE = 256
+
+
+@dataclass(frozen=True, repr=False)
+class Block:
+    """Some rows of a pass: a matrix or the entries of sets, with the keys of each row. Secret."""
+
+    rows: int
+    matrix: Floats | None
+    entries: Entries | None
+    keys: pa.Table
+
+
+@dataclass(frozen=True)
+class VectorSource:
+    """A frame as passes over blocks of vectors of a public dimension.
+
+    `keys` is the declared schema of the group columns; `listed` has the public keys as the engine
+    sees them.
+    """
+
+    dimension: int
+    keys: pa.Schema
+    read: Callable[[], Iterator[Block]]
+    listed: Sequence[Sequence[object]]
+    wrap: Wrap
+    close: Callable[[], None]
+
+
+def open_source(frame: object, question: MeanVector, columns: Columns) -> VectorSource:
+    """Return a frame as a source of vectors; `columns` has the group columns and their keys."""
+    source = guarded(lambda: _open(frame, question, columns))
+
+    def read() -> Iterator[Block]:
+        """Yield blocks that fit the cache, with what an engine says on failure withheld."""
+        blocks = source.read()
+        while (block := guarded(lambda: next(blocks, None))) is not None:
+            yield from _split(block, source.dimension)
+
+    return replace(source, read=read)
+
+
+def _block_rows(dimension: int) -> int:
+    """Return how many rows a block of a matrix has: a function of the dimension."""
+    return max(min(_BLOCK // padded_size(dimension), _MOST_ROWS), 1)
+
+
+def _converted_rows(dimension: int) -> int:
+    """Return how many rows become a matrix at a time, before it is split into blocks."""
+    return max(min(_CONVERTED // dimension, _MOST_ROWS), _block_rows(dimension))
+
+
+def _split(block: Block, dimension: int) -> Iterator[Block]:
+    """Yield a block of a matrix in parts that fit the cache; one of sets as it is."""
+    if block.matrix is None:
+        yield block
+        return
+    step = _block_rows(dimension)
+    for first in range(0, block.rows, step):
+        part = block.matrix[first : first + step]
+        yield Block(len(part), part, None, block.keys.slice(first, step))
+
+
+@singledispatch
+def _open(frame: object, question: MeanVector, columns: Columns) -> VectorSource:
+    adopted = adopt(frame, columns)
+    try:
+        return _adopted_source(adopted, question, columns)
+    except BaseException:
+        adopted.close()
+        raise
+
+
+@_open.register
+def _(frame: pa.RecordBatchReader, question: MeanVector, columns: Columns) -> VectorSource:  # noqa: ARG001 one signature
+    raise UnsupportedFrameError(
+        "a record batch reader can be read once, and a mean of vectors reads several times",
+        hint="pass reader.read_all(), or the file or relation behind it",
+    )
+
+
+@_open.register
+def _(frame: pa.Table, question: MeanVector, columns: Columns) -> VectorSource:
+    if columns.keys:
+        return _open.dispatch(object)(frame, question, columns)
+    adopted = adopt(frame, columns)  # its checks of the columns
+    adopted.close()
+    chosen = frame.select([str(label) for label in question.labels])
+    return _arrow_source(chosen.schema, chosen.to_batches, question, adopted)
+
+
+@_open.register
+def _(frame: pl.DataFrame, question: MeanVector, columns: Columns) -> VectorSource:
+    if columns.keys:
+        return _open.dispatch(object)(frame, question, columns)
+    adopted, chosen = adopt(frame, columns), frame.select(list(question.labels))
+    _require_arrow_integers(chosen.dtypes, question.labels)
+    table = chosen.to_arrow()
+    return _arrow_source(table.schema, table.to_batches, question, adopted)
+
+
+@_open.register
+def _(frame: pd.DataFrame, question: MeanVector, columns: Columns) -> VectorSource:
+    none = Columns((), dict.fromkeys(question.labels, False), ())
+    adopt(frame.iloc[:0], none).close()  # its checks of the columns
+    keyed = adopt(frame, Columns(columns.keys, {}, columns.listed))
+    try:
+        chosen = key_expressions(keyed, columns.keys)
+        keys = collect(keyed.lazy.select(*chosen)) if chosen else pa.table({})
+    finally:
+        keyed.close()
+    labels = list(question.labels)
+    dimension, convert = _pandas_converter(frame.iloc[:0][labels], question)
+    step = _converted_rows(dimension)
+
+    def read() -> Iterator[Block]:
+        for first in range(0, len(frame), step):
+            part = frame.iloc[first : first + step][labels]
+            yield convert(part, keys.slice(first, step))
+
+    return VectorSource(dimension, keys.schema, read, keyed.listed, keyed.wrap, keyed.close)
+
+
+def _adopted_source(adopted: Adopted, question: MeanVector, columns: Columns) -> VectorSource:
+    rows, keys = adopted.rows(), key_expressions(adopted, columns.keys)
+    names = [adopted.values[label] for label in question.labels]
+    values = [nw.col(name).alias(f"vector_{index}") for index, name in enumerate(names)]
+    native: Any = rows.select(*keys, *values).to_native()
+    if isinstance(native, pl.LazyFrame):
+        declared = native.collect_schema()
+        _require_arrow_integers(declared.dtypes()[len(keys) :], question.labels)
+        schema = pl.DataFrame(schema=declared).to_arrow().schema
+    elif isinstance(native, duckdb.DuckDBPyRelation):
+        schema = native.limit(0).to_arrow_table().schema
+    else:  # an Ibis table
+        schema = native.schema().to_pyarrow()
+    return _arrow_source(schema, partial(_batches, native), question, adopted)
+
+
+def _batches(native: Any) -> Iterator[pa.RecordBatch]:
+    """Run a lazy frame once more, and yield its batches as they come."""
+    if isinstance(native, pl.LazyFrame):
+        for frame in native.collect_batches(engine="streaming"):
+            yield from frame.to_arrow().to_batches()
+    elif isinstance(native, duckdb.DuckDBPyRelation):
+        yield from native.project("*").to_arrow_reader(_FETCHED)
+    else:  # an Ibis table
+        yield from native.to_pyarrow_batches(chunk_size=_FETCHED)
+
+
+def _arrow_source(
+    schema: pa.Schema,
+    batches: Callable[[], Iterable[pa.RecordBatch]],
+    question: MeanVector,
+    adopted: Adopted,
+) -> VectorSource:
+    """Return a source of Arrow batches: first the keys, then the columns of the vectors."""
+    first_value = len(schema) - len(question.labels)
+    dimension = _dimension_of([field.type for field in schema][first_value:], question)
+    step = _converted_rows(dimension)
+
+    def read() -> Iterator[Block]:
+        buffers = Buffers()
+        for batch in batches():
+            for first in range(0, batch.num_rows, step):
+                yield _arrow_block(batch.slice(first, step), question, dimension, buffers)
+
+    keys = pa.schema(list(schema)[:first_value])
+    return VectorSource(dimension, keys, read, adopted.listed, adopted.wrap, adopted.close)
+
+
+def _arrow_block(
+    batch: pa.RecordBatch, question: MeanVector, dimension: int, buffers: Buffers
+) -> Block:
+    """Return the block of a batch: first the keys, then the columns of the vectors."""
+    names, first = batch.schema.names, batch.num_columns - len(question.labels)
+    keys = pa.table({name: batch.column(index) for index, name in enumerate(names[:first])})
+    columns = batch.columns[first:]
+    if question.universe is not None:
+        return Block(batch.num_rows, None, _entries_of_lists(columns[0], dimension), keys)
+    if question.wide:
+        return _block_of_matrix(_matrix_of_columns(columns, buffers), question, keys)
+    return _block_of_matrix(_matrix_of_lists(columns[0], dimension), question, keys)
+
+
+def _block_of_matrix(matrix: Floats, question: MeanVector, keys: pa.Table) -> Block:
+    """Return a matrix as a block; where vectors are sets, as the entries above one half."""
+    if not question.binary:
+        return Block(len(matrix), matrix, None, keys)
+    missing = np.asarray(np.isnan(matrix).any(axis=1))
+    row, item = np.nonzero((matrix > 0.5) & ~missing[:, np.newaxis])
+    return Block(len(matrix), None, (row, item, missing), keys)
+
+
+def _pandas_converter(
+    frame: pd.DataFrame, question: MeanVector
+) -> tuple[int, Callable[[pd.DataFrame, pa.Table], Block]]:
+    """Return the dimension of a pandas frame's vectors, and what turns its rows into a block."""
+    if question.wide:
+        kinds = [_pandas_type(frame.iloc[:, i].dtype) for i in range(frame.shape[1])]
+        dimension = _dimension_of(kinds, question)
+        return dimension, lambda part, keys: _block_of_matrix(_plain(part), question, keys)
+    column = frame.columns[0]
+    if frame[column].dtype == object:
+        dimension = _dimension_of([pa.list_(pa.int64())], question)
+        return dimension, lambda part, keys: _object_block(part[column], question, dimension, keys)
+    dimension = _dimension_of([_pandas_type(frame[column].dtype)], question)
+
+    def convert(part: pd.DataFrame, keys: pa.Table) -> Block:
+        array: Any = pa.array(part[column])
+        array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+        batch = pa.record_batch({"vector": array})
+        return replace(_arrow_block(batch, question, dimension, Buffers()), keys=keys)
+
+    return dimension, convert
+
+
+def _plain(part: pd.DataFrame) -> Floats:
+    if all(isinstance(dtype, np.dtype) for dtype in part.dtypes):
+        return np.ascontiguousarray(part.to_numpy(np.float64))
+    return np.ascontiguousarray(part.to_numpy(np.float64, na_value=np.nan))
+
+
+def _pandas_type(dtype: Any) -> pa.DataType:
+    if isinstance(dtype, pd.ArrowDtype):
+        return dtype.pyarrow_dtype
+    plain = getattr(dtype, "numpy_dtype", dtype)
+    if isinstance(plain, np.dtype) and plain.kind in "biuf":
+        return pa.from_numpy_dtype(plain)
+    return pa.string()
+
+
+def _dimension_of(kinds: Sequence[pa.DataType], question: MeanVector) -> int:
+    """Return the public dimension of the vectors that columns of these declared types hold."""
+    if question.wide:
+        for label, kind in zip(question.labels, kinds, strict=True):
+            _require_numbers(label, kind)
+        return len(kinds)
+    kind, label = kinds[0], question.columns
+    fixed = pa.types.is_fixed_size_list(kind)
+    if not (fixed or pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        raise UnsupportedDtypeError(
+            f"column {label!r} is declared {kind}, which holds no vectors",
+            hint='list several columns, mean_vector(["x", "y"]), or name a column of lists',
+        )
+    _require_numbers(label, kind.value_type)
+    if question.universe is not None:
+        if not pa.types.is_integer(kind.value_type):
+            raise UnsupportedDtypeError(
+                f"column {label!r} holds no lists of whole numbers",
+                hint="number the items 0, 1, ..., universe - 1 first",
+            )
+        return question.universe
+    declared, named = kind.list_size if fixed else None, question.dimension
+    if declared is None and named is None:
+        raise InvalidQuestionError(
+            f"the lists of column {label!r} declare no length, and it is not read off the rows",
+            hint="say it: dimension=384",
+        )
+    if declared is not None and named not in {None, declared}:
+        raise InvalidQuestionError(
+            f"column {label!r} declares vectors of length {declared}, not {named}",
+            hint="leave dimension out",
+        )
+    chosen = named if declared is None else declared
+    if chosen is None or not 1 <= chosen <= LARGEST_DIMENSION:
+        raise InvalidQuestionError(
+            "vectors have from 1 to 2**20 coordinates", hint="ask about fewer coordinates"
+        )
+    return int(chosen)
+
+
+def _require_numbers(label: object, kind: pa.DataType) -> None:
+    numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    if not (numeric or pa.types.is_boolean(kind)):
+        raise no_numbers(label, kind)
+
+
+def _require_arrow_integers(dtypes: Sequence[pl.DataType], labels: Sequence[Hashable]) -> None:
+    """Refuse polars columns and lists of 128-bit integers, which have no type in Arrow."""
+    for label, dtype in zip(labels, dtypes, strict=True):
+        if "Int128" in str(dtype):
+            raise UnsupportedDtypeError(
+                f"column {label!r} is declared {dtype}, which Arrow does not have",
+                hint=f"make it narrower: pl.col({label!r}).cast(pl.Float64), lists item by item",
+            )
+
+
+def _matrix_of_columns(columns: Sequence[pa.Array], buffers: Buffers) -> Floats:
+    """Return numeric columns beside each other, one row a vector: turned tile by tile."""
+    rows, size = len(columns[0]), len(columns)
+    lying = buffers.floats("columns", (size, rows))
+    for index, column in enumerate(columns):
+        lying[index] = _numbers_of(column)
+    out = buffers.floats("matrix", (rows, size))
+    for first in range(0, rows, _TILE):
+        out[first : first + _TILE] = lying[:, first : first + _TILE].T
+    return out
+
+
+def _numbers_of(column: pa.Array) -> Floats:
+    """Return a numeric or boolean column as float64, NaN where it is NULL."""
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.uint8())
+    elif pa.types.is_decimal(column.type) or pa.types.is_float16(column.type):
+        column = column.cast(pa.float64(), safe=False)
+    if column.null_count:
+        column = column.cast(pa.float64(), safe=False)
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
+
+
+def _matrix_of_lists(column: pa.Array, dimension: int) -> Floats:
+    """Return a column of lists as a matrix; rows of another length are NaN."""
+    valid = np.asarray(column.is_valid())
+    items, starts = _laid_out(column)
+    flat = _numbers_of(items)
+    fits = valid & (np.diff(starts) == dimension)
+    if fits.all():
+        return flat.reshape(len(column), dimension)
+    matrix = np.full((len(column), dimension), np.nan)
+    matrix[fits] = flat[starts[:-1][fits][:, np.newaxis] + np.arange(dimension)]
+    return matrix
+
+
+def _laid_out(column: pa.Array) -> tuple[pa.Array, npt.NDArray[Any]]:
+    """Return what lists hold, one after the other, with where each starts, and the last ends.
+
+    What Arrow keeps under a NULL list is among it.
+    """
+    if pa.types.is_fixed_size_list(column.type):
+        size = column.type.list_size
+        starts = np.arange(len(column) + 1) * size
+        return column.values.slice(column.offset * size, len(column) * size), starts
+    offsets = np.asarray(column.offsets)
+    return column.values.slice(offsets[0], offsets[-1] - offsets[0]), offsets - offsets[0]
+
+
+def _entries_of_lists(column: pa.Array, universe: int) -> Entries:
+    """Return the entries of a column of lists of items; what is not in the universe is left out."""
+    missing = ~np.asarray(column.is_valid())
+    items, starts = _laid_out(column)
+    row = np.repeat(np.arange(len(column)), np.diff(starts))
+    given = np.asarray(items.is_valid())
+    row, item = row[given], items.drop_null().to_numpy(zero_copy_only=False)
+    known = (item >= 0) & (item < universe) & ~missing[row]
+    return _distinct(row[known], item[known].astype(np.int64), universe, missing)
+
+
+def _object_block(
+    part: pd.Series[Any], question: MeanVector, dimension: int, keys: pa.Table
+) -> Block:
+    """Return Python objects as a block; what is no vector of the dimension is NaN, or no set."""
+    vectors = [_vector(value) for value in part.to_numpy()]
+    if question.universe is None:
+        matrix = np.full((len(vectors), dimension), np.nan)
+        for index, vector in enumerate(vectors):
+            if vector is not None and len(vector) == dimension:
+                matrix[index] = vector
+        return _block_of_matrix(matrix, question, keys)
+    missing = np.array([vector is None for vector in vectors], dtype=bool)
+    held = [np.empty(0) if vector is None else vector for vector in vectors]
+    row = np.repeat(np.arange(len(held)), [len(vector) for vector in held])
+    item = np.concatenate(held) if held else np.empty(0)
+    known = (item >= 0) & (item < dimension) & (np.floor(item) == item)
+    entries = _distinct(row[known], item[known].astype(np.int64), dimension, missing)
+    return Block(len(vectors), None, entries, keys)
+
+
+def _vector(value: Any) -> Floats | None:
+    """Return an object as a vector; None for whatever is none, without a word about it."""
+    if not isinstance(value, np.ndarray | list | tuple):
+        return None
+    try:
+        vector = np.asarray(value)
+        if vector.dtype == object:
+            vector = np.array([_number(each) for each in vector.tolist()])
+    except Exception:  # noqa: BLE001 a row's own object may raise anything
+        return None
+    if vector.ndim != 1 or vector.dtype.kind not in "biuf":
+        return None
+    with np.errstate(all="ignore"):
+        return vector.astype(np.float64)
+
+
+def _number(value: Any) -> float:
+    if value is None:
+        return math.nan
+    if not isinstance(value, numbers.Real | Decimal):
+        raise TypeError(type(value))
+    return float(value)
+
+
+def _distinct(
+    row: Integers, item: Integers, universe: int, missing: npt.NDArray[np.bool_]
+) -> Entries:
+    """Drop items that a set names twice."""
+    codes = row * universe + item
+    if len(codes) and (codes[1:] <= codes[:-1]).any():
+        codes = np.unique(codes)
+        row, item = np.divmod(codes, universe)
+    return row, item, missing
+
+
+@dataclass(frozen=True, repr=False)
+class PreparedRows:
+    """Rows for a table, and which rows of their block they are (None: all of them). Secret."""
+
+    rows: Any
+    kept: npt.NDArray[np.bool_] | None
+
+    def labels(self, labels: Integers) -> Integers:
+        """Return the labels of these rows, given those of the block."""
+        return labels if self.kept is None else labels[self.kept]
+
+
+def prepared(
+    block: Block, grid: VectorGrid | None, buffers: Buffers, *, keeps_incomplete: bool
+) -> PreparedRows:
+    """Return a block's rows on the grid; incomplete ones are zero, or left out."""
+    if block.matrix is None:
+        assert block.entries is not None  # noqa: S101 a block is one or the other
+        row, item, missing = block.entries
+        if keeps_incomplete or not missing.any():
+            return PreparedRows(ItemRows(block.rows, row, item), None)
+        places = np.cumsum(~missing) - 1
+        return PreparedRows(ItemRows(int(block.rows - missing.sum()), places[row], item), ~missing)
+    assert grid is not None  # noqa: S101 matrices come with a grid
+    whole = grid.integers(block.matrix, buffers.floats("integers", block.matrix.shape))
+    bad = incomplete(whole)
+    if not bad.any():
+        return PreparedRows(whole, None)
+    if keeps_incomplete:
+        whole[bad] = 0.0
+        return PreparedRows(whole, None)
+    return PreparedRows(whole[~bad], ~bad)
+
+
+def by_group(rows: Any, labels: Integers) -> Iterator[tuple[int, Any]]:
+    """Yield each label of a block with its rows; -1 labels nothing."""
+    order = np.argsort(labels, kind="stable")
+    found, starts = np.unique(labels[order], return_index=True)
+    ends = np.append(starts[1:], len(order))
+    for label, start, end in zip(found.tolist(), starts, ends, strict=True):
+        if label >= 0:
+            yield label, _taken(rows, order[start:end])
+
+
+def _taken(rows: Any, chosen: Integers) -> Any:
+    if not isinstance(rows, ItemRows):
+        return rows[chosen]
+    place = np.full(rows.rows, -1, np.int64)
+    place[chosen] = np.arange(len(chosen))
+    own = place[rows.row]
+    return ItemRows(len(chosen), own[own >= 0], rows.item[own >= 0])

@@ -1,0 +1,173 @@
+"""A ledger whose file is not the newest one: no charge is lost unnoticed."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import dfprivacy as dfp
+from tests.accounting.charges import charge
+
+ROOT = Path(__file__).parents[2]
+AFRESH = """
+import sys, dfprivacy as dfp
+from tests.accounting.charges import charge
+ledger = dfp.Ledger(sys.argv[1])
+ledger.charge('d', charge(0.1))
+print(ledger.spent('d').epsilon)
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    folder = tmp_path / "own"
+    folder.mkdir()
+    ledger = dfp.Ledger(folder / "b.db", epsilon=1, remember=True)
+    ledger.charge("d", charge(0.1))
+    return ledger.path
+
+
+def afresh(path):
+    """Open a ledger in a process that has never seen it, and charge it; return what it says."""
+    done = subprocess.run(
+        [sys.executable, "-c", AFRESH, str(path)],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False,
+    )  # fmt: skip
+    return (done.stdout or done.stderr.splitlines()[-3]).strip()
+
+
+def test_an_older_copy_is_noticed(path, tmp_path):
+    """A copy that lacks charges is refused, by this process and by others; the newest is not."""
+    ledger = dfp.Ledger(path)
+    shutil.copy(path, tmp_path / "old")
+    ledger.charge("d", charge(0.1))
+    shutil.copy(path, tmp_path / "new")
+    shutil.copy(tmp_path / "old", path)
+    for use in (
+        lambda: ledger.remaining("d"),
+        lambda: ledger.charge("d", charge(0.1)),
+        lambda: dfp.Ledger(path),
+    ):
+        with pytest.raises(dfp.LedgerFileError, match="older copy"):
+            use()
+    assert "was replaced by an older copy" in afresh(path)
+    assert path.read_bytes() == (tmp_path / "old").read_bytes()
+    shutil.copy(tmp_path / "new", path)
+    assert ledger.spent("d").epsilon == 0.2
+    assert afresh(path) == "0.3"
+
+
+def test_an_older_folder_is_noticed_by_who_has_seen_the_newer(path):
+    """Where the file beside the ledger is as old, a process that saw more charges refuses it."""
+    old = shutil.copytree(path.parent, path.parent.with_name("old"))
+    ledger = dfp.Ledger(path)
+    ledger.charge("d", charge(0.1))
+    for name in ("b.db", "b.db-head"):
+        shutil.copy(old / name, path.with_name(name))
+    for use in (lambda: ledger.remaining("d"), lambda: dfp.Ledger(path)):
+        with pytest.raises(dfp.LedgerFileError, match="older copy"):
+            use()
+
+
+@pytest.mark.parametrize("charges", [1, 2, 5])
+def test_a_copy_that_went_on_elsewhere(path, tmp_path, charges):
+    """A copy with charges of its own, however many, is not the ledger that it was copied from."""
+    other = dfp.Ledger(shutil.copy(path, tmp_path / "copy"))
+    for _ in range(charges):
+        other.charge("d", charge(0.1))
+    dfp.Ledger(path).charge("d", charge(0.1))
+    shutil.copy(other.path, path)
+    for _ in range(2):
+        with pytest.raises(dfp.LedgerFileError, match="older copy"):
+            dfp.Ledger(path)
+    assert "was replaced by an older copy" in afresh(path)
+    assert dfp.Ledger(other.path).spent("d").epsilon == round(0.1 + 0.1 * charges, 1)
+
+
+def test_a_copy_that_went_on_elsewhere_is_refused_by_an_open_ledger(path, tmp_path):
+    """It stays refused, however often it is asked, by who had read the ledger before."""
+    opened = dfp.Ledger(path)
+    other = dfp.Ledger(shutil.copy(path, tmp_path / "copy"))
+    for _ in range(3):
+        other.charge("d", charge(0.1))
+    dfp.Ledger(path).charge("d", charge(0.1))
+    shutil.copyfile(other.path, path)  # the same inode
+    for use in (lambda: opened.spent("d"), lambda: opened.charge("d", charge(0.1))) * 3:
+        with pytest.raises(dfp.LedgerFileError, match="older copy"):
+            use()
+    assert "was replaced by an older copy" in afresh(path)
+
+
+def test_a_copy_with_more_charges_is_used(path, tmp_path):
+    """A copy that has all charges and more takes the ledger's place."""
+    ledger = dfp.Ledger(path)
+    other = dfp.Ledger(shutil.copy(path, tmp_path / "copy"))
+    other.charge("d", charge(0.1))
+    shutil.copy(other.path, path)
+    assert ledger.spent("d").epsilon == 0.2
+    ledger.charge("d", charge(0.1))
+    assert afresh(path) == "0.4"
+
+
+def test_a_ledger_that_was_moved(path, tmp_path):
+    """A file without the one beside it is read to its end, and cut anywhere refused."""
+    whole, moved = path.read_bytes(), tmp_path / "moved.db"
+    moved.write_bytes(whole)
+    assert dfp.Ledger(moved).spent("d").epsilon == 0.1
+    assert not moved.with_name("moved.db-head").exists()
+    dfp.Ledger(moved).charge("d", charge(0.1))
+    assert moved.with_name("moved.db-head").exists()
+    cut = tmp_path / "cut.db"
+    for size in range(len(whole) - 1, whole.rindex(b"\n", 0, -1), -7):
+        cut.write_bytes(whole[:size])
+        with pytest.raises(dfp.LedgerFileError):
+            dfp.Ledger(cut)
+
+
+def test_through_a_symbolic_link(path, tmp_path):
+    """The newest hash lies beside the file itself, whatever name the ledger is opened by."""
+    link = tmp_path / "link.db"
+    link.symlink_to(path)
+    old = path.read_bytes()
+    ledger = dfp.Ledger(link)
+    ledger.charge("d", charge(0.1))
+    assert sorted(own.name for own in tmp_path.iterdir()) == ["link.db", "own"]
+    ledger.forget()
+    assert link.is_symlink()
+    path.write_bytes(old)
+    with pytest.raises(dfp.LedgerFileError, match="older copy"):
+        dfp.Ledger(path)
+
+
+@pytest.mark.parametrize("tail", [b"x", b"0" * 64 + b" 0 []\n", b"\0" * 5000, b"\n"])
+def test_what_was_never_confirmed_is_dropped(path, tail):
+    """What a crash has left at the end is passed over, and gone with the next charge."""
+    whole = path.read_bytes()
+    path.write_bytes(whole + tail)
+    ledger = dfp.Ledger(path)
+    assert ledger.spent("d").epsilon == 0.1
+    assert path.read_bytes() == whole + tail
+    ledger.charge("d", charge(0.1))
+    assert path.read_bytes().startswith(whole)
+    assert path.read_bytes().count(b"\n") == whole.count(b"\n") + 1
+    assert afresh(path) == "0.3"
+
+
+def test_two_names_of_a_file_spend_one_budget(path, tmp_path):
+    """A ledger that is reached by a hard link too is one ledger, whatever is forgotten."""
+    other = tmp_path / "other.db"
+    os.link(path, other)
+    first, second = dfp.Ledger(path), dfp.Ledger(other)
+    frame = pd.DataFrame({"x": [1.0] * 9})
+    for version in "ab":
+        frame.dp(ledger=first, dataset="d", version=version).count(epsilon=0.1)
+    assert first.forget() == 2
+    second.charge("d", charge(0.3))
+    assert first.spent("d") == second.spent("d") == dfp.Budget(epsilon=0.6)
+    with pytest.raises(dfp.BudgetExceededError):
+        first.charge("d", charge(0.5))
+    assert first.stored() == second.stored() == 0

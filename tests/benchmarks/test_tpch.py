@@ -1,0 +1,48 @@
+"""TPC-H with the customer as the unit: what becomes of each query, by text and declared types."""
+
+from __future__ import annotations
+
+import pytest
+
+import dfprivacy as dfp
+from benchmarks.tpch import QUERIES, TERMS, found_out, tables, terms_of
+
+ANSWERED = ["Q1", "Q4", "Q5", "Q6", "Q7", "Q8", "Q9", "Q12", "Q13", "Q14", "Q15", "Q19", "Q21",
+            "Q22"]  # fmt: skip
+PUBLIC = ["Q2", "Q11", "Q16"]
+ABOUT_ONE = ["Q3", "Q10", "Q17", "Q18", "Q20"]
+
+
+@pytest.fixture(scope="module")
+def con():
+    """Make the eight tables, without rows."""
+    return tables()
+
+
+def test_there_are_22_queries_that_duckdb_can_run(con):
+    """The texts are whole: DuckDB plans each of them."""
+    assert len(QUERIES) == 22
+    for query in QUERIES.values():
+        con.execute(f"EXPLAIN {query}")
+
+
+@pytest.mark.parametrize("name", ANSWERED)
+def test_answered(con, name):
+    """A query about all customers is answered as it stands and costs the epsilon of the terms."""
+    assert found_out(con, name) == ("answered", "as it stands")
+    plan = dfp.explain(QUERIES[name], con=con, **terms_of(name))
+    assert plan.epsilon == TERMS["epsilon"]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public(con, name):
+    """A query of public tables alone is told so."""
+    assert found_out(con, name)[0] == "public"
+
+
+@pytest.mark.parametrize("name", ABOUT_ONE)
+def test_refused(con, name):
+    """A query about single customers, or about their rows beside those of others, is refused."""
+    outcome, why = found_out(con, name)
+    assert outcome == "refused"
+    assert why

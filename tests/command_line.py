@@ -1,0 +1,37 @@
+"""Run the command `dfprivacy` in this process: the entry point that pyproject.toml declares."""
+
+import io
+import tomllib
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from unittest import mock
+
+DECLARED = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+ENTRY = EntryPoint("dfprivacy", DECLARED["scripts"]["dfprivacy"], "console_scripts")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command has printed, and how it ended."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+def command(*words, columns=80):
+    """Run `dfprivacy` with these words in a terminal of so many columns."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with (
+        mock.patch("sys.argv", ["dfprivacy", *map(str, words)]),
+        mock.patch.dict("os.environ", COLUMNS=str(columns)),
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        try:
+            ENTRY.load()()
+        except SystemExit as ended:
+            code = ended.code or 0
+    return Ran(code, out.getvalue(), err.getvalue())

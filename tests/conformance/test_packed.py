@@ -1,0 +1,140 @@
+"""Counting by cells and by sorted words gives the tables of one GROUP BY, bit for bit."""
+
+from __future__ import annotations
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.engine import packed
+from dfprivacy.engine.bins import hashed_bins, run_bins
+from dfprivacy.frames.releasing import named_columns, read
+from dfprivacy.measurement.bin_table import FINE
+from dfprivacy.measurement.binning import Octaves, SignificantBits
+from dfprivacy.release.terms import keys_of
+
+BINNINGS = [(Octaves(), 0), (Octaves(), 1), (Octaves(), 2), (FINE, 2), (SignificantBits(8), 0),
+            (SignificantBits(16), 0)]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def many():
+    """Make up rows of all magnitudes: next to edges, infinite, subnormal, NaN and NULL."""
+    generator = np.random.default_rng(3)
+    size = 3_000
+    x = generator.normal(0, 1, size) * 2.0 ** generator.integers(-140, 140, size)
+    exponents, near = generator.integers(-130, 130, 800), generator.integers(-4, 5, 800)
+    x[:800] = 2.0**exponents * (1 + near * 2.0**-23)
+    special = (np.nan, np.inf, 0.0, -0.0, -np.inf, 5e-324, 2.0**-127, -(2.0**-126), 1e308)
+    for place, value in enumerate(special):
+        x[place :: 97 + place] = value
+    far = np.array([-(2**63), 2**63 - 1, 0, 7])
+    return pa.table({
+        "x": pa.array(x, mask=generator.random(size) < 0.05),
+        "f": x.clip(-3e38, 3e38).astype(np.float32),
+        "i": generator.integers(-(2**62), 2**62, size),
+        "near": pa.array(generator.integers(-5, 60, size).astype(np.int8)),
+        "some": pa.array(generator.integers(0, 60, size), mask=generator.random(size) < 0.1),
+        "many": generator.integers(-300_000_000, 300_000_000, size).astype(np.int32),
+        "far": far[generator.integers(0, 4, size)],
+        "unsigned": generator.integers(0, 9, size).astype(np.uint32),
+    })  # fmt: skip
+
+
+def both(frame, by, column, binning, moments, keys=None):
+    """Return the table by cells or words, and that of one GROUP BY."""
+    public = keys_of(keys, by) if by else None
+    columns, known = named_columns(by, public, {column: True}, None), public is not None
+    used = []
+
+    def counted(adopted):
+        used.append(packed.is_packable(adopted, binning))
+        own = run_bins(adopted, by, column, binning, moments, public=known)
+        return own, hashed_bins(adopted, by, column, binning, moments, public=known)
+
+    found = read(frame, columns, counted)[1]
+    assert used == [True]
+    return found
+
+
+def same(found, law):
+    """Tell whether two tables are equal, bit for bit."""
+    assert found.keys.equals(law.keys)
+    assert found.groups == law.groups
+    for one, other in zip((found.group, found.bins, found.rows), (law.group, law.bins, law.rows),
+                          strict=True):  # fmt: skip
+        assert one.tolist() == other.tolist()
+    assert [own.tobytes() for own in found.moments] == [own.tobytes() for own in law.moments]
+    return True
+
+
+def stored(table):
+    connection = duckdb.connect()
+    connection.register("arrow", table)
+    connection.execute("CREATE TABLE t AS SELECT * FROM arrow")
+    return connection.table("t")
+
+
+FRAMES = {"polars": pl.from_arrow, "duckdb": stored, "arrow": lambda t: t}
+KEYS = [[], ["near"], ["some"], ["many"], ["far"], ["some", "near"], ["many", "some"], ["unsigned"]]
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("by", KEYS)
+def test_cells_and_words_are_one_group_by(many, frame, by):
+    """For keys near each other and far apart, NULL among them, and every binning."""
+    made = FRAMES[frame](many)
+    for binning, moments in BINNINGS:
+        assert same(*both(made, by, "x", binning, moments))
+    for column in ("f", "i"):
+        assert same(*both(made, by, column, Octaves(), 2))
+
+
+@pytest.mark.parametrize("few", [0, 2**22])
+@pytest.mark.parametrize(("rows", "at_once"), [(1, 300), (700, 1), (700, 2000), (2**20, 2**20)])
+@pytest.mark.parametrize("frame", FRAMES)
+def test_blocks_do_not_matter(many, frame, few, rows, at_once, monkeypatch):
+    """Blocks of any size add up to the same table, counted either way."""
+    monkeypatch.setattr(packed, "_FEW_CELLS", few)
+    monkeypatch.setattr(packed, "_ROWS", max(rows, 200))
+    monkeypatch.setattr(packed, "_SORTED", at_once)
+    monkeypatch.setattr(packed, "_CACHED", 64)
+    made = FRAMES[frame](many)
+    for by in ([], ["some"], ["near", "some"]):
+        for binning, moments in ((Octaves(), 2), (SignificantBits(8), 0)):
+            assert same(*both(made, by, "x", binning, moments))
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("rows", [0, 1])
+def test_frames_of_few_rows(many, frame, rows):
+    """No rows are no groups; one row is one group, with a value or without."""
+    for start in (0, 1):
+        made = FRAMES[frame](many.slice(start, rows))
+        for by in ([], ["some"]):
+            assert same(*both(made, by, "x", Octaves(), 1))
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_public_keys(many, frame):
+    """Exactly the listed groups come out, absent ones empty."""
+    made = FRAMES[frame](many)
+    for keys in ([3, 1, 999], [None, 5], [-7]):
+        for binning, moments in ((Octaves(), 2), (SignificantBits(8), 0)):
+            assert same(*both(made, ["some"], "x", binning, moments, keys))
+
+
+def test_what_is_counted_by_the_engine():
+    """Text keys, frames not in memory and limits of memory are left to the engine."""
+    frame = pl.DataFrame({"g": ["a"], "x": [1.0], "i": [1]})
+    columns = named_columns(["g"], None, {"x": True}, None)
+    assert read(frame, columns, lambda a: packed.is_packable(a, Octaves()))[1] is False
+    columns = named_columns(["i"], None, {"x": True}, None)
+    assert read(frame.lazy(), columns, lambda a: packed.is_packable(a, Octaves()))[1] is False
+    table = frame.to_arrow()
+    assert read(table, columns, lambda a: packed.is_packable(a, Octaves()))[1] is True
+    with dfp.Engine(memory="100MB"):
+        assert read(table, columns, lambda a: packed.is_packable(a, Octaves()))[1] is False

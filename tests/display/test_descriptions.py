@@ -1,0 +1,75 @@
+"""Descriptions of frames as text, pages, tables and charts."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pytest
+
+import dfprivacy as dfp
+
+FRAME = pl.DataFrame(
+    {
+        "x": [float(k % 100) for k in range(4000)],
+        "<b>k</b>": [k % 10 if k % 4 else None for k in range(4000)],
+        "late": [k % 5 == 0 for k in range(4000)],
+        "city": ["Rome", "</td><script>taken</script>"] * 2000,
+        "day": [dt.date(2020, 1, 1) + dt.timedelta(days=k % 101) for k in range(4000)],
+        "none": pl.Series([None] * 4000, dtype=pl.Float64),
+    }
+)
+TERMS = {"epsilon": 1e6, "delta": 1e-6}
+
+
+@pytest.fixture(scope="module")
+def described():
+    """Describe the frame, nearly without noise."""
+    return FRAME.dp(bounds={"x": (0, 100)}).describe(**TERMS)
+
+
+def test_each_column_has_a_line_with_what_is_known(described):
+    """Text has the count, what is missing, mean, quantiles and values, and the cost below."""
+    lines = repr(dfp.show(described)).splitlines()
+    x, k, late, city, day, none = lines[2:8]
+    assert x.split()[:4] == ["x", "number", "4,000", "0.0%"]
+    assert k.split()[2:4] == ["3,000", "25.0%"]
+    assert "true 20%" in late
+    assert "Rome 2,000" in city
+    assert "2020-02-" in day
+    assert none.count("unknown") == 5
+    assert "epsilon=1e+06, delta=1e-06" in lines
+
+
+def test_pages_escape_names_and_values_and_load_nothing(described, tmp_path):
+    """Names and values are text; the page draws the quantiles and has no address."""
+    page = dfp.show(described).save(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<b>k</b>" not in page
+    assert "<script" not in page
+    assert "://" not in page
+    assert page.count("<svg") == 3  # x, k and day
+    assert "too few values for quantiles" in page
+
+
+@pytest.mark.parametrize("engine", ["pandas", "duckdb", "lazy"])
+def test_every_frame_type_is_shown(engine):
+    """A description in the caller's own type is recognised."""
+    frame = {
+        "pandas": FRAME.to_pandas(),
+        "duckdb": duckdb.from_arrow(FRAME.to_arrow()),
+        "lazy": FRAME.lazy(),
+    }[engine]
+    made = dfp.frame(frame).describe(["x", "city"], **TERMS)
+    assert repr(dfp.show(made)).startswith("describe('x', 'city')")
+
+
+def test_files_of_a_description(described, tmp_path):
+    """CSV has all columns of the answer; a chart has the shares that are missing."""
+    shown = dfp.show(described)
+    table = pd.read_csv(shown.save(tmp_path / "d.csv"), comment="#")
+    assert list(table.columns) == described.columns
+    chart = dfp.plot(described).to_dict()
+    values = [row["value"] for row in next(iter(chart["datasets"].values()))]
+    assert values == pytest.approx(described["missing"].to_list())

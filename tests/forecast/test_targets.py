@@ -1,0 +1,135 @@
+"""Laws of targets: the loss that is found reaches the half-width, and the next smaller does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.statistics import STATISTICS
+from tests.laws.test_registry import asked
+
+FRAME = pl.LazyFrame(
+    {"g": ["a"], "x": [1.0], "y": [2.0]},
+    schema={"g": pl.String, "x": pl.Float64, "y": pl.Float64},
+)
+DP = FRAME.dp
+SIZE = 5000
+
+
+def half(plan):
+    """Return the half-width at SIZE of the first answer: for all data, else for ordinary data."""
+    answer = plan.answers[0]
+    at = answer.rows.index(SIZE)
+    return answer.certain[at], answer.ordinary[at]
+
+
+def less(loss):
+    """Return the next smaller number of three digits."""
+    digits, exponent = f"{loss:.2e}".split("e")
+    number = round(float(digits) * 100) - 1
+    number, exponent = (number, exponent) if number >= 100 else (999, int(exponent) - 1)
+    return float(f"{number}e{int(exponent) - 2}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "measure"),
+    [*((kind, "epsilon") for kind in STATISTICS), ("count", "rho"), ("mean", "rho")],
+)
+def test_the_least_loss_that_reaches_a_half_width(kind, measure):
+    """The half-width that a loss has is reached by it or less; by a step less it is not.
+
+    What is explained then is what that loss explains. A question without half-widths is refused.
+    """
+    question, explain = asked(STATISTICS[kind], (0, 4), (0, 4)), DP(**{measure: 1}).explain
+    answer = explain(question, **{measure: 0.5}).answers[0]
+    if not answer.told:
+        with pytest.raises(dfp.InvalidQuestionError, match="no half-width before there is data"):
+            explain(question, within=1)
+        return
+    many = explain(question, **{measure: 5}).answers[0]
+    falls = many.certain[3] < answer.certain[3] or many.ordinary[3] is None
+    wanted = answer.certain[3] if falls else answer.ordinary[3]
+    found = explain(question, within=wanted, size=10_000)
+    loss = getattr(found, measure)
+    assert loss <= 0.5
+    assert replace(found, reaches="") == explain(question, **{measure: loss})
+    which = "certain" if "(at most)" in found.reaches else "ordinary"
+    assert getattr(found.answers[0], which)[3] <= wanted
+    before = explain(question, **{measure: less(loss)})
+    fewer = getattr(before.answers[0], which)[3]
+    assert fewer is None or fewer > wanted
+
+
+WHOLE = {
+    "rows": (dfp.count(), 500),
+    "different values": (dfp.nunique("g"), 500),
+    "the width of the bounds": (dfp.mean("x", (-1, 3)), 0.4),
+    "its square": (dfp.var("x", (-1, 3)), 1.6),
+    "the width again": (dfp.std("x", (-1, 3)), 0.4),
+    "the largest sum": (dfp.sum("x", (-1, 3)), 1500),
+    "a share": (dfp.share("g", "a"), 0.1),
+    "widths of bounds found": (dfp.mean("x"), 0.1),
+    "ranks": (dfp.median("x"), 500),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_percentages(name):
+    """A tenth is a tenth of the rows, of the bounds' width, of the largest sum: as documented."""
+    question, tenth = WHOLE[name]
+    one, other = (DP.explain(question, within=own, size=SIZE) for own in ("10%", tenth))
+    assert replace(one, reaches="") == replace(other, reaches="")
+    assert SIZE in one.answers[0].rows
+    assert len(one.answers[0].rows) == 6
+
+
+def test_every_method_takes_a_target():
+    """By group, in methods that are no statistic of one number, and for single answers."""
+    by = DP(delta=1e-6).group_by("g").explain.within(10, size=SIZE)
+    plans = [
+        by.count(),
+        by.histogram("x", [0, 1, 2]),
+        DP(delta=1e-6).explain.within(10).top("g", 3),
+    ]
+    assert all(plan.epsilon < 1 and "within 10 (at most)" in repr(plan) for plan in plans)
+    vector = DP.explain.within(0.1).mean_vector(["x", "y"], rho=1, radius=5)
+    assert vector.rho < 1
+    both = dfp.mean("x", (0, 4)), dfp.median("y", method="inverse")
+    plan = DP.explain(*both, within={"x": 0.1})
+    assert half(DP.explain(*both, within={"x": 0.1}, size=SIZE))[0] <= 0.1
+    assert "y within" not in plan.reaches
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"within": 0}, "must be a half-width"),
+        ({"within": "two"}, "must be a half-width"),
+        ({"within": "1.2.3%"}, "must be a half-width"),
+        ({"within": -1.0}, "must be a half-width"),
+        ({"within": {}}, "names no answer"),
+        ({"within": {"z": 1}}, "no such answer"),
+        ({"within": 1, "size": 0}, "number of rows"),
+        ({"within": 1, "size": 1.5}, "number of rows"),
+        ({"within": 1, "epsilon": 1}, "both given"),
+        ({"within": 1, "rho": 1}, "both given"),
+        ({"within": 1e-12}, "no loss up to 999"),
+    ],
+)
+def test_targets_that_are_refused(given, message):
+    """What is no target, or can't be reached, is refused in words that say why."""
+    with pytest.raises(dfp.DPError, match=message):
+        DP.explain(dfp.mean("x", (0, 4)), **given)
+    with pytest.raises(dfp.InvalidQuestionError, match="percentage"):
+        DP.explain(dfp.corr("x", "y", (0, 4), (0, 4)), within="2%")
+
+
+def test_targets_spend_nothing(tmp_path):
+    """A ledger is read and not charged; what is left is that after the loss that was found."""
+    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=1)
+    plan = DP(ledger=ledger, dataset="d").explain(dfp.count(), within=50)
+    assert ledger.datasets() == []
+    assert plan.account.after.epsilon == pytest.approx(1 - plan.epsilon)

@@ -1,0 +1,60 @@
+"""Several questions in one call, and counts by value, on the command line."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+import dfprivacy as dfp
+
+
+def test_several_questions_share_one_epsilon(ask, folder, tmp_path):
+    """What is charged is one epsilon, and the answers are those of `agg`, in a table or a file."""
+    ledger = dfp.Ledger(tmp_path / "agg.db", epsilon=5)
+    account = ("--ledger", str(tmp_path / "agg.db"), "--dataset", "d")
+    call = ("agg", "flights.csv", "--count", "--mean", "delay", "--bounds", "delay=-60,240",
+            "--quantile", "delay=0.9", "--epsilon", "2")  # fmt: skip
+    told = ask(*call, *account)
+    assert told.exit_code == 0, told.stderr
+    assert "Spent epsilon 2" in told.stdout
+    (line,) = ledger.history().to_dict("records")
+    assert line["epsilon"] == 2
+    mean = "mean('delay', bounds=(-60.0, 240.0))"
+    asked = f"count(), {mean}, quantile('delay', 0.9, bounds=(-60.0, 240.0))"
+    assert line["question"] == asked
+    explained = ask("agg", "nowhere.csv", *call[2:], "--explain")
+    assert asked in " ".join(explained.stdout.split())
+    by = ("--by", "carrier", "--keys", "AA", "--keys", "UA", "--output", str(tmp_path / "a.csv"))
+    assert ask(*call, *by).exit_code == 0
+    made = pl.read_csv(tmp_path / "a.csv")
+    assert made["carrier"].to_list() == ["AA", "UA"]
+    assert {"count", "delay_mean", "delay_quantile"} <= set(made.columns)
+    none = ask("agg", "flights.csv")
+    assert (none.exit_code, "no question was asked" in none.stderr) == (2, True)
+    target = ask("agg", "flights.csv", "--count", "--within", "20")
+    plan = dfp.frame(folder / "flights.csv").explain(dfp.count(), within=20)
+    assert f"Spent epsilon {plan.epsilon:g}" in target.stdout
+
+
+@pytest.mark.parametrize("kind", ["value_counts", "top"])
+def test_counts_by_value(kind, ask, cells):
+    """Values come with secret or with listed keys; explained, they read no file."""
+    secret = ask(kind, "flights.csv", "carrier", "--delta", "1e-6")
+    assert [row[0] for row in cells(secret.stdout)] == ["AA", "UA"]
+    assert "Spent epsilon 1, delta 1e-6" in secret.stdout
+    listed = ask(kind, "flights.csv", "month", "--keys", "2", "--keys", "7")
+    assert [row[0] for row in cells(listed.stdout)] == ["2", "7"]
+    assert listed.stdout.endswith("Spent epsilon 1\n")
+    told = ask(kind, "nowhere.csv", "carrier", "--delta", "1e-6", "--explain")
+    assert "count('carrier') by 'carrier'" in told.stdout
+    wrong = ask(kind, "flights.csv", "carrier", "--by", "month", "--keys", "AA")
+    assert "leave --keys out" in wrong.stderr
+    assert "Needed with" not in wrong.stdout
+
+
+def test_the_largest(ask, cells):
+    """`top --k 1` shows one value, by group one of each."""
+    one = ask("top", "flights.csv", "carrier", "--k", "1", "--delta", "1e-6")
+    assert [row[0] for row in cells(one.stdout)] == ["AA"]
+    by = ask("top", "flights.csv", "carrier", "--by", "month", "--k", "1", "--delta", "1e-6")
+    assert [row[:2] for row in cells(by.stdout)] == [["1", "AA"], ["2", "AA"]]

@@ -1,0 +1,91 @@
+"""Tables of two columns on the command line and in descriptions of releases."""
+
+import polars as pl
+
+EXACT = ["--epsilon", "1000000", "--delta", "1e-6"]
+
+
+def test_a_table_is_printed_with_its_totals(ask, cells):
+    """Rows, columns and totals stand as in a frame; the last line says what it cost."""
+    result = ask("crosstab", "flights.csv", "carrier", "month", "--margins", *EXACT)
+    assert result.exit_code == 0, result.output
+    assert cells(result.output) == [
+        ["AA", "1,000", "1,000", "2,000"],
+        ["UA", "500", "500", "1,000"],
+        ["All", "1,500", "1,500", "3,000"],
+    ]
+    assert "Spent epsilon 1e6, delta 1e-6; discrete Laplace" in result.output
+
+
+def test_a_table_of_an_aggregate_takes_public_keys_and_bounds(ask, cells):
+    """Cells are those that are listed, typed as their columns are."""
+    keys = [word for pair in ("UA,1", "UA,2", "AA,1", "AA,2") for word in ("--keys", pair)]
+    asked = ["--values", "delay", "--aggregate", "mean", "--bounds", "-64", "64"]
+    result = ask("crosstab", "flights.csv", "carrier", "month", *asked, *keys, "--epsilon", "1e6")
+    assert [[own[0], *map(float, own[1:])] for own in cells(result.output)] == [
+        ["UA", -40, -40], ["AA", 10, 10]
+    ]  # fmt: skip
+
+
+def test_the_long_form_is_written_to_a_file(ask, tmp_path):
+    """One row a cell, with the ends of intervals and the totals beside."""
+    place = tmp_path / "long.csv"
+    asked = ["--margins", "--long", "--output", str(place)]
+    assert ask("crosstab", "flights.parquet", "carrier", "month", *asked, *EXACT).exit_code == 0
+    made = pl.read_csv(place)
+    assert made.columns[:5] == ["carrier", "month", "count", "count_low", "count_high"]
+    assert made["total"].to_list() == [3000] * 4
+    ask("crosstab", "flights.parquet", "carrier", "month", *asked[:1], *asked[2:], *EXACT)
+    assert pl.read_csv(place).columns == ["carrier", "1", "2", "All"]
+
+
+def test_a_table_is_explained_and_refused_before_the_file_is_read(ask):
+    """Shares and half-widths are told; totals of medians are not to be had."""
+    plan = ask("crosstab", "flights.csv", "carrier", "month", "--margins", "--explain", *EXACT)
+    assert "carrier_total" in plan.output
+    asked = ["--values", "delay", "--aggregate", "median", "--margins"]
+    refused = ask("crosstab", "missing.csv", "carrier", "month", *asked, *EXACT)
+    assert refused.exit_code == 2
+    assert "totals can't be read off" in refused.output
+
+
+RELEASE = """
+releases:
+  cells:
+    source: {{file: flights.parquet}}
+    by: [carrier, month]
+    {more}
+    margins: true
+    questions: {{flights: {{{asked}}}}}
+    outputs: cells.csv
+    budget: {{ledger: budget.db, dataset: flights, version: "1", epsilon: 40{delta}}}
+"""
+
+
+def test_a_description_has_totals_beside_cells(run, tmp_path):
+    """`margins` adds the totals to the cells of one question by two columns; a run is repeated."""
+    for asked, keys in (("count: '*'", ""), ("mean: delay, bounds: [-64, 64]", KEYS)):
+        (tmp_path / "cells.csv").unlink(missing_ok=True)
+        (tmp_path / "cells.csv.provenance.json").unlink(missing_ok=True)
+        text = RELEASE.format(asked=asked, more=keys, delta="" if keys else ", delta: 1e-6")
+        assert run(text).exit_code == 0
+        made = pl.read_csv(tmp_path / "cells.csv")
+        assert made["flights_low"].is_not_null().all()
+        truth = -20 / 3 if keys else 3000
+        assert abs(made["total"][0] - truth) < 10
+
+
+KEYS = "keys: {carrier: [AA, UA], month: [1, 2]}"
+
+
+def test_margins_need_two_columns_and_one_question(run):
+    """What can't have totals is found when the description is read."""
+    text = RELEASE.format(asked="count: '*'", more="", delta=", delta: 1e-6")
+    for wrong in (
+        text.replace("[carrier, month]", "[carrier]"),
+        text.replace("{flights: {", "{delay: {mean: delay, bounds: [-9, 9]}, flights: {"),
+        text.replace("count: '*'", "median: delay"),
+    ):
+        result = run(wrong)
+        assert result.exit_code != 0
+        assert "spent" not in result.output

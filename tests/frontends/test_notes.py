@@ -1,0 +1,95 @@
+"""An answer whose interval may not hold says so at every door, and no column depends on a row."""
+
+import copy
+import os
+import pickle
+
+import numpy as np
+import polars as pl
+import pytest
+
+import dfprivacy as dfp
+from tests.numbered_bytes import NumberedBytes
+
+HEAVY = "clipped at "
+
+
+@pytest.fixture(autouse=True)
+def _the_same_bytes(monkeypatch):
+    """Noise is the same in every run: by chance alone one light tail in 30 is marked."""
+    monkeypatch.setattr(os, "urandom", NumberedBytes())
+
+
+NAMES = ["g", "x", "low", "high", "note", "count"]
+
+
+@pytest.fixture(scope="module")
+def tails():
+    """Return two groups: `a` has a tail of index 1.1, which is marked at epsilon 10, `b` none."""
+    ranks = (np.arange(20_000) + 0.5) / 20_000
+    values = np.concatenate([ranks ** (-1 / 1.1), 50 + 10 * ranks])
+    return pl.DataFrame({"g": np.repeat(["a", "b"], 20_000), "x": values})
+
+
+def test_a_number_says_it(tails, tmp_path):
+    """In its line and its card, of a copy, of a pickle, and when a ledger has remembered it."""
+    heavy = tails.filter(pl.col("g") == "a")
+    ledger = dfp.Ledger(tmp_path / "l.db", epsilon=100, remember=True)
+    ask = heavy.dp(ledger=ledger, dataset="d", version="1")
+    first, again = (ask.mean("x", epsilon=10) for _ in range(2))
+    for number in (first, again, copy.copy(first), pickle.loads(pickle.dumps(first))):
+        assert number.note.startswith(HEAVY)
+        assert number.note in repr(number)
+        assert number.note in number._repr_html_()
+        assert number.interval() == first.interval()
+    light = tails.filter(pl.col("g") == "b").dp.mean("x", epsilon=10)
+    assert light.note == ""
+    clipped = [
+        heavy.dp.mean("x", bounds=(0, 9), epsilon=10, clipping=told) for told in (True, False)
+    ]
+    assert clipped[0].note.startswith("clipped: ")
+    assert clipped[0].note in repr(clipped[0])
+    assert clipped[1].note == ""
+
+
+@pytest.mark.parametrize("kind", ["polars", "pandas", "arrow"])
+def test_a_frame_has_a_column_of_notes(tails, kind):
+    """Text, empty for most groups; its place and type are the same whatever the rows are."""
+    frame = {"polars": tails, "pandas": tails.to_pandas(), "arrow": tails.to_arrow()}[kind]
+    for keys in (["a", "b"], ["c"]):
+        made = pl.DataFrame(
+            dfp.frame(frame).group_by("g", keys=keys).agg(dfp.mean("x"), epsilon=10)
+        )
+        assert made.columns == NAMES
+        assert made.schema["note"] == pl.String
+    made = dfp.frame(frame).group_by("g", keys=["a", "b"]).mean("x", epsilon=10)
+    notes = pl.DataFrame(made)["note"].to_list()
+    assert notes[0].startswith(HEAVY)
+    assert notes[1] == ""
+    assert notes[0] in repr(dfp.show(made))
+    assert notes[0] in str(dfp.plot(made).to_dict()["title"]["subtitle"])
+
+
+def test_several_answers_have_a_note_each(tails):
+    """Those within bounds, unless it is not asked what these clip; counts have none."""
+    questions = [dfp.mean("x"), dfp.count("x")]
+    own = {"y": dfp.sum("x", (0, 9)), "z": dfp.sum("x", (0, 9), clipping=False)}
+    made = tails.dp.group_by("g", keys=["a"]).agg(*questions, **own, epsilon=10)
+    assert [name for name in made.columns if "note" in name] == ["x_mean_note", "y_note"]
+
+
+def test_statements_say_it(tails):
+    """`dp_mean_interval` has a field `note`, where bounds are found and where they are given."""
+    query = "SELECT g, dp_mean_interval(x) AS m, dp_mean_interval(x, 0, 9) AS n FROM t GROUP BY g"
+    made = dfp.sql(query, t=tails, keys=["a", "b"], epsilon=20)
+    found = [row["note"] for row in made["m"].to_list()]
+    assert found[0].startswith(HEAVY)
+    assert found[1] == ""
+    assert [row["note"] != "" for row in made["n"].to_list()] == [True, True]
+
+
+def test_ranks_as_bounds_are_named(tails):
+    """Means within bounds by rank say that these clip; no bounds at all is a note too."""
+    assert tails.dp.mean("x", method="subset", epsilon=10).note.startswith("clipped by rank")
+    nothing = pl.DataFrame({"x": [1.0]}).dp.mean("x", epsilon=0.01)
+    assert nothing.note == "too few rows for bounds"

@@ -1,0 +1,126 @@
+"""What given bounds clip: counted for a twentieth of the loss, and said in a note at every door."""
+
+from __future__ import annotations
+
+import json
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import dfprivacy as dfp
+import sql_udfs
+from dfprivacy.statistics.split import split
+from tests.command_line import command
+
+BOUNDS = (-2, 60)
+DATA = {"x": [float(i % 97) - 5 for i in range(9700)], "g": ["a", "b"] * 4850}
+HUGE = {"epsilon": 1e9}
+NOTE = "clipped: 3.09 % [3.09, 3.09] below -2, 32 % [32, 32] above 60"
+ASKED = [dfp.mean, dfp.sum, dfp.var, dfp.std]
+
+
+def test_the_loss_is_shared_out_whole():
+    """Vectors share the loss evenly, and those within bounds give a twentieth to the counts."""
+    several = {
+        "mean": dfp.mean("x", BOUNDS),
+        "sum": dfp.sum("x", BOUNDS),
+        "var": dfp.var("x", (0, 9)),
+        "rows": dfp.count(),
+        "quiet": dfp.sum("x", (0, 1), clipping=False),
+    }
+    for grouped in (False, True):
+        (part,) = split(several, grouped=grouped)
+        shares = [float(own) for own in part.vectors.shares()]
+        assert shares == pytest.approx([0.19, 0.19, 0.19, 0.2, 0.2, 0.02, 0.01])
+        assert sum(part.vectors.shares()) == 1
+        assert part.weight == 5
+
+
+def doors(folder):
+    """Yield what a mean within bounds says at every door."""
+    frame, terms = pl.DataFrame(DATA), {"bounds": BOUNDS, **HUGE}
+    yield "pandas", pd.DataFrame(DATA).dp.mean("x", **terms).note
+    yield "series", pd.Series(DATA["x"]).dp.mean(**terms).note
+    yield "polars", frame.lazy().dp.mean("x", **terms).note
+    relation = duckdb.connect().from_arrow(frame.to_arrow())
+    yield "duckdb", dfp.frame(relation).mean("x", **terms).note
+    dfp.statistics(frame, folder / "part.parquet", dfp.mean("x", BOUNDS))
+    yield "files", dfp.merge(folder / "part.parquet", **HUGE)["x"].note
+    call = "dp_mean_interval(x, -2, 60)"
+    connection = duckdb.connect()
+    connection.register("t", frame.to_arrow())
+    sql_udfs.register(connection, **HUGE)
+    yield "registered", connection.sql(f"SELECT {call} FROM t").fetchall()[0][0]["note"]
+    yield "dfp.sql", dfp.sql(f"SELECT {call} AS a FROM t", t=frame, **HUGE)["a"][0]["note"]
+    frame.write_parquet(folder / "rows.parquet")
+    words = ["mean", folder / "rows.parquet", "x", "--bounds", "-2", "60", "--epsilon", "1e9"]
+    ran = command(*map(str, words), "--output", str(folder / "out.json"))
+    assert ran.exit_code == 0, ran.stderr
+    yield "command", json.loads((folder / "out.json").read_text())[0]["note"]
+
+
+def test_every_door_says_the_same(tmp_path):
+    """Rows below, within and above are the same exact counts in all engines."""
+    for door, note in doors(tmp_path):
+        assert note == NOTE, door
+
+
+def test_it_can_be_left_out(tmp_path):
+    """`clipping=False`: no note, no column for it, and all of the loss for the answer."""
+    frame = pl.DataFrame(DATA)
+    for ask in ASKED:
+        quiet, told = (frame.dp.agg(a=ask("x", BOUNDS, clipping=own)) for own in (False, True))
+        assert quiet["a"].note == ""
+        assert told["a"].mechanism.scale * 19 == quiet["a"].mechanism.scale * 20
+    made = frame.dp.group_by("g", keys=["a"]).mean("x", BOUNDS, clipping=False)
+    assert made.columns == ["g", "x", "low", "high", "count"]
+    frame.write_parquet(tmp_path / "rows.parquet")
+    words = ["mean", str(tmp_path / "rows.parquet"), "x", "--bounds", "-2", "60", "--no-clipping"]
+    ran = command(*words, "--epsilon", "1e9")
+    assert ran.exit_code == 0
+    assert "clipped" not in ran.stdout
+    for wrong in (0, None, "no"):
+        with pytest.raises(dfp.InvalidQuestionError, match="True or False"):
+            frame.dp.mean("x", BOUNDS, clipping=wrong)
+
+
+def test_a_statement_that_shows_no_note_pays_for_none():
+    """The value of dp_mean alone has all of the loss; beside its interval it is the same draw."""
+    frame = pl.DataFrame(DATA)
+    plan = dfp.explain("SELECT dp_mean(x, -2, 60) FROM t", t=frame, epsilon=1)
+    told = dfp.explain("SELECT dp_mean_interval(x, -2, 60) FROM t", t=frame, epsilon=1)
+    assert plan.answers[0].scale * 20 == pytest.approx(told.answers[0].scale * 19)
+    both = "SELECT dp_mean(x, -2, 60) AS m, dp_mean_interval(x, -2, 60) AS i FROM t"
+    row = dfp.sql(both, t=frame, epsilon=1).row(0)
+    assert row[0] == row[1]["value"]
+
+
+def test_values_at_the_bounds_are_not_clipped():
+    """Neither are those beyond them by less than a step of the grid; infinite ones are."""
+    edges = [0.0, 1.0, 1 + 2.0**-40, -(2.0**-40)] * 500
+    for bounds in ((0, 1), (-(2.0**60), 1), (2.0**60, 2.0**60 + 2048)):
+        held = edges if bounds[0] <= 0 else list(bounds) * 500
+        assert pl.DataFrame({"x": held}).dp.mean("x", bounds, **HUGE).note == ""
+    beyond = pl.DataFrame({"x": [-np.inf, np.inf, 0.5, np.nan, None] * 100})
+    note = beyond.dp.mean("x", (0, 1), **HUGE).note
+    assert note == "clipped: 33.3 % [33.3, 33.3] below 0, 33.3 % [33.3, 33.3] above 1"
+
+
+@pytest.mark.parametrize("bound", [2**53, 2**53 - 1])
+def test_integers_at_the_largest_bounds(bound):
+    """Bounds of integer columns may be as large as they could be without the counts."""
+    frame = pl.DataFrame({"x": [bound, -bound] * 500})
+    assert frame.dp.mean("x", (-bound, bound), **HUGE).note == ""
+
+
+def test_units_count_as_much_as_their_rows():
+    """A unit of many rows counts as a part of each: shares stay what they are."""
+    rows = 6000
+    frame = pl.DataFrame(
+        {"u": [i // 10 for i in range(rows)], "x": [float(i % 10) for i in range(rows)]}
+    )
+    note = frame.dp(unit="u", max_rows=3).mean("x", (2, 8), **HUGE).note
+    assert note == "clipped: 20 % [20, 20] below 2, 10 % [10, 10] above 8"

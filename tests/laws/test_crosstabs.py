@@ -1,0 +1,318 @@
+"""Tables of two group columns: exact at a huge loss, totals that agree, intervals, shapes."""
+
+from __future__ import annotations
+
+import math
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+import dfprivacy as dfp
+from dfprivacy.statistics.margins import Four, agreeing, combined
+
+HUGE = {"epsilon": 1e9}
+draws = np.random.default_rng(5)
+ROWS = 4_000
+DATA = pl.DataFrame(
+    {
+        "city": draws.choice(["Rome", "Oslo", "Bari"], ROWS, p=[0.6, 0.3, 0.1]),
+        "month": draws.integers(1, 5, ROWS),
+        "spent": draws.uniform(0, 10, ROWS).round(),
+        "user": draws.integers(0, 500, ROWS),
+    }
+)
+KEYS = {"city": ["Rome", "Oslo", "Bari"], "month": [1, 2, 3, 4]}
+FRAMES = {
+    "pandas": DATA.to_pandas(),
+    "polars": DATA,
+    "lazy": DATA.lazy(),
+    "arrow": DATA.to_arrow(),
+    "duckdb": duckdb.from_arrow(DATA.to_arrow()),
+}
+
+
+def numbers_of(table) -> np.ndarray:
+    """Return the numbers of a table of any type, without its keys."""
+    if isinstance(table, pd.DataFrame):
+        return table.to_numpy(float)
+    native = table.arrow().read_all() if isinstance(table, duckdb.DuckDBPyRelation) else table
+    frame = native.lazy().collect() if isinstance(native, pl.LazyFrame) else pl.DataFrame(native)
+    return frame.drop(frame.columns[0]).to_numpy().astype(float)
+
+
+def true(aggregate: str) -> np.ndarray:
+    """Return the table with its totals, by city as listed."""
+    made = pd.crosstab(
+        FRAMES["pandas"]["city"], FRAMES["pandas"]["month"], FRAMES["pandas"]["spent"],
+        aggfunc=aggregate, margins=True,
+    )  # fmt: skip
+    return made.loc[["Rome", "Oslo", "Bari", "All"]].to_numpy(float)
+
+
+@pytest.mark.parametrize("engine", FRAMES)
+@pytest.mark.parametrize("loss", [{"epsilon": 1e9}, {"rho": 1e9}])
+@pytest.mark.parametrize("aggregate", ["count", "sum", "mean"])
+def test_cells_and_totals_are_those_of_pandas_without_noise(engine, loss, aggregate):
+    """Public and secret, with totals added up or measured, every number is where it belongs."""
+    private = dfp.frame(FRAMES[engine])
+    asked = () if aggregate == "count" else ("spent", aggregate, (0, 10))
+    public = private.crosstab("city", "month", *asked, keys=KEYS, margins=True, **loss)
+    assert numbers_of(public) == pytest.approx(true(aggregate), rel=1e-5, abs=1e-3)
+    secret = private.crosstab("city", "month", *asked, margins=True, delta=1e-6, **loss)
+    assert numbers_of(secret) == pytest.approx(true(aggregate)[[2, 1, 0, 3]], rel=1e-5, abs=1e-3)
+
+
+def test_least_squares_are_those_of_the_normal_equations():
+    """Cells, totals and their variances are those of generalised least squares, solved at large."""
+    rows, columns = 3, 4
+    size = rows * columns
+    grid = np.arange(size).reshape(rows, columns)
+    design = np.zeros((size + rows + columns + 1, size))
+    design[:size] = np.eye(size)
+    for row in range(rows):
+        design[size + row, grid[row]] = 1
+    for column in range(columns):
+        design[size + rows + column, grid[:, column]] = 1
+    design[-1] = 1
+    each = Four(2.0, 5.0, 3.0, 11.0)
+    variances = np.repeat([*each], [size, rows, columns, 1])
+    measured = draws.normal(size=len(design))
+    inverse = np.linalg.inv(design.T @ (design / variances[:, None]))
+    best = inverse @ design.T @ (measured / variances)
+    split = np.split(measured, [size, size + rows, size + rows + columns])
+    made = agreeing(
+        Four(split[0].reshape(1, rows, columns), split[1][None], split[2][None], split[3]), each
+    )
+    assert made.cells.ravel() == pytest.approx(best)
+    assert made.rows.ravel() == pytest.approx(design[size : size + rows] @ best)
+    assert made.whole == pytest.approx(best.sum())
+    law = design @ inverse @ design.T
+    found = (law[0, 0], law[size, size], law[size + rows, size + rows], law[-1, -1])
+    assert tuple(combined(rows, columns, each)) == pytest.approx(found)
+
+
+@pytest.mark.parametrize("loss", [{"epsilon": 1.0}, {"rho": 0.05}])
+def test_cells_add_up_to_their_totals(loss):
+    """Of public keys totals are sums of the cells that are shown, whichever way they came about."""
+    made = numbers_of(DATA.dp.crosstab("city", "month", keys=KEYS, margins=True, **loss))
+    assert made[:-1].sum(0) == pytest.approx(made[-1])
+    assert made[:, :-1].sum(1) == pytest.approx(made[:, -1])
+
+
+def covered(long: pl.DataFrame, title: str, truth: np.ndarray) -> np.ndarray:
+    """Tell of each row whether the interval of an answer holds the truth."""
+    low, high = (long[f"{title}_{end}"].to_numpy() for end in ("low", "high"))
+    return (low <= truth) & (truth <= high)
+
+
+@pytest.mark.parametrize(
+    ("loss", "size"),
+    [
+        ({"epsilon": 1.0}, (3, 4)),
+        pytest.param({"epsilon": 0.5}, (20, 20), marks=pytest.mark.slow),
+        pytest.param({"rho": 0.1}, (6, 9), marks=pytest.mark.slow),
+    ],
+)
+def test_intervals_of_cells_and_totals_hold_the_truth(loss, size):
+    """At 90 % no kind is covered less, and none above 98 %, whether totals are measured or not."""
+    rows, columns = size
+    keys = {"r": list(range(rows)), "c": list(range(columns))}
+    held: dict[str, list[float]] = {name: [] for name in ("count", "r_total", "c_total", "total")}
+    frame = pl.DataFrame({"r": [0, 1, 1], "c": [0, 0, 1]})
+    exact = {(0, 0): 1, (1, 0): 1, (1, 1): 1}
+    for _ in range(150):
+        table = frame.dp.crosstab("r", "c", keys=keys, margins=True, interval=0.9, **loss)
+        long = dfp.released(table).long()
+        cells = long.select("r", "c").rows()
+        truth = {
+            "count": [exact.get(own, 0) for own in cells],
+            "r_total": [{0: 1, 1: 2}.get(r, 0) for r, _ in cells],
+            "c_total": [{0: 2, 1: 1}.get(c, 0) for _, c in cells],
+            "total": [3] * len(cells),
+        }
+        for title, own in held.items():
+            own.append(float(covered(long, title, np.array(truth[title]))[0]))
+    for title, own in held.items():
+        hits = int(sum(own))
+        assert stats.binomtest(hits, len(own), 0.9, alternative="less").pvalue > 1e-6, title
+        assert stats.binomtest(hits, len(own), 0.98, alternative="greater").pvalue > 1e-6, title
+
+
+def test_measured_totals_are_the_quieter():
+    """The forecasts of a wide table fall with totals, and cells are at most a quarter noisier."""
+    keys = {"r": list(range(40)), "c": list(range(40))}
+    explain = pl.DataFrame({"r": [0], "c": [0]}).dp.explain
+    for loss, least in (({"epsilon": 1}, 1.2), ({"rho": 0.5}, 2.0)):
+        plain = explain.crosstab("r", "c", keys=keys, **loss)
+        totals = explain.crosstab("r", "c", keys=keys, margins=True, **loss)
+        cell, alone = totals["count"].scale, plain["count"].scale
+        assert alone <= cell <= 1.3 * alone
+        ours = math.prod(totals[name].scale for name in ("count", "r_total", "c_total", "total"))
+        theirs = alone * (alone * math.sqrt(40)) ** 2 * alone * 40
+        assert ours * least**4 < theirs * 1.05
+        assert sum(draw.epsilon or draw.rho for draw in totals.draws) == pytest.approx(
+            *loss.values()
+        )
+    small = explain.crosstab("r", "c", keys={"r": [0, 1], "c": [0, 1]}, margins=True, epsilon=1)
+    assert "totals are sums of cells" in small["total"].remarks[0]
+
+
+@pytest.mark.parametrize("loss", [{"epsilon": 2}, {"rho": 2}])
+def test_a_unit_may_have_all_its_rows_under_one_total(loss):
+    """Noise of totals covers a unit with max_groups cells of max_rows rows each in one row."""
+    rows, groups = 3, 4
+    private = DATA.dp(unit="user", max_rows=rows, max_groups=groups)
+    plan = private.explain.crosstab("city", "month", margins=True, delta=1e-6, **loss)
+    assert sum(draw.epsilon or draw.rho for draw in plan.draws) == pytest.approx(2)
+    cells, totals = 4 / 5, 1 / 15
+    if "epsilon" in loss:
+        assert plan["count"].scale == pytest.approx(rows * groups / (2 * cells))
+        assert plan["total"].scale == pytest.approx(rows * groups / (2 * totals))
+    else:
+        assert plan["count"].scale == pytest.approx(rows * math.sqrt(groups / (4 * cells)))
+        assert plan["total"].scale == pytest.approx(rows * groups / math.sqrt(4 * totals))
+
+
+def test_secret_cells_are_shown_by_their_counts_and_totals_hold_the_others():
+    """A cell of one row is missing, and its row is in the totals; nothing is shown of its key."""
+    rows = {"a": ["x"] * 900 + ["y"] * 900 + ["x", "z"], "b": ["p"] * 900 + ["q"] * 900 + ["q"] * 2}
+    table = pd.DataFrame(rows).dp.crosstab("a", "b", margins=True, epsilon=1e6, delta=1e-6)
+    made = table.astype(object).where(table.notna(), None)
+    assert list(made.index) == ["x", "y", "All"]
+    assert list(made.columns) == ["p", "q", "All"]
+    assert made.to_numpy().tolist() == [[900, None, 901], [None, 900, 900], [900, 902, 1802]]
+    assert set(table.dtypes) == {np.dtype(float)}
+
+
+def test_a_reader_may_want_whole_cells_and_none_below_zero():
+    """Totals are the sums of what is shown, their total stays, and unbiased cells are kept."""
+    keys = {"r": list(range(12)), "c": list(range(12))}
+    frame = pl.DataFrame({"r": [0] * 500, "c": [1] * 500})
+    asked = {"keys": keys, "margins": True, "rho": 0.05}
+    table = frame.dp.crosstab("r", "c", nonnegative=True, rounded="integer", **asked)
+    made = numbers_of(table)
+    assert set(table.dtypes[1:]) == {pl.Int64}
+    assert (made >= 0).all()
+    assert made[:-1].sum(0).tolist() == made[-1].tolist()
+    again = dfp.released(table)
+    long = again.long()
+    assert (long["count"] < 0).any()
+    assert made[-1, -1] == round(long["total"][0])
+    assert numbers_of(again.table())[-1, -1] == pytest.approx(long["total"][0])
+    whole = numbers_of(again.table(rounded="integer"))
+    assert (whole < 0).any()
+    assert whole[:, :-1].sum(1).tolist() == whole[:, -1].tolist()
+
+
+def test_keys_come_back_as_they_came():
+    """Ordered categories, dates and public keys stand in their order, with their dtypes."""
+    stars = pd.Categorical(["low", "high", "mid"] * 100, ["low", "mid", "high"], ordered=True)
+    days = pd.to_datetime(["2024-03-01", "2024-01-01", "2024-02-01"] * 100)
+    frame = pd.DataFrame({"stars": stars, "day": days, "k": [1, 2, None] * 100})
+    made = frame.dp.crosstab("stars", "day", delta=1e-6, **HUGE)
+    assert list(made.index) == ["low", "mid", "high"]
+    assert made.index.dtype == pd.CategoricalDtype(["low", "mid", "high"], ordered=True)
+    assert made.columns.tolist() == sorted(set(days))
+    turned = frame.dp.crosstab("day", "stars", keys={"day": days[:3], "stars": ["high", "low"]})
+    assert turned.columns.tolist() == ["high", "low"]
+    assert turned.index.tolist() == list(days[:3])
+    missing = pl.DataFrame(frame.assign(stars=list(stars))).dp.crosstab(
+        "stars", "k", margins=True, delta=1e-6, **HUGE
+    )
+    assert missing.columns == ["stars", "1.0", "2.0", "NULL", "All"]
+    names = pl.DataFrame({"a": ["All", "b"] * 50, "c": ["All", "a"] * 50})
+    shown = names.dp.crosstab("a", "c", margins=True, delta=1e-6, **HUGE)
+    assert shown.columns == ["a", "All (2)", "a (2)", "All"]
+
+
+def test_any_question_makes_a_table_without_totals():
+    """Quantiles, means without bounds and questions of one's own are asked by cell."""
+    private = FRAMES["pandas"].dp(delta=1e-6)
+    middle = private.pivot("city", "month", "spent", "median", **HUGE)
+    assert middle.loc["Rome"].between(3, 7).all()
+    upper = private.pivot("city", "month", dfp.quantile("spent", 0.9), keys=KEYS)
+    assert upper.shape == (3, 4)
+    assert private.pivot("city", "month", "spent", **HUGE).loc["Rome"].between(4, 6).all()
+
+
+def test_a_ledger_remembers_a_table(tmp_path):
+    """A table of the same version is the same numbers at no cost, also if read in another way."""
+    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=1, remember=True)
+    private = FRAMES["pandas"].dp(ledger=ledger, dataset="shops", version="1")
+    first = private.crosstab("city", "month", keys=KEYS, margins=True, epsilon=1)
+    pd.testing.assert_frame_equal(
+        private.crosstab("city", "month", keys=KEYS, margins=True, epsilon=1), first
+    )
+    read = private.crosstab("city", "month", keys=KEYS, margins=True, epsilon=1, rounded="integer")
+    assert (read.to_numpy() == first.to_numpy()).all()
+    with pytest.raises(dfp.BudgetExceededError):
+        private.crosstab("city", "month", keys=KEYS, epsilon=1)
+
+
+def test_show_and_plot_know_a_table():
+    """Text, HTML, CSV and a heat map have the numbers, the cost and the widths of intervals."""
+    table = DATA.dp.crosstab("city", "month", keys=KEYS, margins=True, epsilon=1)
+    shown = dfp.show(table)
+    assert "epsilon=1" in repr(shown)
+    assert "the grand total" in repr(shown)
+    assert f"{table['All'][-1]:,}" in repr(shown)
+    assert "<table" in shown.to_html()
+    assert shown.csv().decode().splitlines()[0] == '"city","1","2","3","4","All"'
+    chart = dfp.plot(table, measured_in="visits").to_dict()
+    values = chart["data"]["values"] if "values" in chart["data"] else next(
+        iter(chart["datasets"].values())
+    )  # fmt: skip
+    assert len(values) == 4 * 5
+    assert sum(one["total"] for one in values) == 8
+    secret = dfp.show(FRAMES["pandas"].dp.crosstab("city", "month", delta=1e-6))
+    assert "Rome" in secret.to_html()
+
+
+def test_what_cannot_be_is_refused_before_a_row_is_read():
+    """One column twice, totals of selections, rounding of means, aggregates that are not there."""
+    private = DATA.dp(delta=1e-6)
+    with pytest.raises(dfp.InvalidQuestionError, match="two different columns"):
+        private.crosstab("city", "city")
+    with pytest.raises(dfp.InvalidQuestionError, match="totals can't be read off"):
+        private.pivot("city", "month", "spent", "median", margins=True)
+    with pytest.raises(dfp.InvalidQuestionError, match="totals can't be read off"):
+        private.pivot("city", "month", "spent", "nunique", margins=True)
+    with pytest.raises(dfp.MissingBoundsError):
+        private.pivot("city", "month", "spent", margins=True)
+    with pytest.raises(dfp.InvalidQuestionError, match="do not add up"):
+        private.pivot("city", "month", "spent", bounds=(0, 10), rounded="integer")
+    with pytest.raises(dfp.InvalidQuestionError, match="no such aggregate"):
+        private.crosstab("city", "month", "spent", "harmonic")
+    with pytest.raises(dfp.InvalidQuestionError, match="counts rows"):
+        private.crosstab("city", "month", aggregate="mean")
+    with pytest.raises(dfp.MissingDeltaError):
+        DATA.dp.crosstab("city", "month")
+    with pytest.raises(dfp.InvalidKeysError):
+        private.crosstab("city", "month", keys={"city": ["Rome"]})
+    assert private(bounds={"spent": (0, 10)}).pivot("city", "month", "spent", margins=True).height
+
+
+def test_keys_listed_in_two_spellings_are_one_cell():
+    """1 and 1.0 are one month, also where totals are measured."""
+    keys = {"city": ["Rome", "Oslo"], "month": [1, 1.0, 2]}
+    made = DATA.dp.crosstab("city", "month", keys=keys, margins=True, rho=1)
+    assert made.columns == ["city", "1", "2", "All"]
+    pairs = [("Rome", 1), ("Rome", 2), ("Oslo", 1)]
+    some = DATA.dp.crosstab("city", "month", keys=pairs, margins=True, **HUGE)
+    assert some["All"].to_list() == [*np.nansum(numbers_of(some)[:-1, :-1], 1), some["All"][-1]]
+    assert pa.table(some.to_arrow()).num_rows == 3
+
+
+def test_a_total_of_too_many_rows_is_refused_before_the_charge(tmp_path, monkeypatch):
+    """Totals are added up with the cells, before anything is paid or drawn."""
+    monkeypatch.setattr("dfprivacy.measurement.sums.ROW_LIMIT", 3000)
+    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=1, delta=1e-6)
+    private = DATA.dp(ledger=ledger, dataset="shops", delta=1e-6)
+    with pytest.raises(dfp.TooManyRowsError):
+        private.crosstab("city", "month", margins=True)
+    assert private.crosstab("city", "month", epsilon=1).height == 3

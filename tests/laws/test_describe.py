@@ -1,0 +1,276 @@
+"""Descriptions of whole frames: what is asked of each column, what it costs, and what may show."""
+
+from __future__ import annotations
+
+import datetime as dt
+from fractions import Fraction
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.accounting.composition import approximate_epsilon
+from dfprivacy.frames.describing import Description
+
+HUGE = {"epsilon": 1e7, "delta": 1e-6}
+N = 6000
+FRAME = pl.DataFrame(
+    {
+        "x": [float(k % 100) for k in range(N)],
+        "k": [None if k % 4 == 0 else k % 10 for k in range(N)],
+        "late": [k % 5 == 0 for k in range(N)],
+        "city": [None if k % 3 == 0 else "Rome" if k % 3 == 1 else "Oslo" for k in range(N)],
+        "day": [dt.date(2020, 1, 1) + dt.timedelta(days=k % 101) for k in range(N)],
+        "span": [dt.timedelta(seconds=k) for k in range(N)],
+    }
+)
+FRAME = FRAME.with_columns(when=pl.col("day").cast(pl.Datetime("us")) + pl.duration(hours=23))
+FRAME = FRAME.select("x", "k", "late", "city", "day", "when", "span")
+KINDS = ["number", "integer", "boolean", "text", "date", "date", "other"]
+
+
+def frames(path) -> dict[str, object]:
+    """Return the same rows in every type of frame that declares its columns."""
+    table = FRAME.to_arrow()
+    pq.write_table(table, path / "rows.parquet")
+    zoned = FRAME.to_pandas()
+    zoned["when"] = zoned["when"].dt.tz_localize("UTC")
+    return {
+        "polars": FRAME,
+        "lazy": FRAME.lazy(),
+        "pandas": FRAME.to_pandas(),
+        "pandas of Arrow": table.to_pandas(types_mapper=pd.ArrowDtype),
+        "pandas with a zone": zoned.astype({"city": "category"}),
+        "duckdb": duckdb.from_arrow(table),
+        "arrow": table,
+        "reader": table.to_reader(),
+        "file": str(path / "rows.parquet"),
+    }
+
+
+def rows_of(made) -> list[dict]:
+    """Return a description of any frame type as rows."""
+    if isinstance(made, pd.DataFrame):
+        made = pa.Table.from_pandas(made, preserve_index=False)
+    elif isinstance(made, duckdb.DuckDBPyRelation):
+        made = made.to_arrow_table()
+    elif isinstance(made, pl.LazyFrame):
+        made = made.collect().to_arrow()
+    return (made.to_arrow() if isinstance(made, pl.DataFrame) else made).to_pylist()
+
+
+def test_each_column_is_described_by_its_type_in_every_frame(tmp_path):
+    """Counts, shares, means, deviations, quantiles and values are those of the rows."""
+    for name, frame in frames(tmp_path).items():
+        made = dfp.frame(frame).describe(quantiles=(0.25, 0.5), **HUGE)
+        x, k, late, city, day, when, span = rows_of(made)
+        kinds = [row["type"] for row in (x, k, late, city, day, when, span)]
+        kinds[1] = "integer" if name.startswith("pandas") else kinds[1]  # NULL makes them floats
+        assert kinds == KINDS, name
+        assert [row["count"] for row in (x, k, late, city, span)] == [N, 4500, N, 4000, N], name
+        assert k["missing"] == pytest.approx(0.25, abs=1e-3)
+        assert city["missing_low"] - 1e-9 <= 1 / 3 <= city["missing_high"] + 1e-9
+        assert x["mean"] == pytest.approx(49.5, abs=0.01)
+        assert x["std"] == pytest.approx(28.866, abs=0.01)
+        assert 24 <= x["25%"] <= 25
+        assert 49 <= x["50%"] <= 50
+        assert late["mean"] == pytest.approx(0.2, abs=1e-3)
+        assert late["values"].startswith("true 20%")
+        assert (city["top_count"], city["values"].count("2,000")) == (2000, 2)
+        middle = {dt.date(2020, 1, 1) + dt.timedelta(days=days) for days in (48, 49, 50, 51)}
+        assert day["50% date"] in middle
+        assert when["50% date"] in middle
+
+
+def test_text_files_are_numbers_where_the_caller_says_so(tmp_path):
+    """A CSV file declares no types: columns with bounds and those listed are read as numbers."""
+    path = tmp_path / "rows.csv"
+    FRAME.select("x", "k", "city").write_csv(path)
+    private = dfp.frame(str(path))(bounds={"x": (0, 100)})
+    x, k, city = rows_of(private.describe(numbers=["k"], **HUGE))
+    assert [row["type"] for row in (x, k, city)] == ["number", "number", "text"]
+    assert (k["count"], city["top_count"]) == (4500, 2000)
+    assert rows_of(private.describe(["k"], **HUGE))[0]["type"] == "text"
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [{"epsilon": 1, "delta": 1e-6}, {"rho": 0.25, "delta": 1e-6}, {"epsilon": 300, "delta": 1e-3}],
+    ids=str,
+)
+@pytest.mark.parametrize("unit", [None, "k"])
+def test_the_charge_is_the_sum_of_what_the_parts_spend(terms, unit, tmp_path):
+    """One charge: the losses of all releases add up to it, and so do explain's shares."""
+    measure = "rho" if "rho" in terms else "epsilon"
+    ledger = dfp.Ledger(tmp_path / "budget.db", **{measure: 1000, "delta": 0.1})
+    limits = {} if unit is None else {"unit": unit, "max_rows": 3, "max_groups": 2}
+    private = FRAME.dp(ledger=ledger, dataset="d", **limits)
+    plan = private.explain.describe(**terms)
+    before = ledger.remaining("d")
+    private.describe(**terms)
+    spent = getattr(before, measure) - getattr(ledger.remaining("d"), measure)
+    assert spent == pytest.approx(terms[measure], abs=1e-8)
+    assert before.delta - ledger.remaining("d").delta == pytest.approx(terms["delta"], rel=1e-6)
+    named = [getattr(draw, measure) for draw in plan.draws]
+    if None not in named:
+        assert sum(named) == pytest.approx(terms[measure])
+    assert getattr(plan, measure) == terms[measure]
+    assert plan.delta == terms["delta"]
+
+
+def description(frame: pl.DataFrame, **terms) -> Description:
+    """Return a description that is not made."""
+    kept = []
+    private = frame.dp
+    type(private)._describe, known = lambda _, own: kept.append(own), type(private)._describe
+    try:
+        private.describe(**terms)
+    finally:
+        type(private)._describe = known
+    return kept[0]
+
+
+@pytest.mark.parametrize("wide", [3, 120])
+def test_a_wide_frame_spends_the_rho_that_epsilon_and_delta_allow(wide):
+    """What the parts spend is never more than what is charged, in whichever measure."""
+    names = [f"c{place}" for place in range(wide)]
+    frame = pl.DataFrame({name: ["a"] if place % 2 else [1.0] for place, name in enumerate(names)})
+    made = description(frame, epsilon=1, delta=1e-6)
+    charges = [own.charge for own in made.requests]
+    spent = sum((own.loss.value for own in charges), start=Fraction(0))
+    delta = sum((own.delta for own in charges), start=Fraction(0))
+    assert (made.request.charge.loss.value, made.request.charge.delta) == (1, Fraction(1, 10**6))
+    if made.allowed is None:
+        assert wide == 3
+        assert (spent, delta) == (1, Fraction(1, 10**6))
+    else:
+        assert wide == 120
+        rest = Fraction(1, 10**6) - delta
+        assert rest == delta
+        assert approximate_epsilon(spent, rest) <= 1
+        each = charges[1].loss.value
+        assert each > (Fraction(1) / (1 + 3 * wide // 2 + wide // 2)) ** 2 / 2
+
+
+def test_only_what_is_declared_shapes_the_answer():
+    """Rows or none, all of them missing or not: columns and types of the answer are the same."""
+    full = FRAME.dp.describe(rho=1, delta=1e-6)
+    missing = pl.DataFrame({name: [None] * 50 for name in FRAME.columns}, FRAME.schema)
+    for other in (FRAME.clear(), missing):
+        made = other.dp.describe(rho=1, delta=1e-6)
+        assert made.schema == full.schema
+        assert made["type"].to_list() == KINDS
+        assert made["mean"].is_nan().to_list()[:2] == [True, True]
+        assert made["top"].to_list() == [None] * 7
+
+
+def test_hostile_names_are_values_of_a_column():
+    """A column may be called as those of the answer are, or hold markup, quotes and labels."""
+    names = ["count", "column", "note", "rows", '"; DROP', "<b>", "0_mean", "low", "é\n"]
+    frame = pl.DataFrame({name: ["a"] * 50 if place % 2 else [1.5] * 50
+                          for place, name in enumerate(names)})  # fmt: skip
+    for own in (frame, frame.to_pandas(), duckdb.from_arrow(frame.to_arrow()), frame.to_arrow()):
+        assert [row["column"] for row in rows_of(dfp.frame(own).describe(**HUGE))] == names
+    labels = pd.DataFrame({0: [1.0] * 9, (1, 2): ["a"] * 9})
+    assert rows_of(labels.dp.describe(**HUGE))[1]["column"] == "(1, 2)"
+
+
+def test_units_are_limited_in_every_part(tmp_path):
+    """With a unit its own column is left out, and a unit's rows and values have their limits."""
+    rows = pl.DataFrame({"who": ["u"] * 900 + ["v"] * 2, "x": [1.0] * 902, "c": ["a"] * 902})
+    private = rows.dp(unit="who", max_rows=4, max_groups=2, bounds={"x": (0, 2)})
+    x, c = rows_of(private.describe(**HUGE))
+    assert (x["column"], c["column"]) == ("x", "c")
+    assert (x["count"], c["count"], c["top_count"]) == (6, 6, 6)
+    for limits in ({"max_rows": 4}, {}):
+        with pytest.raises(dfp.errors.InvalidUnitError):
+            rows.dp(unit="who", **limits).describe(**HUGE)
+
+
+def test_dates_too_far_for_days_are_no_matter():
+    """Infinite and far times fail no engine, and other questions still refuse times."""
+    con = duckdb.connect()
+    far = con.sql("""SELECT unnest(['infinity'::TIMESTAMP, '-infinity'::TIMESTAMP,
+        '2020-01-01'::TIMESTAMP, '290000-01-01'::TIMESTAMP]) AS t FROM range(500)""")
+    (row,) = rows_of(dfp.frame(far).describe(quantiles=(0.2, 0.9), epsilon=1e6))
+    assert row["20% date"] == dt.date(2020, 1, 1)
+    assert row["90% date"] is None
+    times = FRAME.to_pandas()
+    for ask in (times.dp.mean, times.dp.median, times.dp.min, times.dp.bounds):
+        with pytest.raises(dfp.errors.UnsupportedDtypeError):
+            ask("when", epsilon=1)
+
+
+class TestRefusals:
+    """What a description can't be is refused by what is declared, before anything is charged."""
+
+    @pytest.mark.parametrize(
+        ("given", "error"),
+        [
+            ({"delta": None}, dfp.errors.MissingDeltaError),
+            ({"columns": []}, dfp.errors.InvalidQuestionError),
+            ({"columns": "x"}, dfp.errors.InvalidQuestionError),
+            ({"columns": ["y"]}, dfp.errors.MissingColumnError),
+            ({"exclude": ["y"]}, dfp.errors.MissingColumnError),
+            ({"numbers": ["city"]}, dfp.errors.InvalidQuestionError),
+            ({"top": 0}, dfp.errors.InvalidQuestionError),
+            ({"interval": "population"}, dfp.errors.InvalidQuestionError),
+            ({"quantiles": (2,)}, dfp.errors.InvalidQuestionError),
+            ({"rho": 1}, dfp.errors.InvalidLossError),
+        ],
+        ids=str,
+    )
+    def test_refused(self, given, error):
+        """Every wrong argument has its error."""
+        with pytest.raises(error):
+            FRAME.dp.describe(**{"epsilon": 1, "delta": 1e-6, **given})
+
+    def test_groups_and_frames_that_declare_nothing(self):
+        """A description is of a whole frame that declares its columns."""
+        with pytest.raises(dfp.errors.InvalidQuestionError):
+            FRAME.dp.group_by("city").explain.describe(rho=1, delta=1e-6)
+        with pytest.raises(dfp.errors.UnsupportedFrameError):
+            dfp.frame(object()).describe(epsilon=1)
+
+
+def test_explaining_reads_nothing():
+    """A lazy frame whose rows can't be had is explained; every column has a share."""
+
+    def broken(_):
+        raise ZeroDivisionError
+
+    lazy = FRAME.lazy().map_batches(broken, schema=FRAME.schema)
+    plan = lazy.dp.explain.describe(rho=0.5, delta=1e-6)
+    assert len(plan.draws) == 8
+    assert sum(draw.rho for draw in plan.draws) == pytest.approx(0.5)
+    assert plan["city values"].question == "count('city')"
+    assert [plan[f"x {role}"].name for role in ("count", "mean", "std")]
+
+
+def test_the_same_description_of_a_version_is_remembered(tmp_path):
+    """A ledger that remembers answers returns the description again, at no cost."""
+    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=10, delta=1e-3, remember=True)
+    for frame in (FRAME, FRAME.to_pandas()):
+        private = dfp.frame(frame)(ledger=ledger, dataset="d", version=type(frame).__module__)
+        first = private.describe(epsilon=1, delta=1e-6)
+        left = ledger.remaining("d")
+        again = private.describe(epsilon=1, delta=1e-6)
+        assert first.equals(again)
+        assert ledger.remaining("d") == left
+        assert private.explain.describe(epsilon=1, delta=1e-6).remembered
+
+
+@pytest.mark.slow
+def test_three_hundred_columns_share_one_rho():
+    """No column needs a budget of its own: means are within one unit of bounds of a hundred."""
+    frame = pl.DataFrame(
+        {f"c{place}": [float(k % 100) for k in range(20_000)] for place in range(300)}
+    )
+    made = frame.dp(bounds=dict.fromkeys(frame.columns, (0, 100))).describe(rho=0.5)
+    assert made.height == 300
+    assert ((made["mean"] - 49.5).abs() < 1).all()
+    assert ((made["50%"] - 49.5).abs() < 5).all()

@@ -1,0 +1,178 @@
+"""Differences, ratios and changes of released frames: values, intervals, every frame type."""
+
+from __future__ import annotations
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import stats
+
+import dfprivacy as dfp
+from dfprivacy.frames.arithmetic import Range, part_of
+
+ROWS = {"a": 300, "b": 500, "c": 0}
+DATA = pl.DataFrame({"k": [key for key, rows in ROWS.items() for _ in range(rows)]})
+KEYS = list(ROWS)
+TYPES = {
+    "polars": lambda frame: frame,
+    "lazy": lambda frame: frame.lazy(),
+    "pandas": lambda frame: frame.to_pandas(),
+    "arrow": lambda frame: frame.to_arrow(),
+    "duckdb": lambda frame: duckdb.from_arrow(frame.to_arrow()),
+}
+
+
+def polars_of(frame) -> pl.DataFrame:
+    """Return a released frame of any type as one of polars."""
+    if isinstance(frame, duckdb.DuckDBPyRelation):
+        return frame.pl()
+    return frame.collect() if isinstance(frame, pl.LazyFrame) else pl.DataFrame(frame)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_values_are_those_of_the_released_numbers(kind):
+    """Differences, changes and parts are computed from what the frame shows, in its own type."""
+    frame = TYPES[kind](DATA)
+    made = dfp.frame(frame).group_by("k", keys=KEYS).count(epsilon=1)
+    counts = polars_of(made)["count"].to_list()
+    read = dfp.released(made)
+    less, grown = read.diff(), read.change()
+    assert type(less) is type(made)
+    assert polars_of(less)["count"].to_list()[1:] == [counts[1] - counts[0], counts[2] - counts[1]]
+    assert polars_of(less)["against"].to_list() == [None, "a", "b"]
+    assert polars_of(grown)["count"].to_list()[1] == pytest.approx(counts[1] / counts[0] - 1)
+    parts = polars_of(read.ratio_to("total"))
+    assert parts["count"].to_list() == pytest.approx([own / sum(counts) for own in counts])
+    assert polars_of(read.ratio_to("b"))["count"].to_list()[1] == 1.0
+    assert polars_of(read.diff("b"))["count"].to_list() == [own - counts[1] for own in counts]
+
+
+CASES = {
+    "diff": (lambda read: read.diff(), [None, 200, -500]),
+    "diff to a group": (lambda read: read.diff("a"), [None, 200, -300]),
+    "change": (lambda read: read.change(), [None, 2 / 3, -1]),
+    "ratio to a group": (lambda read: read.ratio_to("b"), [0.6, None, 0]),
+    "part of the total": (lambda read: read.ratio_to("total"), [0.375, 0.625, 0]),
+}
+
+
+@pytest.mark.parametrize(
+    "loss", [{"epsilon": 0.2}, pytest.param({"rho": 0.02}, marks=pytest.mark.slow)]
+)
+def test_intervals_hold_the_truth(loss):
+    """At 90 % every interval holds what the exact counts give, and is not far too wide."""
+    asked = DATA.dp.group_by("k", keys=KEYS)
+    hits = {(case, place): 0 for case in CASES for place in range(len(KEYS))}
+    for _ in range(150):
+        read = dfp.released(asked.count(interval=0.9, **loss))
+        for case, (compare, truth) in CASES.items():
+            made = compare(read)
+            for place, true in enumerate(truth):
+                if true is not None:
+                    _, low, high = made.row(place)[-3:]
+                    hits[case, place] += low <= true + 1e-12 and true - 1e-12 <= high
+    for (case, place), held in hits.items():
+        if CASES[case][1][place] is not None:
+            below = stats.binomtest(held, 150, 0.9, alternative="less").pvalue
+            above = stats.binomtest(held, 150, 0.98, alternative="greater").pvalue
+            assert min(below, above) > 1e-6, (case, place)
+
+
+def test_a_part_of_a_total_is_surer_than_a_ratio_of_strangers():
+    """The part nears 1 with the whole, where both have the same noise; a quarter is in between."""
+    one, rest = Range(1000.0, 990.0, 1010.0), Range(10.0, 0.0, 20.0)
+    most = part_of(one, rest)
+    assert 0.975 < most.low < most.value < most.high <= 1
+    quarter = part_of(Range(25.0, 20.0, 30.0), Range(75.0, 60.0, 90.0))
+    assert quarter.low < 0.25 < quarter.high
+    draws = np.random.default_rng(3)
+    parts = 25 + draws.normal(0, 5 / 1.96, 200_000)
+    both = parts + 75 + draws.normal(0, 15 / 1.96, 200_000)
+    low, high = np.quantile(parts / both, [0.025, 0.975])
+    assert (quarter.low, quarter.high) == pytest.approx((low, high), abs=0.01)
+
+
+def test_lines_are_told_apart_by_their_other_keys():
+    """Each place is compared with itself, in the order of the frame, sorted or filtered since."""
+    months = pd.to_datetime(["2024-01-01", "2024-02-01"] * 2).repeat(300)
+    rows = pd.DataFrame({"place": ["x", "y"] * 600, "month": months})
+    made = rows.dp.group_by("place", "month").count(epsilon=1e9, delta=1e-6)
+    grown = dfp.released(made).change()
+    assert grown["count"].isna().tolist() == [True, False, True, False]
+    assert grown["against"].tolist()[1] == pd.Timestamp("2024-01-01")
+    assert grown["month"].dtype == made["month"].dtype
+    turned = dfp.released(made.sort_values("month", ascending=False)).diff()
+    assert turned["against"].tolist()[2:] == [pd.Timestamp("2024-02-01")] * 2
+    along = dfp.released(made).diff("x", along="place")
+    assert along["count"].tolist() == [0, 0, 0, 0]
+    within = dfp.released(made).ratio_to("total", along="month")
+    assert within["count"].tolist() == pytest.approx([0.5] * 4)
+    assert dfp.released(made).ratio_to("total")["count"].sum() == pytest.approx(1)
+
+
+def test_totals_that_were_measured_are_the_totals():
+    """A table with secret cells is divided by its measured totals, hidden cells among them."""
+    rows = {"a": ["x"] * 800 + ["y"] * 600, "b": ["p"] * 700 + [f"q{i}" for i in range(700)]}
+    table = pl.DataFrame(rows).dp.crosstab("a", "b", margins=True, epsilon=1e6, delta=1e-6)
+    read = dfp.released(table)
+    assert read.ratio_to("total").row(0)[:3] == ("x", "p", pytest.approx(0.5, rel=1e-3))
+    part = read.ratio_to("total", along="b").row(0)
+    assert part[2] == pytest.approx(700 / 800, rel=1e-3)
+    assert part[3] <= 0.875 <= part[4]
+
+
+def test_cells_moved_by_totals_are_not_taken_for_independent():
+    """Differences of cells that share the noise of totals add up their distances."""
+    keys = {"r": list(range(9)), "c": list(range(9))}
+    frame = pl.DataFrame({"r": [0], "c": [0]})
+    mixed = dfp.released(frame.dp.crosstab("r", "c", keys=keys, margins=True, rho=0.1))
+    long, less = mixed.long(), mixed.diff()
+    width = (long["count_high"] - long["count_low"]).to_numpy()
+    assert (less["high"] - less["low"]).to_numpy()[1] == pytest.approx(width[0] + width[1])
+
+
+def test_bins_of_a_histogram_and_counts_by_value_have_shares():
+    """Bins add up to their total, in each group or in all; so do counts by value."""
+    frame = pl.DataFrame({"x": [1.0, 2.0, 2.0] * 400, "k": ["a", "b", "b"] * 400})
+    bins = dfp.released(frame.dp.histogram("x", [0, 1.5, 3], epsilon=1e9))
+    assert bins.ratio_to("total")["count"].to_list() == pytest.approx([1 / 3, 2 / 3])
+    grouped = frame.dp.group_by("k", keys=["a", "b"]).histogram("x", [0, 1.5, 3], epsilon=1e9)
+    assert dfp.released(grouped).ratio_to("total")["count"].to_list() == pytest.approx(
+        [1 / 3, 0, 0, 2 / 3]
+    )
+    assert dfp.released(grouped).diff("a", along="k")["count"].to_list() == [0, 0, -400, 800]
+    often = dfp.released(frame.dp.value_counts("k", keys=["a", "b"], epsilon=1e9))
+    assert often.ratio_to("total")["count"].to_list() == pytest.approx([2 / 3, 1 / 3])
+
+
+def test_what_was_computed_can_be_shown():
+    """Names, cost and intervals stand in text and charts, and it is a release for what follows."""
+    made = DATA.dp.group_by("k", keys=KEYS).count(epsilon=1)
+    less = dfp.released(made).diff("a")
+    assert "difference of count() by 'k'" in repr(dfp.show(less))
+    assert "no further cost" in repr(dfp.show(less))
+    assert dfp.plot(less).to_dict()["title"]["text"] == "count by k"
+    several = DATA.with_columns(x=1.0).dp.group_by("k", keys=KEYS)
+    both = several.agg(dfp.count(), dfp.mean("x", (0, 2)), dfp.median("x"))
+    assert dfp.released(both).diff().columns[1:] == [
+        "against", "count", "count_low", "count_high", "x_mean", "x_mean_low", "x_mean_high",
+    ]  # fmt: skip
+
+
+def test_what_cannot_be_compared_is_refused():
+    """Frames that are no release, no group of that name, means of a total, no interval."""
+    made = DATA.with_columns(x=1.0).dp.group_by("k", keys=KEYS)
+    with pytest.raises(dfp.InvalidQuestionError, match="not known to be"):
+        dfp.released(pl.DataFrame({"k": ["never"], "count": [123.25]}))
+    with pytest.raises(dfp.InvalidQuestionError, match="do not add up"):
+        dfp.released(made.mean("x", (0, 2))).ratio_to("total")
+    with pytest.raises(dfp.InvalidQuestionError, match="no group"):
+        dfp.released(made.count()).diff("z")
+    with pytest.raises(dfp.InvalidQuestionError, match="no key"):
+        dfp.released(made.count()).diff(along="city")
+    with pytest.raises(dfp.InvalidQuestionError, match="no answer with an interval"):
+        dfp.released(made.median("x")).diff()
+    with pytest.raises(dfp.InvalidQuestionError, match="no table"):
+        dfp.released(made.count()).table()

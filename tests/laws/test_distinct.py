@@ -1,0 +1,173 @@
+"""The number of different values: what a row or a unit moves it by, in every engine and dtype."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+import dfprivacy as dfp
+
+HUGE = {"epsilon": 1e9}
+ENGINES = {
+    "polars": pl.from_arrow,
+    "pandas": lambda table: table.to_pandas(),
+    "arrow": lambda table: table,
+    "duckdb": lambda table: duckdb.connect().from_arrow(table),
+}
+
+
+@pytest.fixture(params=ENGINES)
+def frame(request):
+    """Return what makes a frame of an Arrow table, engine by engine."""
+    return lambda table: dfp.frame(ENGINES[request.param](table))
+
+
+def random_rows(seed: int, rows: int = 60) -> pa.Table:
+    """Return rows of a few units in three groups, with few values, some of them missing."""
+    draws = np.random.default_rng(seed)
+    values = [None if own == 0 else f"v{own}" for own in draws.integers(0, 9, rows)]
+    return pa.table(
+        {
+            "unit": draws.integers(0, 6, rows),
+            "group": np.array(["a", "b", "c"])[draws.integers(0, 3, rows)],
+            "value": values,
+        }
+    )
+
+
+def counts_of(private) -> np.ndarray:
+    """Return counts by group, in the order of the groups."""
+    made = private.group_by("group", keys=["a", "b", "c"]).nunique("value", **HUGE)
+    if isinstance(made, duckdb.DuckDBPyRelation):
+        made = made.to_arrow_table()
+    return np.asarray(made["value"]).astype(np.int64)
+
+
+def test_a_row_moves_the_number_of_values_by_at_most_one(frame):
+    """Without any one row, one group has at most one value less, and no group has more."""
+    table = random_rows(1, 16)
+    whole = counts_of(frame(table))
+    moved = []
+    for row in range(table.num_rows):
+        kept = table.filter(pa.array(np.arange(table.num_rows) != row))
+        less = whole - counts_of(frame(kept))
+        assert less.min() >= 0
+        moved.append(less.sum())
+    assert max(moved) == 1
+
+
+@pytest.mark.parametrize(("most_rows", "most_groups"), [(2, 1), (1, 2)])
+def test_a_unit_moves_at_most_its_rows_in_its_groups(frame, most_rows, most_groups):
+    """Without any one unit, at most `max_groups` groups change, by `max_rows` values at most."""
+    table, limits = random_rows(2), {"max_rows": most_rows, "max_groups": most_groups}
+    whole = counts_of(frame(table)(unit="unit", **limits))
+    for unit in range(6):
+        kept = table.filter(pa.array(np.asarray(table["unit"]) != unit))
+        moved = np.abs(whole - counts_of(frame(kept)(unit="unit", **limits)))
+        assert moved.max() <= most_rows
+        assert np.count_nonzero(moved) <= most_groups
+
+
+def test_limits_that_hold_already_lose_no_value(frame):
+    """With limits that no unit exceeds, the counts are those without units."""
+    table = random_rows(3)
+    limits = {"max_rows": 60, "max_groups": 3}
+    assert (counts_of(frame(table)(unit="unit", **limits)) == counts_of(frame(table))).all()
+
+
+def test_values_that_many_units_hold_are_kept(frame):
+    """Where 400 units hold 20 common values each and one of each counts, none of 20 is lost."""
+    table = pa.table({"unit": np.repeat(np.arange(400), 20), "value": list(range(20)) * 400})
+    assert frame(table)(unit="unit", max_rows=1).nunique("value", **HUGE) == 20
+
+
+def test_units_are_counted_once_whatever_their_rows(frame):
+    """Of the unit's own column it is the number of units, with the noise of one row each."""
+    table = random_rows(4)
+    private = frame(table)(unit="unit", max_rows=20)
+    assert private.nunique("unit", **HUGE) == 6
+    plan = private.explain.nunique("unit", epsilon=1)
+    assert plan["unit"].scale == 1
+    assert "number of units" in str(plan)
+    assert private.explain.nunique("value", epsilon=1)["value"].scale == 20
+
+
+DAY, NOON = dt.date(2026, 1, 1), dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+COLUMNS = {
+    "floats": ([0.0, -0.0, math.nan, None, 1.5, math.inf], 3),
+    "days": ([DAY, None, DAY, DAY + dt.timedelta(1)], 2),
+    "times": ([NOON, None, NOON], 1),
+    "flags": ([True, None, True, False], 2),
+    "bytes": ([b"a", b"A", b"", None], 3),
+    "texts": (["a", "A", "", None, "é"], 4),
+    "nothing": ([], 0),
+}
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_values_of_any_type_are_told_apart(frame, column):
+    """NULL and NaN are no values, zeros are one value, texts go by their characters."""
+    values, distinct = COLUMNS[column]
+    table = pa.table({"x": pa.array(values, None if values else pa.string(), from_pandas=False)})
+    assert frame(table).nunique("x", **HUGE) == distinct
+
+
+def test_objects_and_categories_of_pandas_are_told_apart():
+    """Objects go by kind and value, unknown ones are missing; categories without rows are none."""
+    objects = pd.DataFrame({"x": pd.Series([1, 1.0, True, "1", None, object(), [1]], dtype=object)})
+    assert objects.dp.nunique("x", **HUGE) == 4
+    coded = pd.DataFrame({"x": pd.Categorical(["a", None, "a"], categories=["a", "b"])})
+    assert coded.dp.nunique("x", **HUGE) == 1
+
+
+def test_columns_that_cannot_be_grouped_by_are_refused_by_their_type():
+    """Lists have no values to be told apart, whatever is in them."""
+    for values in ([[1]], []):
+        with pytest.raises(dfp.UnsupportedDtypeError):
+            pl.DataFrame({"x": values}, schema={"x": pl.List(pl.Int64)}).dp.nunique("x", epsilon=1)
+
+
+def test_secret_groups_are_shown_by_their_rows():
+    """A group of many rows with one value is shown, and its rows stand beside."""
+    frame = pl.DataFrame({"k": ["a"] * 5000, "x": ["same"] * 5000})
+    made = frame.dp.group_by("k").nunique("x", epsilon=5, delta=1e-9)
+    assert made.columns == ["k", "x", "low", "high", "count"]
+    assert made["k"].to_list() == ["a"]
+    assert abs(made["count"][0] - 5000) < 100
+
+
+def test_intervals_hold_the_exact_number():
+    """The interval at 80 % holds the exact number in 80 % of releases at least."""
+    frame = pl.DataFrame({"x": range(50)})
+    held = 0
+    for _ in range(200):
+        found = frame.dp.nunique("x", epsilon=0.5, interval=0.8)
+        held += found.low <= 50 <= found.high
+    assert stats.binomtest(held, 200, 0.8, alternative="less").pvalue > 1e-6
+
+
+def test_other_questions_share_the_release():
+    """Beside a mean and a count of the same column and others, each has its own answer."""
+    frame = pl.DataFrame({"x": [1.0, 2.0, None] * 100, "k": ["a", "b", "c"] * 100})
+    made = frame.dp.agg(
+        dfp.mean("x", (0, 10)),
+        different=dfp.nunique("x"),
+        rows=dfp.count(),
+        k=dfp.nunique("k"),
+        **HUGE,
+    )
+    assert [round(float(own), 3) for own in made.values()] == [1.5, 2, 300, 3]
+    limited = (
+        frame.with_columns(u=pl.int_range(300))
+        .dp(unit="u", max_rows=1)
+        .agg(dfp.mean("x", (0, 10)), different=dfp.nunique("x"), k=dfp.nunique("k"), **HUGE)
+    )
+    assert [round(float(own), 3) for own in limited.values()] == [1.5, 2, 3]

@@ -1,0 +1,869 @@
+"""Rows become integers and bins by themselves; sums are exact, and a row moves them as declared.
+
+References are exact fractions.
+"""
+
+import itertools
+import math
+import operator
+from fractions import Fraction
+
+import hypothesis.strategies as st
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import assume, example, given, settings
+
+import dfprivacy as dfp
+from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.measurement import grid as grid_room
+from dfprivacy.measurement.bin_table import (
+    BIN_ROW_LIMIT,
+    SQUARES_SLACK,
+    BinTable,
+    bin_table,
+    merge_tables,
+    octave_statistics,
+    rebinned,
+    with_slack,
+)
+from dfprivacy.measurement.bin_table import FINE as CUT
+from dfprivacy.measurement.binning import (
+    SQUARE_BITS,
+    VALUE_BITS,
+    Edges,
+    Octaves,
+    SignificantBits,
+    clipped,
+    rounded,
+)
+from dfprivacy.measurement.grid import BITS, grid_from_lower, grid_from_zero
+from dfprivacy.measurement.linear import CountWeights, Product
+from dfprivacy.measurement.sums import Statistics
+from dfprivacy.release.permit import permit
+from dfprivacy.release.terms import Bounds
+from dfprivacy.statistics import Count, Mean, Sum, Variance, part
+from dfprivacy.statistics.linear import vectors_of
+from dfprivacy.statistics.part import blanked, noisy_rows
+
+
+@pytest.fixture(autouse=True)
+def _permitted():
+    """Let noise be drawn outside of a release."""
+    with permit("a test"):
+        yield
+
+
+# The integer grid
+
+
+ENDS = st.one_of(
+    st.floats(-1e6, 1e6),
+    st.floats(-1e150, 1e150),
+    st.integers(-(2**53), 2**53),
+    st.sampled_from([0.0, -0.0, 1e-300, -1e-300, 1e300, -1e300, 5e-324, 2.0**30, 1 + 2.0**-52]),
+)
+
+
+@st.composite
+def bounds(draw):
+    low, high = sorted([float(draw(ENDS)), float(draw(ENDS))])
+    assume(high - low >= 2.0**-1006 and math.isfinite(high - low))
+    return Bounds(low, high)
+
+
+def grids(both):
+    yield grid_from_lower(both)
+    try:
+        yield grid_from_zero(both)
+    except dfp.InvalidBoundsError:
+        return
+
+
+@given(bounds())
+def test_a_grid_has_a_power_of_two_for_a_step(both):
+    """Step and inverse step are exact powers of two, one the inverse of the other."""
+    for grid in grids(both):
+        assert Fraction(grid.step) * Fraction(grid.inverse_step) == 1
+        assert math.frexp(grid.step)[0] == 0.5
+
+
+@given(bounds())
+def test_a_grid_has_thirty_bits(both):
+    """A grid has thirty bits.
+
+    Integers reach from 0 to between 2**29 and 2**30 when counted from the lower bound, unless
+    the width is near the smallest floats; none exceeds 2**30.
+    """
+    grid = grid_from_lower(both)
+    assert grid.first == 0
+    assert 0 < grid.last <= 2**BITS
+    if both.width > 2.0**-990:
+        assert grid.last >= 2 ** (BITS - 1)
+    for one in grids(both):
+        assert 0 < one.largest <= 2**BITS
+
+
+@given(bounds(), st.floats(allow_nan=False))
+def test_every_value_lies_on_the_grid(both, value):
+    """Any value, infinity too, becomes an integer between the first and the last."""
+    for grid in grids(both):
+        clipped = min(max(value, grid.lower), grid.upper)
+        assert grid.first <= grid.integer(clipped) <= grid.last
+
+
+@given(bounds(), st.floats(allow_nan=False), st.floats(allow_nan=False))
+def test_the_grid_keeps_the_order(both, one, other):
+    """A larger value never has a smaller integer."""
+    for grid in grids(both):
+        low, high = sorted([one, other])
+        assert grid.integer(low) <= grid.integer(high)
+
+
+@given(bounds(), st.floats(0, 1))
+def test_an_integer_is_the_nearest_of_the_grid(both, part):
+    """An integer is the nearest of the grid.
+
+    The integer times the step is within a step of the value: half a step for rounding, and the
+    rounding of the float subtraction.
+    """
+    value = min(max(both.lower + part * both.width, both.lower), both.upper)
+    for grid in grids(both):
+        exact = (Fraction(value) - Fraction(grid.anchor)) / Fraction(grid.step)
+        assert abs(exact - grid.integer(value)) <= Fraction(3, 4)
+
+
+def test_halves_round_up():
+    """A value half-way between two integers takes the upper one."""
+    grid = grid_from_lower(Bounds(0, 1))
+    assert [grid.integer((k + 0.5) * grid.step) for k in (0, 1, 2, 7)] == [1, 2, 3, 8]
+    signed = grid_from_zero(Bounds(-1, 1))
+    assert [signed.integer((k + 0.5) * signed.step) for k in (-2, -1, 0)] == [-1, 0, 1]
+
+
+@given(bounds(), st.lists(st.floats(allow_nan=False)))
+def test_integers_are_the_integer_of_each_value(both, values):
+    """An array of values, infinite ones too, has the integers that its values have one by one."""
+    for grid in grids(both):
+        drawn = [*values, both.lower, both.upper, grid.anchor, math.inf, -math.inf]
+        found = grid.integers(np.array(drawn))
+        assert found.dtype == np.int64
+        assert found.tolist() == [grid.integer(value) for value in drawn]
+
+
+# What a row adds to a vector
+
+
+LARGE = [
+    Bounds(0, 1),
+    Bounds(-60, 240),
+    Bounds(100, 101),
+    Bounds(-7, -3),
+    Bounds(0, 3),
+    Bounds(-1e300, 1e300),
+    Bounds(0.1, 0.3),
+    Bounds(-0.0, 5),
+    Bounds(-5, 0),
+]
+
+
+def maker(kind, *, grouped=False, **given):
+    """Return what makes the vector of a statistic of a column within bounds."""
+    return lambda column, bounds: kind(column, bounds, **given).linear(grouped=grouped)
+
+
+transformed_mean_query = maker(Mean)
+
+
+shifted_mean_query = maker(Mean, method="shifted")
+
+
+independent_mean_query = maker(Mean, method="independent")
+
+
+variance_query, sum_query = maker(Variance), maker(Sum)
+
+
+sum_and_count_query = maker(Sum, grouped=True)
+
+
+PARTITIONS = [transformed_mean_query, variance_query]
+
+
+QUERIES = [*PARTITIONS, shifted_mean_query, independent_mean_query, sum_query, sum_and_count_query]
+
+
+def small_grid(monkeypatch, last):
+    """Grids of few integers: the same code on a coarser step."""
+    monkeypatch.setattr(grid_room, "BITS", last)
+
+
+def moves(query, q):
+    """Return what a row with the grid integer q adds to each coordinate."""
+    terms = [q * q // own.divisor if isinstance(own, Product) else q for own in query.source.terms]
+    return [sum(map(operator.mul, row, [1, *terms])) for row in query.matrix]
+
+
+def integers(grid):
+    """Every grid integer of a small grid; the ends, the middle and more of a large one."""
+    if grid.last - grid.first <= 4096:
+        return range(grid.first, grid.last + 1)
+    steps = {0, 1, 2, 3, 1000, (grid.last - grid.first) // 2, (grid.last - grid.first) // 3}
+    ends = [grid.first + s for s in steps] + [grid.last - s for s in steps]
+    return [q for q in [*ends, 0] if grid.first <= q <= grid.last]
+
+
+@pytest.mark.parametrize("make", PARTITIONS)
+def test_a_partition_of_unity_adds_up_to_k(make, monkeypatch):
+    """For every integer of a grid the row's vector is non-negative and adds up to K, exactly."""
+    for bits, both in itertools.product(range(1, 12), LARGE):
+        small_grid(monkeypatch, bits)
+        query = make("x", both)
+        for q in integers(query.source.terms[0].grid):
+            vector = moves(query, q)
+            assert min(vector) >= 0
+            assert sum(vector) == query.source.terms[0].grid.last == query.l1
+
+
+@given(st.data())
+def test_a_partition_of_unity_adds_up_to_k_on_large_grids(data):
+    """The same for integers of a 30-bit grid."""
+    query = data.draw(st.sampled_from(PARTITIONS))("x", data.draw(st.sampled_from(LARGE)))
+    vector = moves(query, data.draw(st.integers(0, query.source.terms[0].grid.last)))
+    assert min(vector) >= 0
+    assert sum(vector) == query.l1
+
+
+@pytest.mark.parametrize("make", QUERIES)
+def test_sensitivities_are_what_a_row_can_do(make, monkeypatch):
+    """Sensitivities are what a row can do.
+
+    No row moves the vector by more than L1 in the first norm or L2 in the second, and some row
+    moves it by L1: the noise is enough, and not more than that.
+    """
+    for bits, both in itertools.product((1, 2, 3, 5, 8, 11, 30), LARGE):
+        small_grid(monkeypatch, bits)
+        query = make("x", both)
+        vectors = [moves(query, q) for q in integers(query.source.terms[0].grid)]
+        first = [sum(map(abs, vector)) for vector in vectors]
+        second = [sum(part * part for part in vector) for vector in vectors]
+        assert max(first) == query.l1
+        assert max(second) <= query.l2_squared <= query.l1**2
+
+
+@given(st.data())
+def test_sensitivities_hold_on_large_grids(data):
+    """The same upper limits for any integer of a 30-bit grid."""
+    query = data.draw(st.sampled_from(QUERIES))("x", data.draw(st.sampled_from(LARGE)))
+    grid = query.source.terms[0].grid
+    vector = moves(query, data.draw(st.integers(grid.first, grid.last)))
+    assert sum(map(abs, vector)) <= query.l1
+    assert sum(part * part for part in vector) <= query.l2_squared
+
+
+@pytest.mark.parametrize(
+    "make", [*PARTITIONS, shifted_mean_query, independent_mean_query, sum_and_count_query]
+)
+def test_a_count_is_read_off_the_vector(make):
+    """The weights of the count give 1 for every row, exactly, and no row counts for more."""
+    for both in LARGE:
+        query = make("x", both)
+        for q in integers(query.source.terms[0].grid):
+            vector = moves(query, q)
+            assert sum(vector[index] for index in query.count.indices) == query.count.divisor
+
+
+def test_a_sum_of_both_signs_sets_a_fifth_aside():
+    """The count beside a sum costs a fifth of the sensitivity; beside a sum of one sign nothing."""
+    both = sum_and_count_query("x", Bounds(-5, 3))
+    assert both.l1 == pytest.approx(1.25 * sum_query("x", Bounds(-5, 3)).l1)
+    one = sum_and_count_query("x", Bounds(2, 3))
+    assert one.l1 == sum_query("x", Bounds(2, 3)).l1
+    assert sum_query("x", Bounds(2, 3)).count is None
+
+
+def test_a_count_moves_by_one():
+    """One row moves a count by 1."""
+    query = Count("x").linear(grouped=False)
+    assert (query.matrix, query.l1, query.l2_squared) == (((1,),), 1, 1)
+
+
+# Bins
+
+
+HOSTILE = [
+    0.0, -0.0, math.inf, -math.inf, 1e300, -1e300, 5e-324, -5e-324, 2.0**-1022, 2.0**-126,
+    2.0**-127, 2.0**-128, -(2.0**-127), 2.0**126, 2.0**127, 1.0, 2.0, 1.5, 2.0**53 + 2, 0.1,
+    math.nextafter(1.0, 2), math.nextafter(1.0, 0), math.nextafter(2.0**126, 0), 1.7976e308,
+    math.nextafter(2.0**-126, 0), math.nextafter(2.0**-127, 1), 1 + 2.0**-22, 1 + 3 * 2.0**-22,
+]  # fmt: skip
+
+
+values = st.one_of(
+    st.sampled_from(HOSTILE), st.floats(allow_nan=False), st.floats(-100, 100),
+    st.builds(math.ldexp, st.sampled_from([-1.0, 0.75, 1.0, 1.5]), st.integers(-130, 130)),
+)  # fmt: skip
+
+
+many = st.lists(values, min_size=1, max_size=40).map(np.array)
+
+
+def numbers(binning, given_values):
+    return binning.numbers(binning.labels(np.asarray(given_values, dtype=float)))
+
+
+def clip(value):
+    return min(max(value, -(2.0**126)), 2.0**126)
+
+
+def neighbours(value, bits):
+    """Return the numbers of so many significant bits on either side of a float."""
+    if value == 0:
+        return {Fraction(0)}
+    exact = Fraction(value)
+    unit = Fraction(2) ** (math.frexp(value)[1] - bits)
+    return {unit * math.floor(exact / unit), unit * math.ceil(exact / unit)}
+
+
+@given(values, st.sampled_from([1, 8, 16, SQUARE_BITS, VALUE_BITS]))
+def test_rounding_gives_a_nearest_number_of_so_many_bits(value, bits):
+    """A rounded value has so many significant bits, and none is nearer; no bit is one too many."""
+    value = clip(value)
+    found = Fraction(float(rounded(np.array([value]), bits)[0]))
+    if abs(value) >= 2.0**-1000:  # below, a float has fewer bits than that itself
+        candidates = neighbours(value, bits)
+        assert found in candidates
+        assert abs(found - Fraction(value)) == min(abs(c - Fraction(value)) for c in candidates)
+
+
+@settings(max_examples=100)
+@given(values, st.sampled_from([1, 2, 12]))
+def test_an_octave_holds_its_own_values(value, bits):
+    """An octave holds its own values, and so does each of 2**(bits - 1) equal bins of it.
+
+    The rounded value lies in (lower, upper] of its bin, mirrored below zero; sizes up to 2**-127
+    are zero; values of one octave are one power of two wide.
+    """
+    octaves = Octaves(bits)
+    kept = Fraction(float(rounded(np.array([clip(value)]), VALUE_BITS)[0]))
+    (bin_,) = number = numbers(octaves, [value])
+    lower, upper = (Fraction(float(end(number)[0])) for end in (octaves.lower, octaves.upper))
+    if abs(kept) <= Fraction(1, 2**127):
+        assert bin_ == 0
+        assert lower == upper == 0
+    elif kept > 0:
+        assert lower < kept <= upper
+    else:
+        assert lower <= kept < upper
+    if abs(bin_) > 1:
+        outer, inner = max(abs(lower), abs(upper)), min(abs(lower), abs(upper))
+        octave = Fraction(2) ** (math.frexp(float(inner))[1] - 1)
+        assert outer - inner == octave / 2 ** (bits - 1)
+        assert octaves.octaves(number) == numbers(Octaves(), [value])
+        assert bits == 1 or abs(octaves.bases(number)[0]) == inner
+    assert -octaves.last <= bin_ <= octaves.last
+
+
+@pytest.mark.parametrize("exponent", [-126, -125, -1, 0, 1, 52, 53, 125, 126])
+def test_a_power_of_two_closes_its_octave(exponent):
+    """2**e is the largest value of its octave; what rounds to more is in the next, 22 bits on."""
+    power, octaves = 2.0**exponent, Octaves()
+    at, below, above, next_ = numbers(
+        octaves, [power, power * (1 - 2.0**-53), power * (1 + 2.0**-24), power * (1 + 2.0**-21)]
+    )
+    assert at == below == above == exponent + 127
+    assert next_ == min(at + 1, octaves.last)
+    assert numbers(octaves, [-power])[0] == -at
+
+
+@pytest.mark.parametrize(
+    "binning", [Octaves(), Octaves(3), CUT, SignificantBits(8), SignificantBits(16)], ids=str
+)
+@given(given_values=many)
+def test_bins_are_in_the_order_of_their_values(binning, given_values):
+    """A larger value is never in a lower bin, and minus a value is in minus its bin."""
+    found = numbers(binning, np.sort(given_values))
+    assert (np.diff(found) >= 0).all()
+    assert np.array_equal(numbers(binning, -np.sort(given_values)), -found)
+    assert np.abs(found).max() <= binning.last
+
+
+@pytest.mark.parametrize("bits", [8, 16, VALUE_BITS])
+@given(value=values)
+def test_significant_bits_number_the_rounded_values_upwards(bits, value):
+    """The value of a bin is what rounds to it, and neighbours in number are neighbours in value."""
+    grid = SignificantBits(bits)
+    number = numbers(grid, [value])
+    kept = float(rounded(np.array([clip(value)]), bits)[0])
+    shown = float(grid.values(number)[0])
+    assert shown == (kept if abs(kept) >= 2.0**-126 else 0.0)
+    if abs(number[0]) < grid.last:
+        further = float(grid.values(number + 1)[0])
+        unit = max(abs(Fraction(shown)), abs(Fraction(further)))
+        gap = Fraction(further) - Fraction(shown)
+        if shown * further == 0:
+            assert gap == Fraction(1, 2**126)
+        else:
+            assert unit / 2**bits <= gap <= unit / 2 ** (bits - 1)
+
+
+def test_the_number_of_bins():
+    """There are 507 octaves, and as many values as the documentation says."""
+    assert 2 * Octaves().last + 1 == 507
+    for bits in (8, 16):
+        grid = SignificantBits(bits)
+        ends = grid.values(np.array([-grid.last, -1, 0, 1, grid.last]))
+        assert ends.tolist() == [-(2.0**126), -(2.0**-126), 0.0, 2.0**-126, 2.0**126]
+
+
+@given(
+    st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=12, unique=True).map(sorted),
+    st.lists(values, max_size=30),
+)
+@example([0.0, 1.0, 2.0], [0.0, -0.0, 1.0, 2.0, math.nextafter(2, 3), -5e-324])
+def test_edges_keep_their_lower_end_and_the_last_one_both(edges, rows):
+    """A value's bin is the number of edges that it reaches; the uppermost edge closes its bin."""
+    edges = [edge + 0.0 for edge in edges]
+    found = numbers(Edges(tuple(edges)), [*rows, *edges])
+    for value, bin_ in zip([*rows, *edges], found, strict=True):
+        inside = [
+            index + 1
+            for index, (low, high) in enumerate(itertools.pairwise(edges))
+            if low <= value < high or (value == high == edges[-1])
+        ]
+        expected = inside or [0 if value < edges[0] else len(edges)]
+        assert [bin_] == expected
+
+
+def test_nan_has_no_label():
+    """NaN stays NaN in every binning, so that a bin table can leave it out."""
+    for binning in (Octaves(), SignificantBits(8), Edges((0.0, 1.0))):
+        assert np.isnan(binning.labels(np.array([math.nan]))).all()
+
+
+# Tables of bins
+
+
+FINE = SignificantBits(16)
+
+
+GROUPS = 3
+
+
+BINNINGS = [Octaves(), Octaves(4), SignificantBits(5), Edges((-1.0, 0.0, 2.5, 1e9))]
+
+
+ROWS = st.lists(
+    st.tuples(st.integers(0, GROUPS - 1), st.one_of(st.floats(-9, 9), st.floats(-1e300, 1e300)))
+)
+
+
+def counted(rows, binning, groups=GROUPS):
+    """Return the table of rows, each a group and a value."""
+    group = np.array([g for g, _ in rows], np.int64)
+    labels = binning.labels(np.array([x for _, x in rows], np.float64))
+    keys = pa.table({}) if groups == 1 else pa.table({"key_0": list("abc")})
+    return bin_table(keys, groups, binning, group, labels, rows=np.ones(len(rows), np.int64))
+
+
+def content(table):
+    return [table.groups, table.keys.to_pydict(), *(
+        column.tolist() for column in (table.group, table.bins, table.rows)
+    )]  # fmt: skip
+
+
+@pytest.mark.parametrize("binning", BINNINGS, ids=str)
+@settings(max_examples=40)
+@given(rows=ROWS)
+def test_counts_by_another_binning_are_those_of_the_rounded_rows(binning, rows):
+    """Binning a table anew is counting its rounded values, by group or of all groups together."""
+    table = counted(rows, FINE)
+    values = FINE.values(FINE.numbers(FINE.labels(np.array([x for _, x in rows], np.float64))))
+    again = [(g, x) for (g, _), x in zip(rows, values.tolist(), strict=True)]
+    assert content(rebinned(table, binning)) == content(counted(again, binning))
+    assert rebinned(table, binning).binning == binning
+    everyone = [(0, x) for _, x in again]
+    pooled = rebinned(table, binning, pooled=True)
+    assert content(pooled) == content(counted(everyone, binning, groups=1))
+
+
+# Exact sums
+
+
+QUERY = vectors_of({"v": dfp.var("x", (0, 1))}, grouped=True).linears[0]
+
+
+LAST = QUERY.source.terms[0].grid.last
+
+
+def statistics(rows, first, second, keys=None):
+    columns = {} if keys is None else {"key_0": pa.array(keys, pa.string())}
+    sums = {"sum_0_0": rows, "sum_0_1": first, "sum_0_2": second}
+    columns |= {name: pa.array(values, pa.int64()) for name, values in sums.items()}
+    return Statistics(pa.table(columns), 0 if keys is None else 1, (QUERY.source,))
+
+
+def test_coordinates_are_the_matrix_times_the_sums():
+    """The vector of a query is its matrix times (rows, sum of q, sum of q*q//K), exactly."""
+    rows, first, second = (
+        [5, 0, 2**33 - 1],
+        [LAST, 0, LAST * (2**33 - 1)],
+        [9, 0, LAST * (2**33 - 1)],
+    )
+    found = statistics(rows, first, second, ["a", "b", "c"]).coordinates(QUERY)
+    for column, sums in enumerate(zip(rows, first, second, strict=True)):
+        exact = [sum(a * b for a, b in zip(row, sums, strict=True)) for row in QUERY.matrix]
+        assert [int(v) for v in found[:, column]] == exact
+
+
+@pytest.mark.parametrize(
+    ("rows", "first"),
+    [(2**33, 0), (2**40, 5), (3, 3 * 2**30 + 1), (1, -(2**31)), (2**33, 2**63 - 1)],
+)
+def test_groups_beyond_the_limit_are_refused(rows, first):
+    """2**33 rows or more, or sums that cannot be sums of so many rows, are dfp.TooManyRowsError."""
+    with pytest.raises(dfp.TooManyRowsError):
+        statistics([1, rows], [0, first], [0, 0], ["a", "b"]).checked()
+
+
+# Sums from a table of octaves
+
+
+OCTAVES = Octaves()
+
+
+FEW = BIN_ROW_LIMIT - 1
+
+
+def kept(values):
+    """Return values as the table knows them: 22 bits, nothing below the least octave."""
+    found = rounded(clipped(np.asarray(values, dtype=float)), VALUE_BITS)
+    return np.where(np.abs(found) <= 2.0**-127, 0.0, found)
+
+
+def octave_table(values, times=1, binning=OCTAVES):
+    """Return the octave table of values, each `times` times, added up without any rounding."""
+    own, labels = kept(values), binning.labels(np.asarray(values, dtype=float))
+    excess = own - binning.bases(binning.numbers(labels))
+    squares = rounded(excess * excess, SQUARE_BITS)
+    sums = {}
+    for label, value, square in zip(labels + 0.0, excess, squares, strict=True):
+        row = sums.setdefault(float(label), [0, Fraction(0), Fraction(0)])
+        row[0] += times
+        row[1] += times * Fraction(float(value))
+        row[2] += times * Fraction(float(square))
+    exact = [[float(row[m]) for row in sums.values()] for m in (1, 2)]
+    for floats, m in zip(exact, (1, 2), strict=True):
+        assert [Fraction(f) for f in floats] == [row[m] for row in sums.values()]
+    return bin_table(
+        pa.table({}), 1, binning, np.zeros(len(sums), dtype=np.int64), np.array(list(sums)),
+        rows=np.array([row[0] for row in sums.values()], dtype=np.int64),
+        moments=[np.array(e) for e in exact],
+    )  # fmt: skip
+
+
+def query_of(question):
+    (query,) = vectors_of({"answer": question}, grouped=True).linears
+    return query
+
+
+def sums(table, query):
+    """Return the exact vector, and the sums behind it."""
+    found = octave_statistics(table, pa.table({}), np.zeros(1, dtype=np.int64), (query.source,))
+    return [int(v) for v in found.coordinates(query)[:, 0]], [
+        int(found.table.column(index)[0].as_py()) for index in range(found.table.num_columns)
+    ]
+
+
+@st.composite
+def octave_bounds(draw):
+    """Bounds as the rule gives them: octave edges, none much nearer to zero than they are wide."""
+    exponent = draw(st.integers(-106, 125))
+    near = exponent - draw(st.integers(0, 19))
+    narrow = exponent - draw(st.integers(1, 18))
+    one, two, less = 2.0**exponent, 2.0**near, 2.0**narrow
+    pairs = [(0, one), (-one, 0), (-one, two), (-two, one), (less, one), (-one, -less)]
+    return Bounds(*draw(st.sampled_from(pairs)))
+
+
+@st.composite
+def far_bounds(draw):
+    """Bounds at ends of fine bins, far from zero for their width or not, and their mirror images.
+
+    None is nearer to zero than 2**-16 of the width.
+    """
+    first = draw(st.integers(CUT.bits << 11, CUT.last - 2**12))
+    bins = draw(st.one_of(st.integers(0, 60), st.integers(0, 2**12), st.integers(0, 2**15)))
+    numbers = np.array([first, min(first + bins, CUT.last)])
+    lower, upper = float(CUT.lower(numbers)[0]), float(CUT.upper(numbers)[1])
+    return Bounds(*draw(st.sampled_from([(lower, upper), (-upper, -lower), (-lower, upper)])))
+
+
+@st.composite
+def octave_cases(draw, most=25):
+    """Bounds, bins, and values inside, beyond, at the ends and near them."""
+    binning = draw(st.sampled_from([OCTAVES, CUT, CUT]))
+    fine = binning == CUT and draw(st.booleans())
+    bounds = draw(far_bounds() if fine else octave_bounds())
+    inside = st.floats(bounds.lower, bounds.upper)
+    near = st.builds(
+        lambda edge, steps: edge * (1 + steps * 2.0**-22),
+        st.sampled_from([bounds.lower, bounds.upper]), st.integers(-9, 9),
+    )  # fmt: skip
+    hostile = st.sampled_from([0.0, -0.0, 1e300, -1e300, 5e-324, bounds.lower, bounds.upper])
+    values = draw(st.lists(st.one_of(inside, near, hostile), max_size=most))
+    return bounds, values, binning
+
+
+def units(bounds, grid, value):
+    """Return a kept value's exact place on the grid, in [0, K]."""
+    inside = min(max(Fraction(float(value)), Fraction(bounds.lower)), Fraction(bounds.upper))
+    return (inside - Fraction(bounds.lower)) * Fraction(2) ** -grid.exponent
+
+
+@settings(max_examples=50)
+@given(octave_cases())
+def test_first_moments_are_those_of_the_values(case):
+    """The sum of grid integers is the values' own sum, short of one step for each bin at most.
+
+    Values beyond the bounds count as the bounds, exactly; rows are counted exactly.
+    """
+    bounds, values, binning = case
+    query = query_of(dfp.mean("x", bounds))
+    grid = query.source.terms[0].grid
+    _, (rows, first) = sums(octave_table(values, 1, binning), query)
+    exact = sum((units(bounds, grid, value) for value in kept(values)), start=Fraction(0))
+    used = len(np.unique(binning.labels(np.asarray(values, dtype=float))))
+    assert rows == len(values)
+    assert 0 <= exact - first < max(used, 1)
+
+
+@settings(max_examples=50)
+@given(octave_cases(), st.data())
+def test_a_row_moves_the_mean_by_exactly_k(case, data):
+    """A row adds an integer of [0, K] to the one sum and the rest of K to the other."""
+    bounds, values, binning = case
+    assume(values)
+    out = data.draw(st.integers(0, len(values) - 1))
+    times = data.draw(st.sampled_from([1, 1, 1000, (FEW - 1) // len(values)]))
+    query = query_of(dfp.mean("x", bounds))
+    k = query.source.terms[0].grid.last
+    without = merge_tables([octave_table(values, times, binning)])
+    with_it = merge_tables([without, octave_table([values[out]], 1, binning)])
+    before, after = sums(without, query)[0], sums(with_it, query)[0]
+    moved = [b - a for a, b in zip(before, after, strict=True)]
+    assert min(moved) >= 0
+    assert sum(moved) == k == with_slack(query).l1
+
+
+@settings(max_examples=50)
+@given(octave_cases(), st.data())
+def test_a_row_moves_a_sum_by_at_most_its_sensitivity(case, data):
+    """A row moves a sum, and the count beside it, by at most the declared L1 and L2 norms."""
+    bounds, values, binning = case
+    assume(values)
+    out = data.draw(st.integers(0, len(values) - 1))
+    query = query_of(dfp.sum("x", bounds))
+    before = sums(octave_table(values[:out] + values[out + 1 :], 1, binning), query)[0]
+    moved = [
+        b - a for a, b in zip(before, sums(octave_table(values, 1, binning), query)[0], strict=True)
+    ]
+    assert sum(map(abs, moved)) <= with_slack(query).l1 == query.l1
+    assert sum(m * m for m in moved) <= query.l2_squared
+
+
+@settings(max_examples=50)
+@given(octave_cases(), st.data())
+@example((Bounds(1, 2), [1 + 2.0**-21] * 3 + [2.0], OCTAVES), None)
+def test_a_row_moves_the_bernstein_sums_by_little_more_than_k(case, data):
+    """A row moves the Bernstein sums by little more than K.
+
+    By at most K + SQUARES_SLACK in L1 norm, in tables of up to 2**31 rows in one octave, and
+    their total by exactly K.
+    """
+    bounds, values, binning = case
+    assume(values)
+    added = values[data.draw(st.integers(0, len(values) - 1)) if data else -1]
+    times = data.draw(st.sampled_from([1, 3, (FEW - 1) // len(values)])) if data else 10**8
+    query = query_of(dfp.var("x", bounds))
+    without = octave_table(values, times, binning)
+    before = sums(without, query)[0]
+    after = sums(merge_tables([without, octave_table([added], 1, binning)]), query)[0]
+    moved = [b - a for a, b in zip(before, after, strict=True)]
+    assert sum(moved) == query.source.terms[0].grid.last
+    norm = sum(map(abs, moved))
+    assert norm <= with_slack(query).l1 == query.l1 + SQUARES_SLACK
+    assert norm * norm <= with_slack(query).l2_squared
+
+
+@settings(max_examples=80)
+@given(octave_cases(), st.sampled_from([1, 10, 10**6, 85_000_000]))
+def test_second_moments_are_near_those_of_the_values(case, times):
+    """Second moments are near those of the values.
+
+    The computed sum of an octave is within 1,537 of the exact sum with rounded squares, and that
+    within 2,048 a row of the exact one; the sum of a finer bin is within 3,329 of the exact one,
+    which needs no rounding. It stays between 0 and K a row.
+    """
+    bounds, values, binning = case
+    query = query_of(dfp.var("x", bounds))
+    grid, table = query.source.terms[0].grid, octave_table(values, times, binning)
+    second = sums(table, query)[1][2]
+    own = kept(values)
+    inside = (own >= bounds.lower) & (own <= bounds.upper) & (own != 0)
+    step = Fraction(2) ** grid.exponent
+    scale = 1 / (step * step * grid.last)
+    bases = binning.bases(binning.numbers(binning.labels(np.asarray(values, dtype=float))))
+    with_rounded, exact = Fraction(0), Fraction(0)
+    for value, base, is_inside in zip(own, bases, inside, strict=True):
+        place = units(bounds, grid, value)
+        exact += times * place * place / grid.last
+        excess, far = float(value - base), Fraction(float(base)) - Fraction(bounds.lower)
+        square = Fraction(float(rounded(np.array([excess * excess]), SQUARE_BITS)[0]))
+        term = square + 2 * far * Fraction(excess) + far * far
+        single = term * scale if is_inside else place * place / grid.last
+        assert 0 <= single <= grid.last
+        with_rounded += times * single
+    fine = binning == CUT
+    assert abs(second - with_rounded) <= (3_329 if fine else 1_537) * max(len(table.rows), 1)
+    assert abs(with_rounded - exact) <= (0 if fine else 2_048 * times * len(values))
+    assert 0 <= second <= grid.last * times * len(values)
+
+
+@pytest.mark.parametrize("exponent", [-127, -1, 0, 77, 125])
+@pytest.mark.parametrize("place", [0, 1000, 2047])
+def test_sums_of_a_fine_bin_are_exact_up_to_the_limit(exponent, place):
+    """The largest excess and its square, as often as the limit allows, beside the least once.
+
+    An excess is a multiple of 2**(e - 21) up to 2**(e - 11): its square has 20 bits.
+    """
+    base = 2.0**exponent * (1 + place / 2048)
+    ends = [base + 2.0 ** (exponent - 21), base + 2.0 ** (exponent - 11)]
+    numbers = CUT.numbers(CUT.labels(np.array([*ends, base])))
+    assert numbers[0] == numbers[1] == numbers[2] + 1
+    assert CUT.bases(numbers)[0] == base
+    for power in (1, 2):
+        least, most = ((end - base) ** power for end in ends)
+        assert rounded(np.array([most]), SQUARE_BITS)[0] == most
+        exact = Fraction(least) + (FEW - 1) * Fraction(most)
+        assert Fraction(float(exact)) == exact
+
+
+@pytest.mark.parametrize("exponent", [-127, -1, 0, 77, 125])
+def test_sums_of_an_octave_are_exact_up_to_the_limit(exponent):
+    """Sums of an octave are exact up to the limit.
+
+    The largest value as often as the limit allows, beside the smallest once, adds up without
+    rounding: nothing depends on the order of rows. One row more is refused. With squares of 22
+    bits that would fail.
+    """
+    least, most = 2.0**exponent * (1 + 2.0**-21), 2.0 ** (exponent + 1)
+    square = float(rounded(np.array([least * least]), SQUARE_BITS)[0])
+    finest = 2.0 ** (2 * exponent) * (1 + 2.0 ** (1 - SQUARE_BITS))
+    assert square <= finest
+    for low, high in ((least, most), (finest, most * most)):
+        exact = Fraction(low) + (FEW - 1) * Fraction(high)
+        assert Fraction(float(exact)) == exact
+    finer = Fraction(2) ** (2 * exponent) * (1 + Fraction(1, 2**21))
+    inexact = finer + (FEW - 1) * Fraction(most * most)
+    assert Fraction(float(inexact)) != inexact
+    rows = np.array([FEW + 1], dtype=np.int64)
+    with pytest.raises(dfp.TooManyRowsError):
+        BinTable(pa.table({}), 1, OCTAVES, rows * 0, rows * 0, rows).checked()
+
+
+@settings(max_examples=50)
+@given(octave_cases(), st.data())
+def test_merged_parts_are_the_whole_table(case, data):
+    """Tables of any split of the rows add up to the table of all rows, bit for bit."""
+    _, values, binning = case
+    cut = data.draw(st.integers(0, len(values)))
+    whole = octave_table(values, 1, binning)
+    parts = [octave_table(part, 1, binning) for part in (values[:cut], values[cut:])]
+    merged = merge_tables(parts)
+    for name in ("group", "bins", "rows"):
+        assert np.array_equal(getattr(whole, name), getattr(merged, name))
+    for one, other in zip(whole.moments, merged.moments, strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_groups_are_added_up_apart():
+    """Each group has the sums of its own table, whatever groups are asked for."""
+    parts = [[1.0, 3.0], [], [2.0, -7.5, 1e9], [4.0]]
+    tables = [octave_table(part) for part in parts]
+    joined = BinTable(
+        pa.table({"key_0": list("abcd")}), 4, OCTAVES,
+        np.concatenate([np.full(len(t.rows), i) for i, t in enumerate(tables)]),
+        *(np.concatenate([getattr(t, name) for t in tables]) for name in ("bins", "rows")),
+        moments=tuple(np.concatenate([t.moments[m] for t in tables]) for m in (0, 1)),
+    )  # fmt: skip
+    query = query_of(dfp.var("x", (-8, 4)))
+    for wanted in ([0, 1, 2, 3], [1], [0, 2], [3], []):
+        groups = np.array(wanted, dtype=np.int64)
+        keys = joined.keys.take(pa.array(groups))
+        found = octave_statistics(joined, keys, groups, (query.source,)).coordinates(query)
+        assert found.T.tolist() == [sums(tables[index], query)[0] for index in wanted]
+
+
+# Rows of a table, counted with noise
+
+
+SURE = Epsilon(Fraction(2**40))
+"""Noise differs from 0 with probability below exp(-2**39): never."""
+
+
+def value_table(*groups):
+    """Make a table from {bin: rows} of each group."""
+    entries = [(g, b, r) for g, group in enumerate(groups) for b, r in sorted(group.items())]
+    columns = np.array(entries, np.int64).reshape(-1, 3).T.copy()
+    keys = pa.table({"g": pa.array(range(len(groups)), pa.int64())})
+    return BinTable(keys, len(groups), SignificantBits(8), *columns)
+
+
+def test_rows_of_all_bins_are_counted():
+    """The count of a group is the sum of its bins; an empty group has none."""
+    counted = noisy_rows(value_table({}, {-4: 3, 0: 2, 9: 30}, {}, {1: 7}), SURE)
+    assert counted.column().tolist() == [0, 35, 0, 7]
+    assert counted.groups == 4
+    assert noisy_rows(value_table(), SURE).column().tolist() == []
+
+
+@pytest.mark.parametrize("loss", [Epsilon(Fraction(2, 7)), Rho(Fraction(2, 7))], ids=str)
+def test_one_row_moves_one_count_by_one_and_is_paid_for(loss, monkeypatch):
+    """What noise is added to moves by 1 in one group, and the noise is that of sensitivity 1."""
+    seen = []
+
+    def add_to(exact, noise):
+        seen.append((exact, noise))
+        return exact
+
+    monkeypatch.setattr(part, "add_to", add_to)
+    for group in ({1: 7}, {1: 8}, {1: 7, 3: 1}):
+        noisy_rows(value_table({0: 5}, group), loss)
+    (exact, noise), *more = seen
+    for other, same in more:
+        assert (other - exact).tolist() == [[0, 1]]
+        assert noise == same == loss.noise(1, 1)
+
+
+def test_groups_are_selected_by_the_rows_that_were_counted():
+    """The count that selects groups is the one coordinate of each, in which a row counts once."""
+    (piece,) = noisy_rows(value_table({5: 1}, {5: 2}, {}), SURE).pieces
+    assert piece.groups.tolist() == [0, 1, 2]
+    assert piece.weights == CountWeights((0,), 1)
+    assert piece.vector.coordinates.tolist() == [[1, 2, 0]]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int64])
+def test_too_few_rows_blank_an_answer(dtype):
+    """An answer is NaN below the least count and stays from there on, whatever its group's number.
+
+    Neither the values nor the counts are changed.
+    """
+    counted = noisy_rows(value_table({1: 9}, {}, {1: 10}, {1: 4, 2: 7}), SURE)
+    values = np.array([3, 4, 5, 6], dtype)
+    shown = blanked(values, counted, 10)
+    assert np.isnan(shown).tolist() == [True, True, False, False]
+    assert shown[2:].tolist() == [5.0, 6.0]
+    assert values.tolist() == [3, 4, 5, 6]
+    assert blanked(values, counted, 0).tolist() == [3.0, 4.0, 5.0, 6.0]

@@ -1,0 +1,182 @@
+"""Two columns: products of bases near a partition of unity, and what is read off them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+
+import dfprivacy as dfp
+import sql_udfs
+from dfprivacy.measurement.linear import ROUNDED
+
+EXACT = {"epsilon": 1e9}
+ODD = [-math.inf, -1e300, -5.0, -0.0, 0.1, 1 / 3, 2.5, 2.6, 5e-324, 99.99, 1e9, math.inf]
+BOUNDS = [(0, 1), (-5, 3), (2.5, 2.6), (1e9, 1e9 + 1), (-1e-100, 1e-99), (1e16, 1e16 + 2)]
+
+
+def frame(size: int, *, slope: float = 0.5, off: float = 10.0) -> pl.DataFrame:
+    """Return rows with a straight line and noise around it, some of them beyond the bounds."""
+    generator = np.random.default_rng(size)
+    x = generator.normal(50, 25, size)
+    return pl.DataFrame({"x": x, "y": 25 + slope * x + generator.normal(0, off, size)})
+
+
+def truth(rows: pl.DataFrame, bounds: tuple[float, float] = (0, 100)) -> dict[str, float]:
+    """Return the answers about clipped values, by numpy."""
+    x, y = (np.clip(rows[name].to_numpy(), *bounds) for name in "xy")
+    (xx, xy), (_, yy) = np.cov(x, y, bias=True)
+    line = {"slope": xy / xx, "intercept": y.mean() - xy / xx * x.mean()}
+    return {"cov": xy, "corr": xy / math.sqrt(xx * yy), "r_squared": xy**2 / (xx * yy), **line}
+
+
+KINDS = ["cov", "corr", "slope", "intercept", "r_squared"]
+LINES = KINDS[2:]
+
+
+def named(kind: str) -> list[str]:
+    """Return the columns in the order that a statistic takes them: lines name y first."""
+    return ["y", "x"] if kind in LINES else ["x", "y"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_terms_are_near_the_products_of_polynomials(kind):
+    """Every term of a row is within `ROUNDED` of k a^i b^j, and coordinates add up to k."""
+    for own, other in itertools.product(BOUNDS, BOUNDS):
+        question = getattr(dfp, kind)(*named(kind), x_bounds=own, y_bounds=other)
+        linear, grids = question.linear(grouped=False), question.grids
+        pairs = list(itertools.product(ODD, ODD))
+        held = dict(zip("xy", np.array(pairs).T, strict=True))
+        k = linear.count.divisor
+        assert set(linear.moved(held).sum(axis=0)) == {k}
+        sides = zip(held.values(), grids, strict=True)
+        first, second = ([Fraction(grid.integer(v), k) for v in own] for own, grid in sides)
+        for term in linear.source.terms:
+            powers = str(term).count("'x'"), str(term).count("'y'")
+            found = term.of(held)
+            for a, b, integer in zip(first, second, found.tolist(), strict=True):
+                assert abs(k * a ** powers[0] * b ** powers[1] - integer) < ROUNDED
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_answers_are_those_of_clipped_values(kind):
+    """Without noise to speak of, an answer is that of numpy over clipped values."""
+    rows = frame(3000)
+    found = getattr(rows.dp, kind)(*named(kind), (0, 100), (0, 100), **EXACT)
+    assert math.isclose(found, truth(rows)[kind], rel_tol=1e-5)
+    assert found.low <= truth(rows)[kind] <= found.high
+    if kind not in {"slope", "intercept"}:
+        swapped = getattr(rows.dp, kind)(*named(kind)[::-1], (0, 100), (0, 100), **EXACT)
+        assert math.isclose(found, swapped, rel_tol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_that_lack_one_value_are_left_out(kind):
+    """NULL or NaN in either column leaves the row out, and the count with it."""
+    rows = frame(500)
+    lacking = [
+        {"x": None, "y": 5.0}, {"x": 5.0, "y": None}, {"x": math.nan, "y": 1.0},
+        {"x": 1.0, "y": math.nan}, {"x": None, "y": math.nan},
+    ]  # fmt: skip
+    more = pl.concat([rows, pl.DataFrame(lacking * 50, schema=rows.schema)])
+    ask = [getattr(own.dp(bounds={"x": (0, 100), "y": (0, 100)}), kind) for own in (rows, more)]
+    plain, other = (own(*named(kind), **EXACT) for own in ask)
+    assert math.isclose(plain, other, rel_tol=1e-9)
+    by = more.with_columns(g=pl.lit(1)).dp.group_by("g", keys=[1])
+    assert getattr(by, kind)(*named(kind), (0, 100), (0, 100), **EXACT)["count"].to_list() == [500]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_functions_leave_out_rows_that_lack_a_value(kind):
+    """On a connection and in a statement as well: NULL and NaN in either column."""
+    rows = frame(500)
+    lacking = pl.DataFrame({"x": [None, 5.0, math.nan, 1.0], "y": [5.0, None, 1.0, math.nan]})
+    more = pl.concat([rows, *[lacking] * 50])
+    con = duckdb.connect()
+    con.register("t", more.to_arrow())
+    sql_udfs.register(con, epsilon=1e9)
+    call = f"dp_{kind}({', '.join(named(kind))}, 0, 100, 0, 100)"
+    (found,) = con.execute(f"SELECT {call} FROM t").fetchone()
+    stated = dfp.sql(f"SELECT {call} AS answer FROM t", t=more, epsilon=1e9)["answer"][0]
+    for answer in (found, stated):
+        assert math.isclose(answer, truth(rows)[kind], rel_tol=1e-5)
+    words = ", ".join([named(kind)[0], f"CAST({named(kind)[1]} AS VARCHAR)"])
+    with pytest.raises(duckdb.Error, match="second argument is declared VARCHAR"):
+        con.execute(f"SELECT dp_{kind}({words}, 0, 100, 0, 100) FROM t")
+
+
+def test_a_correlation_carries_the_covariance():
+    """Both together cost what the correlation costs: one vector with all of epsilon."""
+    private = frame(100).dp(bounds={"x": (0, 100), "y": (0, 100)})
+    plan = private.explain(dfp.corr("x", "y"), dfp.cov("x", "y"), epsilon=1)
+    assert len(plan.draws) == 1
+    apart = private.explain(dfp.corr("x", "y"), dfp.cov("y", "x"), epsilon=1)
+    assert len(apart.draws) == 2  # columns the other way round are another vector
+
+
+def test_r_squared_carries_the_line():
+    """Slope, intercept and R squared together cost what R squared costs."""
+    private = frame(100).dp(bounds={"x": (0, 100), "y": (0, 100)})
+    asked = [getattr(dfp, kind)("y", "x") for kind in LINES]
+    assert len(private.explain(*asked, epsilon=1).draws) == 1
+
+
+def test_a_slope_without_a_direction_is_nan():
+    """Where noise hides that x varies, a line is NaN and its interval infinite."""
+    rows = pl.DataFrame({"x": [50.0] * 300, "y": [float(i % 100) for i in range(300)]})
+    by = rows.with_columns(g=pl.lit(0)).dp.group_by("g", keys=range(300))
+    for kind in ("slope", "intercept"):
+        found = getattr(by, kind)("y", "x", (0, 100), (0, 100), epsilon=0.1)
+        assert found["low"].is_infinite().sum() > 290  # 300 groups, 299 of them empty
+        assert 150 < found[kind].is_nan().sum() < 300
+
+
+@pytest.mark.parametrize("kind", ["cov", "corr", "r_squared"])
+@pytest.mark.parametrize("size", [0, 1, 3])
+def test_answers_stay_within_what_can_be(kind, size):
+    """However few the rows and strong the noise: a correlation from -1 to 1, with its interval."""
+    widest = {"cov": 2500}.get(kind, 1)
+    held = {"g": [0] * size, "x": [1.0] * size, "y": [5.0] * size}
+    rows = pl.DataFrame(held, schema={"g": pl.Int64, "x": pl.Float64, "y": pl.Float64})
+    by = rows.dp.group_by("g", keys=range(300))
+    found = getattr(by, kind)("x", "y", (0, 100), (0, 100), epsilon=0.1)
+    value, low, high = (found[name].to_numpy() for name in (kind, "low", "high"))
+    assert (-widest * (1 + 1e-9) <= low).all()
+    assert (high <= widest * (1 + 1e-9)).all()
+    assert ((low <= value) & (value <= high)).all()
+
+
+def test_a_constant_column_has_no_correlation():
+    """Where a column does not vary, the interval of the correlation is everything."""
+    rows = pl.DataFrame({"x": [50.0] * 3000, "y": [float(i % 100) for i in range(3000)]})
+    found = rows.dp.corr("x", "y", (0, 100), (0, 100), epsilon=1)
+    assert found.interval(1 - 1e-9) == (-1, 1)
+
+
+@pytest.mark.parametrize("given", [{}, {"x_bounds": (0, 1)}, {"y_bounds": (0, 1)}])
+def test_bounds_of_both_columns_are_needed(given):
+    """Missing bounds are asked for by the name of their column, before anything is read."""
+    missing = "y" if "x_bounds" in given else "x"
+    with pytest.raises(dfp.MissingBoundsError, match=f"(?s)column '{missing}'.*{missing}_bounds="):
+        frame(10).dp.corr("x", "y", **given)
+    with pytest.raises(dfp.InvalidBoundsError, match="too large or too small"):
+        frame(10).dp.cov("x", "y", (0, 1e-200), (0, 1e-200))
+
+
+@pytest.mark.parametrize("degrees", [(1, 1), (1, 2), (2, 1), (2, 2)], ids=str)
+def test_weights_are_the_longest_at_a_corner(degrees):
+    """Of all means and covariances that can be, none has longer weights than rows at one corner.
+
+    `explain` says by that what is certain of a covariance.
+    """
+    of_x, of_y = (np.linspace(0, 1, 1 + degree) for degree in degrees)
+    corner = np.linalg.norm(of_x) * np.linalg.norm(of_y)
+    for m, n in itertools.product(np.linspace(0, 1, 41), repeat=2):
+        weights = np.outer(of_x - m, of_y - n)
+        for true in (max(-m * n, -(1 - m) * (1 - n)), min(m * (1 - n), n * (1 - m))):
+            assert np.linalg.norm(weights - true) <= corner * (1 + 1e-12)

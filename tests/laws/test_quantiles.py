@@ -1,0 +1,474 @@
+"""Quantiles are selected by the losses of docs/quantiles.md, never cross, and are shown by a rule.
+
+The references go through every candidate in Python integers. Tests at a large epsilon have a
+false-alarm rate below 1e-12 each: another answer has a probability of at most exp(-50).
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dfprivacy as dfp
+from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.measurement.bin_table import BinTable, bin_table
+from dfprivacy.measurement.binning import SignificantBits
+from dfprivacy.measurement.steps import on_steps, steps_within
+from dfprivacy.noise.selection import PermuteAndFlip
+from dfprivacy.release.permit import permit
+from dfprivacy.release.terms import Bounds
+from dfprivacy.statistics.estimators import quantile
+from dfprivacy.statistics.estimators.quantile import (
+    OUTSIDE,
+    RankLaw,
+    largest_loss,
+    rank_runs,
+    ranked_rows,
+    select_quantiles,
+)
+from dfprivacy.statistics.quantile import QuantilePart
+from dfprivacy.statistics.split import split
+from tests.frontends.command_line import command
+from tests.numbered_bytes import NumberedBytes
+
+
+@pytest.fixture(autouse=True)
+def _permitted():
+    """Let choices be drawn outside of a release."""
+    with permit("a test"):
+        yield
+
+
+HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
+LEVELS = [Fraction(0), Fraction(1, 10), THIRD, HALF, Fraction(2, 3), Fraction(1)]
+SURE = Epsilon(Fraction(1000))
+
+
+@dataclass(frozen=True)
+class Line:
+    """The integers from -last to last, each its own label."""
+
+    last: int
+
+    def numbers(self, labels):
+        return labels.astype(np.int64)
+
+
+def table_of(groups, binning=Line(2)):
+    """Make a table from one list of bin numbers a group."""
+    group = np.repeat(np.arange(len(groups)), [len(rows) for rows in groups])
+    numbers = np.array([number for rows in groups for number in rows], np.int64)
+    labels = numbers.astype(float) if isinstance(binning, Line) else binning.values(numbers)
+    ones = np.ones(len(numbers), np.int64)
+    return bin_table(pa.table({}), len(groups), binning, group, labels, rows=ones)
+
+
+def expanded(runs):
+    """Return the loss of each candidate, one dictionary a group; no candidate comes twice."""
+    stops = [*runs.group_starts[1:].tolist(), len(runs.first)]
+    found = []
+    for low, high in zip(runs.group_starts.tolist(), stops, strict=True):
+        losses = {}
+        for run in range(low, high):
+            first = int(runs.first[run])
+            for candidate in range(first, first + int(runs.length[run])):
+                assert candidate not in losses
+                losses[candidate] = int(runs.loss[run])
+        found.append(losses)
+    return found
+
+
+def rank_loss(rows, candidate, target):
+    """Return how far a target is from twice the ranks of a candidate."""
+    below = sum(row < candidate for row in rows)
+    upto = sum(row <= candidate for row in rows)
+    return max(0, 2 * below - target, target - 2 * upto)
+
+
+def rank_error(rows, candidate, q):
+    """Return how far q of the rows is from the ranks of a candidate."""
+    below = sum(row < candidate for row in rows)
+    upto = sum(row <= candidate for row in rows)
+    return max(0, below - q * len(rows), q * len(rows) - upto)
+
+
+def law_of(loss, levels=1, candidates=5, allowed=15.0):
+    """Return a law whose count is as noisy as a third of a level's loss makes it."""
+    return RankLaw(loss, loss.share(THIRD).noise(1, 1), candidates, levels, allowed)
+
+
+def multisets(last, most):
+    for size in range(most + 1):
+        yield from itertools.combinations_with_replacement(range(-last, last + 1), size)
+
+
+NO_CAP = 2**53 - 1
+
+
+def losses_of(table, target, cap=NO_CAP):
+    targets = np.full(table.groups, target, np.int64)
+    return expanded(rank_runs(ranked_rows(table), targets, cap))
+
+
+@pytest.mark.parametrize("target", range(-2, 11))
+@pytest.mark.parametrize("cap", [NO_CAP, 3, 1])
+def test_losses_are_the_formula(target, cap):
+    """Every candidate of the grid has its loss, for all small data sets at once."""
+    groups = list(multisets(2, 4))
+    for rows, losses in zip(groups, losses_of(table_of(groups), target, cap), strict=True):
+        assert losses == {c: min(cap, rank_loss(rows, c, target)) for c in range(-2, 3)}
+
+
+@pytest.mark.parametrize("target", [0, 3, 20, 80])
+def test_losses_on_significant_bits(target):
+    """The same on a real grid with its gaps, whose ends hold rows too."""
+    grid = SignificantBits(2)
+    random = np.random.default_rng(5)
+    groups = [random.integers(-grid.last, grid.last + 1, size).tolist() for size in (0, 1, 7, 40)]
+    groups += [[-grid.last, -grid.last, grid.last], [0] * 9]
+    found = losses_of(table_of(groups, grid), target)
+    for rows, losses in zip(groups, found, strict=True):
+        everything = range(-grid.last, grid.last + 1)
+        assert losses == {c: rank_loss(rows, c, target) for c in everything}
+
+
+@pytest.mark.parametrize("aim", [0, 1, 2, 5])
+@pytest.mark.parametrize("known", [0, 1, 3])
+@pytest.mark.parametrize("cap", [NO_CAP, 2])
+def test_one_row_moves_a_loss_by_at_most_one(aim, known, cap):
+    """With the target aim + n - m, m public, each loss moves by at most 1, and somewhere by 1."""
+    groups = list(multisets(2, 4))
+    targets = np.array([aim + len(rows) - known for rows in groups], np.int64)
+    found = expanded(rank_runs(ranked_rows(table_of(groups)), targets, cap))
+    losses = dict(zip(groups, found, strict=True))
+    moves = {
+        abs(losses[rows][c] - losses[tuple(sorted((*rows, row)))][c])
+        for rows, row, c in itertools.product(multisets(2, 3), range(-2, 3), range(-2, 3))
+    }
+    assert max(moves) == 1
+
+
+def test_large_counts_do_not_overflow():
+    """2**33 rows leave losses exact, below 2**53 and without a wrap."""
+    rows = np.array([2**30, 2**31, 2**32, 2**30], np.int64)
+    bins = np.array([-500, -3, 8, 9], np.int64)
+    group = np.zeros(4, np.int64)
+    table = BinTable(pa.table({}), 1, SignificantBits(1), group, bins, rows)
+    target = 2**33 + 12345
+    for candidate, loss in losses_of(table, target)[0].items():
+        below = int(rows[bins < candidate].sum())
+        upto = int(rows[bins <= candidate].sum())
+        assert loss == max(0, 2 * below - target, target - 2 * upto)
+
+
+@pytest.mark.parametrize("loss", [Epsilon(Fraction(1, 10)), Epsilon(Fraction(9)), Rho(HALF)])
+def test_far_candidates_are_never_chosen(loss):
+    """At the largest loss, candidates of a grid of 2**30 win with a probability below 1e-18."""
+    law = loss.selection(1)
+    assert law.rate * largest_loss(law) >= 64
+    assert 2**30 * np.exp(-64.0) < 1e-18
+    assert SignificantBits(22).last * 2 + 1 < 2**30
+    assert largest_loss(PermuteAndFlip(Fraction(1, 2**60))) == NO_CAP
+
+
+@pytest.mark.parametrize("q", LEVELS, ids=str)
+@pytest.mark.parametrize("loss", [Epsilon(Fraction(1)), Rho(HALF)], ids=str)
+def test_aims_are_the_level_moved_inwards(q, loss):
+    """An aim is q m, a whole rank or the half between two, at least `inwards` from 0 and from m.
+
+    Where m is less than twice that, it is m / 2.
+    """
+    law = law_of(loss, candidates=100)
+    for rows in range(5 * law.inwards):
+        (twice,) = law.aims(q, np.array([rows])).tolist()
+        end = min(Fraction(law.inwards), Fraction(rows, 2))
+        wanted = min(max(q * rows, end), rows - end)
+        assert abs(Fraction(twice, 2) - wanted) <= Fraction(1, 4)
+        assert twice % 2 == 0 or wanted.denominator > 1
+
+
+def selected(table, qs, loss, entropy=None):
+    """Select among exact counts, each level at the whole loss."""
+    law = law_of(loss, len(set(qs)), 2 * table.binning.last + 1)
+    given = [] if entropy is None else [entropy]
+    return select_quantiles(table, qs, table.totals(), law, *given)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    groups=st.lists(st.lists(st.integers(-9, 9), max_size=30), min_size=1, max_size=4),
+    qs=st.lists(st.fractions(0, 1, max_denominator=20), min_size=1, max_size=9),
+)
+def test_at_a_large_epsilon_answers_are_the_quantiles(groups, qs):
+    """Answers fit the data, ties and empty groups included, but for one row that aims move in."""
+    answers = selected(table_of(groups, Line(9)), qs, Epsilon(Fraction(40_000)))
+    assert answers.shape == (len(qs), len(groups))
+    assert answers.dtype == np.int64
+    for rows, found in zip(groups, answers.T.tolist(), strict=True):
+        for q, answer in zip(qs, found, strict=True):
+            assert rank_error(rows, answer, q) <= 1
+        ascending = [answer for _, answer in sorted(zip(qs, found, strict=True))]
+        assert ascending == sorted(ascending)
+
+
+@pytest.mark.parametrize("loss", [SURE, Rho(Fraction(10**4))])
+def test_heavy_atoms(loss):
+    """Where most rows are one value, the quantiles inside it are that value."""
+    grid = SignificantBits(10)
+    rows = [-700] * 5 + [0] * 900 + list(range(1000, 1095))
+    qs = [Fraction(i, 20) for i in range(1, 20)]
+    answers = selected(table_of([rows, rows], grid), qs, loss)
+    for q, pair in zip(qs, answers.tolist(), strict=True):
+        assert q > Fraction(905, 1000) or pair == [0, 0]
+        assert q <= Fraction(905, 1000) or all(
+            abs(value - (999 + 1000 * q - 905)) <= 2 for value in pair
+        )
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 1000), Fraction(1), Fraction(30)])
+def test_answers_never_cross(epsilon):
+    """Answers rise with the level at any loss, however wrong the counts are."""
+    groups = [np.random.default_rng(7).integers(-50, 50, 40).tolist(), [], [3] * 30] * 60
+    qs = [Fraction(i, 12) for i in range(13)]
+    grid = SignificantBits(4)
+    law = law_of(Epsilon(epsilon), 13, 2 * grid.last + 1)
+    for counts in ([40, 0, 30], [-9, 10**15, 2**70], [4000, 3, 0]):
+        rows = np.array(counts * 60, object)
+        answers = select_quantiles(table_of(groups, grid), qs, rows, law)
+        assert (np.diff(answers, axis=0) >= 0).all()
+        assert np.abs(answers).max() <= grid.last
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    rows=st.lists(st.integers(-9, 9), min_size=1, max_size=30),
+    picks=st.lists(st.tuples(st.integers(0, 30), st.integers(-9, 9)), min_size=1, max_size=6),
+)
+def test_sorting_leaves_the_largest_error_as_it_is(rows, picks):
+    """However answers to ascending aims lie, sorted ones are at most as far from their aims."""
+
+    def largest(answers):
+        return max(
+            rank_error(rows, c, aim / len(rows)) for aim, c in zip(aims, answers, strict=True)
+        )
+
+    aims = sorted(Fraction(min(aim, len(rows))) for aim, _ in picks)
+    answers = [answer for _, answer in picks]
+    assert largest(sorted(answers)) <= largest(answers)
+
+
+def test_losses_of_any_size():
+    """The least and the largest losses give answers, whatever the counts are."""
+    table = table_of([[1, 2], []])
+    for loss in (Epsilon(Fraction(1, 2**60)), Epsilon(Fraction(2**60)), Rho(Fraction(1, 2**60))):
+        assert selected(table, LEVELS, loss).shape == (6, 2)
+
+
+def test_levels_are_answered_in_the_order_asked():
+    """Order and repetition of the levels change nothing: same bytes, same answers."""
+    table = table_of([[-2, 0, 1, 1], [], [2]] * 50)
+    ascending = selected(table, LEVELS, Epsilon(HALF), NumberedBytes())
+    asked = [3, 0, 5, 3, 1, 4, 2, 0]
+    mixed = selected(table, [LEVELS[i] for i in asked], Epsilon(HALF), NumberedBytes())
+    assert mixed.tolist() == ascending[asked].tolist()
+
+
+def test_chunks_change_no_law(monkeypatch):
+    """Selections cut into chunks of groups answer for all of them, in their order."""
+    groups = [[group % 5 - 2] * (1 + group % 3) for group in range(200)]
+    for chunk in (1, 5, 64):
+        monkeypatch.setattr(quantile, "CHUNK", chunk)
+        answers = selected(table_of(groups), [THIRD, HALF], SURE)
+        assert answers.tolist() == [[rows[0] for rows in groups]] * 2
+
+
+# The rule by which answers are shown
+
+GRID = SignificantBits(8)
+WIDTH = 2 * GRID.last + 1
+ROWS = [*range(5, 300, 15), *range(300, 1500, 75), 3000, 10_000]
+
+
+def misleading(size, q, law):
+    """Yield entries with nearly all candidates in a gap that is just too far off, and one atom."""
+    limit = law.allowed + size / 20 + 0.5
+    upper = int(GRID.numbers(np.array([5.0]))[0])
+    for gap in (int(q * size - limit) - 1, math.ceil(q * size + limit) + 1):
+        if 0 < gap < size:
+            yield [(-GRID.last, gap), (GRID.last, size - gap)]
+    yield [(upper, size)]
+
+
+def missed(entries, q, law, known):
+    """Return how probable an answer is that is beyond all rows, or too far off by its rank."""
+    bins, rows = (np.array(column, np.int64) for column in zip(*entries, strict=True))
+    zeros = np.zeros(len(bins), np.int64)
+    table = bin_table(pa.table({}), 1, GRID, zeros, GRID.values(bins), rows=rows)
+    held = ranked_rows(table)
+    target = law.aims(q, np.array([known])) + held.totals() - known
+    runs = rank_runs(held, target, quantile.largest_loss(law.selection))
+    size, last = int(rows.sum()), runs.first + runs.length - 1
+    below = np.array([rows[bins < c].sum() for c in runs.first])
+    upto = np.array([rows[bins <= c].sum() for c in last])
+    off = np.maximum(0, np.maximum(below - float(q) * size, float(q) * size - upto))
+    bad = (off > law.allowed + size / 20 + 0.5) | (last < bins[0]) | (runs.first > bins[-1])
+    weights = runs.length * np.exp(-float(law.selection.rate) * (runs.loss - runs.loss.min()))
+    return float(weights[bad].sum() / weights.sum())
+
+
+@pytest.mark.parametrize("q", [HALF, Fraction(1, 4), Fraction(9, 10), Fraction(99, 100)], ids=str)
+@pytest.mark.parametrize("rho", [Fraction(1, 8), Fraction(2)], ids=str)
+@pytest.mark.parametrize("levels", [1, 3])
+def test_answers_that_are_shown_are_among_the_rows(q, rho, levels):
+    """Of data made to mislead, of any size, at most 1 % of answers are shown and nonsense.
+
+    Exact probabilities of the exponential mechanism, summed over the noise of the count.
+    """
+    loss = Rho(rho)
+    law = law_of(loss, levels, WIDTH, 15 / float(loss.pure()))
+    least, off = law.least(q), law.noise.quantile(1e-6)
+    noises = np.unique(np.linspace(-off, off, 101).round().astype(int))
+    chances = np.exp(-(noises**2) / (2 * float(law.noise.sigma_squared)))
+
+    def worst(least):
+        for size in ROWS:
+            for entries in misleading(size, q, law):
+                counts = (size + noises).tolist()
+                shown = [missed(entries, q, law, m) if m >= least else 0.0 for m in counts]
+                yield float(chances @ shown / chances.sum())
+
+    assert max(worst(least)) <= OUTSIDE / levels
+    assert q > Fraction(9, 10) or max(worst(least // 3)) > OUTSIDE / levels
+
+
+def test_more_levels_and_more_candidates_need_more_rows():
+    """What is shown depends on public numbers, and asks for more where the selection knows less."""
+    one = Epsilon(Fraction(1))
+    least = [law_of(one, m, WIDTH).least(HALF) for m in (1, 2, 8)]
+    assert least == sorted(set(least))
+    fewer = [law_of(one, 1, width).least(HALF) for width in (10, 1000, WIDTH, 2**24)]
+    assert fewer == sorted(set(fewer))
+    tenth = law_of(one.share(Fraction(1, 10)), 1, WIDTH, 150)
+    assert 9 * least[0] < tenth.least(HALF) < 11 * least[0]
+
+
+def test_rows_that_are_named_in_the_notes_are_enough():
+    """At epsilon 1 the counts from which on docs/limits.md and docs/sql.md promise answers hold."""
+    loss = Epsilon(Fraction(1))
+    noise, rest = loss.share(Fraction(1, 6)).noise(1, 1), loss.share(Fraction(5, 6))
+    for bits, promised in ((8, (70, 270, 720)), (16, (200, 370, 930))):
+        law = RankLaw(rest, noise, 2 * SignificantBits(bits).last + 1, 1, 15.0)
+        for q, rows in zip((HALF, Fraction(9, 10), Fraction(99, 100)), promised, strict=True):
+            assert 0.8 * rows < law.least(q) <= rows
+
+
+# Multiples of a step between bounds
+
+
+@pytest.mark.parametrize("target", [-3, 0, 3, 9])
+@pytest.mark.parametrize("ends", [(-2, 2), (1, 5), (-9, -4), (0, 0)])
+def test_losses_on_steps(ends, target):
+    """Multiples between the bounds have their losses, nothing else has: beyond, an end counts."""
+    steps = steps_within(Bounds(ends[0] - 0.25, ends[1] + 0.25), 1)
+    random = np.random.default_rng(1)
+    groups = [random.integers(-12, 13, size).tolist() for size in (0, 1, 6, 30)]
+    grid = SignificantBits(16)
+    numbers = [grid.numbers(np.array(rows, float)).tolist() for rows in groups]
+    table = on_steps(table_of(numbers, grid), steps)
+    for rows, losses in zip(groups, losses_of(table, target), strict=True):
+        held = np.clip(rows, *ends).tolist()
+        everything = range(ends[0], ends[1] + 1)
+        assert losses == {c: rank_loss(held, c, target) for c in everything}
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1, 1e6), st.integers(-40, 1040))
+def test_multiples_are_the_nearest_and_within(lower, width, part):
+    """A value counts as a multiple at most half a step away, or as the outermost one."""
+    bounds = Bounds(lower, lower + width)
+    for step in (None, Fraction(width) / 10, Fraction(1, 1024)):
+        steps = steps_within(bounds, step)
+        value = np.array([lower + width * part / 1000])
+        (near,) = steps.values(steps.numbers(value))
+        assert lower <= near * (1 + 1e-12) + 1e-12
+        assert near <= (lower + width) * (1 + 1e-12) + 1e-12
+        inside = float(steps.first * steps.step) <= value[0] <= float(steps.most * steps.step)
+        assert not inside or abs(near - value[0]) <= float(steps.step) * (0.5 + 1e-6)
+
+
+def test_decimals_are_as_they_are_written():
+    """Multiples of a tenth and a hundredth are the floats that are written so."""
+    tenths = steps_within(Bounds(0, 1), 0.1)
+    assert tenths.values(np.arange(11)).tolist() == [float(f"0.{k}") for k in range(10)] + [1.0]
+    cents = steps_within(Bounds(0, 10), 0.01)
+    assert cents.values(np.array([7, 29, 999])).tolist() == [0.07, 0.29, 9.99]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"step": 1},
+        {"bounds": (0, 9), "step": 0},
+        {"bounds": (0, 9), "step": -1},
+        {"bounds": (0.2, 0.8), "step": 1},
+        {"bounds": (0, 9), "step": 1e-300},
+        {"bounds": (0, 9), "method": "inverse"},
+    ],
+    ids=str,
+)
+def test_bounds_and_steps_that_can_not_be(asked):
+    """A step needs bounds, is positive, and has multiples between them, not too many."""
+    with pytest.raises(dfp.DPError):
+        pl.DataFrame({"x": [1.0]}).dp.median("x", **asked)
+
+
+def test_answers_are_multiples_between_the_bounds():
+    """Whatever the rows are: of whole frames and by group, however they are asked."""
+    rows = np.random.default_rng(2).normal(0, 1e9, 3000)
+    frame = pl.DataFrame({"g": np.arange(3000) % 3, "x": rows})
+    asked = {"bounds": (-7, 21), "step": 0.5}
+    found = [
+        *frame.dp.group_by("g", keys=[0, 1, 2]).median("x", **asked)["x"],
+        *frame.dp.quantiles("x", [0.3, 0.5, 0.7], **asked),
+        frame.dp(bounds={"x": (-7, 21)}).quantile("x", 0.5, step=0.5),
+        dfp.frame(frame.to_pandas()).median("x", **asked),
+        dfp.frame(frame.to_arrow()).median("x", **asked),
+    ]
+    assert all(-7 <= value <= 21 and 2 * value == round(2 * value) for value in found)
+
+
+def test_with_bounds_fewer_rows_are_enough():
+    """The rule that blanks answers counts candidates: 301 whole minutes, not 64,515 floats."""
+    whole, anywhere = (
+        QuantilePart("m", dfp.median("x", **asked), grouped=True)
+        for asked in ({"bounds": (-60, 240), "step": 1}, {})
+    )
+    loss = Epsilon(Fraction(1))
+    few, many = (part.law(loss, part.candidates()).least(HALF) for part in (whole, anywhere))
+    assert (whole.candidates(), anywhere.candidates()) == (301, 64_515)
+    assert few < 0.65 * many
+
+
+def test_bounds_keep_parts_apart():
+    """Questions with other candidates are other draws; those with the same share one and agree."""
+    within = {"bounds": (0, 9), "step": 1}
+    questions = {"a": dfp.median("x", **within), "b": dfp.quantile("x", 0.9, **within)}
+    (part,) = split(questions, grouped=False)
+    assert set(part.questions) == {"a", "b"}
+    assert len(split({**questions, "c": dfp.median("x")}, grouped=False)) == 2
+
+
+def test_the_command_line_takes_a_step(tmp_path, monkeypatch):
+    """`--bounds` and `--step` say what an answer can be."""
+    monkeypatch.chdir(tmp_path)
+    pl.DataFrame({"x": [7.3] * 2000}).write_csv("x.csv")
+    asked = ("median", "x.csv", "x", "--bounds", "0", "60", "--step", "0.5", "--epsilon", "1000")
+    result = command(*asked)
+    assert result.exit_code == 0, result.output
+    assert "7.5" in result.output

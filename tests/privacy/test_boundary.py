@@ -1,0 +1,424 @@
+"""Whatever goes wrong inside of a public call, what comes out is ours and says nothing of a row."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import tracemalloc
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dfprivacy as dfp
+import sql_udfs
+from benchmarks import boundary as battery
+from dfprivacy.errors import PRINT_SECRETS, boundary, published
+from dfprivacy.frames import accessors, explaining, private, surveys
+from dfprivacy.statements import connection
+from dfprivacy.statistics import histogram
+
+SECRET = "the income of Alice is 12345"
+EXPORTS = [dfp, dfp.dbapi, dfp.local, dfp.shuffle, sql_udfs]
+HANDED_OUT = [
+    private.PrivateGroupBy,
+    private.PrivateColumn,
+    accessors.PrivateSeries,
+    explaining.Explaining,
+    surveys.LocalMethods,
+    surveys.ShuffleMethods,
+    connection.Cursor,
+    connection.Result,
+]
+"""Classes that public calls hand out, and that no module exports."""
+
+
+def exported():
+    """Yield the functions and classes that callers reach, but for errors."""
+    for module in EXPORTS:
+        room = module.__name__.removeprefix("dfprivacy").removeprefix(".")
+        for name in module.__all__:
+            own = getattr(module, name)
+            if callable(own) and not (isinstance(own, type) and issubclass(own, BaseException)):
+                yield f"{room} {name}".strip(), own
+    yield from ((kind.__name__, kind) for kind in HANDED_OUT)
+
+
+def doors():
+    """Return every public function and method by name."""
+    found = {}
+    for name, own in exported():
+        if not isinstance(own, type):
+            found[name] = own
+            continue
+        for member, value in inspect.getmembers_static(own):
+            called = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+            called = called.fget if isinstance(called, property) else called
+            if not inspect.isfunction(called) or member.startswith("_"):
+                continue
+            if called.__module__.startswith(("dfprivacy", "sql_udfs")):
+                found[f"{name}.{member}"] = called
+        made = vars(own).get("__init__")
+        if inspect.isfunction(made):
+            found[name] = made
+    return found
+
+
+DOORS = doors()
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_every_public_call_is_a_boundary(name):
+    """What callers can reach lets nothing out but what `boundary` does."""
+    assert DOORS[name].is_boundary
+
+
+class Bomb:
+    """An object that raises a secret whatever is done with it."""
+
+    def __getattribute__(self, name):
+        raise ValueError(SECRET)
+
+
+def _raise(self, *_, **__):
+    raise ValueError(SECRET)
+
+
+PROTOCOLS = """repr str hash eq ne lt le gt ge bool len iter next getitem contains call enter exit
+int float index add radd sub rsub mul rmul truediv rtruediv fspath array round trunc floor"""
+for _name in PROTOCOLS.split():
+    setattr(Bomb, f"__{_name}__", _raise)
+
+
+def texts(error):
+    """Return all that an error says, with its causes, and what the frames that it passed hold."""
+    found, place = [], error.__traceback__
+    while place is not None:
+        if "dfprivacy/errors" in place.tb_frame.f_code.co_filename.replace("\\", "/"):
+            kept = place.tb_frame.f_locals.items()
+            found += [str(own) for name, own in kept if isinstance(own, BaseException)]
+        place = place.tb_next
+    while error is not None:
+        found.append(f"{type(error).__name__} {error.args}")
+        error = error.__cause__ or error.__context__
+    return found
+
+
+def raised(call):
+    """Return what a call raises, which must be ours; None where it returns."""
+    found = None
+    try:
+        call()
+    except BaseException as error:
+        found = error
+    assert isinstance(found, dfp.DPError) or type(found) in {type(None), *PLAIN}
+    assert found is None or found.__cause__ is found.__context__ is None
+    return found
+
+
+PLAIN = (KeyboardInterrupt, MemoryError)
+
+
+FRAME = pd.DataFrame({"x": [1.0, 2.0] * 50, "k": ["a", "b"] * 50})
+HELD = {
+    "frame": lambda _: FRAME.dp,
+    "Private": lambda _: FRAME.dp,
+    "PrivateColumn": lambda _: FRAME.dp.group_by("k")["x"],
+    "PrivateSeries": lambda _: FRAME["x"].dp,
+    "PrivateGroupBy": lambda _: FRAME.dp.group_by("k"),
+    "Explaining": lambda _: FRAME.dp.explain,
+    "LocalMethods": lambda _: FRAME.dp.local,
+    "ShuffleMethods": lambda _: FRAME.dp.shuffle,
+    "Estimate": lambda _: FRAME.dp.count(),
+    "Choice": lambda _: FRAME.dp.median("x"),
+    "Ledger": lambda folder: dfp.Ledger(folder / "b.db", epsilon=1),
+    "mean": lambda _: dfp.mean("x"),
+    "Connection": lambda _: dfp.connect(t=FRAME, epsilon=1),
+    "Cursor": lambda _: dfp.connect(t=FRAME, epsilon=1).execute("SELECT dp_count(*) FROM t"),
+    "Result": lambda _: dfp.connect(t=FRAME, epsilon=1).sql("SELECT dp_count(*) FROM t"),
+}
+"""What the methods of a class are asked of, beside a thing that raises."""
+
+
+@pytest.mark.parametrize("name", sorted(DOORS.keys() - {"require_ledger"}))
+def test_no_argument_makes_a_call_say_what_it_holds(name, tmp_path):
+    """An object that raises its content, as any argument or as all, is not quoted."""
+    door, held = DOORS[name], HELD.get(name.partition(".")[0] if "." in name else "")
+    parameters = inspect.signature(door).parameters.values()
+    kinds = {inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL}
+    names = [own.name for own in parameters if own.kind not in kinds]
+    given = [{name: Bomb() for name in names}]
+    given += [{name: Bomb() if name == one else None for name in names} for one in names]
+    if held is not None:
+        given += [{**own, "self": held(tmp_path)} for own in given if "self" in own]
+    for own in given:
+        values = list(own.values())
+        places = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+        first, last = values[: len(names) - len(places)], names[len(names) - len(places) :]
+        error = raised(lambda f=first, w={n: own[n] for n in last}: door(*f, **w))
+        assert error is None or not any(SECRET in text for text in texts(error))
+
+
+class Odd(BaseException):
+    """An exception of nobody's."""
+
+
+FAILURES = {
+    "ValueError": ValueError(SECRET),
+    "KeyError": KeyError(SECRET),
+    "StopIteration": StopIteration(SECRET),
+    "SystemExit": SystemExit(SECRET),
+    "RecursionError": RecursionError(SECRET),
+    "Warning": UserWarning(SECRET),
+    "numpy": np._core._exceptions._ArrayMemoryError((3_000_001, 10_000), np.dtype("int64")),
+    "MemoryError": MemoryError(SECRET),
+    "KeyboardInterrupt": KeyboardInterrupt(SECRET),
+    "Arrow": pa.ArrowInvalid(SECRET),
+    "polars": pl.exceptions.ComputeError(SECRET),
+    "a base exception": Odd(SECRET),
+    "ours, with a context": dfp.InvalidKeysError("a key"),
+}
+KNOWN = {
+    "numpy": MemoryError,
+    "MemoryError": MemoryError,
+    "KeyboardInterrupt": KeyboardInterrupt,
+    "ours, with a context": dfp.InvalidKeysError,
+}
+
+
+@pytest.mark.parametrize("kind", FAILURES)
+def test_what_fails_inside_is_told_in_fixed_words(kind):
+    """Text, context, cause and locals of any error stay inside."""
+
+    @boundary
+    def call():
+        try:
+            repr(Bomb())
+        except ValueError:
+            raise FAILURES[kind]  # noqa: B904 the context is what must go
+
+    error = raised(call)
+    assert type(error) is KNOWN.get(kind, dfp.EngineError)
+    assert not any(SECRET in text or "3000001" in text for text in texts(error))
+
+
+def test_an_error_holds_no_frame_of_what_was_measured(monkeypatch):
+    """Whoever shows the variables of an error's traceback sees the call, and nothing within."""
+
+    def full(*_, **__):
+        raise dfp.LedgerFileError(SECRET)
+
+    monkeypatch.setattr(dfp.accounting.spending.NoAccount, "pay", full)
+    for ask in (lambda own: own.mean("x", (0, 9)), lambda own: own.count()):
+        error = raised(lambda ask=ask: ask(pd.DataFrame({"x": [1.0] * 777}).dp))
+        assert type(error) is dfp.LedgerFileError
+        place, seen = error.__traceback__, []
+        while place is not None:
+            seen.append(place.tb_frame)
+            place = place.tb_next
+        assert {frame.f_code.co_name for frame in seen} <= {"raised", "<lambda>", "guarded"}
+
+
+def test_an_error_of_the_caller_stays_the_context():
+    """What the caller handles when he calls is his own, and goes on as the context."""
+
+    @boundary
+    def call():
+        raise ValueError(SECRET)
+
+    try:
+        repr(Bomb())
+    except ValueError as own:
+        with pytest.raises(dfp.EngineError) as caught:
+            call()
+        context = (caught.value.__context__, own)
+    assert context[0] is context[1]
+
+
+def test_the_switch_that_prints_secrets_says_so(monkeypatch):
+    """Errors come out as they are only where a variable is set whose name warns of it."""
+    assert "SECRETS" in PRINT_SECRETS
+    error = ValueError(SECRET)
+    assert type(published(error)) is dfp.EngineError
+    monkeypatch.setenv(PRINT_SECRETS, "1")
+    assert published(error) is error
+
+
+ASKED = {
+    "count": lambda own: own.count(),
+    "mean": lambda own: own.mean("x", (0, 9)),
+    "median": lambda own: own.median("x"),
+    "histogram": lambda own: own.histogram("x", [0, 1, 9]),
+    "vector": lambda own: own.mean_vector(["x"], rho=1, radius=9),
+    "by key": lambda own: own.group_by("k").mean("x", (0, 9), delta=0.1),
+    "by public key": lambda own: own.group_by("k", keys=["a"]).median("x"),
+    "by unit": lambda own: own(unit="k", max_rows=2).sum("x", (0, 9)),
+}
+MAKERS = ("empty", "zeros", "full", "arange", "concatenate", "stack", "repeat")
+
+
+def failing(function, at):
+    """Return a function that runs out of memory when it is called for the `at`-th time."""
+    calls = iter(range(10**9))
+
+    def allocate(*args, **kwargs):
+        if next(calls) == at:
+            shape = (3_000_001, 10_000)
+            raise np._core._exceptions._ArrayMemoryError(shape, np.dtype("int64"))
+        return function(*args, **kwargs)
+
+    return allocate
+
+
+@pytest.mark.parametrize("ask", ASKED)
+def test_memory_that_runs_out_is_told_in_fixed_words(ask, monkeypatch):
+    """Whichever array there is no memory for, its shape is not told."""
+    frame = pd.DataFrame({"x": [1.0, 2.0] * 50, "k": ["a", "b"] * 50})
+    said = set()
+    for name in MAKERS:
+        for at in range(4):
+            with monkeypatch.context() as patch:
+                patch.setattr(np, name, failing(getattr(np, name), at))
+                error = raised(lambda: ASKED[ask](frame.dp))
+            said |= {str(error)} if error is not None else set()
+    assert said == {"dfprivacy ran out of memory"}
+
+
+def many_groups(groups):
+    """Return one large group and many of one row each."""
+    keys = np.concatenate([np.zeros(1000, np.int64), np.arange(groups)])
+    return pl.DataFrame({"k": keys, "x": np.arange(len(keys)) % 1000 + 0.5})
+
+
+def test_a_histogram_in_blocks_is_that_of_one(monkeypatch):
+    """Counts, keys and intervals are the same however many cells are in memory at a time."""
+    grouped = many_groups(300).dp.group_by("k")
+    public = many_groups(300).dp.group_by("k", keys=[0, 7, 400])
+    for cells in (2**20, 5000, 1):
+        monkeypatch.setattr(histogram, "CELLS", cells)
+        secret = grouped.histogram("x", [0, 500, 2000], epsilon=1e9, delta=1e-9)
+        assert secret["k"].to_list() == [0, 0]
+        assert secret["count"].to_list() == [501, 500]
+        listed = public.histogram("x", [0, 500, 2000], epsilon=1e9)
+        assert listed["count"].to_list() == [501, 500, 1, 0, 0, 0]
+
+
+def test_memory_for_a_histogram_does_not_tell_how_many_groups_are_secret(monkeypatch):
+    """What is held beside the groups themselves is what the public number of cells needs."""
+    monkeypatch.setattr(histogram, "CELLS", 2**15)
+    peaks = []
+    for groups in (300, 3000):
+        private_ = many_groups(groups).dp.group_by("k")
+        tracemalloc.start()
+        private_.histogram("x", bins=1000, bounds=(0, 1000), epsilon=1, delta=1e-9)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    dense = (3000 - 300) * 1000 * 8
+    assert peaks[1] - peaks[0] < dense / 10
+
+
+ROOT = Path(dfp.__file__).parent
+FILES = [*sorted(ROOT.rglob("*.py")), *sorted((ROOT.parent / "sql_udfs").glob("*.py"))]
+OURS = {own.__name__ for own in vars(dfp.errors).values() if inspect.isclass(own)}
+NO_ENGINES = {"OSError", "_UsageError", "ValidationError", "UnicodeDecodeError", "StopIteration"}
+NO_ENGINES |= {"yaml.MarkedYAMLError"}
+"""Errors that speak of files that the caller has written, not of data."""
+
+
+def handlers():
+    """Yield files, handlers that name what they catch, and what these do with the name."""
+    for path in FILES:
+        parts = path.parts
+        name = "/".join(parts[parts.index("dfprivacy") + 1 :] if ROOT in path.parents else parts)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ExceptHandler) and node.name:
+                kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+                yield name, {ast.unparse(kind) for kind in kinds}, node
+
+
+def test_no_message_is_made_of_what_an_engine_has_written():
+    """An error that may be an engine's is kept, or handed on, and never read."""
+    for name, kinds, handler in handlers():
+        last = {kind.rpartition(".")[2] for kind in kinds}
+        if last <= OURS or kinds <= NO_ENGINES:
+            continue
+        kept = []
+        for node in ast.walk(handler):
+            if isinstance(node, ast.Raise):
+                kept += [node.cause]
+            if isinstance(node, ast.Assign):
+                kept += [node.value]
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(HANDED_TO):
+                kept += node.args
+        own = [n for n in ast.walk(handler) if isinstance(n, ast.Name) and n.id == handler.name]
+        assert all(any(node is other for other in kept) for node in own), (name, handler.lineno)
+
+
+HANDED_TO = ("published", "set_exception", "type")
+
+
+def test_warnings_of_a_call_are_not_heard():
+    """A warning that a row brings about is neither heard nor made an error."""
+
+    @boundary
+    def call():
+        warnings.warn(SECRET, stacklevel=1)
+        return np.array([1e300]) * 1e300
+
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        assert call()[0] == float("inf")
+
+
+SAMPLE = 499
+
+
+def differing(found):
+    return "\n".join(found.different)
+
+
+def test_neighbours_have_the_same_outcome():
+    """One row more changes neither type, text, dtypes, order nor charge, in every so many cells."""
+    found = battery.Found()
+    for cell in battery.sampled(battery.cells(), SAMPLE):
+        battery.compare(cell, found)
+    assert found.runs > 30
+    assert not found.different, differing(found)
+
+
+def test_faults_say_nothing_of_a_row():
+    """Failing allocations, Ctrl-C between two lines and a fork end in a release or fixed texts."""
+    found = battery.Found()
+    battery.faults(307, found)
+    battery.forks(found)
+    assert found.runs > 20
+    assert not found.different, differing(found)
+
+
+SHARE = 4
+"""The slow lane tries one of so many cells and faults, `benchmarks.boundary` all of them."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("front", battery.FRONTS)
+def test_more_neighbours_have_the_same_outcome(front):
+    """One row more changes neither type, text, dtypes, order nor charge, in a quarter of cells."""
+    found = battery.Found()
+    for cell in battery.sampled((own for own in battery.cells() if own.front == front), SHARE):
+        battery.compare(cell, found)
+    assert found.runs > 100
+    assert not found.different, differing(found)
+
+
+@pytest.mark.slow
+def test_more_faults_say_nothing_of_a_row():
+    """So it is at every place that is tried, and under limits of a process's memory."""
+    found = battery.Found()
+    battery.faults(SHARE, found)
+    battery.limited((50, 200, 800), found)
+    assert found.runs > 1000
+    assert not found.different, differing(found)

@@ -1,0 +1,16 @@
+SELECT dp_count(*) AS n FROM orders a JOIN orders b ON a.total = b.total -- a join of rows of one unit
+SELECT dp_count(*) AS n FROM orders a, orders b -- a join of rows of one unit
+SELECT dp_count(*) AS n FROM customer LEFT JOIN orders ON balance > total -- a join of rows of one unit
+SELECT dp_count(*) AS n FROM item JOIN customer ON product = id -- a join of rows of one unit
+SELECT dp_count(*) AS n FROM customer WHERE EXISTS (SELECT 1 FROM orders WHERE total > 7) -- a join of rows of one unit
+SELECT dp_count(*) AS n FROM customer WHERE NOT EXISTS (SELECT 1 FROM orders WHERE total > balance) -- a join of rows of one unit
+SELECT dp_count(*) AS n FROM customer WHERE nation IN (SELECT quantity FROM item) -- a join of rows of one unit
+SELECT dp_count(*) AS n FROM customer WHERE nation = 1 OR nation IN (SELECT quantity FROM item) -- a join of rows of one unit
+SELECT dp_count(*) AS n FROM item i WHERE quantity > (SELECT avg(quantity) FROM item x WHERE x.product = i.product) -- a join of rows of one unit
+SELECT dp_count(*) AS n FROM (SELECT status, any_value(total) AS n FROM orders GROUP BY status) -- GROUP BY without the unit
+SELECT dp_count(s) AS n FROM (SELECT bool_or(total > 2) AS s FROM orders) -- GROUP BY without the unit
+SELECT dp_count(*) AS n FROM (SELECT DISTINCT status FROM orders) -- DISTINCT without the unit
+SELECT dp_sum(r, 0, 9) AS r FROM (SELECT row_number() OVER (ORDER BY total) AS r FROM orders) -- a window without the unit
+SELECT dp_sum(r, 0, 9) AS r FROM (SELECT count(*) OVER (PARTITION BY status) AS r FROM orders) -- a window without the unit
+SELECT dp_count(*) AS n FROM (SELECT DISTINCT ON (status) status, total FROM orders) -- a window without the unit
+SELECT dp_count(*) AS n FROM (SELECT status, count(*) AS n FROM orders GROUP BY ALL) -- GROUP BY without the unit

@@ -1,0 +1,250 @@
+"""What is done with answers may be any SQL: it sees released tables and nothing else."""
+
+from __future__ import annotations
+
+import itertools
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.statements.composing import apart
+
+BY_CITY = "SELECT city, dp_count(*) AS n FROM visits GROUP BY city"
+OVER_ANSWERS = [
+    "SELECT city, dp_count(*) / sum(dp_count(*)) OVER () AS share FROM visits GROUP BY city",
+    """
+        SELECT vip, city, dp_count(*) AS n, rank() OVER (PARTITION BY vip ORDER BY n DESC,
+        city) AS r FROM visits GROUP BY vip, city ORDER BY vip, r
+    """,
+    """
+        SELECT month(day) AS m, dp_count(*) AS n, n - lag(n, 1, 0) OVER (ORDER BY m) AS
+        more, sum(n) OVER (ORDER BY m ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS near
+        FROM visits GROUP BY m
+    """,
+    f"""
+        {BY_CITY} HAVING dp_count(*) > 10 QUALIFY row_number() OVER (ORDER BY n DESC,
+        city) <= 2
+    """,
+    """
+        SELECT city, first_value(city) OVER w AS first, count(*) FILTER (WHERE city > 'M')
+        OVER w AS c FROM visits GROUP BY city HAVING dp_count(*) > 1 WINDOW w AS (ORDER BY
+        city GROUPS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW EXCLUDE TIES) ORDER BY
+        city
+    """,
+    f"""
+        WITH r AS ({BY_CITY}) SELECT city, n / (SELECT sum(n) FROM r) AS share FROM r
+        ORDER BY ALL
+    """,
+    f"SELECT max(n) AS most, list(city ORDER BY city) AS cities FROM ({BY_CITY})",
+    f"""
+        WITH r AS ({BY_CITY}), s AS (SELECT city, dp_mean(age, 0, 100) AS a FROM visits
+        GROUP BY city), t AS (SELECT * FROM r JOIN s USING (city)) SELECT city, round(n *
+        a) AS years FROM t WHERE n >= (SELECT min(n) FROM r) ORDER BY years DESC, city
+    """,
+    """
+        SELECT 'all' AS who, dp_count(*) AS n FROM visits UNION ALL SELECT 'vip',
+        dp_count(*) FROM visits WHERE vip
+    """,
+    """
+        WITH old AS (SELECT * FROM visits WHERE age > 30) SELECT n, n / (SELECT
+        dp_count(*) FROM visits) AS share FROM (SELECT dp_count(*) AS n FROM old)
+    """,
+    f"SELECT DISTINCT n > 100 AS much, g FROM ({BY_CITY}), range(2) AS s(g) ORDER BY g",
+    f"""
+        WITH RECURSIVE r AS ({BY_CITY}), up AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM
+        up WHERE i < (SELECT count(*) FROM r)) SELECT * FROM up
+    """,
+    f"""
+        SELECT * FROM ({BY_CITY}) WHERE EXISTS (SELECT 1 FROM (VALUES ('Rome')) v(c) WHERE
+        c = city)
+    """,
+]
+
+
+@pytest.mark.parametrize("query", OVER_ANSWERS)
+def test_what_is_done_with_answers_is_what_duckdb_does(shared, exact, query):
+    """Without noise, a statement gives what DuckDB gives, with the same names and rows."""
+    ours, theirs = dfp.sql(query, con=shared, epsilon=1e13, delta=0.001), exact.sql(query)
+    assert ours.columns == theirs.columns
+    found, wanted = ours.fetchall(), theirs.fetchall()
+    if "ORDER BY" not in query:
+        found, wanted = sorted(found, key=repr), sorted(wanted, key=repr)
+    for row, other in itertools.zip_longest(found, wanted):
+        for one, two in zip(row, other, strict=True):
+            assert one == (pytest.approx(two, abs=0.5) if isinstance(one, float) else two)
+
+
+@pytest.mark.parametrize("query", OVER_ANSWERS)
+def test_statement_costs_its_terms_however_many_releases_it_has(shared, tmp_path, query):
+    """What explain says is charged, once, and is what the terms name."""
+    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1, delta=1e-6)
+    terms = {"con": shared, "epsilon": 1, "ledger": ledger, "dataset": "d"}
+    if "GROUP BY" in query:
+        terms["delta"] = 1e-6
+    plan = dfp.explain(query, **terms)
+    dfp.sql(query, **terms)
+    spent = ledger.spent("d")
+    assert spent.epsilon == plan.epsilon == 1
+    assert spent.delta == plan.delta == terms.get("delta", 0)
+    assert len(ledger.history("d")) == 1
+    assert sum(draw.epsilon for draw in plan.draws) == pytest.approx(1)
+
+
+def test_releases_share_what_calls_do_not_name(shared):
+    """A release whose calls name an epsilon takes no share, one that has dp_keep no delta."""
+    query = (
+        "WITH a AS (SELECT dp_count(age, 0.25) AS n FROM visits), "
+        "b AS (SELECT city, dp_count(*) AS n FROM visits GROUP BY city HAVING dp_keep(1e-7)), "
+        "c AS (SELECT city, dp_count(*) AS n FROM visits GROUP BY city) "
+        "SELECT a.n, b.n, c.n FROM a, b, c"
+    )
+    plan = dfp.explain(query, con=shared, epsilon=1, delta=1e-6)
+    assert [draw.epsilon for draw in plan.draws] == [0.25, 0.5, 0.5]
+    assert (plan.epsilon, plan.delta) == (1.25, 1.1e-6)
+
+
+REDEFINED = "WITH v AS (FROM adults) SELECT * FROM (SELECT dp_count(*) AS n FROM a)"
+REFUSED = [
+    (f"SELECT r.* FROM ({BY_CITY}) r JOIN visits USING (city)", "'visits' beside released"),
+    (f"WITH v AS (SELECT * FROM visits), r AS ({BY_CITY}) SELECT * FROM r, v", "'v' beside"),
+    (f"SELECT * FROM ({BY_CITY}) WHERE n > (SELECT max(age) FROM visits)", "'visits' beside"),
+    (f"SELECT * FROM ({BY_CITY}), LATERAL (SELECT * FROM main.visits)", "'main.visits' beside"),
+    (f"SELECT * FROM ({BY_CITY}), 'file.csv'", "'file.csv' beside"),
+    (f"SELECT * FROM ({BY_CITY}), read_csv('file.csv')", "a table function:"),
+    (f"SELECT * FROM ({BY_CITY}), query('FROM visits')", "a table function:"),
+    (f"SELECT * FROM ({BY_CITY}), query_table('visits')", "a table function:"),
+    (f"SELECT * FROM ({BY_CITY}), (SUMMARIZE visits)", "DESCRIBE, SHOW"),
+    (f"SELECT dp_count(*) OVER () FROM ({BY_CITY})", "a window function (OVER):"),
+    (f"SELECT x FROM ({BY_CITY})", "DuckDB can't plan what is done with released answers"),
+    (f"SELECT my_macro(n) FROM ({BY_CITY})", "DuckDB can't plan what is done with released"),
+    (f"SELECT dp_count(*) FROM ({BY_CITY})", "GROUP BY inside a subquery"),
+    (
+        f"SELECT city, (SELECT dp_count(*) FROM visits v WHERE v.city = r.city) FROM ({BY_CITY}) r",
+        "'memory.main.visits' has no column 'r.city' here",
+    ),
+    (
+        "WITH v AS (FROM visits) SELECT n FROM (WITH v AS (FROM v) SELECT dp_count(*) AS n FROM v)",
+        "two CTEs of one name: it must be plain which is meant",
+    ),
+    (
+        f"WITH v AS (FROM visits), a AS (FROM v) SELECT * FROM ({REDEFINED})",
+        "two CTEs of one name: it must be plain which is meant",
+    ),
+]
+
+
+@pytest.mark.parametrize(("query", "message"), REFUSED)
+def test_rows_beside_answers_are_refused(shared, empty, tmp_path, query, message):
+    """What would look at rows is refused, the same on an empty table; nothing is charged."""
+    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1, delta=1e-6)
+    said = []
+    for con in (shared, empty):
+        with pytest.raises(dfp.DPError) as caught:
+            dfp.sql(query, con=con, delta=1e-6, epsilon=1, ledger=ledger, dataset="d")
+        said.append(str(caught.value))
+    assert said[0].startswith(message)
+    assert said[0] == said[1]
+    assert ledger.spent("d") == dfp.Budget(epsilon=0.0)
+
+
+def test_engine_of_the_rest_sees_what_is_registered_alone():
+    """Files, Python variables and settings are out of reach of any text."""
+    frame = pa.table({"x": [1]})
+    with apart() as engine:
+        engine.register("released", frame)
+        assert engine.sql("FROM released").fetchall() == [(1,)]
+        for query in (
+            "FROM frame",
+            f"FROM '{__file__}'",
+            f"FROM read_text('{__file__}')",
+            "FROM query('FROM frame')",
+            "SET enable_external_access = true",
+            "ATTACH 'other.db'",
+            f"COPY (SELECT 1) TO '{__file__}.csv'",
+            "INSTALL httpfs",
+        ):
+            with pytest.raises(duckdb.Error):
+                engine.sql(query).fetchall()
+
+
+def test_releases_are_remembered_together(con, tmp_path):
+    """A statement of several releases comes again from a ledger, without a charge."""
+    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1, delta=1e-6, remember=True)
+    terms = {"con": con, "epsilon": 1, "delta": 1e-6, "ledger": ledger, "dataset": "d"}
+    query = OVER_ANSWERS[7]
+    first = dfp.sql(query, **terms, version="1").fetchall()
+    assert dfp.explain(query, **terms, version="1").remembered
+    assert dfp.sql(query, **terms, version="1").fetchall() == first
+    assert ledger.spent("d").epsilon == 1
+    with pytest.raises(dfp.BudgetExceededError):
+        dfp.sql(query.replace("DESC", "ASC"), **terms, version="1")
+
+
+def test_every_release_reads_all_rows_of_a_reader():
+    """Record batches can be read once; both releases of a statement see them."""
+    reader = pa.table({"x": range(500)}).to_reader(max_chunksize=50)
+    query = "SELECT (SELECT dp_count(*) FROM t) AS a, n AS b FROM (SELECT dp_count(*) AS n FROM t)"
+    assert dfp.sql(query, t=reader, epsilon=1e9).to_pylist() == [{"a": 500, "b": 500}]
+
+
+def test_table_is_made_of_what_is_done_with_answers(con):
+    """CREATE TABLE holds what the whole statement gives."""
+    query = f"CREATE TABLE t AS SELECT max(n) AS m FROM ({BY_CITY})"
+    assert dfp.sql(query, con=con, epsilon=1e9, delta=1e-6) is None
+    assert con.sql("FROM t").fetchall() == [(200,)]
+
+
+SCHEMA = dfp.Schema(unit="visits.user_id", public=["cities"])
+CITIES = "CREATE TABLE cities AS FROM (VALUES ('Rome', 'Italy'), ('Bonn', 'Germany')) v(city, land)"
+
+
+def test_public_tables_stand_beside_answers(con):
+    """What a schema declares public can be joined with answers, before and after them, as it is."""
+    con.execute(CITIES)
+    joined = "SELECT c.land, n FROM r JOIN main.cities AS c USING (city) ORDER BY 1"
+    query = f"WITH r AS ({BY_CITY}) {joined}"
+    terms = {"con": con, "max_rows": 12, "max_groups": 3, "epsilon": 1e9, "delta": 1e-3}
+    found = dfp.sql(query, schema=SCHEMA, **terms)
+    assert found.fetchall() == [("Germany", 200), ("Italy", 200)]
+    assert dfp.explain(query, schema=SCHEMA, **terms).epsilon == 1e9
+    for table in ("visits", "adults", "kept"):
+        with pytest.raises(dfp.RefusedStatementError, match="beside released answers"):
+            dfp.sql(query.replace("main.cities", table), schema=SCHEMA, **terms)
+
+
+def test_public_table_is_the_one_that_the_schema_names(con):
+    """A table in another schema under the name of a public one is none; a public one has dots."""
+    con.execute(f"{CITIES}; CREATE SCHEMA other; CREATE TABLE other.cities AS SELECT 7 AS secret")
+    terms = {"con": con, "max_rows": 12, "epsilon": 1}
+    query = "SELECT * FROM {}, (SELECT dp_count(*) FROM visits)"
+    for named, shown, refused in (
+        ("cities", ("cities", "main.cities", "MAIN.Cities"), "other.cities"),
+        ("other.cities", ("other.cities",), "main.cities"),
+    ):
+        terms["schema"] = dfp.Schema(unit="visits.user_id", public=[named])
+        for table in shown:
+            assert len(dfp.sql(query.format(table), **terms).columns) > 1
+        with pytest.raises(dfp.RefusedStatementError, match="beside released answers"):
+            dfp.sql(query.format(refused), **terms)
+
+
+@pytest.mark.parametrize("by", ["user_id", "visits.user_id", "1", "city, user_id"])
+def test_rows_about_single_units_are_refused(con, by):
+    """GROUP BY the unit in the outermost SELECT is refused, however it is written."""
+    con.execute(CITIES)
+    terms = {"con": con, "max_rows": 12, "max_groups": 3, "delta": 1e-3, "schema": SCHEMA}
+    query = f"SELECT user_id AS u, count(*) AS n FROM visits GROUP BY {by}"
+    with pytest.raises(dfp.RefusedStatementError, match="GROUP BY the unit"):
+        dfp.sql(query, **terms)
+
+
+def test_conditions_that_all_sides_of_an_or_have_join_tables(con):
+    """(a AND x) OR (a AND y) joins by a: the answer stays, and there is no product of rows."""
+    con.execute(CITIES)
+    sides = "(v.city = c.city AND land = 'Italy' AND vip) OR (land = 'Germany' AND v.city = c.city)"
+    terms = {"con": con, "max_rows": 12, "epsilon": 1e9, "schema": SCHEMA}
+    query = f"SELECT count(*) AS n FROM visits v, cities c WHERE {sides}"
+    assert '"city" = r."city_2"' in dfp.explain(query, **terms).row_query
+    assert dfp.sql(query, **terms).fetchall() == con.sql(query).fetchall()

@@ -1,0 +1,190 @@
+"""A release inside of another is drawn first; the other takes what has been released of it."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import dfprivacy as dfp
+
+HERE = Path(__file__).parent
+TABLES = runpy.run_path(str(HERE / "shop.py"))
+NESTED = (HERE / "nested.sql").read_text().splitlines()
+SCHEMA, shop, by_owner = TABLES["SCHEMA"], TABLES["shop"], TABLES["by_owner"]
+HOSTILE, NOBODY = TABLES["HOSTILE"], TABLES["NOBODY"]
+SAMPLES = [
+    pytest.param(query, id=str(place), marks=[] if place < 3 else [pytest.mark.slow])
+    for place, query in enumerate(NESTED)
+]
+
+
+def plain(query):
+    """Return the text that DuckDB itself can run."""
+    query = re.sub(r"dp_mean\((\w+), \d+, \d+\)", r"avg(\1)", query)
+    return re.sub(r"dp_(sum|count)\((\w+|\*)(, \d+, \d+)?\)", r"\1(\2)", query)
+
+
+@pytest.fixture(scope="module")
+def clean():
+    return shop("INSERT INTO customer SELECT i, 'C', i % 6, i % 90 FROM range(40, 400) r(i)")
+
+
+@pytest.mark.parametrize("query", SAMPLES)
+def test_answers_are_duckdbs_without_noise(clean, query):
+    """Without noise a statement gives what DuckDB gives of the plain text."""
+    terms = {"schema": SCHEMA, "max_rows": 8, "max_groups": 6, "epsilon": 1e9, "delta": 1e-3}
+    ours, theirs = dfp.sql(query, con=clean, **terms), clean.sql(plain(query))
+    assert ours.columns == theirs.columns
+    found, wanted = (sorted(own.fetchall(), key=repr) for own in (ours, theirs))
+    assert wanted
+    assert len(found) == len(wanted)
+    for row, other in zip(found, wanted, strict=True):
+        for one, two in zip(row, other, strict=True):
+            assert one == (pytest.approx(two, rel=1e-3) if isinstance(two, float) else two)
+
+
+@pytest.mark.parametrize("query", SAMPLES)
+def test_the_whole_is_charged_once(clean, tmp_path, query):
+    """What explain says of all releases together is one charge, and is what the terms name."""
+    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=1, delta=1e-6)
+    terms = {"schema": SCHEMA, "max_rows": 8, "max_groups": 6, "delta": 1e-6, "ledger": ledger}
+    plan = dfp.explain(query, con=clean, **terms, dataset="shop")
+    dfp.sql(query, con=clean, **terms, dataset="shop")
+    spent = ledger.spent("shop")
+    assert (spent.epsilon, spent.delta) == (plan.epsilon, plan.delta)
+    assert plan.epsilon == 1
+    assert len(ledger.history("shop")) == 1
+    assert sum(draw.epsilon for draw in plan.draws) == pytest.approx(1)
+    assert "release_0: SELECT" in plan.released_query
+
+
+def test_a_budget_that_is_too_small_draws_nothing(clean, tmp_path, drawn):
+    """The total is known beforehand: where it is refused, the inner release is not drawn either."""
+    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=1)
+    terms = {"con": clean, "schema": SCHEMA, "max_rows": 8, "ledger": ledger, "dataset": "shop"}
+    drawn.clear()
+    with pytest.raises(dfp.BudgetExceededError):
+        dfp.sql(NESTED[0], epsilon=1.5, **terms)
+    assert drawn == []
+    assert ledger.spent("shop").epsilon == 0
+
+
+def test_calls_name_their_price(clean):
+    """A release inside of another that names its epsilon spends it on top, as anywhere."""
+    query = (
+        "SELECT dp_count(*) FROM customer WHERE balance > "
+        "(SELECT dp_mean(balance, 0, 100, 0.25) FROM customer)"
+    )
+    plan = dfp.explain(query, con=clean, schema=SCHEMA, max_rows=8, epsilon=1)
+    assert [draw.epsilon for draw in plan.draws] == [0.25, 1]
+
+
+def test_doors_and_intervals(clean):
+    """A number in an expression is a number at every door, whether intervals are asked for or not.
+
+    A table is made of what is released, and what is lent to a connection's query goes with it.
+    """
+    terms = {"schema": SCHEMA, "max_rows": 8, "epsilon": 1e9}
+    count = dfp.sql(NESTED[0], con=clean, **terms).fetchall()[0][0]
+    found = dfp.connect(clean, **terms).sql(NESTED[0], intervals=True).df()
+    assert found.iloc[0].tolist() == [count, count, count]
+    beside = "SELECT dp_count(*) AS n, (SELECT dp_count(*) FROM orders) AS k FROM customer"
+    rows = dfp.sql(beside, con=clean, intervals=True, **terms)
+    assert rows.columns == ["n", "n_low", "n_high", "k"]
+    con = shop()
+    dfp.sql(f"CREATE TABLE made AS {NESTED[0]}", con=con, **terms)
+    assert con.execute("SELECT count(*) FROM made").fetchall() == [(1,)]
+
+
+def test_one_text_is_one_release(clean):
+    """The same subquery twice is drawn once: both have the same number."""
+    inner = "(SELECT dp_mean(balance, 0, 100) FROM customer)"
+    query = f"SELECT {inner} AS a, {inner} AS b, dp_count(*) AS n FROM customer WHERE balance > "
+    terms = {"con": clean, "schema": SCHEMA, "max_rows": 8}
+    assert len(dfp.explain(query + inner, **terms).draws) == 2
+    a, b, _ = dfp.sql(query + inner, **terms, epsilon=0.1).fetchall()[0]
+    assert a == b
+
+
+def test_a_ledger_remembers_the_whole(clean, tmp_path):
+    """The same statement is the same answer and no charge; one that takes another number is new."""
+    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=2, remember=True)
+    terms = {"con": clean, "schema": SCHEMA, "max_rows": 8, "ledger": ledger, "dataset": "shop"}
+    query = (
+        "WITH r AS (SELECT dp_mean(balance, 0, 100) AS a FROM customer) "
+        "SELECT dp_count(*) FROM customer WHERE balance > (SELECT a * {} FROM r)"
+    )
+    first, again = (dfp.sql(query.format(1), **terms, version="1").fetchall() for _ in range(2))
+    assert first == again
+    assert ledger.spent("shop").epsilon == 1
+    dfp.sql(query.format(2), **terms, version="1")
+    assert ledger.spent("shop").epsilon == 2
+
+
+@pytest.mark.parametrize("query", SAMPLES)
+def test_a_unit_changes_its_own_rows_only(query):
+    """For each value of the inner release, a unit that comes changes no row of another."""
+    before = by_owner(query, shop(NOBODY))
+    for unit, many in ((3, 60), (100, 7)):
+        after = by_owner(query, shop(NOBODY, HOSTILE.format(unit=unit, many=many)))
+        assert None not in after
+        assert {k: v for k, v in before.items() if k != unit} == {
+            k: v for k, v in after.items() if k != unit
+        }
+
+
+def test_rows_by_themselves(clean):
+    """Without a unit each row is protected by itself: numbers and tables are taken alike."""
+    flights = pd.DataFrame({"carrier": ["AA", "UA"] * 400, "delay": [*range(100)] * 8})
+    query = """
+        WITH r AS (SELECT carrier, dp_mean(delay, 0, 100) AS m FROM flights GROUP BY carrier)
+        SELECT dp_count(*) AS n FROM flights JOIN r USING (carrier)
+        WHERE delay > m AND delay > (SELECT dp_mean(delay, 0, 100) FROM flights)
+    """
+    schema = dfp.Schema(rows="flights")
+    found = dfp.sql(query, flights=flights, schema=schema, epsilon=1e9, delta=1e-3)
+    assert isinstance(found, pd.DataFrame)
+    assert found["n"].tolist() == [400]
+
+
+OTHERS = "(SELECT dp_mean({0}, 0, 9) FROM orders o{1})"
+REFUSED = [
+    (f"SELECT dp_count(*) FROM customer c WHERE balance > {OTHERS.format(*own)}", said)
+    for own, said in [
+        (("total", " WHERE o.customer = c.id"), "no table in FROM has a column 'c.id'"),
+        (("none", ""), "'memory.main.customer' has no column 'none' here"),
+        (("total", " GROUP BY customer"), "GROUP BY the unit"),
+    ]
+] + [
+    (
+        "SELECT dp_count(*) FROM (SELECT status, count(*) AS n FROM orders GROUP BY status)",
+        "a statement over public tables alone",
+    ),
+]
+
+
+@pytest.mark.parametrize(("query", "said"), REFUSED)
+def test_refused_the_same_on_any_rows(clean, tmp_path, query, said):
+    """What is no release of its own is refused, whatever the rows are, and nothing is charged."""
+    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=1, delta=0.5)
+    found = []
+    for con in (clean, shop("DELETE FROM orders; DELETE FROM customer")):
+        with pytest.raises(dfp.DPError) as caught:
+            dfp.sql(query, con=con, schema=SCHEMA, max_rows=5, max_groups=5, delta=1e-6,
+                    ledger=ledger, dataset="shop")  # fmt: skip
+        found.append(str(caught.value))
+    assert found[0].startswith(said)
+    assert found[0] == found[1]
+    assert ledger.spent("shop").epsilon == 0
+
+
+def test_nothing_stays_on_the_connection(clean):
+    """What is lent to a query of the connection is taken back."""
+    views = "SELECT count(*) FROM duckdb_views() WHERE temporary AND NOT internal"
+    before = clean.execute(views).fetchall()
+    dfp.sql(NESTED[0], con=clean, schema=SCHEMA, max_rows=8)
+    assert clean.execute(views).fetchall() == before

@@ -1,0 +1,155 @@
+"""Ordinary aggregates over a unit's rows mean the private question; FILTER is CASE."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.statistics import STATISTICS
+
+UNIT = {"unit": "user_id", "max_rows": 12, "max_groups": 6}
+STATEMENTS = [
+    """
+        SELECT city, avg(income) AS a, COUNT(*) AS n FROM visits GROUP BY city
+        HAVING count(*) > 10 ORDER BY sum(income) DESC
+    """,
+    "SELECT count(*), COUNT(age), sum(income), stddev_pop(income), var_pop(income) FROM visits",
+    """
+        SELECT vip, count(*) FILTER (WHERE age > 30) AS old, count(*) AS n, old / n AS share
+        FROM visits GROUP BY vip
+    """,
+    "SELECT count(DISTINCT user_id), sum(income) FILTER (WHERE city = 'Rome' AND vip) FROM visits",
+    "SELECT city, count(*) / sum(count(*)) OVER () FROM visits GROUP BY city",
+    """
+        SELECT quantile_disc(income, 0.25), percentile_disc(0.75) WITHIN GROUP (ORDER BY income)
+        FROM visits
+    """,
+    "SELECT count_if(vip), countif(age > 30) FILTER (WHERE vip) AS c, count(*) FROM visits",
+    "SELECT median(income), quantile_disc(income, [0.1, 0.9]) AS q FROM visits",
+]
+
+
+def same(one, other):
+    """Tell whether a private answer without noise is what DuckDB says."""
+    if isinstance(other, list):
+        return all(map(same, one, other))
+    if isinstance(other, float):
+        return math.isclose(one, other, rel_tol=0.02, abs_tol=2)
+    return one == other
+
+
+@pytest.mark.parametrize("query", STATEMENTS)
+def test_answers_are_duckdbs_without_noise(shared, query):
+    """Where no limit binds and there is no noise, a plain text has DuckDB's names and answers."""
+    ours = dfp.sql(query, con=shared, epsilon=1e13, delta=1e-3, **UNIT)
+    theirs = shared.sql(query)
+    assert ours.columns == theirs.columns
+    found, wanted = ours.fetchall(), theirs.fetchall()
+    if "ORDER BY sum" not in query:
+        found, wanted = sorted(found), sorted(wanted)
+    assert len(found) == len(wanted)
+    for row, other in zip(found, wanted, strict=True):
+        assert all(map(same, row, other)), (row, other)
+
+
+NAMES = {name: own.kind for own in STATISTICS.values() for name in own.sql_names}
+
+
+@pytest.mark.parametrize(("name", "kind"), [*NAMES.items(), ("count_star", "count")])
+def test_ordinary_name_costs_and_asks_what_its_statistic_does(shared, name, kind):
+    """avg(x) is dp_mean(x): the same question at the same price, or the same refusal, for each."""
+    own = STATISTICS[kind].arguments()
+    columns = [argument for argument in own if argument.form == "column"]
+    numbers = [argument for argument in own if argument.required and argument.form == "number"]
+    given = ["income", "age"][: len(columns)] + ["0.3"] * len(numbers)
+    inside = {"count_star": "*"}.get(name, ", ".join(given))
+    call = {"count_star": "count", "count_distinct": "count"}.get(name, name)
+    distinct = "DISTINCT " if name == "count_distinct" else ""
+    answers = []
+    for text in (f"{call}({distinct}{inside})", f"dp_{kind}({inside})"):
+        try:
+            plan = dfp.explain(f"SELECT {text} FROM visits", con=shared, **UNIT)
+        except dfp.RefusedStatementError as error:
+            answers.append(error.message)
+        else:
+            answers.append(([q for _, q in plan.calls], plan.epsilon, plan.delta, plan.draws))
+    assert answers[0] == answers[1]
+
+
+def test_one_draw_whatever_it_is_called(shared):
+    """avg(x), mean(x) and dp_mean(x) in one statement are one value."""
+    query = "SELECT avg(income), mean(income), dp_mean(income), dp_avg(income) FROM visits"
+    assert len(dfp.explain(query, con=shared, **UNIT).draws) == 1
+
+
+def test_filter_is_case(shared):
+    """A call with FILTER asks what it asks with CASE, for dp_ calls too and without a unit."""
+    filtered = dfp.explain(
+        "SELECT dp_sum(age, 0, 9) FILTER (WHERE vip) AS s, dp_count(*) FILTER (vip) FROM visits",
+        con=shared,
+    )
+    cased = dfp.explain(
+        "SELECT dp_sum(CASE WHEN vip THEN age END, 0, 9) AS s, dp_count(CASE WHEN vip THEN 1 END) "
+        "FROM visits",
+        con=shared,
+    )
+    assert filtered.row_query == cased.row_query
+    assert filtered.draws == cased.draws
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT avg(income) FROM visits",
+        "SELECT mode(income) FROM visits",
+        "SELECT sum(DISTINCT income) FROM visits",
+        "SELECT avg(income ORDER BY age DESC) FROM visits",
+        "SELECT lower(city) FILTER (WHERE vip) FROM visits GROUP BY 1",
+        "SELECT string_agg(city, ',') FROM visits",
+        "SELECT count(*) FROM visits WHERE age > avg(age)",
+        "SELECT sum(avg(income)) FROM visits",
+        "SELECT count(*) FILTER (WHERE age > (SELECT max(age) FROM visits)) FROM visits",
+        "SELECT count(*) FILTER (WHERE count(*) > 1) FROM visits",
+    ],
+)
+def test_what_has_no_private_form_is_refused(shared, query):
+    """Without a unit an ordinary aggregate is refused; so is what no statistic answers."""
+    unit = {} if query == "SELECT avg(income) FROM visits" else UNIT
+    with pytest.raises(dfp.RefusedStatementError):
+        dfp.explain(query, con=shared, **unit)
+
+
+def test_intervals_stand_behind_their_answers(shared):
+    """`intervals=True` adds the ends of each answer that has some; they are names like others."""
+    query = (
+        "SELECT city, avg(income) AS a, count(*) AS n, median(age) AS m, n + 1 AS more FROM visits "
+        "GROUP BY city HAVING n_high > 100 ORDER BY a_low DESC"
+    )
+    terms = {"con": shared, "epsilon": 1e13, "delta": 1e-3, **UNIT}
+    found = dfp.sql(query, intervals=True, **terms)
+    assert found.columns == [
+        "city", "a", "a_low", "a_high", "n", "n_low", "n_high", "m", "more",
+    ]  # fmt: skip
+    lows = [row[2] for row in found.fetchall()]
+    assert len(lows) == 3
+    assert lows == sorted(lows, reverse=True)
+    assert all(row[2] <= row[1] <= row[3] for row in found.fetchall())
+    plain = query.replace("n_high", "n").replace("a_low", "a")
+    with_ends = dfp.explain(query, intervals=True, con=shared, delta=1e-3, **UNIT)
+    assert with_ends.draws == dfp.explain(plain, con=shared, delta=1e-3, **UNIT).draws
+
+
+@pytest.mark.parametrize("groups", [(), ("city",), ("city", "vip")])
+def test_results_can_be_shown(shared, groups):
+    """dfp.show knows keys, answers, intervals and the cost of a statement's result."""
+    by = ", ".join(groups)
+    query = "SELECT count(*) AS n FROM visits"
+    if by:
+        query = f"SELECT {by}, count(*) AS n FROM visits GROUP BY {by}"
+    terms = {"con": shared, "epsilon": 50, "delta": 1e-3 if by else None, **UNIT}
+    shown = dfp.show(dfp.sql(query, intervals=True, **terms))
+    assert shown.key_names == groups
+    assert shown.answers[0].has_ends
+    assert "epsilon=50" in repr(shown)

@@ -1,0 +1,302 @@
+"""Rows of several tables reach the measurement by their owner: nobody's rows depend on others'."""
+
+from __future__ import annotations
+
+import runpy
+from decimal import Decimal
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.statements import owned, relations
+
+HERE = Path(__file__).parent
+TABLES = runpy.run_path(str(HERE / "shop.py"))
+ALLOWED = (HERE / "owned_allowed.sql").read_text().splitlines()
+UNSAID = [line.split(" -- ") for line in (HERE / "owned_unsaid.sql").read_text().splitlines()]
+"""Statements that look at several units at once as they are written, and how they are refused."""
+SCHEMA, shop, by_owner = TABLES["SCHEMA"], TABLES["shop"], TABLES["by_owner"]
+HOSTILE, NOBODY = TABLES["HOSTILE"], TABLES["NOBODY"]
+
+
+@pytest.fixture(scope="module")
+def clean():
+    return shop()
+
+
+@pytest.fixture(scope="module")
+def dirty():
+    """Make a shop in which much is linked to nobody."""
+    return shop(NOBODY)
+
+
+def some(items, start):
+    """Return every third of some cases for the fast lane; the others are for the slow one."""
+    return [
+        pytest.param(*(item if isinstance(item, list) else [item]), id=str(place),
+                     marks=[] if place % 3 == start else [pytest.mark.slow])
+        for place, item in enumerate(items)
+    ]  # fmt: skip
+
+
+COMING = [
+    pytest.param((3, 60), id="known"),
+    pytest.param((100, 7), id="new", marks=pytest.mark.slow),
+]
+
+
+@pytest.fixture(scope="module", params=COMING)
+def crowded(request):
+    """Make a shop into which one unit has come with many rows."""
+    return with_unit(*request.param)
+
+
+def with_unit(unit, many):
+    return unit, shop(NOBODY, HOSTILE.format(unit=unit, many=many))
+
+
+@pytest.fixture(scope="module")
+def both():
+    """Make one shop into which a known unit has come with many rows, and one with a new one."""
+    return [with_unit(3, 60), with_unit(100, 7)]
+
+
+def differ_in_one_unit(query, before, after, unit):
+    """Tell whether the rows of all other units are what they were, and those of nobody are none."""
+    one, two = by_owner(query, before), by_owner(query, after)
+    assert None not in one
+    assert None not in two
+    for rows in (one, two):
+        rows.pop(unit, None)
+    return one == two
+
+
+@pytest.mark.parametrize("query", some(ALLOWED, 0))
+def test_a_unit_changes_its_own_rows_only(dirty, crowded, query):
+    """A unit comes with many rows, duplicates and others' numbers: all other rows are as before."""
+    unit, con = crowded
+    assert differ_in_one_unit(query, dirty, con, unit)
+
+
+@pytest.mark.parametrize(("query", "_"), some(UNSAID, 0))
+def test_without_the_checker_too(dirty, crowded, monkeypatch, query, _):
+    """With the checker off, whatever runs keeps owners apart by itself."""
+    monkeypatch.setattr(owned, "meant", lambda *_: None)
+    unit, con = crowded
+    assert differ_in_one_unit(query, dirty, con, unit)
+
+
+def without_owner(bag):
+    """Return a relation as if nobody owned its rows."""
+    return relations.Bag(
+        bag.columns,
+        False,
+        lambda wanted, leaf: (
+            f"SELECT {relations._list(relations._named(wanted))} FROM ({bag.sql(wanted, leaf)}) x"
+        ),
+        bag.keys,
+    )
+
+
+JOINED = [query for query, why in UNSAID if why.startswith(("a join", "a number"))]
+
+
+@pytest.mark.parametrize("query", some(JOINED, 1))
+def test_the_audit_finds_a_join_without_owners(dirty, both, monkeypatch, query):
+    """Where the owner's equality goes from a join, the audit fails."""
+    true = relations.joined
+
+    def leaking(left, right, how, equal, others=()):
+        return true(left, without_owner(right), how, equal, others)
+
+    monkeypatch.setattr(owned, "meant", lambda *_: None)
+    monkeypatch.setattr(owned, "joined", leaking)
+    monkeypatch.setattr(relations, "joined", leaking)
+    assert not all(differ_in_one_unit(query, dirty, con, unit) for unit, con in both)
+
+
+ALONG = (
+    "SELECT dp_count(*) AS n FROM item JOIN orders USING (order_id) JOIN customer ON customer = id"
+)
+
+
+def test_a_join_along_links_is_these_links(clean):
+    """Tables that a statement joins along their links itself are read once each."""
+    text = dfp.explain(ALONG, con=clean, schema=SCHEMA, max_rows=3).row_query
+    assert [text.count(f'"main"."{name}"') for name in ("item", "orders")] == [1, 1]
+
+
+def test_a_join_on_another_column_is_no_link(monkeypatch):
+    """Rows meet others by their link with the owners of its key alone, or get their own."""
+    query = "SELECT dp_count(*) AS n FROM item JOIN orders ON item.order_id = orders.customer"
+    more = (
+        "INSERT INTO customer VALUES (1000, 'named as an order', 1, 5.0); "
+        "INSERT INTO orders VALUES (8000, 1000, 5.0, 'open', NULL)"
+    )
+    monkeypatch.setattr(owned, "meant", lambda *_: None)
+    before, after = shop(NOBODY, more), shop(NOBODY, more, HOSTILE.format(unit=3, many=60))
+    assert differ_in_one_unit(query, before, after, 3)
+    monkeypatch.setattr(
+        relations.Link, "said_by", lambda own, pairs, _: own.column in {one for one, _ in pairs}
+    )
+    assert not differ_in_one_unit(query, before, after, 3)
+
+
+@pytest.mark.parametrize(("query", "why"), some(UNSAID, 2))
+def test_what_is_not_said_is_refused(clean, tmp_path, query, why):
+    """What looks at several units as it is written is refused with a rewrite, free of charge."""
+    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=1, delta=0.5)
+    with pytest.raises(dfp.RefusedStatementError) as caught:
+        dfp.sql(query, con=clean, schema=SCHEMA, max_rows=5, ledger=ledger, dataset="shop")
+    assert caught.value.message.startswith(why)
+    assert caught.value.hint
+    assert ledger.remaining("shop").epsilon == 1
+
+
+@pytest.mark.parametrize(
+    ("rest", "condition"),
+    [
+        ("orders a JOIN orders b ON a.day = b.day", "a.customer = b.customer"),
+        ("orders a, (SELECT customer AS who FROM orders) b", "a.customer = b.who"),
+        ("customer c WHERE EXISTS (SELECT 1 FROM large x WHERE x.total > 7)", "c.id = x.customer"),
+    ],
+)
+def test_a_refused_join_names_what_its_author_can_write(clean, rest, condition):
+    """The condition that would do is in the author's names, and does."""
+    query, terms = f"SELECT dp_count(*) FROM {rest}", {"con": clean, "schema": SCHEMA}
+    with pytest.raises(dfp.RefusedStatementError) as caught:
+        dfp.explain(query, **terms, max_rows=5)
+    assert caught.value.hint.endswith(f": {condition}")
+    said = f"{query[:-1]} AND {condition})" if query.endswith(")") else (
+        f"{query} {'AND' if ' ON ' in rest else 'WHERE'} {condition}"
+    )  # fmt: skip
+    dfp.explain(said, **terms, max_rows=5)
+
+
+@pytest.mark.parametrize(
+    ("rows", "picked"),
+    [
+        ("CAST(day AS TIMESTAMP) - TIMESTAMP '2024-01-01'", "row_number()"),
+        ("[total]", "lag(status)"),
+    ],
+)
+def test_what_breaks_ties_has_one_value(clean, rows, picked):
+    """A column that can't tell equal rows apart is refused beside windows that depend on ties."""
+    below = f"SELECT customer, status, {rows} AS kept FROM orders"
+    picked = f"{picked} OVER (PARTITION BY customer ORDER BY status) IS NOT NULL"
+    query = f"SELECT dp_count({{}}) FROM (SELECT * FROM ({below}) QUALIFY {picked})"
+    with pytest.raises(dfp.RefusedStatementError) as caught:
+        dfp.explain(query.format("kept"), con=clean, schema=SCHEMA, max_rows=5)
+    assert caught.value.message.startswith("column 'kept' beside a window that breaks ties by it")
+    dfp.explain(query.format("status").replace("*", "customer, status"), con=clean, schema=SCHEMA,
+                max_rows=5)  # fmt: skip
+
+
+LARGE = """
+    CREATE TABLE customer AS SELECT i AS id FROM range(7) r(i);
+    CREATE TABLE orders AS SELECT i AS order_id, i * 7919 % 7 AS customer, i % 5 AS day,
+        sin(i) * 10 ** (i % 17) AS total,
+        ['-0.0', '0.0', 'nan', '-nan'][1 + i % 4]::DOUBLE AS zero
+        FROM range(300000) r(i);
+"""
+PER_UNIT = (HERE / "owned_per_unit.sql").read_text().splitlines()
+"""Statements whose rows would depend on threads and storage if sums or ties did."""
+
+
+@pytest.mark.parametrize(
+    "query", [PER_UNIT[0], *(pytest.param(own, marks=pytest.mark.slow) for own in PER_UNIT[1:])]
+)
+def test_rows_of_a_unit_are_the_same_bits(query):
+    """Threads, the order of storage and other units change no bit of a unit's rows."""
+    schema = dfp.Schema(unit="customer.id", links={"orders.customer": "customer.id"})
+    shuffled = "CREATE OR REPLACE TABLE orders AS FROM orders ORDER BY hash(order_id)"
+    others = "DELETE FROM orders WHERE customer IN (0, 2, 3)"
+    ways = ["SET threads = 1", f"SET threads = 8; {shuffled}", others]
+    found = []
+    for way in ways:
+        con = duckdb.connect()
+        con.execute(f"{LARGE}; {way}")
+        rows = TABLES["by_owner"](query, con, schema=schema)
+        found.append({owner: own for owner, own in rows.items() if owner in {1, 4, 5}})
+    assert found[0]
+    assert found[0] == found[1] == found[2]
+
+
+EQUAL = [
+    "SELECT DISTINCT customer, zero AS z FROM orders",
+    "SELECT DISTINCT ON (customer, isnan(zero)) customer, zero AS z FROM orders",
+    "SELECT customer, min(zero) AS z FROM orders GROUP BY customer, zero",
+    "SELECT customer, max(zero) OVER (PARTITION BY customer, zero) AS z FROM orders",
+    "SELECT customer, first_value(zero) OVER (PARTITION BY customer, isnan(zero)) AS z FROM orders",
+]
+
+
+@pytest.mark.parametrize("below", EQUAL)
+def test_which_of_equal_floats_comes_first_says_nothing(below):
+    """0.0 equals -0.0, and NaN any NaN: which of them a unit has does not depend on their order."""
+    told = "CASE WHEN isnan(z) THEN CAST(z AS VARCHAR) = '-nan' ELSE 1 / z < 0 END"
+    query = f"SELECT dp_sum(CASE WHEN {told} THEN 1 ELSE 0 END, 0, 1) FROM ({below})"
+    schema = dfp.Schema(unit="customer.id", links={"orders.customer": "customer.id"})
+    found = set()
+    for order in ("", "DESC"):
+        con = duckdb.connect()
+        con.execute(
+            "CREATE TABLE customer AS SELECT i AS id FROM range(3) r(i);"
+            "CREATE TABLE orders AS SELECT i % 3 AS customer, 1 AS day, "
+            "['-0.0', '0.0', 'nan', '-nan'][1 + i // 3]::DOUBLE AS zero "
+            f"FROM range(12) r(i) ORDER BY i {order}"
+        )
+        released = dfp.sql(query, con=con, schema=schema, max_rows=12, epsilon=1e12)
+        found.add(round(released.fetchall()[0][0]))
+    assert found == {0}
+
+
+EXACT = """
+    CREATE OR REPLACE TEMP MACRO dp_count() AS count(*);
+    CREATE OR REPLACE TEMP MACRO dp_sum(x, l, h) AS list(x ORDER BY x) FILTER (WHERE x IS NOT NULL);
+    CREATE OR REPLACE TEMP MACRO dp_mean(x, l, h) AS list(x ORDER BY x) FILTER (WHERE x IS NOT NULL)
+"""
+
+
+def in_groups(query, con):
+    """Return what a statement asks for, as the rows give it that reach the measurement."""
+    plan, table = TABLES["measured"](query, con)
+    groups = {}
+    for row in table.to_pylist():
+        groups.setdefault(tuple(row[label] for label in plan.by), []).append(row)
+    if not plan.by and not groups:
+        groups[()] = []
+    calls = [call for _, call in plan.statement.calls]
+    questions = list(plan.questions.values())
+    found = []
+    for key, rows in groups.items():
+        line = []
+        for output in plan.statement.released.outputs:
+            kind, _, place = output.sql.removeprefix("released.").partition("_")
+            if kind == "key":
+                line.append(key[int(place)])
+            elif not calls[int(place)].values:
+                line.append(len(rows))
+            else:
+                values = [row[questions[int(place)].columns[0]] for row in rows]
+                line.append(sorted(v for v in values if v is not None) or None)
+        found.append(repr(plain(line)))
+    return sorted(found)
+
+
+def plain(value):
+    """Return a value whose numbers are floats."""
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return float(value) if isinstance(value, int | Decimal) else value
+
+
+@pytest.mark.parametrize("query", some(ALLOWED, 1))
+def test_no_row_is_lost_or_made(clean, query):
+    """Without noise, a statement is about the rows that DuckDB takes the same text to be about."""
+    exact = clean.cursor()
+    exact.execute(EXACT)
+    wanted = sorted(repr(plain(row)) for row in exact.execute(query).fetchall())
+    assert in_groups(query, clean) == wanted

@@ -1,0 +1,446 @@
+"""A schema says who owns which rows, or says what is wrong with it, the same on any rows."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.engine.embedded import embedded
+from dfprivacy.statements import owned
+from dfprivacy.statements.tables import Tables
+
+TABLES = runpy.run_path(str(Path(__file__).with_name("shop.py")))
+SCHEMA, shop, measured = TABLES["SCHEMA"], TABLES["shop"], TABLES["measured"]
+LINKS = dict(SCHEMA.links)
+
+
+def test_a_schema_is_a_value():
+    """A schema pastes back, equals one that says the same, and cannot be changed."""
+    again = eval(repr(SCHEMA), {"Schema": dfp.Schema})
+    assert again == SCHEMA
+    assert hash(again) == hash(SCHEMA)
+    with pytest.raises(AttributeError):
+        SCHEMA.unit = "orders.customer"
+    with pytest.raises(TypeError):
+        SCHEMA.links["orders.customer"] = "nation.nation"
+
+
+@pytest.mark.parametrize(
+    ("terms", "said"),
+    [
+        ({"unit": "customer"}, "no 'table.column'"),
+        ({"unit": 3}, "no 'table.column'"),
+        ({"unit": "c.id", "links": {"o": "c.id"}}, "no 'table.column'"),
+        ({"unit": "c.id", "links": ["o.c"]}, "links is no mapping"),
+        ({"unit": "c.id", "public": "nation"}, "public is no list"),
+        ({"unit": "c.id", "links": {"o.c": "c.id", "o.d": "c.id"}}, "two links"),
+        ({"unit": "c.id", "links": {"a.x": "b.x", "b.x": "a.x"}}, "circle"),
+        ({"unit": "c.id", "links": {"o.c": "o.id"}}, "circle"),
+        ({"unit": "c.id", "links": {"o.c": "p.id"}}, "does not reach"),
+        ({"unit": "c.id", "links": {"c.x": "o.id"}}, "linked to another"),
+        ({"unit": "c.id", "links": {"o.c": "c.id"}, "public": ["O"]}, "touches a public table"),
+        ({"unit": "c.id", "public": ["C"]}, "is public"),
+        ({"unit": "c.id", "bounds": {"c.x": 3}}, "no pair of numbers"),
+    ],
+)
+def test_a_wrong_schema_is_refused(terms, said):
+    """Links lead, each table along one, to the unit's table, and no public table is on the way."""
+    with pytest.raises(dfp.InvalidUnitError, match=said):
+        dfp.Schema(**terms)
+
+
+@pytest.mark.parametrize(
+    ("terms", "error", "said"),
+    [
+        ({"unit": "buyer.id"}, dfp.RefusedStatementError, "no table or view 'buyer'"),
+        ({"unit": "customer.number"}, dfp.MissingColumnError, "no column 'number'"),
+        ({"links": {"orders.buyer": "customer.id"}}, dfp.MissingColumnError, "no column 'buyer'"),
+        ({"links": {"large.customer": "customer.id"}}, dfp.RefusedStatementError, "view 'large'"),
+        ({"public": ["main.nation", "nation"]}, dfp.RefusedStatementError, "twice"),
+        ({"links": {"orders.status": "customer.id"}}, dfp.RefusedStatementError, "the link from"),
+        ({"bounds": {"product.price": (0, 1)}, "public": []}, dfp.RefusedStatementError, "bounds"),
+    ],
+)
+def test_a_schema_fits_its_tables(terms, error, said):
+    """Tables and columns of a schema exist, are no views, and links are between like types."""
+    schema = dfp.Schema(**{"unit": SCHEMA.unit, **terms})
+    query = "SELECT dp_count(*) FROM " + ("orders" if schema.links else "customer")
+    with pytest.raises(error, match=said):
+        dfp.explain(query, con=shop(), schema=schema, max_rows=5)
+
+
+@pytest.mark.parametrize(
+    ("call", "same"),
+    [
+        ("dp_sum(total)", "dp_sum(total, 0, 2)"),
+        ("dp_avg(o.Total)", "dp_avg(total, 0, 2)"),
+        ("dp_sum(total, 0, 9)", "dp_sum(total, 0, 9)"),
+        ("dp_sum(price)", "dp_sum(price, 0, 5)"),
+        ("dp_median(total)", "dp_median(total)"),
+        ("var_samp(total)", "dp_var(total, 0, 2)"),
+        ("stddev_samp(total)", "dp_stddev(total, 0, 2)"),
+        ("covar_samp(total, price)", "dp_cov(total, price, 0, 2, 0, 5)"),
+        ("corr(price, total)", "dp_corr(price, total, 0, 5, 0, 2)"),
+        ("dp_corr(price, total, 1e9)", "dp_corr(price, total, 0, 5, 0, 2, 1e9)"),
+        ("regr_slope(total, price)", "dp_slope(total, price, 0, 2, 0, 5)"),
+        ("regr_intercept(price, total)", "dp_intercept(price, total, 0, 5, 0, 2)"),
+        ("regr_r2(total, price)", "dp_r_squared(total, price, 0, 2, 0, 5)"),
+    ],
+)
+def test_bounds_of_a_schema_are_those_of_its_columns(call, same):
+    """A call that would find bounds of a column takes those that the schema knows."""
+    known = dfp.Schema(
+        SCHEMA.unit, SCHEMA.links, SCHEMA.public, {"orders.TOTAL": (0, 2), "product.price": (0, 5)}
+    )
+    rest = "FROM orders o JOIN item USING (order_id) JOIN product p USING (product)"
+    con, found = shop(), []
+    for asked, schema in ((call, known), (same, SCHEMA)):
+        terms = {"con": con, "schema": schema, "max_rows": 50, "epsilon": 1e12}
+        found.append(dfp.sql(f"SELECT {asked} {rest}", **terms).fetchall()[0][0])
+    assert found[0] == pytest.approx(found[1], abs=1e-4)
+
+
+@pytest.mark.parametrize("call", ["corr(total, price)", "regr_slope(total + 1, product)"])
+def test_two_columns_need_the_bounds_of_both(call):
+    """Without bounds of both expressions a statistic of two is refused, and told of the schema."""
+    known = dfp.Schema(SCHEMA.unit, SCHEMA.links, SCHEMA.public, {"product.price": (0, 5)})
+    query = f"SELECT {call} FROM orders JOIN item USING (order_id) JOIN product USING (product)"
+    with pytest.raises(dfp.RefusedStatementError, match="takes two expressions") as caught:
+        dfp.explain(query, con=shop(), schema=known, max_rows=5)
+    assert "bound both columns in a schema" in caught.value.hint
+
+
+UNNAMED = dfp.Schema(unit="customer.id", links={"item.order_id": "customer.id"})
+
+
+@pytest.mark.parametrize("name", ["orders", "large", "per_customer"])
+def test_tables_that_are_not_named_are_refused(name):
+    """A table that a schema does not name is refused, in a view too."""
+    with pytest.raises(dfp.RefusedStatementError, match="which the schema does not name"):
+        dfp.explain(f"SELECT dp_count(*) FROM {name}", con=shop(), schema=UNNAMED, max_rows=5)
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, duckdb.from_df])
+def test_frames_by_name(make):
+    """Frames are joined by name, private ones by a schema, and the answer is such a frame."""
+    con = shop()
+    names = ("customer", "orders", "item", "nation", "product")
+    frames = {name: make(con.table(name).df()) for name in names} if make is not pl.DataFrame else {
+        name: con.table(name).pl() for name in names
+    }  # fmt: skip
+    query = (
+        "SELECT name, dp_count(*) AS n FROM orders JOIN customer ON customer = id "
+        "JOIN nation USING (nation) GROUP BY name"
+    )
+    terms = {"schema": SCHEMA, "max_rows": 8, "max_groups": 1, "epsilon": 1e12}
+    terms["keys"] = ["N1", "N3"]
+    ours = dfp.sql(query, **frames, **terms)
+    theirs = dfp.sql(query, con=con, **terms)
+    rows = ours.fetchall() if hasattr(ours, "fetchall") else [
+        tuple(row) for row in (ours.values.tolist() if hasattr(ours, "values") else ours.rows())
+    ]  # fmt: skip
+    assert [(k, round(n)) for k, n in rows] == [(k, round(n)) for k, n in theirs.fetchall()]
+    assert type(ours) is type(make({"x": [1]})) if make is not duckdb.from_df else True
+
+
+def test_a_reader_is_read_once():
+    """Batches, which can be read once, stand in as many places of a statement as they are named."""
+    con = shop()
+    query = (
+        "SELECT dp_count(*) AS n FROM orders a JOIN orders b USING (customer) WHERE a.day < b.day"
+    )
+    found = []
+    for frame in ((table := con.table("orders").to_arrow_table()), table.to_reader()):
+        frames = {"orders": frame, "customer": con.table("customer").to_arrow_table()}
+        terms = {"schema": dfp.Schema(unit="customer.id", links={"orders.customer": "customer.id"})}
+        made = dfp.sql(query, **frames, **terms, max_rows=20, epsilon=1e12)
+        found.append(round(made["n"][0].as_py()))
+    assert found == [found[0]] * 2
+    assert found[0] > 100
+
+
+def test_nothing_of_a_frame_stays():
+    """After a statement no engine that is kept for the next call knows of its frames."""
+    frame = shop().table("customer").df()
+    dfp.sql("SELECT dp_count(*) FROM c", c=frame, schema=dfp.Schema(unit="c.id"), max_rows=1)
+    with embedded() as engine:
+        assert engine.execute("SELECT * FROM duckdb_views() WHERE NOT internal").fetchall() == []
+
+
+def test_default_collations_are_refused():
+    """Where the connection takes texts that differ for one, nothing is asked."""
+    con = shop("SET default_collation = 'nocase'")
+    with pytest.raises(dfp.RefusedStatementError, match="default collation"):
+        dfp.explain("SELECT dp_count(*) FROM customer", con=con, schema=SCHEMA, max_rows=1)
+
+
+def test_public_frames():
+    """A frame that is declared public is joined with one that is not, whose column is the unit."""
+    flights = pd.DataFrame(
+        {"plane": [f"N{i % 40}" for i in range(400)], "carrier": ["A", "B"] * 200}
+    )
+    airlines = pd.DataFrame({"carrier": ["A", "B", "C"], "name": ["Alpha", "Beta", "Gamma"]})
+    query = "SELECT name, dp_count(*) AS n FROM flights JOIN airlines USING (carrier) GROUP BY name"
+    terms = {"max_rows": 10, "max_groups": 1, "epsilon": 1e12, "keys": ["Alpha", "Beta", "Gamma"]}
+    found = dfp.sql(query, flights=flights, airlines=dfp.public(airlines), unit="plane", **terms)
+    assert [round(n) for n in found["n"]] == [200, 200, 0]
+    with pytest.raises(dfp.InvalidUnitError, match="several frames are private"):
+        dfp.sql(
+            query,
+            flights=flights,
+            airlines=airlines,
+            a=dfp.public(airlines),
+            unit="plane",
+            max_rows=1,
+        )
+
+
+ROWS = dfp.Schema(rows="orders", public=["nation", "product"])
+BY_ROW = Path(__file__).with_name("owned_by_row.sql").read_text().splitlines()
+
+
+@pytest.mark.parametrize("query", BY_ROW)
+def test_rows_by_themselves_meet_public_rows(query):
+    """Each protected row is one row of what is measured at most: with it, one row comes."""
+    con = shop()
+    columns = "order_id, customer, total, status, day"
+    _, before = measured(query, con, schema=ROWS)
+    con.execute(f"INSERT INTO orders SELECT {columns} FROM orders WHERE order_id < 9")
+    _, after = measured(query, con, schema=ROWS)
+    con.execute("INSERT INTO nation SELECT * FROM nation")
+    assert before.num_rows <= after.num_rows <= before.num_rows + 9
+    assert before.num_rows > 0
+
+
+def test_rows_by_themselves_count_once(monkeypatch):
+    """A public table with several rows of a key is refused; unchecked, a row still counts once."""
+    con = shop("INSERT INTO nation SELECT * FROM nation")
+    query = "SELECT dp_count(*) AS n FROM orders JOIN nation ON nation = customer"
+    with pytest.raises(dfp.RefusedStatementError, match="several rows of one nation"):
+        dfp.explain(query, con=con, schema=ROWS)
+    monkeypatch.setattr(Tables, "repeats", lambda *_: False)
+    _, found = measured(query, con, schema=ROWS)
+    assert found.num_rows == con.sql("FROM orders WHERE customer < 5").df().shape[0]
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "orders a JOIN orders b USING (customer)",
+        "(SELECT customer, count(*) AS n FROM orders GROUP BY customer)",
+        "(SELECT DISTINCT customer FROM orders)",
+        "(SELECT row_number() OVER (ORDER BY day) AS r FROM orders)",
+        "(SELECT total FROM orders UNION ALL SELECT total FROM orders)",
+        "orders WHERE total > (SELECT avg(total) FROM orders)",
+        "orders, nation",
+        "orders JOIN nation ON nation < customer",
+    ],
+)
+def test_rows_by_themselves_are_not_compared(rest, monkeypatch):
+    """What looks at several protected rows, or repeats one, is refused, unchecked as well."""
+    for _ in range(2):
+        with pytest.raises(dfp.RefusedStatementError):
+            dfp.explain(f"SELECT dp_count(*) AS n FROM {rest}", con=shop(), schema=ROWS)
+        monkeypatch.setattr(owned, "meant", lambda *_: None)
+
+
+PRICES = "CREATE TABLE price AS SELECT i % 9 AS customer, i // 9 AS list FROM range(63) r(i)"
+MATCHES = dfp.Schema(rows="orders", public=["price", "nation"], matches={"price.customer": 3})
+MET = [
+    ("dp_count(*) FROM orders JOIN price USING (customer)", 3),
+    ("list, dp_sum(total, 0, 9) FROM orders LEFT JOIN price USING (customer) GROUP BY 1", 3),
+    ("dp_count(*) FROM price p JOIN orders o ON o.customer = p.customer AND list > 1", 3),
+    ("dp_count(*) FROM orders JOIN price a USING (customer) JOIN price b USING (customer)", 9),
+    ("dp_count(*) FROM orders WHERE customer IN (SELECT customer FROM price)", 1),
+    ("dp_count(*) FROM orders JOIN (FROM price WHERE list < 6) USING (customer)", 3),
+]
+
+
+@pytest.mark.parametrize(("query", "most"), MET)
+@pytest.mark.parametrize("checked", [True, False])
+def test_a_protected_row_counts_as_its_declared_matches(query, most, checked, monkeypatch):
+    """By brute force no row brings more rows than declared, and noise is for so many."""
+    if not checked:
+        monkeypatch.setattr(Tables, "repeats", lambda *_: False)
+        monkeypatch.setattr(owned, "meant", lambda *_: None)
+    con, largest, query = shop(PRICES), 0, f"SELECT {query}"
+    _, whole = measured(query, con, schema=MATCHES)
+    for row in (0, 1, 7, 8):
+        con.execute("CREATE OR REPLACE TABLE gone AS FROM orders")
+        con.execute(f"DELETE FROM orders WHERE rowid = {row}")
+        _, left = measured(query, con, schema=MATCHES)
+        con.execute("CREATE OR REPLACE TABLE orders AS FROM gone")
+        largest = max(largest, whole.num_rows - left.num_rows)
+        assert 0 <= whole.num_rows - left.num_rows <= most
+    assert largest == most
+    delta = 1e-6 if "GROUP" in query else None
+    plan = dfp.explain(query, con=con, schema=MATCHES, delta=delta, epsilon=1)
+    assert (f"counts as at most {most} rows" in plan.protects) == (most > 1)
+    if most > 1:
+        bare = dfp.explain("SELECT dp_count(*) FROM orders", con=con, schema=MATCHES, epsilon=1)
+        count = "SELECT dp_count(*) FROM orders JOIN price USING (customer)"
+        three = dfp.explain(count, con=con, schema=MATCHES, epsilon=1)
+        assert three.answers[0].scale == 3 * bare.answers[0].scale
+
+
+def test_matches_beyond_those_declared_are_left_out_alike_for_every_unit():
+    """Of a unit's rows with one value so many are seen, whatever other units have."""
+    schema = dfp.Schema(SCHEMA.unit, SCHEMA.links, SCHEMA.public, matches={"orders.customer": 2})
+    query = "SELECT dp_sum(a.total * b.total, 0, 9) FROM orders a JOIN orders b USING (customer)"
+    con = shop("INSERT INTO orders SELECT 900 + i, 1, i, 'new', NULL FROM range(50) r(i)")
+    plan, table = measured(query, con, schema=schema)
+    rows = table.to_pylist()
+    units = [row[plan.terms.unit.column] for row in rows]
+    assert max(map(units.count, units)) == 4
+    con.execute("DELETE FROM orders WHERE customer = 1")
+    _, others = measured(query, con, schema=schema)
+    gone = [row for row in rows if row not in others.to_pylist()]
+    assert {row[plan.terms.unit.column] for row in gone} == {1}
+    assert len(rows) - others.num_rows == 4
+
+
+@pytest.mark.parametrize(
+    ("matches", "error"),
+    [
+        ({"price.customer": 0}, dfp.InvalidUnitError),
+        ({"price.customer": 2.0}, dfp.InvalidUnitError),
+        ({"price.customer": 2**21}, dfp.InvalidUnitError),
+        ({"price": 2}, dfp.InvalidUnitError),
+        ([3], dfp.InvalidUnitError),
+        ({"orders.customer": 2}, dfp.InvalidUnitError),
+        ({"price.buyer": 2}, dfp.MissingColumnError),
+        ({"product.product": 2}, dfp.RefusedStatementError),
+    ],
+)
+def test_matches_are_numbers_of_columns_that_there_are(matches, error):
+    """What can't be a number of matches is refused; a schema with matches pastes back."""
+    schema = {"rows": "orders", "public": ["price"], "matches": matches}
+    with pytest.raises(error):
+        dfp.explain("SELECT dp_count(*) FROM orders", con=shop(PRICES), schema=schema)
+    assert eval(repr(MATCHES), {"Schema": dfp.Schema}) == MATCHES
+
+
+def test_public_frames_beside_rows():
+    """Without a unit each row of the one private frame is protected by itself."""
+    flights = pd.DataFrame({"carrier": ["A", "B"] * 200})
+    airlines = pd.DataFrame({"carrier": ["A", "B"], "name": ["Alpha", "Beta"]})
+    query = "SELECT name, dp_count(*) AS n FROM flights JOIN airlines USING (carrier) GROUP BY name"
+    terms = {"epsilon": 1e12, "keys": ["Alpha", "Beta"]}
+    found = dfp.sql(query, flights=flights, airlines=dfp.public(airlines), **terms)
+    assert [round(n) for n in found["n"]] == [200, 200]
+
+
+def test_a_schema_reads_from_a_file(tmp_path):
+    """A schema is a mapping or a YAML file as well; what is none is refused."""
+    path = tmp_path / "schema.yml"
+    path.write_text(
+        "unit: customer.id\nlinks:\n  orders.customer: customer.id\n"
+        "  item.order_id: orders.order_id\npublic: [nation, product]\n"
+    )
+    con, query = shop(), "SELECT dp_count(*) FROM item JOIN product USING (product)"
+    plans = [
+        dfp.explain(query, con=con, schema=given, max_rows=5)
+        for given in (
+            SCHEMA,
+            str(path),
+            {"unit": SCHEMA.unit, "links": LINKS, "public": SCHEMA.public},
+        )
+    ]
+    assert len({plan.row_query for plan in plans}) == 1
+    for wrong in (tmp_path / "none.yml", {"units": "a.b"}, 7, {}):
+        with pytest.raises(dfp.InvalidUnitError):
+            dfp.explain(query, con=con, schema=wrong, max_rows=5)
+    with pytest.raises(dfp.InvalidUnitError, match="leave unit= out"):
+        dfp.explain(query, con=con, schema=SCHEMA, unit="customer", max_rows=5)
+
+
+KINDS = [
+    ("VARCHAR", "'U' || i"),
+    ("VARCHAR COLLATE NOCASE", "CASE WHEN i % 2 = 0 THEN 'u' ELSE 'U' END || i // 2"),
+    ("DOUBLE", "CASE i WHEN 0 THEN ['0', '-0.0'][1 + again] WHEN 1 THEN 'NaN' ELSE i::TEXT END"),
+    ("DATE", "DATE '2024-01-01' + i::INTEGER"),
+    ("BLOB", "encode('U' || i)"),
+    ("UUID", "md5(i::VARCHAR)::UUID"),
+]
+
+
+@pytest.mark.parametrize(("kind", "value"), KINDS, ids=[kind for kind, _ in KINDS])
+def test_units_of_any_type(kind, value):
+    """Two units are one where they are the same to everybody: no collation makes one of two."""
+    con = duckdb.connect()
+    con.execute(
+        f"CREATE TABLE u (id {kind}, x INTEGER); CREATE TABLE v (id {kind}, y INTEGER);"
+        "CREATE TABLE twice AS SELECT r % 6 AS i, r // 6 AS again FROM range(12) t(r);"
+        f"INSERT INTO u SELECT {value}, i FROM twice;"
+        f"INSERT INTO v SELECT {value}, i FROM twice WHERE again = 0"
+    )
+    schema = dfp.Schema(unit="u.id", links={"v.id": "u.id"})
+    plan, table = measured(
+        "SELECT dp_sum(y, 0, 9), dp_sum(x, 0, 9) FROM u JOIN v USING (id)", con, schema=schema
+    )
+    rows = table.to_pylist()
+    assert sorted(row["x"] for row in rows) == sorted([*range(6)] * 2)
+    assert all(row["x"] == row["y"] for row in rows)
+    _, own = measured("SELECT dp_sum(x, 0, 9) FROM u", con, schema=schema)
+    for made in (rows, own.to_pylist()):
+        assert len({repr(row[plan.terms.unit.column]) for row in made}) == 6
+
+
+def test_units_of_types_whose_equal_values_differ_are_refused():
+    """An interval of 30 days is one of a month to DuckDB: no unit can go by it."""
+    con = duckdb.connect()
+    con.execute("CREATE TABLE u AS SELECT INTERVAL (i) DAY AS id FROM range(9) r(i)")
+    with pytest.raises(dfp.RefusedStatementError, match="a unit of type INTERVAL"):
+        dfp.explain(
+            "SELECT dp_count(*) FROM u", con=con, schema=dfp.Schema(unit="u.id"), max_rows=1
+        )
+
+
+REFUSED = [
+    ("customer NATURAL JOIN nation", "NATURAL JOIN"),
+    ("nation LEFT JOIN customer USING (nation)", "LEFT JOIN from a public table"),
+    ("customer RIGHT JOIN nation USING (nation)", "RIGHT JOIN"),
+    ("customer FULL JOIN nation USING (nation)", "FULL JOIN"),
+    ("customer POSITIONAL JOIN nation", "POSITIONAL JOIN"),
+    ("customer ASOF JOIN orders ON id = customer AND balance >= total", "ASOF JOIN"),
+    ("nation", "a statement over public tables"),
+    ("(SELECT nation FROM customer UNION ALL SELECT nation FROM nation)", "UNION ALL of"),
+    ("(SELECT id FROM customer UNION SELECT customer FROM orders)", "UNION"),
+    ("(SELECT id FROM customer EXCEPT SELECT customer FROM orders)", "EXCEPT"),
+    ("(SELECT id FROM customer UNION ALL SELECT called FROM customer)", "UNION ALL of columns"),
+    ("(SELECT * FROM customer LIMIT 3)", "LIMIT inside"),
+    ("(SELECT * FROM customer USING SAMPLE 3)", "SAMPLE"),
+    ("customer WHERE balance IN (SELECT total, 1 FROM orders)", "IN over several columns"),
+    ("customer WHERE nation = (SELECT nation FROM nation)", "a scalar subquery that is not one"),
+    ("customer JOIN orders ON id = customer WHERE x.nation = 1", "no table in FROM"),
+    ("customer, nation WHERE nation = 1", "column 'nation', which several tables have"),
+    ("customer WHERE random() < 0.5", "random"),
+    (
+        "(SELECT customer, list(total) AS l FROM orders GROUP BY customer)",
+        "list(...) in a subquery",
+    ),
+    (
+        "(SELECT customer, avg(total) OVER (PARTITION BY customer) AS a FROM orders)",
+        "a running sum",
+    ),
+    ("range(5)", "a table function"),
+    ("customer, LATERAL (SELECT * FROM orders WHERE customer = id)", "no table in FROM"),
+]
+
+
+@pytest.mark.parametrize(("rest", "said"), REFUSED)
+def test_what_has_no_owner_is_refused(rest, said):
+    """What no rule knows is refused by name, whatever is in the tables, and nothing is read."""
+    answers = []
+    for con in (shop(), shop("DELETE FROM orders; DELETE FROM customer")):
+        with pytest.raises(dfp.DPError) as caught:
+            dfp.sql(f"SELECT dp_count(*) AS n FROM {rest}", con=con, schema=SCHEMA, max_rows=5)
+        answers.append((type(caught.value), str(caught.value)))
+    assert answers[0] == answers[1]
+    assert said in answers[0][1]

@@ -1,0 +1,67 @@
+"""Quantiles by group of a table like flights by destination: none is nonsense, none crosses.
+
+Groups of 5 to 10,000 rows; whole minutes, a few large ones, negative ones and ties. A false alarm
+has a probability below 1e-6: limits are Clopper-Pearson at 1e-9.
+"""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import dfprivacy as dfp
+
+SIZES = [5, 20, 50, 100, 200, 300, 500, 800, 1500, 3000, 10_000]
+LEVELS = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+COPIES = 60
+
+
+@pytest.fixture(scope="module")
+def delays():
+    """Return values by group, sorted, and the frame that holds them."""
+    random = np.random.default_rng(1)
+    groups = []
+    for group in range(len(SIZES) * COPIES):
+        size = SIZES[group % len(SIZES)]
+        late = random.exponential(random.choice([5, 30, 90]), size) - 20
+        groups.append(np.sort(np.round(late if group % 5 else np.repeat(-7, size))))
+    keys = np.repeat(np.arange(len(groups)), [len(own) for own in groups])
+    return groups, pl.DataFrame({"to": keys, "late": np.concatenate(groups)})
+
+
+def rank_errors(groups, found, q):
+    """Return how far each answer is off in ranks, infinity beyond all rows; 0 without an answer."""
+    off = np.zeros(len(groups))
+    for place, (rows, answer) in enumerate(zip(groups, found, strict=True)):
+        if np.isnan(answer):
+            continue
+        below, upto = np.searchsorted(rows, answer, "left"), np.searchsorted(rows, answer, "right")
+        off[place] = max(0, below - q * len(rows), q * len(rows) - upto)
+        rounding = abs(answer) / 2**8
+        if not rows[0] - rounding <= answer <= rows[-1] + rounding:
+            off[place] = np.inf
+    return off
+
+
+@pytest.mark.parametrize("epsilon", [1, 6])
+@pytest.mark.parametrize("apart", [True, False])
+def test_quantiles_by_group_are_no_nonsense(delays, epsilon, apart, lower_limit):
+    """At most 1 % are off by more than 0.05 + 12/(n epsilon) of the rows, and none crosses.
+
+    Epsilon is that of one level, of three that share a release, asked apart or as a list.
+    """
+    groups, frame = delays
+    private = frame.dp.group_by("to", keys=range(len(groups)))
+    if apart:
+        asked = {name: dfp.quantile("late", q) for name, q in LEVELS.items()}
+    else:
+        asked = {"p": dfp.quantiles("late", list(LEVELS.values()))}
+    released = private.agg(**asked, epsilon=3 * epsilon)
+    columns = LEVELS if apart else {f"p_{q}": q for q in LEVELS.values()}
+    found = np.stack([released[name].to_numpy() for name in columns])  # in the order of the keys
+    sizes = np.array([len(rows) for rows in groups])
+    assert not (np.diff(found, axis=0) < 0).any()
+    for q, own in zip(columns.values(), found, strict=True):
+        wrong = rank_errors(groups, own, q) > 0.05 * sizes + 12 / epsilon
+        assert lower_limit(int(wrong.sum()), len(groups)) <= 0.01
+    assert not np.isnan(found[:, sizes == 10_000]).any()
+    assert np.isnan(found[:, sizes == 5]).all()
