@@ -22,7 +22,8 @@ NEEDS = {
 """Pages and modules that need a library beyond those of the tests; .ci/run has a lane with it."""
 DRAWING = ("dfprivacy.noise", "dfprivacy.statistics.estimators")
 """Modules whose examples draw outside of a release: tests/noise/test_samplers.py runs them."""
-APART = {"spark.md"}  # run by tests/spark/test_page.py, where its engine is installed
+APART = {"spark.md", "recipes.md"}
+"""Pages that tests/spark/test_page.py and tests/docs/test_recipes.py run: with what they need."""
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)\)")
 
 

@@ -505,6 +505,12 @@ class ShownFrame(ShownColumns):
         return found if several and gaps <= len(found) <= len(OKABE_ITO) else None
 
 
+def _least_to_most(errors: Sequence[float]) -> str:
+    """Return the least and the largest error in two digits each, or the one that all are."""
+    ends = [figure(own, decimals_of([own], [own])) for own in (min(errors), max(errors))]
+    return " to ".join(dict.fromkeys(ends))
+
+
 @dataclass(frozen=True, repr=False)
 class ShownTable(ShownColumns):
     """A table of two group columns, with the totals that it has, as it is read."""
@@ -549,7 +555,7 @@ class ShownTable(ShownColumns):
     def captions(self) -> list[str]:
         """What it cost, how wide intervals are, and what is left out."""
         widths = [
-            f"{kind} {figure(sorted(known)[len(known) // 2], None)}"
+            f"{kind} {_least_to_most(known)}"
             for kind, own in self.halves
             if (known := [half for half in own if math.isfinite(half)])
         ]
