@@ -23,6 +23,13 @@ CLAIMS = {
         assert abs(by_carrier.set_index("carrier").loc["UA", "dep_delay"] - 11.9) < 1
         assert set(listed.count(epsilon=0.2)["carrier"]) == {"UA", "OO", "ZZ"}
     """,
+    "flights_questions": """
+        assert set(busiest["dest"]) == set(flights["dest"].value_counts().head(8).index)
+        assert len(weeks) == 53 and abs(each - 73.8) < 3
+        assert abs(table.loc["All", "All"] - len(kept)) < 200
+        assert abs(hours["late"] - flights.groupby("hour")["late"].mean()[5:].values).max() < 0.02
+        assert plan.epsilon == 0.19
+    """,
     "flights_sql": """
         assert truth["hour"][0] == 1 and truth["true flights"][0] == 1
         assert 1 not in set(released["hour"]) and 7 in set(released["hour"])

@@ -156,9 +156,9 @@ def plot(
     layout = layout_of(table, origin, answer)
     if sort == "value":
         table = table.sort_by([(layout.answers[0][0], "descending")])
-    shown = shown_frame(table, layout, origin, most=MOST_COORDINATES)
+    shown = shown_frame(table, layout, origin, most=MOST_COORDINATES).drawn()
     if sort == "value" or not shown.is_over_time:
-        shown = shown_frame(table, layout, origin, most=MOST_DOTS)
+        shown = shown_frame(table, layout, origin, most=MOST_DOTS).drawn()
     return shown.plot(measured_in, ", the largest first" if sort == "value" else "")
 
 
@@ -417,7 +417,29 @@ class ShownFrame(ShownColumns):
         """Return its chart, with more captions."""
         if is_histogram(self.table):
             return histogram_chart(self.table, self.origin, self.measured_in, more)
-        return self.plot(self.measured_in, "", more)
+        return self.drawn().plot(self.measured_in, "", more)
+
+    def drawn(self) -> ShownFrame:
+        """Return what a chart draws: of groups that are compared, those that have a group before.
+
+        The chart names each group alone; what it is compared with stands in the table.
+        """
+        names = tuple(map(legible, self.origin.keys))
+        if self.key_names != (*names, "against"):
+            return self
+        before = self.table["against"].is_valid().to_pylist()
+        rows = [row for row in range(len(self.keys)) if before[row]]
+        answers = [
+            replace(own, cells=tuple(own.cells[row] for row in rows)) for own in self.answers
+        ]
+        return replace(
+            self,
+            key_names=names,
+            keys=tuple(self.keys[row][:-1] for row in rows),
+            answers=tuple(answers),
+            counts=tuple(self.counts[row] for row in rows),
+            table=self.table.take(pa.array(rows, pa.int64())),
+        )
 
     @property
     def columns(self) -> list[Column]:
