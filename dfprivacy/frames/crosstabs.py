@@ -156,7 +156,10 @@ class Crosstab:
         groups = limits_of(terms.unit, self.by, keys)[1].groups
         size, public = None if keys is None else _size(keys), keys is not None
         laplace = isinstance(request.charge.loss, Epsilon)
-        whole = MarginsPart(part, self.by, size, public, laplace, groups)
+        whole = MarginsPart(
+            part.questions, part.grouped, part.read,
+            by=self.by, size=size, public=public, laplace=laplace, groups=groups,
+        )  # fmt: skip
         return replace(request, parts=(whole,))
 
 

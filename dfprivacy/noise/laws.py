@@ -1,6 +1,6 @@
 """The laws of noise as frozen values: draw from them, or ask for their variance and tails.
 
-Two are drawn from; a third, `Combined`, is that of weighted sums of such draws.
+Two are drawn from; a third, `Summed`, is that of weighted sums of such draws.
 
 Everything is on the integers. The scale is an exact fraction, the very number that the privacy
 proof uses, and every draw has exactly the stated law: no float decides a result without a proof.
@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from dfprivacy.errors import InvalidLossError, InvalidQuestionError
@@ -33,9 +32,8 @@ from dfprivacy.noise.tails import (
 
 
 class Noise(abc.ABC):
-    """A symmetric law on the integers."""
+    """A symmetric law on the integers; of sums only the variance and quantiles are known."""
 
-    @abc.abstractmethod
     def sample(self, size: int, entropy: EntropySource = system_entropy) -> npt.NDArray[Any]:
         """Return `size` independent draws in a one-dimensional array.
 
@@ -57,13 +55,13 @@ class Noise(abc.ABC):
         EntropyError
             When the random source fails or returns too little. Nothing was drawn then.
         """
+        raise NotImplementedError
 
     @property
     @abc.abstractmethod
     def variance(self) -> float:
         """Variance of one draw, rounded up."""
 
-    @abc.abstractmethod
     def tail(self, at_least: int, terms: int = 1) -> Fraction:
         """Return an upper bound on P(Z_1 + ... + Z_terms >= at_least), independent copies.
 
@@ -72,6 +70,7 @@ class Noise(abc.ABC):
         InvalidQuestionError
             When `terms` is not 1 to 64.
         """
+        raise NotImplementedError
 
     def quantile(self, probability_outside: float, terms: int = 1) -> int:
         """Return the smallest c >= 0 with P(``|Z_1 + ... + Z_terms|`` > c) <= probability_outside.
@@ -190,90 +189,48 @@ class DiscreteGaussian(Noise):
 
 
 @dataclass(frozen=True)
-class Added(Noise):
-    """The sum of `many` independent draws of a law; none is 0."""
-
-    noise: Noise
-    many: int
-
-    def sample(self, size: int, entropy: EntropySource = system_entropy) -> npt.NDArray[Any]:
-        """Return `size` independent sums: see `Noise.sample`."""
-        drawn = self.noise.sample(size * self.many, entropy)
-        return np.asarray(drawn.reshape(self.many, size).sum(axis=0))
-
-    @property
-    def variance(self) -> float:
-        """That of all draws."""
-        return self.many * self.noise.variance
-
-    def tail(self, at_least: int, terms: int = 1) -> Fraction:
-        """Return a bound on P(Z_1 + ... + Z_terms >= at_least): for 64 draws in all at most."""
-        if not self.many:
-            return Fraction(int(at_least <= 0))
-        return self.noise.tail(at_least, terms * self.many)
-
-    def quantile(self, probability_outside: float, terms: int = 1) -> int:
-        """Return what the sum stays within: see `Noise.quantile`.
-
-        Of more than three draws it is Laplace's or the normal quantile, whichever is larger.
-        """
-        if self.many * terms <= 3:
-            return super().quantile(probability_outside, terms)
-        factor = half_width_factor(self, probability_outside)
-        return math.ceil(factor * math.sqrt(terms * self.variance)) + 1
-
-
-@dataclass(frozen=True)
-class Combined(Noise):
-    """The law of a weighted sum of independent draws, which is read off and never drawn.
+class Summed(Noise):
+    """The law of a weighted sum of independent draws of one family, which are drawn one by one.
 
     Parameters
     ----------
-    law : DiscreteLaplace or DiscreteGaussian
+    noise : DiscreteLaplace or DiscreteGaussian
         The family of the draws; their scales may differ.
     total_variance : float
         The variance of the sum.
-    whole : bool
-        Whether the sum is a whole number: all weights are.
+    many : int
+        How many draws of this very law are added up; 0 for any other weights.
 
     Examples
     --------
     >>> one = DiscreteGaussian(Fraction(100))
-    >>> Combined(one, 4 * one.variance, whole=True).quantile(0.05)
-    39
+    >>> Summed(one, 4 * one.variance, many=4).quantile(0.05)
+    41
     """
 
-    law: Noise
+    noise: Noise
     total_variance: float
-    whole: bool = False
-
-    def sample(self, size: int, entropy: EntropySource = system_entropy) -> npt.NDArray[Any]:
-        """Refuse: the draws are made one by one, then added up."""
-        message = "draw from the laws that it is made of"
-        raise NotImplementedError(message)
+    many: int = 0
 
     @property
     def variance(self) -> float:
         """The variance of the sum."""
         return self.total_variance
 
-    def tail(self, at_least: int, terms: int = 1) -> Fraction:
-        """Refuse: no key is selected by a sum."""
-        message = "the exact tail of a weighted sum is not known"
-        raise NotImplementedError(message)
-
     def quantile(self, probability_outside: float, terms: int = 1) -> int:
-        """Return a whole number that a sum stays within; see `half_width_factor`."""
+        """Return a whole number that a sum stays within; see `half_width_factor`.
+
+        Of up to three equal draws it is the smallest one; of more, one is added, as sums are whole.
+        """
+        if 0 < self.many * terms <= 3:
+            return self.noise.quantile(probability_outside, self.many * terms)
         factor = half_width_factor(self, probability_outside)
-        reach = factor * math.sqrt(terms * self.total_variance)
-        return math.ceil(reach - 0.5) if self.whole else math.ceil(reach)
+        return math.ceil(factor * math.sqrt(terms * self.variance)) + (self.many > 0)
 
 
 def is_laplace(noise: Noise) -> bool:
     """Tell whether noise is Laplace noise, or made of it."""
-    if isinstance(noise, Combined):
-        return is_laplace(noise.law)
-    return isinstance(noise.noise if isinstance(noise, Added) else noise, DiscreteLaplace)
+    return isinstance(noise.noise if isinstance(noise, Summed) else noise, DiscreteLaplace)
 
 
 def half_width_factor(noise: Noise, outside: float) -> float:
@@ -321,7 +278,7 @@ def spread_of(noise: Noise) -> float:
     """Return the scale of Laplace noise, or the standard deviation of Gaussian noise."""
     if isinstance(noise, DiscreteLaplace):
         return float(noise.scale)
-    if isinstance(noise, Combined):
+    if isinstance(noise, Summed):
         return math.sqrt(noise.variance / (2 if is_laplace(noise) else 1))
     assert isinstance(noise, DiscreteGaussian)  # noqa: S101 there are two laws to draw from
     return math.sqrt(noise.sigma_squared)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.noise.additive import NoisyVector, added_up
-from dfprivacy.noise.laws import Added
+from dfprivacy.noise.laws import Summed
 from dfprivacy.release.answers import NO_COUNT, Counted, Estimated, Piece, everyone
 from dfprivacy.release.pipeline import Answers
 
@@ -85,7 +85,8 @@ def _total(answer: Any, kept: Integers, place: Integers, groups: int) -> Estimat
     pieces = []
     for many in np.unique(cells) if groups else [1]:
         own = np.flatnonzero(cells == many)
-        noise = Added(piece.vector.noise, int(many))
+        one = piece.vector.noise
+        noise = Summed(one, many * one.variance, int(many))
         pieces.append(Piece(own, piece.estimator, NoisyVector(sums[:, own], noise)))
     whole = piece.estimator.value(piece.vector).dtype.kind == "i"
     blank = NO_COUNT if whole else answer.blank

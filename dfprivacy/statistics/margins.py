@@ -19,21 +19,20 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.sums import Statistics
-from dfprivacy.noise.additive import NoisyVector, add_noise
+from dfprivacy.noise.additive import NoisyVector, add_noise, added_up
 from dfprivacy.noise.keys import KeyRule
-from dfprivacy.noise.laws import Combined, Noise, half_width_factor
+from dfprivacy.noise.laws import Noise, Summed, half_width_factor
 from dfprivacy.release.answers import Counted, CountPiece, Estimated, Piece, everyone
 from dfprivacy.release.estimator import CountEstimator, Draw, Foreseen, HalfWidths, to_floats
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import Circumstances, Forecast
-from dfprivacy.statistics.linear import LinearPart, Read, forecast_of
+from dfprivacy.statistics.linear import LinearPart, MeasuredSums, Read, forecast_of
 from dfprivacy.statistics.part import Answered, Grouping
 
 PARTS = 20
@@ -145,14 +144,12 @@ def public_shares(rows: int, columns: int, spread: int, *, laplace: bool) -> Fou
     return Four(*(Fraction(share, PARTS) for share in least))
 
 
-@dataclass(frozen=True)
-class MarginsPart:
+@dataclass(frozen=True, kw_only=True)
+class MarginsPart(LinearPart):
     """One linear question about the cells of a table, and about its totals.
 
     Attributes
     ----------
-    of : LinearPart
-        The question by cell.
     by : sequence
         The two group columns.
     size : tuple of int, or None
@@ -165,7 +162,6 @@ class MarginsPart:
         In how many cells a unit can be.
     """
 
-    of: LinearPart
     by: Sequence[Hashable]
     size: tuple[int, int] | None
     public: bool
@@ -175,40 +171,15 @@ class MarginsPart:
     @property
     def titles(self) -> dict[str, str]:
         """What cells and totals are called, by their kind."""
-        (name,) = self.of.questions
+        (name,) = self.questions
         row, column = map(str, self.by)
         return dict(zip(KINDS, (name, f"{row}_total", f"{column}_total", "total"), strict=True))
 
     @property
-    def weight(self) -> Fraction:
-        """One, for its question."""
-        return self.of.weight
-
-    @property
-    def columns(self) -> Mapping[Hashable, bool]:
-        """The columns it reads, and whether as numbers."""
-        return self.of.columns
-
-    @property
-    def told(self) -> Any:
-        """The columns whose values are told apart."""
-        return self.of.told
-
-    @property
     def names(self) -> Mapping[str, Mapping[str, bool]]:
         """The cells' answer, then the totals'; each has an interval."""
-        (name,) = self.of.questions
+        (name,) = self.questions
         return {name: dict.fromkeys(self.titles.values(), True)}
-
-    @property
-    def counts(self) -> bool:
-        """Tell whether the cells are counted."""
-        return self.of.counts
-
-    @property
-    def answers_count(self) -> bool:
-        """Tell whether the answer is the count that cells are selected by."""
-        return self.of.answers_count
 
     @property
     def shares(self) -> Four:
@@ -224,7 +195,7 @@ class MarginsPart:
 
         `loss` is that of one row in one cell. A unit can have all its rows under one total.
         """
-        (linear,) = self.of.vectors.linears
+        (linear,) = self.vectors.linears
         apart = Fraction(1) if self.laplace else Fraction(1, self.groups)
         losses = [self.shares.cells, *(share * apart for share in self.shares[1:])]
         return Four(
@@ -239,7 +210,10 @@ class MarginsPart:
             return Four(noises.cells, None, None, None)
         each = Four(*map(_variance, noises))
         summed = all(noise is None for noise in noises[1:])
-        made = [Combined(noises.cells, own, summed) for own in combined(*self.size, each)]
+        rows, columns = self.size
+        many = (1, columns, rows, rows * columns) if summed else (0,) * 4
+        pairs = zip(combined(rows, columns, each), many, strict=True)
+        made = [Summed(noises.cells, *own) for own in pairs]
         return Four(noises.cells if summed else made[0], *made[1:])
 
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredMargins:
@@ -247,7 +221,7 @@ class MarginsPart:
 
         Keys that are listed in two spellings are one cell.
         """
-        cells = self.of.measure(adopted, grouping).statistics
+        cells = super().measure(adopted, grouping).statistics
         row, column = map(_codes, cells.key_table().columns)
         numbers = (row, column, np.zeros_like(row))
         part, (rows, columns, _) = self, map(_size, numbers)
@@ -259,7 +233,7 @@ class MarginsPart:
 
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the noise of the count that selects cells, its divisor and number of terms."""
-        return self.of.count_noise(loss.share(self.shares.cells))
+        return super().count_noise(loss.share(self.shares.cells))
 
     def draws(self) -> list[tuple[tuple[str, ...], Fraction]]:
         """Return the question of cells, and each total that is measured, with its share."""
@@ -270,8 +244,8 @@ class MarginsPart:
         self, loss: Epsilon | Rho, asked: Mapping[str, Statistic], known: Circumstances
     ) -> list[Forecast]:
         """Return the forecasts of cells and totals; `loss` is that of one row in one cell."""
-        (read,), (linear,) = self.of.vectors.answers, self.of.vectors.linears
-        question, laws = self.of.questions[read.name], self.laws(self.noises(loss))
+        (read,), (linear,) = self.vectors.answers, self.vectors.linears
+        question, laws = self.questions[read.name], self.laws(self.noises(loss))
         remark = told_shares(self.shares)
         made = []
         for title, law in zip(self.titles.values(), laws, strict=True):
@@ -342,27 +316,21 @@ class PlainCount:
 
 def estimator_of(estimator: Foreseen, law: Noise) -> Foreseen:
     """Return what reads an answer off a vector whose noise is of this law."""
-    rounded = isinstance(law, Combined) and not law.whole
+    rounded = isinstance(law, Summed) and not law.many
     return PlainCount(estimator) if rounded and isinstance(estimator, CountEstimator) else estimator
 
 
 @dataclass(frozen=True)
-class MeasuredMargins:
+class MeasuredMargins(MeasuredSums):
     """Exact sums of cells and totals, and the numbers of the totals of each cell. Secret."""
 
     part: MarginsPart
-    statistics: Statistics
     numbers: tuple[Integers, ...]
     totals: Sequence[Statistics | None]
 
-    @property
-    def keys(self) -> pa.Table:
-        """The keys of the cells, sorted, or as listed."""
-        return self.statistics.key_table()
-
     def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:  # noqa: ARG002 one interface
         """Add noise to cells and totals, make them agree, and read the answers off both."""
-        vectors, noises = self.part.of.vectors, self.part.noises(loss)
+        vectors, noises = self.part.vectors, self.part.noises(loss)
         (linear,), (read,) = vectors.linears, vectors.answers
         noisy = add_noise(self.statistics, [linear], [noises.cells]).vectors[0]
         totals = [
@@ -437,12 +405,6 @@ def _summed(cells: NoisyVector, numbers: Integers) -> NoisyVector:
     Where not all combinations are listed totals have different numbers of cells: the law is that
     of the most.
     """
-    groups = _size(numbers)
-    exact: npt.NDArray[Any] = cells.coordinates.astype(object)
-    total = np.zeros((len(exact), groups), dtype=object)
-    for row, own in zip(total, exact, strict=True):
-        np.add.at(row, numbers, own)
+    total = added_up(cells.coordinates, numbers, _size(numbers))
     most = int(np.bincount(numbers).max(initial=1))
-    law = Combined(cells.noise, most * cells.noise.variance, whole=True)
-    fits = all(abs(value) < 2**62 for value in total.flat)
-    return NoisyVector((total.astype(np.int64) if fits else total)[:, numbers], law)
+    return NoisyVector(total[:, numbers], Summed(cells.noise, most * cells.noise.variance, most))
