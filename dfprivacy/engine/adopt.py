@@ -16,8 +16,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-from dfprivacy.engine.columns import no_value_of
-from dfprivacy.engine.declared import require_columns
+from dfprivacy.engine.columns import no_value_of, require_columns
 from dfprivacy.engine.embedded import close_connection, embedded_connection, opening
 from dfprivacy.engine.files import is_text, quoted, read_file
 from dfprivacy.engine.pandas import (

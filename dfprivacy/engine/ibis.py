@@ -20,7 +20,7 @@ import pyarrow as pa
 from ibis.common.exceptions import IbisError
 
 from dfprivacy.engine.adopt import UNIT, Adopted, Columns, ToldColumn, adopt, unit_column
-from dfprivacy.engine.declared import require_columns
+from dfprivacy.engine.columns import require_columns
 from dfprivacy.errors import UnsupportedDtypeError, UnsupportedFrameError
 
 _GROUPS_BYTES = frozenset({"duckdb", "polars"})

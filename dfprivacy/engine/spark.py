@@ -18,7 +18,7 @@ import narwhals as nw
 import pyarrow as pa
 
 from dfprivacy.engine.adopt import UNIT, Adopted, Columns, ToldColumn, unit_column
-from dfprivacy.engine.declared import require_columns
+from dfprivacy.engine.columns import require_columns
 from dfprivacy.errors import UnsupportedFrameError
 
 _LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")

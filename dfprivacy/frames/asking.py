@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.frames.methods import Methods
+from dfprivacy.frames.releasing import release_histogram
+from dfprivacy.frames.vector_release import release_vector, release_vector_frame
 from dfprivacy.release.labels import label_of
 from dfprivacy.release.terms import EPSILON, INTERVAL, PublicKeys, Terms, bounds_of
 from dfprivacy.statistics import Statistic
+from dfprivacy.statistics.histogram import Histogram
+from dfprivacy.statistics.mean_vector import MeanVector, mean_vector_question
 
 One = TypeVar("One")
 Many = TypeVar("Many")
@@ -58,6 +62,124 @@ class Asking(Methods[One], ABC, Generic[One, Many]):
         terms = self._terms.updated(epsilon=epsilon, rho=rho, delta=delta, interval=interval)
         asked = _named(questions, named)
         return self._answer({name: self._complete(q) for name, q in asked.items()}, terms)
+
+    def histogram(
+        self,
+        column: Hashable,
+        bins: int | Sequence[float],
+        bounds: tuple[float, float] | None = None,
+        *,
+        epsilon: float = EPSILON,
+        rho: float | None = None,
+        delta: float | None = None,
+        interval: float = INTERVAL,
+    ) -> Any:
+        """Count the values of `column` between ascending edges, or in equal bins within bounds.
+
+        A frame with one row a bin: lower, upper, count, low, high. A bin includes its lower edge,
+        the last one both. With a number of `bins` and no `bounds`, bounds are found privately for
+        all groups together. All counts together have sensitivity 1.
+
+        >>> import dfprivacy as dfp, polars as pl
+        >>> frame = pl.DataFrame({"x": range(1000)})
+        >>> frame.dp.histogram("x", [0, 250, 500, 1000], epsilon=1)["lower"].to_list()
+        [0.0, 250.0, 500.0]
+        """
+        terms = self._terms.updated(epsilon=epsilon, rho=rho, delta=delta, interval=interval)
+        question = Histogram.of(
+            column, bins, self._bounds(column, bounds), given=bounds is not None
+        )
+        return self._histogram(question, terms)
+
+    def _histogram(self, question: Histogram, terms: Terms) -> Any:
+        by, keys = self._grouping()
+        return release_histogram(self._frame, by, keys, question, terms)
+
+    def mean_vector(
+        self,
+        columns: Sequence[Hashable] | Hashable,
+        *,
+        rho: float | None = None,
+        delta: float | None = None,
+        radius: float | None = None,
+        method: str = "auto",
+        neighbours: str = "add-remove",
+        p: float = 2,
+        dimension: int | None = None,
+        universe: int | None = None,
+        deviations: str = "gaussian",
+        skewed: bool = False,
+        interval: float = INTERVAL,
+    ) -> Any:
+        """Average vectors: several numeric columns, or one column of arrays, lists or item sets.
+
+        Privacy: rho-zCDP, whatever the dimension, when one row is added or removed; the number of
+        rows is secret. `neighbours="replace"` makes it public, protects against one row taking
+        another one's place, and runs the papers' own form. Secret group keys add `delta`.
+
+        Parameters
+        ----------
+        columns : list of labels, or a label
+            The coordinates, or a column of vectors: Array, FixedSizeList or List.
+        rho : float
+            What the whole call spends.
+        delta : float, optional
+            By group with secret keys: what showing them spends.
+        radius : float
+            A public bound on Euclidean norms, in units of the columns. Larger vectors are cut; a
+            radius a thousand times too large costs little.
+        method : {"auto", "clipped", "shifted", "plan"}
+            Norms cut at a private threshold; the same around a private centre (Huang, Liang and Yi
+            2021); noise by private standard deviations (Aumueller et al. 2023). "auto" decides
+            by public facts: "plan" for item sets, p != 2 or `skewed`, else "shifted".
+        neighbours : {"add-remove", "replace"}
+            The neighbour relation.
+        p : float
+            Which l_p error "plan" keeps small.
+        dimension : int, optional
+            The length of lists, which a List column does not declare.
+        universe : int, optional
+            The column holds sets of items 0, ..., universe - 1.
+        deviations : {"gaussian", "generic", "binary"}
+            How "plan" finds standard deviations: for data that is about normal, for any with four
+            moments, or for coordinates 0 and 1.
+        skewed : bool
+            Declare that standard deviations differ much between coordinates.
+        interval : float
+            Level of the intervals.
+
+        Returns
+        -------
+        VectorEstimate
+            A sequence of floats that knows its noise. By group, the caller's own frame type: the
+            keys, a column a coordinate (or a list column with `low` and `high`), and `count`.
+
+        Raises
+        ------
+        InvalidLossError, InvalidBoundsError, InvalidQuestionError, MissingColumnError,
+        UnsupportedDtypeError, UnsupportedFrameError
+            Before anything is drawn, and never for what is in a row. A row that is no whole vector
+            counts for nothing (zeros under "replace").
+
+        Examples
+        --------
+        >>> import dfprivacy as dfp, numpy as np, pandas as pd
+        >>> frame = pd.DataFrame(np.arange(20_000).reshape(5_000, 4) % 7.0, columns=list("abcd"))
+        >>> mean = frame.dp.mean_vector(["a", "b", "c", "d"], rho=0.5, radius=100)
+        >>> bool(abs(mean.values - 3).max() < 0.3), mean.method
+        (True, 'shifted')
+        """
+        question = mean_vector_question(
+            columns, radius=radius, method=method, neighbours=neighbours, p=p,
+            dimension=dimension, universe=universe, deviations=deviations, skewed=skewed,
+        )  # fmt: skip
+        return self._vector(question, self._terms.updated(rho=rho, delta=delta, interval=interval))
+
+    def _vector(self, question: MeanVector, terms: Terms) -> Any:
+        by, keys = self._grouping()
+        if by:
+            return release_vector_frame(self._frame, by, keys, question, terms)
+        return release_vector(self._frame, question, terms)
 
     @abstractmethod
     def _several(self, question: Statistic, answers: Many) -> Any:

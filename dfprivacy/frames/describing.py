@@ -28,7 +28,7 @@ from dfprivacy.accounting.exact import describe as shown_value
 from dfprivacy.accounting.exact import exact_number
 from dfprivacy.accounting.loss import Epsilon, Rho, delta_of, loss_of
 from dfprivacy.engine.adopt import Adopted, rereadable
-from dfprivacy.engine.declared import (
+from dfprivacy.engine.columns import (
     BOOLEAN,
     DATE,
     INTEGER,

@@ -7,18 +7,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from dfprivacy.engine.declared import integer_columns
+from dfprivacy.engine.columns import integer_columns
 from dfprivacy.errors import InvalidLossError, InvalidQuestionError, boundary
 from dfprivacy.frames.crosstabs import Crosstab, CrosstabMethods
 from dfprivacy.frames.describing import DescribeMethods, Description, explain_description
 from dfprivacy.frames.explanation import Explanation
 from dfprivacy.frames.forecasting import explain_histogram, explain_vector, explained
 from dfprivacy.frames.frequencies import FrequencyMethods
-from dfprivacy.frames.histograms import HistogramMethods
 from dfprivacy.frames.releasing import request_of
 from dfprivacy.frames.tables import frame_names
 from dfprivacy.frames.targets import SIZE, Target, reached, target_of
-from dfprivacy.frames.vectors import VectorMethods
 from dfprivacy.release.terms import EPSILON, INTERVAL, Default, PublicKeys, Terms
 from dfprivacy.release.unit import Unit
 from dfprivacy.statistics import Statistic
@@ -31,8 +29,6 @@ class Explaining(
     DescribeMethods[Explanation, Explanation],
     CrosstabMethods[Explanation, Explanation],
     FrequencyMethods[Explanation, Explanation],
-    HistogramMethods[Explanation, Explanation],
-    VectorMethods[Explanation, Explanation],
 ):
     """The questions of a frame, or of a frame by group, explained instead of answered.
 

@@ -12,11 +12,9 @@ from dfprivacy.frames.crosstabs import CrosstabMethods
 from dfprivacy.frames.describing import DescribeMethods, Description, release_description
 from dfprivacy.frames.explaining import Explaining
 from dfprivacy.frames.frequencies import FrequencyMethods
-from dfprivacy.frames.histograms import HistogramMethods
 from dfprivacy.frames.methods import ColumnMethods
 from dfprivacy.frames.numbers import Number
 from dfprivacy.frames.releasing import release_frame, release_numbers
-from dfprivacy.frames.vectors import VectorMethods
 from dfprivacy.frames.viz.text import code
 from dfprivacy.release.labels import label_of
 from dfprivacy.release.terms import EPSILON, INTERVAL, PublicKeys, Terms
@@ -31,8 +29,6 @@ class Private(
     DescribeMethods[Any, dict[str, Number]],
     CrosstabMethods[Any, dict[str, Number]],
     FrequencyMethods[Any, dict[str, Number]],
-    HistogramMethods[Any, dict[str, Number]],
-    VectorMethods[Any, dict[str, Number]],
 ):
     """A frame that answers privately.
 
@@ -155,9 +151,7 @@ class Private(
 
 
 @boundary
-class PrivateGroupBy(
-    FrequencyMethods[Any, Any], HistogramMethods[Any, Any], VectorMethods[Any, Any]
-):
+class PrivateGroupBy(FrequencyMethods[Any, Any]):
     """A frame by group; every question returns the caller's own frame type.
 
     One row a group, sorted by key, or as public keys were listed: the key columns, the answer,

@@ -11,8 +11,7 @@ from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.loss import delta_of, loss_of
 from dfprivacy.accounting.spending import account_of
 from dfprivacy.engine.adopt import Columns, adopt
-from dfprivacy.engine.columns import check_number_column
-from dfprivacy.engine.declared import integer_columns
+from dfprivacy.engine.columns import check_number_column, integer_columns
 from dfprivacy.engine.run import collect, guarded
 from dfprivacy.errors import InvalidLossError, InvalidQuestionError, boundary
 from dfprivacy.frames.forecasting import by_users, explain_survey

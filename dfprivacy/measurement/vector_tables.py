@@ -21,8 +21,7 @@ import numpy.typing as npt
 
 from dfprivacy.errors import TooManyRowsError
 from dfprivacy.measurement.grid import ROW_LIMIT
-from dfprivacy.measurement.rotation import Rotation
-from dfprivacy.measurement.vector_grid import Buffers, Floats
+from dfprivacy.measurement.vector_grid import Buffers, Floats, Rotation
 
 Integers = npt.NDArray[np.int64]
 

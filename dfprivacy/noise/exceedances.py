@@ -23,8 +23,8 @@ from dfprivacy.measurement.bin_table import BinTable, codes_of
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
-from dfprivacy.noise.laplace import LARGEST_INT64_SCALE, Geometric, exact_geometric
 from dfprivacy.noise.laws import DiscreteLaplace
+from dfprivacy.noise.samplers import LARGEST_INT64_SCALE, Geometric, exact_geometric
 from dfprivacy.noise.tails import arithmetic, exponential
 from dfprivacy.noise.uniform import LazyUniform
 

@@ -20,8 +20,7 @@ import numpy.typing as npt
 
 from dfprivacy.errors import InvalidLossError, InvalidQuestionError
 from dfprivacy.noise.entropy import EntropySource, system_entropy
-from dfprivacy.noise.gaussian import sample_gaussian
-from dfprivacy.noise.laplace import sample_laplace
+from dfprivacy.noise.samplers import sample_gaussian, sample_laplace
 from dfprivacy.noise.tails import (
     gaussian_tail,
     gaussian_variance,

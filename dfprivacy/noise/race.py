@@ -26,7 +26,7 @@ import numpy as np
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.noise.entropy import EntropySource, random_words
-from dfprivacy.noise.laplace import stuck
+from dfprivacy.noise.samplers import stuck
 from dfprivacy.noise.uniform import BITS, LazyUniform, Workspace, certified, negative_log
 
 Ends = tuple[decimal.Decimal, decimal.Decimal]

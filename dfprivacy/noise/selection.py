@@ -20,8 +20,8 @@ from dfprivacy.accounting.exact import root_below
 from dfprivacy.errors import InvalidLossError
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
-from dfprivacy.noise.laplace import ATTEMPTS, stuck
 from dfprivacy.noise.race import EXPONENTIAL, UNIFORM, Race, Runs, Times, blocks
+from dfprivacy.noise.samplers import ATTEMPTS, stuck
 
 _LARGEST_POWER = 500
 

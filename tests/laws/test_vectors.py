@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from dfprivacy.measurement.rotation import Rotation, hadamard, padded_size
-from dfprivacy.measurement.vector_grid import incomplete, vector_grid
+from dfprivacy.measurement.vector_grid import (
+    Rotation,
+    hadamard,
+    incomplete,
+    padded_size,
+    vector_grid,
+)
 from dfprivacy.measurement.vector_tables import (
     BucketSpreads,
     Buffers,

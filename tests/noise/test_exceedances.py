@@ -26,7 +26,7 @@ from dfprivacy.noise.exceedances import (
     heights_at,
     skip_scale,
 )
-from dfprivacy.noise.laplace import exact_geometric
+from dfprivacy.noise.samplers import exact_geometric
 from dfprivacy.release.permit import permit
 from dfprivacy.statistics.estimators.octave_bounds import (
     CORE,

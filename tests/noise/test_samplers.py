@@ -27,25 +27,23 @@ import dfprivacy as dfp
 from dfprivacy.noise import gaussian, laplace
 from dfprivacy.noise import uniform as logarithms
 from dfprivacy.noise.entropy import system_entropy
-from dfprivacy.noise.gaussian import (
+from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
+from dfprivacy.noise.samplers import (
     GaussianBlocks,
-    certain_acceptances,
-    exact_gaussian,
-    log_odds,
-    proposal_scale,
-    sample_gaussian,
-)
-from dfprivacy.noise.laplace import (
     Geometric,
     LaplaceBlocks,
+    certain_acceptances,
     certain_floors,
+    exact_gaussian,
     exact_geometric,
     exact_laplace,
+    log_odds,
     low_part,
+    proposal_scale,
+    sample_gaussian,
     sample_laplace,
     surely_kept,
 )
-from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
 from dfprivacy.noise.uniform import (
     BITS,
     LARGEST_LOG,

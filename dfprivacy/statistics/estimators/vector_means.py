@@ -29,8 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfprivacy.accounting.loss import Rho
-from dfprivacy.measurement.rotation import Rotation, padded_size
-from dfprivacy.measurement.vector_grid import Floats, VectorGrid
+from dfprivacy.measurement.vector_grid import Floats, Rotation, VectorGrid, padded_size
 from dfprivacy.measurement.vector_tables import (
     BucketSpreads,
     ClippedSums,
