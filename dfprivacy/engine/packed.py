@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import narwhals as nw
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.columns import check_number_column
+from dfprivacy.engine.columns import are_whole, check_number_column
 from dfprivacy.engine.embedded import engine_options, interruptible
 from dfprivacy.engine.files import quoted
 from dfprivacy.engine.keys import number_groups
@@ -42,7 +41,6 @@ _BATCH = 2**18
 _CACHED = 2**15  # values that stay in the processor's cache while they are rounded
 _FEW_CELLS = 2**20
 _MOST_GROUPS = 2**31  # a group's number stands above 32 bits of a value
-_WIDE = (nw.UInt64, nw.Int128, nw.UInt128)
 
 Packable = Octaves | SignificantBits
 
@@ -54,7 +52,7 @@ def is_packable(adopted: Adopted, binning: Packable) -> bool:
     """
     schema, engine = adopted.lazy.collect_schema(), adopted.lazy.implementation
     known = isinstance(binning, Octaves) or binning.bits <= VALUE_BITS
-    whole = all(schema[key].is_integer() and schema[key] not in _WIDE for key in adopted.keys)
+    whole = are_whole(schema, adopted.keys)
     limited = adopted.connection is not None and engine_options().memory is not None
     near = adopted.in_memory or (engine.is_duckdb() and not limited and not adopted.from_files)
     return known and whole and near and adopted.unit is None

@@ -19,6 +19,7 @@ import polars as pl
 
 from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import UNIT, Adopted, UnitColumn
+from dfprivacy.engine.columns import are_whole
 from dfprivacy.engine.keys import key_expressions, only_listed
 from dfprivacy.engine.run import exact_table
 from dfprivacy.engine.terms import sums_of, with_terms
@@ -36,7 +37,6 @@ _PLACES = 2**52
 _PLACE_BITS = 31
 _WORDS = 2**63
 _FEW_UNITS = 2**16
-_WIDE = (nw.UInt64, nw.Int128, nw.UInt128)
 
 
 def known_units(frame: nw.LazyFrame[Any], adopted: Adopted) -> nw.LazyFrame[Any]:
@@ -87,9 +87,9 @@ def entries_of_units(
     def worked_out(rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         return within_groups(rows.group_by(*unit.entries(names)).agg(*sums), names, unit)
 
-    schema, keys = frame.collect_schema(), unit.entries(names)
-    whole = all(schema[key].is_integer() and schema[key] not in _WIDE for key in keys)
-    if not (in_memory and whole and frame.implementation.is_polars()):
+    keys = unit.entries(names)
+    whole = in_memory and are_whole(frame.collect_schema(), keys)
+    if not (whole and frame.implementation.is_polars()):
         return worked_out(frame)
 
     def quick(rows: pl.DataFrame) -> pl.DataFrame:

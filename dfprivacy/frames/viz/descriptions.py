@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-from pyarrow.csv import write_csv
 
 from dfprivacy.frames.tables import Origin
 from dfprivacy.frames.viz.charts import (
@@ -62,11 +61,6 @@ class Told:
     share: float
     values: str
     note: str
-
-    @property
-    def has_levels(self) -> bool:
-        """Tell whether quantiles were asked of it."""
-        return any(self.levels)
 
     @property
     def spread(self) -> tuple[float, ...]:
@@ -172,11 +166,10 @@ class ShownDescription(Shown):
     def _repr_html_(self) -> str:
         return rendered("description.html", view=self, width=WIDTH)
 
-    def csv(self) -> bytes:
-        """Return the description as CSV."""
-        sink = pa.BufferOutputStream()
-        write_csv(self.table, sink)
-        return bytes(sink.getvalue())
+    @property
+    def written(self) -> pa.Table:
+        """The whole description."""
+        return self.table
 
     def chart(self, more: Sequence[str]) -> Any:
         """Return a chart of the share that is missing of each column, with more captions."""

@@ -148,9 +148,16 @@ class Shown:
     def _repr_html_(self) -> str:
         raise NotImplementedError
 
+    @property
+    def written(self) -> pa.Table:
+        """What is written as CSV."""
+        raise NotImplementedError
+
     def csv(self) -> bytes:
         """Return the numbers as CSV."""
-        raise NotImplementedError
+        sink = pa.BufferOutputStream()
+        write_csv(self.written, sink)
+        return bytes(sink.getvalue())
 
     def chart(self, more: Sequence[str]) -> Any:
         """Return its chart, with more captions."""
@@ -215,13 +222,12 @@ class ShownNumbers(Shown):
         """What they cost, and what the bars mean."""
         return _cost_lines(self.readings)
 
-    def csv(self) -> bytes:
-        """Return the numbers as CSV: name, value, low and high."""
+    @property
+    def written(self) -> pa.Table:
+        """The numbers: name, value, low and high."""
         rows = [(one.name, one.value, *(one.ends or (None, None))) for one in self.readings]
         names = ("name", "value", "low", "high")
-        sink = pa.BufferOutputStream()
-        write_csv(pa.table(dict(zip(names, zip(*rows, strict=True), strict=True))), sink)
-        return bytes(sink.getvalue())
+        return pa.table(dict(zip(names, zip(*rows, strict=True), strict=True)))
 
     def chart(self, more: Sequence[str]) -> Any:
         """Return the chart of the numbers, each on its axis."""

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow.csv import write_csv
 
 from dfprivacy.accounting.loss import delta_of, loss_of
 from dfprivacy.engine.run import guarded
@@ -407,11 +406,10 @@ class ShownFrame(ShownColumns):
         """How many groups there are."""
         return int(self.table.num_rows)
 
-    def csv(self) -> bytes:
-        """Return all groups as CSV."""
-        sink = pa.BufferOutputStream()
-        write_csv(self.table, sink)
-        return bytes(sink.getvalue())
+    @property
+    def written(self) -> pa.Table:
+        """All groups."""
+        return self.table
 
     def chart(self, more: Sequence[str]) -> Any:
         """Return its chart, with more captions."""
@@ -591,15 +589,12 @@ class ShownTable(ShownColumns):
             *left_out(min(columns, MOST_ROWS), columns, "columns"),
         ]  # fmt: skip
 
-    def csv(self) -> bytes:
-        """Return the whole table as CSV."""
+    @property
+    def written(self) -> pa.Table:
+        """The whole table."""
         grid = self.grid
         names = unique_texts([grid.about[0], *grid.columns])
-        sink = pa.BufferOutputStream()
-        write_csv(
-            pa.table([pa.array(grid.rows), *map(pa.array, grid.numbers.T)], names=names), sink
-        )
-        return bytes(sink.getvalue())
+        return pa.table([pa.array(grid.rows), *map(pa.array, grid.numbers.T)], names=names)
 
     def chart(self, more: Sequence[str] = ()) -> Any:
         """Return a heat map of the cells; totals stand beside them."""
