@@ -291,13 +291,11 @@ def test_plain_values_are_keys(kind):
 
 
 @pytest.mark.parametrize("kind", OTHERS)
-@pytest.mark.parametrize("usual", ["a", 1, None])
+@pytest.mark.parametrize("usual", ["a", 1])
 def test_what_is_no_plain_value_is_missing(kind, usual):
     """Objects of all other classes are one group, that of missing keys, and nobody's is shown."""
-    column = objects([OTHERS[kind]() for _ in range(30)] + [usual] * 20)
-    found = {str(key): count for key, count in released(column)}
-    missing = 50 if usual is None else 30
-    assert found == {"None": missing, **({} if usual is None else {str(usual): 20})}
+    column = objects([OTHERS[kind]() for _ in range(30)] + [usual] * 20 + [None] * 10)
+    assert {str(key): count for key, count in released(column)} == {"None": 40, str(usual): 20}
 
 
 @pytest.mark.parametrize("kind", OTHERS)
@@ -318,22 +316,22 @@ def test_one_object_is_counted_as_one_at_most(kind):
     assert 0 <= found[1] - found[0] <= 1
 
 
-@pytest.mark.parametrize("kind", OTHERS)
-def test_one_object_changes_nothing_for_others(kind):
+ASKS = (
+    lambda f: f.dp.group_by("k", keys=["a", "b"]).mean("x", (0, 2), epsilon=1e9),
+    lambda f: f.dp.group_by("k").median("x", epsilon=1e9, delta=1e-300),
+    lambda f: f.dp(unit="k", max_rows=3).sum("x", (0, 2), epsilon=1e9),
+    lambda f: (
+        f.dp(unit="x", max_rows=99, max_groups=3).group_by("k").count(epsilon=1e9, delta=1e-300)
+    ),
+)
+
+
+@pytest.mark.parametrize("ask", ASKS)
+def test_one_object_changes_nothing_for_others(ask):
     """One row of any class changes neither the outcome, nor dtypes, nor groups, nor units."""
-    frames = [
-        pd.DataFrame({"k": objects(["a", "b"] * 30 + more), "x": 1.0})
-        for more in ([], [OTHERS[kind]()])
-    ]
-    for ask in (
-        lambda f: f.dp.group_by("k", keys=["a", "b"]).mean("x", (0, 2), epsilon=1e9),
-        lambda f: f.dp.group_by("k").median("x", epsilon=1e9, delta=1e-300),
-        lambda f: f.dp(unit="k", max_rows=3).sum("x", (0, 2), epsilon=1e9),
-        lambda f: (
-            f.dp(unit="x", max_rows=99, max_groups=3).group_by("k").count(epsilon=1e9, delta=1e-300)
-        ),
-    ):
-        one, other = (ask(frame) for frame in frames)
+    one = ask(pd.DataFrame({"k": objects(["a", "b"] * 30), "x": 1.0}))
+    for make in OTHERS.values():
+        other = ask(pd.DataFrame({"k": objects(["a", "b"] * 30 + [make()]), "x": 1.0}))
         if isinstance(one, pd.DataFrame):
             pd.testing.assert_series_equal(one["k"], other["k"].iloc[:2])
             assert one.dtypes.equals(other.dtypes)
