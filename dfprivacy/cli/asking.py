@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 from rich.console import Console
 
+from dfprivacy.accounting.charge import short
 from dfprivacy.cli.output import (
     UNKNOWN,
     check_output,
@@ -26,15 +27,16 @@ from dfprivacy.cli.output import (
 from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.files import read_file
 from dfprivacy.engine.run import guarded
-from dfprivacy.errors import InvalidKeysError
+from dfprivacy.errors import InvalidKeysError, InvalidQuestionError
 from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.explanation import Explanation
 from dfprivacy.frames.numbers import Estimate, Number, numbers_table
 from dfprivacy.frames.private import Private
 from dfprivacy.frames.released import released
 from dfprivacy.frames.tables import NOTE
+from dfprivacy.frames.targets import SIZE
 from dfprivacy.release.terms import EPSILON, interval_of
-from dfprivacy.release.unit import Unit
+from dfprivacy.release.unit import Unit, unit_of
 from dfprivacy.statistics import (
     Center,
     Mean,
@@ -49,22 +51,114 @@ _ENDS = ("low", "high")
 _TAKEN = (*_ENDS, NOTE, "count", "quantile")  # columns of answers
 
 
-@dataclass(frozen=True)
-class Call:
-    """One call: what is asked of which file, and where the answer goes.
+TERMS = ("epsilon", "rho", "delta", "interval")
 
-    With `table` the question is about the cells of a table, which is shown `long` with one row a
-    cell.
+Ask = Callable[[Any, Any, dict[str, Any]], Any]
+"""What asks a frame, or what explains one: with keys, and with the terms that are given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What a call says beside its question: which file, groups and terms, and where answers go.
+
+    Where `about` names columns, keys are of these, and not of groups.
     """
 
     file: Path
-    question: Asked
     by: Sequence[str]
     keys: Sequence[str] | None
     output: Path | None
     terms: dict[str, float | None]
-    unit: Unit | None = None
-    target: tuple[str, int] | None = None
+    unit: Unit | None
+    target: tuple[str, int] | None
+    about: Sequence[str] = ()
+    bounds: Mapping[Hashable, tuple[float, float]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, file: Path, given: Mapping[str, Any], **own: Any) -> Self:
+        """Return what options say; nothing is read."""
+        check_output(given["output"], file)
+        return cls(
+            file=file, by=given.get("by") or (), keys=given.get("keys"), output=given["output"],
+            terms={name: given[name] for name in TERMS if name in given},
+            unit=unit_of(given["unit"], given["max_rows"], given["max_groups"]),
+            target=_target(given), **own,
+        )  # fmt: skip
+
+    @property
+    def keyed(self) -> Sequence[str]:
+        """The columns that keys are of."""
+        return self.about or self.by
+
+    @property
+    def private(self) -> Private:
+        """The file, with the unit that is protected."""
+        return Private(self.file)(unit=self.unit, bounds=self.bounds)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The terms that are given."""
+        return {name: value for name, value in self.terms.items() if value is not None}
+
+    def frame(self, keys: object) -> Any:
+        """Return the file, by group where there are groups."""
+        keys = None if self.about else keys
+        return self.private.group_by(*self.by, keys=keys) if self.by else self.private
+
+    def explained(self, ask: Ask) -> Explanation:
+        """Return the explanation; no row is read. Of keys only their number matters."""
+        rows = split_keys(self.keyed, self.keys) if self.keys else []
+        keys = [row[0] if len(row) == 1 else row for row in rows] or None
+        explain = self.frame(keys).explain
+        if self.target is not None:
+            explain = explain.within(self.target[0], size=self.target[1])
+        explained: Explanation = ask(explain, keys, self.given)
+        return explained
+
+    def settled(self, ask: Ask) -> Self:
+        """Return the call at the least epsilon that reaches its half-width."""
+        if self.target is None:
+            return self
+        epsilon = self.explained(ask).epsilon
+        return replace(self, terms={**self.terms, "epsilon": epsilon}, target=None)
+
+    def answers(self, ask: Ask) -> Any:
+        """Release the answers."""
+        keys = typed_keys(self.file, self.keyed, self.keys) if self.keys else None
+        return ask(self.frame(keys), keys, self.given)
+
+    @property
+    def spent(self) -> str:
+        """What the call has cost, in words."""
+        epsilon, rho, delta = (self.terms[name] for name in ("epsilon", "rho", "delta"))
+        loss = f"rho {short(rho)}" if rho is not None else f"epsilon {short(epsilon or EPSILON)}"
+        if delta is None or not self.keyed or self.keys:
+            return f"Spent {loss}"
+        return f"Spent {loss}, delta {short(delta)}"
+
+
+def _target(given: Mapping[str, Any]) -> tuple[str, int] | None:
+    """Return the half-width that --within names, and its size."""
+    if given.get("within") is None:
+        if given.get("size") is not None:
+            raise InvalidQuestionError(
+                "--size says for which group --within is, and there is none",
+                hint="add --within 2%, or leave --size out",
+            )
+        return None
+    if given["epsilon"] is not None or given["rho"] is not None:
+        raise InvalidQuestionError(
+            "--within and a loss were both given: one says what the other is to be",
+            hint="leave --epsilon and --rho out",
+        )
+    return given["within"], SIZE if given["size"] is None else given["size"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call(Request):
+    """One question, or with `table` one about its cells; `long` shows these one row a cell."""
+
+    question: Asked
     table: Crosstab | None = None
     long: bool = False
 
@@ -81,30 +175,8 @@ class Call:
         taken = [*self.by, *self.terms, *(_TAKEN if own.columns else ())]
         return own.full_name if own.name in taken else own.name
 
-    @property
-    def private(self) -> Private:
-        """The file, with the unit that is protected."""
-        return Private(self.file)(unit=self.unit)
-
-    @property
-    def explained(self) -> Explanation:
-        """The explanation; no row is read. Of keys only their number matters."""
-        rows = split_keys(self.by, self.keys) if self.keys else []
-        keys = [row[0] if len(row) == 1 else row for row in rows] or None
-        explain = self.frame(keys).explain
-        if self.target is not None:
-            explain = explain.within(self.target[0], size=self.target[1])
-        explained: Explanation = self.ask(explain, keys)
-        return explained
-
-    def frame(self, keys: object) -> Any:
-        """Return the file, by group where there are groups; a table makes its own."""
-        alone = not self.by or self.table is not None
-        return self.private if alone else self.private.group_by(*self.by, keys=keys)
-
-    def ask(self, frame: Any, keys: object = None) -> Any:
+    def ask(self, frame: Any, keys: object, given: dict[str, Any]) -> Any:
         """Ask a frame, or a frame by group; `keys` are those of a table."""
-        given = {name: value for name, value in self.terms.items() if value is not None}
         question, table = self.question, self.table
         if table is not None:
             return frame.crosstab(
@@ -120,22 +192,26 @@ class Call:
 
 def release(call: Call) -> None:
     """Release the answer, then print it or write it."""
-    check_output(call.output, call.file)
-    if call.target:
-        call = replace(call, terms={**call.terms, "epsilon": call.explained.epsilon}, target=None)
-    table, found = _grouped(call) if call.by else _whole(call)
+    call = call.settled(call.ask)
+    if call.keys:
+        split_keys(call.keyed, call.keys)  # refuses them where there are no groups
+    answers, found = call.answers(call.ask), ""
+    if call.long:
+        answers = released(answers).long()
+    elif not call.keyed and isinstance(call.question, Statistic):
+        answers, found = _table(call, answers), _found(call, answers)
     console = Console()
     if call.output is not None:
-        write_table(table, call.output)
-        size = "1 row" if table.num_rows == 1 else f"{table.num_rows:,} rows"
-        show_line(console, f"Wrote {size} to {call.output}. {_spent(call)}")
+        write_table(answers, call.output)
+        size = "1 row" if answers.num_rows == 1 else f"{answers.num_rows:,} rows"
+        show_line(console, f"Wrote {size} to {call.output}. {call.spent}")
     else:
-        heading = title(call.question, call.by, call.terms.get("interval"))
-        show_table(console, _shown(call, table), _keys(call), heading)
-        made = f"{_spent(call)}; {mechanism(call.question, call.law)}{found}"
+        heading = title(call.question, call.keyed, call.terms.get("interval"))
+        show_table(console, _shown(call, answers), _keys(call), heading)
+        made = f"{call.spent}; {mechanism(call.question, call.law)}{found}"
         whose = "a row" if call.unit is None else f"all rows of one {call.unit.column}"
         show_line(console, f"{made}; neighbours: add/remove {whose}")
-    if has_unknowns(table, _keys(call)):
+    if has_unknowns(answers, _keys(call)):
         show_line(console, UNKNOWN)
 
 
@@ -143,7 +219,7 @@ def _keys(call: Call) -> int:
     """Return how many columns of the table say what the others are about."""
     if call.table is not None and not call.long:
         return 1
-    return len(call.by) or int(isinstance(call.question, Quantiles))
+    return len(call.keyed) or int(isinstance(call.question, Quantiles))
 
 
 def _shown(call: Call, table: pa.Table) -> pa.Table:
@@ -152,16 +228,6 @@ def _shown(call: Call, table: pa.Table) -> pa.Table:
         return table
     ends = [table[name].cast(pa.int64()) for name in ("low", "high")]
     return pa.table([*table.columns[:-2], *ends], names=table.column_names)
-
-
-def _whole(call: Call) -> tuple[pa.Table, str]:
-    """Return the answers about all rows, and the bounds that were found, in brackets."""
-    if call.keys:
-        split_keys(call.by, call.keys)  # refuses them: there are no groups
-    answers = call.ask(call.private)
-    if isinstance(call.question, Histogram):
-        return answers, ""
-    return _table(call, answers), _found(call, answers)
 
 
 def _table(call: Call, answers: dict[str, Number]) -> pa.Table:
@@ -184,12 +250,6 @@ def _found(call: Call, answers: dict[str, Number]) -> str:
         if isinstance(answer, Estimate) and answer.bounds is not None:
             return f" ({answer.bounds.lower:.6g} to {answer.bounds.upper:.6g})"
     return ""
-
-
-def _grouped(call: Call) -> tuple[pa.Table, str]:
-    keys = typed_keys(call.file, call.by, call.keys) if call.keys else None
-    made = call.ask(call.frame(keys), keys)
-    return (released(made).long() if call.long else made), ""
 
 
 def typed_keys(file: Path, by: Sequence[str], keys: Sequence[str]) -> list[object]:
@@ -224,26 +284,6 @@ def split_keys(by: Sequence[str], keys: Sequence[str]) -> list[tuple[str, ...]]:
             hint="separate the parts by commas, e.g. --keys AA,1 --keys UA,12",
         )
     return rows
-
-
-def _spent(call: Call) -> str:
-    """Say what the call has cost."""
-    epsilon, rho, delta = (call.terms[name] for name in ("epsilon", "rho", "delta"))
-    loss = f"rho {_short(rho)}" if rho is not None else f"epsilon {_short(epsilon or EPSILON)}"
-    if delta is None or not call.by or call.keys:
-        return f"Spent {loss}"
-    return f"Spent {loss}, delta {_short(delta)}"
-
-
-def _short(number: float) -> str:
-    """Return a number with up to six digits: 1e-6, not 1e-06."""
-    return f"{number:.6g}".replace("e-0", "e-").replace("e+0", "e")
-
-
-def explain(call: Call) -> None:
-    """Print the explanation of a call; the file is not read, and a ledger is not charged."""
-    check_output(call.output, call.file)
-    show_explanation(call.explained)
 
 
 def show_explanation(explanation: Explanation) -> None:

@@ -17,15 +17,13 @@ import pyarrow as pa
 import typer
 from rich.console import Console
 
-from dfprivacy.accounting.charge import short
 from dfprivacy.cli.asking import (
     Asked,
     Call,
+    Request,
     answers_table,
-    explain,
     release,
     show_explanation,
-    split_keys,
     typed_keys,
     typed_value,
 )
@@ -55,12 +53,9 @@ from dfprivacy.frames.forecasting import explain_limits
 from dfprivacy.frames.limits import goal_of, suggest_limits
 from dfprivacy.frames.partial.merging import files_of, merge
 from dfprivacy.frames.partial.writing import statistics
-from dfprivacy.frames.private import Private
-from dfprivacy.frames.targets import SIZE
 from dfprivacy.frames.viz.pictures import show
 from dfprivacy.release.terms import EPSILON as LOSS
 from dfprivacy.release.terms import INTERVAL, bounds_of
-from dfprivacy.release.unit import unit_of
 from dfprivacy.statements.connection import connect
 from dfprivacy.statistics import STATISTICS, Argument, Statistic
 from dfprivacy.statistics.histogram import Histogram
@@ -227,7 +222,6 @@ _CROSSTAB = (
     "Release a table of two columns: counts, or an aggregate of a third column.",
     "crosstab flights.csv carrier month --margins --delta 1e-6",
 )
-_TERMS = ("epsilon", "rho", "delta", "interval")
 
 
 def commands() -> dict[str, Command]:
@@ -390,39 +384,21 @@ def _command(
             if asked.get("value", "") is None:
                 del asked["value"]
             made = ask(**asked)
-            terms = {name: given[name] for name in _TERMS if name in given}
-            unit = unit_of(given["unit"], given["max_rows"], given["max_groups"])
-            by, keys, output = given.get("by") or (), given["keys"], given["output"]
-            target = _target(given)
-            act = explain if given["explain"] else release
+            own: dict[str, Any] = {}
             if isinstance(made, Crosstab):
-                own, long = (file, made.question, tuple(map(str, made.by))), given["long"]
-                act(Call(*own, keys, output, terms, unit, target, made, long))
+                own = {"table": made, "about": tuple(map(str, made.by)), "long": given["long"]}
+                made = made.question
+            if given["explain"]:
+                call = Call.of(file, given, question=made, **own)
+                show_explanation(call.explained(call.ask))
                 return
-            if act is release and "value" in asked:
+            if "value" in asked:
                 made = ask(**typed_value(file, asked))
-            assert not isinstance(made, Crosstab)  # noqa: S101 it takes no constant
-            act(Call(file, made, by, keys, output, terms, unit, target))
+                assert not isinstance(made, Crosstab)  # noqa: S101 it takes no constant
+            release(Call.of(file, given, question=made, **own))
 
     run.__doc__ = f"{help_[0]}\n\n[bold]Example[/bold]\n\ndfprivacy {help_[1]}\n"
     return with_options(*shared, own=arguments.values())(run)
-
-
-def _target(given: Mapping[str, Any]) -> tuple[str, int] | None:
-    """Return the half-width that --within names, and its size."""
-    if given["within"] is None:
-        if given["size"] is not None:
-            raise InvalidQuestionError(
-                "--size says for which group --within is, and there is none",
-                hint="add --within 2%, or leave --size out",
-            )
-        return None
-    if given["epsilon"] is not None or given["rho"] is not None:
-        raise InvalidQuestionError(
-            "--within and a loss were both given: one says what the other is to be",
-            hint="leave --epsilon and --rho out",
-        )
-    return given["within"], SIZE if given["size"] is None else given["size"]
 
 
 def _takes_value(kind: type[Statistic]) -> bool:
@@ -527,34 +503,20 @@ def agg_command(
             for kind, own in STATISTICS.items()
             for question in _questions(own, given[f"ask_{kind}"], file)
         ]
-        by, target, output = given["by"] or (), _target(given), given["output"]
-        check_output(output, file)
-        unit = unit_of(given["unit"], given["max_rows"], given["max_groups"])
-        terms = {name: given[name] for name in _TERMS if given[name] is not None}
-        frame = Private(file)(unit=unit, bounds=dict(map(_bounds, bounds_of_columns or ())))
-        typed = split_keys(by, given["keys"]) if given["keys"] else None
-        listed: Any = None if typed is None else [own[0] if len(own) == 1 else own for own in typed]
-        explain: Any = (frame.group_by(*by, keys=listed) if by else frame).explain
-        if target is not None:
-            explain = explain.within(target[0], size=target[1])
+        own = Request.of(file, given, bounds=dict(map(_bounds, bounds_of_columns or ())))
+
+        def ask(frame: Any, _: object, terms: dict[str, Any]) -> Any:
+            return frame.agg(*asked, **terms)
+
         if given["explain"]:
-            show_explanation(explain.agg(*asked, **terms))
+            show_explanation(own.explained(ask))
             return
-        if target is not None:
-            terms["epsilon"] = explain.agg(*asked, **terms).epsilon
-        keys = typed_keys(file, by, given["keys"]) if given["keys"] else None
-        grouped: Any = frame.group_by(*by, keys=keys) if by else frame
-        answers = grouped.agg(*asked, **terms)
-        if not by:
+        own = own.settled(ask)
+        answers = own.answers(ask)
+        if not own.by:
             answers = answers_table(answers).rename_columns(_ANSWERS)
-        _show(answers, len(by) or 1, "Private answers", output)
-        show_line(Console(), _spent(terms, secret=bool(by) and keys is None))
-
-
-def _spent(terms: Mapping[str, Any], *, secret: bool) -> str:
-    name = "rho" if "rho" in terms else "epsilon"
-    loss = f"Spent {name} {short(terms.get(name, LOSS))}"
-    return f"{loss}, delta {short(terms['delta'])}" if secret else loss
+        _show(answers, len(own.by) or 1, "Private answers", own.output)
+        show_line(Console(), own.spent)
 
 
 _ANSWERS = ["answer", "value", "low", "high", "note"]
@@ -581,32 +543,25 @@ def _frequency_commands() -> dict[str, Command]:
 def _frequencies(kind: str, title: str, own: Iterable[inspect.Parameter]) -> Command:
     def run(file: FILE, column: COLUMN, **given: Any) -> None:
         with session(given):
-            by, target, output = given["by"] or (), _target(given), given["output"]
-            check_output(output, file)
-            terms = {name: given[name] for name in ("k", *_TERMS) if given.get(name) is not None}
-            unit = unit_of(given["unit"], given["max_rows"], given["max_groups"])
-            frame: Any = Private(file)(unit=unit)
-            if given["keys"]:
-                if by:
-                    raise InvalidKeysError(
-                        "--keys are values of the column here, and there are groups too",
-                        hint="leave --keys out, with --delta 1e-6, or --by",
-                    )
-                terms["keys"] = given["keys"]  # of which only the number matters to explain
-            frame = frame.group_by(*by) if by else frame
-            explain = frame.explain
-            if target is not None:
-                explain = explain.within(target[0], size=target[1])
+            if given["keys"] and given["by"]:
+                raise InvalidKeysError(
+                    "--keys are values of the column here, and there are groups too",
+                    hint="leave --keys out, with --delta 1e-6, or --by",
+                )
+            most = {"k": given["k"]} if given.get("k") is not None else {}
+            own = Request.of(file, given, about=[column])
+
+            def ask(frame: Any, keys: Any, terms: dict[str, Any]) -> Any:
+                listed = {} if keys is None else {"keys": keys}
+                return getattr(frame, kind)(column, **most, **terms, **listed)
+
             if given["explain"]:
-                show_explanation(getattr(explain, kind)(column, **terms))
+                show_explanation(own.explained(ask))
                 return
-            if target is not None:
-                terms["epsilon"] = getattr(explain, kind)(column, **terms).epsilon
-            if given["keys"]:
-                terms["keys"] = typed_keys(file, [column], given["keys"])
-            table = getattr(frame, kind)(column, **terms)
-            _show(table, len(by) + 1, f"Private counts of the values of {column}", output)
-            show_line(Console(), _spent(terms, secret=not given["keys"]))
+            own = own.settled(ask)
+            counts = f"Private counts of the values of {column}"
+            _show(own.answers(ask), len(own.by) + 1, counts, own.output)
+            show_line(Console(), own.spent)
 
     run.__doc__ = (
         f"Release {title}.\n\n[bold]Example[/bold]\n\n"
@@ -647,14 +602,11 @@ def describe(
 
     dfprivacy describe flights.parquet --bounds delay=-60,240 --rho 0.5 --delta 1e-6
     """
-    asked = {name: given[name] for name in _TERMS if given[name] is not None}
     with session(given):
-        check_output(given["output"], file)
-        unit = unit_of(given["unit"], given["max_rows"], given["max_groups"])
-        private = Private(file)(unit=unit, bounds=dict(map(_bounds, bounds_of_columns or ())))
-        frame = private.explain if given["explain"] else private
+        own = Request.of(file, given, bounds=dict(map(_bounds, bounds_of_columns or ())))
+        frame = own.private.explain if given["explain"] else own.private
         made = frame.describe(
-            columns or None, exclude=exclude or (), numbers=number or (), top=top, **asked
+            columns or None, exclude=exclude or (), numbers=number or (), top=top, **own.given
         )
         if given["explain"]:
             show_explanation(made)
