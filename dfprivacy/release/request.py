@@ -129,7 +129,8 @@ def request_for(
     mark = None
     if known_by is not None:
         told |= {"keys": None if keys is None else keys.rows, "interval": level}
-        mark = account.fingerprint(text, {**told, **_cost(charge)})
+        told |= {"measure": type(charge.loss).__name__, "loss": charge.loss.value}
+        mark = account.fingerprint(text, {**told, "delta": charge.delta})
     return Request(
         charge,
         account,
@@ -173,11 +174,6 @@ def files_text(files: Files) -> str:
     return f"from {len(files.ids)} files, parts_per_unit={files.parts}"
 
 
-def _cost(charge: Charge) -> dict[str, object]:
-    """Return what a charge costs, as terms of a fingerprint."""
-    return {"measure": type(charge.loss).__name__, "loss": charge.loss.value, "delta": charge.delta}
-
-
 def _total(losses: Sequence[Epsilon | Rho]) -> Epsilon | Rho:
     kinds = {type(loss) for loss in losses}
     if len(kinds) > 1:
@@ -198,7 +194,8 @@ def searching(
 
     Where limits are left out it searches for them first, for `SEARCH` of the loss.
     """
-    if unit is None or not (isinstance(unit, Sought) or _unlimited(unit, by, keys)):
+    unlimited = by and keys is None and unit is not None and unit.max_groups is None
+    if unit is None or not (isinstance(unit, Sought) or unlimited):
         return settle(unit, Fraction(1))  # type: ignore[arg-type]
     rows = isinstance(unit, Sought) and unit.rows
     sought = Sought(unit.column, unit.max_rows, unit.max_groups, rows)
@@ -219,10 +216,6 @@ def searching(
             sought, kind(total - rest.value), rest, lambda found: settle(found, 1 - SEARCH)
         ),
     )
-
-
-def _unlimited(unit: Unit, by: Sequence[Hashable], keys: PublicKeys | None) -> bool:
-    return bool(by) and keys is None and unit.max_groups is None
 
 
 def limits_of(

@@ -16,8 +16,13 @@ from dfprivacy.statistics.quantile import Median, Quantile, Quantiles  # isort: 
 from dfprivacy.statistics.extremes import Max, Min  # isort: skip
 from dfprivacy.statistics.center import Center  # isort: skip
 from dfprivacy.statistics.bounds import PrivateBounds  # isort: skip
-from dfprivacy.statistics.covariance import Correlation, Covariance  # isort: skip
-from dfprivacy.statistics.regression import Intercept, RSquared, Slope  # isort: skip
+from dfprivacy.statistics.covariance import (  # isort: skip
+    Correlation,
+    Covariance,
+    Intercept,
+    RSquared,
+    Slope,
+)
 from dfprivacy.release.terms import Bounds, BoundsLike
 
 __all__ = [
