@@ -127,7 +127,7 @@ def test_a_pandas_key_column_has_one_outcome(kind):
 
 
 @pytest.mark.parametrize("kind", KEYS)
-@pytest.mark.parametrize("ask", ["mean", "sum", "count", "var"])
+@pytest.mark.parametrize("ask", ["mean", "count"])
 def test_a_pandas_value_column_has_one_outcome(kind, ask):
     """Asking about a pandas column ends the same way whatever the column holds."""
     found = set()
