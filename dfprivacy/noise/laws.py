@@ -119,7 +119,7 @@ class DiscreteLaplace(Noise):
 
     def __post_init__(self) -> None:
         """Refuse everything but an exact number within reach."""
-        object.__setattr__(self, "scale", _exact(self.scale, "scale", 500))
+        object.__setattr__(self, "scale", exact_parameter("scale", self.scale, 500))
 
     def sample(self, size: int, entropy: EntropySource = system_entropy) -> npt.NDArray[Any]:
         """Return `size` independent draws: see `Noise.sample`."""
@@ -170,7 +170,7 @@ class DiscreteGaussian(Noise):
 
     def __post_init__(self) -> None:
         """Refuse everything but an exact number within reach."""
-        value = _exact(self.sigma_squared, "sigma_squared", 1000)
+        value = exact_parameter("sigma_squared", self.sigma_squared, 1000)
         object.__setattr__(self, "sigma_squared", value)
 
     def sample(self, size: int, entropy: EntropySource = system_entropy) -> npt.NDArray[Any]:
@@ -254,7 +254,8 @@ def _quantile(noise: Noise, probability_outside: float, terms: int) -> int:
     return smallest_exceedance(lambda excess: noise.tail(excess, terms), one_side) - 1
 
 
-def _exact(value: object, name: str, largest_power: int) -> Fraction:
+def exact_parameter(name: str, value: object, largest_power: int) -> Fraction:
+    """Return a fraction or an integer as it is, if it is within reach; refuse anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
         raise InvalidLossError(
             f"{name} must be a fractions.Fraction or an int, not {type(value).__name__}",

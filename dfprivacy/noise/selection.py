@@ -20,10 +20,9 @@ from dfprivacy.accounting.exact import root_below
 from dfprivacy.errors import InvalidLossError
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
+from dfprivacy.noise.laws import exact_parameter
 from dfprivacy.noise.race import EXPONENTIAL, UNIFORM, Race, Runs, Times, blocks
 from dfprivacy.noise.samplers import ATTEMPTS, stuck
-
-_LARGEST_POWER = 500
 
 
 @dataclass(frozen=True)
@@ -43,14 +42,7 @@ class Selection:
 
     def __post_init__(self) -> None:
         """Refuse everything but an exact number within reach."""
-        limit = 2**_LARGEST_POWER
-        rate = _exact("rate", self.rate)
-        if not Fraction(1, limit) <= rate <= limit:
-            raise InvalidLossError(
-                f"the rate must be from 2**-{_LARGEST_POWER} to 2**{_LARGEST_POWER}",
-                hint="Use rate=Fraction(1, 2).",
-            )
-        object.__setattr__(self, "rate", rate)
+        object.__setattr__(self, "rate", exact_parameter("rate", self.rate, 500))
 
     @classmethod
     def for_epsilon(cls, epsilon: Fraction | int, sensitivity: int) -> Self:
@@ -62,7 +54,7 @@ class Selection:
             When epsilon is not a positive fraction or integer, or sensitivity not a positive
             integer.
         """
-        return cls(_positive("epsilon", epsilon) / (2 * _whole(sensitivity)))
+        return cls(exact_parameter("epsilon", epsilon, 1000) / (2 * _whole(sensitivity)))
 
     @classmethod
     def for_rho(cls, rho: Fraction | int, sensitivity: int) -> Self:
@@ -75,7 +67,9 @@ class Selection:
         InvalidLossError
             As for `for_epsilon`.
         """
-        return cls.for_epsilon(root_below(cls._divisor * _positive("rho", rho)), sensitivity)
+        return cls.for_epsilon(
+            root_below(cls._divisor * exact_parameter("rho", rho, 1000)), sensitivity
+        )
 
     def epsilon(self, sensitivity: int) -> Fraction:
         """Return the epsilon of pure DP at which a choice is charged: 2 * rate * sensitivity."""
@@ -223,22 +217,6 @@ def _selected(runs: Runs, times: Times, rate: Fraction, entropy: EntropySource) 
         offsets = uniform_below(lengths[winners], entropy)
         np.add(runs.first[block][winners], offsets, out=chosen[groups])
     return chosen
-
-
-def _positive(name: str, value: object) -> Fraction:
-    exact = _exact(name, value)
-    if exact <= 0:
-        raise InvalidLossError(f"{name} must be positive", hint=f"Use {name}=Fraction(1, 2).")
-    return exact
-
-
-def _exact(name: str, value: object) -> Fraction:
-    if isinstance(value, bool) or not isinstance(value, int | Fraction):
-        raise InvalidLossError(
-            f"{name} must be a fractions.Fraction or an int, not a {type(value).__name__}",
-            hint=f"Use {name}=Fraction(1, 2).",
-        )
-    return Fraction(value)
 
 
 def _whole(sensitivity: object) -> int:
