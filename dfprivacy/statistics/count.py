@@ -24,6 +24,7 @@ class Count(LinearStatistic):
     sql_names: ClassVar[tuple[str, ...]] = ("count",)
     is_whole: ClassVar[bool] = True
     title: ClassVar[str] = "the number of rows, or of values of a column"
+    units: ClassVar[str] = "rows"
     example: ClassVar[str] = "df.dp.count(epsilon=1)"
 
     column: Hashable = argument(
@@ -39,10 +40,6 @@ class Count(LinearStatistic):
         """Return the count that the vector carries."""
         assert linear.count is not None  # noqa: S101 a count counts
         return CountEstimator(linear.count)
-
-    def unit(self, *, found: bool = False) -> str:  # noqa: ARG002 nothing is found
-        """Return rows."""
-        return "rows"
 
     def whole(self, rows: int) -> float:
         """Return the rows."""

@@ -34,6 +34,7 @@ class NUnique(LinearStatistic):
     is_whole: ClassVar[bool] = True
     adds_up: ClassVar[bool] = False
     title: ClassVar[str] = "the number of different values"
+    units: ClassVar[str] = "different values"
     example: ClassVar[str] = 'df.dp.nunique("x", epsilon=1)'
 
     column: Hashable = argument("The column whose different values are counted.")
@@ -61,10 +62,6 @@ class NUnique(LinearStatistic):
         if self.counts_units(known.unit):
             return (f"this is the number of units: each value of {self.column!r} is one",)
         return (f"of each unit at most max_rows={known.unit.max_rows} values count in a group",)
-
-    def unit(self, *, found: bool = False) -> str:  # noqa: ARG002 nothing is found
-        """Return values."""
-        return "different values"
 
     def whole(self, rows: int) -> float:
         """Return the rows."""

@@ -59,8 +59,14 @@ class LinearStatistic(Statistic):
         """Return what reads another question's answer off this one's vector, if it is there."""
         return None
 
+    units: ClassVar[str] = ""
+    """What the answer is measured in, of its columns by their places; units of its column if empty.
+    """
+
     def unit(self, *, found: bool = False) -> str:
         """Return in what the answer is measured; `found` where its bounds are found first."""
+        if self.units:
+            return self.units.format(**{place: getattr(self, place) for place in self.places()})
         return "widths of the bounds found" if found else f"units of {self.column!r}"
 
     def whole(self, rows: int) -> float | None:  # noqa: ARG002 most have no need of them

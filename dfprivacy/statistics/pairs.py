@@ -55,15 +55,8 @@ class PairStatistic(LinearStatistic):
     reader: ClassVar[type[PairEstimator]]
     """What reads it off a basis of these degrees, or of higher ones."""
 
-    units: ClassVar[str]
-    """What an answer is measured in, of columns `x` and `y`."""
-
     x: Hashable
     y: Hashable
-
-    def unit(self, *, found: bool = False) -> str:  # noqa: ARG002 nothing is found
-        """Return in what the answer is measured."""
-        return self.units.format(x=self.x, y=self.y)
 
     def whole(self, rows: int) -> None:
         """Return None: its half-widths are named in its own unit."""

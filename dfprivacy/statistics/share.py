@@ -25,6 +25,7 @@ class Share(LinearStatistic):
     kind: ClassVar[str] = "share"
     aliases: ClassVar[tuple[str, ...]] = ("proportion", "fraction", "rate", "percentage")
     title: ClassVar[str] = "the share of values that are true, or a constant"
+    units: ClassVar[str] = "parts of the values"
     example: ClassVar[str] = 'df.dp.share("city", "Rome", epsilon=1)'
 
     column: Hashable = argument("The column, of any type that can be grouped by.")
@@ -44,7 +45,3 @@ class Share(LinearStatistic):
         if other != Count(self.column) or linear.count is None:
             return None
         return CountEstimator(linear.count)
-
-    def unit(self, *, found: bool = False) -> str:  # noqa: ARG002 nothing is found
-        """Return what a share is measured in."""
-        return "parts of the values"
