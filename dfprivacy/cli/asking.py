@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from rich.console import Console
 
-from dfprivacy.accounting.charge import short
 from dfprivacy.cli.output import (
     UNKNOWN,
     check_output,
@@ -131,10 +130,15 @@ class Request:
     def spent(self) -> str:
         """What the call has cost, in words."""
         epsilon, rho, delta = (self.terms[name] for name in ("epsilon", "rho", "delta"))
-        loss = f"rho {short(rho)}" if rho is not None else f"epsilon {short(epsilon or EPSILON)}"
+        loss = f"rho {_short(rho)}" if rho is not None else f"epsilon {_short(epsilon or EPSILON)}"
         if delta is None or not self.keyed or self.keys:
             return f"Spent {loss}"
-        return f"Spent {loss}, delta {short(delta)}"
+        return f"Spent {loss}, delta {_short(delta)}"
+
+
+def _short(number: float) -> str:
+    """Return a number with up to six digits: 1e-6, not 1e-06."""
+    return f"{number:.6g}".replace("e-0", "e-").replace("e+0", "e")
 
 
 def _target(given: Mapping[str, Any]) -> tuple[str, int] | None:

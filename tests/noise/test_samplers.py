@@ -24,7 +24,7 @@ from flint import arb, ctx, fmpq
 from scipy import stats
 
 import dfprivacy as dfp
-from dfprivacy.noise import gaussian, laplace
+from dfprivacy.noise import samplers
 from dfprivacy.noise import uniform as logarithms
 from dfprivacy.noise.entropy import system_entropy
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
@@ -345,7 +345,7 @@ def test_laplace_without_the_filter_is_the_same(scale, monkeypatch):
     """Refusing the certificate changes no draw: the same bytes give the same noise."""
     source = Recorded(200_000)
     fast = sample_laplace(scale, 400, source)
-    monkeypatch.setattr(laplace, "certified", lambda: False)
+    monkeypatch.setattr(samplers, "certified", lambda: False)
     slow = sample_laplace(scale, 400, source.again())
     assert fast.tolist() == slow.tolist()
 
@@ -355,8 +355,7 @@ def test_gaussian_without_the_filter_is_the_same(variance, monkeypatch):
     """Refusing the certificate changes no draw: the same bytes give the same noise."""
     source = Recorded(200_000)
     fast = sample_gaussian(variance, 200, source)
-    monkeypatch.setattr(laplace, "certified", lambda: False)
-    monkeypatch.setattr(gaussian, "certified", lambda: False)
+    monkeypatch.setattr(samplers, "certified", lambda: False)
     slow = sample_gaussian(variance, 200, source.again())
     assert fast.tolist() == slow.tolist()
 
@@ -703,7 +702,7 @@ COMPARE = (
     + """
 from fractions import Fraction
 import numpy as np
-from dfprivacy.noise import gaussian, laplace, race, uniform
+from dfprivacy.noise import race, samplers, uniform
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
 from dfprivacy.noise.race import Runs
 from dfprivacy.noise.selection import ExponentialMechanism, PermuteAndFlip
@@ -726,7 +725,7 @@ def all_draws():
 
 BOTH_PATHS = """
 fast = all_draws()
-laplace.certified = gaussian.certified = race.certified = lambda: False
+samplers.certified = race.certified = lambda: False
 assert fast == all_draws()
 """
 
