@@ -537,6 +537,7 @@ def _frequency_commands() -> dict[str, Command]:
     return {
         "value_counts": _frequencies("value_counts", "how often each value is there", ()),
         "top": _frequencies("top", "the values with the largest counts", (most,)),
+        "mode": _frequencies("mode", "the most frequent value", ()),
     }
 
 

@@ -13,7 +13,7 @@ from dfprivacy.frames.crosstabs import Crosstab, CrosstabMethods
 from dfprivacy.frames.describing import DescribeMethods, Description, explain_description
 from dfprivacy.frames.explanation import Explanation
 from dfprivacy.frames.forecasting import explain_histogram, explain_vector, explained
-from dfprivacy.frames.frequencies import FrequencyMethods
+from dfprivacy.frames.frequencies import Frequencies, FrequencyMethods
 from dfprivacy.frames.releasing import request_of
 from dfprivacy.frames.tables import frame_names
 from dfprivacy.frames.targets import SIZE, Target, reached, target_of
@@ -183,12 +183,12 @@ class Explaining(
 
         return reached(self._target, terms, make)
 
-    def _frequencies(self, column: Hashable, given: object, k: int | None, terms: Terms) -> Any:
-        integers = self._integers([column], terms.unit)
+    def _frequencies(self, asked: Frequencies, given: object, terms: Terms) -> Any:
+        integers = self._integers([asked.column], terms.unit)
 
         def make(terms: Terms, sizes: tuple[int, ...]) -> Explanation:
-            request, _ = self._counting(column, given, k, terms)
-            return explained(request, integers, sizes=sizes)
+            by, keys = self._by_value(asked.column, given, terms)
+            return explained(asked.request(terms, by, keys), integers, sizes=sizes)
 
         return reached(self._target, terms, make)
 

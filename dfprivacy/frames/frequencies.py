@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,78 @@ from dfprivacy.statistics import Count
 
 UNSURE = "may not be among them"
 """What is noted of a value whose count noise may have lifted over one that is left out."""
+
+
+@dataclass(frozen=True)
+class Frequencies:
+    """Counts of the values of a column, `name` in the result: all, or the `k` largest a group."""
+
+    column: Hashable
+    k: int | None = None
+    name: str = "count"
+
+    @property
+    def text(self) -> str:
+        """The question, in words."""
+        most = "" if self.k is None else f", {self.k}"
+        return f"{'value_counts' if self.k is None else 'top'}({self.column!r}{most})"
+
+    def names(self, by: Sequence[Hashable]) -> list[str]:
+        """Return the columns of the result; those that are grouped by end with the value.
+
+        Raises
+        ------
+        InvalidQuestionError
+            When two would have one name.
+        """
+        noted = [] if self.k is None else ["note"]
+        names = [*map(str, by), self.name, "low", "high", *noted]
+        if len(set(names)) < len(names):
+            raise InvalidQuestionError(
+                "a column has the name of a column of the result",
+                hint="rename it; counts by value have the columns count, low, high, note",
+            )
+        return names
+
+    def request(self, terms: Terms, by: Sequence[Hashable], keys: PublicKeys | None) -> Request:
+        """Return the release of the counts, to be made."""
+        form = "value counts" if self.k is None else f"top {self.k}"
+        made = request_of({"count": Count(self.column)}, terms, by, keys, form=form)
+        self.names(by)
+        return made
+
+
+def largest(column: Hashable, k: object) -> Frequencies:
+    """Return the counts of the `k` most frequent values of a column.
+
+    Raises
+    ------
+    InvalidQuestionError
+        When `k` is no whole number from 1 on.
+    """
+    exact = exact_number(k)
+    if exact is None or exact.denominator != 1 or not 1 <= exact < 2**31:
+        raise InvalidQuestionError(
+            f"k must be a whole number of values, from 1 on, not {describe(k)}",
+            hint="pass e.g. k=10",
+        )
+    return Frequencies(column, int(exact))
+
+
+def release_frequencies(
+    frame: object,
+    asked: Frequencies,
+    by: Sequence[Hashable],
+    keys: PublicKeys | None,
+    terms: Terms,
+) -> Any:
+    """Release counts by value; the columns that are grouped by end with the value."""
+    request, names, groups = asked.request(terms, by, keys), asked.names(by), len(by)
+
+    def table(settled: Request, made: Answers) -> pa.Table:
+        return ranked(released_table(made, settled, names[: groups + 3]), groups, settled, asked.k)
+
+    return release_parts(frame, request, names, table, asked.column)
 
 
 class FrequencyMethods(Asking[One, Many]):
@@ -50,7 +123,7 @@ class FrequencyMethods(Asking[One, Many]):
         ['Rome', 'Oslo']
         """
         terms = self._terms.updated(epsilon=epsilon, rho=rho, delta=delta, interval=interval)
-        return self._frequencies(label_of(column), keys, None, terms)
+        return self._frequencies(Frequencies(label_of(column)), keys, terms)
 
     def top(
         self,
@@ -75,38 +148,34 @@ class FrequencyMethods(Asking[One, Many]):
         [None, 'may not be among them']
         """
         terms = self._terms.updated(epsilon=epsilon, rho=rho, delta=delta, interval=interval)
-        exact = exact_number(k)
-        if exact is None or exact.denominator != 1 or not 1 <= exact < 2**31:
-            raise InvalidQuestionError(
-                f"k must be a whole number of values, from 1 on, not {describe(k)}",
-                hint="pass e.g. k=10",
-            )
-        return self._frequencies(label_of(column), keys, int(exact), terms)
+        return self._frequencies(largest(label_of(column), k), keys, terms)
 
-    def _frequencies(self, column: Hashable, given: object, k: int | None, terms: Terms) -> Any:
-        """Release the counts, all of them or the `k` largest of each group."""
-        request, names = self._counting(column, given, k, terms)
-        groups = len(request.by)
+    def mode(
+        self,
+        column: Hashable,
+        keys: Any = None,
+        *,
+        epsilon: float = EPSILON,
+        rho: float | None = None,
+        delta: float | None = None,
+        interval: float | str = INTERVAL,
+    ) -> Any:
+        """Return the most frequent value of `column`, by group that of each group: `top` with k=1.
 
-        def table(settled: Request, made: Answers) -> pa.Table:
-            return ranked(released_table(made, settled, names[: groups + 3]), groups, settled, k)
+        One row: the value, its count with an interval, and a note where another may be the one.
 
-        return release_parts(self._frame, request, names, table, column)
+        >>> import dfprivacy as dfp, polars as pl
+        >>> frame = pl.DataFrame({"city": ["Rome"] * 900 + ["Oslo"] * 100})
+        >>> frame.dp.mode("city", epsilon=1, delta=1e-6)["city"].to_list()
+        ['Rome']
+        """
+        terms = self._terms.updated(epsilon=epsilon, rho=rho, delta=delta, interval=interval)
+        return self._frequencies(Frequencies(label_of(column), 1), keys, terms)
 
-    def _counting(
-        self, column: Hashable, given: object, k: int | None, terms: Terms
-    ) -> tuple[Request, list[str]]:
-        """Return the release of the counts, to be made, and the names of its columns."""
-        by, keys = self._by_value(column, given, terms)
-        form = "value counts" if k is None else f"top {k}"
-        request = request_of({"count": Count(column)}, terms, by, keys, form=form)
-        names = [*map(str, by), "count", "low", "high", *([] if k is None else ["note"])]
-        if len(set(names)) < len(names):
-            raise InvalidQuestionError(
-                "a column has the name of a column of the result",
-                hint="rename it; counts by value have the columns count, low, high, note",
-            )
-        return request, names
+    def _frequencies(self, asked: Frequencies, given: object, terms: Terms) -> Any:
+        """Release the counts, all of them or the largest of each group."""
+        by, keys = self._by_value(asked.column, given, terms)
+        return release_frequencies(self._frame, asked, by, keys, terms)
 
     def _by_value(
         self, column: Hashable, given: object, terms: Terms

@@ -162,7 +162,6 @@ def _meaning(statistic: type[Statistic], name: str) -> str:
 
 _ELSEWHERE = {
     "groupby": "group_by",
-    "mode": "top",
 }
 """Names of other libraries, each with the nearest name here."""
 

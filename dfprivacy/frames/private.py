@@ -245,6 +245,10 @@ class PrivateColumn(ColumnMethods[Any]):
         """Return the values with the largest counts: see `Private.top`."""
         return self._owner.top(self._column, *args, **terms)
 
+    def mode(self, *args: Any, **terms: Any) -> Any:
+        """Return the most frequent value: see `Private.mode`."""
+        return self._owner.mode(self._column, *args, **terms)
+
     def agg(self, *questions: Statistic, **named: Any) -> Any:
         """Answer several questions under one epsilon: see `Private.agg`."""
         return self._owner.agg(*questions, **named)

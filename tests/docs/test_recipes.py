@@ -47,7 +47,9 @@ def told(truth):
     if isinstance(truth, pd.DataFrame):
         return "; ".join(f"{key} {told(list(row))}" for key, *row in truth.itertuples())
     if isinstance(truth, pd.Series):
-        return ", ".join(f"{key} {told(value)}" for key, value in truth.items())
+        keys = [key if isinstance(key, tuple) else (key,) for key in truth.index]
+        names = [" ".join(map(str, key)) for key in keys]
+        return ", ".join(f"{name} {told(own)}" for name, own in zip(names, truth, strict=True))
     if isinstance(truth, (list, tuple)):
         return ", ".join(map(told, truth))
     if isinstance(truth, (bool, str)):

@@ -139,7 +139,7 @@ def test_beginners_mistakes(run, args, error, hint):
     [
         (["mean", "flights.csv"], "Missing argument 'COLUMN'"),
         (["mean", "flights.csv", "delay", "--bounds", "0"], "'--bounds' requires 2 arguments"),
-        (["mode", "flights.csv"], "No such command 'mode'"),
+        (["modus", "flights.csv"], "No such command 'modus'"),
     ],
 )
 def test_usage_mistakes(run, args, words):

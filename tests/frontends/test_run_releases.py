@@ -80,6 +80,36 @@ def test_what_is_forgotten_is_charged_again(run):
     assert spent().epsilon == 2
 
 
+def test_counts_by_value(run):
+    """Values are the last of the groups: secret by delta, or public; `k` of them, or the first."""
+    asked = """\
+  often:
+    budget: {delta: 1e-7}
+    questions: {n: {value_counts: carrier}}
+    outputs: often.csv
+  most:
+    by: carrier
+    keys: {carrier: [AA, UA], month: [1, 2, 3]}
+    questions: {n: {top: month, k: 2}}
+    outputs: most.csv
+  first:
+    by: [month]
+    budget: {delta: 1e-7}
+    questions: {n: {mode: carrier}}
+    outputs: first.csv
+"""
+    assert run(HEAD + asked).exit_code == 0
+    often, most, first = (pl.read_csv(f"{name}.csv") for name in ("often", "most", "first"))
+    assert often.columns == ["carrier", "n", "low", "high"]
+    assert often["carrier"].to_list() == ["AA", "UA"]
+    assert most.columns == ["carrier", "month", "n", "low", "high", "note"]
+    assert most["carrier"].to_list() == ["AA", "AA", "UA", "UA"]
+    assert first.select("month", "carrier").rows() == [(1, "AA"), (2, "AA")]
+    assert spent() == dfp.Budget(epsilon=3.0, delta=2e-7)
+    apart = asked.replace("{n: {mode: carrier}}", "{n: {mode: carrier}, rows: {count: '*'}}")
+    assert "counts by value are a release of its own" in run(HEAD + apart).stderr
+
+
 def test_the_note_beside_an_output(run):
     """The note says what was asked, charged and promised; nothing of the data is in it."""
     run(HEAD + DELAYS)

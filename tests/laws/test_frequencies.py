@@ -55,8 +55,12 @@ def test_the_largest_of_each_group_are_kept(engine):
     top = rows_of(private.top("city", 2, ["Rome", "Oslo", "Bari"], **HUGE))
     assert [row[1] for row in top] == [60, 30]
     assert [isinstance(row[-1], str) for row in top] == [False, True]
-    every = rows_of(private.group_by("shop").top("city", 1, delta=1e-6, **HUGE))
+    by_shop = private.group_by("shop")
+    every = rows_of(by_shop.top("city", 1, delta=1e-6, **HUGE))
     assert [row[:3] for row in every] == [("s0", "Rome", 30), ("s1", "Rome", 30)]
+    assert [row[:3] for row in rows_of(by_shop.mode("city", delta=1e-6, **HUGE))] == [
+        row[:3] for row in every
+    ]
 
 
 def test_values_without_a_note_are_among_the_largest():
@@ -83,14 +87,16 @@ def test_series_and_explanations_know_counts_by_value():
     series = pd.Series(["a"] * 50 + ["b"] * 40, name="x")
     assert list(series.dp.value_counts(delta=1e-6, **HUGE)["x"]) == ["a", "b"]
     assert list(series.dp.top(1, delta=1e-6, **HUGE)["x"]) == ["a"]
+    assert list(series.dp.mode(["a", "b"], **HUGE)["x"]) == ["a"]
     plan = DATA.dp.explain.top("city", 3, epsilon=1, delta=1e-6)
     assert (plan.epsilon, plan.delta) == (1.0, 1e-6)
 
 
 def test_what_cannot_be_is_refused_before_a_row_is_read():
     """No whole number of values, keys for one column alone, names that are taken."""
-    with pytest.raises(dfp.InvalidQuestionError, match="whole number"):
-        DATA.dp.top("city", 0, delta=1e-6)
+    for k in (0, None, 1.5):
+        with pytest.raises(dfp.InvalidQuestionError, match="whole number"):
+            DATA.dp.top("city", k, delta=1e-6)
     with pytest.raises(dfp.InvalidKeysError, match="public together"):
         DATA.dp.group_by("shop").value_counts("city", ["Rome"])
     with pytest.raises(dfp.InvalidQuestionError, match="name of a column"):

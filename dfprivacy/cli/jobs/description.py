@@ -40,6 +40,7 @@ from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.describing import Describe
 from dfprivacy.frames.explanation import Explanation
 from dfprivacy.frames.forecasting import explain_histogram, explained
+from dfprivacy.frames.frequencies import Frequencies, largest
 from dfprivacy.frames.releasing import histogram_request, request_of
 from dfprivacy.frames.tables import frame_names
 from dfprivacy.frames.targets import SIZE, Target, solved, target_of
@@ -60,7 +61,8 @@ from dfprivacy.statistics.histogram import Histogram
 
 Fields = Mapping[str, Any]
 
-Asked = Statistic | Histogram | Describe
+Asked = Statistic | Histogram | Describe | Frequencies
+_FREQUENCIES = ("value_counts", "top", "mode")
 _ALL_ROWS = "*"
 _READ = (".csv", ".tsv", ".parquet", ".pq")
 _WRITTEN = (".csv", ".parquet")
@@ -230,6 +232,9 @@ def question_of(given: object, info: ValidationInfo) -> Asked:
     column = own.pop(kind)
     if kind == "describe":
         return Describe(None if column == (_ALL_ROWS,) else column, **own)
+    if kind in _FREQUENCIES:
+        most = {"top": own.get("k", 10), "mode": 1}.get(kind)
+        return Frequencies(column) if most is None else largest(column, most)
     if kind == "histogram":
         own = {"bounds": shared.get(column), **own}
         return _histogram(column, given=fields.get("bounds") is not None, **own)
@@ -246,7 +251,9 @@ def question_of(given: object, info: ValidationInfo) -> Asked:
 
 def _kind(fields: Fields) -> str:
     """Return the question that is named; bounds are one where they name a column."""
-    known = (*STATISTICS, "histogram", "describe")
+    known = (*STATISTICS, "histogram", "describe", *_FREQUENCIES)
+    if "describe" in fields:  # which has a field `top`
+        return "describe"
     kinds = [name for name in fields if name in known and name != "bounds"]
     if not kinds and isinstance(fields.get("bounds"), str):
         kinds = ["bounds"]
@@ -267,6 +274,9 @@ def _model(kind: str) -> type[Group]:
         fields |= dict.fromkeys(("exclude", "numbers"), (Texts | None, None))
         fields |= {"quantiles": (Numbers | None, None), "top": (Number | None, None)}
         return create_model("describe", __base__=Group, **fields)
+    if kind in _FREQUENCIES:
+        fields |= {"k": (Number | None, None)} if kind == "top" else {}
+        return create_model(kind, __base__=Group, **fields)
     if kind == "histogram":
         fields |= {"bins": (Number | None, None), "edges": (Numbers | None, None)}
         fields |= {"bounds": (Pair | None, None)}
@@ -558,9 +568,11 @@ class Release(Group):
     @field_validator("questions")
     @classmethod
     def _alone(cls, questions: dict[str, Asked]) -> dict[str, Asked]:
-        for kind, words in ((Histogram, "histogram"), (Describe, "description")):
+        alone = {Histogram: "a histogram is", Describe: "a description is",
+                 Frequencies: "counts by value are"}  # fmt: skip
+        for kind, words in alone.items():
             if len(questions) > 1 and any(isinstance(own, kind) for own in questions.values()):
-                raise ValueError(f"a {words} is a release of its own")
+                raise ValueError(f"{words} a release of its own")
         return questions
 
     @model_validator(mode="after")
@@ -621,6 +633,12 @@ class Release(Group):
         return asked if isinstance(asked, Describe) else None
 
     @property
+    def counted(self) -> Frequencies | None:
+        """The counts by value that are asked for, alone; the value is the last of `by`."""
+        ((name, asked),) = [*self.questions.items(), ("", None)][:1]
+        return replace(asked, name=name) if isinstance(asked, Frequencies) else None
+
+    @property
     def numbers(self) -> dict[str, Statistic]:
         """The questions that are asked together."""
         return {name: q for name, q in self.questions.items() if isinstance(q, Statistic)}
@@ -646,6 +664,8 @@ class Release(Group):
         """Return the release of questions, to be made."""
         if self.table is not None:
             return self.table.request(terms, self.keys)
+        if self.counted is not None:
+            return self.counted.request(terms, self.by, self.keys)
         return request_of(self.numbers, terms, self.by, self.keys)
 
     @property
@@ -661,7 +681,7 @@ class Release(Group):
         if self.histogram is not None:
             return histogram_request(self.histogram, self.terms, self.by, self.keys).charge
         request = self._request(self.terms)
-        if self.by:
+        if self.by and self.counted is None:
             frame_names(request.parts, self.numbers, self.by)
         return request.charge
 
@@ -780,7 +800,7 @@ def _completed(value: Any, origins: dict[At, At]) -> Any:
 def _inheriting(name: str, top: Any, own: Any, origins: dict[At, At]) -> dict[str, Any]:
     """Return a release with its name, and the groups that it takes from the top."""
     at = ("releases", name)
-    found = {**own, _NAME: name}
+    found = {**own, _NAME: name, **_by_value(own)}
     for shared in ("source", "unit"):
         if own.get(shared) is None and top.get(shared) is not None:
             found[shared], origins[*at, shared] = top[shared], (shared,)
@@ -796,6 +816,21 @@ def _inheriting(name: str, top: Any, own: Any, origins: dict[At, At]) -> dict[st
         found["budget"] = {**taken, **(ours or {})}
         origins.update({(*at, "budget", field): ("budget", field) for field in taken})
     return found
+
+
+def _by_value(own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns that counts by value are grouped by: those that are named, and its own."""
+    asked = own["questions"] if isinstance(own.get("questions"), dict) else {}
+    fields = [one for one in asked.values() if isinstance(one, dict)]
+    columns = [
+        one[kind]
+        for one in fields
+        for kind in _FREQUENCIES
+        if "describe" not in one and kind in one
+    ]
+    if len(columns) != 1 or not isinstance(columns[0], str):
+        return {}
+    return {"by": [*_listed([] if own.get("by") is None else own["by"]), columns[0]]}
 
 
 def _needs_delta(own: Mapping[str, Any]) -> bool:

@@ -36,6 +36,7 @@ from dfprivacy.errors import (
 )
 from dfprivacy.frames.crosstabs import release_long
 from dfprivacy.frames.describing import description_of, release_description
+from dfprivacy.frames.frequencies import Frequencies, release_frequencies
 from dfprivacy.frames.releasing import release_frame, release_histogram, release_numbers
 from dfprivacy.frames.whole_files import put_whole, write_csv, write_parquet
 from dfprivacy.release.terms import PublicKeys, Terms
@@ -146,13 +147,20 @@ def made(release: Release, ledger: IdempotentLedger) -> pa.Table:
             return frame_table(release_description(asked))
     keys = typed_keys(release)
     with rows_of(release.source) as rows:
-        if release.histogram is not None:
-            return frame_table(release_histogram(rows, release.by, keys, release.histogram, terms))
-        if release.table is not None:
-            return frame_table(release_long(rows, release.table, terms, keys)[0])
-        if release.by:
-            return frame_table(release_frame(rows, release.by, keys, release.numbers, terms))
+        if release.by or release.histogram is not None:
+            return frame_table(_frame(release, rows, keys, terms))
         return answers_table(release_numbers(rows, release.numbers, terms))
+
+
+def _frame(release: Release, rows: object, keys: PublicKeys | None, terms: Terms) -> Any:
+    """Return the answers of a release that are a frame."""
+    if release.histogram is not None:
+        return release_histogram(rows, release.by, keys, release.histogram, terms)
+    if release.counted is not None:
+        return release_frequencies(rows, release.counted, release.by, keys, terms)
+    if release.table is not None:
+        return release_long(rows, release.table, terms, keys)[0]
+    return release_frame(rows, release.by, keys, release.numbers, terms)
 
 
 @contextmanager
@@ -307,7 +315,7 @@ def _columns_of(source: Source) -> pa.Schema:
 
 
 def _about(question: Any) -> Sequence[Any]:
-    return [question.column] if isinstance(question, Histogram) else question.columns
+    return [question.column] if isinstance(question, Histogram | Frequencies) else question.columns
 
 
 def typed_keys(release: Release) -> PublicKeys | None:
