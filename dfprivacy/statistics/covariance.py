@@ -1,28 +1,351 @@
-"""Covariance, correlation and the straight line of two columns, each from one noisy vector."""
+"""Read covariances, correlations and straight lines off noisy sums of products of two bases.
+
+With a and b the values of two columns as parts of their bounds, the products of the Bernstein
+polynomials of a with those of b are never negative and add up to 1: a partition of unity, so that
+one vector holds the number of rows, means, variances and the covariance for one epsilon. A
+polynomial f of a and b that these products span has weights w with sum(f) = w.S for the exact sums
+S, so that w.(S + Z) is off by w.Z alone. All answers here are theta = (u.S) / (v.S), where the
+weights u and v hold means that are read off the same sums; theta does not depend on them to first
+order, and its interval is Fieller's. Proofs: docs/partition-of-unity.md.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
+from dfprivacy.errors import InvalidBoundsError
 from dfprivacy.measurement.binning import Floats
-from dfprivacy.measurement.linear import ROUNDED
+from dfprivacy.measurement.grid import Grid, even_grid
+from dfprivacy.measurement.linear import ROUNDED, Linear, OnGrid, Term
 from dfprivacy.noise.additive import NoisyVector
-from dfprivacy.release.estimator import Draw, HalfWidths
+from dfprivacy.noise.laws import Noise, half_width_factor
+from dfprivacy.release.estimator import Draw, Foreseen, HalfWidths, to_floats
 from dfprivacy.release.terms import BoundsLike
-from dfprivacy.statistics.base import argument
-from dfprivacy.statistics.pairs import (
-    Moments,
-    PairEstimator,
-    PairStatistic,
-    Ratio,
-    product,
-    squared,
-)
+from dfprivacy.statistics.base import Statistic, argument
+from dfprivacy.statistics.linear import LinearStatistic
+
+Polynomial = npt.NDArray[np.float64]
+"""Coefficients of a^i b^j by place (i, j), then by group."""
+
+_BASES = {1: ((1, -1), (0, 1)), 2: ((1, -2, 1), (0, 2, -2), (0, 0, 1))}
+"""The Bernstein polynomials of a degree: the factors of 1, a and a^2."""
+
+_POWERS = {1: np.array([[1, 0], [1, 1]]), 2: np.array([[1, 0, 0], [1, 0.5, 0], [1, 1, 1]])}
+"""What each Bernstein polynomial weighs in 1, a and a^2: a = b1 / 2 + b2."""
+
+
+class PairStatistic(LinearStatistic):
+    """A statistic of two columns within bounds; a row that lacks one of the values is left out."""
+
+    degrees: ClassVar[tuple[int, int]]
+    """The degrees of its basis in the x and in the y column."""
+
+    reader: ClassVar[type[PairEstimator]]
+    """What reads it off a basis of these degrees, or of higher ones."""
+
+    x: Hashable
+    y: Hashable
+
+    def whole(self, rows: int) -> None:
+        """Return None: its half-widths are named in its own unit."""
+
+    @property
+    def grids(self) -> tuple[Grid, Grid]:
+        """The grids of the x and of the y column."""
+        return (
+            even_grid(self.required_bounds("x_bounds", self.x)),
+            even_grid(self.required_bounds("y_bounds", self.y)),
+        )
+
+    def linear(self, *, grouped: bool) -> Linear:  # noqa: ARG002 a count comes with it
+        """Return the products of both bases in units of 1/K: near a partition of unity."""
+        k = max(grid.last for grid in self.grids)
+        sides = [_side(OnGrid(*own), k) for own in zip((self.x, self.y), self.grids, strict=True)]
+        a, b = ([None, *own[:degree]] for own, degree in zip(sides, self.degrees, strict=True))
+        terms = [own for own in (*a, *b) if own is not None]
+        places: dict[tuple[int, int], int] = {(0, 0): 0}
+        places |= {(i, 0): i for i in range(1, len(a))}
+        places |= {(0, j): len(a) - 1 + j for j in range(1, len(b))}
+        for i, left in enumerate(a):
+            for j, right in enumerate(b):
+                if left is not None and right is not None:
+                    terms.append(left * right // k)
+                    places[i, j] = len(terms)
+        matrix = []
+        for own in _BASES[self.degrees[0]]:
+            for other in _BASES[self.degrees[1]]:
+                row = [0] * (1 + len(terms))
+                for (i, j), place in places.items():
+                    row[place] = own[i] * other[j] * (k if place == 0 else 1)
+                matrix.append(tuple(row))
+        return Linear.near_unity(tuple(terms), tuple(matrix), k)
+
+    def estimator(self, linear: Linear) -> PairEstimator:  # noqa: ARG002 it is made of them all
+        """Return what reads it off its own basis."""
+        return self.reader(self.grids, self.degrees)
+
+    def carried(self, other: Statistic, linear: Linear) -> Foreseen | None:  # noqa: ARG002 the degrees say all
+        """Return another answer about the same columns that a basis of no higher degree has."""
+        if not isinstance(other, PairStatistic):
+            return None
+        same = (self.x, self.y, self.grids) == (other.x, other.y, other.grids)
+        lower = all(low <= high for low, high in zip(other.degrees, self.degrees, strict=True))
+        return other.reader(self.grids, self.degrees) if same and lower else None
+
+    @property
+    def halve(self) -> tuple[str, ...]:
+        """More rows, or narrower bounds."""
+        return ("halve the width of one column's bounds", "double the number of rows")
+
+
+def _side(q: OnGrid, k: int) -> tuple[Term, Term]:
+    """Return the first two powers of a column as integers from 0 to k."""
+    return q, q * q // k
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Noisy moments of a and b by group: the rows, means within [0, 1], variances, covariance.
+
+    A variance that the basis has not is NaN.
+    """
+
+    rows: Floats
+    mean_x: Floats
+    mean_y: Floats
+    var_x: Floats
+    var_y: Floats
+    covariance: Floats
+
+    @property
+    def off_x(self) -> Polynomial:
+        """The polynomial a - mean."""
+        return np.stack([-self.mean_x, np.ones_like(self.rows), np.zeros_like(self.rows)])
+
+    @property
+    def off_y(self) -> Polynomial:
+        """The polynomial b - mean."""
+        return np.stack([-self.mean_y, np.ones_like(self.rows), np.zeros_like(self.rows)])
+
+    @property
+    def one(self) -> Polynomial:
+        """The polynomial 1."""
+        zero = np.zeros_like(self.rows)
+        return np.stack([zero + 1, zero, zero])
+
+
+def squared(linear: Polynomial) -> Polynomial:
+    """Return the square of a polynomial of one column and degree 1."""
+    return np.stack([linear[0] ** 2, 2 * linear[0] * linear[1], linear[1] ** 2])
+
+
+def product(of_x: Polynomial, of_y: Polynomial) -> Polynomial:
+    """Return the product of a polynomial of a and one of b."""
+    return of_x[:, None, :] * of_y[None, :, :]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """An answer as theta = E[above] / E[below], for polynomials that hold noisy means.
+
+    `drift` is how far E[above] - theta E[below] moves for errors of the means, to second order.
+    """
+
+    above: Polynomial
+    below: Polynomial
+    drift: Callable[[Floats, Floats, Floats], Floats]
+
+
+@dataclass(frozen=True)
+class PairEstimator(ABC):
+    """A ratio of noisy moments of two columns, in units of the answer.
+
+    Parameters
+    ----------
+    grids : tuple of Grid
+        Those of the x and of the y column.
+    degrees : tuple of int
+        The degrees of the basis in both.
+    """
+
+    grids: tuple[Grid, Grid]
+    degrees: tuple[int, int]
+
+    least: ClassVar[float] = -math.inf
+    most: ClassVar[float] = math.inf
+    """What theta lies between."""
+
+    even: ClassVar[float] = 0.0
+    """Theta of values that are spread evenly over the bounds, independently."""
+
+    spans: ClassVar[tuple[bool, bool]] = (False, False)
+    """Whether the variance of x, and that of y, must be above 0."""
+
+    def __post_init__(self) -> None:
+        """Refuse bounds whose units a float can't hold."""
+        if not 2.0**-1000 <= self.unit <= 2.0**1000:
+            raise InvalidBoundsError(
+                "the distances between the bounds are too large or too small for this answer",
+                hint="rescale the columns",
+            )
+
+    @cached_property
+    def k(self) -> int:
+        """What the coordinates of a row add up to."""
+        return max(grid.last for grid in self.grids)
+
+    @property
+    def widths(self) -> tuple[float, float]:
+        """What a = 1 and b = 1 are in units of the columns."""
+        x, y = (self.k * grid.step for grid in self.grids)
+        return x, y
+
+    @property
+    @abstractmethod
+    def unit(self) -> float:
+        """What theta = 1 is in units of the answer."""
+
+    @property
+    def start(self) -> float:
+        """What theta = 0 is in units of the answer."""
+        return 0.0
+
+    @abstractmethod
+    def ratio(self, held: Moments) -> Ratio:
+        """Return the answer as a ratio."""
+
+    def value(self, vector: NoisyVector) -> Floats:
+        """Return the answer of each group; NaN where noise leaves a slope without a direction."""
+        theta, _ = self._theta(vector)
+        return self._units(theta)
+
+    def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
+        """Return Fieller's interval; all that can be where it is open.
+
+        Nine tenths of the error probability go to the weights at hand, one tenth to the means that
+        they hold.
+        """
+        low, high = self.theta_interval(vector, level)
+        return self._units(low), self._units(high)
+
+    def theta_interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
+        """Return the theta for which u.S - theta v.S is within its noise and its drift."""
+        held, outside = self.moments(vector), 1 - level
+        theta, ratio = self._theta(vector)
+        u, v = self._weights(ratio.above), self._weights(ratio.below)
+        above, below = (u * _floats(vector)).sum(axis=0), (v * _floats(vector)).sum(axis=0)
+        spread, far = (_spread(vector.noise, share * outside) for share in (0.9, 0.1))
+        rows = np.where(held.rows > 0, held.rows, 1.0)
+        off_x, off_y = (
+            far * np.linalg.norm(self._weights(own), axis=0) / (self.k * rows)
+            for own in (product(held.off_x, held.one), product(held.one, held.off_y))
+        )
+        moved = ratio.drift(off_x, off_y, np.abs(np.nan_to_num(theta)))
+        drift = self.k * rows * (moved + ROUNDED / self.k)
+        a = below**2 - spread**2 * (v * v).sum(axis=0)
+        closed = (a > 0) & (below > 0) & self._spread_out(held, spread)
+        ends = []
+        for sign, blank in ((-1, self.least), (1, self.most)):
+            off = above + sign * drift
+            half_b = off * below - spread**2 * (u * v).sum(axis=0)
+            c = off**2 - spread**2 * (u * u).sum(axis=0)
+            root = np.sqrt(np.maximum(half_b**2 - a * c, 0))
+            end = np.full_like(below, blank)
+            ends.append(np.divide(half_b + sign * root, a, out=end, where=closed))
+        low, high = ends
+        return np.clip(low, self.least, self.most), np.clip(high, self.least, self.most)
+
+    def standard_error(self, vector: NoisyVector) -> Floats:
+        """Return the first-order standard deviation of the noise."""
+        theta, ratio = self._theta(vector)
+        u, v = self._weights(ratio.above), self._weights(ratio.below)
+        below = (v * _floats(vector)).sum(axis=0)
+        noise = math.sqrt(vector.noise.variance) * np.linalg.norm(u - theta * v, axis=0)
+        widest = (self.most - self.least) / 2
+        error = np.divide(noise, below, out=np.full_like(below, widest), where=below > 0)
+        return np.asarray(np.fmin(error, widest) * self.unit)
+
+    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
+        """Return half-widths for any data, and for independent values spread evenly."""
+        sides = [np.full(degree + 1, 1 / (degree + 1)) for degree in self.degrees]
+        even = self.k * np.outer(*sides).reshape(-1, 1) * rows
+        low, high = self.theta_interval(NoisyVector(even, draw.noise), draw.level)
+        ordinary = np.maximum(high - self.even, self.even - low)
+        return HalfWidths(self._certain(draw, rows) * self.unit, ordinary * self.unit)
+
+    def _certain(self, draw: Draw, rows: Floats) -> Floats:  # noqa: ARG002 unless a subclass knows better
+        """Return a half-width of theta for any data: all that it can be, as variances may be 0."""
+        return np.full_like(rows, self.most - self.least)
+
+    def scale(self, spread: float, unit: str) -> tuple[float, str]:  # noqa: ARG002 one law for all
+        """Return the scale on the sums of products, to which one row adds 1 in all."""
+        return spread / self.k, "rows, on the sums of products"
+
+    def moments(self, vector: NoisyVector) -> Moments:
+        """Return the noisy moments."""
+        sums = _floats(vector) / self.k
+        rows = sums.sum(axis=0)
+        safe = np.where(rows > 0, rows, 1.0)
+
+        def mean(i: int, j: int) -> Floats:
+            if i > self.degrees[0] or j > self.degrees[1]:
+                return np.full_like(rows, math.nan)
+            x, y = (_POWERS[own] for own in self.degrees)
+            weights = np.outer(x[:, i], y[:, j]).reshape(-1, 1)
+            return np.asarray((weights * sums).sum(axis=0) / safe)
+
+        x, y = np.clip(mean(1, 0), 0, 1), np.clip(mean(0, 1), 0, 1)
+        return Moments(rows, x, y, mean(2, 0) - x * x, mean(0, 2) - y * y, mean(1, 1) - x * y)
+
+    def _theta(self, vector: NoisyVector) -> tuple[Floats, Ratio]:
+        held = self.moments(vector)
+        ratio = self.ratio(held)
+        above, below = (
+            (self._weights(own) * _floats(vector)).sum(axis=0) for own in (ratio.above, ratio.below)
+        )
+        known = (below > 0) & self._spread_out(held, math.sqrt(vector.noise.variance))
+        blank = (self.least + self.most) / 2  # NaN where theta has no limits
+        theta = np.divide(above, below, out=np.full_like(below, blank), where=known)
+        return np.clip(theta, self.least, self.most), ratio
+
+    def _weights(self, polynomial: Polynomial) -> Floats:
+        """Return the weights of each coordinate that add up to a polynomial."""
+        x, y = (_POWERS[own] for own in self.degrees)
+        held = polynomial[: x.shape[1], : y.shape[1]]
+        weights = np.einsum("ik,jl,klg->ijg", x, y, held)
+        return np.asarray(weights.reshape(-1, held.shape[2]))
+
+    def _spread_out(self, held: Moments, spread: float) -> npt.NDArray[np.bool_]:
+        """Tell where the variances that the answer divides by are above their noise."""
+        found = held.rows > 0
+        squares = (product(squared(held.off_x), held.one), product(held.one, squared(held.off_y)))
+        for needed, own, variance in zip(
+            self.spans, squares, (held.var_x, held.var_y), strict=True
+        ):
+            if needed:
+                noise = spread * np.linalg.norm(self._weights(own), axis=0)
+                found &= variance * held.rows * self.k > noise
+        return found
+
+    def _units(self, theta: Floats) -> Floats:
+        return np.asarray(self.start + self.unit * theta)
+
+
+def _floats(vector: NoisyVector) -> Floats:
+    return to_floats(vector.coordinates)
+
+
+def _spread(noise: Noise, outside: float) -> float:
+    return half_width_factor(noise, outside) * math.sqrt(noise.variance) + 1
+
 
 PAIR_BOUNDS = (
     "What values of the {} column are clipped to, (lower, upper): from what you know about the "
