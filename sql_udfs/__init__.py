@@ -264,28 +264,37 @@ def _sums(name: str, form: Form, part: LinearPart, constants: list[str], check: 
     given = f"[{', '.join(each if form.is_list(n) else f'[{each}]' for n, each in zip(form.constants, constants, strict=True))}]"  # noqa: E501 one expression
     given = f"'{name}', {given}"
     written = [_term(term, f"{place}", given) for place, term in enumerate(source.terms)]
-    rows, sums = f"count({written[0].row})", [f"sum({term.row})" for term in written]
-    totals = [
-        total if term.ends is None
-        else f"({total} + CAST({rows} AS HUGEINT) * CAST({term.ends} AS HUGEINT)) // 2"
-        for total, term in zip(sums, written, strict=True)
-    ]  # fmt: skip
+    rows = f"count({written[0].row})"
     checked = _term(source.terms[0], "0", given, check).row  # the same to DuckDB, and checked once
-    return [f"count({checked})", *(f"TRY_CAST({total} AS BIGINT)" for total in totals)]
+    return [f"count({checked})", *(f"TRY_CAST({term.total(rows)} AS BIGINT)" for term in written)]
 
 
 class _Term(NamedTuple):
-    """What a row adds, as BIGINT: the integer, or twice the integer less the `ends` of its grid."""
+    """What a row adds: the integer, or twice the integer less the `ends` of its grid.
+
+    With `each` it is told where that is added.
+    """
 
     row: str
     ends: str | None = None
+    each: int | None = None
 
     @property
     def integer(self) -> str:
-        """The integer itself."""
+        """The integer itself, as BIGINT."""
+        if self.each is not None:
+            return f"(CAST({self.row} AS BIGINT) * {self.each})"
         return (
             self.row if self.ends is None else f"(({self.row} + CAST({self.ends} AS BIGINT)) // 2)"
         )
+
+    def total(self, rows: str) -> str:
+        """Return the sum of the integers of so many rows."""
+        total = f"sum({self.row})"
+        if self.each is not None:
+            return f"({total} * {self.each})"
+        ends = f"CAST({rows} AS HUGEINT) * CAST({self.ends} AS HUGEINT)"
+        return total if self.ends is None else f"({total} + {ends}) // 2"
 
 
 def _term(term: Term, place: str, given: str, check: str = "") -> _Term:
@@ -301,7 +310,7 @@ def _term(term: Term, place: str, given: str, check: str = "") -> _Term:
     if isinstance(term, Equal):  # the check has seen that x is a boolean
         return _Term(f"CASE WHEN {_checked('x', check)} THEN {WHOLE} WHEN NOT x THEN 0 END")
     if isinstance(term, Above):
-        return _Term(duckdb_above(_real("x"), _checked(number("threshold"), check), term.each))
+        return _Term(duckdb_above(_real("x"), _checked(number("threshold"), check)), each=term.each)
     assert isinstance(term, OnGrid)  # noqa: S101 there are no other terms
     grid = GridText(
         number("grid.origin"), _checked(number("grid.inverse_step"), check),

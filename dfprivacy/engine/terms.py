@@ -111,6 +111,9 @@ def sums_of(
                 sums.append(found.alias(sum_name(index, place)))
                 continue
             total = nw.col(_term_name(index, place)).sum()
+            if isinstance(term, Above):  # multiplied once, not row by row
+                sums.append((total.cast(nw.Int64) * term.each).alias(sum_name(index, place)))
+                continue
             shifted = _is_shifted(term, source)
             if engine.is_polars() and shifted:
                 total = total - rows * _SHIFT
@@ -222,7 +225,11 @@ def _with_leaves(
             shifted = _is_shifted(leaf, source)
             shifted &= engine.is_polars() or adopted.unit is None
             if engine.is_polars():
-                made.append(_polars_leaf(name, leaf, floating=floating, shifted=shifted).alias(own))
+                counted = len(source.columns) > 1 or leaf == _leaves(source)[0]
+                made.append(
+                    _polars_leaf(name, leaf, floating=floating, shifted=shifted, counted=counted)
+                    .alias(own)
+                )  # fmt: skip
             elif engine.is_duckdb():
                 whole = numbers.is_integer() or _in_product(leaf, source)
                 kind = "BIGINT" if whole else "DOUBLE"
@@ -260,6 +267,8 @@ def _with_numbers(
 
 def _product(term: Term, names: Mapping[_Leaf, str], engine: nw.Implementation) -> nw.Expr:
     """Return a term over columns of leaves; no product is negative."""
+    if isinstance(term, Above):
+        return nw.col(names[term]).cast(nw.Int64) * term.each
     if not isinstance(term, Product):
         return nw.col(names[term])  # type: ignore[index]
     product = _product(term.left, names, engine) * _product(term.right, names, engine)
@@ -274,10 +283,13 @@ def _product(term: Term, names: Mapping[_Leaf, str], engine: nw.Implementation) 
     return near + nw.when(rest < 0).then(nw.lit(-1, nw.Int64)).otherwise(more)
 
 
-def _polars_leaf(name: str, leaf: _Number, *, floating: bool, shifted: bool) -> pl.Expr:
+def _polars_leaf(
+    name: str, leaf: _Number, *, floating: bool, shifted: bool, counted: bool
+) -> pl.Expr:
     """Return a leaf in as few steps a row as polars can take.
 
     To polars NaN is larger than any number: it goes to the upper end, and is taken out at last.
+    Where rows are not counted by the leaf, it need not be NULL to add nothing.
     """
     if isinstance(leaf, _Presence):
         column = pl.col(name)
@@ -285,8 +297,9 @@ def _polars_leaf(name: str, leaf: _Number, *, floating: bool, shifted: bool) -> 
         return pl.when(there).then(pl.lit(1, pl.Int64))
     value = pl.col(name).cast(pl.Float64)
     if isinstance(leaf, Above):
-        above = (value > leaf.threshold).cast(pl.Int64)
-        integer = above if leaf.each == 1 else above * leaf.each
+        integer = value > leaf.threshold
+        if floating and not counted:
+            return integer & value.is_not_nan()
     else:
         grid = leaf.grid
         clipped = (
@@ -360,16 +373,14 @@ def duckdb_on_grid(value: str, grid: GridText) -> str:
     )
 
 
-def duckdb_above(
-    value: str, threshold: str, each: int, kind: str = "BIGINT", *, floating: bool = True
-) -> str:
-    """Return `each` where a DOUBLE exceeds a threshold, else 0; NULL where it holds no value.
+def duckdb_above(value: str, threshold: str, *, floating: bool = True) -> str:
+    """Tell where a DOUBLE exceeds a threshold; NULL where it holds no value.
 
     What is finite needs no angle: most rows are told from NaN by one look.
     """
-    above = f"CAST({value} > {threshold} AS {kind}) * CAST({each} AS {kind})"
+    above = f"{value} > {threshold}"
     if not floating:
-        return above
+        return f"({above})"
     angle = f"WHEN isfinite(atan({value})) THEN {above}"
     return f"CASE WHEN isfinite({value}) THEN {above} {angle} END"
 
@@ -381,9 +392,7 @@ def _duckdb_leaf(column: str, leaf: _Number, kind: str, *, floating: bool, shift
         return f"CASE WHEN {there} THEN CAST(1 AS BIGINT) END"
     value = f"CAST({column} AS DOUBLE)"
     if isinstance(leaf, Above):
-        return duckdb_above(
-            value, duckdb_double(leaf.threshold), leaf.each, kind, floating=floating
-        )
+        return duckdb_above(value, duckdb_double(leaf.threshold), floating=floating)
     grid = _grid_text(leaf.grid)
     doubled = duckdb_on_grid(value, grid)
     number = doubled if shifted else f"({doubled} + {grid.ends}) * CAST(0.5 AS DOUBLE)"
@@ -402,7 +411,7 @@ def _spark_leaf(column: str, leaf: _Number, *, floating: bool) -> str:
         return f"CASE WHEN {number} THEN 1L END"
     value = f"CAST({column} AS DOUBLE)"
     if isinstance(leaf, Above):
-        above = f"CASE WHEN {value} > {leaf.threshold!r}D THEN {leaf.each}L ELSE 0L END"
+        above = f"CASE WHEN {value} > {leaf.threshold!r}D THEN 1L ELSE 0L END"
         return f"CASE WHEN {number} THEN {above} END"
     grid = leaf.grid
     clipped = f"least(greatest({value}, {grid.lower!r}D), {grid.upper!r}D)"
@@ -411,6 +420,8 @@ def _spark_leaf(column: str, leaf: _Number, *, floating: bool) -> str:
 
 
 def _spark_product(term: Term, names: Mapping[_Leaf, str]) -> str:
+    if isinstance(term, Above):
+        return f"({names[term]} * {term.each}L)"
     if not isinstance(term, Product):
         return names[term]  # type: ignore[index]
     left, right = (_spark_product(own, names) for own in (term.left, term.right))
@@ -426,7 +437,7 @@ def _ibis_leaf(name: str, leaf: _Number) -> nw.Expr:
         return nw.when(~nw.col(name).is_null()).then(nw.lit(1, nw.Int64))
     value = nw.col(name).cast(nw.Float64)
     if isinstance(leaf, Above):
-        one, zero = nw.lit(leaf.each, nw.Int64), nw.lit(0, nw.Int64)
+        one, zero = nw.lit(1, nw.Int64), nw.lit(0, nw.Int64)
         below = nw.when(value <= leaf.threshold).then(zero)
         return nw.when(value > leaf.threshold).then(one).otherwise(below)
     clipped = clipped_to(name, leaf.grid.lower, leaf.grid.upper)
