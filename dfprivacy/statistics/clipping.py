@@ -14,6 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.grid import grid_from_lower
 from dfprivacy.measurement.linear import WHOLE, Above, Linear, Source
 from dfprivacy.noise.additive import NoisyVector
@@ -60,13 +61,24 @@ def notes_of(counts: NoisyVector, bounds: Bounds) -> list[str]:
         groups = np.flatnonzero(seen[place])
         own = NoisyVector(counts.coordinates[:, groups], counts.noise)
         share = ProportionEstimator(3, place, WHOLE)
-        found = zip(groups, share.value(own), *share.interval(own, _LEVEL), strict=True)
-        for group, value, low, high in found:
-            said = f"{_percent(value)} % [{_percent(low)}, {_percent(high)}] {side}"
-            texts[group] = f"{texts[group]}, {said}" if texts[group] else f"clipped: {said}"
+        written = _percents(np.stack([share.value(own), *share.interval(own, _LEVEL)]))
+        said = [
+            f"{value} % [{low}, {high}] {side}" for value, low, high in zip(*written, strict=True)
+        ]
+        before = texts[groups]
+        texts[groups] = [
+            f"{old}, {new}" if old else f"clipped: {new}"
+            for old, new in zip(before, said, strict=True)
+        ]
     notes: list[str] = texts.tolist()
     return notes
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g}"
+def _percents(shares: Floats) -> list[list[str]]:
+    """Write shares as percentages of three digits; many are alike, and each is written once."""
+    exact = 100 * shares
+    digit = 10.0 ** (np.floor(np.log10(np.maximum(exact, 1e-300))) - 2)
+    alike, places = np.unique(np.rint(exact / digit) * digit, return_inverse=True)
+    texts = np.array([f"{own:.3g}" for own in alike.tolist()], dtype=object)
+    written: list[list[str]] = texts[places.reshape(shares.shape)].tolist()
+    return written
