@@ -12,7 +12,7 @@ from dfprivacy.accounting.loss import Epsilon, delta_of, positive_number
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.release.terms import Bounds
 from dfprivacy.statements.expressions import display, is_dp
-from dfprivacy.statements.refusals import Node, Refusal, nearly, only, refuse_node
+from dfprivacy.statements.refusals import Node, nearly, only, refuse, refuse_node
 from dfprivacy.statements.tree import arguments, called, folded, kind, literal, nodes
 from dfprivacy.statistics import Median, Quantile, Statistic
 from dfprivacy.statistics.forms import Form, example_calls, forms_of, functions, part_of
@@ -43,7 +43,7 @@ def numbers(node: Node, what: str) -> list[int | float]:
         For anything but a list of constants.
     """
     if called(node) != "list_value":
-        raise _not_constant(what)
+        raise refuse("no constant", what=what)
     return [number(item, what) for item in arguments(node)]
 
 
@@ -58,7 +58,7 @@ def whole_number(node: Node, what: str) -> int:
     sort, text = literal(node)
     if sort == "INTEGER" and text.isdecimal():
         return int(text)
-    raise _not_constant(what)
+    raise refuse("no constant", what=what)
 
 
 def _exact(node: Node, what: str) -> Fraction:
@@ -66,7 +66,7 @@ def _exact(node: Node, what: str) -> Fraction:
     if sort in {"INTEGER", "NUMERIC"}:
         return _fraction(text.replace("_", ""), what)
     if called(node) not in {"+", "-", "*", "/"}:
-        raise _not_constant(what)
+        raise refuse("no constant", what=what)
     return _combined(called(node), [_exact(item, what) for item in arguments(node)], what)
 
 
@@ -74,7 +74,7 @@ def _combined(sign: str, given: Sequence[Fraction], what: str) -> Fraction:
     if len(given) == 1 and sign in {"+", "-"}:
         return given[0] if sign == "+" else -given[0]
     if len(given) != 2 or (sign == "/" and not given[1]):
-        raise _not_constant(what)
+        raise refuse("no constant", what=what)
     left, right = given
     if sign == "/":
         return left / right
@@ -87,20 +87,11 @@ def _fraction(text: str, what: str) -> Fraction:
     digits, _, power = text.lower().partition("e")
     size = power.lstrip("+-")
     if len(digits) > _MOST_DIGITS or len(size) > 3 or (size and int(size) > _MOST_DIGITS):
-        raise _not_constant(what)
+        raise refuse("no constant", what=what)
     try:
         return Fraction(text)
     except ValueError:
-        raise _not_constant(what) from None
-
-
-def _not_constant(what: str) -> RefusedStatementError:
-    return Refusal(
-        f"{what} that is no constant number",
-        "noise and bounds are fixed before a row is read",
-        "write numbers that you know without looking at the data: dp_mean(x, 0, 100, 0.5), "
-        "dp_quantiles(x, [0.25, 0.75]), dp_keep(1e-6), LIMIT 10",
-    ).error()
+        raise refuse("no constant", what=what) from None
 
 
 KEEP = "dp_keep"
@@ -282,32 +273,27 @@ def read_keep(node: Node) -> tuple[int | float, Epsilon | None]:
 
 def _wrong(function: str) -> RefusedStatementError:
     if function == KEEP:
-        return Refusal(
-            "dp_keep with these arguments",
-            "it takes a delta, and an epsilon where a count of its own selects the groups",
-            "write dp_keep(1e-6) or dp_keep(1e-6, 0.5)",
-        ).error()
+        return refuse("arguments of dp_keep")
     single = len(functions()[function].places()) == 1
     known = "" if single else "; or bound both columns in a schema: bounds={'t.x': (0, 100), ...}"
-    return Refusal(
-        f"{function} with these arguments",
-        f"it takes {'an expression' if single else 'two expressions'}, then constants",
-        f"write one of {', '.join(example_calls(function, functions()[function]))}{known}",
-    ).error()
+    return refuse(
+        "arguments of a dp_ call",
+        function=function,
+        values="an expression" if single else "two expressions",
+        calls=", ".join(example_calls(function, functions()[function])),
+        known=known,
+    )
 
 
 def _unknown(name: str) -> RefusedStatementError:
     if name == KEEP:
-        return Refusal(
-            "dp_keep outside HAVING, or inside an expression",
-            "it selects groups before anything else is looked at",
-            "GROUP BY city HAVING dp_keep(1e-6) AND dp_count(*) > 100",
-        ).error()
-    return Refusal(
-        f"{name}(...)",
-        "there is no such function",
-        f"{nearly(name, functions(), str)}use one of {', '.join(functions())}",
-    ).error()
+        return refuse("dp_keep elsewhere")
+    return refuse(
+        "no such dp_ call",
+        name=name,
+        near=nearly(name, functions(), str),
+        known=", ".join(functions()),
+    )
 
 
 _ONCE = frozenset(

@@ -23,7 +23,7 @@ from dfprivacy.engine.run import guarded
 from dfprivacy.errors import EngineError, RefusedStatementError, UnsupportedFrameError
 from dfprivacy.statements.functions import ROW_FUNCTIONS
 from dfprivacy.statements.gate import NO_COLUMN, Names, Source, fenced, twin_of
-from dfprivacy.statements.refusals import Refusal, nearly
+from dfprivacy.statements.refusals import nearly, refuse, refuse_part
 from dfprivacy.statements.rows import Place, Relation
 from dfprivacy.statements.tree import Target, folded
 
@@ -109,9 +109,7 @@ def search_path(connection: duckdb.DuckDBPyConnection) -> tuple[str, list[tuple[
         return database, [(database, schema)]
     places = [(_plain(one) or database, _plain(two)) for one, two in _ENTRY.findall(text)]
     if [place[1] for place in places] != list(schemas):
-        raise Refusal(
-            "a search_path with such names", "it must be plain which table is meant", "USE main"
-        ).error()
+        raise refuse_part("a search_path with such names")
     return database, places
 
 
@@ -142,19 +140,10 @@ class ConnectionSource(Place):
         if not found:
             raise self._no_such(parts)
         if near is not None and len(parts) == 2 and len(found) > 1:
-            raise Refusal(
-                f"{'.'.join(parts)} in a view",
-                "there are several tables of that name, and versions of DuckDB differ in which "
-                "of them a view reads",
-                "name the database too: CREATE OR REPLACE VIEW v AS SELECT * FROM memory.main.t",
-            ).error()
+            raise refuse("tables of one name", name=".".join(parts))
         database, schema, name, definition, system = found[0]
         if system != "duckdb":
-            raise Refusal(
-                f"{'.'.join(parts)} in a database of another system",
-                "how that reads a row, and what it says when it can't, is not known",
-                f"copy the table first: CREATE TABLE copied AS FROM {'.'.join(parts)}",
-            ).error()
+            raise refuse("another system", name=".".join(parts))
         path = (database, schema, name)
         columns = sorted(self._columns[path], key=lambda own: own["i"])
         names = tuple(own["name"] for own in columns)
@@ -165,11 +154,7 @@ class ConnectionSource(Place):
 
         def twin(wanted: Names, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
             for own in computed.intersection(wanted):
-                raise Refusal(
-                    f"column {own!r}, which is GENERATED ALWAYS",
-                    "it is computed when it is read, and one row could end the query",
-                    "name the columns that it is computed of, and write the expression yourself",
-                ).error()
+                raise refuse("GENERATED", own=own)
             return twin_of(wanted, [stored[own] for own in wanted], engine)
 
         def rows(wanted: Names, _: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
@@ -209,11 +194,7 @@ class ConnectionSource(Place):
         """
         ((collation,),) = looked_up(self.connection, "SELECT current_setting('default_collation')")
         if collation:
-            raise Refusal(
-                "a connection with a default collation",
-                "texts that differ would be one, and which of them is taken depends on others",
-                "SET default_collation = ''",
-            ).error()
+            raise refuse("collation")
 
     def query(self, sql: str, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:  # noqa: ARG002 it runs here
         """Return a query of ours over the connection's tables."""
@@ -258,12 +239,11 @@ class ConnectionSource(Place):
 
     def _no_such(self, parts: Names) -> RefusedStatementError:
         name = ".".join(parts)
-        known = [row[2] for row in self._known]
-        hint = f"{nearly(parts[-1], known)}name a table or view of con, or pass a frame or a file "
-        hint += f"by name: {_BY_NAME}"
         if "." in parts[-1] or "/" in parts[-1]:
-            hint = f"pass the file by a name: {_BY_NAME.replace('frame', repr(name))}"
-        return RefusedStatementError(f"there is no table or view {name!r}", hint=hint)
+            return refuse("file as a table", name=name)
+        return refuse(
+            "no such table", name=name, near=nearly(parts[-1], [row[2] for row in self._known])
+        )
 
     def registered_epsilon(self) -> float | None:
         """Return what a dp_ call spends on the connection that names no epsilon, or None."""
@@ -285,36 +265,22 @@ class ConnectionSource(Place):
         """
         found = self._found(target.path[-1], target.path[:-1], None)
         if any(row[:3] == protected.path for row in found):
-            raise Refusal(
-                "the protected table as the target",
-                "released rows would mix with those that they protect",
-                "CREATE TABLE released AS SELECT ...",
-            ).error()
+            raise refuse("protected target")
         own = found if target.temporary else found[:1]  # tables in other schemas do not matter
         taken = next((row for row in own if (row[0] == "temp") == target.temporary), None)
         if taken is not None and (taken[3] is not None or not target.replaces):
-            raise Refusal(
-                f"CREATE TABLE {target.name}",
-                "there is one of that name" if taken[3] is None else "there is a view of that name",
-                f"CREATE OR REPLACE TABLE {target.name} AS SELECT ..., or another name",
-            ).error()
+            raise refuse(
+                "taken target", name=target.name, one="one" if taken[3] is None else "a view"
+            )
         if (
             taken is not None
             and looked_up(self.connection, _REFERRED_TO, (*taken[:3], taken[2]))[0][0]
         ):
-            raise Refusal(
-                f"CREATE OR REPLACE TABLE {target.name}",
-                "another table refers to it by a foreign key",
-                "CREATE TABLE released AS SELECT ...",
-            ).error()
+            raise refuse("foreign key", name=target.name)
         with suppress(duckdb.Error):
             self._sent(f"EXPLAIN {_creation(target)}", empty)
             return
-        raise Refusal(
-            f"CREATE TABLE {target.name}",
-            "there is no such database or schema, or it can't be written to",
-            "CREATE TABLE released AS SELECT ...",
-        ).error()
+        raise refuse("no target", name=target.name)
 
     def _sent(self, sql: str, table: pa.Table) -> None:
         """Run a statement that reads a table under the name in braces."""
@@ -356,17 +322,9 @@ def connection_source(connection: object) -> ConnectionSource:
     functions = _other_functions(connection)
     ((calendar, locked),) = looked_up(connection, _SETTINGS)
     if calendar != "gregorian":
-        raise Refusal(
-            "a connection with a calendar of its own",
-            "some have no place for every date, and one of these would end the query",
-            "SET Calendar = 'gregorian'",
-        ).error()
+        raise refuse("calendar")
     if locked:
-        raise Refusal(
-            "a connection whose configuration is locked",
-            "rows are read with the optimiser off, which it does not allow",
-            "PRAGMA disable_optimizer before SET lock_configuration = true",
-        ).error()
+        raise refuse("locked")
     return ConnectionSource(connection, functions)
 
 
@@ -384,18 +342,10 @@ def _other_functions(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, s
     others = [(row[4], row[0]) for row in known if not row[1]] if known else listed or []
     hiding = sorted({name for _, name in others if folded(name) in built_in})
     if hiding:
-        raise Refusal(
-            f"the macro {hiding[0]!r} of this connection",
-            "it hides a function of DuckDB's that rows are read with",
-            f"DROP MACRO {quoted(hiding[0])}, and give it another name",
-        ).error()
+        raise refuse("macro", name=hiding[0], quoted=quoted(hiding[0]))
     added = sorted({row[0] for row in known if row[1] and _is_from_python(row)})
     if added:
-        raise Refusal(
-            f"the Python function {added[0]!r} of this connection",
-            "it goes by the name of a function of DuckDB's that rows are read with",
-            f"con.remove_function({added[0]!r}), and give it another name",
-        ).error()
+        raise refuse("Python function", name=added[0])
     return [(database, name) for database, name in others]
 
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from dfprivacy.errors import DPError, InvalidQuestionError
 from dfprivacy.statements.calls import holds_dp
-from dfprivacy.statements.refusals import Node, Refusal, refuse
+from dfprivacy.statements.refusals import Node, refuse
 from dfprivacy.statements.tree import called, folded, kind, nodes
 
 _TABLES = frozenset(("range", "generate_series", "unnest"))
@@ -80,7 +80,7 @@ def taken_apart(select: Node, asked: Asked) -> Composition:
         rest = None if asks(select) else made.query(select, {})
     except _Unreleased:
         if holds_dp(select) and not asked.aggregated(select):
-            raise _beside(made.rows) from None
+            raise refuse("rows beside answers", rows=made.rows) from None
         rest = None
     except DPError:
         if holds_dp(select):
@@ -91,15 +91,6 @@ def taken_apart(select: Node, asked: Asked) -> Composition:
         made.release(made.below(select, {}), {})
         return Composition(tuple(made.releases), tuple(made.names))
     return made.composed(rest)
-
-
-def _beside(rows: str) -> Exception:
-    return Refusal(
-        f"{rows!r} beside released answers",
-        "it stands for rows, and what is done with answers may look at nothing else",
-        "aggregate it in a CTE of its own: WITH r AS (SELECT city, dp_count(*) AS n FROM t "
-        "GROUP BY city) SELECT max(n) FROM r",
-    ).error()
 
 
 def fresh_name(select: Node) -> str:

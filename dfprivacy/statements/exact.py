@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dfprivacy.engine.files import quoted
-from dfprivacy.statements.refusals import Node, Refusal, refuse
+from dfprivacy.statements.refusals import Node, refuse
 from dfprivacy.statements.tree import literal
 
 _WHOLE = frozenset(
@@ -46,11 +46,7 @@ def is_single(sort: Any) -> bool:
 def require_single(sort: Any, what: str) -> None:
     """Refuse types of which equal values can differ."""
     if not is_single(sort):
-        raise Refusal(
-            f"{what}, which is {_base(sort)}",
-            "equal values of that type can differ, and which of them is taken depends on others",
-            "CAST it to text first: CAST(x AS VARCHAR)",
-        ).error()
+        raise refuse("equal values that differ", what=what, base=_base(sort))
 
 
 def one_float(name: str, sort: Any) -> str:
@@ -68,11 +64,7 @@ def one_float(name: str, sort: Any) -> str:
 def require_exact(sort: Any, name: str) -> None:
     """Refuse a running sum of numbers that depends on their order."""
     if _base(sort) not in _WHOLE | {"BOOLEAN"} and not 0 < _digits(sort) <= _SMALL:
-        raise Refusal(
-            f"a running sum of {name!r}, which is {_base(sort)}",
-            "a sum of such numbers depends on their order in the last digit",
-            "CAST(x AS DECIMAL(18, 4))",
-        ).error()
+        raise refuse("running sum", name=name, base=_base(sort))
 
 
 def alike(one: Any, two: Any) -> bool:
@@ -108,7 +100,7 @@ def exact_sum(name: str, argument: str, *, unique: bool, sort: Any) -> tuple[str
         return f"{'max' if name == 'max' else 'min'}({own})", ""
     if name in {"bool_and", "bool_or"}:
         if base != "BOOLEAN":
-            raise Refusal(f"{name}(...) of {base}", "it takes conditions", f"{name}(x > 1)").error()
+            raise refuse("no conditions", name=name, base=base)
         return f"{name}({own})", ""
     small = base in _WHOLE or 0 < _digits(sort) <= _SMALL
     if base == "BOOLEAN":
@@ -116,9 +108,7 @@ def exact_sum(name: str, argument: str, *, unique: bool, sort: Any) -> tuple[str
     if name in {"sum", "avg", "mean"} and small:
         return f"{'sum' if name == 'sum' else 'avg'}({once}{own})", ""
     if base not in _WHOLE | FLOATS | {"DECIMAL", "HUGEINT", "UHUGEINT", "BOOLEAN"}:
-        raise Refusal(
-            f"{name}(...) of {base}", "it takes numbers", f"{name}(TRY_CAST(x AS DOUBLE))"
-        ).error()
+        raise refuse("no numbers", name=name, base=base)
     function = {"sum": "sum", "avg": "avg", "mean": "avg", **BY_LIST}[name]
     number = f"CAST({own} AS DOUBLE)"
     kept = f"FILTER (WHERE {own} IS NOT NULL)"

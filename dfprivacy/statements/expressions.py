@@ -11,15 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dfprivacy.statements.functions import ROW_FUNCTIONS, check_dates, not_a_row_function, shielded
-from dfprivacy.statements.refusals import (
-    CONSTRUCTS,
-    Node,
-    Refusal,
-    nearly,
-    only,
-    refuse,
-    refuse_node,
-)
+from dfprivacy.statements.refusals import Node, nearly, only, refuse, refuse_node, refuse_part
+from dfprivacy.statements.rules import REFUSALS
 from dfprivacy.statements.tree import (
     arguments,
     called,
@@ -134,7 +127,7 @@ def direction(item: Node) -> str:
     only(item, "expression", "null_order")
     way, nulls = _DIRECTIONS.get(item["type"]), _NULLS.get(item["null_order"])
     if way is None or nulls is None:
-        raise refuse("a direction in ORDER BY")
+        raise refuse_part("a direction in ORDER BY")
     return f"{way} {nulls}"
 
 
@@ -216,23 +209,18 @@ def _constant(node: Node, inner: Inner) -> str:  # noqa: ARG001 one signature fo
     digits = text.removeprefix("-").replace("_", "")
     plain = digits[:1] in set("0123456789.") and not set(digits) - set("0123456789.eE+-")
     if sort not in {"INTEGER", "NUMERIC"} or not digits or not plain:
-        raise refuse("a constant of this kind")
+        raise refuse_part("a constant of this kind")
     return f"-{digits}" if text.startswith("-") else digits
 
 
 def _call(node: Node, inner: Inner) -> str:
     """Write a call of a function on the list, or of an operator."""
     name = called(node)
-    if f"{name}()" in CONSTRUCTS:
+    if f"{name}()" in REFUSALS:
         raise refuse(f"{name}()")
     given = arguments(node)
     if name.startswith("dp_"):
-        raise Refusal(
-            f"{name}(...) here",
-            "a dp_ call aggregates rows; it can't stand in WHERE, GROUP BY, a subquery, a CTE, a "
-            "view or another call",
-            "SELECT city, dp_mean(x, 0, 100) AS m FROM t GROUP BY city HAVING m > 10",
-        ).error()
+        raise refuse("dp_ call here", name=name)
     operation = _operation(name, given, inner)
     if operation is not None:
         return operation
@@ -263,12 +251,7 @@ def _escaped(sign: str, given: Sequence[Node], inner: Inner) -> str:
     pattern, mark = text_of(given[1]), text_of(given[2]) or ""
     known = pattern is not None and len(mark) == 1 and mark.isascii()
     if pattern is None or not known or pattern.replace(2 * mark, "").endswith(mark):
-        raise Refusal(
-            "LIKE with such an ESCAPE",
-            "a pattern or escape that is no constant, or a pattern that ends in the escape, could "
-            "make the query fail on one row",
-            "x LIKE '50!%' ESCAPE '!'",
-        ).error()
+        raise refuse("ESCAPE")
     text, like, escape = map(inner, given)
     return f"({text} {sign} {like} ESCAPE {escape})"
 
@@ -403,12 +386,7 @@ def type_name(node: Node) -> str:
     whole = all(sort == "INTEGER" and text.isdecimal() for sort, text in digits)
     sized = not digits or name in {"DECIMAL", "VARCHAR"}  # text of any length is the same type
     if not known or node.get("schema") or node.get("catalog") or not whole or not sized:
-        raise Refusal(
-            "CAST to this type",
-            "it is not on the list of types whose values are plain",
-            f"{nearly(name, _TYPES, str)}CAST(x AS DOUBLE), or INTEGER, BIGINT, DECIMAL(9, 2), "
-            "VARCHAR, BOOLEAN, DATE, TIMESTAMP",
-        ).error()
+        raise refuse("CAST", near=nearly(name, _TYPES, str))
     only(node, "type_name", "children")
     if name != "DECIMAL" or not digits:
         return name

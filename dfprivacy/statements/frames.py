@@ -22,11 +22,11 @@ from dfprivacy.engine.objects import plain
 from dfprivacy.engine.pandas import NULLABLE, require_known
 from dfprivacy.errors import (
     MissingColumnError,
-    RefusedStatementError,
     UnsupportedDtypeError,
     UnsupportedFrameError,
 )
 from dfprivacy.statements.gate import NO_COLUMN, Names, Source, gated, held, no_type, twin_of
+from dfprivacy.statements.refusals import refuse
 from dfprivacy.statements.rows import Place, Relation
 from dfprivacy.statements.tree import folded
 
@@ -53,10 +53,8 @@ class FrameSource(Place):
         names = {folded(name): name for name in self.frames}
         name = names.get(folded(parts[0])) if len(parts) == 1 else None
         if name is None:
-            raise RefusedStatementError(
-                f"no frame was passed under the name {'.'.join(parts)!r}",
-                hint=f"the frames are {', '.join(map(repr, self.frames))}; pass it: {_BY_NAME}",
-            )
+            known = ", ".join(map(repr, self.frames))
+            raise refuse("no frame", name=".".join(parts), known=known)
         source = self.known.setdefault(name, source_of(self.frames[name]))
         if len({folded(column) for column in source.columns}) < len(source.columns):
             raise MissingColumnError(

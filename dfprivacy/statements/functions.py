@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from dfprivacy.errors import RefusedStatementError
-from dfprivacy.statements.refusals import Node, Refusal, nearly
+from dfprivacy.statements.refusals import Node, nearly, refuse
 from dfprivacy.statements.tree import arguments, called, folded, kind, literal, text_of
 
 
@@ -103,34 +103,16 @@ def not_a_row_function(name: str) -> RefusedStatementError:
     """Return the error for a function that is not one of a single row."""
     if name == "count_star":  # count(*) in DuckDB's tree
         name = "count"
-    shown = f"{name}(...)"
     if name in AGGREGATES:
         instead = _PRIVATE.get(name, "dp_count(*)")
-        return Refusal(
-            shown, "it is as exact as the rows it aggregates", f"ask for {instead}"
-        ).error()
+        return refuse("aggregate", name=name, instead=instead)
     if name in CHANGING:
-        return Refusal(
-            shown,
-            "it changes from one evaluation to the next",
-            "write a constant: DATE '2026-01-31'",
-        ).error()
+        return refuse("changing", name=name)
     if name in OUTSIDE:
-        return Refusal(
-            shown,
-            "it reaches beyond the row: files, settings, the session or an error of its own",
-            "write a constant, or use columns of the row",
-        ).error()
+        return refuse("outside", name=name)
     if name == "unnest":
-        return Refusal(
-            shown, "it makes many rows out of one", "use a function of the list: list_sum(x)"
-        ).error()
-    return Refusal(
-        shown,
-        "it is not on the list of functions of one row",
-        f"{nearly(name, ROW_FUNCTIONS, str)}compute the column in a table first (CREATE TABLE "
-        "prepared AS ...), row by row",
-    ).error()
+        return refuse("unnest of a list", name=name)
+    return refuse("no row function", name=name, near=nearly(name, ROW_FUNCTIONS, str))
 
 
 Inner = Callable[[Node], str]
@@ -202,16 +184,12 @@ def check_dates(node: Node) -> None:
     if name == "strptime":
         _check_format(given[1:])
     if name == "make_timestamp" and len(given) == 1:
-        raise Refusal(
-            "make_timestamp of one number",
-            "it makes times that have no place in the calendar, whose text makes the query fail",
-            "TIMESTAMP '1970-01-01' + to_seconds(x / 1e6)",
-        ).error()
+        raise refuse("make_timestamp")
     if name in _PARTED:
         part = text_of(given[0]) if given else None
         known = PARTS if name in _TAKEN else PARTS - {"era"}
         if part is None or folded(part).removesuffix("s") not in known:
-            raise _no_part()
+            raise refuse("part of a date")
 
 
 def _check_width(node: Node | None) -> None:
@@ -219,9 +197,9 @@ def _check_width(node: Node | None) -> None:
     text, unit = _width(node)
     found = _WIDTH.match(text.strip())
     if found is None or bool(unit) == bool(found[2]):
-        raise _no_width()
+        raise refuse("width")
     if (unit or folded(found[2]).removesuffix("s")) not in _WIDTHS:
-        raise _no_width()
+        raise refuse("width")
 
 
 def _width(node: Node | None) -> tuple[str, str]:
@@ -250,12 +228,7 @@ def _check_origin(rest: Sequence[Node]) -> None:
     """Refuse where buckets start, unless it is a constant date: a text would name a time zone."""
     kinds = {"DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE"}
     if not all(_cast_to(node) in kinds and text_of(node["child"]) is not None for node in rest):
-        raise Refusal(
-            "a bucket whose origin is no constant date",
-            "a time zone that is not known, or an origin that is a column, could make the query "
-            "fail on one row",
-            "time_bucket(INTERVAL '7' DAY, d, DATE '2024-01-01')",
-        ).error()
+        raise refuse("origin")
 
 
 def _check_format(formats: Sequence[Node]) -> None:
@@ -263,26 +236,4 @@ def _check_format(formats: Sequence[Node]) -> None:
     single = [arguments(own) if called(own) == "list_value" else [own] for own in formats]
     texts = [text_of(own) for group in single for own in group]
     if any(text is None or "%Z" in text for text in texts):
-        raise Refusal(
-            "strptime with a format that is no constant, or holds %Z",
-            "a time zone that is not known could make the query fail on one row",
-            "try_strptime(x, '%Y-%m-%d %Z'), which has NULL for it",
-        ).error()
-
-
-def _no_part() -> RefusedStatementError:
-    return Refusal(
-        "a part of a date that is not on the list",
-        "a part that is no constant, or that a type does not have, could make the query fail on "
-        "one row",
-        "date_trunc('month', d), date_part('week', d), date_diff('day', start, stop); "
-        "parts are year, quarter, month, week, day, hour, minute, second and the like",
-    ).error()
-
-
-def _no_width() -> RefusedStatementError:
-    return Refusal(
-        "a bucket whose width is not so many of one unit",
-        "a width that is no constant, 0 or mixed could make the query fail on one row",
-        "time_bucket(INTERVAL '7' DAY, d)",
-    ).error()
+        raise refuse("format")

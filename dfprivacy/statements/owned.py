@@ -36,15 +36,7 @@ from dfprivacy.statements.exact import (
 from dfprivacy.statements.expressions import Scope, condition, direction, field_of, is_dp, write
 from dfprivacy.statements.functions import AGGREGATES
 from dfprivacy.statements.gate import Source
-from dfprivacy.statements.refusals import (
-    CONSTRUCTS,
-    Node,
-    Refusal,
-    nearly,
-    only,
-    refuse,
-    refuse_node,
-)
+from dfprivacy.statements.refusals import Node, nearly, only, refuse, refuse_node, refuse_part
 from dfprivacy.statements.relations import (
     OWNER,
     Bag,
@@ -63,7 +55,6 @@ from dfprivacy.statements.relations import (
     windowed,
 )
 from dfprivacy.statements.rows import (
-    UNKNOWN_VIEW,
     Common,
     Reader,
     Relation,
@@ -77,6 +68,7 @@ from dfprivacy.statements.rows import (
     require_apart,
     starred,
 )
+from dfprivacy.statements.rules import REFUSALS
 from dfprivacy.statements.tables import Tables
 from dfprivacy.statements.tree import (
     called,
@@ -137,17 +129,13 @@ class View:
         }
         if len(found) > 1:
             names = [own.written for own in self.seen if own.column in found]
-            raise Refusal(
-                f"column {name!r}, which several tables have",
-                "it must be plain which is meant",
-                f"write {' or '.join(names)}",
-            ).error()
+            raise refuse("column of several tables", name=name, names=" or ".join(names))
         return next(iter(found), None)
 
     def missing(self, parts: Sequence[str]) -> Exception:
         """Return the error for a name that is no column."""
         name = ".".join(parts)
-        if f"@{folded(name)}" in CONSTRUCTS:
+        if f"@{folded(name)}" in REFUSALS:
             return refuse(f"@{folded(name)}")
         known = [own.name for own in self.seen]
         return MissingColumnError(
@@ -156,7 +144,7 @@ class View:
         )
 
 
-def meant(said: bool, construct: str, why: str, rewrite: str) -> None:  # noqa: FBT001 what is asked
+def meant(said: bool, rule: str, **words: str) -> None:  # noqa: FBT001 what is asked
     """Refuse what its author has not said: that each unit's rows are looked at by themselves.
 
     That is what runs in any case: relations.py writes the owner wherever rows meet. So this may be
@@ -169,7 +157,7 @@ def meant(said: bool, construct: str, why: str, rewrite: str) -> None:  # noqa: 
         When it is not said.
     """
     if not said:
-        raise Refusal(construct, why, rewrite).error()
+        raise refuse(rule, **words)
 
 
 @dataclass(frozen=True)
@@ -196,11 +184,6 @@ class Made:
 Special = Callable[[Node, set[str], set[str]], str | None]
 Items = Sequence[tuple[str, Node]]
 Sees = Mapping[str, Common]
-_CORRELATED = Refusal(
-    "a subquery that names columns of the statement around it in this place",
-    "only its WHERE can",
-    "compare in its WHERE: EXISTS (SELECT 1 FROM orders AS o WHERE o.customer = c.id)",
-)
 
 
 @dataclass
@@ -243,10 +226,11 @@ class Compiler:
         only(node, "left", "right", "condition", "using_columns", "join_type", "ref_type",
              "is_implicit", "nearest_count", "nearest_order_type")  # fmt: skip
         if node["alias"]:
-            raise refuse("an alias of a whole join")
+            raise refuse_part("an alias of a whole join")
         way, sort = node["join_type"], node["ref_type"]
         if sort not in {"REGULAR", "CROSS"} or way not in {"INNER", "LEFT", "SEMI", "ANTI"}:
-            raise _REFUSED_JOINS.get(sort, _REFUSED_JOINS.get(way, CONSTRUCTS["JOIN"])).error()
+            known = [name for name in (f"{sort} JOIN", f"{way} JOIN") if name in REFUSALS]
+            raise refuse(*known[:1] or ["JOIN"])
         left, ahead = self._flat(node["left"], sees, taken)
         right, behind = self._flat(node["right"], sees, taken)
         conditions: list[Condition] = []
@@ -275,7 +259,7 @@ class Compiler:
     def _relation(self, node: Node, sees: Sees, taken: set[str]) -> View:
         self.made += 1
         if self.made > _MOST_RELATIONS:
-            raise _too_many()
+            raise refuse("too many relations")
         path: tuple[str, ...] = ()
         bounds: Mapping[str, Bounds] = {}
         if kind(node) == ("", "SUBQUERY"):
@@ -305,7 +289,7 @@ class Compiler:
         with inside(relation):
             made = self.query(definition_of(relation, self.tables.engine), {})
             if len(made.names) != len(relation.columns):
-                raise UNKNOWN_VIEW.error()
+                raise refuse("view without definition")
         self.near = before
         own = zip(relation.columns, made.names, strict=True)
         return Made(made.bag, tuple((name, was) for name, (_, was) in own))
@@ -394,13 +378,7 @@ class Compiler:
         protected = left if left.owned else right
         known |= any(name in public.matches for name in names)
         if protected.single and names and not known and self.tables.repeats(public, names):
-            raise Refusal(
-                f"a join with a public table that has several rows of one {', '.join(names)}",
-                "a protected row would count several times",
-                "keep one row of each key: QUALIFY row_number() OVER (PARTITION BY key ORDER BY "
-                "day) = 1; or declare how many there are at most: Schema(matches={'prices.key': "
-                "4}); or protect units: unit='user_id', max_rows=5",
-            ).error()
+            raise refuse("several matches", names=", ".join(names))
 
     @staticmethod
     def check_owner(left: View, right: View, conditions: Sequence[Condition]) -> None:
@@ -414,9 +392,8 @@ class Compiler:
         pairs = [_across(own, left.bag, right.bag) for own in conditions]
         meant(
             not (left.bag.owned and right.bag.owned) or _says_owner(left.bag, right.bag, pairs),
-            "a join of rows of one unit with those of others",
-            "rows of several units would meet; each unit's rows are joined with its own",
-            f"add the unit to the condition: {_rewrite(left, right)}",
+            "join across units",
+            condition=_rewrite(left, right),
         )
 
     # conditions and expressions
@@ -473,7 +450,7 @@ class Compiler:
         special = _Subqueries(self, view, sees, items, taken)
         made = self.condition_of(node, view, items, special.answer)
         if made.expression.outer:
-            raise _CORRELATED.error()
+            raise refuse("correlated")
         return replace(view, bag=filtered(special.view.bag, [made.expression]))
 
     def matches(
@@ -497,7 +474,7 @@ class Compiler:
             value = column(new[_one(made.names)]) if sub["subquery_type"] == "ANY" else None
         if value is not None:
             if value.outer:
-                raise _CORRELATED.error()
+                raise refuse("correlated")
             mine = self.written(sub["child"], around, items)
             same = Expression(f"({mine.sql} = {value.sql})", mine.uses | value.uses)
             conditions = [*conditions, Condition(same, (mine, value))]
@@ -516,31 +493,23 @@ class Compiler:
 
     def _union(self, node: Node, sees: Sees) -> Made:
         if node["setop_type"] != "UNION" or not node["setop_all"]:
-            raise Refusal(
-                f"{node['setop_type'].replace('_', ' ')}{' ALL' if node['setop_all'] else ''}",
-                "of protected rows only UNION ALL is a list of everybody's rows",
-                "SELECT ... UNION ALL SELECT ..., with SELECT DISTINCT around it",
-            ).error()
+            raise refuse(
+                "set operation",
+                operation=node["setop_type"].replace("_", " "),
+                every=" ALL" if node["setop_all"] else "",
+            )
         only(node, "setop_type", "setop_all", "children", "cte_map", "modifiers")
         for modifier in node["modifiers"]:
-            raise refuse(modifier["type"])
+            raise refuse_part(modifier["type"])
         sees = commons(node, sees, several=True)
         parts = [self.query(child, sees) for child in node["children"]]
         names = parts[0].names
         if any(len(part.names) != len(names) for part in parts):
-            raise Refusal(
-                "UNION ALL of different numbers of columns",
-                "each needs its place",
-                "name the columns",
-            ).error()
+            raise refuse("UNION ALL of widths")
         kinds = [self.tables.kinds(part.bag, [own for _, own in part.names]) for part in parts]
         for place, (name, _) in enumerate(names):
             if not all(alike(kinds[0][place], own[place]) for own in kinds):
-                raise Refusal(
-                    f"UNION ALL of columns {name!r} of different types",
-                    "turning one into the other could fail on a row",
-                    "CAST both to one type, e.g. CAST(x AS VARCHAR)",
-                ).error()
+                raise refuse("UNION ALL of types", name=name)
         taken: list[str] = [OWNER]
         new: list[str] = []
         for name, _ in names:
@@ -549,14 +518,6 @@ class Compiler:
         maps = [dict(zip(new, (own for _, own in part.names), strict=True)) for part in parts]
         bag = united([part.bag for part in parts], maps)
         return Made(bag, tuple(zip((name for name, _ in names), new, strict=True)))
-
-
-def _too_many() -> RefusedStatementError:
-    return Refusal(
-        "a statement of too many relations",
-        "each use of a CTE or view stands for its own copy of it",
-        "split it into several statements",
-    ).error()
 
 
 def _opened(own: Condition) -> Condition:
@@ -641,7 +602,7 @@ class _Subqueries:
         around = replace(self.view, outer=None)
         made = _Select(compiler, select, commons(select, self.sees, several=True), around)
         bag, value, keys, empty = made.scalar()
-        meant(bool(keys) or not bag.owned, *_RELEASED)
+        meant(bool(keys) or not bag.owned, "number about everybody")
         pairs = []
         for mine, theirs in keys:
             same = Expression(f"({mine.sql} = {quoted(theirs)})", mine.uses | {theirs})
@@ -650,16 +611,6 @@ class _Subqueries:
         if empty is None:
             return quoted(value), {value}
         return f"coalesce({quoted(value)}, {empty})", {value}
-
-
-_RELEASED = (
-    "a number about everybody inside of a condition",
-    "it is a release of its own",
-    (
-        "write a dp_ call, which is drawn first: (SELECT dp_mean(x, 0, 100) FROM t); or compare "
-        "with the unit's own rows: WHERE o.customer = c.id in the subquery"
-    ),
-)
 
 
 @dataclass
@@ -682,7 +633,7 @@ class _Select:
         only(select, *_CLAUSES)
         by_all = select["aggregate_handling"] == "FORCE_AGGREGATES"
         if not by_all and select["aggregate_handling"] != "STANDARD_HANDLING":
-            raise refuse("aggregate_handling")
+            raise refuse_part("aggregate_handling")
         sets = select["group_sets"]
         if sets and (
             len(sets) > 1 or sorted(sets[0]) != list(range(len(select["group_expressions"])))
@@ -731,9 +682,7 @@ class _Select:
     def _distinct(self, bag: Bag) -> Bag:
         meant(
             bool(bag.keys) or not bag.owned,
-            "DISTINCT without the unit's column",
-            "rows of several units would count as one",
-            "add the column that names the unit: SELECT DISTINCT customer, city FROM ...",
+            "DISTINCT across units",
         )
         kinds = self.compiler.tables.kinds(bag, bag.columns)
         for name, own in zip(bag.columns, kinds, strict=True):
@@ -748,7 +697,7 @@ class _Select:
         order = found.pop("ORDER_MODIFIER", None) if targets else None
         for name, modifier in found.items():
             skips = name == "LIMIT_MODIFIER" and not modifier["limit"]
-            raise refuse("OFFSET" if skips else name)
+            raise refuse_part("OFFSET" if skips else name)
         if unique is None:
             return None
         only(unique, "distinct_on_targets")
@@ -762,32 +711,28 @@ class _Select:
         """
         select = self.node
         if select["group_expressions"] or select["modifiers"] or select["having"]:
-            raise _ONE_AGGREGATE.error()
+            raise refuse("no one aggregate")
         view, around, items = self._start()
         if len(items) != 1 or not _aggregates(items[0][1]):
-            raise _ONE_AGGREGATE.error()
+            raise refuse("no one aggregate")
         keys: list[tuple[Expression, Expression]] = []
         for own in around:
             sides = own.pair or (own.expression, own.expression)
             inner = [side for side in sides if side.uses and not side.outer]
             outer = [side for side in sides if side.outer and not side.uses]
             if own.pair is None or len(inner) != 1 or len(outer) != 1:
-                raise Refusal(
-                    "a scalar subquery that is compared with the rows around it by more than =",
-                    "each row needs its group of rows to aggregate",
-                    "(SELECT max(o.total) FROM orders AS o WHERE o.customer = c.id)",
-                ).error()
+                raise refuse("correlated by more than =")
             keys.append((replace(outer[0], uses=outer[0].outer, outer=frozenset()), inner[0]))
         stage = _Stage(self, view, items)
         named = [(mine, stage.key(theirs)) for mine, theirs in keys]
         value = stage.written(items[0][1], 0)
         if stage.windows or value.outer:
-            raise _CORRELATED.error()
+            raise refuse("correlated")
         name = self.name("value")
         counts = {"count", "count_star"}
         empty = "0" if called(items[0][1]) in counts else None
         if empty is None and any(called(part) in counts for part in nodes(items[0][1])):
-            raise _ONE_AGGREGATE.error()
+            raise refuse("no one aggregate")
         bag = extended(stage.bag([], []), {name: value})
         kept = {own: column(own) for own in (*(own for _, own in named), name)}
         return chosen(bag, kept), name, named, empty
@@ -797,11 +742,6 @@ _CLAUSES = (
     "modifiers", "select_list", "from_table", "where_clause", "cte_map", "group_expressions",
     "group_sets", "aggregate_handling", "having", "qualify",
 )  # fmt: skip
-_ONE_AGGREGATE = Refusal(
-    "a scalar subquery that is not one aggregate",
-    "it could have several rows, and fail on them",
-    "(SELECT max(o.total) FROM orders AS o WHERE o.customer = c.id)",
-)
 
 
 @dataclass
@@ -837,11 +777,7 @@ class _Stage:
             if literal(node)[0] in {"INTEGER", "NUMERIC"}:
                 place = int(literal(node)[1]) if literal(node)[1].isdecimal() else 0
                 if not 1 <= place <= len(self.items):
-                    raise Refusal(
-                        "a place in GROUP BY",
-                        "the SELECT list has no such place",
-                        "name the column",
-                    ).error()
+                    raise refuse("place in GROUP BY")
             key = node if place is None else self.items[place - 1][1]
             self.key(self.select.compiler.written(key, self.view, self.items))
         bag = self.view.bag
@@ -850,15 +786,14 @@ class _Stage:
             self.select.compiler.about_all.append(self.select.node)
         meant(
             said,
-            "GROUP BY without the unit in a subquery, CTE or view",
-            "an aggregate over several units is a release of its own",
-            f"GROUP BY {_unit_of(self.view)} too; or ask by dp_ calls, which are drawn first",
+            "GROUP BY across units",
+            unit=_unit_of(self.view),
         )
 
     def key(self, expression: Expression) -> str:
         """Return the column of a key."""
         if expression.outer:
-            raise _CORRELATED.error()
+            raise refuse("correlated")
         self.grouped = True
         if expression.sql not in self.keys:
             own = expression.column
@@ -900,16 +835,12 @@ class _Stage:
 
         made = self.select.compiler.written(node, self.view, items, subquery)
         if made.outer:
-            raise _CORRELATED.error()
+            raise refuse("correlated")
         self.read |= made.uses
         if self.grouped:
             known = {*self.keys.values(), *self.calls, *self.windows}
             for own in made.uses - known:
-                raise Refusal(
-                    f"column {own!r} beside aggregates",
-                    "it is no key of GROUP BY",
-                    f"GROUP BY {own}, or aggregate it: max({own})",
-                ).error()
+                raise refuse("column beside aggregates", own=own)
         return made
 
     def _special(self, node: Node, *, windows: bool) -> str | None:
@@ -935,17 +866,15 @@ class _Stage:
         """Return the column of an aggregate."""
         name = called(node)
         if name not in EXACT and name not in BY_LIST:
-            raise Refusal(
-                f"{name}(...) in a subquery",
-                "it is not on the list of aggregates that do not depend on the order of rows",
-                f"use one of {', '.join(sorted({*EXACT, *BY_LIST}))}",
-            ).error()
+            raise refuse(
+                "aggregate in a subquery", name=name, known=", ".join(sorted({*EXACT, *BY_LIST}))
+            )
         only(node, "function_name", "arguments", "distinct", "filter")
         compiler = self.select.compiler
         given = [item["expression"] for item in node["arguments"]]
         given = [item for item in given if kind(item) != ("STAR", "STAR")]
         if len(given) > 1 or (not given and name not in {"count", "count_star"}):
-            raise Refusal(f"{name}(...) with these arguments", "it takes one", f"{name}(x)").error()
+            raise refuse("arguments of an aggregate", name=name)
         value = compiler.written(given[0], self.view, self.items) if given else None
         if node["filter"] is not None:
             where = compiler.condition_of(node["filter"], self.view, self.items).expression
@@ -956,7 +885,7 @@ class _Stage:
                 where.outer | base.outer,
             )
         if value is not None and value.outer:
-            raise _CORRELATED.error()
+            raise refuse("correlated")
         argument = "" if value is None else value.column or self._named(self.before, value, "value")
         name = "count" if name == "count_star" else name
         call = (name, argument, bool(node["distinct"]))
@@ -969,11 +898,11 @@ class _Stage:
         if rule is None:
             raise refuse_node(node)
         only(node, "function_name", "arguments", "partitions", "orders", "start", "end", "distinct",
-             "start_expr", "end_expr", "exclude_clause", "ignore_nulls", "offset_expr",
-             "default_expr", "children", "filter_expr", "arg_orders")  # fmt: skip
-        for part in ("distinct", "ignore_nulls", "filter_expr", "arg_orders"):
+             "start_expr", "end_expr", "exclude_clause", "ignore_nulls", "has_ignore_nulls",
+             "offset_expr", "default_expr", "children", "filter_expr", "arg_orders")  # fmt: skip
+        for part in ("distinct", "has_ignore_nulls", "filter_expr", "arg_orders"):
             if node.get(part):
-                raise refuse("a window function with DISTINCT, FILTER, ORDER BY or IGNORE NULLS")
+                raise refuse("parts of a window function")
         if node.get("exclude_clause", "NO_OTHER") != "NO_OTHER":
             raise refuse("EXCLUDE in a window")
         given = [
@@ -986,14 +915,10 @@ class _Stage:
         if any(
             sort != "INTEGER" or not text.isdecimal() or int(text) < 1 for sort, text in constants
         ):
-            raise Refusal(
-                f"{name}(...) with such an argument",
-                "what follows the value is a whole number from 1 on",
-                "lag(x, 2)",
-            ).error()
+            raise refuse("argument of a window function", name=name)
         arguments_ = tuple(self._ahead(item) for item in given[: rule.values])
         if len(arguments_) < rule.values and name != "count":
-            raise Refusal(f"{name}() without its argument", "it takes one", f"{name}(x)").error()
+            raise refuse("no argument of a window function", name=name)
         partition = tuple(self._ahead(item) for item in node["partitions"])
         order = tuple((self._ahead(item["expression"]), direction(item)) for item in node["orders"])
         frame = frame_of(node)
@@ -1007,9 +932,8 @@ class _Stage:
         bag = self.view.bag
         meant(
             not bag.owned or any(self._key_of(own) in bag.keys for own in window.partition),
-            "a window without the unit in PARTITION BY",
-            "it looks at rows of several units",
-            f"PARTITION BY {_unit_of(self.view)}, ...",
+            "window across units",
+            unit=_unit_of(self.view),
         )
         name = self._named(self.windows, window, window.function)
         self.sums.update(window.arguments if sums else ())
@@ -1260,40 +1184,14 @@ def _aggregates(tree: object) -> bool:
 def _single(select: Node, view: View) -> Node:
     found = [item for node in select["select_list"] for item in unfolded(node, view)]
     if len(found) != 1:
-        raise _ONE_COLUMN.error()
+        raise refuse("IN over several columns")
     return found[0][1]
 
 
 def _one(names: Sequence[tuple[str, str]]) -> str:
     if len(names) != 1:
-        raise _ONE_COLUMN.error()
+        raise refuse("IN over several columns")
     return names[0][1]
-
-
-_ONE_COLUMN = Refusal(
-    "IN over several columns", "one value is looked for", "x IN (SELECT y FROM t)"
-)
-
-_REFUSED_JOINS = {
-    "NATURAL": Refusal(
-        "NATURAL JOIN", "a column that is added later would join too", "JOIN t USING (city)"
-    ),
-    "ASOF": Refusal(
-        "ASOF JOIN", "it is not on the list of what is known to be safe",
-        "JOIN with BETWEEN: ON p.day BETWEEN f.day - 1 AND f.day",
-    ),
-    "RIGHT": Refusal(
-        "RIGHT JOIN", "rows of one table without a match in the other depend on everybody at once",
-        "turn the tables round: FROM orders LEFT JOIN nation ON ...",
-    ),
-    "FULL": Refusal(
-        "FULL JOIN", "rows of one table without a match in the other depend on everybody at once",
-        "ask two questions: LEFT JOIN, and a public table by itself",
-    ),
-    "POSITIONAL": Refusal(
-        "POSITIONAL JOIN", "the order of protected rows means nothing", "JOIN ... USING (key)"
-    ),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -1361,11 +1259,7 @@ def owned_rows(select: Node, reader: Reader) -> Rows:
     items = [(n["alias"], n) for n in select["select_list"] if n["alias"]]
     view, _ = compiler.from_where(select, commons(select, {}, several=True), items)
     if not view.bag.owned:
-        raise Refusal(
-            "a statement over public tables alone",
-            "there is no one to protect",
-            "run it as it is: con.sql(...)",
-        ).error()
+        raise refuse("public tables alone")
     view, constants = _with_constants(select, view, compiler)
     bag, place = view.bag, reader.place
     unit = tables.known[tables.names[folded(reader.schema.unit_table)]]

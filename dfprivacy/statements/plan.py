@@ -35,7 +35,7 @@ from dfprivacy.statements.reading import (
     tried,
     window_column,
 )
-from dfprivacy.statements.refusals import Refusal
+from dfprivacy.statements.refusals import refuse
 from dfprivacy.statements.tree import folded, fresh
 from dfprivacy.statistics import Count, NUnique, Statistic
 from dfprivacy.statistics.linear import LinearPart
@@ -158,12 +158,7 @@ def _add_up(request: Request) -> None:
     plain = {name for part in request.parts if isinstance(part, LinearPart) for name in part.names}
     for name, question in request.questions.items():
         if name not in plain or isinstance(question, NUnique):
-            raise Refusal(
-                f"{question.text} in ROLLUP, CUBE or GROUPING SETS",
-                "its totals do not follow from its cells",
-                "counts, and sums and means with bounds, dp_sum(x, 0, 100) or bounds of a schema, "
-                "do; ask for others in a statement of their own",
-            ).error()
+            raise refuse("no totals", question=question.text)
 
 
 def plan_script(script: Script, terms: Terms, keys: object) -> tuple[Plan, ...]:
@@ -257,11 +252,7 @@ def _delta(statement: Statement, terms: Terms, keys: object) -> object:
         return terms.delta
     if terms.delta is not None or keys is not None:
         other = "delta=" if keys is None else "keys="
-        raise Refusal(
-            f"dp_keep and {other} together",
-            "both say which groups are shown",
-            f"leave one of them out: HAVING dp_keep(1e-6), or {other}...",
-        ).error()
+        raise refuse("dp_keep and terms", other=other)
     return statement.delta
 
 
@@ -409,11 +400,7 @@ def _no_answers(plan: Plan, keys: pa.Schema) -> pa.Table:
         fields += [(f"{name}_{NOTE}", pa.string())] if question.has_note else []
     if plan.statement.sets:
         if not all(map(has_order, keys.types)):
-            raise Refusal(
-                "keys of such a type in ROLLUP, CUBE or GROUPING SETS",
-                "lists, structs and intervals have no order",
-                "GROUP BY ROLLUP (CAST(tags AS VARCHAR))",
-            ).error()
+            raise refuse("keys without an order")
         fields.append((GROUPING, pa.int64()))
     return pa.schema(fields).empty_table()
 

@@ -43,7 +43,7 @@ from dfprivacy.statements.expressions import (
 )
 from dfprivacy.statements.ordinary import has_aggregates, private, with_intervals
 from dfprivacy.statements.owned import about_all, owned_rows
-from dfprivacy.statements.refusals import Node, Refusal, only, refuse, refuse_node
+from dfprivacy.statements.refusals import Node, only, refuse, refuse_node, refuse_part
 from dfprivacy.statements.rows import (
     Given,
     Names,
@@ -63,7 +63,6 @@ from dfprivacy.statements.tree import (
     literal,
     nodes,
     parse,
-    too_deep,
 )
 
 _CLAUSES = (
@@ -163,7 +162,7 @@ def read(text: object, reader: Reader) -> Script:
     try:
         return _read(text, reader)
     except RecursionError:
-        raise too_deep() from None
+        raise refuse("nested") from None
 
 
 def _read(text: object, reader: Reader) -> Script:
@@ -246,7 +245,7 @@ def _modifiers(select: Node) -> tuple[list[Node], int | None, int | None]:
     found = {modifier["type"]: modifier for modifier in select["modifiers"]}
     for name in found:
         if name not in _IN_ORDER:
-            raise refuse(name)
+            raise refuse_part(name)
     if [modifier["type"] for modifier in select["modifiers"]] != [
         n for n in _IN_ORDER if n in found
     ]:
@@ -277,11 +276,7 @@ def _distinct(outputs: tuple[Column, ...]) -> None:
     names = [folded(output.name) for output in outputs]
     if len(set(names)) < len(names):
         twice = next(output.name for output in outputs if names.count(folded(output.name)) > 1)
-        raise Refusal(
-            f"two columns called {twice!r} in the result",
-            "each needs a name of its own",
-            "name one of them: dp_mean(x, 0, 100) AS mean_x",
-        ).error()
+        raise refuse("two columns in the result", twice=twice)
 
 
 def _keys(
@@ -291,11 +286,9 @@ def _keys(
     grouped, sets = select["group_expressions"], select["group_sets"]
     by_all = select["aggregate_handling"] == "FORCE_AGGREGATES"
     if not by_all and select["aggregate_handling"] != "STANDARD_HANDLING":
-        raise refuse("aggregate_handling")
+        raise refuse_part("aggregate_handling")
     if sets == [[]]:
-        raise Refusal(
-            "GROUP BY ()", "it names no group", "leave GROUP BY out for the whole table"
-        ).error()
+        raise refuse("GROUP BY ()")
     if by_all:
         grouped = [node for _, node in items if not _is_released(node) and _names_columns(node)]
     keys: dict[str, Column] = {}
@@ -306,9 +299,7 @@ def _keys(
         places.append(list(keys).index(key.sql))
     found = [tuple(sorted({places[index] for index in own})) for own in sets]
     if len(set(found)) < len(found):
-        raise Refusal(
-            "a grouping set twice", "each of its rows would come twice", "leave one of them out"
-        ).error()
+        raise refuse("a grouping set twice")
     if found == [tuple(range(len(keys)))]:
         found = []
     found.sort(key=len, reverse=True)
@@ -329,20 +320,14 @@ def _key(node: Node, names: Names, items: Items) -> Column:
         node = _ordinal(node, items)
     sql = names.written(node)
     if not _names_columns(node):
-        raise Refusal(
-            "GROUP BY a constant", "it makes no groups", "leave GROUP BY out for the whole table"
-        ).error()
+        raise refuse("GROUP BY a constant")
     return Column(_name_of(sql, node, names, items), sql)
 
 
 def _ordinal(node: Node, items: Items) -> Node:
     place = whole_number(node, "a place in the SELECT list")
     if not 1 <= place <= len(items):
-        raise Refusal(
-            f"place {place} in GROUP BY or ORDER BY",
-            "the SELECT list has no such place",
-            f"use a number from 1 to {len(items)}, or the expression",
-        ).error()
+        raise refuse("a place", place=place, length=len(items))
     return items[place - 1][1]
 
 
@@ -373,11 +358,7 @@ def _having(
     conditions = _conjuncts(select["having"])
     keeps = {read_keep(node) for node in conditions if called(node) == KEEP}
     if len(keeps) > 1 or (keeps and not release.keys):
-        raise Refusal(
-            "dp_keep twice, or without GROUP BY",
-            "groups are selected once, where there are some",
-            "SELECT city, dp_count(*) FROM t GROUP BY city HAVING dp_keep(1e-6)",
-        ).error()
+        raise refuse("dp_keep twice")
     others = [node for node in conditions if called(node) != KEEP]
     rest = tuple(condition(node, release.written(node)) for node in others)
     return *next(iter(keeps), (None, None)), rest
@@ -397,11 +378,7 @@ def _sorted(item: Node, release: Release) -> list[tuple[str, str]]:
 
 def _asks_something(release: Release) -> None:
     if not release.calls:
-        raise Refusal(
-            "a statement without a dp_ call",
-            "it would show rows or keys as they are",
-            "SELECT city, dp_count(*) FROM t GROUP BY city",
-        ).error()
+        raise refuse("no dp_ call")
 
 
 def key_column(index: int) -> str:
@@ -500,10 +477,7 @@ class Release:
         sqls = [self.names.written(child) for child in node["children"]]
         known = [key.sql for key in self.keys]
         if not all(sql in known for sql in sqls):
-            raise Refusal(
-                "GROUPING(...) of what is no key", "it tells which keys are added up",
-                "GROUP BY ROLLUP (city, vip), and GROUPING(city)",
-            ).error()  # fmt: skip
+            raise refuse("GROUPING of no key")  # fmt: skip
         if not self.sets:
             return "0"
         last, own = len(sqls) - 1, qualified(GROUPING)
@@ -536,11 +510,7 @@ class Release:
                 if folded(name) == folded(parts[0]):
                     return self.written(item, index)
         self.names.column(parts)
-        raise Refusal(
-            f"column {quoted(parts[-1])} outside a dp_ call",
-            "it is not a key of GROUP BY, and rows are not shown",
-            f"GROUP BY {parts[-1]}, or aggregate it: dp_mean({parts[-1]}, 0, 100)",
-        ).error()
+        raise refuse("column outside a dp_ call", quoted=quoted(parts[-1]), name=parts[-1])
 
 
 def _known(answer: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from dfprivacy.engine.files import quoted
-from dfprivacy.statements.refusals import Refusal
+from dfprivacy.statements.refusals import refuse
 from dfprivacy.statements.tree import folded, fresh
 
 OWNER = "owner"
@@ -156,11 +156,7 @@ def single(table: str, columns: Mapping[str, str]) -> Bag:
 def _by_itself(bag: Bag, what: str) -> None:
     """Refuse what looks at several protected rows where each is by itself."""
     if bag.single:
-        raise Refusal(
-            f"{what} of protected rows",
-            "each row is protected by itself, and this looks at several",
-            "name whose rows they are: unit='user_id', max_rows=5",
-        ).error()
+        raise refuse("several protected rows", what=what)
 
 
 def _first(bag: Bag, names: Sequence[str], most: int = 1) -> Bag:
@@ -183,11 +179,7 @@ def _few(bag: Bag, equal: Sequence[str]) -> tuple[Bag, int]:
     if bag.unique is not None and bag.unique <= set(equal):
         return bag, 1
     if not equal:
-        raise Refusal(
-            "a join with a public table without an equality",
-            "a protected row would count as often as it has matches",
-            "JOIN nation ON nation.id = customer.nation; or protect units: unit='user_id'",
-        ).error()
+        raise refuse("join without equality")
     declared = {name: bag.matches[name] for name in equal if name in bag.matches}
     if declared:
         name = min(declared, key=lambda own: declared[own])
@@ -293,11 +285,7 @@ def joined(
         When public rows would be kept, or left out, by what is in owned ones.
     """
     if right.owned and not left.owned and how != "INNER":
-        raise Refusal(
-            f"{_SHOWN[how]} from a public table to a protected one",
-            "which public rows have no match depends on everybody at once",
-            "put the protected table first: FROM orders LEFT JOIN nation ON ...",
-        ).error()
+        raise refuse("public to protected", join=_SHOWN[how])
     both = left.owned and right.owned
     if both:
         _by_itself(left, "a join")
@@ -359,11 +347,7 @@ def marked(
 def united(bags: Sequence[Bag], columns: Sequence[Mapping[str, str]]) -> Bag:
     """Return all rows of several relations; `columns` are the columns of each by their new name."""
     if len({bag.owned for bag in bags}) > 1:
-        raise Refusal(
-            "UNION ALL of protected and public rows",
-            "rows of nobody would stand among those with an owner",
-            "ask about the protected ones, and add public numbers to the answer",
-        ).error()
+        raise refuse("UNION ALL of both")
     _by_itself(bags[0], "UNION ALL")
     return _united(bags, columns)
 

@@ -23,15 +23,8 @@ from dfprivacy.errors import DPError, MissingColumnError, RefusedStatementError
 from dfprivacy.release.terms import Bounds
 from dfprivacy.statements.expressions import Scope, condition, field_of, write
 from dfprivacy.statements.gate import Source
-from dfprivacy.statements.refusals import (
-    CONSTRUCTS,
-    Node,
-    Refusal,
-    nearly,
-    only,
-    refuse,
-    refuse_node,
-)
+from dfprivacy.statements.refusals import Node, nearly, only, refuse, refuse_node, refuse_part
+from dfprivacy.statements.rules import REFUSALS
 from dfprivacy.statements.schema import Schema
 from dfprivacy.statements.tree import Target, called, folded, is_column, kind, parse_view
 
@@ -95,11 +88,7 @@ class Place(ABC):
 
     def check(self, target: Target, protected: Relation, empty: pa.Table) -> None:  # noqa: ARG002 none is made
         """Refuse a target that could not be made of released rows: without a connection, any."""
-        raise Refusal(
-            "CREATE TABLE without con=",
-            "there is no database to write to",
-            "take the result: released = dfp.sql('SELECT dp_count(*) AS n FROM t', t=frame)",
-        ).error()
+        raise refuse("CREATE without con")
 
     def make(self, target: Target, table: pa.Table) -> None:
         """Make a fresh table of released rows."""
@@ -193,7 +182,7 @@ def qualifies(path: Sequence[str], parts: Sequence[str]) -> bool:
 
 def missing(rows: Rows, name: str) -> DPError:
     """Return the error for a column that is not there."""
-    if f"@{folded(name)}" in CONSTRUCTS:
+    if f"@{folded(name)}" in REFUSALS:
         return refuse(f"@{folded(name)}")
     shown = ", ".join(repr(own) for own, _ in rows.columns[:20])
     return MissingColumnError(
@@ -320,11 +309,7 @@ def _from(select: Node, outer: Mapping[str, Common], reader: Reader, near: Relat
     rows = _relation(select["from_table"], sees, reader, near)
     own = [common for name, common in sees.items() if outer.get(name) is not common]
     if any(id(common.select) not in reader.used for common in own):
-        raise Refusal(
-            "a CTE that is not used, or used beside another",
-            "a statement has one chain from its SELECT down to one relation",
-            "WITH c AS (SELECT * FROM t WHERE x > 1) SELECT dp_count(*) FROM c",
-        ).error()
+        raise refuse("unused CTE")
     return rows
 
 
@@ -385,7 +370,7 @@ def name_of(node: Node) -> tuple[str, ...]:
         For whatever else can stand there.
     """
     if kind(node) != ("", "BASE_TABLE"):
-        raise refuse("unnest" if called(node.get("function")) == "unnest" else node["type"])
+        raise refuse_part("unnest" if called(node.get("function")) == "unnest" else node["type"])
     only(node, "table_name", "schema_name", "catalog_name")
     names = (node["catalog_name"], node["schema_name"], node["table_name"])
     parts = tuple(name for name in names if name)
@@ -406,18 +391,11 @@ def _named(relation: Relation, reader: Reader) -> Rows:
     with inside(relation):
         rows = _projected(definition_of(relation, reader.engine), {}, reader, relation)
         if len(rows.columns) != len(relation.columns):
-            raise UNKNOWN_VIEW.error()
+            raise refuse("view without definition")
     columns = tuple(
         (name, sql) for name, (_, sql) in zip(relation.columns, rows.columns, strict=True)
     )
     return replace(rows, named=relation, named_columns=columns, columns=columns, path=relation.path)
-
-
-UNKNOWN_VIEW = Refusal(
-    "a view without a definition of its own",
-    "it stands for a Python object, a file or a function, whose rows are not known",
-    "pass the frame itself by name: dfp.sql('SELECT dp_count(*) FROM t', t=frame)",
-)
 
 
 def definition_of(view: Relation, engine: duckdb.DuckDBPyConnection) -> Node:
@@ -431,7 +409,7 @@ def definition_of(view: Relation, engine: duckdb.DuckDBPyConnection) -> Node:
     text = view.definition
     select = parse_view(text, engine) if text and "_scan(" not in text else None
     if select is None:
-        raise UNKNOWN_VIEW.error()
+        raise refuse("view without definition")
     return select
 
 
@@ -454,7 +432,7 @@ def _projected(
         raise refuse_node(select)
     for modifier in select["modifiers"]:
         skips = modifier["type"] == "LIMIT_MODIFIER" and not modifier["limit"]
-        raise refuse("OFFSET" if skips else modifier["type"])
+        raise refuse_part("OFFSET" if skips else modifier["type"])
     only(select, "select_list", "from_table", "where_clause", "cte_map", "aggregate_handling")
     if select["aggregate_handling"] != "STANDARD_HANDLING":  # GROUP BY ALL
         raise refuse("group_expressions")
@@ -470,11 +448,7 @@ def _projected(
 def require_apart(columns: Sequence[tuple[str, object]]) -> None:
     """Refuse columns of a subquery, CTE or view of which two have one name."""
     if len({folded(name) for name, _ in columns}) < len(columns):
-        raise Refusal(
-            "two columns of one name in a subquery, CTE or view",
-            "it must be plain which is meant",
-            "rename one of them: SELECT x, y AS other FROM t",
-        ).error()
+        raise refuse("two columns in a subquery")
 
 
 def conditions_of(select: Node, names: Names) -> tuple[str, ...]:
@@ -597,7 +571,7 @@ def _replaced(group: _Group) -> _Size:
     """Bound replace(text, what, by): `what` has one character at least, or nothing is replaced."""
     text, what, by, *_ = [*group.arguments, _Size(), _Size()]
     if by.factor:
-        raise _too_long()
+        raise refuse("too long")
     return text.times(max(-(-by.length // (what.exact or 1)), 1))
 
 
@@ -605,7 +579,7 @@ def _matched(group: _Group) -> _Size:
     """Bound regexp_replace(text, pattern, by): each sign of `by` may stand for the whole text."""
     _, _, by, *_ = [*group.arguments, _Size(), _Size()]
     if by.factor:
-        raise _too_long()
+        raise refuse("too long")
     return group.total.times(1 + by.length, by.length)
 
 
@@ -639,7 +613,7 @@ def checked_growth(sql: str) -> str:
         The same on any rows; also when subqueries, taken apart, make 200,000 characters of it.
     """
     if len(sql) > _LENGTH:
-        raise _too_long()
+        raise refuse("too long")
     groups, before = [_Group()], ""
     for word in _WORD.findall(sql):
         if word in "([":
@@ -656,7 +630,7 @@ def checked_growth(sql: str) -> str:
 def _close(groups: list[_Group]) -> None:
     size = groups.pop().size()
     if size.factor > _FACTOR or size.length > _LENGTH:
-        raise _too_long()
+        raise refuse("too long")
     groups[-1].arguments[-1].add(size.factor, size.length)
 
 
@@ -674,12 +648,3 @@ def _take(group: _Group, word: str) -> None:
     else:
         group.texts = group.texts or word == "VARCHAR"
         argument.add(0, 0)
-
-
-def _too_long() -> RefusedStatementError:
-    return Refusal(
-        "an expression whose value grows too long",
-        "an engine that runs out of memory on one row would say something about that row",
-        "replace by a short constant, replace(city, ',', ', '), or prepare a table first: "
-        "CREATE TABLE prepared AS SELECT ...",
-    ).error()

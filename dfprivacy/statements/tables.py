@@ -16,7 +16,7 @@ from dfprivacy.errors import InvalidQuestionError, MissingColumnError
 from dfprivacy.release.terms import Bounds
 from dfprivacy.statements.exact import FLOATS, SINGLE, alike, one_float
 from dfprivacy.statements.gate import NO_COLUMN, reads
-from dfprivacy.statements.refusals import Refusal, nearly
+from dfprivacy.statements.refusals import nearly, refuse
 from dfprivacy.statements.relations import OWNER, Bag, Leaf, Link, linked, single, stored
 from dfprivacy.statements.rows import Given, Place, Relation
 from dfprivacy.statements.schema import Schema
@@ -42,11 +42,7 @@ def owner_of(column: str, kind: object) -> str:
         return one_float(column, base)
     if base in SINGLE | {"DECIMAL"}:
         return own
-    raise Refusal(
-        f"a unit of type {base}",
-        "equal values of it can look different, and it must be plain who is who",
-        "name units by numbers or text: CAST(x AS VARCHAR)",
-    ).error()
+    raise refuse("type of a unit", base=base)
 
 
 @dataclass
@@ -74,25 +70,15 @@ class Tables:
         for name in (*self.schema.tables, *self.schema.public):
             relation = self.place.find(tuple(name.split(".")))
             if relation.definition is not None:
-                raise Refusal(
-                    f"view {name!r} in the schema",
-                    "its rows are those of the tables below it",
-                    "name these tables in the schema: a statement can read the view then",
-                ).error()
+                raise refuse("view in a schema", name=name)
             if relation.path in self.known:
-                raise Refusal(
-                    f"table {name!r} twice in the schema", "it has one meaning", "name it once"
-                ).error()
+                raise refuse("table twice", name=name)
             self.known[relation.path] = relation
             self.names[folded(name)] = relation.path
         for table, column in self.schema.key_columns:
             path = self.names.get(folded(table))
             if path is None:
-                raise Refusal(
-                    f"table {table!r}, which has bounds or matches",
-                    "the schema does not link it",
-                    "link it",
-                ).error()
+                raise refuse("table without a link", table=table)
             self._spelt(self.known[path], column)
         for name, given in self.givens.items():
             self.known[given.relation.path] = given.relation
@@ -139,12 +125,7 @@ class Tables:
             return self.givens[parts[0]].relation
         relation = self.place.find(tuple(parts), near)
         if relation.definition is None and relation.path not in self.known:
-            raise Refusal(
-                f"table {relation.name!r}, which the schema does not name",
-                "whom its rows are about is not known",
-                f"link it, links={{'{relation.path[-1]}.customer': 'customer.id'}}, or declare it "
-                f"public, public=['{relation.path[-1]}']",
-            ).error()
+            raise refuse("unnamed table", name=relation.name, last=relation.path[-1])
         return relation
 
     def bag(
@@ -198,11 +179,9 @@ class Tables:
         key = self._spelt(self.known[self.names[above]], link[2])
         one, two = self._kind(name, own), self._kind(above, key)
         if not alike(one, two):
-            raise Refusal(
-                f"the link from {name}.{own} ({one}) to {above}.{key} ({two})",
-                "types that differ could fail to compare on a row",
-                "give both one type: ALTER TABLE ... ALTER ... TYPE ...",
-            ).error()
+            raise refuse(
+                "types of a link", name=name, own=own, one=one, above=above, key=key, two=two
+            )
 
     def _keys(self, name: str, relation: Relation, new: Mapping[str, str]) -> dict[str, str]:
         """Return the columns that belong to one owner, each with the key that it stands for."""

@@ -20,7 +20,6 @@ from dfprivacy.errors import RefusedStatementError
 from dfprivacy.statements.refusals import Node, only, refuse, refused_statement
 
 LONGEST = 2**16
-_RUNS = "SELECT city, dp_mean(income, 0, 200000) FROM people GROUP BY city"
 _READ = "SELECT json_serialize_sql(?::VARCHAR)"
 _SKIPPED = r"(?:\s|--[^\n]*|/\*.*?\*/)*"
 _WORD = re.compile(
@@ -98,9 +97,7 @@ class _Words:
         line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
         after = self.text[len(before) :].split("\n")[0]
         near = f": {after[:40]}{'...' if after[40:] else ''}" if after.strip() else ""
-        return RefusedStatementError(
-            f"the statement can't be read at line {line}, column {column}{near}", hint=_RUNS
-        )
+        return refuse("unreadable", line=line, column=column, near=near)
 
 
 def parse(
@@ -116,11 +113,9 @@ def parse(
         When the text is no statement that can be released, several, too long, or not SQL.
     """
     if not isinstance(text, str) or not text.strip():
-        raise RefusedStatementError("a query is a text with one SQL statement", hint=_RUNS)
+        raise refuse("no text")
     if len(text) > LONGEST:
-        raise RefusedStatementError(
-            f"the statement is longer than {LONGEST} characters", hint="ask for less at a time"
-        )
+        raise refuse("too long a text", most=LONGEST)
     words, target = _Words(text), None
     if words.has("CREATE"):
         target = _created(words)
@@ -130,7 +125,7 @@ def parse(
         first = words.next()
         words.place = 0
         if not first:
-            raise RefusedStatementError("there is no statement in the text", hint=_RUNS)
+            raise refuse("no statement")
         if first.upper() not in _QUERIES:
             raise refused_statement(first)
     return target, _query(words, engine, *(["named_param_map"] if parameters else []))
@@ -169,13 +164,6 @@ def _created(words: _Words) -> Target:
     return Target(path, replaces, temporary)
 
 
-def too_deep() -> RefusedStatementError:
-    """Return the error for a statement that is nested deeper than can be followed."""
-    return RefusedStatementError(
-        "the statement is nested too deeply", hint="split long chains of conditions and operators"
-    )
-
-
 def _query(words: _Words, engine: duckdb.DuckDBPyConnection, *parts: str) -> Node:
     """Return the tree of the one query in what is left of a text; `parts` are what else it has."""
     rest = words.text[words.place :]
@@ -185,13 +173,13 @@ def _query(words: _Words, engine: duckdb.DuckDBPyConnection, *parts: str) -> Nod
     except duckdb.Error:  # text without a UTF-8 form
         raise words.unread() from None
     except RecursionError:
-        raise too_deep() from None
+        raise refuse("nested") from None
     if tree["error"]:
         raise _unread(tree, rest, words, engine)
     if not tree["statements"]:
         raise words.unread()
     if len(tree["statements"]) > 1:
-        raise _several()
+        raise refuse("several statements")
     (statement,) = tree["statements"]
     only(statement, "node", *parts)
     node = statement["node"]
@@ -205,23 +193,16 @@ def _unread(
     """Return the error for what DuckDB hands no tree over for."""
     problem = str(tree.get("error_message"))
     if "expression depth" in problem:
-        return too_deep()
+        return refuse("nested")
     if tree.get("error_type") == "parser":
         place = str(tree.get("position", ""))
         return words.unread(int(place)) if place.isdecimal() else refuse("the statement")
     kinds = [statement.type.name for statement in engine.extract_statements(rest)]
     if len(kinds) > 1:
-        return _several()
+        return refuse("several statements")
     if kinds == ["MULTI"]:
         return refuse("PIVOT")
     return refuse("INSERT") if kinds == ["INSERT"] else refused_statement(" ".join(kinds))
-
-
-def _several() -> RefusedStatementError:
-    return RefusedStatementError(
-        "several statements in one text: one of them could not be charged for",
-        hint=f"call dfp.sql once for each, e.g. with {_RUNS}",
-    )
 
 
 def nodes(tree: object) -> Iterator[Node]:

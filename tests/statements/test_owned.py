@@ -83,7 +83,7 @@ def test_a_unit_changes_its_own_rows_only(dirty, crowded, query):
 @pytest.mark.parametrize(("query", "_"), some(UNSAID, 0))
 def test_without_the_checker_too(dirty, crowded, monkeypatch, query, _):
     """With the checker off, whatever runs keeps owners apart by itself."""
-    monkeypatch.setattr(owned, "meant", lambda *_: None)
+    monkeypatch.setattr(owned, "meant", lambda *_, **__: None)
     unit, con = crowded
     assert differ_in_one_unit(query, dirty, con, unit)
 
@@ -111,7 +111,7 @@ def test_the_audit_finds_a_join_without_owners(dirty, both, monkeypatch, query):
     def leaking(left, right, how, equal, others=()):
         return true(left, without_owner(right), how, equal, others)
 
-    monkeypatch.setattr(owned, "meant", lambda *_: None)
+    monkeypatch.setattr(owned, "meant", lambda *_, **__: None)
     monkeypatch.setattr(owned, "joined", leaking)
     monkeypatch.setattr(relations, "joined", leaking)
     assert not all(differ_in_one_unit(query, dirty, con, unit) for unit, con in both)
@@ -135,7 +135,7 @@ def test_a_join_on_another_column_is_no_link(monkeypatch):
         "INSERT INTO customer VALUES (1000, 'named as an order', 1, 5.0); "
         "INSERT INTO orders VALUES (8000, 1000, 5.0, 'open', NULL)"
     )
-    monkeypatch.setattr(owned, "meant", lambda *_: None)
+    monkeypatch.setattr(owned, "meant", lambda *_, **__: None)
     before, after = shop(NOBODY, more), shop(NOBODY, more, HOSTILE.format(unit=3, many=60))
     assert differ_in_one_unit(query, before, after, 3)
     monkeypatch.setattr(

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import re
 import runpy
+import string
 from pathlib import Path
 
 import duckdb
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
+from dfprivacy.statements.rules import REFUSALS, SECTIONS
+
+HERE = Path(__file__).parent
+SHOP, WORLD = runpy.run_path(str(HERE / "shop.py")), runpy.run_path(str(HERE / "conftest.py"))
+PAGE = HERE.parents[1] / "docs" / "refusals.md"
+RULES = [(title, name) for title, rules in SECTIONS.items() for name in rules]
+ELSEWHERE = {"another system"}
+"""Rules whose example needs what DuckDB would download: test_gate.py has a test of each."""
+LONG = {"too many relations"}
 
 FILES = ("sources", "ctes", "rows", "calls", "functions", "statements")
 CASES = [
-    case
-    for name in FILES
-    for case in runpy.run_path(str(Path(__file__).with_name(f"refused_{name}.py")))["REFUSED"]
+    case for name in FILES for case in runpy.run_path(str(HERE / f"refused_{name}.py"))["REFUSED"]
 ]
 BUDGET = {"epsilon": 10, "delta": 0.1}
 
@@ -93,3 +104,111 @@ def test_long_chains_of_aliases(shared):
     query = f"SELECT dp_count(a40) FROM (SELECT age AS a0, {doubled} FROM visits)"
     with pytest.raises(dfp.RefusedStatementError, match="grows too long"):
         dfp.explain(query, con=shared)
+
+
+def world(rows=""):
+    """Return a connection with visits, a shop and their views, with the rows of a condition."""
+    con = WORLD["made"](rows, f"{WORLD['OTHERS']}; {SHOP['SHOP']}")
+    if rows:
+        con.execute("DELETE FROM orders WHERE customer = 3; DELETE FROM customer WHERE id = 3")
+    con.register("registered", pa.table({"x": [1]}))
+    return con
+
+
+@pytest.fixture(scope="module")
+def neighbours():
+    """Make two worlds that differ in a person, and say whether an example may change them."""
+    conditions = ("", "WHERE i % 50 <> 7")
+    known = [world(rows) for rows in conditions]
+    return lambda changes: [world(rows) for rows in conditions] if changes else known
+
+
+def ask(title, example, con, **paid):
+    """Run an example."""
+    if example.startswith(("dfp.", "con.")):
+        frame = pd.DataFrame({"x": [1, 2, 2]})
+        given = {"dfp": dfp, "con": con, "frame": frame, "schema": SHOP["SCHEMA"]}
+        exec(example, given)
+        return
+    *before, query = example.split("; ")
+    con.execute("; ".join(before) or "SELECT 1")
+    terms = {} if "dp_keep" in query else {"delta": 1e-6}
+    if title == "Several tables":
+        terms |= {"schema": SHOP["SCHEMA"], "max_rows": 3}
+    dfp.sql(query, con=con, **terms, **paid)
+
+
+def texts(rule):
+    """Return what the messages of a rule look like."""
+    text = f"{rule.construct}: {rule.why}" if rule.why else rule.construct
+    parts = string.Formatter().parse(text)
+    made = "".join(re.escape(own) + (".*" if word else "") for own, word, *_ in parts)
+    return re.compile(f"(in the view '.*?': )?{made}", re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [pytest.param(*own, id=own[1], marks=[pytest.mark.slow] * (own[1] in LONG)) for own in RULES],
+)
+def test_a_rule_refuses_its_example(title, name, ledger, neighbours):
+    """By this rule and no other, with a rewrite, for nothing, and the same on a neighbour."""
+    example = SECTIONS[title][name].example
+    if name in ELSEWHERE:
+        pytest.skip("another test has it")
+    errors = []
+    for con in neighbours("; " in example):
+        with pytest.raises(dfp.RefusedStatementError) as caught:
+            ask(title, example, con, ledger=ledger, dataset="visits")
+        errors.append(caught.value)
+    fitting = [
+        own for where, own in RULES if texts(SECTIONS[where][own]).fullmatch(errors[0].message)
+    ]
+    assert fitting == [name]
+    assert errors[0].hint
+    assert ledger.remaining("visits") == dfp.Budget(**BUDGET)
+    assert str(errors[0]) == str(errors[1])
+
+
+def test_rules_that_are_named_are_in_the_registry():
+    """Every rule that a refusal names is there."""
+    sources = "".join(own.read_text() for own in Path(dfp.__file__).parent.rglob("*.py"))
+    named = set(re.findall(r"""\brefuse\(\s*"([^"]+)""", sources))
+    assert named <= set(REFUSALS)
+
+
+ABOUT = (
+    "Each rule with its reason, what to write in its place, and an example that it refuses; words "
+    "in *italics* come from the statement. A refusal comes before a charge, whatever the rows are. "
+    "`tests/statements/test_refused.py` sees that each example is refused by its rule alone, for "
+    "nothing, and in the same words on a neighbouring table; run as a program, it writes this page."
+)
+
+
+def page():
+    """Return the page of the registry."""
+    text = f"# What is refused in SQL\n\n{ABOUT}\n"
+    for title, rules in SECTIONS.items():
+        text += f"\n## {title}\n\n| refused | because | instead | example |\n|:--|:--|:--|:--|\n"
+        for rule in rules.values():
+            plain = [cell(own) for own in (rule.construct, rule.why, rule.rewrite)]
+            text += f"| {' | '.join(plain)} | `{rule.example.replace('|', chr(92) + '|')}` |\n"
+    return text
+
+
+def cell(text):
+    """Return a text of a rule for a table: its words in italics."""
+    parts = string.Formatter().parse(text)
+    made = "".join(
+        re.sub(r"([*_|<>\[\]`])", r"\\\1", own) + (f"*{word}*" if word and word != "near" else "")
+        for own, word, *_ in parts
+    )
+    return " ".join(made.split())
+
+
+def test_the_page_has_every_rule():
+    """The page of refusals is that of the registry: run this file where it is not."""
+    assert PAGE.read_text(encoding="utf-8") == page()
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -247,7 +247,7 @@ def test_rows_by_themselves_are_not_compared(rest, monkeypatch):
     for _ in range(2):
         with pytest.raises(dfp.RefusedStatementError):
             dfp.explain(f"SELECT dp_count(*) AS n FROM {rest}", con=shop(), schema=ROWS)
-        monkeypatch.setattr(owned, "meant", lambda *_: None)
+        monkeypatch.setattr(owned, "meant", lambda *_, **__: None)
 
 
 PRICES = "CREATE TABLE price AS SELECT i % 9 AS customer, i // 9 AS list FROM range(63) r(i)"
@@ -268,7 +268,7 @@ def test_a_protected_row_counts_as_its_declared_matches(query, most, checked, mo
     """By brute force no row brings more rows than declared, and noise is for so many."""
     if not checked:
         monkeypatch.setattr(Tables, "repeats", lambda *_: False)
-        monkeypatch.setattr(owned, "meant", lambda *_: None)
+        monkeypatch.setattr(owned, "meant", lambda *_, **__: None)
     con, largest, query = shop(PRICES), 0, f"SELECT {query}"
     _, whole = measured(query, con, schema=MATCHES)
     for row in (0, 1, 7, 8):
