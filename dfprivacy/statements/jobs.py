@@ -62,7 +62,7 @@ class Job:
             if not _waits(plan):
                 drawn.give(plan)
         rows = guarded(lambda: [None if _waits(plan) else self._rows(plan) for plan in self.plans])
-        read = guarded(lambda: [own and gated(own) for own in rows])
+        read = guarded(lambda: [None if own is None else gated(own) for own in rows])
         plain = all(own is was for own, was in zip(read, rows, strict=True))
         fails = not plain or any(plan.computes for plan in self.plans)
         try:

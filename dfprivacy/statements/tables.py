@@ -56,6 +56,8 @@ class Tables:
     known: dict[tuple[str, ...], Relation] = field(default_factory=dict)
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
     twins: dict[tuple[str, tuple[str, ...]], str] = field(default_factory=dict)
+    types: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Types of columns by the text that they were planned of."""
     used: dict[str, Relation] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -206,9 +208,11 @@ class Tables:
         if not names:
             return []
         with suppress(duckdb.Error):
-            planned = self.engine.sql(bag.sql(names, self.twin))
-            found = dict(zip(planned.columns, planned.types, strict=True))
-            return [found[name] for name in names]
+            text = bag.sql(names, self.twin)
+            if text not in self.types:
+                planned = self.engine.sql(text)
+                self.types[text] = dict(zip(planned.columns, planned.types, strict=True))
+            return [self.types[text][name] for name in names]
         raise InvalidQuestionError(
             "DuckDB can't plan the statement: its types or fields don't go together",
             hint="check names and types; CAST(x AS DOUBLE) turns text into numbers",
@@ -236,14 +240,14 @@ class Tables:
 
     def twin(self, table: str, columns: tuple[str, ...]) -> str:
         """Return the SELECT of a table of the declared types without rows, on the engine."""
-        made = self.twins.get((table, columns))
-        if made is None:
-            made = f"twin_{next(_NUMBERS)}"  # the engine holds those of other releases, too
+        if (table, columns) not in self.twins:
+            name = f"twin_{next(_NUMBERS)}"  # the engine holds those of other releases, too
             source = self.known[self.names[table]].source
             assert source is not None  # noqa: S101 a table, no view
-            guarded(lambda: self.engine.register(made, source.twin(columns, self.engine)))
+            guarded(lambda: self.engine.register(name, source.twin(columns, self.engine)))
+            made = self._read(self.engine.view(name), quoted(name), columns)
             self.twins[table, columns] = made
-        return self._read(self.engine.view(made), quoted(made), columns)
+        return self.twins[table, columns]
 
     def leaves(self, bag: Bag, names: Sequence[str]) -> Leaf:
         """Return how the rows are read that a relation is made of: every table once, and whole."""
