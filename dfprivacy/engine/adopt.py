@@ -153,7 +153,9 @@ class Adopted:
             return replace(self, lazy=nw.from_native(native.with_columns(days)))
         if isinstance(native, duckdb.DuckDBPyRelation) and dtype in (nw.Date, nw.Datetime):
             own = quoted(name)
-            numbered = native.project(f"* REPLACE (floor(epoch({own}) / 86400) AS {own})")
+            zone = "WITH TIME ZONE" if getattr(dtype, "time_zone", None) else ""
+            read = own if dtype == nw.Date else f"TRY_CAST({own} AS TIMESTAMP {zone})"
+            numbered = native.project(f"* REPLACE (floor(epoch({read}) / 86400) AS {own})")
             return replace(self, lazy=nw.from_native(numbered))
         raise UnsupportedDtypeError(
             f"column {column!r} is declared {dtype}, of which days can't be made here",

@@ -23,8 +23,6 @@ import polars as pl
 import pyarrow as pa
 
 from dfprivacy.engine.embedded import embedded
-from dfprivacy.engine.returning import frame_table
-from dfprivacy.engine.run import guarded
 from dfprivacy.errors import (
     EngineError,
     NotSupportedError,
@@ -32,11 +30,11 @@ from dfprivacy.errors import (
     UnsupportedFrameError,
     boundary,
 )
-from dfprivacy.frames.tables import Origin, origin_of, with_origin
+from dfprivacy.frames.tables import Origin, with_origin
 from dfprivacy.frames.viz.pictures import show
 from dfprivacy.statements.composing import text_of_rest
 from dfprivacy.statements.frames import typed_frame
-from dfprivacy.statements.interface import explain, sql
+from dfprivacy.statements.interface import asked, explain, sql
 from dfprivacy.statements.tree import kind, nodes, parse
 
 if TYPE_CHECKING:
@@ -89,7 +87,8 @@ def connect(database: Any = None, /, **given: Any) -> Connection:
     return Connection(place, terms, owned=owned)
 
 
-TERMS = frozenset(sql.__kwdefaults__ or ()) - {"con"}
+ASKED: Mapping[str, Any] = sql.__kwdefaults__ or {}
+TERMS = frozenset(ASKED) - {"con"}
 """What statements can be given, by the names of `dfp.sql`."""
 
 
@@ -140,9 +139,11 @@ class Connection:
         DPError
             What `dfp.sql` raises.
         """
-        found = sql(query, **self._with(terms))
-        table = pa.table({}) if found is None else guarded(lambda: frame_table(found))
-        return Result(table, origin_of(found) or Origin("", "", None, ()))
+        given = self._with(terms)
+        named = {name: given.pop(name) for name in list(given) if name in ASKED}
+        with asked(query, given, **{**ASKED, **named}) as job:
+            table, origin = job.release()
+            return Result(pa.table({}) if job.script.target else table, origin)
 
     def explain(self, query: str, **terms: Any) -> StatementExplanation:
         """Return what a statement would do and cost; it reads no row and spends nothing.

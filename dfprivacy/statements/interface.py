@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -11,7 +13,7 @@ from dfprivacy.release.unit import unit_of
 from dfprivacy.statements.schema import schema_of, unit_in
 
 if TYPE_CHECKING:
-    from dfprivacy.statements.jobs import StatementExplanation
+    from dfprivacy.statements.jobs import Job, StatementExplanation
 
 
 def sql(
@@ -102,14 +104,7 @@ def sql(
     >>> list(released["carrier"]), bool((released["delay"] < 12).all())
     (['AA', 'UA'], True)
     """
-    schema = None if schema is None else schema_of(schema)
-    terms = Terms(
-        epsilon=epsilon, delta=delta, interval=interval, ledger=ledger, dataset=dataset,
-        note=note, version=version, unit=unit_of(unit_in(schema, unit), max_rows, max_groups),
-    )  # fmt: skip
-    from dfprivacy.statements.jobs import job_of  # noqa: PLC0415 loads when it is used
-
-    with job_of(query, con, frames, terms, keys, schema=schema, intervals=intervals) as job:
+    with asked(**locals()) as job:
         return job.run()
 
 
@@ -152,12 +147,36 @@ def explain(
         Whatever `sql` would raise before it reads a row, but for a budget that is too small: the
         explanation says so.
     """
+    with asked(**locals()) as job:
+        from dfprivacy.statements.jobs import explanation_of  # noqa: PLC0415 as below
+
+        return explanation_of(job)
+
+
+@contextmanager
+def asked(
+    query: str,
+    frames: Mapping[str, Any],
+    *,
+    con: Any,
+    unit: Any,
+    max_rows: Any,
+    max_groups: Any,
+    keys: Any,
+    intervals: bool,
+    schema: Any,
+    **given: Any,
+) -> Iterator[Job]:
+    """Return what the arguments of `sql` ask for as a job; nothing is read, nothing spent.
+
+    Raises
+    ------
+    DPError
+        Whatever is wrong with them.
+    """
     schema = None if schema is None else schema_of(schema)
-    terms = Terms(
-        epsilon=epsilon, delta=delta, interval=interval, ledger=ledger, dataset=dataset,
-        note=note, version=version, unit=unit_of(unit_in(schema, unit), max_rows, max_groups),
-    )  # fmt: skip
-    from dfprivacy.statements.jobs import explanation_of, job_of  # noqa: PLC0415 as above
+    terms = Terms(unit=unit_of(unit_in(schema, unit), max_rows, max_groups), **given)
+    from dfprivacy.statements.jobs import job_of  # noqa: PLC0415 loads when it is used
 
     with job_of(query, con, frames, terms, keys, schema=schema, intervals=intervals) as job:
-        return explanation_of(job)
+        yield job

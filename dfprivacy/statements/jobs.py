@@ -56,7 +56,18 @@ class Job:
         return "; ".join([*lent, str(self.script.rest)])
 
     def run(self) -> Any:
-        """Measure, charge, draw, and run the rest of the text over what was released."""
+        """Return the released rows as a frame of the source's type; None where they are a table."""
+        table, origin = self.release()
+        if self.script.target is not None:
+            return None
+        whole = self.plans[0 if self.script.rest else -1]
+        return with_origin(whole.statement.rows.source.wrap(table), origin)
+
+    def release(self) -> tuple[pa.Table, Origin]:
+        """Measure, charge, draw, and run the rest of the text over what was released.
+
+        Types follow from declared ones, whatever rows there are. A target is made of the rows.
+        """
         drawn = _Drawn(self)
         for plan in self.plans:
             if not _waits(plan):
@@ -85,12 +96,9 @@ class Job:
         table = guarded(lambda: self._resulting(drawn.tables))
         if self.script.target is not None:
             self.place.make(self.script.target, table)
-            return None
-        whole = self.plans[0 if self.script.rest else -1]
-        made = whole.statement.rows.source.wrap(table)
         keys = self.script.keys if self.script.rest is None else _leading_texts(table)
         numbers = tuple(name for name in table.column_names if name not in keys)
-        return with_origin(made, replace(Origin.of(self.request), keys=keys, answers=numbers))
+        return table, replace(Origin.of(self.request), keys=keys, answers=numbers)
 
     def _later(self, plan: Plan, drawn: _Drawn, answers: Sequence[pa.Table]) -> Stored:
         """Return the rows of a release that takes something of those before it."""

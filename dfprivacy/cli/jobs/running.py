@@ -140,7 +140,7 @@ def made(release: Release, ledger: IdempotentLedger) -> pa.Table:
     )
     if release.source.query is not None:
         with _statement(release, terms) as job:
-            return frame_table(job.run())
+            return job.release()[0]
     if release.described is not None:
         with rows_of(release.source) as rows:
             asked = description_of(rows, release.described, terms)
