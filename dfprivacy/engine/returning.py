@@ -57,6 +57,36 @@ def _(frame: duckdb.DuckDBPyRelation) -> pa.Table:
     return frame.to_arrow_table()
 
 
+def values_of(column: pa.ChunkedArray | pd.Series[Any]) -> list[Any]:
+    """Return the values of a released column; those that Python has no place for are texts.
+
+    Some dates and times have none, and a release by them is paid for all the same.
+    """
+    try:
+        return list(column if isinstance(column, pd.Series) else column.to_pylist())
+    except (ValueError, OverflowError):
+        own: Any = pa.array(column) if isinstance(column, pd.Series) else column
+        return [_value(one) for one in own]
+
+
+def printable(table: pa.Table) -> pa.Table:
+    """Return a released table whose values Python and polars can show: texts where they can't."""
+    for place, column in enumerate(table.columns):
+        with suppress(Exception):
+            column.to_pylist()
+            continue
+        texts = pa.array([None if one is None else str(one) for one in values_of(column)])
+        table = table.set_column(place, table.column_names[place], texts)
+    return table
+
+
+def _value(own: pa.Scalar) -> Any:
+    try:
+        return own.as_py()
+    except (ValueError, OverflowError):
+        return f"{own.type} {own.value}"
+
+
 def kept_table(released: Any, frame: object, by: Sequence[Hashable]) -> pa.Table | None:
     """Return a released frame as the table to keep; None if it would come back as another frame.
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.engine.objects import is_missing, mark_of
-from dfprivacy.engine.returning import frame_of
+from dfprivacy.engine.returning import frame_of, values_of
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, InvalidUnitError
 from dfprivacy.frames.asking import Asking, Many, One
@@ -31,6 +31,7 @@ from dfprivacy.frames.tables import (
     origin_of,
     released_arrow,
     released_table,
+    text_of,
     with_origin,
 )
 from dfprivacy.frames.viz.text import unique_texts
@@ -419,8 +420,7 @@ class _Axis:
     def of(cls, long: Any, table: pa.Table, place: int, wide: Wide) -> _Axis:
         """Return the keys of a column of cells: rows as they come, columns sorted if secret."""
         name = table.column_names[place]
-        pandas = isinstance(long, pd.DataFrame)
-        values = list(long.iloc[:, place]) if pandas else table.column(place).to_pylist()
+        values = values_of((long if isinstance(long, pd.DataFrame) else table)[name])
         marks = [None if is_missing(one) else mark_of(one) for one in values]
         found: dict[Any, int] = {}
         for row, mark in enumerate(marks):
@@ -435,7 +435,7 @@ class _Axis:
     @property
     def texts(self) -> list[str]:
         """The keys as texts."""
-        return ["NULL" if is_missing(own) else str(own) for own in self.keys]
+        return ["NULL" if is_missing(own) else text_of(own) for own in self.keys]
 
 
 def _order(long: Any, name: str, first: Any, keys: Sequence[Any]) -> Any:
@@ -477,9 +477,12 @@ def _framed(
     every = whole and wide.public
     if isinstance(wide.long, pd.DataFrame):
         long = wide.long
-        axes = [pd.Index(long[own.name].iloc[own.first], name=own.name) for own in (rows, columns)]
+        axes = [_labels(long[own.name], own.first) for own in (rows, columns)]
         if totals:
-            axes = [pd.Index([*own, ALL], name=own.name, dtype=object) for own in axes]
+            axes = [
+                pd.Index([*values_of(pd.Series(own)), ALL], name=own.name, dtype=object)
+                for own in axes
+            ]
         return pd.DataFrame(numbers.astype(np.int64) if every else numbers, *axes)
     keys = _key_column(rows, wide, totals=totals)
     names = unique_texts([rows.name, *([ALL] if totals else []), *columns.texts])
@@ -492,6 +495,16 @@ def _framed(
     ]
     made = made or [pa.nulls(len(keys), kind)][:0]
     return frame_of(wide.long, pa.table([keys, *made], names=names), ())
+
+
+def _labels(keys: pd.Series[Any], places: npt.NDArray[np.int64]) -> Any:
+    """Return some keys as labels; of objects where pandas has no labels of their dtype."""
+    if isinstance(keys.dtype, np.dtype):
+        keys = keys.astype(keys.dtype.newbyteorder("="))
+    chosen = keys.iloc[places]
+    with suppress(NotImplementedError):
+        return pd.Index(chosen, name=keys.name)
+    return pd.Index(chosen.astype(object), name=keys.name)
 
 
 def _key_column(rows: _Axis, wide: Wide, *, totals: bool) -> Any:

@@ -39,7 +39,7 @@ from dfprivacy.engine.columns import (
 )
 from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.files import is_text, read_file
-from dfprivacy.engine.returning import frame_of, kept_table
+from dfprivacy.engine.returning import frame_of, kept_table, values_of
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import (
     InvalidQuestionError,
@@ -413,7 +413,7 @@ def _frequent(frame: object, request: Request, found: Found, top: int) -> list[V
     if isinstance(frame, pd.DataFrame):  # its objects stand behind codes
         values = released_arrow(adopted.wrap(table))["value"]
     rest = (table[name].to_pylist() for name in ("count", "low", "high"))
-    return list(zip((legible(own) for own in values.to_pylist()), *rest, strict=True))
+    return list(zip((legible(own) for own in values_of(values)), *rest, strict=True))
 
 
 def _table(made: Description, answers: Answers, values: Mapping[Hashable, list[Value]]) -> pa.Table:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.exact import describe, exact_number
+from dfprivacy.engine.returning import values_of
 from dfprivacy.errors import InvalidKeysError, InvalidQuestionError
 from dfprivacy.frames.asking import Asking, Many, One
 from dfprivacy.frames.releasing import release_parts, request_of
@@ -227,6 +228,6 @@ def _numbered(keys: pa.Table) -> Any:
     """Return the number of each row's group; rows come sorted by key."""
     if not keys.num_columns:
         return np.zeros(keys.num_rows, np.int64)
-    rows = list(zip(*(column.to_pylist() for column in keys.columns), strict=True))
+    rows = list(zip(*(values_of(column) for column in keys.columns), strict=True))
     changed = [0, *(int(a != b) for a, b in itertools.pairwise(rows))]
     return np.cumsum(changed)[: len(rows)]

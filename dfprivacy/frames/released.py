@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 
 from dfprivacy.engine.objects import is_missing, mark_of
-from dfprivacy.engine.returning import frame_of
+from dfprivacy.engine.returning import frame_of, values_of
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, boundary
 from dfprivacy.frames.arithmetic import Range, added, divided, negated, part_of
@@ -205,8 +205,8 @@ class _Long:
                 "the frame has no groups, or no answer with an interval",
                 hint="pass a count, sum, mean or the like by group",
             )
-        pandas = isinstance(frame, pd.DataFrame)
-        values = {name: list(frame[name]) if pandas else table[name].to_pylist() for name in keys}
+        source = frame if isinstance(frame, pd.DataFrame) else table
+        values = {name: values_of(source[name]) for name in keys}
         marks = {
             name: [None if is_missing(one) else mark_of(one) for one in own]
             for name, own in values.items()
@@ -291,7 +291,7 @@ class _Long:
                 made[name] = self.frame[name].reset_index(drop=True)
             elif name == "against" and against is not None:
                 key, rows = against
-                keys = self.frame[key].astype(object).reset_index(drop=True)
+                keys = values_of(self.frame[key])
                 made[name] = pd.Series([None if r is None else keys[r] for r in rows], dtype=object)
             else:
                 made[name] = column.to_pandas()

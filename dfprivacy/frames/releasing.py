@@ -186,7 +186,7 @@ def release_numbers(
 
     return released(
         request,
-        lambda: _measured(frame, request)[1],
+        lambda: gathered(frame, request)[1],
         lambda measured: _answered(frame, request, measured),
         numbers,
         recall=lambda table: numbers_of(table, Release.made(request)),
@@ -235,7 +235,7 @@ def release_parts(
     frame = _again(frame, request)
 
     def measured() -> Found[Gathered]:
-        adopted, exact = _measured(frame, request)
+        adopted, exact = gathered(frame, request)
         return adopted.wrap, exact.measured[0].keys, exact
 
     return release_table(
@@ -290,7 +290,7 @@ def release_answers(frame: object, request: Request) -> pa.Table:
     frame = _again(frame, request)
     return released(
         request,
-        lambda: _measured(frame, request)[1],
+        lambda: gathered(frame, request)[1],
         lambda measured: _answered(frame, request, measured),
         lambda _, drawn: answers_table(drawn[1], drawn[0]),
         recall=lambda table: table,
@@ -309,13 +309,13 @@ def release_several(
 
     def measured() -> list[Gathered | None]:
         pairs = zip(frames, requests, strict=True)
-        return [None if callable(own) else _measured(own, made)[1] for own, made in pairs]
+        return [None if callable(own) else gathered(own, made)[1] for own, made in pairs]
 
     def drawn(found: Sequence[Gathered | None]) -> list[pa.Table]:
         tables: list[pa.Table] = []
         for given, request, exact in zip(frames, requests, found, strict=True):
             frame = given(tables) if callable(given) else given  # now it is known
-            settled, made = _answered(frame, request, exact or _measured(frame, request)[1])
+            settled, made = _answered(frame, request, exact or gathered(frame, request)[1])
             tables.append(answers_table(made, settled))
         return tables
 
@@ -355,7 +355,7 @@ def _again(frame: object, request: Request) -> object:
     return frame if request.search is None else guarded(lambda: rereadable(frame))
 
 
-def _measured(frame: object, request: Request) -> tuple[Adopted, Gathered]:
+def gathered(frame: object, request: Request) -> tuple[Adopted, Gathered]:
     """Run the exact passes of a request; with limits to be found, over units as well."""
     search = request.search
     if search is None:

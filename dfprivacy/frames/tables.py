@@ -22,6 +22,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
+from dfprivacy.engine.returning import values_of
 from dfprivacy.errors import InvalidQuestionError, UnsupportedFrameError
 from dfprivacy.frames.numbers import Release
 from dfprivacy.release.answers import Answer, Column
@@ -336,7 +337,7 @@ def is_number(table: pa.Table, name: str) -> bool:
 
 
 def _texts(table: pa.Table, names: Sequence[str]) -> list[tuple[str, ...]]:
-    return list(zip(*(map(str, table[name].to_pylist()) for name in names), strict=True))
+    return list(zip(*(map(str, values_of(table[name])) for name in names), strict=True))
 
 
 def floats_in(table: pa.Table, name: str) -> list[float]:
@@ -358,15 +359,31 @@ def _agree(shown: Any, released: Any) -> bool:
     )
 
 
+def _is_arrow(column: pd.Series[Any]) -> bool:
+    """Tell whether Arrow takes a column: not as what it knows from pandas alone, nor as objects."""
+    if column.dtype.kind == "O" and not pd.api.types.is_numeric_dtype(column):
+        return False
+    with suppress(Exception):  # its numbers may be too long, its text none
+        return bool(pa.array(column, from_pandas=True) is not None)
+    return False
+
+
+def text_of(key: object) -> str:
+    """Return a released key as text; pandas has none for times of a zone that are far away."""
+    with suppress(ValueError, OverflowError, NotImplementedError):
+        return str(key).encode("utf-8", "replace").decode()
+    return f"{getattr(key, 'asm8', type(key).__name__)}"
+
+
 def released_arrow(frame: object) -> pa.Table:
     """Return a released frame as an Arrow table; guarding the engine's errors is the caller's."""
     if isinstance(frame, pa.Table):
         return frame
     if isinstance(frame, pd.DataFrame):
-        texts = {  # types that Arrow knows from pandas alone, and objects of several kinds
-            name: frame[name].map(str, na_action="ignore").astype(object)
+        texts = {
+            name: frame[name].astype(object).map(text_of, na_action="ignore")
             for name in frame.columns
-            if frame[name].dtype.kind == "O" and not pd.api.types.is_numeric_dtype(frame[name])
+            if not _is_arrow(frame[name])
         }
         return pa.Table.from_pandas(frame.assign(**texts), preserve_index=False)
     native: Any = nw.from_native(frame, pass_through=True)

@@ -23,6 +23,7 @@ import polars as pl
 import pyarrow as pa
 
 from dfprivacy.engine.embedded import embedded
+from dfprivacy.engine.returning import printable, values_of
 from dfprivacy.errors import (
     EngineError,
     NotSupportedError,
@@ -280,7 +281,7 @@ class Result:
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """Return the rows as tuples."""
-        return list(zip(*(column.to_pylist() for column in self.table.columns), strict=True))
+        return list(zip(*(values_of(column) for column in self.table.columns), strict=True))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Hand the rows over to any library of frames."""
@@ -292,12 +293,12 @@ class Result:
 
     def __repr__(self) -> str:
         """Show the rows."""
-        return repr(pl.DataFrame(self.table))
+        return repr(pl.DataFrame(printable(self.table)))
 
     def _repr_html_(self) -> str:
         with suppress(Exception):
             return str(show(self.arrow())._repr_html_())
-        return str(pl.DataFrame(self.table)._repr_html_())
+        return str(pl.DataFrame(printable(self.table))._repr_html_())
 
 
 @boundary

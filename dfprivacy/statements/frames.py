@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import EnumMeta
 from functools import cache, singledispatch
@@ -20,6 +21,7 @@ from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.files import is_text, quoted, read_file
 from dfprivacy.engine.objects import plain
 from dfprivacy.engine.pandas import NULLABLE, require_known
+from dfprivacy.engine.returning import values_of
 from dfprivacy.errors import (
     MissingColumnError,
     UnsupportedDtypeError,
@@ -217,8 +219,9 @@ def _arrow(name: str, series: pd.Series[Any]) -> Any:
         return _texts(series)
     if not _goes_as_it_is(dtype):
         raise no_type(dtype, name)
-    if isinstance(dtype, np.dtype) and dtype.kind == "f" and dtype.itemsize not in (4, 8):
-        series = series.astype(np.float64)
+    if isinstance(dtype, np.dtype):
+        is_other = dtype.kind == "f" and dtype.itemsize not in (4, 8)
+        series = series.astype(np.float64 if is_other else dtype.newbyteorder("="))
     try:
         return pa.array(series, from_pandas=True)
     except UnicodeError:  # text without a UTF-8 form
@@ -250,6 +253,11 @@ def _text_of(value: object) -> str | None:
 
 def typed_frame(table: pa.Table) -> pd.DataFrame:
     """Return released rows as a pandas frame whose dtypes depend on declared types alone."""
-    frame = table.to_pandas(types_mapper=NULLABLE.get)
-    assert isinstance(frame, pd.DataFrame)  # noqa: S101 a table never becomes a Series
-    return frame
+    with suppress(ValueError):  # dates are objects, and some have no place in Python
+        frame = table.to_pandas(types_mapper=NULLABLE.get)
+        assert isinstance(frame, pd.DataFrame)  # noqa: S101 a table never becomes a Series
+        return frame
+    if table.num_columns > 1:
+        alone = [typed_frame(table.select([name])) for name in table.column_names]
+        return pd.concat(alone, axis=1)
+    return pd.DataFrame({table.column_names[0]: pd.Series(values_of(table[0]), dtype=object)})

@@ -19,7 +19,7 @@ from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, RefusedStatementError
 from dfprivacy.frames.explanation import Explanation
 from dfprivacy.frames.forecasting import account_after, explained, groups_text, named_loss
-from dfprivacy.frames.releasing import release_answers, release_several
+from dfprivacy.frames.releasing import gathered, release_answers, release_several
 from dfprivacy.frames.tables import Origin, with_origin
 from dfprivacy.release.request import Request, together
 from dfprivacy.release.terms import Terms
@@ -70,7 +70,9 @@ class Job:
         """
         drawn = _Drawn(self)
         for plan in self.plans:
-            if not _waits(plan):
+            if _waits(plan):
+                self._try(plan)
+            else:
                 drawn.give(plan)
         rows = guarded(lambda: [None if _waits(plan) else self._rows(plan) for plan in self.plans])
         read = guarded(lambda: [None if own is None else gated(own) for own in rows])
@@ -99,6 +101,11 @@ class Job:
         keys = self.script.keys if self.script.rest is None else _leading_texts(table)
         numbers = tuple(name for name in table.column_names if name not in keys)
         return table, replace(Origin.of(self.request), keys=keys, answers=numbers)
+
+    def _try(self, plan: Plan) -> None:
+        """Measure a release that waits for others without rows: what refuses its types does so."""
+        twin = guarded(lambda: gated(plan.statement.rows.source.twin(plan.used, self.engine)))
+        gathered(Stored(guarded(lambda: plan.rows_of(twin))), plan.request)
 
     def _later(self, plan: Plan, drawn: _Drawn, answers: Sequence[pa.Table]) -> Stored:
         """Return the rows of a release that takes something of those before it."""

@@ -360,7 +360,7 @@ def test_more_levels_and_more_candidates_need_more_rows():
 
 
 def test_rows_that_are_named_in_the_notes_are_enough():
-    """At epsilon 1 the counts from which on docs/limits.md and docs/sql.md promise answers hold."""
+    """At epsilon 1 the counts that docs/quantiles.md and docs/sql.md promise answers from hold."""
     loss = Epsilon(Fraction(1))
     noise, rest = loss.share(Fraction(1, 6)).noise(1, 1), loss.share(Fraction(5, 6))
     for bits, promised in ((8, (70, 270, 720)), (16, (200, 370, 930))):

@@ -428,3 +428,55 @@ def test_more_faults_say_nothing_of_a_row():
     battery.limited((50, 200, 800), found)
     assert found.runs > 1000
     assert not found.different, differing(found)
+
+
+FAR = [
+    ("arrow", "date32"),
+    ("arrow", "timestamp[us, UTC]"),
+    ("pandas", "date32[pyarrow]"),
+    ("pandas", "datetime64[s, UTC]"),
+    ("pandas", "float16"),
+    ("pandas", "longdouble"),
+    ("pandas", ">i4"),
+    ("polars", "timestamp[us]"),
+]
+"""Types of keys that Python, pandas or polars has no place for, or no labels."""
+BY_KEY = "SELECT k, dp_count(*) AS n FROM t GROUP BY k"
+SHOWN = {
+    "crosstab": lambda own: own.dp.crosstab("k", "x", margins=True, **battery.KEPT),
+    "change": lambda own: dfp.released(own.dp.group_by("k").count(**battery.KEPT)).change(),
+    "top": lambda own: own.dp.group_by("k").top("x", 1, **battery.KEPT),
+    "page": lambda own: dfp.show(own.dp.group_by("k").count(**battery.KEPT))._repr_html_(),
+    "sql": lambda own: dfp.sql(BY_KEY, t=own._frame, **battery.KEPT),
+    "connection": lambda own: repr(dfp.connect(t=own._frame, **battery.KEPT).sql(BY_KEY)),
+    "cursor": lambda own: dfp.connect(t=own._frame, **battery.KEPT).execute(BY_KEY).fetchall(),
+}
+
+
+@pytest.mark.parametrize(("front", "name"), FAR)
+def test_whatever_a_released_key_is_the_release_is_handed_over(front, name):
+    """What has been paid for comes out, in every form, if a key is far away or of an odd type."""
+    kinds, frame = battery.FRONTS[front]
+    kind = kinds[name]
+    handed = frame(kind.column([kind.odd[0]] * 20 + [kind.usual[0]] * 20))
+    for ask in SHOWN.values():
+        assert ask(Held(handed)) is not None
+
+
+class Held:
+    """A frame and its questions."""
+
+    def __init__(self, frame):
+        self._frame, self.dp = frame, dfp.frame(frame)
+
+
+def test_a_release_that_waits_for_another_refuses_types_before_the_charge(monkeypatch):
+    """Keys that can't be grouped by are refused by their declared type, and nothing is paid."""
+    paid = []
+    monkeypatch.setattr(dfp.accounting.spending.NoAccount, "pay", lambda _, own: paid.append(own))
+    rows = pd.DataFrame({"k": pd.to_timedelta([1, 2] * 50, unit="s"), "x": [1.0, 2.0] * 50})
+    query = "SELECT k, COUNT(*) / (SELECT COUNT(*) FROM t) AS part FROM t GROUP BY k"
+    terms = {"schema": dfp.Schema(unit="t.x"), "max_rows": 9, "max_groups": 9, "delta": 1e-9}
+    with pytest.raises(dfp.UnsupportedDtypeError):
+        dfp.sql(query, t=rows, **terms)
+    assert not paid

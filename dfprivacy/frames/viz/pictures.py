@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import delta_of, loss_of
+from dfprivacy.engine.returning import values_of
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, MissingColumnError
 from dfprivacy.frames.numbers import Release
@@ -681,7 +682,7 @@ def shown_frame(
 
 def _key_rows(table: pa.Table, keys: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """Return the keys of each row as texts; NULL for none."""
-    columns = [[_key_text(key) for key in table[name].to_pylist()] for name in keys]
+    columns = [[_key_text(key) for key in values_of(table[name])] for name in keys]
     return tuple(zip(*columns, strict=True)) if columns else ((),) * table.num_rows
 
 
