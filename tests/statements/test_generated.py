@@ -14,9 +14,9 @@ HERE = Path(__file__).parent
 TABLES = runpy.run_path(str(HERE / "shop.py"))
 statement = runpy.run_path(str(HERE / "generated.py"))["statement"]
 measured, shop = TABLES["measured"], TABLES["shop"]
-FEW, MANY = range(200), {0: range(200, 1700), 1: range(600), 2: range(200)}
+FEW, MANY = range(100), {0: range(100, 1700), 1: range(600), 2: range(200)}
 """Seeds, for the slow lane by the depth of nesting: shallow statements cost little."""
-BATCH = 20
+BATCH = 25
 """Statements that go through the release as one, which is most of what they cost."""
 
 
