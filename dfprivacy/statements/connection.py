@@ -26,6 +26,7 @@ from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.returning import printable, values_of
 from dfprivacy.errors import (
     EngineError,
+    InvalidQuestionError,
     NotSupportedError,
     RefusedStatementError,
     UnsupportedFrameError,
@@ -362,8 +363,19 @@ class Cursor:
         return next(self._fetched(), None)
 
     def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
-        """Return the next rows: so many, or `arraysize`."""
+        """Return the next rows: so many, or `arraysize`.
+
+        Raises
+        ------
+        InvalidQuestionError
+            When it is no whole number from 0 on.
+        """
         wanted = self.arraysize if size is None else size
+        if not isinstance(wanted, int) or not 0 <= wanted < 2**31:
+            raise InvalidQuestionError(
+                "the number of rows to fetch is no whole number from 0 on",
+                hint="cursor.fetchmany(100); fetchall() returns all that are left",
+            )
         return list(islice(self._fetched(), wanted))
 
     def fetchall(self) -> list[tuple[Any, ...]]:

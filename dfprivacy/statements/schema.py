@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from dfprivacy.errors import InvalidBoundsError, InvalidUnitError
+from dfprivacy.errors import InvalidBoundsError, InvalidDescriptionError, InvalidUnitError
 from dfprivacy.release.terms import Bounds, Terms
 from dfprivacy.statements.refusals import nearly
 from dfprivacy.statements.tree import folded
@@ -284,12 +284,13 @@ def schema_of(value: object) -> Schema:
 
 
 def _read(path: Path) -> object:
-    import yaml  # noqa: PLC0415 an extra of the command line
+    from dfprivacy.cli.jobs.reading import read_plainly  # noqa: PLC0415 an extra: the command line
 
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeError, yaml.YAMLError):
-        raise _wrong(f"{path.name!r} is no YAML file that can be read", _HINT) from None
+        return read_plainly(path)
+    except InvalidDescriptionError as error:
+        what = f"{path.name!r} is no YAML file that can be read"
+        raise _wrong(what, f"{error.message}; write e.g. unit: customer.id") from None
 
 
 def unit_in(schema: Schema | None, unit: object) -> object:

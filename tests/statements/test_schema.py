@@ -353,7 +353,10 @@ def test_a_schema_reads_from_a_file(tmp_path):
         )
     ]
     assert len({plan.row_query for plan in plans}) == 1
-    for wrong in (tmp_path / "none.yml", {"units": "a.b"}, 7, {}):
+    twice, deep = tmp_path / "twice.yml", tmp_path / "deep.yml"
+    twice.write_text("unit: customer.id\nunit: orders.customer\n")
+    deep.write_text("unit: " + "[" * 20_000)
+    for wrong in (tmp_path / "none.yml", twice, deep, {"units": "a.b"}, 7, {}):
         with pytest.raises(dfp.InvalidUnitError):
             dfp.explain(query, con=con, schema=wrong, max_rows=5)
     with pytest.raises(dfp.InvalidUnitError, match="leave unit= out"):

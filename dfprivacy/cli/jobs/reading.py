@@ -109,18 +109,36 @@ def read_content(faults: Faults, given: Mapping[str, str]) -> Content:
     InvalidDescriptionError
         When it can't be read, or does not fit its parameters.
     """
+    content = _content(faults)
+    places = _Places(_parameters(content, given, faults), content, faults)
+    faults.require_none()
+    value = places.filled(content.value, (), "")
+    faults.require_none()
+    return Content(value, content.lines, content.digest)
+
+
+def read_plainly(path: Path) -> Any:
+    """Return what a file without parameters says, read as a description is.
+
+    Raises
+    ------
+    InvalidDescriptionError
+        When it can't be read.
+    """
+    faults = Faults(path)
+    value = _content(faults).value
+    faults.require_none()
+    return value
+
+
+def _content(faults: Faults) -> Content:
     raw = _bytes(faults)
     try:
         text = raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         faults.stop(raw[: error.start].count(b"\n") + 1, "this is not UTF-8 text")
     reader = _Reader(text, faults)
-    content = Content(reader.document(), reader.lines, hashlib.sha256(raw).hexdigest())
-    places = _Places(_parameters(content, given, faults), content, faults)
-    faults.require_none()
-    value = places.filled(content.value, (), "")
-    faults.require_none()
-    return Content(value, content.lines, content.digest)
+    return Content(reader.document(), reader.lines, hashlib.sha256(raw).hexdigest())
 
 
 def _bytes(faults: Faults) -> bytes:
