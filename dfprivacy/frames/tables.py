@@ -381,7 +381,7 @@ def released_arrow(frame: object) -> pa.Table:
         return frame
     if isinstance(frame, pd.DataFrame):
         texts = {
-            name: frame[name].astype(object).map(text_of, na_action="ignore")
+            name: frame[name].astype(object).map(text_of, na_action="ignore").astype(object)
             for name in frame.columns
             if not _is_arrow(frame[name])
         }

@@ -88,6 +88,7 @@ def test_series_and_explanations_know_counts_by_value():
     assert list(series.dp.value_counts(delta=1e-6, **HUGE)["x"]) == ["a", "b"]
     assert list(series.dp.top(1, delta=1e-6, **HUGE)["x"]) == ["a"]
     assert list(series.dp.mode(["a", "b"], **HUGE)["x"]) == ["a"]
+    assert "note" not in repr(dfp.show(series.dp.mode(["a", "b"], **HUGE)))
     plan = DATA.dp.explain.top("city", 3, epsilon=1, delta=1e-6)
     assert (plan.epsilon, plan.delta) == (1.0, 1e-6)
 
