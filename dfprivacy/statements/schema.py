@@ -284,7 +284,7 @@ def schema_of(value: object) -> Schema:
 
 
 def _read(path: Path) -> object:
-    from dfprivacy.cli.jobs.reading import read_plainly  # noqa: PLC0415 an extra: the command line
+    from dfprivacy.statements.yaml_files import read_plainly  # noqa: PLC0415 on first use
 
     try:
         return read_plainly(path)

@@ -34,7 +34,6 @@ from dfprivacy.accounting.ledger import analyst_name, dataset_name, version_name
 from dfprivacy.accounting.loss import delta_of, loss_of
 from dfprivacy.accounting.memory import fingerprint
 from dfprivacy.accounting.periods import account_name
-from dfprivacy.cli.jobs.reading import At, Content, Faults, Plain, nearest, read_content
 from dfprivacy.errors import DPError, InvalidQuestionError
 from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.describing import Describe
@@ -56,6 +55,7 @@ from dfprivacy.release.terms import (
 )
 from dfprivacy.release.unit import Unit, unit_of
 from dfprivacy.statements.schema import Schema, schema_of
+from dfprivacy.statements.yaml_files import At, Content, Faults, Plain, nearest, read_content
 from dfprivacy.statistics import STATISTICS, Statistic
 from dfprivacy.statistics.histogram import Histogram
 
