@@ -41,6 +41,7 @@ from dfprivacy.statistics import (
     Mean,
     PrivateBounds,
     Quantiles,
+    Share,
     Statistic,
 )
 from dfprivacy.statistics.histogram import Histogram
@@ -211,7 +212,8 @@ def release(call: Call) -> None:
         show_line(console, f"Wrote {size} to {call.output}. {call.spent}")
     else:
         heading = title(call.question, call.keyed, call.terms.get("interval"))
-        show_table(console, _shown(call, answers), _keys(call), heading)
+        shares = (call.name, *_ENDS) if isinstance(call.question, Share) else ()
+        show_table(console, _shown(call, answers), _keys(call), heading, shares)
         made = f"{call.spent}; {mechanism(call.question, call.law)}{found}"
         whose = "a row" if call.unit is None else f"all rows of one {call.unit.column}"
         show_line(console, f"{made}; neighbours: add/remove {whose}")

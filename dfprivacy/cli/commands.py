@@ -53,6 +53,7 @@ from dfprivacy.frames.forecasting import explain_limits
 from dfprivacy.frames.limits import goal_of, suggest_limits
 from dfprivacy.frames.partial.merging import files_of, merge
 from dfprivacy.frames.partial.writing import statistics
+from dfprivacy.frames.tables import origin_of
 from dfprivacy.frames.viz.pictures import show
 from dfprivacy.release.terms import EPSILON as LOSS
 from dfprivacy.release.terms import INTERVAL, bounds_of
@@ -525,7 +526,10 @@ _ANSWERS = ["answer", "value", "low", "high", "note"]
 def _show(table: pa.Table, keys: int, title: str, output: Path | None) -> None:
     """Print a table of answers, or write it."""
     if output is None:
-        show_table(Console(), table, keys, title)
+        origin = origin_of(table)
+        shown = () if origin is None else origin.shares
+        shares = [f"{name}{end}" for name in shown for end in ("", "_low", "_high")]
+        show_table(Console(), table, keys, title, shares)
         return
     write_table(table, output)
     show_line(Console(), f"Wrote {table.num_rows:,} rows to {output}.")
@@ -819,8 +823,9 @@ def sql_command(
                 return
             result = connection.sql(query)
         if given["output"] is None:
-            show_table(Console(), result.arrow(), len(result.origin.keys), "Private answers")
-            show_line(Console(), f"Spent {result.origin.cost.replace('=', ' ')}")
+            own = result.origin
+            show_table(Console(), result.arrow(), len(own.keys), "Private answers", own.shares)
+            show_line(Console(), f"Spent {own.cost.replace('=', ' ')}")
         else:
             write_table(result.arrow(), given["output"])
             show_line(Console(), f"Wrote {len(result):,} rows to {given['output']}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,17 +34,19 @@ _LARGEST = 1e15  # numbers from here on are shown by their power of ten,
 _MOST_PLACES = 12  # and so are those that would need more decimals
 
 
-def show_table(console: Console, table: pa.Table, keys: int, title: str) -> None:
-    """Print a released table, whose first `keys` columns are group keys."""
+def show_table(
+    console: Console, table: pa.Table, keys: int, title: str, shares: Collection[str] = ()
+) -> None:
+    """Print a released table, whose first `keys` columns are group keys; shares in percent."""
     show_line(console, title)
     top = table.slice(0, MOST_ROWS)
-    console.print(_terminal_table(top, keys), crop=False)
+    console.print(_terminal_table(top, keys, shares), crop=False)
     if table.num_rows > MOST_ROWS:
         left = table.num_rows - MOST_ROWS
         show_line(console, f"... and {left:,} more rows; --output FILE keeps all of them")
 
 
-def _terminal_table(table: pa.Table, keys: int) -> Table:
+def _terminal_table(table: pa.Table, keys: int, shares: Collection[str]) -> Table:
     """Return a table for the terminal: keys may be folded, a number is never cut.
 
     Notes are shown where there are any.
@@ -52,10 +54,12 @@ def _terminal_table(table: pa.Table, keys: int) -> Table:
     notes = [n for n in table.column_names[keys:] if pa.types.is_string(table.schema.field(n).type)]
     table = table.drop_columns([name for name in notes if not any(table[name].to_pylist())])
     places = decimal_places(table, keys)
+    names = table.column_names[keys:]
     rows = [
-        [*map(_key, row[:keys]), *(_cell(value, places) for value in row[keys:])]
+        [*map(_key, row[:keys]),
+         *(_cell(own, places, name in shares) for own, name in zip(row[keys:], names, strict=True))]
         for row in zip(*table.to_pydict().values(), strict=True)
-    ]
+    ]  # fmt: skip
     shown = Table()
     for index, name in enumerate(table.column_names):
         widest = max((len(row[index]) for row in rows), default=0)
@@ -98,10 +102,12 @@ def _key(value: object) -> Text:
     return plain(value)
 
 
-def _cell(value: object, places: int) -> Text:
+def _cell(value: object, places: int, share: bool) -> Text:  # noqa: FBT001 of a column
     """Return what stands behind the keys: a number, or whatever SQL makes of answers."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return _key(value)
+    if share and math.isfinite(value):
+        return Text(f"{value:z.2%}")
     return _number(value, places)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -106,7 +106,7 @@ class Released:
         in all other keys are compared with each other, in the order of the frame. `against` is the
         key that was subtracted. Of a first row nothing is known.
         """
-        return self._compared(_less, "difference of", base, along)
+        return self._compared(_less, "difference of", base, along, self._origin.shares)
 
     def change(self, base: Any = None, *, along: str | None = None) -> Any:
         """Return how much each answer has grown since the row before, as a part of that: 0.05.
@@ -114,7 +114,7 @@ class Released:
         Over time it is this period over the last that is there, whose key is `against`: a period
         that is missing is passed over. Otherwise as `diff`.
         """
-        return self._compared(_grown, "change of", base, along)
+        return self._compared(_grown, "change of", base, along, None)
 
     def ratio_to(self, base: Any, *, along: str | None = None) -> Any:
         """Return each answer as a part of the total, or as a ratio to the group `base`.
@@ -125,7 +125,7 @@ class Released:
         "total" can't be named.
         """
         if not (isinstance(base, str) and base == TOTAL):
-            return self._compared(_ratio, "ratio of", base, along)
+            return self._compared(_ratio, "ratio of", base, along, ())
         own = self._long()
         adds_up = [name for name in own.answers if name in own.origin.adds_up]
         if not adds_up:
@@ -135,11 +135,17 @@ class Released:
             )
         across = own.keys if along is None else (own.key(along),)
         made = {name: _parts(own, name, across) for name in adds_up}
-        return own.framed(made, "part of the total of", None)
+        return own.framed(made, "part of the total of", None, made)
 
     def _compared(
-        self, compare: Callable[..., Range], text: str, base: Any, along: str | None
+        self,
+        compare: Callable[..., Range],
+        text: str,
+        base: Any,
+        along: str | None,
+        shares: Collection[str] | None,
     ) -> Any:
+        """Return answers compared; `shares` are those that come out as parts, None for all."""
         own = self._long()
         key = own.key(along)
         before = own.before(key) if base is None else own.of_key(key, base)
@@ -151,7 +157,8 @@ class Released:
             ]
             for name, ranges in own.answers.items()
         }  # fmt: skip
-        return own.framed(made, text, (key, before) if base is None else None)
+        against = (key, before) if base is None else None
+        return own.framed(made, text, against, made if shares is None else shares)
 
     def _long(self) -> _Long:
         wide = self._origin.wide
@@ -254,6 +261,7 @@ class _Long:
         made: Mapping[str, Sequence[Range]],
         text: str,
         against: tuple[str, Sequence[int | None]] | None,
+        shares: Collection[str],
     ) -> Any:
         """Return computed answers in the type of the frame, with its keys and their cost."""
         columns = {name: self.table[name] for name in self.keys}
@@ -275,7 +283,7 @@ class _Long:
         named = tuple(own for own in columns if own not in (*self.keys, "against"))
         origin = replace(
             self.origin, question=question, cost=f"{self.origin.cost}, no further cost",
-            answers=named, adds_up=(), totals={}, measured=False, wide=None,
+            answers=named, adds_up=(), shares=tuple(shares), totals={}, measured=False, wide=None,
         )  # fmt: skip
         return with_origin(frame, origin)
 

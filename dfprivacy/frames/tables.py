@@ -172,7 +172,8 @@ class Origin:
     """The question, the cost and the level of intervals behind a frame, and its key columns.
 
     `answers` has the columns of numbers where they follow no rule of ours, as in results of SQL.
-    `adds_up` are the answers whose totals over groups are sums of them; `apart` says that the noise
+    `adds_up` are the answers whose totals over groups are sums of them, `shares` those that are
+    parts of a whole and are written as percentages; `apart` says that the noise
     of groups is independent. `totals` are columns of totals by the keys that they are for, which
     were `measured` or are sums of what is shown. `wide` is what a table of two group columns was
     shaped of.
@@ -185,6 +186,7 @@ class Origin:
     about: str = ""
     answers: tuple[str, ...] = ()
     adds_up: tuple[str, ...] = ()
+    shares: tuple[str, ...] = ()
     apart: bool = True
     totals: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     measured: bool = False
@@ -199,6 +201,7 @@ class Origin:
         return cls(
             charge.question, cost, request.level, tuple(map(str, request.by)), str(about),
             adds_up=tuple(name for name, kind in kinds.items() if kind in ADDED_UP),  # bins count
+            shares=tuple(name for name, kind in kinds.items() if kind == "share"),
         )  # fmt: skip
 
     def beside(self, other: Origin) -> Origin:
@@ -207,10 +210,11 @@ class Origin:
         joined = ((self.question, other.question), (self.cost, other.cost))
         question, cost = ("; ".join(filter(None, both)) for both in joined)
         level = self.level if alike else None
-        adds_up = (*self.adds_up, *other.adds_up)
         return Origin(
-            question, cost, level, self.keys, "", (*self.answers, *other.answers), adds_up
-        )
+            question, cost, level, self.keys, "",
+            answers=(*self.answers, *other.answers), adds_up=(*self.adds_up, *other.adds_up),
+            shares=(*self.shares, *other.shares),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

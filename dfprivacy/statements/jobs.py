@@ -100,7 +100,9 @@ class Job:
             self.place.make(self.script.target, table)
         keys = self.script.keys if self.script.rest is None else _leading_texts(table)
         numbers = tuple(name for name in table.column_names if name not in keys)
-        return table, replace(Origin.of(self.request), keys=keys, answers=numbers)
+        shares = self.plans[-1].shares if self.script.rest is None else ()
+        origin = Origin.of(self.request)
+        return table, replace(origin, keys=keys, answers=numbers, shares=shares)
 
     def _try(self, plan: Plan) -> None:
         """Measure a release that waits for others without rows: what refuses its types does so."""

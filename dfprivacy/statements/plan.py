@@ -97,6 +97,13 @@ class Plan:
         )
 
     @property
+    def shares(self) -> tuple[str, ...]:
+        """The columns of the result that are shares as they were drawn."""
+        asked = enumerate(self.questions.values())
+        drawn = {qualified(answer_column(place)) for place, own in asked if own.kind == "share"}
+        return tuple(own.name for own in self.statement.released.outputs if own.sql in drawn)
+
+    @property
     def request(self) -> Request:
         """The release; what a ledger remembers of it belongs to these rows and no others."""
         form, sets = f"answers of {self.row_query}", self.statement.sets

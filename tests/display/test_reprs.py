@@ -1,6 +1,7 @@
 """Releases in a notebook: HTML says what the plain text says, and nothing gets out of its place."""
 
 import datetime as dt
+import json
 import re
 import subprocess
 import sys
@@ -118,6 +119,23 @@ def test_a_view_of_every_frame_type(flights, engine):
         "epsilon=2, delta=1e-06",
         "The bars cover 95 % of the noise, but neither sampling nor clipping to given bounds.",
     ]
+
+
+def test_shares_are_percentages(flights):
+    """Shares by group, in tables of two columns, of a total and in SQL are shown in percent."""
+    late = flights.with_columns(late=pl.col("delay") > 30, far=pl.col("delay") > 90)
+    by = late.dp.group_by("carrier", keys=["AA", "UA"])
+    shares = by.share("late", epsilon=2)
+    table = late.dp.crosstab("carrier", "far", dfp.share("late"), delta=1e-6)
+    query = "SELECT carrier, dp_share(late) AS part FROM late GROUP BY carrier"
+    answers = dfp.sql(query, late=late, delta=1e-6)
+    parts = dfp.released(by.count(epsilon=2)).ratio_to("total")
+    for released in (shares, dfp.released(shares).diff(), table, answers, parts):
+        assert re.search(r"[ \[]\d+(\.\d+)?%", repr(dfp.show(released)))
+    assert (
+        "%" not in repr(dfp.show(dfp.released(by.count(epsilon=2)).ratio_to("AA"))).split("at")[0]
+    )
+    assert '"format": "~%"' in json.dumps(dfp.plot(shares).to_dict())
 
 
 MADE = {

@@ -21,13 +21,12 @@ from dfprivacy.frames.viz.text import (
     MeasuredIn,
     chart_text,
     covered,
-    decimals_of,
-    figure,
     left_out,
     rendered,
     trusted,
     unique_texts,
     with_unit,
+    writer,
 )
 from dfprivacy.frames.whole_files import put_whole
 
@@ -139,6 +138,7 @@ class Dot:
     value: float
     ends: tuple[float, float] | None = None
     count: int | None = None
+    percent: bool = False
 
     @property
     def known(self) -> bool:
@@ -194,19 +194,29 @@ def beyond(dots: Sequence[Dot], domain: Domain | None) -> list[str]:
 
 def records(dots: Sequence[Dot], domain: Domain | None = None) -> list[dict[str, Any]]:
     """Return the rows of data behind dots, numbers in words among them."""
-    decimals = decimals_of([dot.value for dot in dots], [dot.error for dot in dots])
+    errors = [dot.error for dot in dots]
+    written = writer([dot.value for dot in dots], errors, percent=_are_shares(dots))
     made = []
     for dot in dots:
         record: dict[str, Any] = {"label": dot.label, "value": dot.value, "shape": "circle"}
         if domain is not None and not domain[0] <= dot.value <= domain[1]:
             record["shape"] = "triangle-left" if dot.value < domain[0] else "triangle-right"
-        record["written"] = figure(dot.value, decimals)
+        record["written"] = written(dot.value)
         if dot.ends is not None:
             record |= {"low": dot.ends[0], "high": dot.ends[1]}
-            low, high = (figure(end, decimals) for end in dot.ends)
+            low, high = map(written, dot.ends)
             record["interval"] = f"{low} to {high}"
         made.append(record if dot.count is None else {**record, "count": dot.count})
     return made
+
+
+def _are_shares(dots: Sequence[Dot]) -> bool:
+    return bool(dots) and all(dot.percent for dot in dots)
+
+
+def _axis(dots: Sequence[Dot], **axis: Any) -> Spec:
+    """Return the axis of values, in percentages where all are shares."""
+    return {**axis, **({"format": "~%"} if _are_shares(dots) else {})}
 
 
 def _scale(domain: Domain | None) -> Spec:
@@ -227,7 +237,8 @@ def dots_panel(
         "title": chart_text(rows) if rows and labels else None,
         "scale": {"domain": [dot.label for dot in dots]},
     }  # fmt: skip
-    x: Spec = {"type": "quantitative", "title": title, "axis": {"tickCount": 7}}
+    x: Spec = {"type": "quantitative", "title": title}
+    x["axis"] = _axis(dots, tickCount=7)
     x["scale"] = _scale(domain)
     return {
         "data": {"values": records(drawn, domain)},
@@ -286,7 +297,7 @@ def bins_panel(title: str) -> Spec:
 
 def heat_panel(
     values: Sequence[Spec], rows: Sequence[str], columns: Sequence[str],
-    about: tuple[str, str], title: str,
+    about: tuple[str, str], title: str, *, percent: bool = False,
 ) -> Spec:  # fmt: skip
     """Return a heat map with the number written in each cell; totals have no colour."""
     axis = {"grid": False, "ticks": False, "domain": False}
@@ -294,7 +305,8 @@ def heat_panel(
     x |= {"scale": {"domain": list(columns)}, "axis": {**axis, "orient": "top", "labelAngle": 0}}
     y: Spec = {"field": "row", "type": "nominal", "sort": None, "title": chart_text(about[0])}
     y |= {"scale": {"domain": list(rows)}, "axis": axis}
-    colour = {"field": "value", "type": "quantitative", "title": chart_text(title)}
+    colour: Spec = {"field": "value", "type": "quantitative", "title": chart_text(title)}
+    colour |= {"legend": {"format": "~%"}} if percent else {}
     inks = (("datum.total", _INK), ("datum.light", "white"))
     ink = {"condition": [{"test": own, "value": shade} for own, shade in inks], "value": "black"}
     cells = {
@@ -363,6 +375,7 @@ def band_panel(
     x |= {"title": chart_text(across), "scale": {"nice": False, "zero": False}}
     x |= {"scale": {"type": "utc"}, "axis": {"tickCount": 8, "grid": False}} if timed else {}
     y: Spec = {"type": "quantitative", "title": title, "scale": _scale(domain)}
+    y["axis"] = _axis(dots)
     colour: Spec = {"value": _BLUE}
     if len(lines) > 1:
         colour = {"field": "line", "type": "nominal", "title": None}

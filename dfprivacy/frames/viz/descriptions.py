@@ -30,6 +30,7 @@ from dfprivacy.frames.viz.text import (
     legible,
     rendered,
     shortened,
+    writer,
 )
 
 _HEAD = [
@@ -176,7 +177,7 @@ class ShownDescription(Shown):
         rows = self.table.slice(0, MOST_DOTS).to_pylist()
         dots = [
             Dot(chart_text(row["column"]), _number(row["missing"]),
-                (_number(row["missing_low"]), _number(row["missing_high"])))
+                (_number(row["missing_low"]), _number(row["missing_high"])), percent=True)
             for row in rows
         ]  # fmt: skip
         captions = [
@@ -197,13 +198,11 @@ def _half(row: dict[str, Any], name: str) -> float:
 
 def _with_half(row: dict[str, Any], name: str, *, percent: bool = False) -> str:
     """Return a number with half the width of its interval."""
-    size = 100 if percent else 1
-    value, half = size * _number(row[name]), size * _half(row, name)
-    sign = "%" if percent else ""
+    value, half = _number(row[name]), _half(row, name)
     if not math.isfinite(half):
-        return f"{figure(value)}{sign}"
-    decimals = decimals_of([value], [half])
-    return f"{figure(value, decimals)}{sign} ± {figure(half, decimals)}{sign}"
+        return figure(value, percent=percent)
+    written = writer([value], [half], percent=percent)
+    return f"{written(value)} ± {written(half)}"
 
 
 def _share(value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,13 +29,12 @@ from dfprivacy.frames.viz.text import (
     MeasuredIn,
     chart_text,
     covered,
-    decimals_of,
-    figure,
     left_out,
     rendered,
     trusted,
     unanswered,
     with_unit,
+    writer,
 )
 
 WIDTH, _EDGE = 140, 5  # pixels of an interval bar, and room for half a dot
@@ -93,7 +92,7 @@ class Reading:
         if self.ends is None:
             return ""
         level = "" if self.level is None else f" at {100 * self.level:.6g}%"
-        low, high = (figure(end, self.decimals, percent=self.percent) for end in self.ends)
+        low, high = map(self.writer, self.ends)
         return f"[{low}, {high}]{level}"
 
     @property
@@ -105,20 +104,19 @@ class Reading:
     @property
     def shown(self) -> str:
         """The value in words, with the digits that its noise leaves."""
-        return figure(self.value, self.decimals, percent=self.percent)
+        return self.writer(self.value)
 
     @property
-    def decimals(self) -> int | None:
-        """How many decimals the noise leaves."""
-        size = 100 if self.percent else 1
+    def writer(self) -> Callable[[float], str]:
+        """What writes the value and its ends, with the digits that the noise leaves."""
         low, high = self.ends or (0.0, 0.0)
-        numbers = [size * one for one in (self.value, *(self.ends or ()))]
-        return decimals_of(numbers, [size * (high / 2 - low / 2)])
+        numbers = [self.value, *(self.ends or ())]
+        return writer(numbers, [high / 2 - low / 2], percent=self.percent)
 
     @property
     def dot(self) -> Dot:
         """The number in a chart."""
-        return Dot(chart_text(self.name), self.value, self.ends)
+        return Dot(chart_text(self.name), self.value, self.ends, percent=self.percent)
 
     @property
     def about(self) -> str:

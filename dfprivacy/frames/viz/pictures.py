@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -66,8 +66,6 @@ from dfprivacy.frames.viz.text import (
     MeasuredIn,
     chart_text,
     covered,
-    decimals_of,
-    figure,
     left_out,
     legible,
     rendered,
@@ -75,6 +73,7 @@ from dfprivacy.frames.viz.text import (
     unanswered,
     unique_texts,
     with_unit,
+    writer,
 )
 from dfprivacy.release.terms import interval_level
 
@@ -313,6 +312,7 @@ class Series:
     name: str
     cells: tuple[Cell, ...]
     notes: tuple[str, ...] = ()
+    percent: bool = False
 
     @property
     def has_ends(self) -> bool:
@@ -322,11 +322,11 @@ class Series:
     def columns(self, measured_in: MeasuredIn) -> Iterator[Column]:
         """Yield the column of values, and that of intervals with their bars."""
         errors = [ends[1] / 2 - ends[0] / 2 for _, ends in self.cells if ends]
-        decimals = decimals_of((value for value, _ in self.cells), errors)
-        values = ["unknown" if math.isnan(v) else figure(v, decimals) for v, _ in self.cells]
+        written = writer((value for value, _ in self.cells), errors, percent=self.percent)
+        values = ["unknown" if math.isnan(v) else written(v) for v, _ in self.cells]
         yield Column(with_unit(self.name, measured_in), values)
         if self.has_ends:
-            ends = [[figure(one, decimals) for one in own or ()] for _, own in self.cells]
+            ends = [[written(one) for one in own or ()] for _, own in self.cells]
             texts = [f"[{', '.join(own)}]" if own else "" for own in ends]
             yield Column("interval", texts, drawn=self.cells)
         if any(self.notes):
@@ -481,7 +481,7 @@ class ShownFrame(ShownColumns):
         out: list[str] = []
         for index, answer in enumerate(self.answers):
             dots = [
-                Dot(label, *cell, count=count)
+                Dot(label, *cell, count=count, percent=answer.percent)
                 for label, cell, count in zip(labels, answer.cells, self.counts, strict=True)
             ]
             missing += sum(not dot.known for dot in dots)
@@ -526,9 +526,9 @@ class ShownFrame(ShownColumns):
         return found if several and gaps <= len(found) <= len(OKABE_ITO) else None
 
 
-def _least_to_most(errors: Sequence[float]) -> str:
+def _least_to_most(errors: Sequence[float], *, percent: bool) -> str:
     """Return the least and the largest error in two digits each, or the one that all are."""
-    ends = [figure(own, decimals_of([own], [own])) for own in (min(errors), max(errors))]
+    ends = [writer([own], [own], percent=percent)(own) for own in (min(errors), max(errors))]
     return " to ".join(dict.fromkeys(ends))
 
 
@@ -555,15 +555,24 @@ class ShownTable(ShownColumns):
         return found
 
     @property
+    def percent(self) -> bool:
+        """Whether cells are shares."""
+        return self.wide.titles[0] in self.origin.shares
+
+    def writer(self, numbers: Any) -> Callable[[float], str]:
+        """Return what writes numbers with the digits that the noise of cells leaves."""
+        errors = [half for _, own in self.halves[:1] for half in own]
+        return writer(numbers.ravel().tolist(), errors, percent=self.percent)
+
+    @property
     def columns(self) -> list[Column]:
         """The column of the rows' keys, and one for each column of the table."""
         grid = self.grid
-        errors = [half for _, own in self.halves[:1] for half in own]
         shown = grid.numbers[:MOST_ROWS]
-        decimals = decimals_of(shown.ravel().tolist(), errors)
+        written = self.writer(shown)
         made = [Column(legible(grid.about[0]), grid.rows[:MOST_ROWS], numeric=False)]
         for head, own in list(zip(grid.columns, shown.T, strict=True))[:MOST_ROWS]:
-            texts = ["" if math.isnan(one) else figure(one, decimals) for one in own]
+            texts = ["" if math.isnan(one) else written(one) for one in own]
             made.append(Column(legible(head), texts))
         return made
 
@@ -576,7 +585,7 @@ class ShownTable(ShownColumns):
     def captions(self) -> list[str]:
         """What it cost, how wide intervals are, and what is left out."""
         widths = [
-            f"{kind} {_least_to_most(known)}"
+            f"{kind} {_least_to_most(known, percent=self.percent)}"
             for kind, own in self.halves
             if (known := [half for half in own if math.isfinite(half)])
         ]
@@ -600,25 +609,24 @@ class ShownTable(ShownColumns):
     def chart(self, more: Sequence[str] = ()) -> Any:
         """Return a heat map of the cells; totals stand beside them."""
         grid = self.grid
-        errors = [half for _, own in self.halves[:1] for half in own]
         cells = grid.numbers[:-1, :-1] if grid.totals else grid.numbers
         known = cells[~np.isnan(cells)]
         middle = (known.min() + known.max()) / 2 if known.size else 0.0
-        decimals = decimals_of(grid.numbers.ravel().tolist(), errors)
+        written = self.writer(grid.numbers)
         rows, columns = (
             unique_texts([chart_text(own) for own in texts[:MOST_DOTS]])
             for texts in (grid.rows, grid.columns)
         )
         values = [
             {"row": row, "column": column, "value": float(grid.numbers[i, j]),
-             "written": figure(float(grid.numbers[i, j]), decimals),
+             "written": written(float(grid.numbers[i, j])),
              "total": grid.totals and (i == len(grid.rows) - 1 or j == len(grid.columns) - 1),
              "light": bool(grid.numbers[i, j] < middle)}
             for i, row in enumerate(rows) for j, column in enumerate(columns)
             if not math.isnan(grid.numbers[i, j])
         ]  # fmt: skip
         title = with_unit(self.wide.titles[0], self.measured_in)
-        panel = heat_panel(values, rows, columns, grid.about, title)
+        panel = heat_panel(values, rows, columns, grid.about, title, percent=self.percent)
         lines = [*self.heading, *self.captions, *more]
         lines += left_out(len(rows), len(grid.rows), "rows in the chart")
         lines += left_out(len(columns), len(grid.columns), "columns in the chart")
@@ -672,7 +680,10 @@ def shown_frame(
         origin=origin,
         key_names=tuple(map(legible, layout.keys)),
         keys=_key_rows(shown, layout.keys),
-        answers=tuple(_series(shown, *answer) for answer in layout.answers[:MOST_ANSWERS]),
+        answers=tuple(
+            _series(shown, name, ends, percent=name in origin.shares)
+            for name, ends in layout.answers[:MOST_ANSWERS]
+        ),
         counts=tuple(counts),
         all_answers=len(layout.answers),
         table=table,
@@ -694,11 +705,11 @@ def _key_text(key: object) -> str:
     return f"{key:.12g}" if isinstance(key, float) else legible(key)
 
 
-def _series(table: pa.Table, name: str, ends: tuple[str, str] | None) -> Series:
+def _series(table: pa.Table, name: str, ends: tuple[str, str] | None, *, percent: bool) -> Series:
     values = floats_in(table, name)
     both = None if ends is None else zip(*(floats_in(table, end) for end in ends), strict=True)
     cells = tuple(zip(values, both or [None] * len(values), strict=True))
-    return Series(legible(name), cells, _notes_of(table, name, ends))
+    return Series(legible(name), cells, _notes_of(table, name, ends), percent)
 
 
 def _notes_of(table: pa.Table, name: str, ends: tuple[str, str] | None) -> tuple[str, ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 import math
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 MeasuredIn = str | Mapping[str, str] | None
@@ -115,6 +115,20 @@ def decimals_of(values: Iterable[float], errors: Iterable[float]) -> int | None:
     return min(places, 0) if whole else places
 
 
+def writer(
+    values: Iterable[float], errors: Iterable[float], *, percent: bool = False
+) -> Callable[[float], str]:
+    """Return what writes numbers with the decimals that these errors leave, as `decimals_of`.
+
+    >>> written = writer([0.16481], [0.0012], percent=True)
+    >>> written(0.16481), written(0.1654)
+    ('16.48%', '16.54%')
+    """
+    size = 100 if percent else 1
+    decimals = decimals_of((size * one for one in values), (size * one for one in errors))
+    return partial(figure, decimals=decimals, percent=percent)
+
+
 def figure(value: float, decimals: int | None = None, *, percent: bool = False) -> str:
     """Return a number with separators of thousands; as a power of ten if it is very large or small.
 
@@ -123,7 +137,7 @@ def figure(value: float, decimals: int | None = None, *, percent: bool = False) 
     >>> figure(0.25678, 1, percent=True), figure(0.25678, percent=True)
     ('25.7%', '25.68%')
     """
-    if percent:
+    if percent and math.isfinite(value):
         return f"{100 * value:.4g}%" if decimals is None else f"{figure(100 * value, decimals)}%"
     size = abs(value)
     if not math.isfinite(value) or size >= _LARGEST or (decimals is None and 0 < size < _LEAST):
