@@ -62,7 +62,7 @@ STEP_DOC = (
 )
 
 
-class _Ranked(Statistic):
+class Ranked(Statistic):
     """What is selected by the ranks of the values."""
 
     bounds: BoundsLike | None
@@ -105,6 +105,18 @@ class _Ranked(Statistic):
         """The quantiles, exactly."""
         raise NotImplementedError
 
+    def wanted(self, law: RankLaw, q: Fraction, rows: Floats) -> Floats:  # noqa: ARG002 one interface
+        """Return the rank that an answer without error has, among so many rows."""
+        return float(q) * rows
+
+    def least(self, law: RankLaw, q: Fraction) -> int:
+        """Return the least noisy count for which an answer is shown."""
+        return law.least(q)
+
+    def remarks(self, law: RankLaw) -> tuple[str, ...]:  # noqa: ARG002 one interface
+        """Return what a forecast says of the answer."""
+        return ()
+
     @property
     def halve(self) -> tuple[str, ...]:
         """More rows."""
@@ -118,7 +130,7 @@ class _Ranked(Statistic):
 
 
 @dataclass(frozen=True)
-class Median(_Ranked):
+class Median(Ranked):
     """The median of a column: its quantile 1/2 (see `quantile`)."""
 
     kind: ClassVar[str] = "median"
@@ -142,12 +154,13 @@ class Median(_Ranked):
 
 
 @dataclass(frozen=True)
-class Quantile(_Ranked):
+class Quantile(Ranked):
     """A quantile of a column: the smallest value that at least a part `q` of the rows reach.
 
     A selection on a public grid of 16 significant bits (8 for floats by group), about a noisy
     number of rows; no bounds are needed. With `bounds` it is from the multiples of `step` between
-    them: fewer rows are enough, and no answer is implausible.
+    them: fewer rows are enough, and no answer is implausible. Without a step it is a whole number
+    where the column is declared to hold those.
 
     The answer is not a number where the number of rows is too small to say that its rank is off by
     less than 15/epsilon + n/20 + 1/2 with probability 99 %, epsilon what the level costs: explain
@@ -192,7 +205,7 @@ class Quantile(_Ranked):
 
 
 @dataclass(frozen=True)
-class Quantiles(_Ranked):
+class Quantiles(Ranked):
     """Several quantiles of a column under one loss, in the order asked.
 
     Each is selected with an even part of the loss; they share a noisy number of rows, and are
@@ -265,11 +278,17 @@ class QuantilePart(RankPart):
     All distinct levels share the loss evenly, and are answered in order.
     """
 
-    question: _Ranked
-    also: tuple[tuple[str, _Ranked], ...] = ()
+    question: Ranked
+    also: tuple[tuple[str, Ranked], ...] = ()
+    integers: bool = False
+
+    def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredTable:
+        """Run the pass, and note whether the column is declared to hold integers."""
+        known = replace(self, integers=adopted.holds_integers(self.question.column))
+        return MeasuredTable(known, super().measure(adopted, grouping).table)
 
     @property
-    def questions(self) -> dict[str, _Ranked]:
+    def questions(self) -> dict[str, Ranked]:
         """All questions by their names."""
         return {self.name: self.question, **dict(self.also)}
 
@@ -331,15 +350,16 @@ class QuantilePart(RankPart):
         made = []
         for name, question in self.questions.items():
             for title, q in zip(self.names[name], question.fractions, strict=True):
-                least = law.least(q)
+                least = question.least(law, q)
                 answered = rows_reach(loss, least)
-                certain, ordinary = _errors(law, q, 1 - known.level, known.each_size)
+                certain, ordinary = _errors(law, q, question, 1 - known.level, known.each_size)
                 few = f"not a number where the noisy count of rows is below {least:,}"
                 own = Forecast(
                     title, asked[name].text, f"{law_of(law.selection)} of a bin by its ranks",
                     unit=RANKS, certain=told(certain, answered, known),
                     ordinary=told(ordinary, answered, known), rows=known.sizes,
-                    answered=answered, halve=halving(question, known), remarks=(NO_INTERVAL, few),
+                    answered=answered, halve=halving(question, known),
+                    remarks=(NO_INTERVAL, *question.remarks(law), few),
                 )  # fmt: skip
                 made.append(own.noted(*_levels_near(own, float(q))))
         return made
@@ -358,14 +378,23 @@ class QuantilePart(RankPart):
             held = block if steps is None else on_steps(block, steps)
             chosen.append(select_quantiles(held, self.levels, own, law))
             first += block.groups
-        values = grid.values(np.concatenate(chosen, axis=1))
-        each = zip(values, self.levels, strict=True)
-        shown = (blanked(own, counted, law.least(q)) for own, q in each)
+        values = iter(self._whole(grid.values(np.concatenate(chosen, axis=1))))
         answers = {
-            name: tuple(Chosen(title, next(shown)) for title in titles)
-            for name, titles in self.names.items()
+            name: tuple(
+                Chosen(title, blanked(next(values), counted, own.least(law, q)))
+                for title, q in zip(self.names[name], own.fractions, strict=True)
+            )
+            for name, own in self.questions.items()
         }
         return Answered(measured.keys, answers, counted)
+
+    def _whole(self, values: Floats) -> Floats:
+        """Return whole numbers for a column of integers: they are as near in rank, or nearer."""
+        if not self.integers or self.question.steps is not None:
+            return values
+        levels = np.array(self.levels, dtype=np.float64)[:, None]
+        outwards = np.where(levels == 1, np.ceil(values), np.rint(values))
+        return np.where(levels == 0, np.floor(values), outwards) + 0.0
 
 
 @lru_cache(maxsize=64)
@@ -381,8 +410,9 @@ class DaysPart(QuantilePart):
     """Questions about quantiles of a column of dates or times, in days."""
 
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredTable:
-        """Run the pass over days."""
-        return super().measure(adopted.in_days(self.question.column), grouping)
+        """Run the pass over days, which are whole."""
+        table = super().measure(adopted.in_days(self.question.column), grouping).table
+        return MeasuredTable(replace(self, integers=True), table)
 
 
 ALLOWED = 15
@@ -413,7 +443,9 @@ def told(ranks: Floats, answered: Reach, known: Circumstances) -> HalfWidths:
     return by_size(np.where(answered.half <= rows, np.minimum(ranks, rows), np.nan))
 
 
-def _errors(law: RankLaw, q: Fraction, outside: float, rows: Floats) -> tuple[Floats, Floats]:
+def _errors(
+    law: RankLaw, q: Fraction, question: Ranked, outside: float, rows: Floats
+) -> tuple[Floats, Floats]:
     """Return errors in ranks that hold for any data, and for ordinary data.
 
     Half of the outside probability goes to the selections of all levels, as they are sorted, half
@@ -422,7 +454,7 @@ def _errors(law: RankLaw, q: Fraction, outside: float, rows: Floats) -> tuple[Fl
     each, off = outside / (2 * law.levels), law.noise.quantile(outside / 2)
     noise = np.linspace(-off, off, 33).round()[:, None]
     known = np.maximum(rows + noise, 0).astype(np.int64)
-    moved = law.aims(q, known) / 2 - noise / 2 - float(q) * rows
+    moved = law.aims(q, known) / 2 - noise / 2 - question.wanted(law, q, rows)
     certain, ordinary = (math.log(ahead / each) / law.rate for ahead in (law.candidates, 1))
     aimed = np.abs(moved).max(axis=0) + 1
     return aimed + certain, aimed + ordinary

@@ -443,6 +443,25 @@ def test_answers_are_multiples_between_the_bounds():
     assert all(-7 <= value <= 21 and 2 * value == round(2 * value) for value in found)
 
 
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(st.integers(-9, 9), max_size=20), place=st.integers(-25, 25))
+def test_whole_numbers_are_as_near(rows, place):
+    """The integers beside a number are at least as near to any target in rank, among integers."""
+    candidate = place / 2.5
+    for whole in (math.floor(candidate), math.ceil(candidate)):
+        for target in range(-3, 2 * len(rows) + 3):
+            assert rank_loss(rows, whole, target) <= rank_loss(rows, candidate, target)
+
+
+def test_quantiles_of_integers_are_whole_numbers():
+    """Between far values, where nearly all candidates are no whole numbers; never crossing."""
+    frame = pl.DataFrame({"g": [0, 1] * 2000, "n": [3, 4, 1000, 1001] * 1000})
+    found = [frame.dp.quantiles("n", [0.1, 0.5, 0.51, 0.9], epsilon=0.5) for _ in range(9)]
+    by_group = frame.dp.group_by("g", keys=[0, 1]).median("n", epsilon=0.5)["n"].to_list()
+    assert all(float(own).is_integer() for own in [*itertools.chain(*found), *by_group])
+    assert all(list(map(float, own)) == sorted(map(float, own)) for own in found)
+
+
 def test_with_bounds_fewer_rows_are_enough():
     """The rule that blanks answers counts candidates: 301 whole minutes, not 64,515 floats."""
     whole, anywhere = (
