@@ -9,8 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dfprivacy.measurement.vector_grid import Buffers, vector_grid
-from dfprivacy.measurement.vector_tables import ItemRows
+from dfprivacy.measurement.vectors import Buffers, ItemRows, vector_grid
 from dfprivacy.noise.entropy import system_entropy
 from dfprivacy.release.permit import permit
 from dfprivacy.statistics.estimators.private_quantiles import CHOOSERS, RELATIONS, Mechanics

@@ -51,17 +51,15 @@ from dfprivacy.errors import (
     UnsupportedFrameError,
 )
 from dfprivacy.errors import close as _close
-from dfprivacy.frames.accessors import register as _register
 from dfprivacy.frames.limits import suggest_limits
 from dfprivacy.frames.numbers import Choice, Estimate
-from dfprivacy.frames.partial.merging import merge
-from dfprivacy.frames.partial.writing import statistics
+from dfprivacy.frames.partial.merging import merge, statistics
 from dfprivacy.frames.private import Private
+from dfprivacy.frames.private import register as _register
 from dfprivacy.frames.released import released
-from dfprivacy.frames.vector_estimate import VectorEstimate
+from dfprivacy.frames.vector_release import VectorEstimate
 from dfprivacy.frames.viz.pictures import plot, save_plot, show
-from dfprivacy.release.terms import Bounds
-from dfprivacy.release.unit import Unit
+from dfprivacy.release.terms import Bounds, Unit
 from dfprivacy.statements.connection import Connection, connect
 from dfprivacy.statements.interface import explain, sql
 from dfprivacy.statements.schema import Schema, public

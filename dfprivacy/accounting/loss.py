@@ -7,8 +7,7 @@ from fractions import Fraction
 
 from dfprivacy.accounting.exact import decimal_number, describe, exact_number, root_below
 from dfprivacy.errors import InvalidLossError
-from dfprivacy.noise.keys import KeyRule
-from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
+from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace, KeyRule
 from dfprivacy.noise.selection import ExponentialMechanism, PermuteAndFlip
 
 SMALLEST = Fraction(1, 2**60)

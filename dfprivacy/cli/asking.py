@@ -34,8 +34,7 @@ from dfprivacy.frames.private import Private
 from dfprivacy.frames.released import released
 from dfprivacy.frames.tables import NOTE
 from dfprivacy.frames.targets import SIZE
-from dfprivacy.release.terms import EPSILON, interval_of
-from dfprivacy.release.unit import Unit, unit_of
+from dfprivacy.release.terms import EPSILON, Unit, interval_of, unit_of
 from dfprivacy.statistics import (
     Center,
     Mean,

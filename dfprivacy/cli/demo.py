@@ -17,11 +17,9 @@ from rich.table import Table
 
 from dfprivacy.cli.output import plain, show_line
 from dfprivacy.errors import UnsupportedFrameError
-from dfprivacy.frames.accessors import PrivateSeries
 from dfprivacy.frames.numbers import Estimate
-from dfprivacy.frames.private import Private
-from dfprivacy.noise.keys import threshold
-from dfprivacy.noise.laws import DiscreteLaplace
+from dfprivacy.frames.private import Private, PrivateSeries
+from dfprivacy.noise.laws import DiscreteLaplace, threshold
 
 LOWER, UPPER = -60, 1440  # no flight leaves an hour early or a day late: nothing is clipped
 EPSILON, DELTA = 1.0, 1e-6

@@ -27,7 +27,7 @@ from dfprivacy.engine.pandas import (
 )
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError, UnsupportedFrameError
 from dfprivacy.measurement.linear import Told
-from dfprivacy.release.unit import Unit
+from dfprivacy.release.terms import Unit
 
 Wrap = Callable[[pa.Table], Any]
 

@@ -3,7 +3,7 @@
 A group's number and the row's bin make one cell. Where there are few cells, numpy counts into all
 of them; otherwise the words are sorted, and runs of equal ones are counted. Rows come in blocks of
 arrays, and each block numbers its groups by itself: nothing is read twice. Bins and sums are those
-of `dfprivacy.engine.bins.run_bins`, bit for bit: rounding is the same law, and sums are exact.
+of `dfprivacy.engine.passes.run_bins`, bit for bit: rounding is the same law, and sums are exact.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def is_packable(adopted: Adopted, binning: Packable) -> bool:
 def packed_bins(
     adopted: Adopted, column: Hashable, binning: Packable, moments: int, *, public: bool
 ) -> BinTable:
-    """Return the table of `dfprivacy.engine.bins.run_bins`, and raise its errors."""
+    """Return the table of `dfprivacy.engine.passes.run_bins`, and raise its errors."""
     name = adopted.values[column]
     check_number_column(column, adopted.lazy.collect_schema()[name])
 

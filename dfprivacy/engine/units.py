@@ -26,7 +26,7 @@ from dfprivacy.engine.terms import sums_of, with_terms
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.linear import Product, Source
 from dfprivacy.measurement.sums import key_name, sum_name
-from dfprivacy.release.unit import LARGEST_LIMIT
+from dfprivacy.release.terms import LARGEST_LIMIT
 
 _PLACE, _ONE, _NUMBER, _EVERY, _WORD = "place", "one", "number", "every", "word"
 _ROWS, _MOST, _GROUPS, _UNITS = "rows", "most", "groups", "units"

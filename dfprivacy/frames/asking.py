@@ -10,8 +10,7 @@ from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.frames.methods import Methods
 from dfprivacy.frames.releasing import release_histogram
 from dfprivacy.frames.vector_release import release_vector, release_vector_frame
-from dfprivacy.release.labels import label_of
-from dfprivacy.release.terms import EPSILON, INTERVAL, PublicKeys, Terms, bounds_of
+from dfprivacy.release.terms import EPSILON, INTERVAL, PublicKeys, Terms, bounds_of, label_of
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.statistics.mean_vector import MeanVector, mean_vector_question

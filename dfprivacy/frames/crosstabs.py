@@ -35,9 +35,16 @@ from dfprivacy.frames.tables import (
     with_origin,
 )
 from dfprivacy.frames.viz.text import unique_texts
-from dfprivacy.release.labels import label_of
 from dfprivacy.release.request import Request, limits_of
-from dfprivacy.release.terms import EPSILON, INTERVAL, BoundsLike, PublicKeys, Terms, bounds_of
+from dfprivacy.release.terms import (
+    EPSILON,
+    INTERVAL,
+    BoundsLike,
+    PublicKeys,
+    Terms,
+    bounds_of,
+    label_of,
+)
 from dfprivacy.statistics import STATISTICS, Count, LinearStatistic, Statistic
 from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.statistics.margins import MarginsPart

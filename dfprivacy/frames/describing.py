@@ -56,11 +56,9 @@ from dfprivacy.frames.numbers import Release, number_of
 from dfprivacy.frames.releasing import measured_for, request_of
 from dfprivacy.frames.tables import Origin, released_arrow, released_table, with_origin
 from dfprivacy.frames.viz.text import legible, shortened
-from dfprivacy.release.labels import label_of
 from dfprivacy.release.pipeline import Answers, answered, released
 from dfprivacy.release.request import Request, together
-from dfprivacy.release.terms import EPSILON, INTERVAL, Terms
-from dfprivacy.release.unit import Sought, no_limit
+from dfprivacy.release.terms import EPSILON, INTERVAL, Sought, Terms, label_of, no_limit
 from dfprivacy.statistics import Count, Mean, Quantiles, Share, StandardDeviation, Statistic
 from dfprivacy.statistics.part import Measured
 from dfprivacy.statistics.quantile import QuantilesOfDays

@@ -20,10 +20,8 @@ from dfprivacy.frames.limits import group_labels, limit_losses, limits_charge
 from dfprivacy.frames.releasing import histogram_request
 from dfprivacy.frames.vector_release import GROUP_COUNT_SHARE, vector_names, vector_request
 from dfprivacy.noise.laws import DiscreteGaussian
-from dfprivacy.release.labels import label_of
 from dfprivacy.release.request import Request
-from dfprivacy.release.terms import INTERVAL, PublicKeys, Terms
-from dfprivacy.release.unit import Sought, Unit
+from dfprivacy.release.terms import INTERVAL, PublicKeys, Sought, Terms, Unit, label_of
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.estimators.private_quantiles import RELATIONS
 from dfprivacy.statistics.forecast import (

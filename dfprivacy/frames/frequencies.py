@@ -16,10 +16,9 @@ from dfprivacy.errors import InvalidKeysError, InvalidQuestionError
 from dfprivacy.frames.asking import Asking, Many, One
 from dfprivacy.frames.releasing import release_parts, request_of
 from dfprivacy.frames.tables import released_table
-from dfprivacy.release.labels import label_of
 from dfprivacy.release.pipeline import Answers
 from dfprivacy.release.request import Request
-from dfprivacy.release.terms import EPSILON, INTERVAL, PublicKeys, Terms
+from dfprivacy.release.terms import EPSILON, INTERVAL, PublicKeys, Terms, label_of
 from dfprivacy.statistics import Count
 
 UNSURE = "may not be among them"

@@ -22,8 +22,7 @@ from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.grid import grid_from_lower
 from dfprivacy.measurement.linear import OnGrid, Source
 from dfprivacy.noise.additive import add_to
-from dfprivacy.release.terms import bounds_of
-from dfprivacy.release.unit import LARGEST_LIMIT
+from dfprivacy.release.terms import LARGEST_LIMIT, bounds_of
 from dfprivacy.statistics import Count, Mean, NUnique, Sum
 
 CANDIDATES = np.unique([(2 + half) * 2**power // 2 for power in range(21) for half in (0, 1)])

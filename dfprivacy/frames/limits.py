@@ -29,11 +29,9 @@ from dfprivacy.frames.limit_finding import (
 from dfprivacy.frames.releasing import named_columns, read
 from dfprivacy.measurement.bin_table import bin_table
 from dfprivacy.measurement.binning import Integers
-from dfprivacy.release.labels import label_of
 from dfprivacy.release.pipeline import paid
 from dfprivacy.release.request import Request
-from dfprivacy.release.terms import EPSILON, Terms
-from dfprivacy.release.unit import LARGEST_LIMIT, Unit
+from dfprivacy.release.terms import EPSILON, LARGEST_LIMIT, Terms, Unit, label_of
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.quantile import Quantile, QuantilePart
 

@@ -25,8 +25,7 @@ from dfprivacy.noise.laws import Noise
 from dfprivacy.release.answers import Answer, Estimated
 from dfprivacy.release.estimator import CountEstimator, Estimator, ShareEstimator
 from dfprivacy.release.request import Request
-from dfprivacy.release.terms import Bounds, interval_level
-from dfprivacy.release.unit import Unit
+from dfprivacy.release.terms import Bounds, Unit, interval_level
 
 
 @dataclass(frozen=True)

@@ -1,28 +1,248 @@
-"""What `.dp` returns: questions as methods, on a whole frame or by group."""
+"""What `.dp` returns, and how it is put on pandas frames and series and on polars frames.
+
+The questions are methods, on a whole frame or by group, answered or explained. `.dp` is never put
+on expressions of polars: there that name belongs to OpenDP.
+"""
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import polars as pl
 
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account_of
-from dfprivacy.errors import InvalidQuestionError, UnknownMethodError, boundary
-from dfprivacy.frames.crosstabs import CrosstabMethods
-from dfprivacy.frames.describing import DescribeMethods, Description, release_description
-from dfprivacy.frames.explaining import Explaining
-from dfprivacy.frames.frequencies import FrequencyMethods
+from dfprivacy.engine.columns import integer_columns
+from dfprivacy.errors import (
+    InvalidLossError,
+    InvalidQuestionError,
+    InvalidUnitError,
+    UnknownMethodError,
+    boundary,
+)
+from dfprivacy.frames.crosstabs import Crosstab, CrosstabMethods
+from dfprivacy.frames.describing import (
+    DescribeMethods,
+    Description,
+    explain_description,
+    release_description,
+)
+from dfprivacy.frames.explanation import Explanation
+from dfprivacy.frames.forecasting import explain_histogram, explain_vector, explained
+from dfprivacy.frames.frequencies import Frequencies, FrequencyMethods
 from dfprivacy.frames.methods import ColumnMethods
 from dfprivacy.frames.numbers import Number
-from dfprivacy.frames.releasing import release_frame, release_numbers
+from dfprivacy.frames.releasing import release_frame, release_numbers, request_of
+from dfprivacy.frames.tables import frame_names
+from dfprivacy.frames.targets import SIZE, Target, reached, target_of
 from dfprivacy.frames.viz.text import code
-from dfprivacy.release.labels import label_of
-from dfprivacy.release.terms import EPSILON, INTERVAL, PublicKeys, Terms
-from dfprivacy.release.unit import Unit, unit_of
+from dfprivacy.release.terms import (
+    EPSILON,
+    INTERVAL,
+    Default,
+    PublicKeys,
+    Terms,
+    Unit,
+    label_of,
+    unit_of,
+)
 from dfprivacy.statistics import STATISTICS, Statistic
+from dfprivacy.statistics.histogram import Histogram
+from dfprivacy.statistics.mean_vector import MeanVector
 
 if TYPE_CHECKING:
     from dfprivacy.frames.surveys import LocalMethods, ShuffleMethods
+
+
+@boundary
+class Explaining(
+    DescribeMethods[Explanation, Explanation],
+    CrosstabMethods[Explanation, Explanation],
+    FrequencyMethods[Explanation, Explanation],
+):
+    """The questions of a frame, or of a frame by group, explained instead of answered.
+
+    Every method takes the arguments of the method of `.dp` by its name, refuses what that refuses
+    before it looks at data, and returns an `Explanation`: what would be charged and how it is
+    shared, the noise, half-widths by size of group, which groups would be shown, and what halves
+    the error. To call it is to explain `agg`.
+
+    Privacy: it reads no data (of a frame in memory, a lazy frame, a table or a relation it looks at
+    the declared names and types of columns, of others not even that), draws nothing and charges
+    nothing. What it returns is a function of the arguments, those types and what a ledger has left.
+    docs/explain.md has the figures' proofs.
+
+    >>> import dfprivacy as dfp, polars as pl
+    >>> flights = pl.LazyFrame({"carrier": ["AA"], "delay": [1.0]})
+    >>> plan = flights.dp.explain.mean("delay", bounds=(0, 60), epsilon=1)
+    >>> plan.epsilon, plan["delay"].rows[2], round(plan["delay"].certain[2], 2)
+    (1.0, 1000, 0.19)
+    """
+
+    def __init__(
+        self,
+        frame: Any,
+        terms: Terms,
+        by: tuple[Hashable, ...] = (),
+        keys: PublicKeys | None = None,
+        target: Target | None = None,
+    ) -> None:
+        self._frame, self._terms, self._by, self._keys = frame, terms, by, keys
+        self._target = target
+
+    def __call__(
+        self,
+        *questions: Statistic,
+        within: object = None,
+        size: int = SIZE,
+        epsilon: float = EPSILON,
+        rho: float | None = None,
+        delta: float | None = None,
+        interval: float | str = INTERVAL,
+        **named: Statistic,
+    ) -> Explanation:
+        """Explain what `agg` would do with these questions.
+
+        Parameters
+        ----------
+        *questions, **named : Statistic
+            As in `agg`: `dfp.mean("x", bounds=(0, 100))`, `dfp.count()` and so on.
+        within : float, str or mapping, optional
+            The half-width to reach, instead of `epsilon`: the least epsilon of three digits is
+            found that brings every answer within it, or rho where the terms of the frame name rho.
+            2.0 is in the unit of the answer. "2%" is a part of what is 100 %: the rows for counts
+            and ranks, the distance between the bounds for means and deviations (its square for
+            variances), the largest possible sum, 1 for shares. A mapping names some answers alone.
+            It is the half-width "at most", for all data within the bounds, where that can be
+            reached, else the "ordinary" one; the explanation says which.
+        size : int
+            The rows of the group, or of the table, that `within` is for.
+        epsilon, rho, delta, interval
+            As in `agg`.
+
+        Returns
+        -------
+        Explanation
+            It prints as a page; `answers`, `draws`, `shown` and `table` hold its figures.
+
+        Raises
+        ------
+        DPError
+            What `agg` would raise before it looks at data, but for a budget that is too small;
+            an `InvalidLossError` when no epsilon up to 999 reaches the target.
+
+        Examples
+        --------
+        >>> import dfprivacy as dfp, pandas as pd
+        >>> flights = pd.DataFrame({"carrier": ["AA", "UA"], "delay": [1.0, 9.0]})
+        >>> by_carrier = flights.dp.group_by("carrier")
+        >>> plan = by_carrier.explain(dfp.mean("delay", (0, 60)), epsilon=1, delta=1e-6)
+        >>> plan.shown
+        Reach(rarely=14, half=18, mostly=21)
+        >>> flights.dp.explain(dfp.mean("delay", (0, 60)), within=2.0, size=1000).epsilon
+        0.0947
+        """
+        if within is None:
+            return self.agg(
+                *questions, epsilon=epsilon, rho=rho, delta=delta, interval=interval, **named
+            )
+        if rho is not None or not isinstance(epsilon, Default):
+            raise InvalidLossError(
+                "within and a loss were both given: one says what the other is to be",
+                hint="leave epsilon out; df.dp(rho=1).explain(..., within=2.0) looks for a rho",
+            )
+        return self.within(within, size=size).agg(
+            *questions, epsilon=EPSILON, rho=None, delta=delta, interval=interval, **named
+        )
+
+    def within(self, half_width: object, *, size: int = SIZE) -> Explaining:
+        """Explain questions with the least epsilon that reaches a half-width.
+
+        `half_width` and `size` are those of a call with `within`, for every method: the loss that
+        a method names is set aside, but for whether it is epsilon or rho.
+
+        >>> import dfprivacy as dfp, polars as pl
+        >>> flights = pl.LazyFrame({"carrier": ["AA"], "delay": [1.0]})
+        >>> flights.dp.explain.within("5%", size=200).histogram("delay", [0, 15, 60]).epsilon
+        0.285
+        """
+        target = target_of(half_width, size)
+        return Explaining(self._frame, self._terms, self._by, self._keys, target)
+
+    def __repr__(self) -> str:
+        """Say what it does with questions."""
+        by = f" by {', '.join(map(repr, self._by))}" if self._by else ""
+        return f"Explaining(questions{by}; no data is read, nothing is spent)"
+
+    def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> Explanation:
+        form = "frame" if self._by else "numbers"
+        request = request_of(questions, terms, self._by, self._keys, form=form)
+        if self._by:
+            frame_names(request.parts, questions, [str(label) for label in self._by])
+        needed = [name for part in request.parts for name in part.columns]
+        integers = self._integers(needed, request.unit)
+
+        def make(terms: Terms, sizes: tuple[int, ...]) -> Explanation:
+            again = request_of(questions, terms, self._by, self._keys, form=form)
+            return explained(again, integers, sizes=sizes)
+
+        return reached(self._target, terms, make)
+
+    def _several(self, question: Statistic, answers: Explanation) -> Explanation:  # noqa: ARG002 it holds all
+        return answers
+
+    def _describe(self, description: Description) -> Explanation:
+        if self._by:
+            raise InvalidQuestionError(
+                "a description is of a whole frame", hint="ask frame.dp.explain.describe(...)"
+            )
+        integers = self._integers(list(description.columns), description.terms.unit)
+
+        def make(terms: Terms, sizes: tuple[int, ...]) -> Explanation:
+            return explain_description(replace(description, terms=terms), integers, sizes)
+
+        return reached(self._target, description.terms, make)
+
+    def _table(self, asked: Crosstab, terms: Terms, keys: PublicKeys | None) -> Explanation:
+        integers = self._integers([*asked.by, *asked.question.columns], terms.unit)
+
+        def make(terms: Terms, sizes: tuple[int, ...]) -> Explanation:
+            request = asked.request(terms, keys)
+            frame_names(request.parts, request.questions, [str(label) for label in asked.by])
+            return explained(request, integers, sizes=sizes)
+
+        return reached(self._target, terms, make)
+
+    def _frequencies(self, asked: Frequencies, given: object, terms: Terms) -> Any:
+        integers = self._integers([asked.column], terms.unit)
+
+        def make(terms: Terms, sizes: tuple[int, ...]) -> Explanation:
+            by, keys = self._by_value(asked.column, given, terms)
+            return explained(asked.request(terms, by, keys), integers, sizes=sizes)
+
+        return reached(self._target, terms, make)
+
+    def _histogram(self, question: Histogram, terms: Terms) -> Explanation:
+        self._integers([question.column], terms.unit)
+        make = partial(explain_histogram, self._by, self._keys, question)
+        return reached(self._target, terms, make)
+
+    def _vector(self, question: MeanVector, terms: Terms) -> Explanation:
+        self._integers(list(question.labels), None)
+        return reached(self._target, terms, partial(explain_vector, self._by, self._keys, question))
+
+    def _grouping(self) -> tuple[tuple[Hashable, ...], PublicKeys | None]:
+        return self._by, self._keys
+
+    def _integers(self, columns: list[Hashable], unit: Unit | None) -> frozenset[object]:
+        """Return columns of declared integers, once all that are needed are known to be there."""
+        units = [] if unit is None else [unit.column]
+        return integer_columns(self._frame, [*self._by, *columns, *units])
 
 
 class Private(
@@ -282,3 +502,59 @@ def _require_mapping(name: str, value: object) -> None:
             f"{name} of several columns come as a mapping from column to {name}",
             hint=f'pass {name}={{"column": ...}}',
         )
+
+
+@boundary
+class PrivateSeries(PrivateColumn):
+    """A series that answers privately: the questions of `Private` about its one column.
+
+    Calling it sets terms for the questions that follow, as those of a frame. A unit is then the
+    name of a level of the index, or a series of the same length.
+
+    >>> import dfprivacy as dfp, pandas as pd
+    >>> 0 <= pd.Series(range(100)).dp(epsilon=2).mean(bounds=(0, 100)) <= 100
+    True
+    """
+
+    def __init__(self, series: pd.Series[Any], owner: Private | None = None) -> None:
+        label = "value" if series.name is None else series.name
+        super().__init__(owner or Private(series.to_frame(label)), label)
+        self._series = series
+
+    def __call__(self, *, unit: Any = None, **terms: Any) -> PrivateSeries:
+        """Return the same series with terms for the questions that follow: see `Private`."""
+        if unit is None:
+            return PrivateSeries(self._series, self._owner(**terms))
+        frame = self._series.to_frame(self._column)
+        values: Any = unit
+        if not isinstance(unit, pd.Series):
+            values = self._series.index.get_level_values(unit)
+        if len(values) != len(frame):
+            raise InvalidUnitError(
+                "the units are not as many as the values",
+                hint="pass a series of the same length, or the name of a level of the index",
+            )
+        label = "unit" if self._column != "unit" else "unit_"
+        frame[label] = values.array
+        owner = self._owner.__class__(frame, self._owner._terms)  # noqa: SLF001 one of ours
+        return PrivateSeries(self._series, owner(unit=label, **terms))
+
+
+def register() -> None:
+    """Put `.dp` on pandas' DataFrame and Series, until Python ends, and on frames of polars."""
+    pd.api.extensions.register_dataframe_accessor("dp")(Private)
+    pd.api.extensions.register_series_accessor("dp")(PrivateSeries)
+    atexit.register(unregister)
+    pl.api.register_dataframe_namespace("dp")(Private)
+    pl.api.register_lazyframe_namespace("dp")(Private)
+
+
+def unregister() -> None:
+    """Take `.dp` off pandas again.
+
+    The classes of pandas outlive the interpreter. What hangs on them would keep our modules alive,
+    and DuckDB's types with them, of which DuckDB would complain on stderr.
+    """
+    for kind in (pd.DataFrame, pd.Series):
+        if "dp" in vars(kind):
+            delattr(kind, "dp")

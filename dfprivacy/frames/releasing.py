@@ -40,8 +40,7 @@ from dfprivacy.release.request import (
     searching,
     together,
 )
-from dfprivacy.release.terms import PublicKeys, Terms, interval_of
-from dfprivacy.release.unit import Unit
+from dfprivacy.release.terms import PublicKeys, Terms, Unit, interval_of
 from dfprivacy.statistics import NUnique, Statistic, question_text
 from dfprivacy.statistics.histogram import Histogram, HistogramPart, bins_table, histogram_names
 from dfprivacy.statistics.linear import LinearPart

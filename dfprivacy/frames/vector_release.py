@@ -6,8 +6,10 @@ the first random byte, and what can be refused is refused by declared types befo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -25,18 +27,18 @@ from dfprivacy.engine.progress import watched
 from dfprivacy.errors import InvalidLedgerError, InvalidLossError, InvalidQuestionError
 from dfprivacy.frames.numbers import Release
 from dfprivacy.frames.releasing import Found, named_columns, release_table
-from dfprivacy.frames.vector_estimate import VectorEstimate
+from dfprivacy.frames.viz.charts import Dot, vector_chart
+from dfprivacy.frames.viz.numbers import plain_card
+from dfprivacy.frames.viz.text import MeasuredIn, chart_text
 from dfprivacy.measurement.linear import ROWS
 from dfprivacy.measurement.sums import Statistics, key_name, merge, sum_name
-from dfprivacy.measurement.vector_grid import Buffers, VectorGrid, vector_grid
-from dfprivacy.measurement.vector_tables import VectorTable
+from dfprivacy.measurement.vectors import Buffers, Floats, VectorGrid, VectorTable, vector_grid
 from dfprivacy.noise.additive import add_noise
 from dfprivacy.noise.entropy import EntropySource, system_entropy
-from dfprivacy.noise.keys import KeyRule
-from dfprivacy.noise.laws import DiscreteGaussian
+from dfprivacy.noise.laws import DiscreteGaussian, KeyRule
 from dfprivacy.release.pipeline import paid
 from dfprivacy.release.request import Request, request_for
-from dfprivacy.release.terms import PublicKeys, Terms
+from dfprivacy.release.terms import PublicKeys, Terms, interval_level
 from dfprivacy.statistics.estimators.private_quantiles import (
     CHOOSERS,
     RELATIONS,
@@ -53,6 +55,129 @@ from dfprivacy.statistics.estimators.vector_means import (
 )
 from dfprivacy.statistics.mean_vector import MeanVector
 from dfprivacy.statistics.vector_source import VectorSource, by_group, open_source, prepared
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class VectorEstimate:
+    """A private mean of vectors. It behaves like a sequence of floats and like a numpy array.
+
+    >>> import dfprivacy as dfp, numpy as np, polars as pl
+    >>> frame = pl.DataFrame({"x": np.linspace(0, 1, 5000), "y": np.linspace(1, 2, 5000)})
+    >>> mean = frame.dp.mean_vector(["x", "y"], rho=0.5, radius=10)
+    >>> len(mean), bool(abs(np.asarray(mean) - [0.5, 1.5]).max() < 0.2)
+    (2, True)
+    """
+
+    question: MeanVector
+    noisy: NoisyMean
+    release: Release
+
+    @property
+    def values(self) -> Floats:
+        """The mean, one float64 a coordinate, in units of the columns."""
+        return self.noisy.value()
+
+    def interval(self, level: float | None = None) -> tuple[Floats, Floats]:
+        """Return ends, one a coordinate, that cover the noise with probability `level` each.
+
+        They cover what noise does to the clipped mean: not sampling error, and not what clipping
+        and quantisation have done. No interval is wider than what clipping allows.
+
+        Raises
+        ------
+        InvalidQuestionError
+            When `level` does not lie between 0 and 1.
+        """
+        chosen = self.release.level if level is None else interval_level(level)
+        return self.noisy.interval(chosen)
+
+    @property
+    def low(self) -> Floats:
+        """Lower ends of the intervals at the level asked for."""
+        return self.interval()[0]
+
+    @property
+    def high(self) -> Floats:
+        """Upper ends of the intervals at the level asked for."""
+        return self.interval()[1]
+
+    @property
+    def std_error(self) -> Floats:
+        """Standard deviation of the noise in each coordinate, to first order."""
+        return self.noisy.standard_error()
+
+    @property
+    def count(self) -> int:
+        """The number of whole vectors, noisy; public and exact under neighbours="replace"."""
+        return self.noisy.rows.value
+
+    @property
+    def rho(self) -> float | None:
+        """What the call spent (zCDP)."""
+        return self.release.rho
+
+    @property
+    def method(self) -> str:
+        """How the mean was found; what "auto" has chosen."""
+        return self.question.chosen_method
+
+    @property
+    def neighbours(self) -> str:
+        """What the call protects: "add-remove", or "replace" with a public number of rows."""
+        return self.question.neighbours
+
+    def __len__(self) -> int:
+        """Return the dimension."""
+        return len(self.noisy.sums)
+
+    def __iter__(self) -> Iterator[float]:
+        """Yield the coordinates."""
+        return iter(self.values.tolist())
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return a coordinate, or several."""
+        return self.values[index]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:  # noqa: FBT001 numpy's protocol
+        """Return the mean as an array."""
+        return np.array(self.values, dtype=dtype, copy=copy)
+
+    def __repr__(self) -> str:
+        """Show the first coordinates, how far noise moves the whole, and the cost, on one line."""
+        return f"{self.question.name} {self._first()}, {self._about()}"
+
+    def _first(self) -> str:
+        shown = ", ".join(f"{value:.6g}" for value in self.values[:4])
+        return f"[{shown}{', ...' if len(self) > 4 else ''}]"
+
+    def _about(self) -> str:
+        noise = math.hypot(*self.std_error.tolist())
+        return (
+            f"{len(self)} coordinates, noise {noise:.3g} in norm, {self.method}, "
+            f"{self.neighbours}, {self.release.cost}"
+        )
+
+    def _repr_html_(self) -> str:
+        return plain_card(self.question.name, self._first(), self._about())
+
+    def plot(self, *, measured_in: MeasuredIn = None) -> Any:
+        """Return a chart of all coordinates with their intervals (an altair chart).
+
+        Up to 40 coordinates are dots, more of them a line with a band; 2,000 are shown at most.
+        `measured_in` names the unit of the columns for the axis.
+
+        Raises
+        ------
+        PictureError
+            When altair is not installed: pip install 'dfprivacy[plot]'.
+        """
+        low, high = self.interval()
+        names = self.question.labels if self.question.wide else range(len(self))
+        rows = zip(names, self.values.tolist(), low.tolist(), high.tolist(), strict=True)
+        dots = [Dot(chart_text(name), value, (a, b)) for name, value, a, b in rows]
+        level = self.release.level
+        return vector_chart(dots, self.question.name, self._about(), level, measured_in)
+
 
 Integers = npt.NDArray[np.int64]
 Labelled = Callable[[pa.Table], Integers]

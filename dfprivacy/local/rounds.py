@@ -36,7 +36,7 @@ from dfprivacy.local.randomisers import (
     checked_epsilon,
 )
 from dfprivacy.local.transforms import HaarTree, hashed, rotated, salt_of
-from dfprivacy.measurement.vector_grid import padded_size
+from dfprivacy.measurement.vectors import padded_size
 
 STEPS = 2**20
 """Steps of the grid on which numbers are reported."""

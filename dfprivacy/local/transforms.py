@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfprivacy.local.randomisers import Floats, Integers, RandomisedResponse, Words
-from dfprivacy.measurement.vector_grid import padded_size
+from dfprivacy.measurement.vectors import padded_size
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)

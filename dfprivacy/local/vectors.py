@@ -28,7 +28,7 @@ from dfprivacy.local.published import (
 from dfprivacy.local.randomisers import Counts, Floats, RandomisedResponse, checked_epsilon
 from dfprivacy.local.rounds import RADIUS, Coordinate, Length, Query, Whole
 from dfprivacy.local.transforms import HaarTree, quantile_of, unrotated
-from dfprivacy.measurement.vector_grid import padded_size
+from dfprivacy.measurement.vectors import padded_size
 
 _ROUNDS = 3
 _HINT = "pass whole numbers: dimensions=16, resolution=10"

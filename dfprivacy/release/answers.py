@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.noise.additive import NoisyVector
-from dfprivacy.noise.keys import KeyRule
+from dfprivacy.noise.laws import KeyRule
 from dfprivacy.release.estimator import CountEstimator, Estimator
 
 Column = npt.NDArray[Any]

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.noise.keys import KeyRule
+from dfprivacy.noise.laws import KeyRule
 from dfprivacy.release.answers import Answer, Column, Counted, everyone
 from dfprivacy.release.permit import permit
 from dfprivacy.release.request import Request

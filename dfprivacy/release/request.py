@@ -19,9 +19,18 @@ from dfprivacy.errors import (
     InvalidUnitError,
     MissingDeltaError,
 )
-from dfprivacy.noise.keys import KeyRule
-from dfprivacy.release.terms import INTERVAL, POPULATION, Files, PublicKeys, Terms, interval_of
-from dfprivacy.release.unit import Sought, Unit, no_limit
+from dfprivacy.noise.laws import KeyRule
+from dfprivacy.release.terms import (
+    INTERVAL,
+    POPULATION,
+    Files,
+    PublicKeys,
+    Sought,
+    Terms,
+    Unit,
+    interval_of,
+    no_limit,
+)
 
 SEARCH = Fraction(1, 8)
 """What a release spends of its loss on limits of a unit, where none are given."""

@@ -37,7 +37,7 @@ from dfprivacy.local.published import (
 from dfprivacy.local.randomisers import Floats, Integers, checked_epsilon
 from dfprivacy.local.reports import value_matrix
 from dfprivacy.local.transforms import rotated, unrotated
-from dfprivacy.measurement.vector_grid import padded_size
+from dfprivacy.measurement.vectors import padded_size
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.release.permit import permit
 from dfprivacy.release.terms import EPSILON, INTERVAL, Bounds, bounds_of, interval_level

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from dfprivacy.release.terms import EPSILON, INTERVAL, Terms
-from dfprivacy.release.unit import unit_of
+from dfprivacy.release.terms import EPSILON, INTERVAL, Terms, unit_of
 from dfprivacy.statements.schema import schema_of, unit_in
 
 if TYPE_CHECKING:

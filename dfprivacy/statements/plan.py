@@ -21,9 +21,8 @@ from dfprivacy.errors import (
 from dfprivacy.frames.releasing import request_of
 from dfprivacy.frames.tables import GROUPING, NOTE
 from dfprivacy.release.request import SELECTION, Request
-from dfprivacy.release.terms import PublicKeys, Terms
+from dfprivacy.release.terms import PublicKeys, Terms, Unit
 from dfprivacy.release.totals import has_order
-from dfprivacy.release.unit import Unit
 from dfprivacy.statements.calls import Call
 from dfprivacy.statements.gate import NO_COLUMN
 from dfprivacy.statements.reading import (

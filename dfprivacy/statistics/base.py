@@ -17,8 +17,7 @@ from typing import Any, ClassVar, Self, get_args, get_type_hints
 from dfprivacy.accounting.exact import describe, exact_number
 from dfprivacy.engine.objects import plain as plain_value
 from dfprivacy.errors import InvalidQuestionError, MissingBoundsError
-from dfprivacy.release.labels import label_of
-from dfprivacy.release.terms import Bounds, bounds_of
+from dfprivacy.release.terms import Bounds, bounds_of, label_of
 
 STATISTICS: dict[str, type[Statistic]] = {}
 """Every statistic by its kind, in the order in which they are defined."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from dfprivacy.measurement.linear import CountWeights, Distinct, Linear, Source
 from dfprivacy.release.estimator import CountEstimator
-from dfprivacy.release.unit import Unit
+from dfprivacy.release.terms import Unit
 from dfprivacy.statistics.base import argument
 from dfprivacy.statistics.forecast import Circumstances
 from dfprivacy.statistics.linear import LinearStatistic

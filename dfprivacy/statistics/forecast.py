@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.noise.laws import Noise
-from dfprivacy.release.unit import Unit
+from dfprivacy.release.terms import Unit
 
 SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 """The sizes of groups, in rows as they count, that half-widths are given for."""
@@ -52,7 +52,7 @@ class Reach:
 def reaching(least: int, noise: Noise, divisor: int = 1, terms: int = 1) -> Reach:
     """Return the sizes at which divisor * rows + Z_1 + ... + Z_terms >= least, by probability.
 
-    The probabilities are the exact tails of the noise that `noise/keys.py` goes by.
+    The probabilities are the exact tails of the noise that `noise/laws.py` goes by.
     """
 
     def smallest(chance: Fraction) -> int:

@@ -15,18 +15,16 @@ import pyarrow as pa
 from dfprivacy.accounting.exact import describe, exact_number
 from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.bins import run_bins
+from dfprivacy.engine.passes import run_bins
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import BinTable, rebinned
 from dfprivacy.measurement.binning import LARGEST_VALUE, Edges, Integers, Octaves, SignificantBits
 from dfprivacy.noise.additive import add_to
-from dfprivacy.noise.keys import KeyRule
-from dfprivacy.noise.laws import Noise, name_of, spread_of
+from dfprivacy.noise.laws import KeyRule, Noise, name_of, spread_of
 from dfprivacy.release.answers import Column, Counted
-from dfprivacy.release.labels import label_of
 from dfprivacy.release.pipeline import Answers
 from dfprivacy.release.request import Request
-from dfprivacy.release.terms import Bounds
+from dfprivacy.release.terms import Bounds, label_of
 from dfprivacy.statistics.estimators.octave_bounds import SHARE, find_bounds
 from dfprivacy.statistics.forecast import (
     Circumstances,

@@ -18,12 +18,11 @@ import pyarrow as pa
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.keys import align
-from dfprivacy.engine.sums import exact_sums
+from dfprivacy.engine.passes import exact_sums
 from dfprivacy.measurement.linear import CountWeights, Linear, Told
 from dfprivacy.measurement.sums import Statistics
 from dfprivacy.noise.additive import add_noise
-from dfprivacy.noise.keys import KeyRule
-from dfprivacy.noise.laws import Noise, name_of, spread_of
+from dfprivacy.noise.laws import KeyRule, Noise, name_of, spread_of
 from dfprivacy.release.answers import Counted, CountPiece, Estimated, Piece, everyone
 from dfprivacy.release.estimator import CountEstimator, Draw, Foreseen
 from dfprivacy.release.terms import Bounds, bounds_of

@@ -26,8 +26,7 @@ from dfprivacy.engine.adopt import Adopted
 from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.sums import Statistics
 from dfprivacy.noise.additive import NoisyVector, add_noise, added_up
-from dfprivacy.noise.keys import KeyRule
-from dfprivacy.noise.laws import Noise, Summed, half_width_factor
+from dfprivacy.noise.laws import KeyRule, Noise, Summed, half_width_factor
 from dfprivacy.release.answers import Counted, CountPiece, Estimated, Piece, everyone
 from dfprivacy.release.estimator import CountEstimator, Draw, Foreseen, HalfWidths, to_floats
 from dfprivacy.statistics.base import Statistic

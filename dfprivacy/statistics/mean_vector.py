@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from dfprivacy.accounting.exact import decimal_number, describe, exact_number
 from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
-from dfprivacy.release.labels import label_of
+from dfprivacy.release.terms import label_of
 
 VECTOR_METHODS = ("auto", "clipped", "shifted", "plan")
 DEVIATIONS = ("gaussian", "generic", "binary")

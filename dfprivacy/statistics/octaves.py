@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.bins import run_bins
+from dfprivacy.engine.passes import run_bins
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import (
     FINE,
@@ -31,8 +31,7 @@ from dfprivacy.measurement.bin_table import (
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
 from dfprivacy.measurement.grid import Grid
 from dfprivacy.noise.additive import NoisyVector, add_noise
-from dfprivacy.noise.keys import KeyRule
-from dfprivacy.noise.laws import DiscreteLaplace, Noise
+from dfprivacy.noise.laws import DiscreteLaplace, KeyRule, Noise
 from dfprivacy.release.answers import NO_COUNT, UNKNOWN, Counted, CountPiece, Estimated, Piece
 from dfprivacy.release.estimator import Clipped, CountEstimator, Estimator, Moved
 from dfprivacy.release.terms import Bounds

@@ -13,13 +13,12 @@ import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.bins import run_bins, run_stored_bins
+from dfprivacy.engine.passes import run_bins, run_stored_bins
 from dfprivacy.measurement.bin_table import BinTable, StoredBins
 from dfprivacy.measurement.binning import Octaves, SignificantBits
 from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.noise.additive import NoisyVector, add_to
-from dfprivacy.noise.keys import KeyRule
-from dfprivacy.noise.laws import Noise
+from dfprivacy.noise.laws import KeyRule, Noise
 from dfprivacy.release.answers import Answer, Column, Counted, CountPiece, everyone
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import Circumstances, Forecast, Reach, reaching

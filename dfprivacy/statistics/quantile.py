@@ -20,8 +20,8 @@ from dfprivacy.accounting.exact import quantile_fraction
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.errors import InvalidQuestionError
+from dfprivacy.measurement.bin_table import Steps, on_steps, steps_within
 from dfprivacy.measurement.binning import Floats, SignificantBits
-from dfprivacy.measurement.steps import Steps, on_steps, steps_within
 from dfprivacy.noise.selection import PermuteAndFlip, Selection
 from dfprivacy.release.answers import Chosen
 from dfprivacy.release.terms import BoundsLike, bounds_of

@@ -28,8 +28,14 @@ from dfprivacy.engine.keys import key_expressions
 from dfprivacy.engine.run import collect, guarded
 from dfprivacy.errors import InvalidQuestionError, UnsupportedDtypeError, UnsupportedFrameError
 from dfprivacy.measurement.binning import Integers
-from dfprivacy.measurement.vector_grid import Buffers, Floats, VectorGrid, incomplete, padded_size
-from dfprivacy.measurement.vector_tables import ItemRows
+from dfprivacy.measurement.vectors import (
+    Buffers,
+    Floats,
+    ItemRows,
+    VectorGrid,
+    incomplete,
+    padded_size,
+)
 from dfprivacy.statistics.mean_vector import LARGEST_DIMENSION, MeanVector
 
 Entries = tuple[Integers, Integers, npt.NDArray[np.bool_]]

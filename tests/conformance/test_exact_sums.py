@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.engine import sums
+from dfprivacy.engine import passes
 
 QUESTIONS = {
     "mean": dfp.mean("x", (-60, 240)),
@@ -79,16 +79,16 @@ def test_a_group_that_comes_between_passes_is_refused(exact, monkeypatch):
     """All passes over many columns must find the same groups."""
     frame = stored("SELECT range % 3 AS g, range / 2 AS x, range AS y FROM range(100)")
     asked = {f"m{i}": dfp.mean(i, (0, 9)) for i in ("x", "y")}
-    monkeypatch.setattr(sums, "_SOURCES", 1)
+    monkeypatch.setattr(passes, "_SOURCES", 1)
     assert len(exact.sums(frame, asked, ["g"])) == 3
-    run = sums.exact_table
+    run = passes.exact_table
 
     def changing(*given):
         table = run(*given)
         frame.insert([7, 1.0, 1])
         return table
 
-    monkeypatch.setattr(sums, "exact_table", changing)
+    monkeypatch.setattr(passes, "exact_table", changing)
     with pytest.raises(dfp.EngineError, match="the frame changed while it was read"):
         exact.sums(frame, asked, ["g"])
 

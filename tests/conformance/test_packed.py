@@ -10,7 +10,7 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy.engine import packed
-from dfprivacy.engine.bins import hashed_bins, run_bins
+from dfprivacy.engine.passes import hashed_bins, run_bins
 from dfprivacy.frames.releasing import named_columns, read
 from dfprivacy.measurement.bin_table import FINE
 from dfprivacy.measurement.binning import Octaves, SignificantBits

@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 
 import dfprivacy as dfp
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.measurement.bin_table import BinTable, bin_table
+from dfprivacy.measurement.bin_table import BinTable, bin_table, on_steps, steps_within
 from dfprivacy.measurement.binning import SignificantBits
-from dfprivacy.measurement.steps import on_steps, steps_within
 from dfprivacy.noise.selection import PermuteAndFlip
 from dfprivacy.release.permit import permit
 from dfprivacy.release.terms import Bounds

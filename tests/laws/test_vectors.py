@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from dfprivacy.measurement.vector_grid import (
-    Rotation,
-    hadamard,
-    incomplete,
-    padded_size,
-    vector_grid,
-)
-from dfprivacy.measurement.vector_tables import (
+from dfprivacy.measurement.vectors import (
     BucketSpreads,
     Buffers,
     ClippedSums,
@@ -27,11 +20,16 @@ from dfprivacy.measurement.vector_tables import (
     ItemRows,
     NormCounts,
     PairDistances,
+    Rotation,
     Shifted,
     Windows,
     distance_bins,
     distance_of,
     distance_slots,
+    hadamard,
+    incomplete,
+    padded_size,
+    vector_grid,
 )
 from dfprivacy.noise.entropy import system_entropy
 from dfprivacy.release.permit import permit

@@ -13,8 +13,13 @@ from flint import arb, arb_poly, ctx, fmpq
 from scipy import stats
 
 import dfprivacy as dfp
-from dfprivacy.noise.keys import threshold
-from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace, Summed, half_width_factor
+from dfprivacy.noise.laws import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Summed,
+    half_width_factor,
+    threshold,
+)
 from dfprivacy.noise.tails import (
     _direct_sum,
     _euler_maclaurin,

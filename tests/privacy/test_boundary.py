@@ -18,7 +18,7 @@ import dfprivacy as dfp
 import sql_udfs
 from benchmarks import boundary as battery
 from dfprivacy.errors import PRINT_SECRETS, boundary, published
-from dfprivacy.frames import accessors, explaining, private, surveys
+from dfprivacy.frames import private, surveys
 from dfprivacy.statements import connection
 from dfprivacy.statistics import histogram
 
@@ -27,8 +27,8 @@ EXPORTS = [dfp, dfp.dbapi, dfp.local, dfp.shuffle, sql_udfs]
 HANDED_OUT = [
     private.PrivateGroupBy,
     private.PrivateColumn,
-    accessors.PrivateSeries,
-    explaining.Explaining,
+    private.PrivateSeries,
+    private.Explaining,
     surveys.LocalMethods,
     surveys.ShuffleMethods,
     connection.Cursor,

@@ -11,8 +11,7 @@ import dfprivacy as dfp
 from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
 from dfprivacy.frames.releasing import histogram_request, request_of
 from dfprivacy.release.request import SEARCH
-from dfprivacy.release.terms import PublicKeys, Terms
-from dfprivacy.release.unit import Sought
+from dfprivacy.release.terms import PublicKeys, Sought, Terms
 from dfprivacy.statistics.histogram import Histogram
 from tests.privacy.unit_tables import FRAMES, table
 

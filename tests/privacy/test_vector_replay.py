@@ -21,11 +21,10 @@ from hypothesis import given, settings
 
 import dfprivacy as dfp
 from dfprivacy.frames import vector_release
-from dfprivacy.measurement.vector_grid import Buffers, incomplete, vector_grid
-from dfprivacy.measurement.vector_tables import ItemRows
+from dfprivacy.measurement.vectors import Buffers, ItemRows, incomplete, vector_grid
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import system_entropy
-from dfprivacy.noise.keys import KeyRule
+from dfprivacy.noise.laws import KeyRule
 from dfprivacy.noise.selection import ExponentialMechanism
 from dfprivacy.release.permit import permit
 from dfprivacy.statistics.estimators import private_quantiles, vector_means

@@ -6,8 +6,7 @@ import duckdb
 import pyarrow as pa
 
 import dfprivacy as dfp
-from dfprivacy.release.terms import Terms
-from dfprivacy.release.unit import unit_of
+from dfprivacy.release.terms import Terms, unit_of
 from dfprivacy.statements.gate import gated
 from dfprivacy.statements.jobs import _Drawn, job_of
 

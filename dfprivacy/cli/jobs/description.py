@@ -49,11 +49,12 @@ from dfprivacy.release.terms import (
     Bounds,
     PublicKeys,
     Terms,
+    Unit,
     bounds_of,
     interval_of,
     keys_of,
+    unit_of,
 )
-from dfprivacy.release.unit import Unit, unit_of
 from dfprivacy.statements.schema import Schema, schema_of
 from dfprivacy.statements.yaml_files import At, Content, Faults, Plain, nearest, read_content
 from dfprivacy.statistics import STATISTICS, Statistic

@@ -32,7 +32,7 @@ from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.linear import Source
 from dfprivacy.measurement.sums import key_name, sum_names
-from dfprivacy.release.unit import Unit
+from dfprivacy.release.terms import Unit
 from dfprivacy.statistics import STATISTICS, Statistic
 from dfprivacy.statistics.base import plain
 from dfprivacy.statistics.linear import LinearPart

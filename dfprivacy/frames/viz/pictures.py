@@ -32,7 +32,7 @@ from dfprivacy.frames.tables import (
     origin_of,
     released_arrow,
 )
-from dfprivacy.frames.vector_estimate import VectorEstimate
+from dfprivacy.frames.vector_release import VectorEstimate
 from dfprivacy.frames.viz.charts import (
     MOST_COORDINATES,
     MOST_DOTS,

@@ -19,8 +19,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from dfprivacy.accounting.loss import Rho
-from dfprivacy.measurement.vector_grid import Floats
-from dfprivacy.measurement.vector_tables import Integers, VectorTable, Windows
+from dfprivacy.measurement.vectors import Floats, Integers, VectorTable, Windows
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import EntropySource
 from dfprivacy.noise.laws import DiscreteGaussian

@@ -16,9 +16,8 @@ from functools import cached_property
 import numpy as np
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.measurement.bin_table import BinTable
+from dfprivacy.measurement.bin_table import BinTable, Steps
 from dfprivacy.measurement.binning import Floats, Integers
-from dfprivacy.measurement.steps import Steps
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.laws import Noise
 from dfprivacy.noise.race import LARGEST_LOSS, Runs

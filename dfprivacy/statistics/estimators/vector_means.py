@@ -29,22 +29,25 @@ import numpy as np
 import numpy.typing as npt
 
 from dfprivacy.accounting.loss import Rho
-from dfprivacy.measurement.vector_grid import Floats, Rotation, VectorGrid, padded_size
-from dfprivacy.measurement.vector_tables import (
+from dfprivacy.measurement.vectors import (
     BucketSpreads,
     ClippedSums,
     CoordinateCounts,
     Distances,
+    Floats,
     ItemClippedSums,
     ItemCounts,
     ItemNormCounts,
     NormCounts,
     PairDistances,
+    Rotation,
     Shifted,
+    VectorGrid,
     VectorTable,
     Windows,
     distance_bins,
     distance_of,
+    padded_size,
 )
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.laws import DiscreteGaussian
