@@ -30,7 +30,7 @@ from benchmarks.subset_optimal import dick_means
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.measurement.bin_table import FINE, BinTable, bin_table
 from dfprivacy.measurement.binning import VALUE_BITS, Octaves, SignificantBits, clipped, rounded
-from dfprivacy.release.permit import permit
+from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics.mean import Mean
 from dfprivacy.statistics.octaves import MeasuredOctaves, OctavePart
 

@@ -29,7 +29,7 @@ from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.cli.demo import flights_file
 from dfprivacy.frames.releasing import measure
 from dfprivacy.measurement.bin_table import BinTable
-from dfprivacy.release.permit import permit
+from dfprivacy.release.pipeline import permit
 from dfprivacy.release.terms import keys_of
 from dfprivacy.statistics import STATISTICS
 from dfprivacy.statistics.octaves import OctavePart, Unclipped

@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace, Noise
-from dfprivacy.release.permit import permit
+from dfprivacy.release.pipeline import permit
 
 ROUNDS = 5
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from dfprivacy.noise.race import Runs
 from dfprivacy.noise.selection import ExponentialMechanism, PermuteAndFlip
-from dfprivacy.release.permit import permit
+from dfprivacy.release.pipeline import permit
 
 ROUNDS = 5
 RUNS_A_GROUP = (1, 4, 40, 4000)

@@ -34,7 +34,7 @@ from dfprivacy.measurement.binning import VALUE_BITS, Octaves, clipped, rounded
 from dfprivacy.measurement.sums import Statistics, key_name, sum_name
 from dfprivacy.noise.additive import add_noise
 from dfprivacy.noise.exceedances import Exceedances
-from dfprivacy.release.permit import permit
+from dfprivacy.release.pipeline import permit
 from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics import Mean
 from dfprivacy.statistics.estimators.octave_bounds import octave_bounds

@@ -11,7 +11,7 @@ import numpy as np
 
 from dfprivacy.measurement.vectors import Buffers, ItemRows, vector_grid
 from dfprivacy.noise.entropy import system_entropy
-from dfprivacy.release.permit import permit
+from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics.estimators.private_quantiles import CHOOSERS, RELATIONS, Mechanics
 from dfprivacy.statistics.estimators.vector_means import (
     ClippedMean,

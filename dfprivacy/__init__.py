@@ -66,9 +66,9 @@ from dfprivacy.statements.schema import Schema, public
 from dfprivacy.statistics import Statistic, argument
 
 if _typing.TYPE_CHECKING:
-    from dfprivacy import dbapi as dbapi
     from dfprivacy import local as local
     from dfprivacy import shuffle as shuffle
+    from dfprivacy.statements import dbapi as dbapi
 
 frame = Private
 count, sum, mean = _kinds.Count, _kinds.Sum, _kinds.Mean  # noqa: A001 the field's own words
@@ -160,15 +160,18 @@ __all__ = [
 ]
 
 
+_LATER = {"dbapi": "statements.dbapi", "local": "local", "shuffle": "shuffle"}
+
+
 def __getattr__(name: str) -> _typing.Any:
     """Import the names of PEP 249, the local and the shuffle model on first use."""
-    if name in {"dbapi", "local", "shuffle"}:
-        return _importlib.import_module(f"dfprivacy.{name}")
+    if name in _LATER:
+        return _importlib.import_module(f"dfprivacy.{_LATER[name]}")
     raise AttributeError(f"module 'dfprivacy' has no attribute {name!r}", name=name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "dbapi", "local", "shuffle"])
+    return sorted([*__all__, *_LATER])
 
 
 _close(globals())

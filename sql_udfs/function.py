@@ -13,7 +13,7 @@ import duckdb
 
 from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.errors import MissingLedgerError, boundary
-from dfprivacy.release.permit import permit
+from dfprivacy.release.pipeline import permit
 
 Column = Any  # a pyarrow.ChunkedArray: the rows of one DuckDB vector, at most 2048
 

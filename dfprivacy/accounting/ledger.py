@@ -21,7 +21,19 @@ from typing import Any, Self
 import pandas as pd
 import pyarrow as pa
 
-from dfprivacy.accounting.charge import PER_ONE, PER_ONE_DELTA, Budget, Charge, Units, total_of
+from dfprivacy.accounting.charge import (
+    PER_ONE,
+    PER_ONE_DELTA,
+    PERIODS,
+    Budget,
+    Charge,
+    Units,
+    account_name,
+    dataset_of,
+    is_period,
+    periods_kind,
+    total_of,
+)
 from dfprivacy.accounting.composition import Composition, tight_total
 from dfprivacy.accounting.exact import describe, exact_number
 from dfprivacy.accounting.ledger_file import (
@@ -38,13 +50,6 @@ from dfprivacy.accounting.ledger_file import (
 )
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.accounting.memory import content_of, released_table
-from dfprivacy.accounting.periods import (
-    PERIODS,
-    account_name,
-    dataset_of,
-    is_period,
-    periods_kind,
-)
 from dfprivacy.errors import (
     BudgetExceededError,
     InvalidLedgerError,

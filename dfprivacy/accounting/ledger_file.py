@@ -38,8 +38,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from dfprivacy.accounting import sqlite_ledger
-from dfprivacy.accounting.charge import MOST_UNITS, PER_ONE_DELTA, Units
-from dfprivacy.accounting.periods import PERIODS, dataset_of, is_period
+from dfprivacy.accounting.charge import (
+    MOST_UNITS,
+    PER_ONE_DELTA,
+    PERIODS,
+    Units,
+    dataset_of,
+    is_period,
+)
 from dfprivacy.errors import LedgerFileError
 
 if sys.platform == "win32":

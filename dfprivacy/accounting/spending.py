@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import pyarrow as pa
 
-from dfprivacy.accounting.charge import Charge
+from dfprivacy.accounting.charge import Charge, account_name
 from dfprivacy.accounting.exact import describe
 from dfprivacy.accounting.ledger import (
     Ledger,
@@ -24,7 +24,6 @@ from dfprivacy.accounting.ledger import (
     version_name,
 )
 from dfprivacy.accounting.memory import fingerprint
-from dfprivacy.accounting.periods import account_name
 from dfprivacy.errors import InvalidLedgerError, MissingLedgerError
 
 P = ParamSpec("P")

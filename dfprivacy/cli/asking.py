@@ -28,12 +28,11 @@ from dfprivacy.engine.files import read_file
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidKeysError, InvalidQuestionError
 from dfprivacy.frames.crosstabs import Crosstab
-from dfprivacy.frames.explanation import Explanation
+from dfprivacy.frames.explanation import SIZE, Explanation
 from dfprivacy.frames.numbers import Estimate, Number, numbers_table
 from dfprivacy.frames.private import Private
 from dfprivacy.frames.released import released
 from dfprivacy.frames.tables import NOTE
-from dfprivacy.frames.targets import SIZE
 from dfprivacy.release.terms import EPSILON, Unit, interval_of, unit_of
 from dfprivacy.statistics import (
     Center,

@@ -61,7 +61,7 @@ from dfprivacy.statistics import STATISTICS, Argument, Statistic
 from dfprivacy.statistics.histogram import Histogram
 
 if TYPE_CHECKING:
-    from dfprivacy.cli.jobs.description import Description
+    from dfprivacy.cli.description import Description
 
 Command = Callable[..., None]
 Run = TypeVar("Run", bound=Command)
@@ -873,7 +873,7 @@ def run(
 
     dfprivacy run release.yml --set date=2024-01-31
     """
-    from dfprivacy.cli.jobs.description import read_description  # noqa: PLC0415 loads pydantic
+    from dfprivacy.cli.description import read_description  # noqa: PLC0415 loads pydantic
 
     console = Console(quiet=quiet)
     wrong = InvalidDescriptionError(
@@ -901,7 +901,7 @@ def _checked(description: Description) -> Iterator[str]:
 
 
 def _explained(description: Description) -> Iterator[str]:
-    from dfprivacy.cli.jobs.running import cost, planned  # noqa: PLC0415 as above
+    from dfprivacy.cli.running import cost, planned  # noqa: PLC0415 as above
 
     for step in planned(description):
         budget = step.release.budget
@@ -911,7 +911,7 @@ def _explained(description: Description) -> Iterator[str]:
 
 
 def _ran(description: Description) -> Iterator[str]:
-    from dfprivacy.cli.jobs.running import cost, run_releases  # noqa: PLC0415 as above
+    from dfprivacy.cli.running import cost, run_releases  # noqa: PLC0415 as above
 
     for done in run_releases(description):
         written = ", ".join(output.text for output in done.release.outputs)

@@ -16,6 +16,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from dfprivacy.engine.files import put_whole, write_csv, write_parquet
 from dfprivacy.errors import (
     BudgetExceededError,
     DPError,
@@ -25,7 +26,6 @@ from dfprivacy.errors import (
     MissingBoundsError,
     MissingDeltaError,
 )
-from dfprivacy.frames.whole_files import put_whole, write_csv, write_parquet
 
 MOST_ROWS = 200  # of a table on the terminal; a file holds all of them
 UNKNOWN = "unknown: too few values to tell at this privacy loss (text counts as no value)"

@@ -32,14 +32,13 @@ from dfprivacy.frames.describing import (
     explain_description,
     release_description,
 )
-from dfprivacy.frames.explanation import Explanation
+from dfprivacy.frames.explanation import SIZE, Explanation, Target, reached, target_of
 from dfprivacy.frames.forecasting import explain_histogram, explain_vector, explained
 from dfprivacy.frames.frequencies import Frequencies, FrequencyMethods
 from dfprivacy.frames.methods import ColumnMethods
 from dfprivacy.frames.numbers import Number
 from dfprivacy.frames.releasing import release_frame, release_numbers, request_of
 from dfprivacy.frames.tables import frame_names
-from dfprivacy.frames.targets import SIZE, Target, reached, target_of
 from dfprivacy.frames.viz.text import code
 from dfprivacy.release.terms import (
     EPSILON,

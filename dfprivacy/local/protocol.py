@@ -23,8 +23,8 @@ import pyarrow as pa
 
 from dfprivacy.accounting.exact import describe
 from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.engine.files import put_new
 from dfprivacy.errors import AlreadyReportedError, InvalidProtocolError, LedgerFileError
-from dfprivacy.frames.whole_files import put_new
 from dfprivacy.local import published
 from dfprivacy.local.published import MOST_USERS, Published, is_whole
 from dfprivacy.local.randomisers import Counts
@@ -38,7 +38,7 @@ from dfprivacy.local.reports import (
 )
 from dfprivacy.local.rounds import Assignment, Query, parts_of
 from dfprivacy.noise.entropy import EntropySource, system_entropy
-from dfprivacy.release.permit import permit
+from dfprivacy.release.pipeline import permit
 from dfprivacy.release.terms import INTERVAL
 
 

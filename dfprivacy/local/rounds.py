@@ -28,14 +28,17 @@ from dfprivacy.local.randomisers import (
     BallGaussian,
     Floats,
     GridLaplace,
+    HaarTree,
     Integers,
     Law,
     Mask,
     RandomisedResponse,
     Words,
     checked_epsilon,
+    hashed,
+    rotated,
+    salt_of,
 )
-from dfprivacy.local.transforms import HaarTree, hashed, rotated, salt_of
 from dfprivacy.measurement.vectors import padded_size
 
 STEPS = 2**20

@@ -25,9 +25,16 @@ from dfprivacy.local.published import (
     vector_radius,
     whole_number,
 )
-from dfprivacy.local.randomisers import Counts, Floats, RandomisedResponse, checked_epsilon
+from dfprivacy.local.randomisers import (
+    Counts,
+    Floats,
+    HaarTree,
+    RandomisedResponse,
+    checked_epsilon,
+    quantile_of,
+    unrotated,
+)
 from dfprivacy.local.rounds import RADIUS, Coordinate, Length, Query, Whole
-from dfprivacy.local.transforms import HaarTree, quantile_of, unrotated
 from dfprivacy.measurement.vectors import padded_size
 
 _ROUNDS = 3

@@ -22,7 +22,7 @@ EntropySource = Callable[[int], bytes]
 class Permit:
     """Leave to draw noise; it ends when it is closed, wherever it has been copied to.
 
-    `paid_by` says what pays for the draws. Only `dfprivacy.release.permit` makes one.
+    `paid_by` says what pays for the draws. Only `dfprivacy.release.pipeline` makes one.
     """
 
     __slots__ = ("closed", "paid_by")

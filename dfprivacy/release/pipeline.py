@@ -6,18 +6,42 @@ is drawn before the charge is durable, so that no failure gives noise away for f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.noise.entropy import PERMIT, Permit
 from dfprivacy.noise.laws import KeyRule
 from dfprivacy.release.answers import Answer, Column, Counted, everyone
-from dfprivacy.release.permit import permit
 from dfprivacy.release.request import Request
+
+
+@contextmanager
+def permit(paid_by: str) -> Iterator[None]:
+    """Let noise be drawn in this block, or in the function that this decorates.
+
+    The pipeline enters it once a charge is paid. What draws without an account says what pays
+    instead: the epsilon that stands in a statement on a raw connection, or the owner of a report,
+    who gives nothing else away. It holds for this thread, may be nested, and ends with the block:
+    a context that was copied inside draws nothing afterwards.
+
+    Parameters
+    ----------
+    paid_by : str
+        What pays, e.g. "the epsilon of the statement".
+    """
+    made = Permit(paid_by)
+    token = PERMIT.set(made)
+    try:
+        yield
+    finally:
+        made.closed = True
+        PERMIT.reset(token)
+
 
 Exact = TypeVar("Exact")
 Drawn = TypeVar("Drawn")

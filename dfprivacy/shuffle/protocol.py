@@ -34,12 +34,11 @@ from dfprivacy.local.published import (
     vector_radius,
     whole_number,
 )
-from dfprivacy.local.randomisers import Floats, Integers, checked_epsilon
+from dfprivacy.local.randomisers import Floats, Integers, checked_epsilon, rotated, unrotated
 from dfprivacy.local.reports import value_matrix
-from dfprivacy.local.transforms import rotated, unrotated
 from dfprivacy.measurement.vectors import padded_size
 from dfprivacy.noise.entropy import EntropySource, system_entropy
-from dfprivacy.release.permit import permit
+from dfprivacy.release.pipeline import permit
 from dfprivacy.release.terms import EPSILON, INTERVAL, Bounds, bounds_of, interval_level
 from dfprivacy.shuffle.sums import Sums, rounded, shared, shuffle
 

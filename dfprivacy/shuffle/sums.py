@@ -30,7 +30,7 @@ from dfprivacy.errors import InvalidLossError, InvalidProtocolError
 from dfprivacy.local.randomisers import Floats, Integers, Words, exponential_above
 from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
 from dfprivacy.noise.laws import DiscreteLaplace
-from dfprivacy.release.permit import permit
+from dfprivacy.release.pipeline import permit
 
 LEAST_USERS = 19
 """The bound on the number of messages holds from here on."""

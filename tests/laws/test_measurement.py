@@ -40,7 +40,7 @@ from dfprivacy.measurement.binning import (
 from dfprivacy.measurement.grid import BITS, grid_from_lower, grid_from_zero
 from dfprivacy.measurement.linear import CountWeights, Product
 from dfprivacy.measurement.sums import Statistics
-from dfprivacy.release.permit import permit
+from dfprivacy.release.pipeline import permit
 from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics import Count, Mean, Sum, Variance, part
 from dfprivacy.statistics.linear import vectors_of

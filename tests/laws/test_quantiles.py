@@ -21,7 +21,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.measurement.bin_table import BinTable, bin_table, on_steps, steps_within
 from dfprivacy.measurement.binning import SignificantBits
 from dfprivacy.noise.selection import PermuteAndFlip
-from dfprivacy.release.permit import permit
+from dfprivacy.release.pipeline import permit
 from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics.estimators import quantile
 from dfprivacy.statistics.estimators.quantile import (

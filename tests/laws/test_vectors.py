@@ -32,7 +32,7 @@ from dfprivacy.measurement.vectors import (
     vector_grid,
 )
 from dfprivacy.noise.entropy import system_entropy
-from dfprivacy.release.permit import permit
+from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics.estimators.private_quantiles import (
     CHOOSERS,
     MEDIAN,

@@ -27,7 +27,7 @@ from dfprivacy.noise.exceedances import (
     skip_scale,
 )
 from dfprivacy.noise.samplers import exact_geometric
-from dfprivacy.release.permit import permit
+from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics.estimators.octave_bounds import (
     CORE,
     GROWTH,

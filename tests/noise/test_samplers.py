@@ -55,7 +55,7 @@ from dfprivacy.noise.uniform import (
     natural_log,
     negative_log,
 )
-from dfprivacy.release.permit import permit
+from dfprivacy.release.pipeline import permit
 from tests.noise.exact_references import (
     FILL,
     SCALES,

@@ -38,7 +38,7 @@ from dfprivacy.noise.race import (
 )
 from dfprivacy.noise.selection import ExponentialMechanism, PermuteAndFlip, uniform_below
 from dfprivacy.noise.uniform import BITS, LazyUniform, Workspace
-from dfprivacy.release.permit import permit
+from dfprivacy.release.pipeline import permit
 from tests.noise.exact_references import FILL, TOP, ball
 
 

@@ -27,7 +27,7 @@ from dfprivacy.noise.tails import (
     arithmetic,
     smallest_exceedance,
 )
-from dfprivacy.release.permit import permit
+from dfprivacy.release.pipeline import permit
 
 
 @pytest.fixture(autouse=True)

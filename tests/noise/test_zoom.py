@@ -15,7 +15,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.measurement.bin_table import FINE, BinTable
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
 from dfprivacy.noise.race import Runs
-from dfprivacy.release.permit import permit
+from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics.estimators import zoom
 from dfprivacy.statistics.estimators.octave_bounds import FoundBounds
 from dfprivacy.statistics.estimators.quantile import RankedRows, rank_runs, ranked_rows

@@ -19,8 +19,7 @@ from dfprivacy.accounting.spending import account
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import fresh_id, system_entropy
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
-from dfprivacy.release.permit import permit
-from dfprivacy.release.pipeline import paid
+from dfprivacy.release.pipeline import paid, permit
 from dfprivacy.release.request import Request
 
 LAPLACE = DiscreteLaplace(Fraction(10))

@@ -26,7 +26,7 @@ from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import system_entropy
 from dfprivacy.noise.laws import KeyRule
 from dfprivacy.noise.selection import ExponentialMechanism
-from dfprivacy.release.permit import permit
+from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics.estimators import private_quantiles, vector_means
 from dfprivacy.statistics.estimators.private_quantiles import CHOOSERS, RELATIONS, Mechanics
 from dfprivacy.statistics.estimators.vector_means import (

@@ -11,7 +11,7 @@ from flint import arb, ctx, fmpq
 
 import dfprivacy as dfp
 from dfprivacy.local.randomisers import exponential_above, exponential_below
-from dfprivacy.release.permit import permit
+from dfprivacy.release.pipeline import permit
 from dfprivacy.shuffle.sums import (
     _BITS,
     DISTANCE,

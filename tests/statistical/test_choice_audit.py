@@ -19,7 +19,7 @@ from dfprivacy.measurement.bin_table import bin_table
 from dfprivacy.measurement.binning import SignificantBits
 from dfprivacy.noise.laws import DiscreteLaplace
 from dfprivacy.noise.selection import ExponentialMechanism, Selection
-from dfprivacy.release.permit import permit
+from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics.estimators import threshold
 from dfprivacy.statistics.estimators.monotone import (
     CentreLength,

@@ -19,7 +19,7 @@ import pytest
 import dfprivacy as dfp
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.measurement.bin_table import FINE, BinTable
-from dfprivacy.release.permit import permit
+from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics.estimators.zoom import (
     CENTRE,
     FIRST,

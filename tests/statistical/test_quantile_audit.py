@@ -19,7 +19,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.measurement.bin_table import bin_table
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.selection import ExponentialMechanism
-from dfprivacy.release.permit import permit
+from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics.estimators.quantile import (
     RankLaw,
     largest_loss,

@@ -25,9 +25,9 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.exact import describe
+from dfprivacy.engine.files import put_new
 from dfprivacy.errors import DPError, InvalidQuestionError, StatisticsFileError
 from dfprivacy.frames.partial.tables import ExactTables, is_possible, sources_of
-from dfprivacy.frames.whole_files import put_new
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.linear import Source

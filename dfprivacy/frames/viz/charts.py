@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from dfprivacy.engine.files import put_whole
 from dfprivacy.errors import PictureError
 from dfprivacy.frames.viz.text import (
     MeasuredIn,
@@ -28,7 +29,6 @@ from dfprivacy.frames.viz.text import (
     with_unit,
     writer,
 )
-from dfprivacy.frames.whole_files import put_whole
 
 Spec = dict[str, Any]
 

@@ -29,20 +29,18 @@ from pydantic import (
 from pydantic.functional_validators import ModelWrapValidatorHandler
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from dfprivacy.accounting.charge import Charge
+from dfprivacy.accounting.charge import Charge, account_name
 from dfprivacy.accounting.ledger import analyst_name, dataset_name, version_name
 from dfprivacy.accounting.loss import delta_of, loss_of
 from dfprivacy.accounting.memory import fingerprint
-from dfprivacy.accounting.periods import account_name
 from dfprivacy.errors import DPError, InvalidQuestionError
 from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.describing import Describe
-from dfprivacy.frames.explanation import Explanation
+from dfprivacy.frames.explanation import SIZE, Explanation, Target, solved, target_of
 from dfprivacy.frames.forecasting import explain_histogram, explained
 from dfprivacy.frames.frequencies import Frequencies, largest
 from dfprivacy.frames.releasing import histogram_request, request_of
 from dfprivacy.frames.tables import frame_names
-from dfprivacy.frames.targets import SIZE, Target, solved, target_of
 from dfprivacy.release.request import Request
 from dfprivacy.release.terms import (
     INTERVAL,

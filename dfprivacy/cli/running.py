@@ -1,4 +1,7 @@
-"""Run releases one after the other: checked together, then each charged once, kept and written.
+"""Make the releases that a file describes: checked together, each charged once, kept and written.
+
+The only things that leave a run are released tables that a ledger has kept, and what the
+description says about them (docs/etl.md). A release that is there is repeated for free.
 
 Files and tables are read with their declared types, DuckDB files are opened for reading only. A
 file that is written is there wholly or not at all, a table is made in one transaction; an output
@@ -24,8 +27,8 @@ from dfprivacy.accounting.charge import Charge, short
 from dfprivacy.accounting.idempotent import IdempotentLedger, Paid
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.cli.asking import answers_table, declared_columns, file_columns, typed_column
-from dfprivacy.cli.jobs.description import Description, Output, Release, Source
-from dfprivacy.engine.files import quoted
+from dfprivacy.cli.description import Description, Output, Release, Source
+from dfprivacy.engine.files import put_whole, quoted, write_csv, write_parquet
 from dfprivacy.engine.returning import frame_table
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import (
@@ -38,7 +41,6 @@ from dfprivacy.frames.crosstabs import release_long
 from dfprivacy.frames.describing import description_of, release_description
 from dfprivacy.frames.frequencies import Frequencies, release_frequencies
 from dfprivacy.frames.releasing import release_frame, release_histogram, release_numbers
-from dfprivacy.frames.whole_files import put_whole, write_csv, write_parquet
 from dfprivacy.release.terms import PublicKeys, Terms
 from dfprivacy.statements.jobs import Job, job_of
 from dfprivacy.statistics.histogram import Histogram
