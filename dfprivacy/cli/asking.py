@@ -63,6 +63,7 @@ class Request:
     """
 
     file: Path
+    where: str | None
     by: Sequence[str]
     keys: Sequence[str] | None
     output: Path | None
@@ -77,7 +78,8 @@ class Request:
         """Return what options say; nothing is read."""
         check_output(given["output"], file)
         return cls(
-            file=file, by=given.get("by") or (), keys=given.get("keys"), output=given["output"],
+            file=file, where=given["where"], by=given.get("by") or (), keys=given.get("keys"),
+            output=given["output"],
             terms={name: given[name] for name in TERMS if name in given},
             unit=unit_of(given["unit"], given["max_rows"], given["max_groups"]),
             target=_target(given), **own,
@@ -91,7 +93,7 @@ class Request:
     @property
     def private(self) -> Private:
         """The file, with the unit that is protected."""
-        return Private(self.file)(unit=self.unit, bounds=self.bounds)
+        return Private(rows_of(self.file, self.where))(unit=self.unit, bounds=self.bounds)
 
     @property
     def given(self) -> dict[str, Any]:
@@ -254,6 +256,15 @@ def _found(call: Call, answers: dict[str, Number]) -> str:
         if isinstance(answer, Estimate) and answer.bounds is not None:
             return f" ({answer.bounds.lower:.6g} to {answer.bounds.upper:.6g})"
     return ""
+
+
+def rows_of(file: Path, where: str | None) -> Any:
+    """Return what is asked: a file, or its rows for which a condition holds."""
+    if where is None:
+        return file
+    from dfprivacy.statements.conditions import filtered  # noqa: PLC0415 on first use
+
+    return filtered(file, where)
 
 
 def typed_keys(file: Path, by: Sequence[str], keys: Sequence[str]) -> list[object]:

@@ -23,6 +23,7 @@ from dfprivacy.cli.asking import (
     Request,
     answers_table,
     release,
+    rows_of,
     show_explanation,
     typed_keys,
     typed_value,
@@ -101,6 +102,13 @@ def _shared(
 
 _TEXTS = list[str]
 _SHARED = (
+    _shared(
+        "where",
+        str,
+        "Ask about the rows for which this holds: what stands behind WHERE in SQL, e.g. "
+        "\"age >= 18 AND city = 'Rome'\".",
+        "CONDITION",
+    ),
     _shared("by", _TEXTS, "Group by this column; repeat for several.", "COLUMN"),
     _shared(
         "keys",
@@ -421,7 +429,8 @@ def _asking(kind: type[Statistic]) -> inspect.Parameter:
 
 
 @with_options(
-    *("by", "epsilon", "rho", "ledger", "dataset", "period", "analyst", "memory", "threads"),
+    *("where", "by", "epsilon", "rho", "ledger", "dataset", "period", "analyst"),
+    *("memory", "threads"),
     *("temporary", "explain"),
     own=map(_asking, STATISTICS.values()),
 )
@@ -472,7 +481,8 @@ def limits(
             goal_of(question, spending, loss, rho)
             show_explanation(explain_limits(unit, by, share, **losses))
             return
-        found = suggest_limits(file, unit=unit, by=by, share=share, spending=spending, **losses)
+        rows = rows_of(file, given["where"])
+        found = suggest_limits(rows, unit=unit, by=by, share=share, spending=spending, **losses)
         groups = "" if found.max_groups is None else f" --max-groups {found.max_groups}"
         show_line(Console(), f"--unit {unit} --max-rows {found.max_rows}{groups}")
 
@@ -621,7 +631,9 @@ def describe(
             _show(made, 1, "", given["output"])
 
 
-@with_options("by", "keys", "unit", "max_rows", "max_groups", own=map(_asking, _KEPT.values()))
+@with_options(
+    *("where", "by", "keys", "unit", "max_rows", "max_groups"), own=map(_asking, _KEPT.values())
+)
 def statistics_command(
     file: FILE,
     *,
@@ -642,7 +654,8 @@ def statistics_command(
         by = given.pop("by") or ()
         given["keys"] = typed_keys(file, by, given["keys"]) if given["keys"] else None
         bounds: dict[Hashable, tuple[float, float]] = dict(map(_bounds, within or ()))
-        path = statistics(file, output, *asked, by=by, bounds=bounds, **given)
+        rows = rows_of(file, given.pop("where"))
+        path = statistics(rows, output, *asked, by=by, bounds=bounds, **given)
         show_line(Console(), f"Wrote {path}. It is secret: guard it like the rows.")
 
 

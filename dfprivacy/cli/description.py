@@ -524,6 +524,7 @@ class Release(Group):
 
     name: str = Field(validation_alias=_NAME)
     source: Source
+    where: Text | None = None
     unit: Annotated[Unit | None, PlainValidator(_unit)] = Field(None, validate_default=True)
     by: Texts = ()
     keys: PublicKeys | None = None
@@ -535,7 +536,7 @@ class Release(Group):
     outputs: Annotated[list[Annotated[Output, PlainValidator(_output)]], BeforeValidator(_outputs)]
     budget: Budget
 
-    @field_validator("by", "bounds")
+    @field_validator("where", "by", "bounds")
     @classmethod
     def _not_of_a_query(cls, given: object, info: ValidationInfo) -> object:
         source = info.data.get("source")
@@ -708,6 +709,8 @@ class Release(Group):
             asked["schema"] = repr(source.owners)
         if self.described is not None:
             asked["bounds"] = self.bounds
+        if self.where is not None:
+            asked["where"] = self.where
         asked |= {name: True for name in ("intervals", "margins") if getattr(self, name)}
         return fingerprint(budget.account, budget.version, "run", asked)
 

@@ -42,6 +42,8 @@ from dfprivacy.frames.describing import description_of, release_description
 from dfprivacy.frames.frequencies import Frequencies, release_frequencies
 from dfprivacy.frames.releasing import release_frame, release_histogram, release_numbers
 from dfprivacy.release.terms import PublicKeys, Terms
+from dfprivacy.statements.conditions import filtered
+from dfprivacy.statements.gate import fence
 from dfprivacy.statements.jobs import Job, job_of
 from dfprivacy.statistics.histogram import Histogram
 
@@ -87,11 +89,12 @@ def _step(release: Release) -> Step:
 def _required_charge(release: Release) -> Charge:
     """Return what a release costs, once its source is known to have what it asks for."""
     if release.described is not None:
-        with rows_of(release.source) as rows:
+        with rows_of(release) as rows:
             return description_of(rows, release.described, release.terms).request.charge
     if release.source.query is None:
         typed_keys(release)
-        return release.charge()
+        with rows_of(release):  # refuses a condition
+            return release.charge()
     with _statement(release, release.terms) as job:
         return job.request.charge
 
@@ -144,11 +147,11 @@ def made(release: Release, ledger: IdempotentLedger) -> pa.Table:
         with _statement(release, terms) as job:
             return job.release()[0]
     if release.described is not None:
-        with rows_of(release.source) as rows:
+        with rows_of(release) as rows:
             asked = description_of(rows, release.described, terms)
             return frame_table(release_description(asked))
     keys = typed_keys(release)
-    with rows_of(release.source) as rows:
+    with rows_of(release) as rows:
         if release.by or release.histogram is not None:
             return frame_table(_frame(release, rows, keys, terms))
         return answers_table(release_numbers(rows, release.numbers, terms))
@@ -225,6 +228,8 @@ def _asked(release: Release) -> dict[str, Any]:
     else:
         questions = {name: question.text for name, question in release.questions.items()}
         what = {"source": source.text, "questions": questions, "by": list(release.by)}
+        if release.where is not None:
+            what["where"] = release.where
     return {
         **what,
         "keys": None if release.keys is None else [list(row) for row in release.keys.rows],
@@ -289,14 +294,24 @@ def opened(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 @contextmanager
-def rows_of(source: Source) -> Iterator[Any]:
-    """Open what a release of questions asks: a path, or a relation."""
+def rows_of(release: Release) -> Iterator[Any]:
+    """Open what a release of questions asks: a path or a relation, or some of their rows."""
+    where = release.where
+    with _rows_of(release.source, fenced=where is not None) as rows:
+        yield rows if where is None else filtered(rows, where)
+
+
+@contextmanager
+def _rows_of(source: Source, *, fenced: bool = False) -> Iterator[Path | duckdb.DuckDBPyRelation]:
+    """Open all rows; those of a table on a connection without an optimiser if it is `fenced`."""
     if source.table is None or source.database is None:
         (path,) = source.paths
         yield path
         return
     with opened(source.database.path) as connection:
         table = None
+        if fenced:
+            fence(connection)
         with suppress(duckdb.Error):
             table = connection.table(source.table)
         if table is None:
@@ -308,7 +323,7 @@ def rows_of(source: Source) -> Iterator[Any]:
 
 
 def _columns_of(source: Source) -> pa.Schema:
-    with rows_of(source) as rows:
+    with _rows_of(source) as rows:
         return (
             file_columns(rows)
             if isinstance(rows, Path)

@@ -16,7 +16,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-from dfprivacy.engine.columns import no_value_of, require_columns
+from dfprivacy.engine.columns import Declared, declared, no_value_of, require_columns
 from dfprivacy.engine.embedded import close_connection, embedded_connection, opening
 from dfprivacy.engine.files import is_text, quoted, read_file
 from dfprivacy.engine.pandas import (
@@ -356,9 +356,44 @@ def _require_held_times(schema: pa.Schema, named: Sequence[Hashable]) -> None:
 @adopt.register(Path)
 def _(frame: str | Path, columns: Columns) -> Adopted:
     with opening() as connection:
-        lazy = nw.from_native(read_file(connection, Path(frame)))
-        adopted = replace(_named(lazy, columns, _identity, connection), from_files=True)
-        return _with_numbers(adopted, columns) if is_text(Path(frame)) else adopted
+        return _of_file(Path(frame), columns, connection, read_file(connection, Path(frame)))
+
+
+def _of_file(
+    path: Path,
+    columns: Columns,
+    connection: duckdb.DuckDBPyConnection,
+    rows: duckdb.DuckDBPyRelation,
+) -> Adopted:
+    adopted = replace(_named(nw.from_native(rows), columns, _identity, connection), from_files=True)
+    return _with_numbers(adopted, columns) if is_text(path) else adopted
+
+
+@dataclass(frozen=True)
+class Filtered:
+    """The rows of a file or relation that `kept` leaves; that reads none by itself.
+
+    What fails in a row is caught by `kept`, as long as the optimiser moves nothing out of it: it is
+    off where a file is read. Who brings a relation switches it off on its connection.
+    """
+
+    rows: Path | duckdb.DuckDBPyRelation
+    kept: Callable[[duckdb.DuckDBPyRelation], duckdb.DuckDBPyRelation]
+
+
+@adopt.register
+def _(frame: Filtered, columns: Columns) -> Adopted:
+    if not isinstance(frame.rows, Path):
+        return adopt(Stored(frame.kept(frame.rows)), columns)
+    with opening() as connection:
+        connection.execute("PRAGMA disable_optimizer")
+        rows = frame.kept(read_file(connection, frame.rows))
+        return _of_file(frame.rows, columns, connection, rows)
+
+
+@declared.register
+def _(frame: Filtered) -> Declared | None:
+    return declared(frame.rows)
 
 
 def _with_numbers(adopted: Adopted, columns: Columns) -> Adopted:

@@ -27,7 +27,7 @@ from dfprivacy.accounting.composition import rho_within
 from dfprivacy.accounting.exact import describe as shown_value
 from dfprivacy.accounting.exact import exact_number
 from dfprivacy.accounting.loss import Epsilon, Rho, delta_of, loss_of
-from dfprivacy.engine.adopt import Adopted, rereadable
+from dfprivacy.engine.adopt import Adopted, Filtered, rereadable
 from dfprivacy.engine.columns import (
     BOOLEAN,
     DATE,
@@ -230,10 +230,12 @@ def _described(
 def _declared(frame: object, numbers: set[Hashable], terms: Terms) -> Mapping[Hashable, str]:
     """Return the columns of a frame with their kinds; those of a text file as the caller says."""
     known = declared(frame)
+    frame = frame.rows if isinstance(frame, Filtered) else frame
     if known is None and isinstance(frame, str | Path):
+        path = Path(frame)
         with embedded() as connection:
-            known = guarded(lambda: declared(read_file(connection, Path(frame))))
-        if known is not None and is_text(Path(frame)):
+            known = guarded(lambda: declared(read_file(connection, path)))
+        if known is not None and is_text(path):
             require_columns(list(numbers), list(known))
             named = {*numbers, *terms.bounds}
             return {own: NUMBER if own in named else TEXT for own in known}

@@ -26,7 +26,17 @@ from dfprivacy.statements.gate import Source
 from dfprivacy.statements.refusals import Node, nearly, only, refuse, refuse_node, refuse_part
 from dfprivacy.statements.rules import REFUSALS
 from dfprivacy.statements.schema import Schema
-from dfprivacy.statements.tree import Target, called, folded, is_column, kind, parse_view
+from dfprivacy.statements.tree import (
+    Target,
+    arguments,
+    called,
+    folded,
+    is_column,
+    kind,
+    literal,
+    nodes,
+    parse_view,
+)
 
 
 @dataclass(frozen=True)
@@ -205,9 +215,17 @@ class Names:
         """Return the SQL of an expression over the base relation."""
         scope = Scope(
             lambda parts: self.column(parts, before),
-            lambda part: self.rows.given(part["given"]) if "given" in part else None,
+            lambda part: self._special(part, before),
         )
         return checked_growth(write(node, scope))
+
+    def _special(self, part: Node, before: int | None) -> str | None:
+        if "given" in part:
+            return self.rows.given(part["given"])
+        if not part.get(_NUMBER):
+            return None
+        sql = self.column(part["column_names"], before)
+        return f"TRY_CAST({sql} AS DOUBLE)" if sql in map(quoted, self.rows.base.columns) else sql
 
     def column(self, parts: Sequence[str], before: int | None = None) -> str:
         """Return the SQL of a name, which may be an alias of the items before one."""
@@ -452,9 +470,33 @@ def require_apart(columns: Sequence[tuple[str, object]]) -> None:
 
 
 def conditions_of(select: Node, names: Names) -> tuple[str, ...]:
-    """Return the WHERE of a SELECT, over the base relation; at most one condition."""
-    where = select["where_clause"]
-    return () if where is None else (condition(where, names.written(where)),)
+    """Return the WHERE of a SELECT, over the base relation; at most one condition.
+
+    A column of a file that declares no types is text; beside a number it is read as one.
+    """
+    where, source = select["where_clause"], names.rows.base.source
+    if where is None:
+        return ()
+    for node in nodes(where) if source is not None and source.texts else ():
+        beside = _compared(node)
+        if any(literal(own)[0] in {"INTEGER", "NUMERIC"} for own in beside):
+            for own in filter(is_column, beside):
+                own[_NUMBER] = True
+    return (condition(where, names.written(where)),)
+
+
+_NUMBER = "read as a number"
+
+
+def _compared(node: Node) -> list[Node]:
+    """Return what a node compares, or computes with; nothing for other nodes."""
+    if kind(node)[0] == "COMPARISON":
+        return [node["left"], node["right"]]
+    if kind(node)[0] == "BETWEEN":
+        return [node["input"], node["lower"], node["upper"]]
+    if kind(node)[1] in {"COMPARE_IN", "COMPARE_NOT_IN"}:
+        return list(node["children"])
+    return arguments(node) if called(node) in {"+", "-", "*", "/", "%", "//"} else []
 
 
 def _unfolded(node: Node, rows: Rows) -> list[tuple[str, Node]]:

@@ -238,6 +238,7 @@ def plain(text: str) -> Plain:
     return float(text) if _FLOAT.match(text) else text
 
 
+_SQL = frozenset({"query", "where"})
 _PATHS = frozenset({"ledger", "file", "folder", "database", "tables", "outputs"})
 _PLACE = re.compile(r"\$(\$?)\{([^}]*)\}")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?\Z")
@@ -348,7 +349,7 @@ class _Places:
             self.faults.add(line, f"${{{name}}}: no such parameter; {end}")
         if not known <= set(self.parameters):
             return text
-        if owner == "query":
+        if owner in _SQL:
             return self._query(text, line)
         for name in sorted(known):
             if owner in _PATHS and not self.parameters[name].fits_a_path:

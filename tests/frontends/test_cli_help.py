@@ -1,5 +1,6 @@
 """Help and the pages teach commands that run as they stand."""
 
+import shlex
 from pathlib import Path
 
 import polars as pl
@@ -53,7 +54,7 @@ def test_documented_commands_run(run, folder, tmp_path, monkeypatch, line):
     for ending in ("csv", "tsv", "parquet"):
         (tmp_path / f"flights.{ending}").write_bytes((folder / f"flights.{ending}").read_bytes())
     monkeypatch.chdir(tmp_path)
-    result = run(*line.split()[1:])
+    result = run(*shlex.split(line)[1:])
     page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
     assert result.exit_code == (2 if result.stderr else 0)
     assert result.stderr in page
