@@ -35,7 +35,8 @@ NO_COLUMN = 'true AS "row"'
 class Source:
     """A relation's rows, the same columns without rows, and what makes released rows a frame.
 
-    `columns` are all its names in order; those of a file that declares no types are `texts`.
+    `columns` are all its names in order; those of a file that declares no types are `texts`. Values
+    of `gated` columns have come through the gate.
     """
 
     columns: Names
@@ -43,6 +44,7 @@ class Source:
     twin: Callable[[Names, duckdb.DuckDBPyConnection], duckdb.DuckDBPyRelation]
     wrap: Callable[[pa.Table], Any] = lambda table: table
     texts: bool = False
+    gated: frozenset[str] = frozenset()
 
 
 _PLAIN = frozenset(
@@ -76,10 +78,13 @@ _READ: Mapping[str, Callable[[str, Any], str]] = {
 """How values are read whose type can hold numbers that are none of its values."""
 
 
-def gated(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+def gated(
+    relation: duckdb.DuckDBPyRelation, known: frozenset[str] = frozenset()
+) -> duckdb.DuckDBPyRelation:
     """Return a relation whose values are those of its declared types; nothing is read.
 
-    It is the relation itself where all its values can be read as they are.
+    It is the relation itself where all its values can be read as they are. Columns that are `known`
+    to have such values are.
 
     Raises
     ------
@@ -87,7 +92,10 @@ def gated(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
         For a column of a type that is not on the list of plain ones, or that holds one.
     """
     names, read = map(quoted, relation.columns), reads(relation.columns, relation.types)
-    pairs = list(zip(read, names, strict=True))
+    pairs = [
+        (name if own in known else sql, name)
+        for sql, name, own in zip(read, names, relation.columns, strict=True)
+    ]
     if all(sql == name for sql, name in pairs):
         return relation
     return relation.project(", ".join(f"{sql} AS {name}" for sql, name in pairs))

@@ -75,7 +75,8 @@ class Job:
             else:
                 drawn.give(plan)
         rows = guarded(lambda: [None if _waits(plan) else self._rows(plan) for plan in self.plans])
-        read = guarded(lambda: [None if own is None else gated(own) for own in rows])
+        pairs = list(zip(self.plans, rows, strict=True))
+        read = guarded(lambda: [None if own is None else _gated(plan, own) for plan, own in pairs])
         plain = all(own is was for own, was in zip(read, rows, strict=True))
         fails = not plain or any(plan.computes for plan in self.plans)
         try:
@@ -106,14 +107,15 @@ class Job:
 
     def _try(self, plan: Plan) -> None:
         """Measure a release that waits for others without rows: what refuses its types does so."""
-        twin = guarded(lambda: gated(plan.statement.rows.source.twin(plan.used, self.engine)))
+        source = plan.statement.rows.source
+        twin = guarded(lambda: _gated(plan, source.twin(plan.used, self.engine)))
         gathered(Stored(guarded(lambda: plan.rows_of(twin))), plan.request)
 
     def _later(self, plan: Plan, drawn: _Drawn, answers: Sequence[pa.Table]) -> Stored:
         """Return the rows of a release that takes something of those before it."""
         drawn.add(answers)
         drawn.give(plan)
-        return guarded(lambda: Stored(plan.rows_of(gated(self._rows(plan)))))
+        return guarded(lambda: Stored(plan.rows_of(_gated(plan, self._rows(plan)))))
 
     def _resulting(self, tables: Sequence[pa.Table]) -> pa.Table:
         return resulting(self.script, tables, _public(self.script, self.engine, rows=True))
@@ -145,6 +147,10 @@ class _Drawn:
                 public = _public(given.script, self.job.engine, rows=True)
                 made = guarded(lambda: resulting(given.script, before, public))  # noqa: B023 at once
                 given.table = guarded(lambda: made.cast(given.table.schema))  # noqa: B023 as above
+
+
+def _gated(plan: Plan, rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    return gated(rows, plan.statement.rows.source.gated)
 
 
 def _waits(plan: Plan) -> bool:
@@ -222,7 +228,7 @@ def job_of(
 
 def _empty(plan: Plan, engine: duckdb.DuckDBPyConnection) -> pa.Table:
     source = plan.statement.rows.source
-    return planned(plan, guarded(lambda: gated(source.twin(plan.used, engine))), engine)
+    return planned(plan, guarded(lambda: _gated(plan, source.twin(plan.used, engine))), engine)
 
 
 def _without_rows(

@@ -1273,7 +1273,8 @@ def owned_rows(select: Node, reader: Reader) -> Rows:
         return engine.sql(bag.sql(names, tables.twin))
 
     base = Relation(unit.path, (*bag.columns, OWNER), None,
-                    Source((*bag.columns, OWNER), rows, twin, unit.source.wrap))  # fmt: skip
+                    Source((*bag.columns, OWNER), rows, twin, unit.source.wrap,
+                           gated=bag.read | {OWNER}))  # fmt: skip
     seen = tuple((own.name, quoted(own.column)) for own in view.seen if own.plain)
     named = ((str(reader.schema.unit), quoted(OWNER)),)
     return OwnedRows(base, unit, named, seen, (), filtered=True, view=view, read_from=tables,

@@ -21,13 +21,6 @@ OWNER = "owner"
 _OWNER = quoted(OWNER)
 
 
-class Leaf(Protocol):
-    """How the columns of a stored table are read: a SELECT, over its rows or over none."""
-
-    def __call__(self, table: str, columns: tuple[str, ...]) -> str:
-        """Return the SELECT of some columns of a table."""
-
-
 @dataclass(frozen=True)
 class Expression:
     """An expression over the columns of a relation, and those that it names.
@@ -56,6 +49,18 @@ def column(name: str) -> Expression:
     return Expression(quoted(name), frozenset([name]))
 
 
+class Leaf(Protocol):
+    """How the columns of a stored table are read: a SELECT, over its rows or over none."""
+
+    def __call__(
+        self, table: str, columns: Mapping[str, str], conditions: Sequence[Expression] = ()
+    ) -> str:
+        """Return the SELECT of some columns of a table, given by the names that they get.
+
+        It has the rows that fulfil all conditions, which name no other columns.
+        """
+
+
 @dataclass(frozen=True)
 class Bag:
     """A relation: its columns, whether its rows have owners, and how it is written.
@@ -82,6 +87,8 @@ class Bag:
     """The most rows of one value of columns that a protected row meets, as the schema declares."""
     copies: int = 1
     """As how many rows a row that is protected by itself counts at most."""
+    read: frozenset[str] = frozenset()
+    """Columns that hold what has been read of stored tables, and nothing that is made of it."""
 
     def sql(self, wanted: Iterable[str], leaf: Leaf) -> str:
         """Return a SELECT of the columns that are wanted, and of the owner."""
@@ -105,6 +112,8 @@ class Link:
     target: str
     few: bool = False
     """Whether conditions are taken to leave few of the rows: the rest depends on their keys."""
+    owner: str | None = None
+    """The SQL of the owner, where the key is the unit's column: that of a row's own column."""
 
     def said_by(self, equal: Iterable[tuple[str, str]], other: Bag) -> bool:
         """Tell whether equalities of columns, its own first, follow it to pairs of the key."""
@@ -122,24 +131,35 @@ def _named(names: Iterable[str], of: str = "") -> list[str]:
     return [f"{of}{quoted(name)}" for name in names]
 
 
+@dataclass(frozen=True)
+class _Stored:
+    """How a stored table is written: all that is asked of its rows stands where they are read."""
+
+    table: str
+    columns: Mapping[str, str]
+    owner: tuple[str, str] | None
+    conditions: tuple[Expression, ...] = ()
+
+    def __call__(self, wanted: tuple[str, ...], leaf: Leaf) -> str:
+        """Return the SELECT of some columns, and of the owner."""
+        used = frozenset(wanted).union(*(one.uses for one in self.conditions))
+        read = {name: own for name, own in self.columns.items() if name in used}
+        owner = unit = None
+        if self.owner is not None:
+            unit, owner = self.owner
+            read[unit] = self.columns[unit]
+        below = leaf(self.table, read, self.conditions)
+        where = "" if unit is None else f" WHERE {quoted(unit)} IS NOT NULL"
+        return f"SELECT {_list(_named(wanted), owner=owner)} FROM ({below}) AS stored{where}"  # noqa: S608 ours
+
+
 def stored(table: str, columns: Mapping[str, str], owner: tuple[str, str] | None = None) -> Bag:
     """Return a stored table; `columns` are its own names by those that they have here.
 
     `owner` is the column that names the unit, and the SQL that makes the owner of it.
     """
-
-    def text(wanted: tuple[str, ...], leaf: Leaf) -> str:
-        read = tuple(dict.fromkeys(columns[name] for name in wanted))
-        chosen = [f"{quoted(columns[name])} AS {quoted(name)}" for name in wanted]
-        if owner is None:
-            return f"SELECT {_list(chosen)} FROM ({leaf(table, read)}) AS stored"  # noqa: S608 ours
-        read = tuple(dict.fromkeys([*read, owner[0]]))
-        return (
-            f"SELECT {_list(chosen, owner=owner[1])} FROM ({leaf(table, read)}) AS stored "  # noqa: S608
-            f"WHERE {quoted(owner[0])} IS NOT NULL"
-        )
-
-    return Bag(tuple(columns), owner is not None, text)
+    read, text = frozenset(columns), _Stored(table, columns, owner)
+    return Bag(tuple(columns), owner is not None, text, read=read)
 
 
 def single(table: str, columns: Mapping[str, str]) -> Bag:
@@ -150,7 +170,7 @@ def single(table: str, columns: Mapping[str, str]) -> Bag:
         below = public.sql(wanted, leaf)
         return f"SELECT {_list(_named(wanted), owner='true')} FROM ({below}) AS rows"  # noqa: S608
 
-    return Bag(public.columns, True, text, single=True)  # noqa: FBT003 owned
+    return Bag(public.columns, True, text, single=True, read=public.read)  # noqa: FBT003 owned
 
 
 def _by_itself(bag: Bag, what: str) -> None:
@@ -193,6 +213,11 @@ def linked(link: Link) -> Bag:
 
     def text(wanted: tuple[str, ...], leaf: Leaf) -> str:
         own, above, start = link.rows.sql([*wanted, link.column], leaf), link.above, ""
+        if link.owner is not None:
+            return (
+                f"SELECT {_list(_named(wanted), owner=link.owner)} FROM ({own}) AS l "  # noqa: S608
+                f"SEMI JOIN ({above.sql([link.key], leaf)}) AS r ON l.{column} = r.{key}"
+            )
         if link.few and above.link is not None:
             start, own = f"WITH {_FEW} AS MATERIALIZED ({own}) ", f"FROM {_FEW}"
             above = _met(above, link.key, f"SELECT {column} FROM {_FEW}")  # noqa: S608
@@ -204,7 +229,10 @@ def linked(link: Link) -> Bag:
 
     origins = {link.column: link.above.origins.get(link.key, frozenset())}
     depth = link.above.depth + 1
-    return Bag(link.rows.columns, True, text, depth=depth, origins=origins, link=link)  # noqa: FBT003 owned
+    return Bag(
+        link.rows.columns, True, text, depth=depth, origins=origins, link=link,  # noqa: FBT003 owned
+        read=link.rows.read,
+    )  # fmt: skip
 
 
 _FEW = quoted("few rows")
@@ -246,9 +274,10 @@ def chosen(bag: Bag, made: Mapping[str, Expression], conditions: Sequence[Expres
     unique = frozenset(new[name] for name in bag.unique or ()) if kept else None
     origins = {name: bag.origins.get(was or "", frozenset()) for name, was in named}
     matches = {new[name]: most for name, most in bag.matches.items() if name in new}
+    read = frozenset(name for name, was in named if was in bag.read)
     return Bag(
         tuple(made), bag.owned, text, keys, bag.depth, bag.single, unique, origins,
-        matches=matches, copies=bag.copies,
+        matches=matches, copies=bag.copies, read=read,
     )  # fmt: skip
 
 
@@ -265,6 +294,9 @@ def filtered(bag: Bag, conditions: Sequence[Expression]) -> Bag:
         rows, few = filtered(bag.link.rows, conditions), bag.link.few or len(conditions) > 1
         made = linked(replace(bag.link, rows=rows, few=few))
         return replace(made, keys=bag.keys, origins=bag.origins)
+    if isinstance(bag.text, _Stored):
+        below = replace(bag.text, conditions=(*bag.text.conditions, *conditions))
+        return replace(bag, text=below)
     return chosen(bag, {name: column(name) for name in bag.columns}, conditions)
 
 
@@ -321,7 +353,8 @@ def joined(
             f"ON {' AND '.join(parts) or 'true'}"
         )
 
-    return Bag(kept, owned, text, keys, depth, single, origins=origins, copies=copies)
+    read = left.read | right.read
+    return Bag(kept, owned, text, keys, depth, single, origins=origins, copies=copies, read=read)
 
 
 def _turned(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -371,8 +404,11 @@ def _united(bags: Sequence[Bag], columns: Sequence[Mapping[str, str]]) -> Bag:
         if len({bag.keys.get(own[name]) for bag, own in zip(bags, columns, strict=True)}) == 1
         and columns[0][name] in bags[0].keys
     }
-    depth = max(bag.depth for bag in bags)
-    return Bag(names, bags[0].owned, text, keys, depth, bags[0].single, copies=bags[0].copies)
+    depth, pairs = max(bag.depth for bag in bags), list(zip(bags, columns, strict=True))
+    read = frozenset(name for name in names if all(own[name] in bag.read for bag, own in pairs))
+    return Bag(
+        names, bags[0].owned, text, keys, depth, bags[0].single, copies=bags[0].copies, read=read
+    )
 
 
 def grouped(bag: Bag, keys: Sequence[str], made: Mapping[str, Expression]) -> Bag:
@@ -390,7 +426,10 @@ def grouped(bag: Bag, keys: Sequence[str], made: Mapping[str, Expression]) -> Ba
 
     kept = {name: bag.keys[name] for name in keys if name in bag.keys}
     origins = {name: bag.origins.get(name, frozenset()) for name in keys}
-    return Bag((*keys, *made), bag.owned, text, kept, bag.depth, False, frozenset(keys), origins)  # noqa: FBT003 of units
+    return Bag(
+        (*keys, *made), bag.owned, text, kept, bag.depth, unique=frozenset(keys), origins=origins,
+        read=bag.read.intersection(keys),
+    )  # fmt: skip
 
 
 def distinct(bag: Bag) -> Bag:
@@ -449,7 +488,10 @@ def windowed(bag: Bag, made: Mapping[str, Window]) -> Bag:
             f"FROM ({bag.sql(uses, leaf)}) AS rows"
         )
 
-    return Bag((*bag.columns, *made), bag.owned, text, bag.keys, bag.depth, origins=bag.origins)
+    return Bag(
+        (*bag.columns, *made), bag.owned, text, bag.keys, bag.depth, origins=bag.origins,
+        read=bag.read,
+    )  # fmt: skip
 
 
 def renamed(bag: Bag, taken: set[str]) -> tuple[Bag, dict[str, str]]:

@@ -17,7 +17,16 @@ from dfprivacy.release.terms import Bounds
 from dfprivacy.statements.exact import FLOATS, SINGLE, alike, one_float
 from dfprivacy.statements.gate import NO_COLUMN, reads
 from dfprivacy.statements.refusals import nearly, refuse
-from dfprivacy.statements.relations import OWNER, Bag, Leaf, Link, linked, single, stored
+from dfprivacy.statements.relations import (
+    OWNER,
+    Bag,
+    Expression,
+    Leaf,
+    Link,
+    linked,
+    single,
+    stored,
+)
 from dfprivacy.statements.rows import Given, Place, Relation
 from dfprivacy.statements.schema import Schema
 from dfprivacy.statements.tree import folded, fresh
@@ -55,7 +64,9 @@ class Tables:
     givens: Mapping[str, Given] = field(default_factory=dict)
     known: dict[tuple[str, ...], Relation] = field(default_factory=dict)
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    twins: dict[tuple[str, tuple[str, ...]], str] = field(default_factory=dict)
+    twins: dict[tuple[str, tuple[str, ...]], tuple[duckdb.DuckDBPyRelation, str]] = field(
+        default_factory=dict
+    )
     types: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Types of columns by the text that they were planned of."""
     used: dict[str, Relation] = field(default_factory=dict)
@@ -153,15 +164,17 @@ class Tables:
             return single(name, columns), pairs
         if name == unit:
             own = self._spelt(relation, self.schema.unit_column)
-            bag = stored(name, columns, (own, owner_of(own, self._kind(name, own))))
+            bag = stored(name, columns, (new[own], owner_of(new[own], self._kind(name, own))))
         else:
             link = self.schema.link_of(name)
             assert link is not None  # noqa: S101 a table with owners is the unit's or linked
             above, key = self._above(link)
             own = self._spelt(relation, link[0])
-            self._check_link(name, own, link)
+            one, two = self._check_link(name, own, link)
             target = f"{folded(link[1])}.{folded(link[2])}"
-            bag = linked(Link(stored(name, columns), new[own], above, key, target))
+            direct = str(one) == str(two) and target == folded(str(self.schema.unit))
+            mine = owner_of(new[own], one) if direct else None
+            bag = linked(Link(stored(name, columns), new[own], above, key, target, owner=mine))
         origins = {
             here: bag.origins.get(here, frozenset()) | {f"{name}.{folded(own)}"}
             for here, own in columns.items()
@@ -176,7 +189,7 @@ class Tables:
     def _kind(self, name: str, column: str) -> Any:
         return self.kinds(stored(name, {"x": column}), ["x"])[0]
 
-    def _check_link(self, name: str, own: str, link: tuple[str, str, str]) -> None:
+    def _check_link(self, name: str, own: str, link: tuple[str, str, str]) -> tuple[Any, Any]:
         above = folded(link[1])
         key = self._spelt(self.known[self.names[above]], link[2])
         one, two = self._kind(name, own), self._kind(above, key)
@@ -184,6 +197,7 @@ class Tables:
             raise refuse(
                 "types of a link", name=name, own=own, one=one, above=above, key=key, two=two
             )
+        return one, two
 
     def _keys(self, name: str, relation: Relation, new: Mapping[str, str]) -> dict[str, str]:
         """Return the columns that belong to one owner, each with the key that it stands for."""
@@ -238,16 +252,18 @@ class Tables:
 
     # how tables are read
 
-    def twin(self, table: str, columns: tuple[str, ...]) -> str:
+    def twin(
+        self, table: str, columns: Mapping[str, str], conditions: Sequence[Expression] = ()
+    ) -> str:
         """Return the SELECT of a table of the declared types without rows, on the engine."""
-        if (table, columns) not in self.twins:
-            name = f"twin_{next(_NUMBERS)}"  # the engine holds those of other releases, too
+        names = tuple(dict.fromkeys(columns.values()))
+        if (table, names) not in self.twins:
+            view = f"twin_{next(_NUMBERS)}"  # the engine holds those of other releases, too
             source = self.known[self.names[table]].source
             assert source is not None  # noqa: S101 a table, no view
-            guarded(lambda: self.engine.register(name, source.twin(columns, self.engine)))
-            made = self._read(self.engine.view(name), quoted(name), columns)
-            self.twins[table, columns] = made
-        return self.twins[table, columns]
+            guarded(lambda: self.engine.register(view, source.twin(names, self.engine)))
+            self.twins[table, names] = self.engine.view(view), quoted(view)
+        return _read(*self.twins[table, names], columns, conditions)
 
     def leaves(self, bag: Bag, names: Sequence[str]) -> Leaf:
         """Return how the rows are read that a relation is made of: every table once, and whole."""
@@ -257,30 +273,70 @@ class Tables:
             else self.place.stored(self.known[self.names[table]], tuple(columns), self.engine)
             for table, columns in self._tables_of(bag, names).items()
         }
-        return lambda table, columns: self._read(*found[table], columns)
+
+        def leaf(
+            table: str, columns: Mapping[str, str], conditions: Sequence[Expression] = ()
+        ) -> str:
+            return _read(*found[table], columns, conditions)
+
+        return leaf
 
     @staticmethod
     def _tables_of(bag: Bag, names: Sequence[str]) -> dict[str, dict[str, None]]:
         """Return the tables that a relation is made of, with the columns that are read of each."""
         wanted: dict[str, dict[str, None]] = {}
 
-        def note(table: str, columns: tuple[str, ...]) -> str:
-            wanted.setdefault(table, {}).update(dict.fromkeys(columns))
+        def note(
+            table: str,
+            columns: Mapping[str, str],
+            conditions: Sequence[Expression] = (),  # noqa: ARG001 as every leaf
+        ) -> str:
+            wanted.setdefault(table, {}).update(dict.fromkeys(columns.values()))
             return "SELECT 1"
 
         bag.sql(names, note)
         return wanted
 
-    def shown(self, table: str, columns: tuple[str, ...]) -> str:
+    def shown(
+        self, table: str, columns: Mapping[str, str], conditions: Sequence[Expression] = ()
+    ) -> str:
         """Return the SELECT as it is shown; the gate reads values as they are declared."""
         path = ".".join(map(quoted, self.known[self.names[table]].path))
-        return f"SELECT {', '.join(map(quoted, columns)) or NO_COLUMN} FROM {path}"  # noqa: S608
+        made = [f"{quoted(own)} AS {quoted(name)}" for name, own in columns.items()]
+        return _where(f"SELECT {', '.join(made) or NO_COLUMN} FROM {path}", conditions)  # noqa: S608
 
-    @staticmethod
-    def _read(found: duckdb.DuckDBPyRelation, name: str, columns: tuple[str, ...]) -> str:
-        kinds = dict(zip(found.columns, found.types, strict=True))
-        made = [
-            f"{sql}{' COLLATE C' if str(kinds[own]) == 'VARCHAR' else ''} AS {quoted(own)}"
-            for own, sql in zip(columns, reads(columns, [kinds[c] for c in columns]), strict=True)
-        ]
-        return f"SELECT {', '.join(made) or NO_COLUMN} FROM {name}"  # noqa: S608 ours
+
+def _read(
+    found: duckdb.DuckDBPyRelation,
+    table: str,
+    columns: Mapping[str, str],
+    conditions: Sequence[Expression],
+) -> str:
+    """Return the SELECT of columns through the gate, and of the rows that fulfil conditions.
+
+    Those on columns that the gate leaves as they are come first, so that it reads fewer rows. Which
+    these are is told by declared types alone.
+    """
+    kinds = dict(zip(found.columns, found.types, strict=True))
+    read = dict(zip(columns, reads(list(columns), [kinds[own] for own in columns.values()]),
+                    strict=True))  # fmt: skip
+    plain = {name for name, sql in read.items() if sql == quoted(name)}
+    first = [own for own in conditions if own.uses <= plain]
+    made = [
+        f"{quoted(own)}{' COLLATE C' if str(kinds[own]) == 'VARCHAR' else ''} AS {quoted(name)}"
+        for name, own in columns.items()
+    ]
+    below = _where(f"SELECT {', '.join(made) or NO_COLUMN} FROM {table}", first)  # noqa: S608 ours
+    if len(plain) == len(read):
+        return below
+    gated = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in read.items())
+    others = [own for own in conditions if own not in first]
+    return _where(f"SELECT {gated} FROM ({below}) AS stored", others)  # noqa: S608 ours
+
+
+def _where(select: str, conditions: Sequence[Expression]) -> str:
+    """Return the rows of a SELECT without conditions that fulfil some."""
+    if not conditions:
+        return select
+    where = " AND ".join(f"TRY({own.sql})" for own in conditions)
+    return f"SELECT * FROM ({select}) AS every WHERE {where}"  # noqa: S608 ours

@@ -88,7 +88,7 @@ def measured(query, con=None, schema=SCHEMA, **frames):
         else:  # of public tables alone
             _Drawn(job).give(plan)
         source = plan.statement.rows.source
-        found = plan.rows_of(gated(source.rows(plan.used, job.engine)))
+        found = plan.rows_of(gated(source.rows(plan.used, job.engine), source.gated))
         try:
             return plan, found.to_arrow_table()
         finally:

@@ -290,3 +290,17 @@ def test_values_that_are_none_of_their_type(kind, inside, stored):
     assert found[0][0] == found[1][0]
     assert found[0][1] == ((120, 120) if inside else (90, 90))
     assert found[1][1] == (120, 120) if inside else found[1][1][0] in left
+
+
+def test_conditions_below_the_gate_leave_its_values_alone():
+    """A condition on a plain column, read before the gate, lets none of the others pass it."""
+    values = pa.array([0, 1, None, 2**63 - 1] * 30, pa.int64())
+    far = pa.Array.from_buffers(pa.decimal64(18, 0), len(values), values.buffers())
+    frame = pa.table({"u": range(120), "x": far})
+    asked = "SELECT dp_count(x) AS n, dp_count(CAST(x AS VARCHAR)) AS m, dp_count(*) AS k FROM t"
+    terms = {"t": frame, "schema": dfp.Schema(unit="t.u"), "max_rows": 1, "epsilon": 1e13}
+    for where, expected in (
+        ("u < 90", [46, 46, 90]), ("u < 90 AND x >= 0", [46] * 3), ("x > u - 200", [60] * 3),
+    ):  # fmt: skip
+        made = dfp.sql(f"{asked} WHERE {where}", **terms)
+        assert list(made.to_pylist()[0].values()) == expected
