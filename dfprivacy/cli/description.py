@@ -14,6 +14,7 @@ from glob import has_magic
 from pathlib import Path
 from typing import Annotated, Any, Self
 
+import pyarrow as pa
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -33,14 +34,17 @@ from dfprivacy.accounting.charge import Charge, account_name
 from dfprivacy.accounting.ledger import analyst_name, dataset_name, version_name
 from dfprivacy.accounting.loss import delta_of, loss_of
 from dfprivacy.accounting.memory import fingerprint
+from dfprivacy.cli.asking import typed_column
+from dfprivacy.engine.returning import frame_table
 from dfprivacy.errors import DPError, InvalidQuestionError
-from dfprivacy.frames.crosstabs import Crosstab
+from dfprivacy.frames.crosstabs import Crosstab, with_totals
 from dfprivacy.frames.describing import Describe
 from dfprivacy.frames.explanation import SIZE, Explanation, Target, solved, target_of
 from dfprivacy.frames.forecasting import explain_histogram, explained
 from dfprivacy.frames.frequencies import Frequencies, largest
+from dfprivacy.frames.released import TOTAL, Released
 from dfprivacy.frames.releasing import histogram_request, request_of
-from dfprivacy.frames.tables import frame_names
+from dfprivacy.frames.tables import NOTE, Origin, frame_names
 from dfprivacy.release.request import Request
 from dfprivacy.release.terms import (
     INTERVAL,
@@ -57,6 +61,7 @@ from dfprivacy.statements.schema import Schema, schema_of
 from dfprivacy.statements.yaml_files import At, Content, Faults, Plain, nearest, read_content
 from dfprivacy.statistics import STATISTICS, Statistic
 from dfprivacy.statistics.histogram import Histogram
+from dfprivacy.statistics.margins import MarginsPart
 
 Fields = Mapping[str, Any]
 
@@ -483,12 +488,32 @@ def _unit(given: object, info: ValidationInfo) -> Unit | None:
 
 
 @dataclass(frozen=True)
+class Compared:
+    """What `released(frame)` makes of answers by group: `diff`, `change` or `ratio_to`."""
+
+    method: str
+    base: Plain = None
+    along: str | None = None
+
+    def of(self, table: pa.Table, origin: Origin) -> pa.Table:
+        """Return answers compared with each other; a base is read in the type of its key."""
+        base: object = self.base
+        along = self.along or origin.keys[-1]
+        if base is not None and base != TOTAL and along in table.column_names:
+            (base,) = typed_column(along, [base], table.schema.field(along).type)
+        given = {} if base is None else {"base": base}
+        made = getattr(Released(table, table, origin), self.method)(along=self.along, **given)
+        return frame_table(made)
+
+
+@dataclass(frozen=True)
 class Output:
-    """A CSV or Parquet file, or a table of a DuckDB file."""
+    """A CSV or Parquet file, or a table of a DuckDB file; perhaps of answers compared."""
 
     path: Path
     text: str
     table: str | None = None
+    compared: Compared | None = None
 
 
 class _Table(Group):
@@ -496,7 +521,32 @@ class _Table(Group):
     table: Text
 
 
+class _Compared(Group):
+    diff: Any = None
+    change: Any = None
+    ratio_to: Any = None
+    base: Any = None
+    along: Text | None = None
+
+
+_COMPARED = ("diff", "change", "ratio_to")
+
+
+def _comparing(given: Fields, info: ValidationInfo) -> Output:
+    """Return an output of answers compared: {change: FILE, base: KEY, along: COLUMN}."""
+    found = _Compared.model_validate(given)
+    named = [name for name in _COMPARED if getattr(found, name) is not None]
+    if len(named) != 1 or not isinstance(found.base, Plain):
+        raise ValueError(f"one of {', '.join(_COMPARED)} names where it goes, base is one key")
+    if named == ["ratio_to"] and found.base is None:
+        raise ValueError("ratio_to needs a base: total, or a key")
+    output = _output(getattr(found, named[0]), info)
+    return replace(output, compared=Compared(named[0], found.base, found.along))
+
+
 def _output(given: object, info: ValidationInfo) -> Output:
+    if isinstance(given, dict) and not {*_COMPARED}.isdisjoint(given):
+        return _comparing(given, info)
     if not isinstance(given, str):
         found = _Table.model_validate(given, context=info.context)
         database = found.database
@@ -619,6 +669,44 @@ class Release(Group):
         except DPError as error:
             raise ValueError(error.message) from None
         return self
+
+    @model_validator(mode="after")
+    def _compared(self) -> Self:
+        keys = [] if self.keys is None else zip(*self.keys.rows, strict=True)
+        listed = dict(zip(self.by, keys, strict=False))
+        for own in (output.compared for output in self.outputs):
+            if own is None:
+                continue
+            if not self.by or self.histogram is not None:
+                raise ValueError("answers to questions 'by' a column are compared, and no others")
+            if own.base not in {None, TOTAL, *listed.get(own.along or self.by[-1], ())}:
+                raise ValueError(f"the base {own.base!r} is none of the keys that are listed")
+            try:
+                own.of(self._example(own), self.origin)
+            except DPError as error:
+                raise ValueError(error.message) from None
+        return self
+
+    def _example(self, compared: Compared) -> pa.Table:
+        """Return a table like that of the answers, with one row about the base."""
+        request, by = self._request(self.terms), self.by
+        if self.counted is not None:
+            names = self.counted.names(by)
+        else:
+            names = frame_names(request.parts, request.questions, by)
+        base = None if compared.base == TOTAL else compared.base
+        keys = [pa.array([base if own == (compared.along or by[-1]) else None]) for own in by]
+        rest = [pa.array([""] if own.endswith(NOTE) else [0.0]) for own in names[len(by) :]]
+        return pa.table([*keys, *rest], names=names)
+
+    @property
+    def origin(self) -> Origin:
+        """What is known of the frame that answers the release."""
+        request = self._request(self.terms)
+        own, part = Origin.of(request), request.parts[0]
+        if isinstance(part, MarginsPart):
+            return with_totals(own, part, public=self.keys is not None)
+        return own
 
     @property
     def histogram(self) -> Histogram | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import groupby
@@ -129,7 +129,8 @@ def run_releases(description: Description) -> Iterator[Done]:
         paid = step.ledger.paid()
         for output in step.release.outputs:
             write_note(_note(description, step, output, paid), output)
-            write(table, output)
+            own = output.compared
+            write(table if own is None else own.of(table, step.release.origin), output)
         yield Done(step.release, step.charge, step.settled or kept is not None)
 
 
@@ -205,6 +206,7 @@ def _note(description: Description, step: Step, output: Output, paid: Paid | Non
     note = {
         "release": release.name,
         "output": output.text,
+        **({} if output.compared is None else {"compared": asdict(output.compared)}),
         "asked": _asked(release),
         "charged": {name: float(value) for name, value in _amounts(charge).items()},
         "dataset": release.budget.dataset,

@@ -310,12 +310,12 @@ def release_long(
     assert own is not None  # noqa: S101 it was released this moment
     part, titles = request.parts[0], names[2:3]
     if isinstance(part, MarginsPart):
-        own, titles = _with_totals(own, part, public=keys is not None), list(part.titles.values())
+        own, titles = with_totals(own, part, public=keys is not None), list(part.titles.values())
         with_origin(long, own)
     return long, Wide(long, tuple(titles), keys is not None, own)
 
 
-def _with_totals(own: Origin, part: MarginsPart, *, public: bool) -> Origin:
+def with_totals(own: Origin, part: MarginsPart, *, public: bool) -> Origin:
     """Return the origin of cells with totals: where these are, and which of them share noise."""
     row, column = map(str, part.by)
     _, *titles = part.titles.values()
