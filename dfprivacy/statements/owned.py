@@ -202,7 +202,7 @@ class Compiler:
     ) -> tuple[View, list[Condition]]:
         """Return the rows of FROM and WHERE, and the conditions that name columns around them."""
         taken = {folded(name) for name in outer.bag.columns} if outer else set[str]()
-        views, conditions = self._flat(select["from_table"], sees, taken)
+        views, conditions, _ = self._flat(select["from_table"], sees, taken)
         whole = replace(_beside(views), outer=outer)
         later: list[Node] = []
         around: list[Condition] = []
@@ -219,10 +219,16 @@ class Compiler:
 
     # FROM
 
-    def _flat(self, node: Node, sees: Sees, taken: set[str]) -> tuple[list[View], list[Condition]]:
-        """Return the relations of a FROM that are joined in any order, and what joins them."""
+    def _flat(
+        self, node: Node, sees: Sees, taken: set[str], before: Sequence[View] = ()
+    ) -> tuple[list[View], list[Condition], bool]:
+        """Return the relations of a FROM that are joined in any order, and what joins them.
+
+        Conditions see relations `before`, those on the left of the whole, where they name what is
+        in none of their own. Third is whether these are among the relations returned.
+        """
         if kind(node) != ("", "JOIN"):
-            return [self._relation(node, sees, taken)], []
+            return [self._relation(node, sees, taken)], [], False
         only(node, "left", "right", "condition", "using_columns", "join_type", "ref_type",
              "is_implicit", "nearest_count", "nearest_order_type")  # fmt: skip
         if node["alias"]:
@@ -231,30 +237,44 @@ class Compiler:
         if sort not in {"REGULAR", "CROSS"} or way not in {"INNER", "LEFT", "SEMI", "ANTI"}:
             known = [name for name in (f"{sort} JOIN", f"{way} JOIN") if name in REFUSALS]
             raise refuse(*known[:1] or ["JOIN"])
-        left, ahead = self._flat(node["left"], sees, taken)
-        right, behind = self._flat(node["right"], sees, taken)
+        left, ahead, whole = self._flat(node["left"], sees, taken, before)
+        around = [] if whole else [*before]
+        sides = [*around, *left] if way == "INNER" else []
+        right, behind, over = self._flat(node["right"], sees, taken, sides)
         conditions: list[Condition] = []
         mine, theirs = _beside(left), _beside(right)
         for name in node.get("using_columns") or ():
             one, two = mine.find([name]), theirs.find([name])
-            if one is None or two is None:
+            if one is None or two is None or over:
                 raise (theirs if two is None else mine).missing([name])
             pair = column(one[1]), column(two[1])
             equal = Expression(f"({one[0]} = {two[0]})", frozenset([one[1], two[1]]))
             conditions.append(Condition(equal, pair))
             right = [_hidden(view, name) for view in right]
+        if over:
+            left, around, whole = [], [], True
         both = _beside([*left, *right])
-        on = _conjuncts(node.get("condition"))
-        conditions += [self.condition_of(part, both, ()) for part in on]
+        for part in _conjuncts(node.get("condition")):
+            try:
+                conditions.append(self.condition_of(part, both, ()))
+            except MissingColumnError:
+                if not around:
+                    raise
+                every = _beside([*around, *left, *right])
+                conditions.append(self.condition_of(part, every, ()))
         if way == "INNER":
-            return [*left, *right], [*ahead, *behind, *conditions]
+            return [*left, *right], [*ahead, *behind, *conditions], whole
+        uses = frozenset[str]().union(*(own.uses for own in (*ahead, *conditions)))
+        if around and not uses <= frozenset(both.bag.columns):
+            left, whole = [*around, *left], True
         first, second = self._greedy(left, ahead), self._greedy(right, behind)
         if way == "LEFT":  # a condition on one side says which rows of the right have a match
             inside = [own for own in conditions if own.uses <= frozenset(second.bag.columns)]
             second = replace(second, bag=filtered(second.bag, [own.expression for own in inside]))
             conditions = [own for own in conditions if own not in inside]
         bag = self.join(first, second, way, conditions)
-        return [View(bag, (*first.seen, *second.seen) if way == "LEFT" else first.seen)], []
+        seen = (*first.seen, *second.seen) if way == "LEFT" else first.seen
+        return [View(bag, seen)], [], whole
 
     def _relation(self, node: Node, sees: Sees, taken: set[str]) -> View:
         self.made += 1
@@ -345,9 +365,21 @@ class Compiler:
         pairs = [_across(own, bag, other) for own in waiting]
         return _says_owner(bag, other, pairs), any(pairs)
 
-    def join(self, one: View, two: View, how: str, conditions: Sequence[Condition]) -> Bag:
-        """Return a join, by equal columns where their types compare."""
-        self.check_owner(one, two, conditions)
+    def join(
+        self,
+        one: View,
+        two: View,
+        how: str,
+        conditions: Sequence[Condition],
+        *,
+        said: bool = False,
+    ) -> Bag:
+        """Return a join, by equal columns where their types compare.
+
+        Conditions name the owner, unless it has been `said` before.
+        """
+        if not said:
+            self.check_owner(one, two, conditions)
         left, right = one.bag, two.bag
         columns = (*left.columns, *(() if how in {"SEMI", "ANTI"} else right.columns))
         equal: list[tuple[str, str]] = []
@@ -443,15 +475,32 @@ class Compiler:
         asked = _negated(node)
         if asked is not None and _is_membership(asked[0]):
             sub, denied = asked
-            if not (denied and sub["subquery_type"] == "ANY"):
-                other, conditions = self.matches(sub, view, sees, items, taken)
-                bag = self.join(view, other, "ANTI" if denied else "SEMI", conditions)
-                return replace(view, bag=bag)
+            other, conditions = self.matches(sub, view, sees, items, taken)
+            bag = self.join(view, other, "ANTI" if denied else "SEMI", conditions)
+            if denied and sub["subquery_type"] == "ANY":
+                bag = self._known(replace(view, bag=bag), other, conditions)
+            return replace(view, bag=bag)
         special = _Subqueries(self, view, sees, items, taken)
         made = self.condition_of(node, view, items, special.answer)
         if made.expression.outer:
             raise refuse("correlated")
         return replace(view, bag=filtered(special.view.bag, [made.expression]))
+
+    def _known(self, view: View, other: View, conditions: Sequence[Condition]) -> Bag:
+        """Return the rows that a comparison with a NULL does not leave in doubt: for NOT IN.
+
+        The last condition is that comparison. Where there are no others, all that counts of the
+        other relation is whether it has a row with NULL, and one without.
+        """
+        *rest, same = conditions
+        assert same.pair is not None  # noqa: S101 as `matches` makes it
+        mine, value = same.pair
+        name = fresh("missing", [*view.bag.columns, *other.bag.columns, OWNER])
+        missing = {name: Expression(f"({value.sql} IS NULL)", value.uses)}
+        bag = extended(other.bag, missing) if rest else distinct(chosen(other.bag, missing))
+        doubt = Expression(f"({quoted(name)} OR ({mine.sql} IS NULL))", mine.uses | {name})
+        whole = [*rest, Condition(doubt)]
+        return self.join(view, replace(other, bag=bag), "ANTI", whole, said=True)
 
     def matches(
         self, sub: Node, view: View, sees: Sees, items: Items, taken: set[str]

@@ -52,3 +52,11 @@ SELECT dp_count(*) AS n FROM orders o WHERE EXISTS (SELECT 1 FROM item i WHERE i
 SELECT product, dp_count(*) AS n FROM orders o LEFT JOIN item i ON i.order_id = o.order_id AND quantity > 2 WHERE total < 5 GROUP BY product
 SELECT dp_sum(paid, 0, 9) AS s FROM (SELECT order_id, customer, max(total) AS most FROM orders GROUP BY order_id, customer) AS q JOIN item USING (order_id) WHERE most > paid
 SELECT status, n, dp_count(*) AS k FROM (SELECT customer, lower(status) AS status, 1 AS one, count(*) AS n FROM orders GROUP BY ALL HAVING max(total) > 2) GROUP BY ALL
+SELECT dp_count(*) AS n FROM customer WHERE nullif(nation, 2) NOT IN (SELECT nation FROM nation WHERE nation > 3)
+SELECT dp_count(*) AS n FROM customer WHERE nation NOT IN (SELECT nullif(nation, 1) FROM nation)
+SELECT dp_count(*) AS n FROM customer WHERE nullif(nation, 2) NOT IN (SELECT nation FROM nation WHERE nation > 99)
+SELECT dp_count(*) AS n FROM item i WHERE nullif(i.product, 2) NOT IN (SELECT nullif(p.product, 3) FROM product p WHERE p.product > i.quantity)
+SELECT dp_count(*) AS n FROM orders o WHERE nullif(total, 3) NOT IN (SELECT nullif(x.total, 2) FROM orders x WHERE x.customer = o.customer AND x.total > o.total)
+SELECT name, dp_count(*) AS n FROM nation n, customer c JOIN orders o ON o.customer = c.id AND n.nation = c.nation GROUP BY name
+SELECT dp_count(*) AS n, dp_sum(total, 0, 9) AS s FROM customer c, nation n LEFT JOIN orders o ON o.customer = c.id AND total > n.nation + c.nation
+SELECT dp_count(*) AS n FROM nation n, (customer c JOIN product p ON c.nation = n.nation AND p.product = c.nation) ANTI JOIN orders o ON o.customer = c.id AND o.total > n.region
