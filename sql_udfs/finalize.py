@@ -50,8 +50,8 @@ def finalizer(form: Form, suffix: str = "") -> str:
 
 
 def part_for(form: Form, suffix: str) -> Any:
-    """Return what measures a form; what bounds clip is told beside intervals alone."""
-    return part_of(form.sample if suffix else form.sample.without_note())
+    """Return what measures a form; intervals, and what bounds clip, are paid where they show."""
+    return part_of(form.sample.told(interval=bool(suffix)))
 
 
 def constant(column: Column) -> float:
@@ -149,7 +149,7 @@ def answers_of(
 @lru_cache(maxsize=1024)
 def _part(form: Form, values: tuple[Any, ...], suffix: str) -> Any:
     question = form.question(dict(zip(form.constants, values, strict=True)))
-    return part_of(question if suffix else question.without_note())
+    return part_of(question.told(interval=bool(suffix)))
 
 
 def _functions(form: Form) -> list[Function]:

@@ -37,7 +37,9 @@ from dfprivacy.release.terms import EPSILON, Unit, interval_of, unit_of
 from dfprivacy.statistics import (
     Center,
     Mean,
+    Median,
     PrivateBounds,
+    Quantile,
     Quantiles,
     Share,
     Statistic,
@@ -339,16 +341,21 @@ def _which(asked: Asked) -> str:
 
 
 def has_interval(asked: Asked) -> bool:
-    """Tell whether the answers are read off noisy sums, and not selected."""
+    """Tell whether the answers have an interval."""
     if isinstance(asked, Histogram):
         return True
-    return asked.has_interval and getattr(asked, "method", "") != "inverse"
+    return asked.tells_interval and getattr(asked, "method", "") != "inverse"
+
+
+def is_summed(asked: Asked) -> bool:
+    """Tell whether the answers are read off noisy sums, and not selected."""
+    return has_interval(asked) and not isinstance(asked, Median | Quantile)
 
 
 def finds_bounds(asked: Asked) -> bool:
     """Tell whether a noisy sum is taken within bounds that were found privately."""
     lacks = getattr(asked, "bounds", asked) is None
-    return lacks and has_interval(asked) and not isinstance(asked, Histogram)
+    return lacks and is_summed(asked) and not isinstance(asked, Histogram)
 
 
 def mechanism(asked: Asked, law: str) -> str:
@@ -356,7 +363,7 @@ def mechanism(asked: Asked, law: str) -> str:
 
     What is not read off noisy sums comes with a noisy count of the rows, by group or not.
     """
-    return _noise(asked, law) if has_interval(asked) else f"{_choice(asked)} and {law} counts"
+    return _noise(asked, law) if is_summed(asked) else f"{_choice(asked)} and {law} counts"
 
 
 def _noise(asked: Asked, law: str) -> str:

@@ -96,7 +96,9 @@ class Methods(Generic[One]):
         epsilon: float = ...,
         rho: float | None = ...,
         delta: float | None = ...,
+        interval: float | str = ...,
         method: str = ...,
+        ends: bool = ...,
     ) -> One: ...
     def quantile(
         self,
@@ -108,7 +110,9 @@ class Methods(Generic[One]):
         epsilon: float = ...,
         rho: float | None = ...,
         delta: float | None = ...,
+        interval: float | str = ...,
         method: str = ...,
+        ends: bool = ...,
     ) -> One: ...
     def quantiles(
         self,
@@ -295,7 +299,9 @@ class ColumnMethods(Generic[One]):
         epsilon: float = ...,
         rho: float | None = ...,
         delta: float | None = ...,
+        interval: float | str = ...,
         method: str = ...,
+        ends: bool = ...,
     ) -> One: ...
     def quantile(
         self,
@@ -306,7 +312,9 @@ class ColumnMethods(Generic[One]):
         epsilon: float = ...,
         rho: float | None = ...,
         delta: float | None = ...,
+        interval: float | str = ...,
         method: str = ...,
+        ends: bool = ...,
     ) -> One: ...
     def quantiles(
         self,

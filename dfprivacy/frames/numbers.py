@@ -337,7 +337,10 @@ class Estimate(_Ranged):
 
     @property
     def std_error(self) -> float:
-        """Standard deviation of the noise, in units of the estimate (first order for ratios)."""
+        """Standard deviation of the noise, in units of the estimate (first order for ratios).
+
+        Not a number for a quantile: how far a selection is off depends on the rows.
+        """
         return float(self._estimator.standard_error(self._vector)[0])
 
     @property
@@ -355,6 +358,7 @@ class Estimate(_Ranged):
         """Return what is shown of the number."""
         law = "Laplace" if isinstance(self._release.loss, Epsilon) else "Gaussian"
         law = f"discrete {law} noise, standard error {self.std_error:.3g}"
+        law = "chosen" if math.isnan(self.std_error) else law
         release = self._release
         return Reading(
             self._name, float(self), release.cost, self.interval(), release.level, law=law,

@@ -412,4 +412,4 @@ def _no_answers(plan: Plan, keys: pa.Schema) -> pa.Table:
 
 
 def _ends(question: Statistic) -> Sequence[str]:
-    return ("", "_low", "_high") if question.has_interval else question.suffixes
+    return ("", "_low", "_high") if question.tells_interval else question.suffixes

@@ -425,9 +425,8 @@ class Release:
     """The calls of which an interval is shown, and a note beside it."""
 
     def asked(self, call: Call) -> Call:
-        """Return a call without a note where none is shown."""
-        quiet = call.question.without_note()
-        return call if call in self.with_ends else replace(call, question=quiet)
+        """Return a call with an interval and a note where these are shown, else without."""
+        return replace(call, question=call.question.told(interval=call in self.with_ends))
 
     def written(self, node: Node, before: int | None = None) -> str:
         """Return the SQL of an expression over the released table."""

@@ -101,7 +101,7 @@ class Statistic(ABC):
     example : str
         One line that asks it of a frame `df` with a column `x`.
     has_interval : bool
-        Whether its answer has an interval.
+        Whether its answer can have an interval; `tells_interval` says whether one has.
     is_whole : bool
         Whether its answer is a whole number.
     answers_one : bool
@@ -249,10 +249,18 @@ class Statistic(ABC):
         """Tell whether an answer comes with a note: where its interval can't be relied on."""
         return self.finds_bounds
 
-    def without_note(self) -> Self:
-        """Return the same question where no note has a place: what it would say costs nothing."""
-        told = hasattr(self, "clipping") and getattr(self, "bounds", None) is not None
-        return replace(self, clipping=False) if told else self  # type: ignore[type-var]
+    @property
+    def tells_interval(self) -> bool:
+        """Tell whether its answer comes with an interval, where the question can ask for one."""
+        return self.has_interval
+
+    def told(self, *, interval: bool) -> Self:
+        """Return the question as it is asked where an interval and a note are shown, or not.
+
+        What is not shown costs nothing.
+        """
+        notes = hasattr(self, "clipping") and getattr(self, "bounds", None) is not None
+        return replace(self, clipping=False) if notes and not interval else self  # type: ignore[type-var]
 
     @property
     def suffixes(self) -> tuple[str, ...]:

@@ -22,12 +22,19 @@ from dfprivacy.engine.adopt import Adopted
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import Steps, on_steps, steps_within
 from dfprivacy.measurement.binning import Floats, SignificantBits
+from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.selection import PermuteAndFlip, Selection
-from dfprivacy.release.answers import Chosen
+from dfprivacy.release.answers import Chosen, Estimated, Piece
 from dfprivacy.release.terms import BoundsLike, bounds_of
 from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.estimators.monotone import QuantileLength
 from dfprivacy.statistics.estimators.quantile import RankLaw, select_quantiles
+from dfprivacy.statistics.estimators.rank_ends import (
+    EndsLaw,
+    QuantileEstimator,
+    RankEnds,
+    select_ends,
+)
 from dfprivacy.statistics.forecast import (
     Circumstances,
     Forecast,
@@ -51,6 +58,10 @@ from dfprivacy.statistics.part import (
 
 QUANTILE_METHODS = ("selection", "inverse")
 
+VALUE_SHARE = Fraction(1, 3)
+"""What selects answers that have an interval, and again their ends; a sixth each counts rows before
+and after."""
+
 
 CANDIDATES_DOC = (
     "Answers lie between these bounds, (lower, upper): what you know about the subject, never what "
@@ -59,6 +70,10 @@ CANDIDATES_DOC = (
 STEP_DOC = (
     "Answers are multiples of this, in units of the column, e.g. 1 for whole minutes; with bounds. "
     "A fine power of two when left out."
+)
+ENDS_DOC = (
+    "Find an interval as well, which most of the loss then pays for: the answer itself is selected "
+    "with a third of the loss instead of five sixths."
 )
 
 
@@ -74,14 +89,27 @@ class Ranked(Statistic):
         bounds = bounds_of(self.bounds)
         return None if bounds is None else steps_within(bounds, self.step)
 
+    @property
+    def tells_interval(self) -> bool:
+        """Tell whether an interval is asked for and paid."""
+        return bool(getattr(self, "ends", False))
+
+    def told(self, *, interval: bool) -> Self:
+        """Return the same question with an interval, or without."""
+        return replace(self, ends=interval) if hasattr(self, "ends") else self  # type: ignore[type-var]
+
     def check(self) -> None:
         """Check that bounds, step and method go together.
 
         Raises
         ------
         InvalidQuestionError
-            For a step without bounds, or bounds with a method that takes none.
+            For a step without bounds, or bounds or ends with a method that takes none.
         """
+        if self.tells_interval and self._is_inverse:
+            raise InvalidQuestionError(
+                "inverse sensitivity has no interval", hint="leave method out, or ends"
+            )
         if self.bounds is None and self.step is not None:
             raise InvalidQuestionError(
                 "a step needs bounds to lie between", hint="pass bounds=(0, 100) as well"
@@ -135,6 +163,7 @@ class Median(Ranked):
 
     kind: ClassVar[str] = "median"
     sql_names: ClassVar[tuple[str, ...]] = ("median",)
+    has_interval: ClassVar[bool] = True
     title: ClassVar[str] = "the median"
     example: ClassVar[str] = 'df.dp.median("x", epsilon=1)'
 
@@ -144,6 +173,7 @@ class Median(Ranked):
     method: str = argument(
         "By ranks (selection) or by inverse sensitivity (inverse).", choices=QUANTILE_METHODS
     )
+    ends: bool = argument(ENDS_DOC, False)  # noqa: FBT003 a default
 
     q: ClassVar[float] = 0.5
 
@@ -164,7 +194,9 @@ class Quantile(Ranked):
 
     The answer is not a number where the number of rows is too small to say that its rank is off by
     less than 15/epsilon + n/20 + 1/2 with probability 99 %, epsilon what the level costs: explain
-    names it. Quantiles of one column in one release never cross. A selection has no interval.
+    names it. Quantiles of one column in one release never cross. With `ends` it has an interval,
+    which holds the quantile of these rows whatever they are; an end is infinite (a bound, where
+    bounds are given) where few rows lie beyond it or a noisy count does not confirm it.
     Source: Smith 2011, with intervals of ranks (`method="selection"`; docs/quantiles.md), or Dick
     et al. 2023, Algorithm 5 on all of a grid of 16 significant bits, 12 by group (`"inverse"`;
     docs/monotone.md).
@@ -175,6 +207,7 @@ class Quantile(Ranked):
     sql_names: ClassVar[tuple[str, ...]] = (
         "quantile", "quantile_cont", "quantile_disc", "approx_quantile",
     )  # fmt: skip
+    has_interval: ClassVar[bool] = True
     title: ClassVar[str] = "a quantile"
     example: ClassVar[str] = 'df.dp.quantile("x", 0.9, epsilon=1)'
 
@@ -187,6 +220,7 @@ class Quantile(Ranked):
     method: str = argument(
         "By ranks (selection) or by inverse sensitivity (inverse).", choices=QUANTILE_METHODS
     )
+    ends: bool = argument(ENDS_DOC, False)  # noqa: FBT003 a default
 
     def __post_init__(self) -> None:
         """Check label, q and method."""
@@ -273,7 +307,7 @@ class RankPart(ColumnPart):
 
 @dataclass(frozen=True)
 class QuantilePart(RankPart):
-    """Questions about quantiles of one column: `question`, and others `also`; none has an interval.
+    """Questions about quantiles of one column: `question`, and others `also`.
 
     All distinct levels share the loss evenly, and are answered in order.
     """
@@ -295,7 +329,7 @@ class QuantilePart(RankPart):
     @property
     def asks_of(self) -> Hashable:
         """What questions have in common that are answered together."""
-        return (self.question.column, self.question.steps)
+        return (self.question.column, self.question.steps, self.question.tells_interval)
 
     def joined(self, other: QuantilePart) -> QuantilePart:
         """Return the part that answers the questions of another one too."""
@@ -326,7 +360,8 @@ class QuantilePart(RankPart):
     def names(self) -> Mapping[str, Mapping[str, bool]]:
         """The answers of each question."""
         return {
-            name: dict.fromkeys(own.titles(name), False) for name, own in self.questions.items()
+            name: dict.fromkeys(own.titles(name), own.tells_interval)
+            for name, own in self.questions.items()
         }
 
     def draws(self) -> list[tuple[tuple[str, ...], Fraction]]:
@@ -340,7 +375,14 @@ class QuantilePart(RankPart):
 
     def law(self, loss: Epsilon | Rho, candidates: int) -> RankLaw:
         """Return how levels are selected; `loss` is that of one row."""
-        return _law(loss, candidates, len(set(self.levels)))
+        own = VALUE_SHARE if self.question.tells_interval else 1 - COUNT_SHARE
+        return _law(loss, candidates, len(set(self.levels)), own)
+
+    def ends_law(self, loss: Epsilon | Rho, candidates: int) -> EndsLaw:
+        """Return how the ends of intervals are selected and counted."""
+        count, levels = loss.share(COUNT_SHARE).noise(1, 1), len(set(self.levels))
+        each = loss.share((1 - VALUE_SHARE - 2 * COUNT_SHARE) / (2 * levels))
+        return EndsLaw(each, count, count, candidates, levels)
 
     def forecasts(
         self, loss: Epsilon | Rho, asked: Mapping[str, Statistic], known: Circumstances
@@ -353,40 +395,86 @@ class QuantilePart(RankPart):
                 least = question.least(law, q)
                 answered = rows_reach(loss, least)
                 certain, ordinary = _errors(law, q, question, 1 - known.level, known.each_size)
+                told_ends = NO_INTERVAL
+                if question.tells_interval:
+                    told_ends = self._about_ends(loss, q, law.candidates)
                 few = f"not a number where the noisy count of rows is below {least:,}"
                 own = Forecast(
                     title, asked[name].text, f"{law_of(law.selection)} of a bin by its ranks",
                     unit=RANKS, certain=told(certain, answered, known),
                     ordinary=told(ordinary, answered, known), rows=known.sizes,
                     answered=answered, halve=halving(question, known),
-                    remarks=(NO_INTERVAL, *question.remarks(law), few),
+                    remarks=(told_ends, *question.remarks(law), few),
                 )  # fmt: skip
                 made.append(own.noted(*_levels_near(own, float(q))))
         return made
 
+    def _about_ends(self, loss: Epsilon | Rho, q: Fraction, candidates: int) -> str:
+        """Say how far in rank the ends of an interval are, and where there is none."""
+        law, place = self.ends_law(loss, candidates), sorted(set(self.levels)).index(q)
+        down, up = (law.apart(q, place, side) for side in (-1, 1))
+        return (
+            f"the ends of its interval are {down:,} ranks below and {up:,} above it, "
+            f"open within {law.reach:,} rows of either end"
+        )
+
     def answered(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
-        """Count, then select every quantile; where the count is too small there is no answer."""
+        """Count, then select every quantile, and the ends of its interval, and count again.
+
+        Where the first count is too small there is no answer.
+        """
         table = measured.table
         assert isinstance(table.binning, SignificantBits)  # noqa: S101 the part has chosen it
         counted = noisy_rows(table, loss.share(COUNT_SHARE))
         steps = self.question.steps
         grid: Steps | SignificantBits = table.binning if steps is None else steps
-        law = self.law(loss, 2 * table.binning.last + 1 if steps is None else self.candidates())
+        candidates = 2 * table.binning.last + 1 if steps is None else self.candidates()
+        law, found = self.law(loss, candidates), []
         rows, first, chosen = counted.column(), 0, []
         for block in table.blocks():
             own = rows[first : first + block.groups]
             held = block if steps is None else on_steps(block, steps)
             chosen.append(select_quantiles(held, self.levels, own, law))
+            if self.question.tells_interval:
+                levels = sorted(set(self.levels))
+                found.append(select_ends(held, levels, own, self.ends_law(loss, candidates)))
             first += block.groups
         values = iter(self._whole(grid.values(np.concatenate(chosen, axis=1))))
+
+        def answer(title: str, q: Fraction, least: int) -> Chosen | Estimated:
+            shown = blanked(next(values), counted, least)
+            return self._between(title, q, shown, grid, found) if found else Chosen(title, shown)
+
         answers = {
             name: tuple(
-                Chosen(title, blanked(next(values), counted, own.least(law, q)))
+                answer(title, q, own.least(law, q))
                 for title, q in zip(self.names[name], own.fractions, strict=True)
             )
             for name, own in self.questions.items()
         }
         return Answered(measured.keys, answers, counted)
+
+    def _between(
+        self,
+        title: str,
+        q: Fraction,
+        values: Floats,
+        grid: Steps | SignificantBits,
+        found: Sequence[tuple[Sequence[RankEnds], NoisyVector]],
+    ) -> Estimated:
+        """Return an answer with its interval: ends as values, a piece for each block of groups."""
+        place, first, pieces = sorted(set(self.levels)).index(q), 0, []
+        for levels, vector in found:
+            own, stop = levels[place], first + vector.coordinates.shape[1]
+            known = (q, values[first:stop], *_ends_of(own, grid, integers=self.integers), own)
+            estimator = (
+                QuantileEstimator(*known, tuple(grid.values(np.array([grid.first, grid.most]))))
+                if isinstance(grid, Steps)
+                else QuantileEstimator(*known)
+            )
+            pieces.append(Piece(np.arange(first, stop), estimator, vector))
+            first = stop
+        return Estimated(title, len(values), tuple(pieces))
 
     def _whole(self, values: Floats) -> Floats:
         """Return whole numbers for a column of integers: they are as near in rank, or nearer."""
@@ -398,11 +486,29 @@ class QuantilePart(RankPart):
 
 
 @lru_cache(maxsize=64)
-def _law(loss: Epsilon | Rho, candidates: int, levels: int) -> RankLaw:
-    """Return the law of some levels: what is worked out of one serves all columns of a release."""
-    noise, each = loss.share(COUNT_SHARE).noise(1, 1), Fraction(1, levels)
-    allowed = ALLOWED / float(loss.share(each).pure())
-    return RankLaw(loss.share(1 - COUNT_SHARE).share(each), noise, candidates, levels, allowed)
+def _law(loss: Epsilon | Rho, candidates: int, levels: int, share: Fraction) -> RankLaw:
+    """Return the law of some levels: what is worked out of one serves all columns of a release.
+
+    They are selected with a `share` of the loss; with all but the count, a level costs one part.
+    """
+    noise, each = loss.share(COUNT_SHARE).noise(1, 1), share / levels
+    allowed = ALLOWED / float(loss.share(each / (1 - COUNT_SHARE)).pure())
+    return RankLaw(loss.share(each), noise, candidates, levels, allowed)
+
+
+def _ends_of(
+    ends: RankEnds, grid: Steps | SignificantBits, *, integers: bool
+) -> tuple[Floats, Floats]:
+    """Return the ends of an interval as values: half a bin outwards, as values are rounded to bins.
+
+    Multiples of a step are what values count as; between whole numbers there is nothing.
+    """
+    low, high = grid.values(ends.low), grid.values(ends.high)
+    if isinstance(grid, Steps):
+        return low, high
+    low = (low + grid.values(np.maximum(ends.low - 1, -grid.last))) / 2
+    high = (high + grid.values(np.minimum(ends.high + 1, grid.last))) / 2
+    return (np.ceil(low) + 0.0, np.floor(high) + 0.0) if integers else (low, high)
 
 
 @dataclass(frozen=True)

@@ -53,11 +53,11 @@ def split(
         part = question.part(name, grouped=grouped)
         if isinstance(part, LinearPart):
             linear[name] = question  # type: ignore[assignment]
+        elif cluster and question.tells_interval:
+            raise not_sampled(question)
         elif isinstance(part, QuantilePart):
             first = ranks.get(part.asks_of)
             ranks[part.asks_of] = first.joined(part) if first else part
-        elif cluster and question.has_interval:
-            raise not_sampled(question)
         else:
             single.append(part)
     read = partial(population_vectors, cluster=cluster) if cluster else None
