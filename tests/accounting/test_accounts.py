@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.accounting.spending import NOTICE, QUIET, NoAccount
 
 FRAME = pd.DataFrame({"x": range(50)})
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -192,19 +197,39 @@ def test_a_question_that_is_printed_twice_costs_once(path):
     assert ledger.spent("d") == dfp.Budget(epsilon=0.75)
 
 
-@pytest.mark.filterwarnings("error")
-def test_a_notice_once_a_process(path, monkeypatch, capsys):
+NOTICED = """
+import io, json, os, sys, warnings
+import pandas as pd
+import dfprivacy as dfp
+
+def said(ask):
+    sys.stderr = io.StringIO()
+    ask()
+    return sys.stderr.getvalue()
+
+warnings.simplefilter("error")
+ledger = dfp.Ledger(sys.argv[1], epsilon=20)
+for rows, notice in ((0, ""), (50, ""), (50, "off")):
+    if os.fork() == 0:  # a process that has released nothing yet
+        os.environ["DFPRIVACY_LEDGER_NOTICE"] = notice
+        private = pd.DataFrame({"x": range(rows)}).dp
+        asked = [private(ledger=ledger, dataset="d").count, private.explain.count, private.count]
+        print(json.dumps([said(ask) for ask in [*asked, private.count]]), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_notice_once_a_process(path):
     """One text for any data, before the first release without a ledger, unless it is set off."""
-    monkeypatch.setenv(QUIET, "")
-    monkeypatch.setattr(NoAccount, "noticed", False)
-    count(dfp.Ledger(path, epsilon=5), "d")
-    FRAME.dp.explain.count()
-    assert capsys.readouterr().err == ""
-    FRAME.head(0).dp.count()
-    assert capsys.readouterr().err == NOTICE
-    FRAME.dp.count()
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr(NoAccount, "noticed", False)
-    monkeypatch.setenv(QUIET, "off")
-    FRAME.dp.count()
-    assert capsys.readouterr().err == ""
+    done = subprocess.run(
+        [sys.executable, "-c", NOTICED, str(path)],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True,
+    )  # fmt: skip
+    empty, full, off = map(json.loads, done.stdout.splitlines())
+    text = empty[2]
+    assert "charged to no ledger" in text
+    assert "DFPRIVACY_LEDGER_NOTICE=off" in text
+    assert empty == full == ["", "", text, ""]
+    assert off == [""] * 4

@@ -12,7 +12,6 @@ import pytest
 
 import dfprivacy as dfp
 import sql_udfs
-from dfprivacy.statistics.split import split
 from tests.command_line import command
 
 BOUNDS = (-2, 60)
@@ -20,23 +19,6 @@ DATA = {"x": [float(i % 97) - 5 for i in range(9700)], "g": ["a", "b"] * 4850}
 HUGE = {"epsilon": 1e9}
 NOTE = "clipped: 3.09 % [3.09, 3.09] below -2, 32 % [32, 32] above 60"
 ASKED = [dfp.mean, dfp.sum, dfp.var, dfp.std]
-
-
-def test_the_loss_is_shared_out_whole():
-    """Vectors share the loss evenly, and those within bounds give a twentieth to the counts."""
-    several = {
-        "mean": dfp.mean("x", BOUNDS),
-        "sum": dfp.sum("x", BOUNDS),
-        "var": dfp.var("x", (0, 9)),
-        "rows": dfp.count(),
-        "quiet": dfp.sum("x", (0, 1), clipping=False),
-    }
-    for grouped in (False, True):
-        (part,) = split(several, grouped=grouped)
-        shares = [float(own) for own in part.vectors.shares()]
-        assert shares == pytest.approx([0.19, 0.19, 0.19, 0.2, 0.2, 0.02, 0.01])
-        assert sum(part.vectors.shares()) == 1
-        assert part.weight == 5
 
 
 def doors(folder):

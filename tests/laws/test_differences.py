@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import duckdb
 import numpy as np
 import pandas as pd
@@ -10,7 +12,6 @@ import pytest
 from scipy import stats
 
 import dfprivacy as dfp
-from dfprivacy.frames.arithmetic import Range, part_of
 
 ROWS = {"a": 300, "b": 500, "c": 0}
 DATA = pl.DataFrame({"k": [key for key, rows in ROWS.items() for _ in range(rows)]})
@@ -81,17 +82,20 @@ def test_intervals_hold_the_truth(loss):
 
 
 def test_a_part_of_a_total_is_surer_than_a_ratio_of_strangers():
-    """The part nears 1 with the whole, where both have the same noise; a quarter is in between."""
-    one, rest = Range(1000.0, 990.0, 1010.0), Range(10.0, 0.0, 20.0)
-    most = part_of(one, rest)
-    assert 0.975 < most.low < most.value < most.high <= 1
-    quarter = part_of(Range(25.0, 20.0, 30.0), Range(75.0, 60.0, 90.0))
-    assert quarter.low < 0.25 < quarter.high
+    """Its interval is that of normal noise as wide as the counts', which the total has as well."""
+    rows = pl.DataFrame({"k": ["most"] * 1000 + ["least"] * 60})
+    made = rows.dp.group_by("k", keys=["most", "least"]).count(epsilon=0.3)
+    parts = dfp.released(made).ratio_to("total")
     draws = np.random.default_rng(3)
-    parts = 25 + draws.normal(0, 5 / 1.96, 200_000)
-    both = parts + 75 + draws.normal(0, 15 / 1.96, 200_000)
-    low, high = np.quantile(parts / both, [0.025, 0.975])
-    assert (quarter.low, quarter.high) == pytest.approx((low, high), abs=0.01)
+    off = (made["high"] - made["low"]).to_numpy() / 2 / 1.96
+    noisy = made["count"].to_numpy() + draws.normal(0, 1, (200_000, 2)) * off
+    for place, truth in enumerate((noisy / noisy.sum(1)[:, None]).T):
+        found = parts["low"][place], parts["high"][place]
+        assert found == pytest.approx(tuple(np.quantile(truth, [0.025, 0.975])), abs=5e-4)
+        assert max(found) <= 1
+    part, total = parts["count"][0], made["count"].sum()
+    strangers = 2 * 1.96 * math.hypot(off[0], part * math.hypot(*off)) / total
+    assert parts["high"][0] - parts["low"][0] < 0.7 * strangers
 
 
 def test_lines_are_told_apart_by_their_other_keys():

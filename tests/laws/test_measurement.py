@@ -45,6 +45,7 @@ from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics import Count, Mean, Sum, Variance, part
 from dfprivacy.statistics.linear import vectors_of
 from dfprivacy.statistics.part import blanked, noisy_rows
+from dfprivacy.statistics.split import split
 
 
 @pytest.fixture(autouse=True)
@@ -852,6 +853,23 @@ def test_groups_are_selected_by_the_rows_that_were_counted():
     assert piece.groups.tolist() == [0, 1, 2]
     assert piece.weights == CountWeights((0,), 1)
     assert piece.vector.coordinates.tolist() == [[1, 2, 0]]
+
+
+def test_the_loss_is_shared_out_whole():
+    """Vectors share the loss evenly, and those within bounds give a twentieth to the counts."""
+    several = {
+        "mean": Mean("x", (-2, 60)),
+        "sum": Sum("x", (-2, 60)),
+        "var": Variance("x", (0, 9)),
+        "rows": Count(),
+        "quiet": Sum("x", (0, 1), clipping=False),
+    }
+    for grouped in (False, True):
+        (own,) = split(several, grouped=grouped)
+        shares = [float(share) for share in own.vectors.shares()]
+        assert shares == pytest.approx([0.19, 0.19, 0.19, 0.2, 0.2, 0.02, 0.01])
+        assert sum(own.vectors.shares()) == 1
+        assert own.weight == 5
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.int64])

@@ -13,7 +13,6 @@ import pytest
 
 import dfprivacy as dfp
 import sql_udfs
-from dfprivacy.measurement.linear import ROUNDED
 
 EXACT = {"epsilon": 1e9}
 ODD = [-math.inf, -1e300, -5.0, -0.0, 0.1, 1 / 3, 2.5, 2.6, 5e-324, 99.99, 1e9, math.inf]
@@ -46,13 +45,18 @@ def named(kind: str) -> list[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_terms_are_near_the_products_of_polynomials(kind):
-    """Every term of a row is within `ROUNDED` of k a^i b^j, and coordinates add up to k."""
+    """Coordinates add up to k, and terms are as near k a^i b^j as the sensitivity takes them for.
+
+    It is k and, for the rounding of each term, a constant times the factors of the matrix.
+    """
     for own, other in itertools.product(BOUNDS, BOUNDS):
         question = getattr(dfp, kind)(*named(kind), x_bounds=own, y_bounds=other)
         linear, grids = question.linear(grouped=False), question.grids
         pairs = list(itertools.product(ODD, ODD))
         held = dict(zip("xy", np.array(pairs).T, strict=True))
         k = linear.count.divisor
+        rounded = (linear.l1 - k) / sum(abs(factor) for row in linear.matrix for factor in row[1:])
+        assert linear.l2_squared == linear.l1**2
         assert set(linear.moved(held).sum(axis=0)) == {k}
         sides = zip(held.values(), grids, strict=True)
         first, second = ([Fraction(grid.integer(v), k) for v in own] for own, grid in sides)
@@ -60,7 +64,7 @@ def test_terms_are_near_the_products_of_polynomials(kind):
             powers = str(term).count("'x'"), str(term).count("'y'")
             found = term.of(held)
             for a, b, integer in zip(first, second, found.tolist(), strict=True):
-                assert abs(k * a ** powers[0] * b ** powers[1] - integer) < ROUNDED
+                assert abs(k * a ** powers[0] * b ** powers[1] - integer) < rounded
 
 
 @pytest.mark.parametrize("kind", KINDS)

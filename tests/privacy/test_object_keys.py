@@ -16,7 +16,6 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.engine.objects import mark_of
 
 
 def objects(values):
@@ -286,7 +285,8 @@ def test_plain_values_are_keys(kind):
     """A value of a plain type is shown as plain as it is, whatever its class defines."""
     given, shown = PLAIN[kind]
     ((found, count), *others) = released(objects([given] * 30))
-    assert (type(found), mark_of(found)) == (type(shown), mark_of(shown))
+    assert (type(found), found) == (type(shown), shown)
+    assert kind != "decimals" or str(found) == str(shown)  # 1.5 is no other number
     assert (count, others) == (30, [])
 
 
