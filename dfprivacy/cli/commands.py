@@ -547,8 +547,10 @@ def _show(table: pa.Table, keys: int, title: str, output: Path | None) -> None:
 def _frequency_commands() -> dict[str, Command]:
     """Return the commands that count the values of a column, by name."""
     most = _shared("k", int, "How many values; 10 when left out.", "K")
+    told = typer.Option("--other", help="Count the values that are none of --keys together.")
+    other = option("other", bool, told, default=False)
     return {
-        "value_counts": _frequencies("value_counts", "how often each value is there", ()),
+        "value_counts": _frequencies("value_counts", "how often each value is there", (other,)),
         "top": _frequencies("top", "the values with the largest counts", (most,)),
         "mode": _frequencies("mode", "the most frequent value", ()),
     }
@@ -563,6 +565,7 @@ def _frequencies(kind: str, title: str, own: Iterable[inspect.Parameter]) -> Com
                     hint="leave --keys out, with --delta 1e-6, or --by",
                 )
             most = {"k": given["k"]} if given.get("k") is not None else {}
+            most |= {"other": True} if given.get("other") else {}
             own = Request.of(file, given, about=[column])
 
             def ask(frame: Any, keys: Any, terms: dict[str, Any]) -> Any:

@@ -238,7 +238,7 @@ def question_of(given: object, info: ValidationInfo) -> Asked:
         return Describe(None if column == (_ALL_ROWS,) else column, **own)
     if kind in _FREQUENCIES:
         most = {"top": own.get("k", 10), "mode": 1}.get(kind)
-        return Frequencies(column) if most is None else largest(column, most)
+        return Frequencies(column, **own) if most is None else largest(column, most)
     if kind == "histogram":
         own = {"bounds": shared.get(column), **own}
         return _histogram(column, given=fields.get("bounds") is not None, **own)
@@ -280,6 +280,7 @@ def _model(kind: str) -> type[Group]:
         return create_model("describe", __base__=Group, **fields)
     if kind in _FREQUENCIES:
         fields |= {"k": (Number | None, None)} if kind == "top" else {}
+        fields |= {"other": (Flag, False)} if kind == "value_counts" else {}
         return create_model(kind, __base__=Group, **fields)
     if kind == "histogram":
         fields |= {"bins": (Number | None, None), "edges": (Numbers | None, None)}

@@ -38,7 +38,8 @@ class Columns:
 
     `values` maps each aggregated column to whether its numbers are needed, or only its presence.
     `listed` has the public keys, one list a group column; empty lists where keys are secret. `unit`
-    is the privacy unit, None for single rows. The values of `told` are told apart as keys are.
+    is the privacy unit, None for single rows. The values of `told` are told apart as keys are. With
+    `others` the last key is missing where its value is none of those listed.
     """
 
     keys: Sequence[Hashable]
@@ -46,6 +47,7 @@ class Columns:
     listed: Sequence[Sequence[object]]
     unit: Unit | None = None
     told: Sequence[Told] = ()
+    others: bool = False
 
     def names(self) -> list[Hashable]:
         """Return every column named."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import narwhals as nw
@@ -17,7 +18,7 @@ from narwhals.dtypes import DType
 
 from dfprivacy.accounting.exact import exact_number
 from dfprivacy.engine import spark
-from dfprivacy.engine.adopt import UNIT, Adopted
+from dfprivacy.engine.adopt import UNIT, Adopted, mark_name
 from dfprivacy.engine.columns import is_number, no_value_of
 from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.run import collect, guarded
@@ -44,6 +45,40 @@ def key_expressions(adopted: Adopted, labels: Sequence[Hashable]) -> list[nw.Exp
     unit = adopted.unit
     own = _key_expression(unit.name, unit.label, schema[unit.name], engine).alias(UNIT)
     return [*keys, *map(nw.col, unit.marks), own]
+
+
+def with_others(adopted: Adopted, label: Hashable) -> Adopted:
+    """Return a frame whose last key is missing where it is none of those listed.
+
+    Rows without a value there are left out. Keys are mapped before a unit's groups are chosen and
+    its rows bounded: all others are one group of it.
+    """
+    *names, name = adopted.keys
+    dtype, engine = adopted.lazy.collect_schema()[name], adopted.lazy.implementation
+    own = f"{name} or other"
+    while own in adopted.lazy.collect_schema().names():
+        own = f"{own} "
+    key = nw.col(own)
+    made = _key_expression(name, label, dtype, engine).alias(own)
+    frame = adopted.lazy.with_columns(made).filter(~key.is_null())
+    declared = collect(frame.select(own).head(0)).schema.field(own).type
+    typed = _typed_keys([one for one in adopted.listed[-1] if one is not None], declared)
+    if engine.is_polars():
+        values: Any = pl.from_arrow(typed)
+        is_listed = nw.from_native(frame.to_native().with_columns(
+            pl.col(own).is_in(values.implode()).alias(_LISTED)))  # fmt: skip
+    else:
+        known = _is_in((own, frame.collect_schema()[own]), list(dict.fromkeys(typed.to_pylist())))
+        is_listed = frame.with_columns(known.alias(_LISTED))
+    marks = [] if adopted.unit is None else adopted.unit.marks
+    mapped = [own, *(mark for mark in marks if mark == mark_name(len(names)))]
+    whole = is_listed.with_columns(
+        *(nw.when(nw.col(_LISTED)).then(nw.col(one)).alias(one) for one in mapped)
+    )
+    return replace(adopted, lazy=whole.drop(_LISTED), keys=[*names, own])
+
+
+_LISTED = "is listed"
 
 
 def told_expression(adopted: Adopted, told: Told) -> nw.Expr:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.exact import describe, exact_number
+from dfprivacy.engine.objects import is_missing
 from dfprivacy.engine.returning import values_of
 from dfprivacy.errors import InvalidKeysError, InvalidQuestionError
 from dfprivacy.frames.asking import Asking, Many, One
@@ -24,19 +25,27 @@ from dfprivacy.statistics import Count
 UNSURE = "may not be among them"
 """What is noted of a value whose count noise may have lifted over one that is left out."""
 
+OTHERS = "values that are not listed"
+"""What is noted of their count, whose key is missing."""
+
 
 @dataclass(frozen=True)
 class Frequencies:
-    """Counts of the values of a column, `name` in the result: all, or the `k` largest a group."""
+    """Counts of the values of a column, `name` in the result: all, or the `k` largest a group.
+
+    With `other` the values that are not listed are counted together.
+    """
 
     column: Hashable
     k: int | None = None
     name: str = "count"
+    other: bool = False
 
     @property
     def text(self) -> str:
         """The question, in words."""
         most = "" if self.k is None else f", {self.k}"
+        most = ", other=True" if self.other else most
         return f"{'value_counts' if self.k is None else 'top'}({self.column!r}{most})"
 
     def names(self, by: Sequence[Hashable]) -> list[str]:
@@ -47,7 +56,7 @@ class Frequencies:
         InvalidQuestionError
             When two would have one name.
         """
-        noted = [] if self.k is None else ["note"]
+        noted = ["note"] if self.other or self.k is not None else []
         names = [*map(str, by), self.name, "low", "high", *noted]
         if len(set(names)) < len(names):
             raise InvalidQuestionError(
@@ -59,9 +68,35 @@ class Frequencies:
     def request(self, terms: Terms, by: Sequence[Hashable], keys: PublicKeys | None) -> Request:
         """Return the release of the counts, to be made."""
         form = "value counts" if self.k is None else f"top {self.k}"
+        if self.other:
+            form, keys = f"{form} and others", _with_others(keys)
         made = request_of({"count": Count(self.column)}, terms, by, keys, form=form)
         self.names(by)
         return made
+
+
+def _with_others(keys: PublicKeys | None) -> PublicKeys:
+    """Return public keys with one more for the other values, in each group.
+
+    Raises
+    ------
+    InvalidKeysError
+        When no values are listed, or others in one group than in another.
+    """
+    rows = () if keys is None else keys.rows
+    values = list(dict.fromkeys(row[-1] for row in rows if not is_missing(row[-1])))
+    groups = list(dict.fromkeys(row[:-1] for row in rows))
+    if not values or len({row for row in rows if not is_missing(row[-1])}) < (
+        len(groups) * len(values)
+    ):
+        raise InvalidKeysError(
+            "the other values are those that are not listed, and they are listed for all groups "
+            "together",
+            hint='list the values: value_counts("city", keys=["Rome", "Oslo"], other=True)',
+        )
+    return PublicKeys(
+        tuple((*group, value) for group in groups for value in (*values, None)), others=True
+    )
 
 
 def largest(column: Hashable, k: object) -> Frequencies:
@@ -105,6 +140,7 @@ class FrequencyMethods(Asking[One, Many]):
         column: Hashable,
         keys: Any = None,
         *,
+        other: bool = False,
         epsilon: float = EPSILON,
         rho: float | None = None,
         delta: float | None = None,
@@ -117,13 +153,18 @@ class FrequencyMethods(Asking[One, Many]):
         are secret and come out where their count shows, up to `delta`, that no single row has made
         it. Missing values are not counted. By group the values of each group stand together.
 
+        With `other=True` all values that are not among
+        `keys` are counted together, in a last row whose key is missing and whose note says so; with
+        a unit they are one group of it.
+
         >>> import dfprivacy as dfp, polars as pl
         >>> frame = pl.DataFrame({"city": ["Rome"] * 900 + ["Oslo"] * 100})
         >>> frame.dp.value_counts("city", epsilon=1, delta=1e-6)["city"].to_list()
         ['Rome', 'Oslo']
         """
         terms = self._terms.updated(epsilon=epsilon, rho=rho, delta=delta, interval=interval)
-        return self._frequencies(Frequencies(label_of(column)), keys, terms)
+        asked = Frequencies(label_of(column), other=other)
+        return self._frequencies(asked, keys, terms)
 
     def top(
         self,
@@ -198,14 +239,20 @@ def ranked(table: pa.Table, groups: int, request: Request, k: int | None) -> pa.
     """Return counts by value in each group, the largest first, and the `k` largest alone.
 
     The columns of keys are the first `groups`, the value the last of them: where it is missing
-    there is nothing to count.
+    there is nothing to count, or it stands for other values, which come last.
     """
-    table = table.filter(table.column(groups - 1).is_valid())
+    others = request.keys is not None and request.keys.others
+    if not others:
+        table = table.filter(table.column(groups - 1).is_valid())
+    last = np.asarray(table.column(groups - 1).is_null())
     counts = np.asarray(table.column(groups).to_numpy(), dtype=np.int64)
     outer = _numbered(table.select(list(range(groups - 1))))
-    order = np.lexsort((-counts, outer))
+    order = np.lexsort((-counts, last, outer))
     counts, outer = counts[order], outer[order]
     sorted_ = table.take(pa.array(order))
+    if others:
+        told = pa.array([OTHERS if own else None for own in last[order]], pa.string())
+        return sorted_.append_column("note", told)
     if k is None:
         return sorted_
     (part,), (loss,) = request.parts, request.row_losses

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho, loss_of
 from dfprivacy.engine.adopt import Adopted, Columns, Wrap, adopt, rereadable
+from dfprivacy.engine.keys import with_others
 from dfprivacy.engine.returning import frame_of, kept_table
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import EngineError, UnsupportedDtypeError
@@ -436,13 +437,16 @@ def named_columns(
     """Return the columns of a release, with its public keys column by column."""
     rows = () if keys is None else keys.rows
     listed = [[row[index] for row in rows] for index in range(len(by))]
-    return Columns(by, values, listed, unit)
+    return Columns(by, values, listed, unit, others=keys is not None and keys.others)
 
 
 def read(frame: object, columns: Columns, measure_: Callable[[Adopted], T]) -> tuple[Adopted, T]:
     """Adopt a frame, measure it, and give up what the call opened."""
     adopted = guarded(lambda: adopt(frame, columns))
     try:
+        if columns.others:
+            known = adopted
+            adopted = guarded(lambda: with_others(known, columns.keys[-1]))
         return adopted, measure_(adopted)
     finally:
         adopted.close()

@@ -219,10 +219,12 @@ class PublicKeys:
     """Group keys that everybody may know: exactly these groups are released.
 
     `rows` has one tuple a group, one value a key column, in the order in which they were listed and
-    come out; duplicates are dropped.
+    come out; duplicates are dropped. With `others` a missing value in the last column stands for
+    all values there that are not listed, and rows without a value there are left out.
     """
 
     rows: tuple[tuple[object, ...], ...]
+    others: bool = False
 
 
 def keys_of(value: Any, columns: Sequence[Any]) -> PublicKeys | None:

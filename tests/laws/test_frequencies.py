@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import duckdb
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from scipy import stats
 
 import dfprivacy as dfp
+from tests.frontends.command_line import command
 
 HUGE = {"epsilon": 1e9}
 DATA = pl.DataFrame(
@@ -104,3 +108,130 @@ def test_what_cannot_be_is_refused_before_a_row_is_read():
         DATA.rename({"city": "note"}).dp.top("note", 1, delta=1e-6)
     with pytest.raises(dfp.MissingDeltaError):
         DATA.dp.value_counts("city")
+
+
+LISTED = {
+    "city": ["Rome", "Lima"],
+    "whole": [1, 2],
+    "part": [0.0, 9.0],
+    "day": [dt.date(2024, 1, 1)],
+    "late": [True],
+    "kind": ["b"],
+}
+TYPED = pl.DataFrame(
+    {
+        "city": ["Rome"] * 60 + ["Oslo"] * 30 + ["Bari"] * 31 + [None] * 20 + ["Kyiv"],
+        "whole": [1] * 50 + [2] * 40 + [3] * 40 + [4] * 12,
+        "part": [0.0] * 50 + [-0.0] * 10 + [float("nan")] * 10 + [2.5, 3.5] * 36,
+        "day": [dt.date(2024, 1, 1)] * 100 + [dt.date(2024, 1, 2), dt.date(2024, 1, 3)] * 21,
+        "late": [True] * 100 + [False] * 42,
+        "kind": pl.Series(["a", "c"] * 45 + ["b"] * 52, dtype=pl.Categorical),
+        "user": [i % 9 for i in range(142)],
+        "shop": [f"s{i % 2}" for i in range(142)],
+    }
+)
+ENGINES = {
+    "polars": TYPED,
+    "lazy": TYPED.lazy(),
+    "pandas": TYPED.to_pandas(),
+    "arrow": TYPED.to_arrow(),
+    "duckdb": duckdb.from_arrow(TYPED.to_arrow()),
+}
+
+
+def counted(made) -> dict:
+    """Return the count and the note of each key of a released frame, None for other values."""
+    made = made.collect() if isinstance(made, pl.LazyFrame) else made
+    made = pl.from_arrow(made) if isinstance(made, pa.Table) else made
+    return {
+        None if pd.isna(row[0]) else row[0]: (row[1], row[-1] if isinstance(row[-1], str) else None)
+        for row in rows_of(made)
+    }
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("column", LISTED)
+def test_other_values_are_one_row_and_the_last(engine, column):
+    """Values that are not listed are counted together, missing ones not at all, in every type."""
+    listed = LISTED[column]
+    if (engine, column) == ("pandas", "day"):
+        listed = [pd.Timestamp(own) for own in listed]
+    private = dfp.frame(ENGINES[engine])
+    found = counted(private.value_counts(column, listed, other=True, **HUGE))
+    plain = counted(private.value_counts(column, listed, **HUGE))
+    rest = round(private.count(column, **HUGE)) - sum(count for count, _ in plain.values())
+    assert list(found.items())[-1] == (None, (rest, "values that are not listed"))
+    del found[None]
+    assert {key: own[0] for key, own in found.items()} == {k: own[0] for k, own in plain.items()}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_other_values_of_a_unit_are_one_of_its_groups(engine):
+    """Values are mapped before a unit is bounded: it is the release over the mapped column."""
+    keys = ["Rome", "Oslo"]
+    mapped = pl.when(pl.col("city").is_in(keys)).then("city").alias("mapped")
+    frame = TYPED.filter(pl.col("city").is_not_null()).with_columns(mapped)
+    limits = {"unit": "user", "max_rows": 3, "max_groups": 1}
+    by_hand = frame.dp(**limits).group_by("mapped", keys=[*keys, None]).count("city", **HUGE)
+    private = dfp.frame(ENGINES[engine])(**limits)
+    found = counted(private.value_counts("city", keys, other=True, **HUGE))
+    assert sum(count for count, _ in found.values()) == 9 * 3
+    if engine in {"polars", "lazy"}:  # which groups of a unit count follows an engine's own hash
+        assert {key: own[0] for key, own in found.items()} == {r[0]: r[1] for r in by_hand.rows()}
+
+
+def test_a_unit_moves_counts_with_others_by_no_more_than_its_limits():
+    """Removing any unit moves the vector of counts by max_rows in max_groups groups at most."""
+    asked = {"unit": "user", "max_rows": 2, "max_groups": 2}
+
+    def counts(frame):
+        made = frame.dp(**asked).value_counts("city", ["Rome", "Oslo"], other=True, **HUGE)
+        return {row[0]: row[1] for row in made.rows()}
+
+    whole = counts(TYPED)
+    for user in range(9):
+        without = counts(TYPED.filter(pl.col("user") != user))
+        moved = [abs(whole[key] - without[key]) for key in whole]
+        assert max(moved) <= 2
+        assert sum(own > 0 for own in moved) <= 2
+
+
+def test_other_values_at_every_door(tmp_path, monkeypatch):
+    """By group, of a Series, explained, on the command line and in a job file."""
+    grouped = TYPED.dp.group_by("shop", keys=["s0", "s1"])
+    found = grouped.value_counts("city", ["Oslo", "Rome"], other=True, **HUGE)
+    assert [row[:3] for row in found.rows()] == [
+        ("s0", "Rome", 30), ("s0", "Oslo", 15), ("s0", None, 16),
+        ("s1", "Rome", 30), ("s1", "Oslo", 15), ("s1", None, 16),
+    ]  # fmt: skip
+    series = TYPED["city"].to_pandas()
+    assert list(series.dp.value_counts(["Rome"], other=True, **HUGE)["count"]) == [60, 62]
+    plan = TYPED.dp.explain.value_counts("city", ["Rome"], other=True, epsilon=1)
+    assert (plan.epsilon, plan.delta) == (1.0, 0.0)
+    assert "values that are not listed" in repr(dfp.show(found))
+    monkeypatch.chdir(tmp_path)
+    TYPED.write_parquet("t.parquet")
+    given = ["whole", "--keys", "1", "--other", "--epsilon", "1000000", "--output", "told.csv"]
+    assert command("value_counts", "t.parquet", *given).exit_code == 0
+    told = pl.read_csv("told.csv")
+    assert told["whole"].to_list() == [1, None]
+    assert told["count"].to_list() == [50, 92]
+    dfp.Ledger("budget.db", epsilon=1e6, remember=True)
+    (tmp_path / "r.yml").write_text(
+        "source: {file: t.parquet}\n"
+        'budget: {ledger: budget.db, dataset: d, version: "1", epsilon: 100000}\n'
+        "releases:\n  often:\n    keys: [1]\n"
+        "    questions: {n: {value_counts: whole, other: true}}\n    outputs: [often.csv]\n"
+    )
+    assert command("run", "r.yml").exit_code == 0
+    assert pl.read_csv("often.csv")["n"].to_list() == [50, 92]
+
+
+def test_other_values_need_listed_ones():
+    """Without a list there are no others, and one list holds for all groups."""
+    with pytest.raises(dfp.InvalidKeysError, match="not listed"):
+        TYPED.dp.value_counts("city", other=True, delta=1e-6)
+    with pytest.raises(dfp.InvalidKeysError, match="not listed"):
+        TYPED.dp.value_counts("city", [None], other=True)
+    with pytest.raises(dfp.InvalidKeysError, match="public key does not fit"):
+        TYPED.dp.value_counts("whole", ["x"], other=True)
