@@ -54,3 +54,15 @@ def test_extremes_name_what_sql_calls_them():
     """MIN and MAX of SQL are derived from the statistics themselves."""
     assert STATISTICS["min"].sql_names == ("min",)
     assert STATISTICS["max"].sql_names == ("max",)
+
+
+def test_bounds_of_positive_values_begin_at_zero_or_above():
+    """Noise lifts octaves far below the values' own; these move an end beyond zero rarely."""
+    values = np.random.default_rng(4).gamma(2.6, 50, (300, 300)) + 20
+    frame = pl.DataFrame({"g": np.repeat(np.arange(300), 300), "x": values.reshape(-1)})
+    found = frame.dp.group_by("g", keys=range(300)).bounds("x", epsilon=1)
+    lower, upper = found["lower"].to_numpy(), found["upper"].to_numpy()
+    beyond = int((lower < 0).sum())
+    assert stats.binomtest(beyond, 300, 0.1, alternative="greater").pvalue > 1e-6
+    assert np.median(lower) in {0, 16, 32}
+    assert np.median(upper) in {256, 512, 1024}
