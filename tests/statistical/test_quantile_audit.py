@@ -27,6 +27,7 @@ from dfprivacy.statistics.estimators.quantile import (
     ranked_rows,
     select_quantiles,
 )
+from dfprivacy.statistics.estimators.rank_ends import EndsLaw, select_ends
 
 
 @pytest.fixture(autouse=True)
@@ -203,3 +204,31 @@ def test_many_quantiles_pass_an_audit(violation):
         answers = select_quantiles(table_of(held, 3, draws), qs, counts, rank_law(each, 3, 7))
         pair.append(7 ** np.arange(7) @ (answers + 3) * 3 + np.sign(counts - 5))
     assert violation(*pair, float(epsilon), 0.0) <= 0
+
+
+class OneApart(EndsLaw):
+    """Ends one rank from the level, so that few rows are enough for them to differ."""
+
+    def apart(self, q, place, side):
+        """Return one rank."""
+        return 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", [4, 2])
+def test_ends_and_their_count_pass_an_audit(violation, part):
+    """Samples of a count, two ends and the rows between them show no loss above epsilon.
+
+    Where each costs twice its quarter samples show more. At most 1,000 limits at 1e-9 each.
+    """
+    epsilon, draws = Fraction(2), 200_000
+    each = Epsilon(epsilon / part)
+    noise = each.noise(1, 1)
+    law = OneApart(each, noise, noise, 7, 1)
+    pair = []
+    for held in ((-3, -3, -1, 0), (-3, -3, -1, 0, 3)):
+        counts = add_to(np.full(draws, len(held)), noise)
+        ((ends,), between) = select_ends(table_of(held, 3, draws), [Fraction(1, 2)], counts, law)
+        above = np.clip(between.coordinates[2], -1, 3)
+        pair.append((7 * (ends.low + 3) + ends.high + 3) * 10 + 2 * above + (counts > 4))
+    assert (violation(*pair, float(epsilon), 0.0) <= 0) == (part == 4)
