@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -18,7 +19,7 @@ from dfprivacy.accounting.charge import Budget, short
 from dfprivacy.accounting.exact import decimal_number, describe, exact_number
 from dfprivacy.errors import InvalidLossError, InvalidQuestionError
 from dfprivacy.frames.viz.text import rendered
-from dfprivacy.release.terms import Terms
+from dfprivacy.release.terms import Default, Terms
 from dfprivacy.statistics.forecast import SIZES, Forecast, Reach
 
 _WIDTH, _TITLE = 100, 10
@@ -253,7 +254,8 @@ SIZE = 1000
 _PERCENT = re.compile(r"\s*([0-9.]+(?:[eE][-+]?[0-9]+)?)\s*(%?)\s*\Z")
 _LEAST, _DECADES, _STEPS = -9, 12, 900  # 1e-9 to 999, in 900 steps of three digits a decade
 
-Making = Callable[[Terms, tuple[int, ...]], Explanation]
+Made = TypeVar("Made", bound=Explanation)
+Making = Callable[[Terms, tuple[int, ...]], Made]
 """Explains a release with terms that name a loss, with half-widths for groups of some sizes."""
 
 
@@ -279,6 +281,21 @@ class Target:
 
     within: Mapping[str, Within]
     size: int = SIZE
+
+
+def no_loss_beside(epsilon: object, rho: object = None) -> None:
+    """Refuse a loss that is named beside what it is to reach.
+
+    Raises
+    ------
+    InvalidLossError
+        When one is.
+    """
+    if rho is not None or not isinstance(epsilon, Default):
+        raise InvalidLossError(
+            "within and a loss were both given: one says what the other is to be",
+            hint="leave epsilon out; df.dp(rho=1).explain(..., within=2.0) looks for a rho",
+        )
 
 
 def target_of(within: object, size: object = SIZE) -> Target:
@@ -317,7 +334,7 @@ def _within(given: object) -> Within:
     return Within(amount / 100 if relative else amount, relative)
 
 
-def solved(target: Target, terms: Terms, explain: Making) -> tuple[Terms, dict[str, str]]:
+def solved(target: Target, terms: Terms, explain: Making[Made]) -> tuple[Terms, dict[str, str]]:
     """Return terms with the least loss that reaches a target, and which half-width each answer has.
 
     Of each answer that is the half-width that holds for all data within the bounds, "at most",
@@ -406,7 +423,7 @@ def _reaches(own: Forecast, target: Target, *, certain: bool) -> bool:
     return half is not None and half <= float(within.amount * Fraction(whole))
 
 
-def reached(target: Target | None, terms: Terms, explain: Making) -> Explanation:
+def reached(target: Target | None, terms: Terms, explain: Making[Made]) -> Made:
     """Return the explanation of a release, with the loss that reaches a target if there is one.
 
     Half-widths are shown for the size of the target in place of the one nearest to it.

@@ -19,7 +19,6 @@ from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account_of
 from dfprivacy.engine.columns import integer_columns
 from dfprivacy.errors import (
-    InvalidLossError,
     InvalidQuestionError,
     InvalidUnitError,
     UnknownMethodError,
@@ -32,7 +31,14 @@ from dfprivacy.frames.describing import (
     explain_description,
     release_description,
 )
-from dfprivacy.frames.explanation import SIZE, Explanation, Target, reached, target_of
+from dfprivacy.frames.explanation import (
+    SIZE,
+    Explanation,
+    Target,
+    no_loss_beside,
+    reached,
+    target_of,
+)
 from dfprivacy.frames.forecasting import explain_histogram, explain_vector, explained
 from dfprivacy.frames.frequencies import Frequencies, FrequencyMethods
 from dfprivacy.frames.methods import ColumnMethods
@@ -43,7 +49,6 @@ from dfprivacy.frames.viz.text import code
 from dfprivacy.release.terms import (
     EPSILON,
     INTERVAL,
-    Default,
     PublicKeys,
     Terms,
     Unit,
@@ -150,11 +155,7 @@ class Explaining(
             return self.agg(
                 *questions, epsilon=epsilon, rho=rho, delta=delta, interval=interval, **named
             )
-        if rho is not None or not isinstance(epsilon, Default):
-            raise InvalidLossError(
-                "within and a loss were both given: one says what the other is to be",
-                hint="leave epsilon out; df.dp(rho=1).explain(..., within=2.0) looks for a rho",
-            )
+        no_loss_beside(epsilon, rho)
         return self.within(within, size=size).agg(
             *questions, epsilon=EPSILON, rho=None, delta=delta, interval=interval, **named
         )

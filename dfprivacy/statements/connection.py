@@ -32,6 +32,7 @@ from dfprivacy.errors import (
     UnsupportedFrameError,
     boundary,
 )
+from dfprivacy.frames.explanation import SIZE
 from dfprivacy.frames.tables import Origin, with_origin
 from dfprivacy.frames.viz.pictures import show
 from dfprivacy.statements.composing import text_of_rest
@@ -147,15 +148,22 @@ class Connection:
             table, origin = job.release()
             return Result(pa.table({}) if job.script.target else table, origin)
 
-    def explain(self, query: str, **terms: Any) -> StatementExplanation:
+    def explain(
+        self, query: str, *, within: Any = None, size: int = SIZE, **terms: Any
+    ) -> StatementExplanation:
         """Return what a statement would do and cost; it reads no row and spends nothing.
+
+        With `within` the loss of the connection is set aside, as `dfp.explain` says.
 
         Raises
         ------
         DPError
             What `dfp.explain` raises.
         """
-        return explain(query, **self._with(terms))
+        given = self._with(terms)
+        if within is not None and "epsilon" not in terms:
+            given.pop("epsilon", None)
+        return explain(query, within=within, size=size, **given)
 
     def _with(self, terms: Mapping[str, Any]) -> dict[str, Any]:
         self._require_open()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
+from dfprivacy.frames.explanation import SIZE, no_loss_beside, target_of
 from dfprivacy.release.terms import EPSILON, INTERVAL, Terms, unit_of
 from dfprivacy.statements.schema import schema_of, unit_in
 
@@ -124,6 +125,8 @@ def explain(
     note: str | None = None,
     version: str | None = None,
     schema: Any = None,
+    within: Any = None,
+    size: int = SIZE,
     **frames: Any,
 ) -> StatementExplanation:
     """Return what `sql` would do with a statement, and what it would cost.
@@ -133,23 +136,36 @@ def explain(
     `sql_udfs.register` gives a connection, where each dp_ call pays by itself.
     `df.dp.explain` says the same of questions to a frame; docs/explain.md has what it says.
 
+    `within` is the half-width to reach in groups of `size` rows, instead of `epsilon`, as
+    `df.dp.explain` takes it: the explanation is that with the least epsilon of three digits that
+    brings every answer within it. A mapping names answers by their calls. Calls that name an
+    epsilon keep it.
+
     >>> import dfprivacy as dfp, pandas as pd
     >>> flights = pd.DataFrame({"carrier": ["AA"], "delay": [1.0]})
     >>> query = "SELECT dp_mean(delay, 0, 60), dp_median(delay, 0.5) FROM flights"
     >>> plan = dfp.explain(query, flights=flights, epsilon=1)
     >>> plan.epsilon, plan.draws[1]
     (1.5, Draw(epsilon=0.5, questions=("median('delay')",)))
+    >>> query = "SELECT dp_mean(delay, 0, 60) AS delay FROM flights"
+    >>> dfp.explain(query, flights=flights, within=2.0, size=1000).epsilon
+    0.0899
 
     Raises
     ------
     DPError
         Whatever `sql` would raise before it reads a row, but for a budget that is too small: the
-        explanation says so.
+        explanation says so. An `InvalidLossError` when no epsilon up to 999 reaches the target.
     """
-    with asked(**locals()) as job:
+    given = {**locals()}
+    del given["within"], given["size"]
+    target = None if within is None else target_of(within, size)
+    if target is not None:
+        no_loss_beside(epsilon)
+    with asked(**given) as job:
         from dfprivacy.statements.jobs import explanation_of  # noqa: PLC0415 as below
 
-        return explanation_of(job)
+        return explanation_of(job, target)
 
 
 @contextmanager

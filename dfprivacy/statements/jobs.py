@@ -17,7 +17,7 @@ from dfprivacy.engine.adopt import Stored
 from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, RefusedStatementError
-from dfprivacy.frames.explanation import Explanation
+from dfprivacy.frames.explanation import Explanation, Target, reached
 from dfprivacy.frames.forecasting import account_after, explained, groups_text, named_loss
 from dfprivacy.frames.releasing import gathered, release_answers, release_several
 from dfprivacy.frames.tables import Origin, with_origin
@@ -42,6 +42,9 @@ class Job:
     plans: tuple[Plan, ...]
     place: Place
     engine: duckdb.DuckDBPyConnection
+    terms: Terms
+    public: object
+    """The keys that are public, as the caller gave them."""
 
     @property
     def request(self) -> Request:
@@ -223,7 +226,7 @@ def job_of(
         if target is not None:
             for relation in (table for plan in plans for table in plan.statement.rows.tables):
                 place.check(target, relation, empty)
-        yield Job(script, plans, place, engine)
+        yield Job(script, plans, place, engine, terms, keys)
 
 
 def _empty(plan: Plan, engine: duckdb.DuckDBPyConnection) -> pa.Table:
@@ -290,6 +293,7 @@ class StatementExplanation(Explanation):
             ("then", self.released_query),
             *([("into", self.target)] if self.target else []),
             ("costs", self.cost),
+            *([("reaches", self.reaches)] if self.reaches else []),
             *([("functions", self.remark)] if self.remark else []),
             *self.details(),
         ]
@@ -299,8 +303,10 @@ class StatementExplanation(Explanation):
         return [f"{title:<9} {text}" for title, text in self.head()]
 
 
-def explanation_of(job: Job) -> StatementExplanation:
+def explanation_of(job: Job, target: Target | None = None) -> StatementExplanation:
     """Return what a job would do, and what its text costs on the connection itself.
+
+    With a target it is that with the least epsilon that reaches it.
 
     Raises
     ------
@@ -308,7 +314,16 @@ def explanation_of(job: Job) -> StatementExplanation:
         Whatever would be refused before anything is charged, but for a budget that is too small:
         the explanation says so.
     """
-    own = [_explained(plan) for plan in job.plans]
+
+    def made(terms: Terms, sizes: tuple[int, ...]) -> StatementExplanation:
+        plans = plan_script(job.script, terms, job.public)
+        return _explanation(replace(job, plans=plans, terms=terms), sizes)
+
+    return reached(target, job.terms, made)
+
+
+def _explanation(job: Job, sizes: tuple[int, ...]) -> StatementExplanation:
+    own = [_explained(plan, sizes) for plan in job.plans]
     known, script = [page for page, _ in own], job.script
     plans, request = job.plans, job.request
     on_connection, remark = (None, "")
@@ -356,7 +371,9 @@ def _selection(plans: Sequence[Plan], request: Request) -> str:
     return f"{text}; totals are sums of the groups that are shown" if added else text
 
 
-def _explained(plan: Plan) -> tuple[Explanation, tuple[tuple[str, str], ...]]:
+def _explained(
+    plan: Plan, sizes: tuple[int, ...]
+) -> tuple[Explanation, tuple[tuple[str, str], ...]]:
     """Return the explanation of one release, and its calls with what they ask."""
     statement = plan.statement
     shown = [call for call, _ in statement.calls]
@@ -364,7 +381,8 @@ def _explained(plan: Plan) -> tuple[Explanation, tuple[tuple[str, str], ...]]:
         named = f"{statement.delta!r}, {float(statement.selection.value)!r}"
         shown.append(f"dp_keep({named})")
     calls = zip(shown, plan.questions.values(), strict=True)
-    page = explained(plan.request, titles=dict(zip(plan.questions, shown, strict=True)))
+    titles = dict(zip(plan.questions, shown, strict=True))
+    page = explained(plan.request, titles=titles, sizes=sizes)
     return page, tuple((call, question.text) for call, question in calls)
 
 

@@ -138,10 +138,17 @@ class Vectors:
         return [loss.share(share).noise(own.l1, own.l2_squared) for own, share in pairs]
 
     def counting(self) -> tuple[int, CountWeights]:
-        """Return the vector that counts groups: a plain count, else the first that can."""
+        """Return the vector that counts groups: of rows, else of values, else the first that can.
+
+        A group that has rows but no values in a column would be shown by chance only.
+        """
         able = [(i, own.count) for i, own in enumerate(self.linears) if own.count is not None]
-        plain = [(i, weights) for i, weights in able if not self.linears[i].source.terms]
-        return (plain or able)[0]
+
+        def order(one: tuple[int, CountWeights]) -> tuple[bool, bool]:
+            source = self.linears[one[0]].source
+            return bool(source.terms), bool(source.columns)
+
+        return min(able, key=order)
 
     @property
     def counts(self) -> bool:

@@ -133,3 +133,25 @@ def test_targets_spend_nothing(tmp_path):
     plan = DP(ledger=ledger, dataset="d").explain(dfp.count(), within=50)
     assert ledger.datasets() == []
     assert plan.account.after.epsilon == pytest.approx(1 - plan.epsilon)
+
+
+def test_a_statement_has_targets():
+    """A statement finds the epsilon of the same questions to a frame; a loss beside it is no."""
+    query = "SELECT g, dp_mean(x, 0, 100) AS m, dp_count(*) AS n FROM t GROUP BY g"
+    terms = {"t": FRAME.collect(), "delta": 1e-6}
+    wide = {**terms, "size": SIZE}
+    plan = dfp.explain(query, within="2%", **wide)
+    by, mean = DP(delta=1e-6).group_by("g"), dfp.mean("x", (0, 100), clipping=False)
+    by = by.explain.within("2%", size=SIZE)
+    assert plan.epsilon == by.agg(m=mean, n=dfp.count()).epsilon
+    assert half(plan)[0] <= 2
+    assert "dp_mean(x, 0, 100) within 2% (at most)" in repr(plan)
+    alone = dfp.explain(query, within={"dp_count()": 500}, **wide)
+    assert alone.epsilon < plan.epsilon
+    above = "SELECT dp_count(*) AS n FROM t WHERE x > (SELECT dp_mean(x, 0, 100) FROM t)"
+    both = dfp.explain(above, within=5, t=terms["t"], schema={"unit": "t.g"}, max_rows=1, size=SIZE)
+    assert [answer.certain[answer.rows.index(SIZE)] <= 5 for answer in both.answers] == [True] * 2
+    with pytest.raises(dfp.InvalidLossError):
+        dfp.explain(query, within="2%", epsilon=1, **wide)
+    con = dfp.connect(t=terms["t"], epsilon=1, delta=1e-6)
+    assert con.explain(query, within="2%", size=SIZE).epsilon == plan.epsilon

@@ -176,3 +176,11 @@ def test_errors_in_released_expressions_cost_no_answer(shared):
     )
     released = dfp.sql(query, con=shared, epsilon=1e13, delta=0.1)
     assert released.fetchall()[0] == ("Bonn", 200, None)
+
+
+def test_a_count_of_rows_decides_which_groups_are_shown():
+    """A group that has rows but no values is shown by its rows, whatever is counted first."""
+    frame = pa.table({"g": ["a", "b"] * 500, "x": pa.array([1.0, None] * 500)})
+    query = "SELECT g, dp_count(x) AS n, dp_count(*) AS rows FROM t GROUP BY g"
+    released = dfp.sql(query, t=frame, epsilon=1e6, delta=1e-6).to_pylist()
+    assert [tuple(row.values()) for row in released] == [("a", 500, 500), ("b", 0, 500)]
