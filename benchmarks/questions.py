@@ -33,6 +33,9 @@ NUNIQUE = 2.0
 DESCRIBE = 3.0
 """How much longer than the engine's own aggregates of all columns, in one pass, it may take."""
 
+CROSSTAB = 1.5
+"""How much longer than the engine's own group-by a table with its totals may take."""
+
 Timed = tuple[str, str, Callable[[], object], Callable[[], object], float | None]
 
 
@@ -152,6 +155,43 @@ def share_accuracy(rounds: int) -> Iterator[Accuracy]:
     )
 
 
+def crosstab_accuracy(rounds: int) -> Iterator[Accuracy]:
+    """Ask for a table of 4 by 105 public cells with its totals, beside noise on each cell alone.
+
+    A contingency table of OpenDP with public keys has noise of scale 1/epsilon on each cell; its
+    totals are sums of those. Errors are over all cells, or totals, of each release.
+    """
+    draws = np.random.default_rng(6)
+    frame = flights().drop_nulls("place")
+    frame = frame.with_columns(season=pl.Series(draws.integers(0, 4, frame.height)))
+    keys = {"season": list(range(4)), "place": list(range(PLACES))}
+    shape = (4, PLACES)
+    truth = np.zeros(shape)
+    np.add.at(truth, (frame["season"].to_numpy(), frame["place"].to_numpy()), 1)
+    kinds = ("cells", "totals by season", "totals by place")
+    for epsilon in EPSILONS:
+        found = {name: ([], []) for name in kinds}
+        for _ in range(max(rounds // 20, 4)):
+            table = frame.dp.crosstab("season", "place", keys=keys, margins=True, epsilon=epsilon)
+            long = dfp.released(table).long()
+            names = [own for own in long.columns[2:] if not own.endswith(("_low", "_high"))]
+            exact = (truth, truth.sum(1, keepdims=True), truth.sum(0, keepdims=True))
+            for kind, name, own in zip(kinds, names, exact, strict=False):
+                told = np.broadcast_to(own, shape).ravel()
+                value, low, high = (
+                    long[f"{name}{end}"].to_numpy() for end in ("", "_low", "_high")
+                )
+                found[kind][0].append(np.mean((value - told) ** 2))
+                found[kind][1].append(np.mean((low <= told) & (told <= high)))
+        noise = np.round(draws.laplace(0, 1 / epsilon, (1000, *shape)))
+        sums = {"cells": noise, "totals by season": noise.sum(2), "totals by place": noise.sum(1)}
+        for kind, (errors, held) in found.items():
+            question, error = f"crosstab, 4 by 105: {kind}", float(np.sqrt(np.mean(errors)))
+            yield Accuracy(question, "dfprivacy, margins", epsilon, error, float(np.mean(held)))
+            other = float(np.sqrt(np.mean(sums[kind] ** 2)))
+            yield Accuracy(question, "OpenDP: contingency table, sums of cells", epsilon, other)
+
+
 def nunique_times(rows: int) -> Iterator[Timed]:
     """Different integers, of 100,000 and of about as many as rows, in each engine."""
     draws = np.random.default_rng(3)
@@ -210,6 +250,29 @@ def share_times(rows: int) -> Iterator[Timed]:
     con.close()
 
 
+def crosstab_times(rows: int) -> Iterator[Timed]:
+    """Count the cells of 4 by 105 public keys with totals, over the engine's own group-by."""
+    draws = np.random.default_rng(7)
+    columns = {"a": draws.integers(0, 4, rows), "b": draws.integers(0, PLACES, rows)}
+    keys = {"a": list(range(4)), "b": list(range(PLACES))}
+    frame, pandas = pl.DataFrame(columns), pd.DataFrame(columns, copy=False)
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS SELECT * FROM frame")
+    plain = {
+        "polars": lambda: frame.lazy().group_by("a", "b").agg(pl.len()).collect(engine="streaming"),
+        "pandas": lambda: pandas.groupby(["a", "b"]).size(),
+        "DuckDB": lambda: con.sql("SELECT a, b, count(*) FROM t GROUP BY a, b").fetchall(),
+    }
+    frames = {"polars": frame, "pandas": pandas, "DuckDB": con.table("t")}
+    for engine, work in plain.items():
+        private = dfp.frame(frames[engine])
+        yield (
+            "crosstab, 4 by 105, with totals", engine, work,
+            lambda p=private: p.crosstab("a", "b", keys=keys, margins=True), CROSSTAB,
+        )  # fmt: skip
+    con.close()
+
+
 DESCRIBED = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -246,10 +309,19 @@ def describe_times(rows: int) -> Iterator[Timed]:
     con.close()
 
 
-ACCURACY = {"nunique": nunique_accuracy, "share": share_accuracy}
+ACCURACY = {
+    "nunique": nunique_accuracy,
+    "share": share_accuracy,
+    "crosstab": crosstab_accuracy,
+}
 """Each yields errors beside other forms, and coverage, from so many releases."""
 
-TIMES = {"nunique": nunique_times, "share": share_times, "describe": describe_times}
+TIMES = {
+    "nunique": nunique_times,
+    "share": share_times,
+    "crosstab": crosstab_times,
+    "describe": describe_times,
+}
 """Each yields question, engine, its own work, ours and the ratio allowed, for so many rows."""
 
 
@@ -262,7 +334,8 @@ def main() -> int:
     given = parser.parse_args()
     lines = ["# Questions (`python -m benchmarks.questions`)", "", "## Error and coverage", ""]
     lines += [
-        f"Root mean squared errors; coverage of 95 % intervals over {given.rounds} releases.",
+        f"Root mean squared errors; coverage of 95 % intervals over {given.rounds} releases,",
+        "a twentieth of these for tables and a quarter with units.",
         "",
     ]
     lines += ["| question | form | epsilon | error | coverage |", "|:--|:--|--:|--:|--:|"]
