@@ -4,7 +4,10 @@ import tempfile
 
 import duckdb
 import polars as pl
+import pyarrow as pa
 import pytest
+
+import dfprivacy as dfp
 
 
 @pytest.fixture
@@ -14,6 +17,30 @@ def spills(tmp_path, monkeypatch):
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     return folder
+
+
+def failing():
+    """Fail while rows are read: the database of such a call is not used again."""
+    schema = pa.schema({"x": pa.float64()})
+    batches = (1 / 0 for _ in range(1))
+    with pytest.raises(dfp.EngineError):
+        dfp.frame(pa.RecordBatchReader.from_batches(schema, batches)).count()
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Return the databases that are opened from now on, each with its settings; none is held."""
+    found, connect = [], duckdb.connect
+
+    def watched(*given, config=None, **named):
+        found.append((connect(*given, config=config or {}, **named), config))
+        return found[-1][0]
+
+    monkeypatch.setattr(duckdb, "connect", watched)
+    while not found:  # the database of an earlier call goes with this one
+        failing()
+    found.clear()
+    return found
 
 
 @pytest.fixture

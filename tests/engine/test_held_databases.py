@@ -1,6 +1,7 @@
-"""The database of an embedded connection may serve the next call, of which it knows nothing."""
+"""The database of a call may serve the next one, of which it knows nothing."""
 
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import duckdb
@@ -9,27 +10,24 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.engine import embedded
+from tests.engine.conftest import failing
 
 FRAME = pd.DataFrame({"g": [1, 2, 3] * 50, "x": [0.5] * 150})
-
-
-@pytest.fixture(autouse=True)
-def opened(monkeypatch):
-    """Return what is opened from now on; no database is held yet."""
-    found, connect = [], duckdb.connect
-    monkeypatch.setattr(embedded, "_HELD", {})
-
-    def watched(*given, **named):
-        found.append(connect(*given, **named))
-        return found[-1]
-
-    monkeypatch.setattr(duckdb, "connect", watched)
-    return found
+TABLE = pa.table({"x": [1.0] * 9})
 
 
 def mean(frame=FRAME):
     return dfp.frame(frame).group_by("g", keys=[1, 2, 3]).mean("x", (0, 1), epsilon=1e9)
+
+
+def count_during(act):
+    """Count rows; something is done while the engine reads them."""
+
+    def batches():
+        act()
+        yield from TABLE.to_batches()
+
+    return dfp.frame(pa.RecordBatchReader.from_batches(TABLE.schema, batches())).count()
 
 
 def test_brief_calls_share_databases(opened, spills):
@@ -45,72 +43,65 @@ def test_brief_calls_share_databases(opened, spills):
 
 def test_calls_at_the_same_time_share_none(opened):
     """A database that a call uses is used by no other one."""
-    with embedded.embedded() as one, embedded.embedded() as other:
-        one.execute("CREATE TABLE t AS SELECT 1 AS x")
-        with pytest.raises(duckdb.CatalogException):
-            other.execute("FROM t")
-    assert len(opened) == 2
+    count_during(lambda: count_during(dfp.frame(TABLE).count))
+    assert len(opened) == 3
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: mean()["x"].round(3).tolist(), range(16)))
     assert found == [found[0]] * 16
 
 
-def test_a_call_finds_no_settings_and_no_names_of_another(opened):
-    """What a call sets, registers or names is gone with its connection."""
-    ask = "SELECT current_setting('enable_optimizer')"
-    with embedded.embedded() as connection:
-        before = connection.execute(ask).fetchall()
-        connection.execute("PRAGMA disable_optimizer")
-        connection.register("released", pa.table({"x": [1]}))
-        connection.execute("CREATE TEMP TABLE temporary AS SELECT 1")
-    with embedded.embedded() as connection:
-        assert connection.execute(ask).fetchall() == before
-        for name in ("released", "temporary"):
-            with pytest.raises(duckdb.CatalogException):
-                connection.execute(f"FROM {name}")
-    assert len(opened) == 1
+def test_a_call_leaves_no_settings_and_no_names(opened):
+    """Whatever was asked, a database is afterwards as it was opened, but for its place on disk."""
+
+    def state(database):
+        own = "SELECT view_name FROM duckdb_views() WHERE NOT internal"
+        own += " UNION ALL SELECT table_name FROM duckdb_tables() WHERE NOT internal"
+        own += " UNION ALL SELECT function_name FROM duckdb_functions() WHERE NOT internal"
+        settings = "SELECT name, value FROM duckdb_settings() WHERE name <> 'temp_directory'"
+        cursor = database.cursor()
+        return cursor.execute(own).fetchall(), cursor.execute(settings).fetchall()
+
+    dfp.frame(TABLE).count()
+    before = state(duckdb.connect(config=dict(opened[0][1])))
+    opened.pop()
+    assert before[0] == []
+    mean()
+    dfp.frame(FRAME).group_by("g").median("x", delta=1e-6)
+    dfp.frame(FRAME).mean("x")
+    dfp.sql("SELECT g, dp_mean(x, 0, 1) AS m FROM t GROUP BY g", t=FRAME, delta=1e-6)
+    assert len(opened) == 2  # some questions have two at a time
+    assert [state(own) for own, _ in opened] == [before] * 2
 
 
 def test_what_failed_or_had_limits_is_not_used_again(opened):
     """A database ends with a call that fails, and with one that an Engine limits."""
-    with pytest.raises(ZeroDivisionError), embedded.embedded():
-        raise ZeroDivisionError
-    with dfp.Engine(threads=1), embedded.embedded() as connection:
-        assert connection.execute("SELECT current_setting('threads')").fetchall() == [(1,)]
-    with embedded.embedded():
-        assert len(opened) == 3
+    count = dfp.frame(TABLE).count
+    count()
+    failing()
+    count()
+    with dfp.Engine(threads=1):
+        count()
+    assert [config.get("threads") for _, config in opened] == [None, None, 1]
+    count()
+    assert len(opened) == 3
 
 
-def test_what_takes_long_is_not_held(opened, monkeypatch):
+def test_what_takes_long_is_not_held(opened):
     """A database that was used for long, which keeps memory, is closed."""
-    monkeypatch.setattr(embedded, "_BRIEF", 0.0)
-    mean()
-    number = len(opened)
-    mean()
-    assert len(opened) == 2 * number
-
-
-def test_what_has_spilled_is_not_used_again(opened, spills):
-    """A database that has written temporary files is closed: its folder goes with the call."""
-    with embedded.embedded() as connection:
-        connection.execute("SET memory_limit = '60MB'")
-        connection.execute("SET threads = 1")
-        rows = "SELECT DISTINCT i::VARCHAR || 'abcdefghijk' FROM range(2000000) r(i)"
-        connection.execute(f"SELECT count(*) FROM ({rows})").fetchall()
-        assert any(spills.rglob("duckdb_temp*"))
-    assert list(spills.iterdir()) == []
-    with embedded.embedded() as connection:
-        connection.execute("SELECT 1")
-    assert len(opened) == 2
+    for number in range(2):
+        count_during(lambda: time.sleep(0.3))
+        assert len(opened) == number + 1
 
 
 def test_a_place_is_that_of_the_call(opened, tmp_path):
     """Each call writes temporary files where its own Engine says, quotes in the name and all."""
     for name in ("one", "it's"):
-        (tmp_path / name).mkdir()
-        with dfp.Engine(temporary=tmp_path / name), embedded.embedded() as connection:
-            ((place,),) = connection.execute("SELECT current_setting('temp_directory')").fetchall()
-            assert place.startswith(str(tmp_path / name))
+        place, seen = tmp_path / name, []
+        place.mkdir()
+        with dfp.Engine(temporary=place):
+            count_during(lambda place=place, seen=seen: seen.extend(place.iterdir()))
+        assert len(seen) == 1
+        assert list(place.iterdir()) == []
     assert len(opened) == 1
 
 

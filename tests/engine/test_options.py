@@ -8,25 +8,18 @@ import pytest
 
 import dfprivacy as dfp
 from benchmarks.watching import spilled_mib
-from dfprivacy.engine import embedded
+from tests.engine.conftest import failing
 
 
 @pytest.fixture
-def settings(monkeypatch):
-    """Return what a release sets on the connection of its engine: memory, threads, and place."""
-    seen, connect = [], duckdb.connect
-
-    def watched(*given, config, **named):
-        seen.append(config)
-        return connect(*given, config=config, **named)
-
-    monkeypatch.setattr(duckdb, "connect", watched)
+def settings(opened):
+    """Return what a release sets on the database of its engine: memory and threads."""
 
     def asked():
-        monkeypatch.setattr(embedded, "_HELD", {})
-        seen.clear()
+        failing()
+        opened.clear()
         dfp.frame(TABLE).count()
-        (config,) = seen
+        ((_, config),) = opened
         return config.get("memory_limit"), config.get("threads")
 
     return asked
@@ -144,12 +137,12 @@ class KernelWithoutWidgets:
         return self.connection.execute(statement, *given)
 
 
-def test_jupyter_without_widgets_gets_a_connection(monkeypatch):
+def test_jupyter_without_widgets_gets_a_connection(opened, monkeypatch):
     """Where DuckDB has no progress bar to turn off, that is no reason to fail."""
     connect = duckdb.connect
-    monkeypatch.setattr(embedded, "_HELD", {})
     monkeypatch.setattr(duckdb, "connect", lambda **terms: KernelWithoutWidgets(connect(**terms)))
     assert round(dfp.frame(TABLE).count(epsilon=1e9)) == 9
+    assert len(opened) == 1
 
 
 def test_the_progress_bar_is_off(many_rows, capfd):
