@@ -1,15 +1,31 @@
-"""What a release costs: rounded up, and what a unit contributes to it."""
+"""What a release costs, rounded up, with what a unit contributes; what releases cost together."""
 
 import itertools
+import math
 from decimal import Decimal
 from fractions import Fraction
 
+import dp_accounting
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given
+from dp_accounting.rdp import RdpAccountant
+from flint import arb, ctx, fmpq
+from hypothesis import given, settings
+from scipy.stats import norm
 
 from dfprivacy.accounting.charge import Budget, Charge, Units, float_below, total_of
+from dfprivacy.accounting.composition import (
+    Composition,
+    approximate_epsilon,
+    concentrated_law,
+    epsilon_at_order,
+    float_above,
+    levelled,
+    profile,
+    responses_law,
+    tight_total,
+)
 from dfprivacy.accounting.loss import Contribution, Epsilon, Rho, delta_of, loss_of
 from dfprivacy.errors import InvalidLossError
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
@@ -186,3 +202,248 @@ def test_one_file_is_no_file():
     pooled = Contribution(3, 2, 5).pooled()
     assert pooled.row_loss(loss) == Contribution(3, 2, 5).row_loss(loss)
     assert pooled.row_loss(Rho(Fraction(1))).value == Fraction(1, 30**2)
+
+
+# What releases cost together
+
+
+RHOS = st.fractions(Fraction(1, 10**9), 100, max_denominator=10**9)
+DELTAS = st.integers(1, 18).flatmap(
+    lambda n: st.fractions(Fraction(1, 10**n), Fraction(1, 2), max_denominator=10**18)
+)
+
+
+def ball(number):
+    return arb(fmpq(number.numerator, number.denominator))
+
+
+def formula(rho, delta, beyond):
+    """Evaluate epsilon at order 1 + beyond, in balls."""
+    order = ball(1 + beyond)
+    log = -ball(delta).log() - order.log()
+    return order * ball(rho) + (ball(beyond) / order).log() + log / ball(beyond)
+
+
+@given(RHOS, DELTAS, st.fractions(Fraction(1, 10**6), 10**9))
+def test_an_order_is_rounded_up(rho, delta, beyond):
+    """What a single order gives is certainly not below the formula, and hardly above it."""
+    ctx.prec = 400
+    above = ball(epsilon_at_order(rho, delta, beyond)) - formula(rho, delta, beyond)
+    assert above > 0
+    assert above < ball(Fraction(1, 10**20)) * (1 + ball(rho * (1 + beyond)))
+
+
+@settings(max_examples=30)
+@given(RHOS, DELTAS)
+def test_the_order_is_well_chosen(rho, delta):
+    """No order of a fine grid gives less; Bun and Steinke's formula gives more."""
+    found = float(approximate_epsilon(rho, delta))
+    r, log = float(rho), -math.log(delta)
+    beyond = np.geomspace(1e-9, 1e9, 400_000)
+    grid = (1 + beyond) * r - np.log1p(1 / beyond) + (log - np.log1p(beyond)) / beyond
+    assert found <= max(0.0, grid.min()) * (1 + 1e-9) + 1e-12
+    assert found <= r + 2 * math.sqrt(r * log)
+
+
+@given(RHOS, RHOS, DELTAS, DELTAS)
+def test_more_rho_and_less_delta_never_give_less_epsilon(rho, other, delta, another):
+    """Epsilon grows with rho and falls with delta, up to the search of the order."""
+    low, high = sorted([rho, other])
+    small, large = sorted([delta, another])
+    slack = 1 + Fraction(1, 10**9)
+    assert approximate_epsilon(low, delta) <= approximate_epsilon(high, delta) * slack
+    assert approximate_epsilon(rho, large) <= approximate_epsilon(rho, small) * slack
+
+
+def gaussian_delta(rho, epsilon):
+    """Return the exact delta of a Gaussian mechanism that is rho-zCDP (Balle and Wang 2018)."""
+    shift = math.sqrt(2 * rho)
+    rest = math.exp(epsilon + norm.logcdf(-epsilon / shift - shift / 2))
+    return norm.cdf(shift / 2 - epsilon / shift) - rest
+
+
+@pytest.mark.parametrize("rho", [Fraction(1, 10**6), Fraction(1, 50), Fraction(1, 2), Fraction(8)])
+@pytest.mark.parametrize("delta", [Fraction(1, 10**9), Fraction(1, 10**5), Fraction(1, 10)])
+def test_a_gaussian_keeps_the_promise(rho, delta):
+    """The Gaussian mechanism has no larger delta at the epsilon that is returned."""
+    assert gaussian_delta(float(rho), float(approximate_epsilon(rho, delta))) <= delta
+
+
+@pytest.mark.parametrize("rho", [Fraction(1, 1000), Fraction(1, 2), Fraction(5)])
+@pytest.mark.parametrize("delta", [Fraction(1, 10**9), Fraction(1, 10**5)])
+def test_dp_accounting_gets_the_same(rho, delta):
+    """Over a grid of orders dp-accounting finds an epsilon as small, and none smaller."""
+    accountant = RdpAccountant((1 + np.geomspace(1e-2, 1e3, 4000)).tolist())
+    accountant.compose(dp_accounting.GaussianDpEvent(1 / math.sqrt(2 * rho)))
+    theirs = accountant.get_epsilon(float(delta))
+    assert theirs * 0.9999 <= float(approximate_epsilon(rho, delta)) <= theirs * (1 + 1e-12)
+
+
+def test_nothing_spent_is_nothing_lost():
+    """Without releases epsilon is 0, and so it is at a delta that covers everything."""
+    assert approximate_epsilon(Fraction(0), Fraction(1, 10**9)) == 0
+    assert approximate_epsilon(Fraction(1, 10**9), Fraction(1, 2)) == 0
+
+
+def delta_of_law(law, cell, epsilon):
+    losses = np.array(list(law.masses)) * cell
+    masses = np.array(list(law.masses.values()))
+    larger = losses > epsilon
+    return law.infinite + np.dot(masses[larger], -np.expm1(epsilon - losses[larger]))
+
+
+def delta_of_pair(upper, lower, epsilon):
+    return sum(max(0.0, p - math.exp(epsilon) * q) for p, q in zip(upper, lower, strict=True))
+
+
+def law_of(rho):
+    reach = float(approximate_epsilon(Fraction(rho), Fraction(1, 2**60)))
+    cell = 2.0 ** math.ceil(math.log2(reach / 2**17))
+    return concentrated_law(rho, cell, reach), cell, reach
+
+
+@pytest.mark.parametrize("rho", [1e-6, 0.005, 0.125, 0.5, 5.0])
+def test_the_law_of_a_concentrated_release_dominates(rho):
+    """At every epsilon, negative too, its delta is at least that of whatever is rho-zCDP.
+
+    Gaussian noise, randomized response of epsilon^2/2 = rho, and an exponential mechanism of
+    epsilon^2/8 = rho on two candidates; and it is near what the formula says.
+    """
+    law, cell, reach = law_of(rho)
+    pure, bounded = math.sqrt(2 * rho), math.sqrt(8 * rho)
+    shown = 1 / (1 + math.exp(-pure))
+    pairs = [(shown, 1 - shown), (1 - shown, shown)]
+    for tilt in (0.1, 0.5, 0.9):
+        chance = 1 / (1 + math.exp(-bounded * (tilt - 1))), 1 / (1 + math.exp(-bounded * tilt))
+        first, second = [(p, 1 - p) for p in chance]
+        pairs += [first, second]
+    for epsilon in np.linspace(-reach, reach, 401):
+        bound = delta_of_law(law, cell, epsilon)
+        mirrored = gaussian_delta(rho, abs(epsilon))
+        gaussian = mirrored if epsilon >= 0 else -math.expm1(epsilon) + math.exp(epsilon) * mirrored
+        exact = [gaussian] + [
+            delta_of_pair(*pair, epsilon)
+            for one, other in zip(pairs[::2], pairs[1::2], strict=True)
+            for pair in ((one, other), (other, one))
+        ]
+        assert max(exact) <= bound * (1 + 1e-12) + 1e-15
+    for epsilon in np.linspace(reach / 20, reach * 0.9, 50):
+        best = profile(rho, np.array([epsilon, reach]))[0]
+        assert delta_of_law(law, cell, epsilon) <= best * 1.01
+
+
+@pytest.mark.parametrize("rho", [1e-9, 0.02, 2.0])
+def test_the_law_is_a_distribution_and_symmetric(rho):
+    """Probabilities add up to 1, and loss -l has exp(-l) times the probability of loss l."""
+    law, cell, _ = law_of(rho)
+    assert abs(sum(law.masses.values()) + law.infinite - 1) < 1e-9
+    for place, mass in law.masses.items():
+        mirrored = law.masses[-place] * math.exp(place * cell)
+        assert mass == pytest.approx(mirrored, rel=1e-12, abs=1e-300)
+
+
+DELTA = 1e-6
+
+
+def pure(*losses):
+    return Composition(tuple((Epsilon(Fraction(epsilon)), times) for epsilon, times in losses))
+
+
+def optimal_delta(epsilon, times, total):
+    """Return the exact delta of composed pure releases (Kairouz, Oh and Viswanath 2015)."""
+    up, down = math.exp(epsilon), 1.0
+    weights = [
+        math.comb(times, k) * max(0.0, up ** (times - k) * down - math.exp(total) * up**k)
+        for k in range(times + 1)
+    ]
+    return sum(weights) / (1 + up) ** times
+
+
+@pytest.mark.parametrize(("epsilon", "times"), [("1/10", 10), ("1/100", 365), ("1/3", 40), (1, 9)])
+@pytest.mark.parametrize("delta", [1e-4, 1e-6, 1e-9])
+def test_equal_releases_have_their_optimal_total(epsilon, times, delta):
+    """Never below the optimal composition of that many pure releases, and hardly above it."""
+    epsilon = Fraction(epsilon)
+    found = tight_total(pure((epsilon, times)), delta).epsilon
+    assert optimal_delta(float(epsilon), times, found) <= delta
+    assert optimal_delta(float(epsilon), times, found * 0.99 - 1e-4) > delta
+
+
+@pytest.mark.parametrize("rho", [Fraction(1, 1000), Fraction(1, 5)])
+@pytest.mark.parametrize("delta", [1e-5, 1e-9])
+def test_mixed_releases_are_covered(rho, delta):
+    """Randomized responses and a Gaussian release together have no larger delta."""
+    losses = ((Epsilon(Fraction(1, 4)), 12), (Epsilon(Fraction(1, 7)), 5), (Rho(rho), 1))
+    composition = Composition(losses)
+    found = tight_total(composition, delta).epsilon
+    shift, exact = math.sqrt(2 * rho), 0.0
+    for first in range(13):
+        for second in range(6):
+            weight = math.comb(12, first) * math.comb(5, second)
+            weight /= (1 + math.exp(-1 / 4)) ** 12 * (1 + math.exp(-1 / 7)) ** 5
+            loss = (2 * first - 12) / 4 + (2 * second - 5) / 7
+            weight *= math.exp(-(12 - first) / 4 - (5 - second) / 7)
+            left = found - loss
+            rest = math.exp(left + norm.logcdf(-left / shift - shift / 2))
+            exact += weight * (norm.cdf(shift / 2 - left / shift) - rest)
+    assert exact <= delta
+    assert found < composition.total(delta).epsilon
+
+
+@pytest.mark.parametrize("spent", [Fraction(1, 10**7), Fraction(99, 10**8)])
+def test_deltas_leave_less_for_the_composition(spent):
+    """What releases spent on keys is taken off the delta before anything else."""
+    losses = ((Epsilon(Fraction(1, 10)), 50),)
+    found = tight_total(Composition(losses, spent), DELTA)
+    assert found.delta == DELTA
+    assert found.epsilon == tight_total(Composition(losses), Fraction(1, 10**6) - spent).epsilon
+    assert found.epsilon > tight_total(Composition(losses), DELTA).epsilon
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        pure(*((Fraction(1, 20 + number), 1) for number in range(100))),
+        pure((Fraction(1, 10**9), 10**6), (Fraction(1, 2), 1)),
+        pure((300, 2)),
+        pure((10**6, 1)),
+        Composition(((Rho(Fraction(10**6)), 1),)),
+        Composition(((Rho(Fraction(1, 10**15)), 3), (Epsilon(Fraction(1, 10)), 2))),
+        pure((Fraction(1, 1000), 10**6)),
+    ],
+    ids=["100 epsilons", "tiny ones", "large", "huge", "huge rho", "tiny rho", "a million"],
+)
+@pytest.mark.parametrize("delta", [0.4, 1e-7, 1e-15])
+def test_a_tight_total_is_never_above_the_plain_one(losses, delta):
+    """Whatever the history is, there is a tight total, and it is at most the plain one."""
+    tight = tight_total(losses, delta)
+    assert 0 <= tight.epsilon <= losses.total(delta).epsilon
+
+
+@given(st.fractions(0, 10**6))
+def test_float_above(value):
+    """The float is above or at the value, and the one before the previous is below it."""
+    above = float_above(value)
+    assert Fraction(repr(above)) >= value
+    assert Fraction(float(np.nextafter(np.nextafter(above, -np.inf), -np.inf))) < value or not value
+
+
+@given(st.integers(1, 300), st.integers(1, 50), st.floats(2**-12, 1))
+def test_the_law_of_responses(times, cells, cell):
+    """It is a distribution whose losses are symmetric: exp(-l) times as probable at -l as at l."""
+    law = responses_law(cells, times, cell)
+    assert abs(sum(law.masses.values()) + law.infinite - 1) < 1e-12
+    for place, mass in law.masses.items():
+        if -place in law.masses and mass > 1e-200:
+            ratio = math.log(mass / law.masses[-place])
+            assert ratio == pytest.approx(place * cell, rel=1e-9, abs=1e-9)
+
+
+@given(st.dictionaries(st.integers(1, 10**6), st.integers(1, 9), min_size=20, max_size=200))
+def test_levels_only_round_up(times):
+    """Grouped into 32 levels, no release is lost and none gets a smaller epsilon."""
+    levels = levelled(times)
+    assert len(levels) <= 32
+    assert sum(levels.values()) == sum(times.values())
+    before, after = (np.repeat(sorted(c), [c[k] for k in sorted(c)]) for c in (times, levels))
+    assert (after >= before).all()
