@@ -4,9 +4,10 @@ A cell is a way to hand rows in, a declared type, a question, and a setting of t
 cell a usual column is compared with ones that have one more row: an extreme of the type, a missing
 value, an object that refuses everything; first or last. What is compared is the outcome: the type
 and text of an error, or the type of the release, its dtypes, the groups that many rows made, in
-their order, and the charge. Then allocations fail, Ctrl-C comes between any two lines, a thread
-forks, and memory is limited: what comes out must be a release, or an error of a fixed text without
-a cause, charged wholly or not at all.
+their order, and the charge. Tables of a caller's own connection are read under each of its
+settings, where no count of theirs may be printed either. Then allocations fail, Ctrl-C comes
+between any two lines, a thread forks, and memory is limited: what comes out must be a release, or
+an error of a fixed text without a cause, charged wholly or not at all.
 
     python -m benchmarks.boundary             # all cells and faults: some minutes
     python -m benchmarks.boundary --sample 20 # every 20th
@@ -15,6 +16,7 @@ a cause, charged wholly or not at all.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import datetime as dt
 import decimal
 import itertools
@@ -567,6 +569,126 @@ def compare(cell: Cell, found: Found) -> None:
             found.different.append(f"{cell}: {len(rows)} rows: {first} or {other}"[:600])
 
 
+CONNECTION = (
+    "SELECT 1",
+    "PRAGMA enable_profiling",
+    "SET enable_profiling = 'json'",
+    "SET enable_profiling = 'no_output'",
+    "PRAGMA disable_optimizer",
+    "SET disabled_optimizers = 'filter_pushdown'",
+    "SET threads = 1",
+    "SET memory_limit = '50MB'",
+    "SET preserve_insertion_order = false",
+    "SET default_null_order = 'nulls_first'",
+    "SET default_order = 'desc'",
+    "SET integer_division = true",
+    "SET ieee_floating_point_ops = false",
+    "SET old_implicit_casting = true",
+    "SET errors_as_json = true",
+    "SET TimeZone = 'Pacific/Auckland'",
+    "SET Calendar = 'japanese'",
+    "SET default_collation = 'nocase'",
+    "SET lock_configuration = true",
+    "SET search_path = 'other'",
+    "SET python_enable_replacements = false",
+    "SET arrow_large_buffer_size = true",
+    "CREATE MACRO abs(x) AS error(x::VARCHAR)",
+    "CREATE TEMP VIEW t AS SELECT id, k, x FROM memory.main.t",
+    "BEGIN",
+)
+"""What a caller may have done to a connection before."""
+
+_TABLES = """
+    CREATE TABLE t(id INTEGER PRIMARY KEY, k VARCHAR, x DOUBLE,
+        whole INTEGER AS (CAST(k AS INTEGER)), chance DOUBLE AS (random()));
+    INSERT INTO t(id, k, x) SELECT i, i::VARCHAR, i % 9 FROM range(4099) AS r(i);
+    CREATE TABLE referring(id INTEGER REFERENCES t(id));
+    CREATE TABLE keyed(n BIGINT PRIMARY KEY CHECK (n < 4100));
+    CREATE SCHEMA other;
+    CREATE VIEW v AS SELECT * FROM t;
+    CREATE VIEW computed AS SELECT x, whole FROM v;
+"""
+_COUNTED = "SELECT 0 AS k, dp_count(*) AS n FROM t"
+STATEMENTS = (
+    _COUNTED,
+    "SELECT x, dp_count(*) AS n FROM t GROUP BY x",
+    "SELECT 0 AS k, dp_mean(x, 0, 9) AS n FROM t WHERE CAST(k AS INTEGER) % 2 = 0",
+    "SELECT 0 AS k, dp_mean(whole, 0, 9) AS n FROM t",
+    "SELECT 0 AS k, dp_mean(chance, 0, 9) AS n FROM v",
+    "SELECT 0 AS k, dp_mean(x, 0, 9) AS n FROM computed",
+    "SELECT 0 AS k, dp_count(*) AS n FROM computed WHERE whole > 0",
+    *(f"INSERT INTO {own} {_COUNTED}" for own in ("keyed", "referring", "t", "v")),
+    *(f"CREATE TABLE {own} AS {_COUNTED}" for own in ("made", "t", "other.t", "temp.made", "v")),
+    *(f"CREATE OR REPLACE TABLE {own} AS {_COUNTED}" for own in ("keyed", "t", "referring")),
+    f"CREATE OR REPLACE TEMP TABLE made AS {_COUNTED}",
+)
+TABLE_ASKS: dict[str, Callable[[Any], Any]] = {
+    **{text: lambda con, text=text: dfp.sql(text, con=con, **KEPT) for text in STATEMENTS},
+    **{
+        f"explain {text}": lambda con, text=text: dfp.explain(text, con=con, **KEPT)
+        for text in STATEMENTS[:4]
+    },
+    "cursor": lambda con: dfp.connect(con, **KEPT).execute(STATEMENTS[1]),
+    "relation": lambda con: dfp.frame(con.table("memory.main.t")).count(**LARGE),
+    "by key": lambda con: dfp.frame(con.table("memory.main.t")).group_by("x").count(**KEPT),
+    "unit": lambda con: dfp.frame(con.table("memory.main.t"))(unit="k", max_rows=2).sum(
+        "x", (0, 9), **LARGE
+    ),
+    "statement over it": lambda con: dfp.sql(STATEMENTS[1], t=con.table("memory.main.t"), **KEPT),
+}  # fmt: skip
+"""What is asked of the tables of a connection."""
+ODD_ROWS = (None, "'no number', 3", "NULL, NULL", "'', -'inf'::DOUBLE", "'7e99', 5e-324")
+"""What one row more may hold; None where there is none."""
+_COUNTS = re.compile(r"\b4,?(?:099|100)\b")
+
+
+def _printed(work: Callable[[], Any]) -> tuple[Any, str]:
+    """Return what a call returns, and what came out of the process meanwhile."""
+    with tempfile.TemporaryFile() as file:
+        kept = [(own, os.dup(own)) for own in (1, 2)]
+        sys.stdout.flush()
+        for own, _ in kept:
+            os.dup2(file.fileno(), own)
+        try:
+            made = work()
+        finally:
+            sys.stdout.flush()
+            ctypes.CDLL(None).fflush(None)
+            for own, before in kept:
+                os.dup2(before, own)
+                os.close(before)
+        file.seek(0)
+        return made, file.read().decode(errors="replace")
+
+
+def _asked(setting: str, ask: str, row: str | None) -> tuple[Any, ...]:
+    """Return the outcome of a question after a setting, what is left, and counts that are told."""
+    with duckdb.connect() as con:
+        con.execute(_TABLES)
+        if row is not None:  # what computed columns make of it is checked by INSERT alone
+            con.execute("INSERT INTO t(id, k, x) VALUES (-1, '-1', 0)")
+            con.execute(f"UPDATE t SET (k, x) = ({row}) WHERE id = -1")
+        _printed(lambda: con.execute(setting))
+        made, printed = _printed(lambda: outcome(lambda: TABLE_ASKS[ask](con)))
+        left, _ = _printed(lambda: con.execute("FROM duckdb_views() WHERE NOT internal").fetchall())
+    return (*made, len(left), _COUNTS.findall(printed))
+
+
+def compare_tables(setting: str, ask: str, found: Found) -> None:
+    """Compare the outcome over tables of a connection that differ by one row."""
+    usual, *others = (_asked(setting, ask, row) for row in ODD_ROWS)
+    for row, other in zip(ODD_ROWS[1:], others, strict=True):
+        found.runs += 1
+        if other != usual or other[-1]:
+            found.different.append(f"{setting}, {ask}, {row}: {usual} or {other}"[:600])
+
+
+def tables(sample: int, found: Found) -> None:
+    """Compare the outcome over tables of a caller's connection, under each of its settings."""
+    for setting, ask in sampled(itertools.product(CONNECTION, TABLE_ASKS), sample):
+        compare_tables(setting, ask, found)
+
+
 FIXED = ("dfprivacy ran out of memory", "")
 
 
@@ -742,6 +864,7 @@ def battery(sample: int = 1) -> Found:
     found = Found()
     for cell in sampled(cells(), sample):
         compare(cell, found)
+    tables(sample, found)
     faults(sample, found)
     forks(found)
     return found
@@ -759,6 +882,7 @@ def main() -> None:
     print(f"ways to hand rows in     {len(FRONTS):8,}")
     print(f"declared types           {kinds:8,}")
     print(f"questions                {len(ASKS):8,}")
+    print(f"settings of a connection {len(CONNECTION):8,}, by {len(TABLE_ASKS)} questions")
     print(f"cells                    {len(sampled(cells(), sample)):8,}")
     print(f"calls compared           {found.runs:8,}")
     print(f"outcomes that differed   {len(found.different):8,}   (target 0)")

@@ -222,7 +222,15 @@ class PictureError(OperationalError, RuntimeError):
 
 
 class OutputError(OperationalError, OSError):
-    """A release can't be written where its description says. What was charged stays paid."""
+    """A release can't be written where it should go. What was charged stays paid.
+
+    `released` are the rows of a CREATE TABLE whose table could not be made, an Arrow table; None
+    where a run of the same job hands them over again.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, released: Any = None) -> None:
+        super().__init__(message, hint=hint)
+        self.released = released
 
 
 class EngineError(OperationalError, RuntimeError):

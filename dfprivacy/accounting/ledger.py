@@ -46,6 +46,7 @@ from dfprivacy.accounting.ledger_file import (
     charge_entry,
     create,
     damaged,
+    ledger_path,
     release_entry,
 )
 from dfprivacy.accounting.loss import Epsilon, Rho
@@ -150,7 +151,7 @@ class Ledger:
                     f"{choice} must be True or False, not {describe(value)}",
                     hint=f"pass {choice}=True",
                 )
-        self._path, self._closed = Path(path).absolute(), False
+        self._path, self._closed = ledger_path(path), False
         if total is not None and not self._path.exists():
             if not self._path.parent.is_dir():
                 raise LedgerFileError(

@@ -23,6 +23,7 @@ import io
 import json
 import os
 import shutil
+import stat
 import sys
 import tempfile
 import threading
@@ -604,6 +605,28 @@ def release_entry(dataset: str, fingerprint: bytes, content: bytes) -> Entry:
     """Return that a release is kept, whose bytes follow."""
     about = {"fingerprint": fingerprint.hex(), "dataset": dataset}
     return "release", {**about, "digest": _digest(content).decode(), "length": len(content)}
+
+
+def ledger_path(path: str | os.PathLike[str]) -> Path:
+    """Return where a ledger's file is, or is to be made.
+
+    Raises
+    ------
+    LedgerFileError
+        When nothing can have that name, or what has it is no file: a device has no end.
+    """
+    found = Path(path).absolute()
+    with _readable(found), suppress(FileNotFoundError, NotADirectoryError):
+        try:
+            usual = stat.S_ISREG(found.stat().st_mode)
+        except ValueError:  # a NUL, or what is no Unicode
+            usual = False
+        if not usual:
+            raise LedgerFileError(
+                f"the ledger {str(found)!a} is not a file",
+                hint='name one: dfp.Ledger("budget.db", epsilon=10)',
+            )
+    return found
 
 
 def create(path: Path, founding: Founding) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import uuid
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, singledispatch
 from pathlib import Path
@@ -294,22 +295,49 @@ class Stored:
 
 @adopt.register
 def _(frame: Stored, columns: Columns) -> Adopted:
-    return replace(adopt(frame.relation, columns), reads_once=False)
+    return replace(_relation(frame.relation, columns), reads_once=False)
 
 
 @adopt.register
 def _(frame: duckdb.DuckDBPyRelation, columns: Columns) -> Adopted:
-    adopted = _named(nw.from_native(frame), columns, partial(_duckdb_relation, frame))
-    adopted = replace(adopted, reads_once=frame.type != "TABLE_RELATION")  # views can hold readers
-    schema = adopted.lazy.collect_schema()
-    units = [] if adopted.unit is None else [adopted.unit.name]
-    named = dict.fromkeys([*adopted.keys, *units, *(own.name for own in adopted.told.values())])
-    texts = [name for name in named if schema[name] in (nw.String, nw.Enum, nw.Categorical)]
-    if not texts:
-        return adopted
-    binary = (f"{quoted(name)}::VARCHAR COLLATE C AS {quoted(name)}" for name in texts)
-    plain = frame.project(f"* REPLACE ({', '.join(binary)})")  # what looks different is different
-    return replace(adopted, lazy=nw.from_native(plain))
+    require_unprofiled(frame)
+    return _relation(frame, columns)
+
+
+def require_unprofiled(frame: duckdb.DuckDBPyRelation) -> None:
+    """Refuse a caller's relation on a connection that prints or keeps profiles of its queries.
+
+    Raises
+    ------
+    UnsupportedFrameError
+        When it does: a profile tells how many rows and groups there are.
+    """
+    setting = "SELECT system.main.current_setting('enable_profiling')"  # whatever macros there are
+    asked: Any = frame.query("dfprivacy_caller", setting)
+    if asked.fetchall() != [(None,)]:
+        raise UnsupportedFrameError(
+            "the relation's connection profiles its queries, and a profile tells how many rows and "
+            "groups there are",
+            hint="PRAGMA disable_profiling",
+        )
+
+
+def _relation(frame: duckdb.DuckDBPyRelation, columns: Columns) -> Adopted:
+    """Adopt the named columns alone: others may be computed as they are read, and fail."""
+    require_columns(columns.names(), frame.columns)
+    kinds = dict(zip(frame.columns, frame.types, strict=True))
+    unit = [] if columns.unit is None else [columns.unit.column]
+    told = [own.column for own in columns.told]
+    texts = {str(own) for own in (*columns.keys, *unit, *told)}
+    read = [
+        f"{quoted(own)}::VARCHAR COLLATE C AS {quoted(own)}"  # what looks different is different
+        if own in texts and kinds[own].id in {"varchar", "enum"}
+        else quoted(own)
+        for own in dict.fromkeys(map(str, columns.names()))
+    ]
+    plain = nw.from_native(frame.project(", ".join(read) or 'true AS "row"'))
+    adopted = _named(plain, columns, partial(_duckdb_relation, frame))
+    return replace(adopted, reads_once=frame.type != "TABLE_RELATION")  # views can hold readers
 
 
 def _duckdb_relation(caller: duckdb.DuckDBPyRelation, released: pa.Table) -> Any:
@@ -336,6 +364,7 @@ def _(frame: Any, columns: Columns) -> Adopted:
     require_columns(columns.names(), names)
     _require_held_times(frame.schema, columns.names())
     with opening() as connection:
+        _require_read_types(frame.schema, connection)
         read = nw.from_native(connection.from_arrow(frame))
         adopted = _named(read, columns, _identity, connection, names)
         return replace(adopted, reads_once=isinstance(frame, pa.RecordBatchReader))
@@ -351,6 +380,23 @@ def _require_held_times(schema: pa.Schema, named: Sequence[Hashable]) -> None:
                 f"column {own.name!r} is declared {kind}, and the engine counts microseconds, of "
                 "which a far time has too many",
                 hint="cast it to microseconds first, e.g. pyarrow.timestamp('us', 'UTC')",
+            )
+
+
+def _require_read_types(schema: pa.Schema, connection: duckdb.DuckDBPyConnection) -> None:
+    """Refuse a declared type that the engine does not read, wherever in a table it is."""
+
+    def is_read(part: pa.Schema) -> bool:
+        with suppress(duckdb.Error, pa.ArrowException):
+            connection.from_arrow(part.empty_table())
+            return True
+        return False
+
+    for own in () if is_read(schema) else schema:
+        if not is_read(pa.schema([own])):
+            raise UnsupportedDtypeError(
+                f"column {own.name!r} is declared {own.type}, which the engine does not read",
+                hint="cast it first, e.g. to pyarrow.float32(), or leave it out of the table",
             )
 
 

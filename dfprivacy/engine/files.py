@@ -11,6 +11,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from glob import escape, has_magic
 from itertools import groupby
 from pathlib import Path
@@ -53,8 +54,17 @@ def read_file(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckD
     ------
     UnsupportedFrameError
         When there is no such file, its name ends in something else, a text file has no line of
-        distinct column names, or Parquet files declare different columns.
+        distinct column names, Parquet files declare different columns, or it is no such file.
     """
+    with suppress(OSError, ValueError, duckdb.Error):
+        return _read_file(connection, path)
+    raise UnsupportedFrameError(
+        f"{str(path)!a} can't be opened as what its name says",
+        hint="check the path, that you may read it, and that it is whole",
+    )
+
+
+def _read_file(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDBPyRelation:
     suffix = path.suffix.lower()
     if path.is_dir() or suffix in ENDINGS:
         return _read_parquet(connection, path)

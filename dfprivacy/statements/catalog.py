@@ -20,7 +20,12 @@ import pyarrow as pa
 from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.files import quoted
 from dfprivacy.engine.run import guarded
-from dfprivacy.errors import EngineError, RefusedStatementError, UnsupportedFrameError
+from dfprivacy.errors import (
+    EngineError,
+    OutputError,
+    RefusedStatementError,
+    UnsupportedFrameError,
+)
 from dfprivacy.statements.functions import ROW_FUNCTIONS
 from dfprivacy.statements.gate import NO_COLUMN, Names, Source, fenced, twin_of
 from dfprivacy.statements.refusals import nearly, refuse, refuse_part
@@ -51,7 +56,7 @@ _MARKS = """
 thousands of functions would take longer to fetch. No macro hides what names its schema."""
 _SETTINGS = (
     "SELECT current_setting('Calendar'), current_setting('lock_configuration') AND "
-    "current_setting('enable_optimizer')"
+    "current_setting('enable_optimizer'), current_setting('enable_profiling') IS NOT NULL"
 )
 _LOOKS_IN = (
     "SELECT current_database(), current_schema(), current_setting('search_path'), "
@@ -292,8 +297,20 @@ class ConnectionSource(Place):
             self.connection.unregister(name)
 
     def make(self, target: Target, table: pa.Table) -> None:
-        """Make a fresh table of released rows."""
-        guarded(lambda: self._sent(_creation(target), table))
+        """Make a fresh table of released rows.
+
+        Raises
+        ------
+        OutputError
+            When it can't be made after all: the rows are paid for, and are handed over with it.
+        """
+        with suppress(EngineError):
+            return guarded(lambda: self._sent(_creation(target), table))
+        raise OutputError(
+            f"CREATE TABLE {target.name}: what else is under way in the database does not allow it",
+            hint="the rows are released and charged: they are the error's own `released`",
+            released=table,
+        )
 
 
 def _creation(target: Target) -> str:
@@ -311,8 +328,8 @@ def connection_source(connection: object) -> ConnectionSource:
     UnsupportedFrameError
         When it is no DuckDB connection.
     RefusedStatementError
-        When a function of its own hides one of DuckDB's, its calendar is not the usual one, or its
-        settings can't be changed.
+        When a function of its own hides one of DuckDB's, its calendar is not the usual one, its
+        settings can't be changed, or it profiles what it runs.
     """
     if not isinstance(connection, duckdb.DuckDBPyConnection):
         raise UnsupportedFrameError(
@@ -320,11 +337,13 @@ def connection_source(connection: object) -> ConnectionSource:
             hint=f"pass con=duckdb.connect('file.db'), or frames by name: {_BY_NAME}",
         )
     functions = _other_functions(connection)
-    ((calendar, locked),) = looked_up(connection, _SETTINGS)
+    ((calendar, locked, profiling),) = looked_up(connection, _SETTINGS)
     if calendar != "gregorian":
         raise refuse("calendar")
     if locked:
         raise refuse("locked")
+    if profiling:
+        raise refuse("profiling")
     return ConnectionSource(connection, functions)
 
 

@@ -100,6 +100,11 @@ def _opened(
 ) -> tuple[dict[str, Any], duckdb.DuckDBPyConnection | None]:
     """Return what `dfp.sql` reads, and the connection that ends with ours."""
     if isinstance(database, Mapping):
+        for name in database:
+            if not isinstance(name, str):
+                raise _no_name(f"an object of type {type(name).__name__}, and names are text")
+            if name in ASKED:
+                raise _no_name(f"{name!r}, which is that of a term")
         return {**database, **frames}, None
     if database is None and frames:
         return dict(frames), None
@@ -119,6 +124,12 @@ def _opened(
     raise EngineError(
         f"the database {path.name!r} can't be opened for reading",
         hint="name a DuckDB file that is there, and that no other process writes to",
+    )
+
+
+def _no_name(what: str) -> UnsupportedFrameError:
+    return UnsupportedFrameError(
+        f"a frame is given by the name {what}", hint="dfp.connect({'flights': frame})"
     )
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-from dfprivacy.engine.adopt import Columns, adopt
+from dfprivacy.engine.adopt import Columns, adopt, require_unprofiled
 from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.files import is_text, quoted, read_file
 from dfprivacy.engine.objects import plain
@@ -161,6 +161,7 @@ def _(frame: str | Path) -> Source:
 
 @source_of.register
 def _(frame: duckdb.DuckDBPyRelation) -> Source:
+    require_unprofiled(frame)
     kinds = dict(zip(frame.columns, frame.types, strict=True))
 
     def twin(names: Names, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:

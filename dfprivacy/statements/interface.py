@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
+from dfprivacy.errors import RefusedStatementError
 from dfprivacy.frames.explanation import SIZE, no_loss_beside, target_of
 from dfprivacy.release.terms import EPSILON, INTERVAL, Terms, unit_of
 from dfprivacy.statements.schema import schema_of, unit_in
@@ -189,6 +190,12 @@ def asked(
     DPError
         Whatever is wrong with them.
     """
+    for name, value in {**given, "unit": unit, "keys": keys, "schema": schema}.items():
+        if con is None and not frames and hasattr(type(value), "columns"):
+            raise RefusedStatementError(
+                f"a frame can't go by the name {name!r}, which is that of a term",
+                hint="pass it by another name, which the statement reads it by",
+            )
     schema = None if schema is None else schema_of(schema)
     terms = Terms(unit=unit_of(unit_in(schema, unit), max_rows, max_groups), **given)
     from dfprivacy.statements.jobs import job_of  # noqa: PLC0415 loads when it is used

@@ -224,7 +224,8 @@ def job_of(
         empty = _without_rows(script, plans, engine)
         target = script.target
         if target is not None:
-            for relation in (table for plan in plans for table in plan.statement.rows.tables):
+            read_of = [table for plan in plans for table in plan.statement.rows.tables]
+            for relation in (*read_of, *(table for _, table in script.public)):
                 place.check(target, relation, empty)
         yield Job(script, plans, place, engine, terms, keys)
 

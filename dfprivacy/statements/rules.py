@@ -107,8 +107,8 @@ SECTIONS: Mapping[str, Mapping[str, Refusal]] = {
             "CREATE TABLE IF NOT EXISTS released AS SELECT dp_count(*) AS n FROM visits",
         ),
         "protected target": Refusal(
-            "the protected table as the target",
-            "released rows would mix with those that they protect",
+            "a table that the statement reads as the target",
+            "released rows would take the place of those that they were made of",
             "CREATE TABLE released AS SELECT ...",
             "CREATE TABLE visits AS SELECT dp_count(*) AS n FROM visits",
         ),
@@ -1055,6 +1055,12 @@ SECTIONS: Mapping[str, Mapping[str, Refusal]] = {
             "rows are read with the optimiser off, which it does not allow",
             "PRAGMA disable_optimizer before SET lock_configuration = true",
             "SET lock_configuration = true; SELECT dp_count(*) FROM visits",
+        ),
+        "profiling": Refusal(
+            "a connection that profiles its queries",
+            "a profile tells how many rows and groups there are",
+            "PRAGMA disable_profiling",
+            "PRAGMA enable_profiling = 'no_output'; SELECT dp_count(*) FROM visits",
         ),
         "macro": Refusal(
             "the macro {name!r} of this connection",

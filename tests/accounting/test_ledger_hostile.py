@@ -96,8 +96,20 @@ def test_other_files(tmp_path, budget, content):
 
 def test_a_directory(tmp_path):
     """A directory is no ledger."""
-    with pytest.raises(dfp.LedgerFileError, match="could not be read"):
+    with pytest.raises(dfp.LedgerFileError, match="is not a file"):
         dfp.Ledger(tmp_path, epsilon=1)
+
+
+NAMES = ["/dev/zero", "/dev/null", "a\0b", "\ud800", "x" * 300, "x" * 5000]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("budget", [{}, {"epsilon": 1}])
+def test_names_of_no_file(tmp_path, monkeypatch, name, budget):
+    """A device, which may have no end, and what can be no name are refused without being read."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(dfp.LedgerFileError):
+        dfp.Ledger(name, **budget)
 
 
 def test_another_database(tmp_path):

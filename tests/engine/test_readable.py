@@ -125,3 +125,41 @@ def test_a_dask_frame_is_refused_with_the_way_round():
         dfp.frame(lazy).count(epsilon=1)
     assert "compute()" in str(caught.value)
     assert "Parquet" in str(caught.value)
+
+
+HALVES = [pa.float16(), pa.list_(pa.float16()), pa.struct({"x": pa.float16()})]
+
+
+@pytest.mark.parametrize("kind", HALVES)
+@pytest.mark.parametrize("rows", [[], [None]])
+@pytest.mark.parametrize("read", [pa.Table.to_reader, lambda table: table])
+def test_types_that_the_engine_does_not_read(kind, rows, read):
+    """A table of half floats is refused by what it declares, whichever column is asked for."""
+    table = pa.table({"x": pa.array(rows, kind), "y": pa.array(rows, pa.int8())})
+    with pytest.raises(dfp.UnsupportedDtypeError, match=r"column .x. is declared .*halffloat"):
+        dfp.frame(read(table)).count("y", epsilon=1)
+
+
+@pytest.mark.parametrize("name", ["empty.parquet", "text.parquet", "x" * 300 + ".csv", "a\0b.csv"])
+def test_files_that_are_none(name, tmp_path, monkeypatch):
+    """What can't be opened as its name says is refused with its name, before it is charged."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.parquet").touch()
+    (tmp_path / "text.parquet").write_text("no footer")
+    with pytest.raises(dfp.UnsupportedFrameError):
+        dfp.frame(name).count(epsilon=1)
+    with pytest.raises(dfp.UnsupportedFrameError):
+        dfp.sql("SELECT dp_count(*) FROM t", t=name)
+
+
+@pytest.mark.parametrize("optimiser", ["enable", "disable"])
+def test_columns_that_nobody_names_are_not_computed(optimiser):
+    """A column that is computed when it is read ends no question that does not name it."""
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t (k VARCHAR, x DOUBLE, whole INTEGER AS (CAST(k AS INTEGER)))")
+    con.execute("INSERT INTO t (k, x) SELECT '1', 1 FROM range(9)")
+    con.execute("UPDATE t SET k = 'no number'")
+    con.execute(f"PRAGMA {optimiser}_optimizer")
+    rows = dfp.frame(con.table("t"))
+    assert rows.count(epsilon=EXACT) == rows.count("k", epsilon=EXACT) == 9
+    assert rows(unit="k", max_rows=9).sum("x", (0, 1), epsilon=EXACT) == pytest.approx(9)

@@ -228,6 +228,17 @@ def test_terms_of_a_call_go_before_those_of_the_connection(places):
         con.sql("SELECT dp_count(*) FROM flights", epsilom=0.25)
 
 
+@pytest.mark.parametrize("name", [1, None, ("flights",), "keys", "epsilon", "con", "ledger"])
+def test_names_that_no_frame_can_have(name):
+    """A frame whose name is no text, or that of a term, is refused with what is wrong."""
+    frame = pl.DataFrame({"x": [1.0] * 9})
+    with pytest.raises(dfp.UnsupportedFrameError, match="a frame is given by the name"):
+        dfp.connect({name: frame})
+    if name in {"keys", "epsilon", "ledger"}:
+        with pytest.raises(dfp.RefusedStatementError, match=f"go by the name '{name}'"):
+            dfp.sql(f"SELECT dp_count(*) FROM {name}", **{name: frame})
+
+
 def test_command_explains_writes_and_refuses(places, tmp_path):
     """The command shows costs without spending, writes files, and reads what is named."""
     words = ("sql", "SELECT dp_count(*) AS n FROM flights", "--database", places["file"])

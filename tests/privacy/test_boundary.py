@@ -396,6 +396,23 @@ def test_neighbours_have_the_same_outcome():
     assert not found.different, differing(found)
 
 
+TOLD = [
+    ("PRAGMA disable_optimizer", "unit"),
+    ("PRAGMA disable_optimizer", "relation"),
+    ("PRAGMA enable_profiling", battery.STATEMENTS[1]),
+    ("SET enable_profiling = 'json'", "by key"),
+]
+"""Settings of a connection under which one row has changed the outcome, or counts were printed."""
+
+
+@pytest.mark.parametrize(("setting", "ask"), TOLD)
+def test_no_setting_of_a_connection_tells_of_a_row(setting, ask):
+    """One row more changes no outcome, computed columns or not, and no count of rows is printed."""
+    found = battery.Found()
+    battery.compare_tables(setting, ask, found)
+    assert not found.different, differing(found)
+
+
 def test_faults_say_nothing_of_a_row():
     """Failing allocations, Ctrl-C between two lines and a fork end in a release or fixed texts."""
     found = battery.Found()
@@ -416,6 +433,15 @@ def test_more_neighbours_have_the_same_outcome(front):
     found = battery.Found()
     for cell in battery.sampled((own for own in battery.cells() if own.front == front), CELLS):
         battery.compare(cell, found)
+    assert found.runs > 100
+    assert not found.different, differing(found)
+
+
+@pytest.mark.slow
+def test_no_other_setting_of_a_connection_tells_of_a_row():
+    """So it is under all settings, in one of so many questions."""
+    found = battery.Found()
+    battery.tables(25, found)
     assert found.runs > 100
     assert not found.different, differing(found)
 

@@ -75,12 +75,12 @@ REFUSED = [
     (
         "CREATE TABLE visits AS SELECT dp_count(*) AS n FROM visits",
         "RefusedStatementError",
-        "the protected table as the target:",
+        "a table that the statement reads as the target:",
     ),
     (
         "CREATE OR REPLACE TABLE visits AS SELECT dp_count(*) AS n FROM visits",
         "RefusedStatementError",
-        "the protected table as the target:",
+        "a table that the statement reads as the target:",
     ),
     (
         (

@@ -161,9 +161,55 @@ def test_the_protected_table_is_no_target(con):
     con.execute("CREATE SCHEMA a; CREATE SCHEMA b; SET search_path = 'a,b'")
     con.execute("CREATE TABLE b.w AS SELECT * FROM range(4) r(i)")
     for name in ("w", "b.w", "memory.b.W"):
-        with pytest.raises(dfp.RefusedStatementError, match="the protected table as the target"):
+        with pytest.raises(
+            dfp.RefusedStatementError, match="a table that the statement reads as the target"
+        ):
             dfp.sql(f"CREATE OR REPLACE TABLE {name} AS SELECT dp_count(*) AS n FROM w", con=con)
     assert con.execute("SELECT count(*) FROM b.w").fetchall() == [(4,)]
+
+
+def test_a_public_table_that_is_read_is_no_target(con):
+    """A statement replaces no table that it reads, a public one no more than a protected one."""
+    con.execute("CREATE TABLE towns AS SELECT DISTINCT city, 1 AS size FROM visits")
+    query = (
+        "CREATE OR REPLACE TABLE towns AS SELECT size, n FROM (SELECT city, dp_count(*) AS n FROM "
+        "visits GROUP BY city) AS made JOIN towns USING (city)"
+    )
+    schema = dfp.Schema(unit="visits.age", public=["towns"])
+    with pytest.raises(dfp.RefusedStatementError, match="a table that the statement reads"):
+        dfp.sql(query, con=con, schema=schema, max_rows=9, max_groups=9, **TERMS)
+    assert con.execute("SELECT DISTINCT size FROM towns").fetchall() == [(1,)]
+
+
+def test_a_table_that_can_not_be_made_is_handed_over(con):
+    """Where another transaction makes the table first, what is paid for comes with the error."""
+    other = con.cursor().begin()
+    other.execute("CREATE TABLE made (n INTEGER)")
+    with pytest.raises(
+        dfp.OutputError, match="CREATE TABLE made: what else is under way"
+    ) as caught:
+        dfp.sql("CREATE TABLE made AS SELECT dp_count(*) AS n FROM visits", con=con, **TERMS)
+    assert caught.value.released.to_pydict() == {"n": [600]}
+    other.rollback()
+    assert count(con, "visits") == 600
+
+
+@pytest.mark.parametrize("form", ["query_tree", "json", "no_output"])
+def test_a_connection_that_profiles(con, form, capfd):
+    """A profile tells how many rows there are: tables and relations are refused."""
+    con.execute(f"SET enable_profiling = '{form}'")
+    with pytest.raises(dfp.RefusedStatementError, match="a connection that profiles its queries"):
+        count(con, "visits")
+    for ask in (lambda rows: dfp.frame(rows).count(), count_of):
+        with pytest.raises(dfp.UnsupportedFrameError, match="connection profiles its queries"):
+            ask(con.table("visits"))
+    assert "600" not in capfd.readouterr().out
+    con.execute("PRAGMA disable_profiling")
+    assert count(con, "visits") == count_of(con.table("visits")) == 600
+
+
+def count_of(relation):
+    return dfp.sql("SELECT dp_count(*) AS n FROM t", t=relation, **TERMS).fetchall()[0][0]
 
 
 def test_a_key_that_arrow_does_not_have(con):
