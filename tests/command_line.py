@@ -1,6 +1,8 @@
 """Run the command `dfprivacy` in this process: the entry point that pyproject.toml declares."""
 
 import io
+import os
+import sys
 import tomllib
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -20,13 +22,19 @@ class Ran:
     stdout: str
     stderr: str
 
+    @property
+    def output(self):
+        """Both streams, one after the other."""
+        return self.stdout + self.stderr
 
-def command(*words, columns=80):
-    """Run `dfprivacy` with these words in a terminal of so many columns."""
+
+def command(*words, columns=None):
+    """Run `dfprivacy` with these words in a terminal of so many columns, 80 if nothing says."""
     out, err, code = io.StringIO(), io.StringIO(), 0
     with (
         mock.patch("sys.argv", ["dfprivacy", *map(str, words)]),
-        mock.patch.dict("os.environ", COLUMNS=str(columns)),
+        mock.patch.object(sys.modules["__main__"], "__package__", None),  # it is no `python -m`
+        mock.patch.dict("os.environ", COLUMNS=str(columns or os.environ.get("COLUMNS", "80"))),
         redirect_stdout(out),
         redirect_stderr(err),
     ):

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from tests.frontends.command_line import command
+from tests.command_line import command
 
 
 def one_run(seconds):

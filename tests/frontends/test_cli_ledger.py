@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from tests.frontends.command_line import command
+from tests.command_line import command
 
 ROOT = Path(__file__).parents[2]
 BOUNDS = ["--bounds", "0", "60"]

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.frontends.command_line import command
+from tests.command_line import command
 
 USERS = 20_000
 

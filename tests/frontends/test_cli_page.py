@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.frontends.command_line import command
+from tests.command_line import command
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
 OTHERS = {"local", "merge", "run", "statistics"}

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tests.frontends.command_line import command
+from tests.command_line import command
 
 WRONG = {
-    "another library's name": (["avg", "f.csv"], "No such command 'avg'", "write root mean, or"),
-    "a near command": (["meen", "f.csv"], "No such command 'meen'", "write root mean, or"),
-    "a far command": (["xyzzy"], "No such command 'xyzzy'", "root --help lists what it takes"),
+    "another library's name": (["avg", "f.csv"], "No such command 'avg'", "write dfprivacy mean"),
+    "a near command": (["meen", "f.csv"], "No such command 'meen'", "write dfprivacy mean"),
+    "a far command": (["xyzzy"], "No such command 'xyzzy'", "dfprivacy --help lists what it takes"),
     "a near command of a group": (
-        ["ledger", "creat"], "No such command 'creat'", "write root ledger create, or",
+        ["ledger", "creat"], "No such command 'creat'", "write dfprivacy ledger create, or",
     ),
-    "no column": (["mean", "f.csv"], "Missing argument 'COLUMN'", "root mean --help lists"),
-    "no option": (["count", "f.csv", "--epsilom", "1"], "--epsilom", "root count --help lists"),
-    "no number": (["count", "f.csv", "--epsilon", "x"], "'--epsilon'", "root count --help lists"),
+    "no column": (["mean", "f.csv"], "Missing argument 'COLUMN'", "dfprivacy mean --help lists"),
+    "no option": (["count", "f.csv", "--epsilom", "1"], "--epsilom", "dfprivacy count --help"),
+    "no number": (["count", "f.csv", "--epsilon", "x"], "'--epsilon'", "dfprivacy count --help"),
 }  # fmt: skip
 
 

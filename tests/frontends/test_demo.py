@@ -3,7 +3,7 @@ import sys
 import pandas as pd
 import pytest
 
-from tests.frontends.command_line import command
+from tests.command_line import command
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dfprivacy.statistics import STATISTICS
-from tests.frontends.command_line import command
+from tests.command_line import command
 
 GOOD = """\
 source: {file: flights.csv}

@@ -6,7 +6,7 @@ import duckdb
 import polars as pl
 
 import dfprivacy as dfp
-from tests.frontends.command_line import command
+from tests.command_line import command
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "release.yml"
 ROWS = 30_000

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from tests.frontends.command_line import command
+from tests.command_line import command
 
 TEXT = """\
 budget: {{ledger: budget.db, dataset: rows, version: "1", epsilon: 0.5}}

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from tests.frontends.command_line import command
+from tests.command_line import command
 
 TEXT = """\
 source: {file: rows.parquet}

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from tests.frontends.command_line import command
+from tests.command_line import command
 from tests.frontends.described_delays import DELAYS, HEAD, ROWS, spent
 
 

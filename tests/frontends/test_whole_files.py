@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from tests.frontends.command_line import command
+from tests.command_line import command
 
 
 @pytest.fixture

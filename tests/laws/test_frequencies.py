@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 import dfprivacy as dfp
-from tests.frontends.command_line import command
+from tests.command_line import command
 
 HUGE = {"epsilon": 1e9}
 DATA = pl.DataFrame(

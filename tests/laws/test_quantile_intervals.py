@@ -30,7 +30,7 @@ from dfprivacy.statistics.estimators.rank_ends import (
     select_ends,
 )
 from dfprivacy.statistics.split import split
-from tests.frontends.command_line import command
+from tests.command_line import command
 
 GROUPS = 400
 LEVEL = 0.95

@@ -34,7 +34,7 @@ from dfprivacy.statistics.estimators.quantile import (
 )
 from dfprivacy.statistics.quantile import QuantilePart
 from dfprivacy.statistics.split import split
-from tests.frontends.command_line import command
+from tests.command_line import command
 from tests.numbered_bytes import NumberedBytes
 
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 import dfprivacy as dfp
-from tests.frontends.command_line import command
+from tests.command_line import command
 
 pytest.importorskip("airflow", reason="its own step of .ci/run installs apache-airflow")
 

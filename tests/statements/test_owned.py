@@ -11,6 +11,7 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy.statements import owned, relations
+from dfprivacy.statements.tables import Tables
 
 HERE = Path(__file__).parent
 TABLES = runpy.run_path(str(HERE / "shop.py"))
@@ -18,6 +19,7 @@ ALLOWED = (HERE / "owned_allowed.sql").read_text().splitlines()
 UNSAID = [line.split(" -- ") for line in (HERE / "owned_unsaid.sql").read_text().splitlines()]
 """Statements that look at several units at once as they are written, and how they are refused."""
 SCHEMA, shop, by_owner = TABLES["SCHEMA"], TABLES["shop"], TABLES["by_owner"]
+measured = TABLES["measured"]
 HOSTILE, NOBODY = TABLES["HOSTILE"], TABLES["NOBODY"]
 
 
@@ -310,3 +312,98 @@ def test_no_row_is_lost_or_made(clean, query):
     exact.execute(EXACT)
     wanted = sorted(repr(plain(row)) for row in exact.execute(query).fetchall())
     assert in_groups(query, clean) == wanted
+
+
+ROWS = dfp.Schema(rows="orders", public=["nation", "product"])
+
+
+def test_rows_by_themselves_count_once(monkeypatch):
+    """A public table with several rows of a key is refused; unchecked, a row still counts once."""
+    con = shop("INSERT INTO nation SELECT * FROM nation")
+    query = "SELECT dp_count(*) AS n FROM orders JOIN nation ON nation = customer"
+    with pytest.raises(dfp.RefusedStatementError, match="several rows of one nation"):
+        dfp.explain(query, con=con, schema=ROWS)
+    monkeypatch.setattr(Tables, "repeats", lambda *_: False)
+    _, found = measured(query, con, schema=ROWS)
+    assert found.num_rows == con.sql("FROM orders WHERE customer < 5").df().shape[0]
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "orders a JOIN orders b USING (customer)",
+        "(SELECT customer, count(*) AS n FROM orders GROUP BY customer)",
+        "(SELECT DISTINCT customer FROM orders)",
+        "(SELECT row_number() OVER (ORDER BY day) AS r FROM orders)",
+        "(SELECT total FROM orders UNION ALL SELECT total FROM orders)",
+        "orders WHERE total > (SELECT avg(total) FROM orders)",
+        "orders, nation",
+        "orders JOIN nation ON nation < customer",
+    ],
+)
+def test_rows_by_themselves_are_not_compared(rest, monkeypatch):
+    """What looks at several protected rows, or repeats one, is refused, unchecked as well."""
+    for _ in range(2):
+        with pytest.raises(dfp.RefusedStatementError):
+            dfp.explain(f"SELECT dp_count(*) AS n FROM {rest}", con=shop(), schema=ROWS)
+        monkeypatch.setattr(owned, "meant", lambda *_, **__: None)
+
+
+PRICES = "CREATE TABLE price AS SELECT i % 9 AS customer, i // 9 AS list FROM range(63) r(i)"
+MATCHES = dfp.Schema(rows="orders", public=["price", "nation"], matches={"price.customer": 3})
+MET = [
+    ("dp_count(*) FROM orders JOIN price USING (customer)", 3),
+    ("list, dp_sum(total, 0, 9) FROM orders LEFT JOIN price USING (customer) GROUP BY 1", 3),
+    ("dp_count(*) FROM price p JOIN orders o ON o.customer = p.customer AND list > 1", 3),
+    ("dp_count(*) FROM orders JOIN price a USING (customer) JOIN price b USING (customer)", 9),
+    ("dp_count(*) FROM orders WHERE customer IN (SELECT customer FROM price)", 1),
+    ("dp_count(*) FROM orders JOIN (FROM price WHERE list < 6) USING (customer)", 3),
+]
+
+
+@pytest.mark.parametrize(("query", "most"), MET)
+@pytest.mark.parametrize("checked", [True, False])
+def test_a_protected_row_counts_as_its_declared_matches(query, most, checked, monkeypatch):
+    """By brute force no row brings more rows than declared, and noise is for so many."""
+    if not checked:
+        monkeypatch.setattr(Tables, "repeats", lambda *_: False)
+        monkeypatch.setattr(owned, "meant", lambda *_, **__: None)
+    con, largest, query = shop(PRICES), 0, f"SELECT {query}"
+    _, whole = measured(query, con, schema=MATCHES)
+    for row in (0, 1, 7, 8):
+        con.execute("CREATE OR REPLACE TABLE gone AS FROM orders")
+        con.execute(f"DELETE FROM orders WHERE rowid = {row}")
+        _, left = measured(query, con, schema=MATCHES)
+        con.execute("CREATE OR REPLACE TABLE orders AS FROM gone")
+        largest = max(largest, whole.num_rows - left.num_rows)
+        assert 0 <= whole.num_rows - left.num_rows <= most
+    assert largest == most
+    delta = 1e-6 if "GROUP" in query else None
+    plan = dfp.explain(query, con=con, schema=MATCHES, delta=delta, epsilon=1)
+    assert (f"counts as at most {most} rows" in plan.protects) == (most > 1)
+    if most > 1:
+        bare = dfp.explain("SELECT dp_count(*) FROM orders", con=con, schema=MATCHES, epsilon=1)
+        count = "SELECT dp_count(*) FROM orders JOIN price USING (customer)"
+        three = dfp.explain(count, con=con, schema=MATCHES, epsilon=1)
+        assert three.answers[0].scale == 3 * bare.answers[0].scale
+
+
+@pytest.mark.parametrize(
+    ("matches", "error"),
+    [
+        ({"price.customer": 0}, dfp.InvalidUnitError),
+        ({"price.customer": 2.0}, dfp.InvalidUnitError),
+        ({"price.customer": 2**21}, dfp.InvalidUnitError),
+        ({"price": 2}, dfp.InvalidUnitError),
+        ([3], dfp.InvalidUnitError),
+        ({"orders.customer": 2}, dfp.InvalidUnitError),
+        ({"price.buyer": 2}, dfp.MissingColumnError),
+        ({"product.product": 2}, dfp.RefusedStatementError),
+    ],
+)
+def test_matches_are_numbers_of_columns_that_there_are(matches, error):
+    """What can't be a number of matches is refused; a schema with matches pastes back."""
+    schema = {"rows": "orders", "public": ["price"], "matches": matches}
+    with pytest.raises(error):
+        dfp.explain("SELECT dp_count(*) FROM orders", con=shop(PRICES), schema=schema)
+    assert eval(repr(MATCHES), {"Schema": dfp.Schema}) == MATCHES
