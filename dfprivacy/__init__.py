@@ -52,8 +52,8 @@ from dfprivacy.errors import (
 )
 from dfprivacy.errors import close as _close
 from dfprivacy.frames.limits import suggest_limits
+from dfprivacy.frames.merging import merge, statistics
 from dfprivacy.frames.numbers import Choice, Estimate
-from dfprivacy.frames.partial.merging import merge, statistics
 from dfprivacy.frames.private import Private
 from dfprivacy.frames.private import register as _register
 from dfprivacy.frames.released import released

@@ -13,6 +13,11 @@ process has seen, lacks charges: it is refused.
 Readers take no lock: what they see is a log as it was. Of writers there is one at a time, for a
 lock on the log keeps other processes away. `Log` holds the rules that no file may break: what is
 spent never exceeds the total; a release is kept only where its dataset has been charged.
+
+Ledgers that earlier versions kept as files of SQLite (schema 2) are read, too.
+A ledger is read as it is until something is written to it; then a log takes its place. The number
+of the schema is raised within that transaction, so that no process with an older version, which has
+the file open, charges what nobody would read.
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ import io
 import json
 import os
 import shutil
+import sqlite3
 import stat
 import sys
 import tempfile
@@ -31,14 +37,13 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dfprivacy.accounting import sqlite_ledger
 from dfprivacy.accounting.charge import (
     MOST_UNITS,
     PER_ONE_DELTA,
@@ -468,7 +473,7 @@ class LedgerFile:
             try:
                 self._lock(descriptor, end)
                 if _identity(os.fstat(descriptor)) == _identity(self.path.stat()):
-                    if os.read(descriptor, len(sqlite_ledger.MAGIC)) != sqlite_ledger.MAGIC:
+                    if os.read(descriptor, len(MAGIC)) != MAGIC:
                         return descriptor
                     _migrate(self.path, self.timeout)
             except BaseException:
@@ -491,7 +496,7 @@ class LedgerFile:
         file: BinaryIO = os.fdopen(os.open(self.path, os.O_RDONLY | _BINARY), "rb")
         try:
             own: tuple[int, int] | None = _identity(os.fstat(file.fileno()))
-            if file.read(len(sqlite_ledger.MAGIC)) == sqlite_ledger.MAGIC:
+            if file.read(len(MAGIC)) == MAGIC:
                 file.close()
                 file, own = io.BytesIO(_converted(self.path, self.timeout)), None
             log = self._log
@@ -636,7 +641,7 @@ def create(path: Path, founding: Founding) -> None:
     if another process was first.
     """
     with _readable(path):
-        for left in (second_file(path), sqlite_ledger.journal(path)):
+        for left in (second_file(path), journal(path)):
             if left.exists() and not path.exists():
                 raise LedgerFileError(
                     f"where the ledger {str(path)!r} is to be made lies a part of another: "
@@ -680,7 +685,7 @@ def _in_place_of(path: Path, like: Path | None = None) -> Iterator[int]:
 
 def _converted(path: Path, timeout: float) -> bytes:
     """Return a ledger that is a file of SQLite as a log."""
-    with sqlite_ledger.transactions(path, timeout) as found:
+    with transactions(path, timeout) as found:
         return b"".join(_lines(found, path))
 
 
@@ -706,7 +711,7 @@ def _migrate(path: Path, timeout: float) -> None:
         )
     with (
         _in_place_of(path, path) as descriptor,
-        sqlite_ledger.transactions(path, timeout, last=True) as found,
+        transactions(path, timeout, last=True) as found,
     ):
         place = 0
         for part in _lines(found, path):
@@ -806,3 +811,98 @@ class _Gate:
 
 
 _GATE = _Gate()
+
+
+MAGIC = b"SQLite format 3\x00"
+_APPLICATION, _SCHEMAS = 0x64667072, (2, 3)  # 3: a log was about to take its place
+_CHARGE = (
+    "uuid", "time", "dataset", "question", "asked", "amount", "cost", "cost_delta", "note",
+    "version",
+)  # fmt: skip
+_FOUNDING = ("ledger", "measure", "total", "total_delta", "remember")
+
+Transactions = Iterator[tuple[list[tuple[str, dict[str, Any]]], bytes]]
+
+
+def journal(path: Path) -> Path:
+    """Return where SQLite keeps what undoes a transaction."""
+    return Path(f"{os.path.realpath(path)}-journal")
+
+
+@contextmanager
+def transactions(path: Path, timeout: float, *, last: bool = False) -> Iterator[Transactions]:
+    """Yield what a ledger holds as the transactions of a log, and their contents.
+
+    With `last=True` no other process can use the file until the end, nor an older version then.
+
+    Raises
+    ------
+    LedgerFileError
+        When it can't be read, breaks its own rules, or lies beside a journal.
+    """
+    end = time.monotonic() + timeout
+    while journal(path).exists():
+        if time.monotonic() > end:
+            raise LedgerFileError(
+                f"beside the ledger {str(path)!r} lies a journal, which may undo charges: "
+                f"{str(journal(path))!r}",
+                hint="open the ledger once with the version of dfprivacy that wrote it, or move "
+                "the journal away if the ledger has all its charges",
+            )
+        time.sleep(0.01)
+    uri = f"{Path(os.path.realpath(path)).as_uri()}?mode={'rw' if last else 'ro'}"
+    try:
+        with closing(
+            sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None)
+        ) as connection:
+            connection.execute("BEGIN EXCLUSIVE" if last else "BEGIN")
+            _require_whole(connection, path)
+            yield _read(connection)
+            if last:
+                connection.execute("PRAGMA user_version = 3")
+                connection.execute("COMMIT")
+    except (sqlite3.Error, UnicodeDecodeError):
+        raise LedgerFileError(
+            f"the ledger {str(path)!r} can't be read: it is in use, damaged, or not a ledger",
+            hint="try again; if that does not help, restore the newest copy",
+        ) from None
+
+
+def _require_whole(connection: sqlite3.Connection, path: Path) -> None:
+    def one(query: str) -> Any:
+        return connection.execute(query).fetchone()[0]
+
+    if one("PRAGMA application_id") != _APPLICATION:
+        raise LedgerFileError(
+            f"the ledger {str(path)!r} is not a ledger",
+            hint="name the file that Ledger(path, epsilon=...) made",
+        )
+    if (schema := one("PRAGMA user_version")) not in _SCHEMAS:
+        raise LedgerFileError(
+            f"the ledger {str(path)!r} has schema {schema}, and this version of dfprivacy reads "
+            "schemas 2 and 3",
+            hint="use the version of dfprivacy that wrote it",
+        )
+    cut = path.stat().st_size < one("PRAGMA page_count") * one("PRAGMA page_size")
+    off = one(
+        "SELECT count(*) FROM account LEFT JOIN "
+        "(SELECT dataset, sum(cost) AS cost, sum(cost_delta) AS cost_delta "
+        "FROM charge GROUP BY dataset) AS summed USING (dataset) "
+        "WHERE spent <> coalesce(cost, 0) OR spent_delta <> coalesce(cost_delta, 0)"
+    )
+    if cut or off or one("PRAGMA integrity_check(1)") != "ok":
+        raise sqlite3.DatabaseError
+
+
+def _read(connection: sqlite3.Connection) -> Transactions:
+    for kind, table, names in (("founding", "budget", _FOUNDING), ("charge", "charge", _CHARGE)):
+        order = "only" if kind == "founding" else "number"
+        for row in connection.execute(f"SELECT {', '.join(names)} FROM {table} ORDER BY {order}"):  # noqa: S608 our own names
+            yield [(kind, dict(zip(names, row, strict=True)))], b""
+    kept = connection.execute(
+        "SELECT lower(hex(fingerprint)), dataset, lower(hex(digest)), length(content), content "
+        "FROM release ORDER BY number"
+    )
+    for fingerprint, dataset, digest, length, content in kept:
+        fields = {"fingerprint": fingerprint, "dataset": dataset, "digest": digest}
+        yield [("release", {**fields, "length": length})], content

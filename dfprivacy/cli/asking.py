@@ -264,7 +264,7 @@ def rows_of(file: Path, where: str | None) -> Any:
     """Return what is asked: a file, or its rows for which a condition holds."""
     if where is None:
         return file
-    from dfprivacy.statements.conditions import filtered  # noqa: PLC0415 on first use
+    from dfprivacy.statements.jobs import filtered  # noqa: PLC0415 on first use
 
     return filtered(file, where)
 

@@ -52,7 +52,7 @@ from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.describing import SHOWN
 from dfprivacy.frames.forecasting import explain_limits
 from dfprivacy.frames.limits import goal_of, suggest_limits
-from dfprivacy.frames.partial.merging import files_of, merge, statistics
+from dfprivacy.frames.merging import files_of, merge, statistics
 from dfprivacy.frames.tables import origin_of
 from dfprivacy.frames.viz.pictures import show
 from dfprivacy.release.terms import EPSILON as LOSS

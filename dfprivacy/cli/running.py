@@ -42,9 +42,8 @@ from dfprivacy.frames.describing import description_of, release_description
 from dfprivacy.frames.frequencies import Frequencies, release_frequencies
 from dfprivacy.frames.releasing import release_frame, release_histogram, release_numbers
 from dfprivacy.release.terms import PublicKeys, Terms
-from dfprivacy.statements.conditions import filtered
 from dfprivacy.statements.gate import fence
-from dfprivacy.statements.jobs import Job, job_of
+from dfprivacy.statements.jobs import Job, filtered, job_of
 from dfprivacy.statistics.histogram import Histogram
 
 _NOTE = ".provenance.json"

@@ -12,7 +12,7 @@ from dfprivacy.accounting.loss import Epsilon, delta_of, positive_number
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.release.terms import Bounds
 from dfprivacy.statements.expressions import display, is_dp
-from dfprivacy.statements.refusals import Node, nearly, only, refuse, refuse_node
+from dfprivacy.statements.rules import Node, nearly, only, refuse, refuse_node
 from dfprivacy.statements.tree import arguments, called, folded, kind, literal, nodes
 from dfprivacy.statistics import Median, Quantile, Statistic
 from dfprivacy.statistics.forms import Form, example_calls, forms_of, functions, part_of

@@ -35,8 +35,8 @@ from dfprivacy.errors import (
 from dfprivacy.frames.explanation import SIZE
 from dfprivacy.frames.tables import Origin, with_origin
 from dfprivacy.frames.viz.pictures import show
+from dfprivacy.statements.catalog import typed_frame
 from dfprivacy.statements.composing import text_of_rest
-from dfprivacy.statements.frames import typed_frame
 from dfprivacy.statements.interface import asked, explain, sql
 from dfprivacy.statements.tree import kind, nodes, parse
 

@@ -11,8 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dfprivacy.statements.functions import ROW_FUNCTIONS, check_dates, not_a_row_function, shielded
-from dfprivacy.statements.refusals import Node, nearly, only, refuse, refuse_node, refuse_part
-from dfprivacy.statements.rules import REFUSALS
+from dfprivacy.statements.rules import (
+    REFUSALS,
+    Node,
+    nearly,
+    only,
+    refuse,
+    refuse_node,
+    refuse_part,
+)
 from dfprivacy.statements.tree import (
     arguments,
     called,

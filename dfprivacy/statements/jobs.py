@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -13,8 +14,9 @@ import pyarrow as pa
 
 from dfprivacy.accounting.charge import Budget, short
 from dfprivacy.accounting.loss import positive_number
-from dfprivacy.engine.adopt import Stored
+from dfprivacy.engine.adopt import Filtered, Stored
 from dfprivacy.engine.embedded import embedded
+from dfprivacy.engine.files import quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, RefusedStatementError
 from dfprivacy.frames.explanation import Explanation, Target, reached
@@ -24,12 +26,11 @@ from dfprivacy.frames.tables import Origin, with_origin
 from dfprivacy.release.request import Request, together
 from dfprivacy.release.terms import Terms
 from dfprivacy.statements.calls import cost_of, written_calls
-from dfprivacy.statements.catalog import ConnectionSource, connection_source
+from dfprivacy.statements.catalog import ConnectionSource, FrameSource, connection_source
 from dfprivacy.statements.composing import apart, run_rest
-from dfprivacy.statements.frames import FrameSource
-from dfprivacy.statements.gate import fence, fenced, gated
+from dfprivacy.statements.gate import fence, fenced, gated, reads
 from dfprivacy.statements.plan import WHY, Plan, finished, plan_script, planned, released_query
-from dfprivacy.statements.reading import Script, read
+from dfprivacy.statements.reading import Released, Script, Statement, read
 from dfprivacy.statements.rows import Place, Reader
 from dfprivacy.statements.schema import Schema, declared
 
@@ -410,3 +411,50 @@ def _elsewhere(plan: Plan, place: Place) -> tuple[Budget | None, str]:
         Budget(epsilon=float(epsilon), delta=float(delta)),
         f"{cost} if dp_* functions on the connection run this text: {calls}",
     )
+
+
+def filtered(rows: Path | duckdb.DuckDBPyRelation, where: str) -> Filtered:
+    """Return the rows of a file or relation for which a condition holds; none is read here.
+
+    The condition is read as that of a statement over the relation `rows`: a vetted function of
+    single rows, planned over the declared types, NULL where it fails. A row for which it is not
+    true is left out, so that neighbours stay neighbours.
+
+    Raises
+    ------
+    RefusedStatementError
+        For a text that is more, or other, than one condition on single rows.
+    DPError
+        What `dfp.sql` raises for a statement with this condition, before it reads a row.
+    """
+    query = f"SELECT dp_count(*) FROM rows WHERE (\n{where}\n)"  # noqa: S608 it is vetted, not run
+    with job_of(query, None, {"rows": rows}, Terms(), None) as job:
+        if job.script.rest is not None or len(job.plans) > 1 or not _is_alone(job.plans[0]):
+            raise RefusedStatementError(
+                "this is more than a condition on rows",
+                hint="write what stands behind WHERE alone, e.g. age >= 18 AND city = 'Rome'",
+            )
+        return Filtered(rows, partial(_kept, job.plans[0]))
+
+
+def _is_alone(plan: Plan) -> bool:
+    """Tell whether a statement is nothing but a count of rows under a condition."""
+    own: Statement = plan.statement
+    plain = replace(own.released, outputs=()) == Released(())
+    return (
+        plain
+        and len(own.calls) == 1
+        and not own.keys
+        and (own.selection, own.delta) == (None, None)
+    )
+
+
+def _kept(plan: Plan, relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    """Return the rows that a plan's condition keeps; columns that it names come by the gate."""
+    kinds = dict(zip(relation.columns, relation.types, strict=True))
+    gate = zip(plan.used, reads(plan.used, [kinds[own] for own in plan.used]), strict=True)
+    made = ", ".join(f"{sql} AS {quoted(own)}" for own, sql in gate if sql != quoted(own))
+    relation = relation.project(f"* REPLACE ({made})") if made else relation
+    for condition in plan.conditions:
+        relation = relation.filter(condition)
+    return relation

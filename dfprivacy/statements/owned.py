@@ -19,7 +19,9 @@ from dfprivacy.errors import DPError, MissingColumnError, RefusedStatementError
 from dfprivacy.release.terms import Bounds
 from dfprivacy.statements.calls import holds_dp
 from dfprivacy.statements.composing import plain
-from dfprivacy.statements.exact import (
+from dfprivacy.statements.expressions import Scope, condition, direction, field_of, is_dp, write
+from dfprivacy.statements.functions import (
+    AGGREGATES,
     BY_LIST,
     CALLED,
     EXACT,
@@ -33,10 +35,7 @@ from dfprivacy.statements.exact import (
     require_exact,
     require_single,
 )
-from dfprivacy.statements.expressions import Scope, condition, direction, field_of, is_dp, write
-from dfprivacy.statements.functions import AGGREGATES
 from dfprivacy.statements.gate import Source
-from dfprivacy.statements.refusals import Node, nearly, only, refuse, refuse_node, refuse_part
 from dfprivacy.statements.relations import (
     OWNER,
     Bag,
@@ -68,7 +67,15 @@ from dfprivacy.statements.rows import (
     require_apart,
     starred,
 )
-from dfprivacy.statements.rules import REFUSALS
+from dfprivacy.statements.rules import (
+    REFUSALS,
+    Node,
+    nearly,
+    only,
+    refuse,
+    refuse_node,
+    refuse_part,
+)
 from dfprivacy.statements.tables import Tables
 from dfprivacy.statements.tree import (
     called,

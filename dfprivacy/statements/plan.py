@@ -34,7 +34,7 @@ from dfprivacy.statements.reading import (
     tried,
     window_column,
 )
-from dfprivacy.statements.refusals import refuse
+from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.tree import folded, fresh
 from dfprivacy.statistics import Count, NUnique, Statistic
 from dfprivacy.statistics.linear import LinearPart

@@ -26,9 +26,12 @@ from dfprivacy.statements.calls import (
 from dfprivacy.statements.composing import (
     Asked,
     Composition,
+    has_aggregates,
+    private,
     selected,
     taken_apart,
     text_of_rest,
+    with_intervals,
 )
 from dfprivacy.statements.expressions import (
     Scope,
@@ -41,9 +44,7 @@ from dfprivacy.statements.expressions import (
     window,
     write,
 )
-from dfprivacy.statements.ordinary import has_aggregates, private, with_intervals
 from dfprivacy.statements.owned import about_all, owned_rows
-from dfprivacy.statements.refusals import Node, only, refuse, refuse_node, refuse_part
 from dfprivacy.statements.rows import (
     Given,
     Names,
@@ -54,6 +55,7 @@ from dfprivacy.statements.rows import (
     declared,
     read_rows,
 )
+from dfprivacy.statements.rules import Node, only, refuse, refuse_node, refuse_part
 from dfprivacy.statements.tree import (
     Target,
     called,

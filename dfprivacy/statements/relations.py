@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from dfprivacy.engine.files import quoted
-from dfprivacy.statements.refusals import refuse
+from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.tree import folded, fresh
 
 OWNER = "owner"

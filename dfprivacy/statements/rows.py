@@ -23,8 +23,15 @@ from dfprivacy.errors import DPError, MissingColumnError, RefusedStatementError
 from dfprivacy.release.terms import Bounds
 from dfprivacy.statements.expressions import Scope, condition, field_of, write
 from dfprivacy.statements.gate import Source
-from dfprivacy.statements.refusals import Node, nearly, only, refuse, refuse_node, refuse_part
-from dfprivacy.statements.rules import REFUSALS
+from dfprivacy.statements.rules import (
+    REFUSALS,
+    Node,
+    nearly,
+    only,
+    refuse,
+    refuse_node,
+    refuse_part,
+)
 from dfprivacy.statements.schema import Schema
 from dfprivacy.statements.tree import (
     Target,

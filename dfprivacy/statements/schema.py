@@ -10,7 +10,7 @@ from typing import Any
 
 from dfprivacy.errors import InvalidBoundsError, InvalidDescriptionError, InvalidUnitError
 from dfprivacy.release.terms import Bounds, Terms
-from dfprivacy.statements.refusals import nearly
+from dfprivacy.statements.rules import nearly
 from dfprivacy.statements.tree import folded
 
 _HINT = (

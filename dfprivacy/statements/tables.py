@@ -14,9 +14,8 @@ from dfprivacy.engine.files import quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, MissingColumnError
 from dfprivacy.release.terms import Bounds
-from dfprivacy.statements.exact import FLOATS, SINGLE, alike, one_float
+from dfprivacy.statements.functions import FLOATS, SINGLE, alike, one_float
 from dfprivacy.statements.gate import NO_COLUMN, reads
-from dfprivacy.statements.refusals import nearly, refuse
 from dfprivacy.statements.relations import (
     OWNER,
     Bag,
@@ -28,6 +27,7 @@ from dfprivacy.statements.relations import (
     stored,
 )
 from dfprivacy.statements.rows import Given, Place, Relation
+from dfprivacy.statements.rules import nearly, refuse
 from dfprivacy.statements.schema import Schema
 from dfprivacy.statements.tree import folded, fresh
 

@@ -17,7 +17,7 @@ import duckdb
 
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import RefusedStatementError
-from dfprivacy.statements.refusals import Node, only, refuse, refused_statement
+from dfprivacy.statements.rules import Node, only, refuse, refused_statement
 
 LONGEST = 2**16
 _READ = "SELECT json_serialize_sql(?::VARCHAR)"

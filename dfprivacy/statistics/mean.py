@@ -31,13 +31,18 @@ from dfprivacy.release.answers import Counted, CountPiece, Estimated, Piece
 from dfprivacy.release.estimator import CountEstimator, Foreseen, RatioEstimator
 from dfprivacy.release.terms import Bounds, BoundsLike
 from dfprivacy.statistics.base import BOUNDS_DOC, Statistic, argument
-from dfprivacy.statistics.clipping import CLIPPING_DOC
 from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.estimators.monotone import CentreLength
 from dfprivacy.statistics.estimators.threshold import dick_bounds, subset_bounds
 from dfprivacy.statistics.forecast import Circumstances, Forecast
 from dfprivacy.statistics.inverse import MonotonePart
-from dfprivacy.statistics.linear import LinearStatistic, Vectors, forecast_of, vectors_of
+from dfprivacy.statistics.linear import (
+    CLIPPING_DOC,
+    LinearStatistic,
+    Vectors,
+    forecast_of,
+    vectors_of,
+)
 from dfprivacy.statistics.part import Answered, ColumnPart, MeasuredTable
 
 BOUNDED_METHODS = ("transformed", "shifted", "independent")

@@ -37,8 +37,7 @@ from dfprivacy.release.estimator import Clipped, CountEstimator, Estimator, Move
 from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.count import Count
-from dfprivacy.statistics.estimators.octave_bounds import CORE, SHARE, FoundBounds
-from dfprivacy.statistics.estimators.tails import Tails
+from dfprivacy.statistics.estimators.octave_bounds import CORE, SHARE, FoundBounds, Tails
 from dfprivacy.statistics.estimators.zoom import AGAIN, FIRST, ONCE, PARTS, Zoomed, zoomed_bounds
 from dfprivacy.statistics.forecast import Circumstances, Forecast, Reach, reaching
 from dfprivacy.statistics.linear import LinearStatistic, Reader, Vectors, forecast_of, vectors_of

@@ -28,12 +28,13 @@ from dfprivacy.release.answers import Chosen, Estimated, Piece
 from dfprivacy.release.terms import BoundsLike, bounds_of
 from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.estimators.monotone import QuantileLength
-from dfprivacy.statistics.estimators.quantile import RankLaw, select_quantiles
-from dfprivacy.statistics.estimators.rank_ends import (
+from dfprivacy.statistics.estimators.quantile import (
     EndsLaw,
     QuantileEstimator,
     RankEnds,
+    RankLaw,
     select_ends,
+    select_quantiles,
 )
 from dfprivacy.statistics.forecast import (
     Circumstances,

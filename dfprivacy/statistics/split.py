@@ -1,19 +1,55 @@
-"""Decide what is measured together, and how the parts of a release share the loss."""
+"""Decide what is measured together, and how the parts of a release share the loss.
+
+Answers about the population that rows were drawn from have noise and sampling in one interval.
+Sampling errors follow from the noisy Bernstein sums of a column, which bring its mean, its variance
+and the number of rows with them. Units are drawn, with all rows that count of each: one unit has at
+most `cluster` rows in a group, so that the variance of sums over units is at most `cluster` times
+that of rows (Cauchy and Schwarz). The number of units is taken to be drawn as well, as by Poisson,
+which counts and sums depend on. docs/intervals.md has the figures.
+"""
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import partial
+from typing import Any
+
+import numpy as np
 
 from dfprivacy.errors import InvalidQuestionError
+from dfprivacy.measurement.binning import Floats
+from dfprivacy.measurement.grid import Grid
+from dfprivacy.noise.additive import NoisyVector
+from dfprivacy.noise.laws import half_width_factor
+from dfprivacy.release.estimator import (
+    CountEstimator,
+    Draw,
+    Ends,
+    HalfWidths,
+    Moved,
+    RatioEstimator,
+    ShareEstimator,
+    to_floats,
+)
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.count import Count
-from dfprivacy.statistics.linear import LinearPart, LinearStatistic
+from dfprivacy.statistics.linear import LinearPart, LinearStatistic, Read, Vectors, vectors_of
+from dfprivacy.statistics.mean import Mean
 from dfprivacy.statistics.octaves import OctavePart
 from dfprivacy.statistics.part import Part
-from dfprivacy.statistics.population import not_sampled, population_vectors
 from dfprivacy.statistics.quantile import QuantilePart
+from dfprivacy.statistics.share import Share
+from dfprivacy.statistics.sum import Sum
+from dfprivacy.statistics.variance import (
+    StandardDeviation,
+    StandardDeviationEstimator,
+    UnitVariance,
+    Variance,
+    VarianceEstimator,
+)
 
 
 def split(
@@ -90,3 +126,208 @@ def selections(parts: Sequence[Part]) -> int:
     """
     counting = counting_part(parts)
     return 1 + sum(isinstance(part, OctavePart) and part is not counting for part in parts)
+
+
+KINDS = (Count, Share, Mean, Sum, Variance, StandardDeviation)
+"""The statistics that have an interval of the population."""
+
+
+def population_vectors(
+    questions: Mapping[str, LinearStatistic], *, grouped: bool, cluster: int
+) -> Vectors:
+    """Return the vectors off which answers and their sampling errors are read.
+
+    Raises
+    ------
+    InvalidQuestionError
+        For a statistic or a method without an interval of the population.
+    """
+    asked: dict[str, LinearStatistic] = {}
+    for name, question in questions.items():
+        if not isinstance(question, KINDS) or getattr(question, "method", "transformed") != (
+            "transformed"
+        ):
+            raise not_sampled(question)
+        asked[name] = question
+        if isinstance(question, Mean | Sum):
+            asked[name] = Variance(question.column, question.bounds)
+    vectors = vectors_of(asked, grouped=grouped)
+    return Vectors(
+        vectors.linears,
+        tuple(
+            Read(own.name, own.vector, _sampled(questions[own.name], own.estimator, cluster))
+            for own in vectors.answers
+        ),
+    )
+
+
+def not_sampled(question: Statistic) -> InvalidQuestionError:
+    """Return the error for a question whose interval can't be of the population."""
+    return InvalidQuestionError(
+        f"{question.text} has no interval of the population",
+        hint=f"ask one of {', '.join(own.kind for own in KINDS)}, or leave interval out",
+    )
+
+
+def _sampled(question: LinearStatistic, known: Any, cluster: int) -> Any:
+    """Return the estimator of a question with its sampling error."""
+    if isinstance(question, Sum):
+        return SampledSum(known.grid, cluster)
+    if isinstance(question, Mean):
+        unit = known.grid.last * known.grid.step
+        return SampledMean((0, 1, 2), (2, 2, 2), 0.0, 1.0, unit, known.grid, cluster=cluster)
+    kinds: dict[type, type] = {
+        CountEstimator: SampledCount,
+        ShareEstimator: SampledShare,
+        VarianceEstimator: SampledVariance,
+        StandardDeviationEstimator: SampledDeviation,
+    }
+    given = {own.name: getattr(known, own.name) for own in fields(known)}
+    return kinds[type(known)](**given, cluster=cluster)
+
+
+def _with_sampling(value: Floats, ends: Ends, variance: Floats, level: float) -> Ends:
+    """Return ends whose squared distances have room for a normal error of this variance."""
+    half = statistics.NormalDist().inv_cdf((1 + level) / 2) * np.sqrt(variance)
+    low, high = ends
+    return value - np.hypot(value - low, half), value + np.hypot(high - value, half)
+
+
+def _spread(grid: Grid, vector: NoisyVector) -> tuple[Floats, Floats, Floats]:
+    """Return rows, mean and variance on [0, 1]; the variance is one standard error larger."""
+    unit = UnitVariance(grid)
+    rows = np.maximum(to_floats(vector.total((0, 1, 2))) / grid.last, 1.0)
+    mean = RatioEstimator((0, 1, 2), (2, 2, 2), 0.0, 1.0, 1.0, grid).theta(vector)
+    return rows, mean, np.minimum(unit.value(vector) + unit.standard_error(vector), 0.25)
+
+
+@dataclass(frozen=True)
+class SampledCount(CountEstimator):
+    """A count of units that come as by Poisson: its variance is the count."""
+
+    cluster: int = 1
+
+    def interval(self, vector: NoisyVector, level: float) -> Ends:
+        """Return the interval of noise and sampling."""
+        value = to_floats(self.value(vector))
+        variance = self.cluster * np.maximum(value, 0.0)
+        low, high = _with_sampling(value, super().interval(vector, level), variance, level)
+        return np.floor(low), np.ceil(high)
+
+
+@dataclass(frozen=True)
+class SampledShare(ShareEstimator):
+    """A share of values, with the binomial's variance."""
+
+    cluster: int = 1
+
+    def interval(self, vector: NoisyVector, level: float) -> Ends:
+        """Return the interval of noise and sampling, within 0 and 1 as the share is."""
+        value, error = self.value(vector), self.standard_error(vector)
+        rows = np.maximum(to_floats(vector.total(tuple(range(self.size)))) / self.k, 1.0)
+        middle = np.clip(value + np.sign(0.5 - value) * error, 0.0, 1.0)
+        variance = self.cluster * middle * (1 - middle) / rows
+        low, high = _with_sampling(value, super().interval(vector, level), variance, level)
+        return np.maximum(low, 0.0), np.minimum(high, 1.0)
+
+
+@dataclass(frozen=True)
+class SampledMean(RatioEstimator):
+    """A mean, with the variance of values over the rows."""
+
+    cluster: int = 1
+
+    def interval(self, vector: NoisyVector, level: float) -> Ends:
+        """Return the interval of noise and sampling, within the bounds."""
+        rows, _, spread = _spread(self.grid, vector)
+        variance = self.cluster * spread * self.unit**2 / rows
+        ends = super().interval(vector, level)
+        low, high = _with_sampling(self.value(vector), ends, variance, level)
+        return np.maximum(low, self.grid.lower), np.minimum(high, self.grid.upper)
+
+
+@dataclass(frozen=True)
+class SampledSum:
+    """A sum read off Bernstein sums: lower * rows + width * (B1 / 2 + B2)."""
+
+    grid: Grid
+    cluster: int = 1
+
+    @property
+    def _width(self) -> float:
+        return self.grid.last * self.grid.step
+
+    @property
+    def _weights(self) -> Floats:
+        lower = self.grid.anchor
+        ends = [lower, lower + self._width / 2, lower + self._width]
+        return np.array(ends) / self.grid.last
+
+    def value(self, vector: NoisyVector) -> Floats:
+        """Return the sum of each group, in units of the column."""
+        return np.asarray(self._weights @ to_floats(vector.coordinates))
+
+    def interval(self, vector: NoisyVector, level: float) -> Ends:
+        """Return the interval of noise and sampling: the variance is the sum of squares."""
+        value, rows_mean_spread = self.value(vector), _spread(self.grid, vector)
+        rows, mean, spread = rows_mean_spread
+        factor = half_width_factor(vector.noise, 1 - level)
+        half = factor * self.standard_error(vector) + rows * self.grid.step / 2
+        middle = self.grid.anchor + mean * self._width
+        variance = self.cluster * rows * (middle**2 + spread * self._width**2)
+        return _with_sampling(value, (value - half, value + half), variance, level)
+
+    def widened(self, vector: NoisyVector, ends: Ends, moved: Moved) -> Ends:  # noqa: ARG002 one interface
+        """Return the interval of the sum of values that are not clipped."""
+        return ends[0] - moved.below, ends[1] + moved.above
+
+    def standard_error(self, vector: NoisyVector) -> Floats:
+        """Return the standard deviation of the noise, in units of the column."""
+        error = float(np.linalg.norm(self._weights)) * np.sqrt(float(vector.noise.variance))
+        return np.full(vector.coordinates.shape[1], error)
+
+    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
+        """Return the half-width of the noise, and half a grid step for each row."""
+        half = draw.spread() * float(np.linalg.norm(self._weights)) + rows * self.grid.step / 2
+        return HalfWidths(half, half)
+
+    def scale(self, spread: float, unit: str) -> tuple[float, str]:
+        """Return the scale on the sums, in units of the column."""
+        return spread * float(np.abs(self._weights).max()), f"{unit}, on the sums"
+
+
+def _of_variance(grid: Grid, vector: NoisyVector, cluster: int) -> Floats:
+    """Return the most that sampling can move a variance on [0, 1]: squared, by its variance.
+
+    The fourth moment is at most the variance times the square of the distance to the far bound.
+    """
+    rows, mean, spread = _spread(grid, vector)
+    far = np.maximum(mean, 1 - mean) ** 2
+    return np.asarray(cluster * spread * np.maximum(far - spread, spread) / rows)
+
+
+@dataclass(frozen=True)
+class SampledVariance(VarianceEstimator):
+    """A variance, with the most that the fourth moment within the bounds can be."""
+
+    cluster: int = 1
+
+    def interval(self, vector: NoisyVector, level: float) -> Ends:
+        """Return the interval of noise and sampling, within what a variance can be."""
+        width = self.grid.last * self.grid.step
+        variance = _of_variance(self.grid, vector, self.cluster) * width**4
+        ends = super().interval(vector, level)
+        low, high = _with_sampling(self.value(vector), ends, variance, level)
+        return np.maximum(low, 0.0), np.minimum(high, width**2 / 4)
+
+
+@dataclass(frozen=True)
+class SampledDeviation(StandardDeviationEstimator):
+    """A standard deviation: the root of a sampled variance."""
+
+    cluster: int = 1
+
+    def interval(self, vector: NoisyVector, level: float) -> Ends:
+        """Return the roots of the variance's interval."""
+        low, high = SampledVariance(self.grid, self.cluster).interval(vector, level)
+        return np.sqrt(low), np.sqrt(high)

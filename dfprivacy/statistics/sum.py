@@ -16,8 +16,7 @@ from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.release.estimator import Draw, Ends, HalfWidths, Moved, to_floats
 from dfprivacy.release.terms import Bounds, BoundsLike, bounds_of
 from dfprivacy.statistics.base import BOUNDS_DOC, argument
-from dfprivacy.statistics.clipping import CLIPPING_DOC
-from dfprivacy.statistics.linear import LinearStatistic
+from dfprivacy.statistics.linear import CLIPPING_DOC, LinearStatistic
 
 
 @dataclass(frozen=True)

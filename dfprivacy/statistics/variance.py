@@ -36,10 +36,9 @@ from dfprivacy.release.estimator import (
 )
 from dfprivacy.release.terms import BoundsLike
 from dfprivacy.statistics.base import BOUNDS_DOC, Statistic, argument
-from dfprivacy.statistics.clipping import CLIPPING_DOC
 from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.forecast import Circumstances
-from dfprivacy.statistics.linear import LinearStatistic
+from dfprivacy.statistics.linear import CLIPPING_DOC, LinearStatistic
 from dfprivacy.statistics.mean import Mean
 
 

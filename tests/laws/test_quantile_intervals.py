@@ -22,7 +22,7 @@ from dfprivacy.measurement.bin_table import bin_table
 from dfprivacy.measurement.binning import SignificantBits
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.release.pipeline import permit
-from dfprivacy.statistics.estimators.rank_ends import (
+from dfprivacy.statistics.estimators.quantile import (
     EndsLaw,
     QuantileEstimator,
     RankEnds,

@@ -21,13 +21,14 @@ from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.selection import ExponentialMechanism
 from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics.estimators.quantile import (
+    EndsLaw,
     RankLaw,
     largest_loss,
     rank_runs,
     ranked_rows,
+    select_ends,
     select_quantiles,
 )
-from dfprivacy.statistics.estimators.rank_ends import EndsLaw, select_ends
 
 
 @pytest.fixture(autouse=True)

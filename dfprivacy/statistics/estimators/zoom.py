@@ -30,11 +30,13 @@ from dfprivacy.statistics.estimators.octave_bounds import (
     FoundBounds,
     Joining,
     Mask,
+    Tails,
     octave_bounds,
     on_grid,
+    tails,
+    tails_about,
 )
 from dfprivacy.statistics.estimators.quantile import ranked_rows, select_rank
-from dfprivacy.statistics.estimators.tails import Tails, tails, tails_about
 
 PARTS = 200
 """Shares are whole numbers of so many parts of a loss."""

@@ -22,14 +22,14 @@ from dfprivacy.engine.keys import number_groups
 from dfprivacy.engine.returning import frame_table
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, InvalidUnitError, StatisticsFileError
-from dfprivacy.frames.partial.files import (
+from dfprivacy.frames.exact_files import (
     Header,
     StatisticsFile,
     check_target,
     open_file,
     write_file,
 )
-from dfprivacy.frames.partial.tables import (
+from dfprivacy.frames.exact_tables import (
     ExactTables,
     added,
     declared_keys,

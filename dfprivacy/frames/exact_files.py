@@ -27,7 +27,7 @@ import pyarrow as pa
 from dfprivacy.accounting.exact import describe
 from dfprivacy.engine.files import put_new
 from dfprivacy.errors import DPError, InvalidQuestionError, StatisticsFileError
-from dfprivacy.frames.partial.tables import ExactTables, is_possible, sources_of
+from dfprivacy.frames.exact_tables import ExactTables, is_possible, sources_of
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.linear import Source
