@@ -1,8 +1,8 @@
 """Functions of one row, by name: deterministic, without memory, files, settings or clocks.
 
-What is not listed is refused. Left out on purpose: what can make a value of any size out of a small
-one (repeat, lpad, format; sizes of those that stay are bounded), what depends on the moment (age(x),
-now), and what only some supported version of DuckDB has.
+What is not listed is refused. Left out on purpose: what can make a value of any size out of a
+small one (repeat, lpad, format), what depends on the moment (age(x), now), and what only some
+supported version of DuckDB has.
 
 DuckDB ends a query, in spite of TRY, when it does not know a part of a date, when a type has no
 such part (the week of an interval, the day of a time), and when a bucket has no plain width. So

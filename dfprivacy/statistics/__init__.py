@@ -13,7 +13,7 @@ from dfprivacy.statistics.sum import Sum  # isort: skip
 from dfprivacy.statistics.mean import Mean  # isort: skip
 from dfprivacy.statistics.variance import StandardDeviation, Variance  # isort: skip
 from dfprivacy.statistics.quantile import Median, Quantile, Quantiles  # isort: skip
-from dfprivacy.statistics.extremes import Max, Min  # isort: skip
+from dfprivacy.statistics.quantile import Max, Min  # isort: skip
 from dfprivacy.statistics.center import Center  # isort: skip
 from dfprivacy.statistics.bounds import PrivateBounds  # isort: skip
 from dfprivacy.statistics.covariance import (  # isort: skip

@@ -3,6 +3,10 @@
 Forecasts know errors in ranks, never in values: a selection of rate r from N candidates is more
 than k ranks off with probability at most N exp(-r k), r counted a rank; among values that are
 spread evenly with exp(-r k) at most (docs/explain.md).
+
+The least and the largest value are the quantiles 0 and 1. The extreme row itself can't be shown:
+another one can stand in its place. A selection of level 0 or 1 is aimed so far inwards that its
+answer is among the rows (`RankLaw.inwards`).
 """
 
 from __future__ import annotations
@@ -565,3 +569,67 @@ def _errors(
     certain, ordinary = (math.log(ahead / each) / law.rate for ahead in (law.candidates, 1))
     aimed = np.abs(moved).max(axis=0) + 1
     return aimed + certain, aimed + ordinary
+
+
+@dataclass(frozen=True)
+class _Extreme(Ranked):
+    """A value near one end of a column."""
+
+    bounds: ClassVar[None] = None  # type: ignore[misc]
+    step: ClassVar[None] = None  # type: ignore[misc]
+    level: ClassVar[Fraction]
+
+    column: Hashable = argument("The column of numbers.")
+
+    @property
+    def fractions(self) -> tuple[Fraction, ...]:
+        """The end that it is near."""
+        return (self.level,)
+
+    def wanted(self, law: RankLaw, q: Fraction, rows: Floats) -> Floats:
+        """Return the rank that is aimed at: so many rows from the end."""
+        return np.where(q == 0, law.inwards, rows - law.inwards)
+
+    def least(self, law: RankLaw, q: Fraction) -> int:  # noqa: ARG002 one interface
+        """Return how many rows a group needs whose answer is nearer to its own end."""
+        return 2 * law.inwards
+
+    def remarks(self, law: RankLaw) -> tuple[str, ...]:
+        """Say how many rows are beyond."""
+        return (
+            f"about {law.inwards:,} rows lie beyond the answer: it is never the extreme row itself",
+        )
+
+
+@dataclass(frozen=True)
+class Min(_Extreme):
+    """A value that few rows lie below: about 35 / epsilon of them, never the least row itself.
+
+    The quantile 0 (see `quantile`), aimed so far inwards that the answer is below all rows with
+    probability 1 / 200 at most, whatever they are; of whole frames 35 rows at epsilon 1, of floats
+    by group 29. `explain` names the number. A whole number where the column is declared to hold
+    those; not a number where there are fewer than twice as many rows. A sixth of the loss counts
+    rows.
+    """
+
+    kind: ClassVar[str] = "min"
+    aliases: ClassVar[tuple[str, ...]] = ("minimum",)
+    sql_names: ClassVar[tuple[str, ...]] = ("min",)
+    title: ClassVar[str] = "a value that few rows lie below"
+    example: ClassVar[str] = 'df.dp.min("x", epsilon=1)'
+    level: ClassVar[Fraction] = Fraction(0)
+
+
+@dataclass(frozen=True)
+class Max(_Extreme):
+    """A value that few rows lie above: about 35 / epsilon of them, never the largest row itself.
+
+    As `min`, from the other end.
+    """
+
+    kind: ClassVar[str] = "max"
+    aliases: ClassVar[tuple[str, ...]] = ("maximum",)
+    sql_names: ClassVar[tuple[str, ...]] = ("max",)
+    title: ClassVar[str] = "a value that few rows lie above"
+    example: ClassVar[str] = 'df.dp.max("x", epsilon=1)'
+    level: ClassVar[Fraction] = Fraction(1)
