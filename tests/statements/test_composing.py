@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.statements.composing import apart
 
 BY_CITY = "SELECT city, dp_count(*) AS n FROM visits GROUP BY city"
 OVER_ANSWERS = [
@@ -149,10 +148,20 @@ def test_rows_beside_answers_are_refused(shared, empty, tmp_path, query, message
     assert ledger.spent("d") == dfp.Budget(epsilon=0.0)
 
 
-def test_engine_of_the_rest_sees_what_is_registered_alone():
+def test_engine_of_the_rest_sees_what_is_registered_alone(con, monkeypatch):
     """Files, Python variables and settings are out of reach of any text."""
+    opened, connect = [], duckdb.connect
+
+    def watched(*given, config=None, **named):
+        opened.append(config or {})
+        return connect(*given, config=config or {}, **named)
+
+    monkeypatch.setattr(duckdb, "connect", watched)
+    dfp.sql(OVER_ANSWERS[7], con=con, epsilon=1, delta=1e-6).fetchall()
+    config, *others = [own for own in opened if own.get("lock_configuration")]
+    assert others == [config] * len(others)
     frame = pa.table({"x": [1]})
-    with apart() as engine:
+    with connect(config=config) as engine:
         engine.register("released", frame)
         assert engine.sql("FROM released").fetchall() == [(1,)]
         for query in (
