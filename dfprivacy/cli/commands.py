@@ -292,7 +292,7 @@ def _parameter(own: Argument) -> inspect.Parameter:
     shown = own.form == "choice"
     words = f"{own.doc} One of {', '.join(own.choices)}." if own.choices else own.doc
     name = option_of(own)
-    name = f"{name}/--no-{own.name}" if own.form == "flag" else name
+    name = f"{name}/--no-{own.name}" if own.form == "flag" and own.default else name
     told_ = typer.Option(name, metavar=values, help=words, show_default=shown)
     form = float | None if own.form == "number" and not own.required else _TYPES[own.form]
     return option(own.name, form, told_, default)
