@@ -209,7 +209,7 @@ def test_process_with_mistake(folder):
     done = command_line("count", "broken.parquet", cwd=folder)
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr.startswith("Error: the engine could not run the query")
+    assert done.stderr.startswith("Error: 'broken.parquet' can't be opened")
     assert done.stderr.count("\n") == 2
     assert "4711" not in done.stderr
 

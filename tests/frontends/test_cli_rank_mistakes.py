@@ -101,7 +101,7 @@ def test_text_column(ask, name):
         (["quantile", "flights.csv", "delay"], "Missing option '--q'"),
         (["quantiles", "flights.csv", "delay"], "Missing option '--q'"),
         (["center", "flights.csv", "delay"], "Missing option '--p'"),
-        (["median", "flights.csv", "delay", "--interval", "0.9"], "No such option: --interval"),
+        (["center", "flights.csv", "delay", "--interval", "0.9"], "No such option: --interval"),
         (["bounds", "flights.csv", "delay", "--rank", "1.5"], "Invalid value for '--rank'"),
     ],
 )

@@ -820,7 +820,7 @@ def run(script, *arguments, **environment):
 
 
 DRAWING = {
-    "dfprivacy.noise": ["keys", "laws", "race", "selection"],
+    "dfprivacy.noise": ["laws", "race", "selection"],
     "dfprivacy.statistics.estimators": [
         "monotone",
         "octave_bounds",

