@@ -59,7 +59,7 @@ from dfprivacy.statements.catalog import DEFAULT_EPSILON
 from dfprivacy.statistics.forms import Form, forms_of, functions
 from dfprivacy.statistics.linear import LinearPart
 from sql_udfs.checks import CHECK, CONSTANT
-from sql_udfs.finalize import finalizer, finalizers, is_summed, part_for
+from sql_udfs.finalize import finalizer, finalizers, is_ranked, is_summed, part_for
 from sql_udfs.function import existing
 from sql_udfs.local import register_local
 
@@ -217,9 +217,15 @@ def _body(name: str, form: Form, suffix: str, epsilon: str, defaults: Defaults) 
         measured = [f"list(struct_pack({', '.join(fields)}))"]
     else:
         measured = [f"list({_checked(_real('x'), check)})"]
+        if is_ranked(form):
+            measured.append(f"bool_or({_WHOLE})")
     level = [duckdb_double(defaults.level)] if suffix else []
     arguments = [*measured, *constants, _real(epsilon) if epsilon == "epsilon" else epsilon, *level]
     return f"{finalizer(form, suffix)}({', '.join(arguments)})"
+
+
+_WHOLE = "typeof(x) = 'BOOLEAN' OR typeof(x) LIKE '%INT' OR typeof(x) LIKE '%INTEGER'"
+"""Whether numbers are declared whole: then their quantiles are, too."""
 
 
 def _real(argument: str) -> str:

@@ -7,6 +7,7 @@ from another, because nothing in SQL says which groups may be shown. Two calls d
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ from dfprivacy.statistics.forms import Form, forms_of, functions, part_of
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums
 from dfprivacy.statistics.octaves import MeasuredOctaves
 from dfprivacy.statistics.part import Answered
+from dfprivacy.statistics.quantile import QuantilePart
 from sql_udfs.checks import least_rows
 from sql_udfs.function import BY_STATEMENT, Column, Function
 
@@ -41,6 +43,11 @@ VALUES = "DOUBLE[]"
 def is_summed(form: Form) -> bool:
     """Tell whether DuckDB adds up what a form measures; else it collects values, or pairs."""
     return isinstance(form.part, LinearPart) and len(form.columns) < 2
+
+
+def is_ranked(form: Form) -> bool:
+    """Tell whether an answer of a column that is declared to hold integers is a whole number."""
+    return isinstance(form.part, QuantilePart)
 
 
 def finalizer(form: Form, suffix: str = "") -> str:
@@ -138,6 +145,8 @@ def answers_of(
         exact = MeasuredSums(part, Statistics(table, 0, (source,)).checked())
         (own,) = exact.answer(loss, None).answers.values()
         return own
+    if is_ranked(form):
+        part = replace(part, integers=bool(pc.any(measured[1]).as_py()))
     ((binning, moments), *_) = part.tables
     table = part.measured(table_of(measured[0], binning, moments))
     apart = isinstance(table, MeasuredOctaves)
@@ -183,7 +192,9 @@ def _functions(form: Form) -> list[Function]:
     collected = VALUES if len(form.columns) < 2 else pairs
 
     def parameters(suffix: str) -> tuple[str, ...]:
-        return (*(("BIGINT",) * held[suffix] if summed else (collected,)), *kinds, "DOUBLE")
+        sums = ("BIGINT",) * held[suffix]
+        values = (collected, *(("BOOLEAN",) if is_ranked(form) else ()))
+        return (*(sums if summed else values), *kinds, "DOUBLE")
 
     made = [Function(finalizer(form), value, parameters(""), returns, paid_by=BY_STATEMENT)]
     if sample.has_interval:
@@ -198,7 +209,7 @@ def _functions(form: Form) -> list[Function]:
 def _held(form: Form, suffix: str) -> int:
     """Return how many columns of sums or values a finalizer takes."""
     if not is_summed(form):
-        return 1
+        return 1 + is_ranked(form)
     return 1 + len(part_for(form, suffix).vectors.linears[0].source.terms)
 
 

@@ -170,8 +170,8 @@ def test_a_group_beyond_the_limit_is_refused():
     [
         "dfprivacy_mean_2(9, 9, i, i + 1, 1)",
         "dfprivacy_mean_0_of_list([1, 2], i + 1)",
-        "dfprivacy_quantile_1_of_list([1, 2], i / 9, 1)",
-        "dfprivacy_quantiles_1_of_list([1, 2], [0, i / 9], 1)",
+        "dfprivacy_quantile_1_of_list([1, 2], true, i / 9, 1)",
+        "dfprivacy_quantiles_1_of_list([1, 2], true, [0, i / 9], 1)",
     ],
 )
 def test_finalizers_insist_on_constants(call):
