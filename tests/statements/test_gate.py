@@ -163,21 +163,6 @@ def test_a_table_that_cannot_be_made_costs_nothing(stored, name, tmp_path):
     assert ledger.remaining("d").epsilon == (9 if fits else 10)
 
 
-def test_databases_of_other_systems_are_refused(con, monkeypatch):
-    """Rows of an attached database of another system are refused by its declared type."""
-    from dfprivacy.statements import catalog  # noqa: PLC0415 its query of the catalogue
-
-    con.execute("ATTACH ':memory:' AS other; CREATE TABLE other.t AS SELECT 1 AS x")
-    assert dfp.sql("SELECT dp_count(*) AS n FROM other.t", con=con, **TERMS).fetchall() == [(1,)]
-    faked = catalog.RELATIONS.replace("d.type", "CASE d.database_name WHEN 'other' THEN 'sqlite' "
-                                      "ELSE d.type END")  # fmt: skip
-    monkeypatch.setattr(catalog, "RELATIONS", faked)
-    kind, text = said(dfp.sql, "SELECT dp_count(*) AS n FROM other.t", con=con)
-    assert kind == "RefusedStatementError"
-    assert "CREATE TABLE" in text
-    assert dfp.sql("SELECT dp_count(*) AS n FROM visits", con=con, **TERMS).fetchall() == [(600,)]
-
-
 def pandas_times(kind, row):
     values = pd.Series(np.array([0, 1, 2, row] * 30).astype("int64"))
     if "UTC" in kind:
