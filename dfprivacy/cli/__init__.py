@@ -18,6 +18,7 @@ from dfprivacy.cli.commands import (
     describe,
     limits,
     merge_command,
+    regression,
     run,
     sql_command,
     statistics_command,
@@ -145,6 +146,7 @@ def _callback(
 
 app.command("agg")(agg_command)
 app.command("describe")(describe)
+app.command("regression")(regression)
 app.command("limits")(limits)
 app.command("statistics")(statistics_command)
 app.command("merge")(merge_command)

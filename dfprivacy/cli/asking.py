@@ -132,7 +132,7 @@ class Request:
     @property
     def spent(self) -> str:
         """What the call has cost, in words."""
-        epsilon, rho, delta = (self.terms[name] for name in ("epsilon", "rho", "delta"))
+        epsilon, rho, delta = (self.terms.get(name) for name in ("epsilon", "rho", "delta"))
         loss = f"rho {_short(rho)}" if rho is not None else f"epsilon {_short(epsilon or EPSILON)}"
         if delta is None or not self.keyed or self.keys:
             return f"Spent {loss}"

@@ -43,6 +43,7 @@ from dfprivacy.cli.output import (
 from dfprivacy.errors import (
     BudgetExceededError,
     DPError,
+    InvalidBoundsError,
     InvalidDescriptionError,
     InvalidKeysError,
     InvalidQuestionError,
@@ -632,6 +633,54 @@ def describe(
                 show_line(Console(), line)
         else:
             _show(made, 1, "", given["output"])
+
+
+@with_options(*(name for name in SHARED if name not in {"by", "keys", "delta"}))
+def regression(
+    file: FILE,
+    y: Annotated[
+        str, typer.Argument(metavar="Y", help="The column that is explained.", show_default=False)
+    ],
+    xs: Annotated[
+        list[str],
+        typer.Argument(metavar="X...", help="The columns that explain it.", show_default=False),
+    ],
+    *,
+    bounds_of_columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--bounds",
+            metavar="COLUMN=LOW,HIGH",
+            help="What a column is clipped to, e.g. delay=-60,240; every column needs it.",
+        ),
+    ] = None,
+    **given: Any,
+) -> None:
+    """Release the line of least squares of a column on several others.
+
+    [bold]Example[/bold]
+
+    dfprivacy regression flights.csv delay distance --bounds delay=-60,240 --bounds distance=0,5000
+    """
+    with session(given):
+        bounds: dict[Hashable, tuple[float, float]] = dict(map(_bounds, bounds_of_columns or ()))
+        for column in (y, *xs):
+            if column not in bounds:
+                raise InvalidBoundsError(
+                    f"a regression needs the bounds of column {column!r}",
+                    hint=f"add --bounds {column}=LOW,HIGH, with numbers that you know",
+                )
+        own = Request.of(file, given, bounds=bounds)
+
+        def ask(frame: Any, keys: Any, terms: dict[str, Any]) -> Any:  # noqa: ARG001 one interface
+            return frame.regression(y, xs, **terms)
+
+        if given["explain"]:
+            show_explanation(own.explained(ask))
+            return
+        own = own.settled(ask)
+        _show(own.answers(ask), 1, f"Private regression of {y}", own.output)
+        show_line(Console(), own.spent)
 
 
 @with_options(

@@ -43,6 +43,7 @@ from dfprivacy.frames.forecasting import explain_histogram, explain_vector, expl
 from dfprivacy.frames.frequencies import Frequencies, FrequencyMethods
 from dfprivacy.frames.methods import ColumnMethods
 from dfprivacy.frames.numbers import Number
+from dfprivacy.frames.regressions import RegressionMethods, regression_request
 from dfprivacy.frames.releasing import release_frame, release_numbers, request_of
 from dfprivacy.frames.tables import frame_names
 from dfprivacy.frames.viz.text import code
@@ -58,6 +59,7 @@ from dfprivacy.release.terms import (
 from dfprivacy.statistics import STATISTICS, Statistic
 from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.statistics.mean_vector import MeanVector
+from dfprivacy.statistics.regression import Regression
 
 if TYPE_CHECKING:
     from dfprivacy.frames.surveys import LocalMethods, ShuffleMethods
@@ -68,6 +70,7 @@ class Explaining(
     DescribeMethods[Explanation, Explanation],
     CrosstabMethods[Explanation, Explanation],
     FrequencyMethods[Explanation, Explanation],
+    RegressionMethods[Explanation, Explanation],
 ):
     """The questions of a frame, or of a frame by group, explained instead of answered.
 
@@ -227,6 +230,19 @@ class Explaining(
 
         return reached(self._target, terms, make)
 
+    def _regression(self, asked: Regression, terms: Terms) -> Explanation:
+        if self._by:
+            raise InvalidQuestionError(
+                "a regression is of a whole frame",
+                hint="ask frame.dp.explain.regression(...), or by group a slope",
+            )
+        integers = self._integers(list(asked.columns), terms.unit)
+
+        def make(terms: Terms, sizes: tuple[int, ...]) -> Explanation:
+            return explained(regression_request(asked, terms), integers, sizes=sizes)
+
+        return reached(self._target, terms, make)
+
     def _histogram(self, question: Histogram, terms: Terms) -> Explanation:
         self._integers([question.column], terms.unit)
         make = partial(explain_histogram, self._by, self._keys, question)
@@ -249,6 +265,7 @@ class Private(
     DescribeMethods[Any, dict[str, Number]],
     CrosstabMethods[Any, dict[str, Number]],
     FrequencyMethods[Any, dict[str, Number]],
+    RegressionMethods[Any, dict[str, Number]],
 ):
     """A frame that answers privately.
 

@@ -127,7 +127,7 @@ class Statistic(ABC):
         """Register a statistic that has a kind of its own."""
         super().__init_subclass__(**kwargs)
         kind = cls.__dict__.get("kind")
-        if kind is None:
+        if not isinstance(kind, str):  # a property names the kind of a question that is asked apart
             return
         known = STATISTICS.get(kind)
         if known is not None and known.__module__.startswith("dfprivacy."):

@@ -228,3 +228,18 @@ def test_describe_prints_or_writes_one_row_a_column(run, tmp_path):
         "--output", str(target), "--epsilon", "1e6")  # fmt: skip
     (row,) = pl.read_parquet(target).to_dicts()
     assert (row["column"], row["type"], row["count"]) == ("delay", "number", 3000)
+
+
+def test_regression_prints_or_writes_one_row_a_coefficient(run, tmp_path):
+    """Of several columns, each with its bounds; what lacks some is refused with the option."""
+    whole = ["flights.csv", "delay", "month", "--bounds", "month=0,13"]
+    result = run("regression", *whole, "--bounds", "delay=-60,240", "--epsilon", "1e6")
+    lines = {line.split()[1]: line.split() for line in result.output.splitlines() if "│" in line}
+    assert list(lines) == ["intercept", "month"]
+    assert result.output.splitlines()[-1] == "Spent epsilon 1e6"
+    target = tmp_path / "out.csv"
+    run("regression", *whole, "--bounds", "delay=-60,240", "--rho", "1", "--output", str(target))
+    assert pl.read_csv(target).columns == ["term", "coefficient", "low", "high"]
+    explained = run("regression", *whole, "--bounds", "delay=-60,240", "--explain").output
+    assert "costs     epsilon 1" in explained
+    assert "--bounds delay=LOW,HIGH" in run("regression", *whole).output

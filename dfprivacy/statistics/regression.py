@@ -1,0 +1,364 @@
+"""Read a line of several columns off noisy sums of products: least squares, no flatter than noise.
+
+With z_i and w the values of the explaining columns and of the explained one, each from -1 to 1
+within its bounds, a row adds 1, z_i, w, z_i z_j and z_i w to one vector of m coordinates. None is
+larger than 1 in size, and all are 1 for a row at the upper bounds: it moves the vector by m in the
+L1 norm and by m in the square of the L2 norm. The coefficients are those of least squares, with a
+ridge where noise could have made the smallest eigenvalue of the covariances: it is read off the
+noisy matrix itself, so that nothing is spent on it. Proofs: docs/partition-of-unity.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError, MissingBoundsError
+from dfprivacy.measurement.binning import Floats
+from dfprivacy.measurement.grid import Grid, even_grid
+from dfprivacy.measurement.linear import ROUNDED, CountWeights, Linear, OnGrid, Source, Term
+from dfprivacy.noise.additive import NoisyVector
+from dfprivacy.noise.laws import Noise, half_width_factor
+from dfprivacy.release.estimator import Draw, HalfWidths, to_floats
+from dfprivacy.release.terms import Bounds, bounds_of, label_of
+from dfprivacy.statistics.linear import LinearStatistic
+
+INTERCEPT = "intercept"
+"""What the value of the line is called where all columns are 0."""
+
+MOST = 20
+"""So many columns explain another one at most: the vector has 252 coordinates then."""
+
+FLOOR = 4
+"""The smallest eigenvalue, in standard deviations of noise times the root of the columns."""
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A line of least squares: the column that is explained, those that explain it, all bounds.
+
+    The bounds are those of `y`, then those of `xs` in their order.
+    """
+
+    y: Hashable
+    xs: tuple[Hashable, ...]
+    bounds: tuple[Bounds, ...]
+
+    @classmethod
+    def of(cls, y: Hashable, xs: object, bounds: Mapping[Hashable, object]) -> Regression:
+        """Return a regression as it is asked for.
+
+        Raises
+        ------
+        InvalidQuestionError
+            When no column explains `y`, too many do, or one is named twice.
+        MissingBoundsError
+            When a column has no bounds.
+        """
+        several = xs if isinstance(xs, list | tuple) else [xs]
+        explained, labels = label_of(y), tuple(map(label_of, several))
+        terms = [INTERCEPT, *map(str, labels)]
+        if not 1 <= len(labels) <= MOST:
+            raise InvalidQuestionError(
+                f"a regression has from 1 to {MOST} columns that explain another one",
+                hint='name them, e.g. regression("delay", ["distance", "hour"])',
+            )
+        if len({explained, *labels}) <= len(labels) or len(set(terms)) < len(terms):
+            raise InvalidQuestionError(
+                "a regression names a column twice, or one is called as another term is",
+                hint=f"name each column once, and rename one that is called {INTERCEPT!r}",
+            )
+        found = [bounds_of(bounds.get(own)) for own in (explained, *labels)]
+        for column, own in zip((explained, *labels), found, strict=True):
+            if own is None:
+                raise MissingBoundsError(
+                    f"regression needs the bounds of column {column!r}",
+                    hint=f"pass bounds={{{column!r}: (0, 100), ...}} with numbers that you know "
+                    "without looking at the data",
+                )
+        return cls(explained, labels, tuple(own for own in found if own is not None))
+
+    @property
+    def columns(self) -> tuple[Hashable, ...]:
+        """The columns that it is about, the explained one first."""
+        return self.y, *self.xs
+
+    @property
+    def text(self) -> str:
+        """The question as it was asked, for the history of a ledger."""
+        pairs = zip(self.columns, self.bounds, strict=True)
+        within = ", ".join(f"{own!r}: ({ends.lower!r}, {ends.upper!r})" for own, ends in pairs)
+        return f"regression({self.y!r}, {list(self.xs)!r}, bounds={{{within}}})"
+
+    @property
+    def questions(self) -> dict[str, Coefficient]:
+        """A question for each term, by its name; one vector answers them all."""
+        terms = [INTERCEPT, *map(str, self.xs)]
+        return {name: Coefficient(self, place) for place, name in enumerate(terms)}
+
+
+@dataclass(frozen=True)
+class Coefficient(LinearStatistic):
+    """One coefficient of a regression: the intercept at place 0, then the slopes."""
+
+    of: Regression
+    place: int
+
+    def __post_init__(self) -> None:
+        """Refuse bounds whose units a float can't hold: what else there is has been checked."""
+        _ = self._estimator
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        """What asks for it."""
+        return "regression"
+
+    @property
+    def columns(self) -> tuple[Hashable, ...]:
+        """All columns of the regression."""
+        return self.of.columns
+
+    @property
+    def text(self) -> str:
+        """The regression in full for its first coefficient, what it is for the others."""
+        return f"slope of {self.of.xs[self.place - 1]!r}" if self.place else self.of.text
+
+    def unit(self, *, found: bool = False) -> str:  # noqa: ARG002 bounds are given
+        """Return units of y, or of y a unit of the column."""
+        each = f" a unit of {self.of.xs[self.place - 1]!r}" if self.place else ""
+        return f"units of {self.of.y!r}{each}"
+
+    def whole(self, rows: int) -> None:
+        """Return None: its half-widths are named in its own unit."""
+
+    def completed(self, known: Mapping[Hashable, object]) -> Coefficient:  # noqa: ARG002 it has them
+        """Return itself: the regression has all bounds."""
+        return self
+
+    def linear(self, *, grouped: bool) -> Linear:  # noqa: ARG002 a count comes with it
+        """Return the sums of products: the same for all coefficients."""
+        return products(self.of.columns, self._estimator.grids)
+
+    def estimator(self, linear: Linear) -> CoefficientEstimator:  # noqa: ARG002 grids say all
+        """Return what reads the coefficient off the sums."""
+        return self._estimator
+
+    @property
+    def _estimator(self) -> CoefficientEstimator:
+        return CoefficientEstimator(tuple(map(even_grid, self.of.bounds)), self.place)
+
+    @property
+    def halve(self) -> tuple[str, ...]:
+        """More rows, narrower bounds, or fewer columns."""
+        return ("halve the width of the bounds of y", "double the number of rows")
+
+
+@cache
+def products(columns: tuple[Hashable, ...], grids: tuple[Grid, ...]) -> Linear:
+    """Return the sums of 1, z_i, w, z_i z_j and z_i w in units of 1/K; w is of the first column.
+
+    A coordinate is K at most, and by rounding more: `ROUNDED` for each of its factors.
+    """
+    k = max(grid.last for grid in grids)
+    on = [OnGrid(*own) for own in zip(columns, grids, strict=True)]
+    explained, *several = range(len(on))
+    singles = [*several, explained]
+    pairs = [*itertools.combinations_with_replacement(several, 2)]
+    pairs += [(own, explained) for own in several]
+    terms: list[Term] = [*on, *(on[i] * on[j] // k for i, j in pairs)]
+    matrix = np.zeros((1 + len(singles) + len(pairs), 1 + len(terms)), np.int64)
+    matrix[0, 0] = k
+    for row, own in enumerate(singles, 1):  # 2 q - K
+        matrix[row, [0, 1 + own]] = -k, 2
+    for place, (i, j) in enumerate(pairs):  # (2 q - K)(2 r - K) / K
+        row = 1 + len(singles) + place
+        matrix[row, [0, 1 + len(on) + place]] = k, 4
+        matrix[row, 1 + i] -= 2
+        matrix[row, 1 + j] -= 2
+    most = k + ROUNDED * np.abs(matrix[:, 1:]).sum(axis=1)
+    return Linear(
+        Source(columns, tuple(terms)),
+        tuple(tuple(row) for row in matrix.tolist()),
+        sum(most.tolist()),
+        sum(own * own for own in most.tolist()),
+        CountWeights((0,), k),
+    )
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The noisy sums of one group in units of rows: products of (1, z), and of them with w."""
+
+    products: Floats
+    with_w: Floats
+
+
+@dataclass(frozen=True)
+class CoefficientEstimator:
+    """A coefficient of least squares, in units of the answer.
+
+    Parameters
+    ----------
+    grids : tuple of Grid
+        Those of the explained column, then of those that explain it.
+    place : int
+        Which coefficient: 0 for the intercept.
+    """
+
+    grids: tuple[Grid, ...]
+    place: int
+
+    def __post_init__(self) -> None:
+        """Refuse bounds whose units a float can't hold."""
+        sizes = [*np.abs(self.direction[np.nonzero(self.direction)]), abs(self.start) or 1.0]
+        if not all(2.0**-400 <= own <= 2.0**400 for own in sizes):
+            raise InvalidBoundsError(
+                "the distances between the bounds are too large or too small for this answer",
+                hint="rescale the columns",
+            )
+
+    @cached_property
+    def k(self) -> int:
+        """What 1 is in units of the coordinates."""
+        return max(grid.last for grid in self.grids)
+
+    @property
+    def size(self) -> int:
+        """How many columns explain the other."""
+        return len(self.grids) - 1
+
+    @cached_property
+    def direction(self) -> Floats:
+        """What the coefficients of 1 and z add to the answer, in its units."""
+        width, *widths = (self.k * grid.step for grid in self.grids)
+        made = np.zeros(1 + self.size)
+        if self.place:
+            made[self.place] = width / widths[self.place - 1]
+            return made
+        zeros = [
+            -2 * (own.anchor / each) - 1 for own, each in zip(self.grids[1:], widths, strict=True)
+        ]
+        return np.array([1.0, *zeros]) * (width / 2)
+
+    @cached_property
+    def start(self) -> float:
+        """The answer where all coefficients of 1 and z are 0."""
+        return 0.0 if self.place else self.grids[0].anchor + self.k * self.grids[0].step / 2
+
+    def value(self, vector: NoisyVector) -> Floats:
+        """Return the coefficient of each group."""
+        noise = self._deviation(vector.noise)
+        solved = [solved_for(own, noise) for own in self._sums(vector)]
+        return np.array([self.start + self.direction @ own for own in solved])
+
+    def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
+        """Return ends that cover the noise; infinite where it could hide that columns vary.
+
+        Nine tenths of the error probability go to the noise to first order, one tenth to what it
+        does to the matrix that is inverted.
+        """
+        value = self.value(vector)
+        ends = [self._ends(own, vector.noise, level) for own in self._sums(vector)]
+        low, high = np.array(ends).reshape(-1, 2).T
+        return np.minimum(value, low), np.maximum(value, high)
+
+    def standard_error(self, vector: NoisyVector) -> Floats:
+        """Return the first-order standard deviation of the noise."""
+        noise, made = self._deviation(vector.noise), []
+        for own in self._sums(vector):
+            lifted = lifted_products(own, noise)
+            answer = np.linalg.solve(lifted, own.with_w)
+            made.append(noise * moved(np.linalg.solve(lifted, self.direction), answer))
+        return np.array(made)
+
+    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
+        """Return no half-width for any data, and that for independent values spread evenly."""
+        even = np.zeros((len(draw.linear.matrix), len(rows)))
+        even[0] = self.k * rows
+        pairs = itertools.combinations_with_replacement(range(self.size), 2)
+        for place, (i, j) in enumerate(pairs, 2 + self.size):
+            even[place] = self.k * rows / 3 if i == j else 0.0
+        vector = NoisyVector(even, draw.noise)
+        low, high = self.interval(vector, draw.level)
+        value = self.value(vector)
+        ordinary = np.maximum(high - value, value - low)
+        return HalfWidths(np.full_like(rows, math.inf), ordinary)
+
+    def scale(self, spread: float, unit: str) -> tuple[float, str]:  # noqa: ARG002 one law for all
+        """Return the scale on the sums of products, to each of which a row adds 1 at most."""
+        return spread / self.k, "rows, on the sums of products"
+
+    def _sums(self, vector: NoisyVector) -> list[Sums]:
+        """Return the noisy sums of each group."""
+        count, p = to_floats(vector.coordinates).T / self.k, self.size
+        rows, columns = np.triu_indices(p)
+        made = []
+        for own in count:
+            whole = np.empty((1 + p, 1 + p))
+            whole[0, 0], whole[0, 1:], whole[1:, 0] = own[0], own[1 : 1 + p], own[1 : 1 + p]
+            quadratic = own[2 + p : 2 + p + len(rows)]
+            whole[1 + rows, 1 + columns] = whole[1 + columns, 1 + rows] = quadratic
+            made.append(Sums(whole, np.array([own[1 + p], *own[2 + p + len(rows) :]])))
+        return made
+
+    def _deviation(self, noise: Noise) -> float:
+        return math.sqrt(noise.variance) / self.k
+
+    def _ends(self, sums: Sums, noise: Noise, level: float) -> tuple[float, float]:
+        """Return the ends about least squares without a ridge: docs/partition-of-unity.md."""
+        outside, size = 1 - level, 1 + self.size
+        off = max(sums.products[0, 0], 1.0) * ROUNDED * ROUNDED / self.k * (size + 1)
+        entries = size * (size + 1) // 2 + size
+        each = (
+            half_width_factor(noise, outside / 10 / entries) * self._deviation(noise) + 1 / self.k
+        )
+        far = each * math.sqrt(size * (size + 1)) + off
+        least = float(np.linalg.eigvalsh(sums.products)[0])
+        if far >= least:
+            return -math.inf, math.inf
+        part = far / least
+        held = np.linalg.solve(sums.products, self.direction)
+        answer = np.linalg.solve(sums.products, sums.with_w)
+        sizes = float(np.linalg.norm(held) * math.hypot(1.0, *answer))
+        lost = part / (1 - part)
+        first = moved(held, answer) + math.sqrt(2) * sizes * lost * (1 + 1 / (1 - part))
+        spread = half_width_factor(noise, 0.9 * outside) * self._deviation(noise) + 1 / self.k
+        half = spread * first + sizes * (part * far + off) / (1 - part) ** 2
+        middle = float(self.start + self.direction @ answer)
+        return middle - half, middle + half
+
+
+def solved_for(sums: Sums, noise: float) -> Floats:
+    """Return the coefficients of 1 and z, where `noise` is the standard deviation of a sum."""
+    return np.asarray(np.linalg.solve(lifted_products(sums, noise), sums.with_w))
+
+
+def lifted_products(sums: Sums, noise: float) -> Floats:
+    """Return the sums of products with a ridge, if the covariances need one.
+
+    Their smallest eigenvalue is then `FLOOR` times the noise at least, and they are positive.
+    """
+    lifted, size = sums.products.copy(), len(sums.products) - 1
+    lifted[0, 0] = max(lifted[0, 0], 1.0)
+    spread = lifted[1:, 1:] - np.outer(lifted[0, 1:], lifted[0, 1:]) / lifted[0, 0]
+    least = float(np.linalg.eigvalsh(spread)[0])
+    floor = max(FLOOR * noise * math.sqrt(size), 1e-9)
+    lifted[1:, 1:] += max(floor - least, 0.0) * np.eye(size)
+    return lifted
+
+
+def moved(held: npt.NDArray[Any], answer: npt.NDArray[Any]) -> float:
+    """Return the deviation of held (Z answer - z) for independent noise of deviation 1.
+
+    Z is a symmetric matrix of noise, and z a vector of it.
+    """
+    both = np.outer(held, answer)
+    squares = ((both + both.T) ** 2).sum() / 2 - (np.diag(both) ** 2).sum()
+    return math.sqrt(float(squares + held @ held))

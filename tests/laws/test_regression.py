@@ -1,0 +1,259 @@
+"""Several columns explain another: sensitivity, what is read off the sums, what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.frames.releasing import measure
+from dfprivacy.statistics.regression import Regression
+from dfprivacy.statistics.split import split
+
+EXACT = {"epsilon": 1e9}
+ODD = [-math.inf, -1e300, -5.0, -0.0, 0.1, 2.5, 2.6, 1e9, math.inf]
+ENDS = [(0, 1), (-5, 3), (2.5, 2.6), (-1e-100, 1e-99)]
+KNOWN = {"y": (-10, 30), "a": (0, 10), "b": (-5, 5)}
+
+
+def frame(size: int, seed: int = 0) -> pl.DataFrame:
+    """Return rows near y = 3 + 2 a - b, some of them beyond the bounds."""
+    draws = np.random.default_rng(seed)
+    a, b = draws.normal(5, 3, size), draws.uniform(-5, 5, size)
+    return pl.DataFrame({"a": a, "b": b, "y": 3 + 2 * a - b + draws.normal(0, 2, size)})
+
+
+def truth(rows: pl.DataFrame, xs: tuple[str, ...] = ("a", "b")) -> list[float]:
+    """Return the coefficients of clipped values, by numpy."""
+    held = {own: np.clip(rows[own].to_numpy(), *KNOWN[own]) for own in ("y", *xs)}
+    design = np.column_stack([np.ones(rows.height), *(held[own] for own in xs)])
+    return np.linalg.lstsq(design, held["y"], rcond=None)[0].tolist()
+
+
+def coefficients(answer: object) -> list[float]:
+    """Return the coefficients of a released frame."""
+    return list(answer["coefficient"])
+
+
+@pytest.mark.parametrize("several", [1, 2, 3])
+def test_a_row_moves_the_sums_by_no_more_than_is_paid_for(several):
+    """In both norms, whatever the row holds, and rows at the bounds by nearly as much."""
+    for turn in range(len(ENDS)):
+        names = [f"x{place}" for place in range(several)]
+        bounds = {own: ENDS[(turn + i) % len(ENDS)] for i, own in enumerate(["y", *names])}
+        asked = Regression.of("y", names, bounds)
+        linear = asked.questions["intercept"].linear(grouped=False)
+        assert {own.linear(grouped=False) for own in asked.questions.values()} == {linear}
+        values = [bounds[own] + tuple(ODD[turn::2]) for own in ["y", *names]]
+        grid = np.array(list(itertools.product(*values)), dtype=float)
+        moved = linear.moved(dict(zip(["y", *names], grid.T, strict=True)))
+        assert len(moved) == (several + 2) * (several + 3) // 2 - 1
+        first = np.abs(moved).sum(axis=0)
+        second = (moved.astype(object) ** 2).sum(axis=0)
+        assert first.max() <= linear.l1 <= 1.0001 * first.max()
+        assert max(second) <= linear.l2_squared <= 1.0001 * max(second)
+
+
+def test_the_answer_is_that_of_clipped_values():
+    """Without noise to speak of, in every kind of frame, of the caller's own type."""
+    rows = frame(3000)
+    con = duckdb.connect()
+    con.register("t", rows.to_arrow())
+    found = [
+        rows.dp.regression("y", ["a", "b"], KNOWN, **EXACT),
+        rows.lazy().dp(bounds=KNOWN).regression("y", ["a", "b"], **EXACT).collect(),
+        rows.to_pandas().dp.regression("y", ("a", "b"), KNOWN, rho=1e12),
+        dfp.frame(con.table("t")).regression("y", ["a", "b"], KNOWN, **EXACT).pl(),
+    ]
+    for own in found:
+        assert list(own.columns) == ["term", "coefficient", "low", "high"]
+        assert list(own["term"]) == ["intercept", "a", "b"]
+        assert np.allclose(coefficients(own), truth(rows), rtol=1e-5)
+    low, high = (found[0][own].to_numpy() for own in ("low", "high"))
+    assert (low <= truth(rows)).all()
+    assert (truth(rows) <= high).all()
+    assert isinstance(found[2], pd.DataFrame)
+
+
+def test_one_column_is_the_line_of_slope_and_intercept():
+    """The coefficients of one column are those of the questions about two columns."""
+    rows = frame(2000)
+    found = coefficients(rows.dp.regression("y", "a", KNOWN, **EXACT))
+    line = [rows.dp.intercept("y", "a", KNOWN["y"], KNOWN["a"], **EXACT)]
+    line.append(rows.dp.slope("y", "a", KNOWN["y"], KNOWN["a"], **EXACT))
+    assert np.allclose(found, line, rtol=1e-5)
+
+
+def test_rows_that_lack_a_value_are_left_out():
+    """NULL or NaN in any column leaves the row out, whatever else it holds."""
+    rows = frame(500)
+    lacking = pl.DataFrame(
+        {
+            "a": [None, 1.0, 2.0, math.nan],
+            "b": [1.0, None, math.nan, 2.0],
+            "y": [1.0, 1.0, 9.0, None],
+        }
+    )
+    more = pl.concat([rows, *[lacking] * 50])
+    found = (own.dp.regression("y", ["a", "b"], KNOWN, **EXACT) for own in (rows, more))
+    assert np.allclose(*map(coefficients, found), rtol=1e-9)
+
+
+@pytest.mark.parametrize("loss", [{"epsilon": 1}, {"rho": 0.1}])
+def test_noise_is_what_intervals_say(loss):
+    """Of many releases 95 % or more hold the answer without noise, and are not far wider."""
+    rows = frame(20_000)
+    exact = np.array(truth(rows))
+    made = [rows.dp.regression("y", ["a", "b"], KNOWN, **loss) for _ in range(150)]
+    off = np.array([coefficients(own) for own in made]) - exact
+    low, high = (np.array([list(own[end]) for own in made]) for end in ("low", "high"))
+    held = ((low <= exact) & (exact <= high)).mean(axis=0)
+    assert (held > 0.85).all()  # it fails by chance once in 10 million times
+    wider = (high - low).mean(axis=0) / 2 / (1.96 * np.sqrt((off**2).mean(axis=0)))
+    assert (wider < 2.5).all()
+    assert (np.abs(off.mean(axis=0)) < np.sqrt((off**2).mean(axis=0)) / 2).all()
+
+
+def test_rho_and_epsilon_cost_what_they_name():
+    """The scale of the noise is that of one vector with the whole loss."""
+    explain = frame(10).dp(bounds=KNOWN).explain
+    for loss, scale in (({"epsilon": 0.5}, 9 / 0.5), ({"rho": 0.5}, 3)):
+        plan = explain.regression("y", ["a", "b"], **loss)
+        assert [own.name for own in plan.answers] == ["intercept", "a", "b"]
+        assert all(math.isclose(own.scale, scale, rel_tol=1e-4) for own in plan.answers)
+        assert len(plan.draws) == 1
+    assert plan["a"].ordinary[-1] < plan["a"].ordinary[-2] < math.inf
+
+
+EMPTY = pl.DataFrame(schema={"a": pl.Float64, "b": pl.Float64, "y": pl.Float64})
+
+
+@pytest.mark.parametrize("loss", [{"epsilon": 0.1}, {"rho": 0.01}])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        EMPTY,
+        frame(1),
+        frame(50).with_columns(a=pl.lit(None, pl.Float64)),
+        frame(50).with_columns(a=pl.lit(3.0)),
+        frame(50).with_columns(b=pl.col("a")),
+        frame(50).with_columns(y=pl.lit(math.inf)),
+    ],
+    ids=["empty", "one", "missing", "constant", "collinear", "infinite"],
+)
+def test_one_outcome_whatever_rows_hold(rows, loss):
+    """The same columns, types and terms, finite coefficients, and intervals that hide nothing."""
+    found = rows.dp.regression("y", ["a", "b"], KNOWN, **loss)
+    assert found.schema == frame(5).dp.regression("y", ["a", "b"], KNOWN, epsilon=1).schema
+    assert found["term"].to_list() == ["intercept", "a", "b"]
+    assert found["coefficient"].is_finite().all()
+    assert found["low"].is_infinite().all()
+    assert found["high"].is_infinite().all()
+
+
+def test_a_ridge_keeps_coefficients_small():
+    """Where noise hides that columns vary, coefficients are near 0 and not any number."""
+    rows = frame(30)
+    found = [rows.dp.regression("y", ["a", "b"], KNOWN, epsilon=0.5) for _ in range(60)]
+    slopes = np.array([coefficients(own)[1:] for own in found])
+    assert np.median(np.abs(slopes)) < 4
+    assert np.abs(slopes).max() < 100
+
+
+REFUSED = {
+    "no column": ("y", [], KNOWN),
+    "twice": ("y", ["a", "a"], KNOWN),
+    "explains itself": ("y", ["a", "y"], KNOWN),
+    "too many": ("y", [f"x{place}" for place in range(21)], KNOWN),
+    "no bounds": ("y", ["a", "b"], {"a": (0, 1), "y": (0, 1)}),
+    "no mapping": ("y", ["a"], [(0, 1), (0, 1)]),
+    "bounds that end before they begin": ("y", ["a"], {**KNOWN, "a": (3, 1)}),
+    "unknown": ("y", ["c"], {**KNOWN, "c": (0, 1)}),
+    "text": ("y", ["t"], {**KNOWN, "t": (0, 1)}),
+    "a list for y": (["y"], ["a"], KNOWN),
+    "named as a term": ("y", ["intercept"], {**KNOWN, "intercept": (0, 1)}),
+    "far bounds": ("y", ["a"], {"y": (0, 1e300), "a": (0, 1e-300)}),
+}
+
+
+@pytest.mark.parametrize("asked", REFUSED.values(), ids=REFUSED)
+def test_what_can_not_be_is_refused_before_the_charge(tmp_path, asked):
+    """Nothing is charged, and explain refuses what types do not decide."""
+    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=10)
+    rows = frame(20).with_columns(t=pl.lit("x"), intercept=pl.col("a"))
+    private = rows.dp(ledger=ledger, dataset="d")
+    with pytest.raises(dfp.DPError):
+        private.regression(*asked)
+    with pytest.raises(dfp.DPError):
+        private.regression("y", ["a"], KNOWN, interval="population")
+    if asked[1] != ["t"]:
+        with pytest.raises(dfp.DPError):
+            rows.dp.explain.regression(*asked)
+    assert ledger.remaining("d").epsilon == 10
+
+
+def test_a_ledger_remembers_it(tmp_path):
+    """The same version gives the same answer for one charge; other bounds are another release."""
+    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=10, remember=True)
+    private = frame(500).dp(ledger=ledger, dataset="d", version="1")
+    first, again = (private.regression("y", ["a", "b"], KNOWN, epsilon=1) for _ in range(2))
+    assert first.equals(again)
+    assert ledger.remaining("d").epsilon == 9
+    wider = private.regression("y", ["a", "b"], {**KNOWN, "b": (-6, 6)}, epsilon=1)
+    assert not first.equals(wider)
+    private.regression("y", ["b", "a"], KNOWN, epsilon=1)
+    assert ledger.remaining("d").epsilon == 7
+    bounds = "{'y': (-10.0, 30.0), 'a': (0.0, 10.0), 'b': (-5.0, 5.0)}"
+    assert (
+        ledger.history("d").iloc[0]["question"] == f"regression('y', ['a', 'b'], bounds={bounds})"
+    )
+
+
+def test_units_cost_what_their_rows_do():
+    """With a unit of three rows a sum has three times the noise; limits are found as well."""
+    rows = frame(9000).with_columns(u=pl.int_range(9000) // 3)
+    private = rows.dp(unit="u", max_rows=3, bounds=KNOWN)
+    plan = private.explain.regression("y", ["a", "b"], epsilon=1)
+    assert math.isclose(plan["a"].scale, 27, rel_tol=1e-4)
+    found = private.regression("y", ["a", "b"], **EXACT)
+    assert np.allclose(coefficients(found), truth(rows), rtol=1e-4)
+    searched = rows.dp(unit="u", bounds=KNOWN).regression("y", ["a", "b"], **EXACT)
+    assert np.allclose(coefficients(searched), truth(rows), rtol=1e-3)
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_a_unit_moves_the_sums_by_no_more_than_its_rows(most):
+    """In both norms, where its rows are scaled down; the sums are the same from every engine."""
+    names, draws = ["y", "a", "b"], np.random.default_rng(most)
+    questions = Regression.of("y", ["a", "b"], KNOWN).questions
+    (part,) = split(questions, grouped=False)
+    (linear,) = part.vectors.linears
+    unit = dfp.Unit("u", most)
+    for size in (1, 2, 3, 7, 40):
+        spread = draws.choice([1, 10, 100])
+        held = {own: draws.normal(0, spread, size).round(3) for own in names}
+        rows = pl.DataFrame({**held, "u": [7] * size})
+        con = duckdb.connect()
+        con.register("t", rows.to_arrow())
+        made = [
+            measure(own, (), None, [part], unit=unit)[1][0].statistics.coordinates(linear)
+            for own in (rows, rows.to_pandas(), con.table("t"))
+        ]
+        assert all(np.array_equal(made[0], own) for own in made)
+        moved = made[0][:, 0].astype(object)
+        assert sum(abs(moved)) <= linear.l1 * most
+        assert sum(moved**2) <= linear.l2_squared * most**2
+
+
+def test_a_page_shows_it():
+    """`dfp.show` has one line a term, with the interval and what it has cost."""
+    text = repr(dfp.show(frame(5000).dp.regression("y", ["a", "b"], KNOWN, epsilon=1)))
+    assert text.startswith("regression('y', ['a', 'b']")
+    assert [line.split()[0] for line in text.splitlines()[2:5]] == ["intercept", "a", "b"]
+    assert "epsilon=1" in text
