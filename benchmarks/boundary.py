@@ -9,7 +9,7 @@ settings, where no count of theirs may be printed either. Then allocations fail,
 between any two lines, a thread forks, and memory is limited: what comes out must be a release, or
 an error of a fixed text without a cause, charged wholly or not at all.
 
-    python -m benchmarks.boundary             # all cells and faults: some minutes
+    python -m benchmarks.boundary             # all cells and faults: an hour of one core
     python -m benchmarks.boundary --sample 20 # every 20th
 """
 
