@@ -1,4 +1,4 @@
-"""The count: rows, or values of a column. Sensitivity 1."""
+"""Counts of rows, of values and of different values: one row moves each by 1 at most."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dfprivacy.measurement.linear import CountWeights, Linear, Source
+from dfprivacy.measurement.linear import CountWeights, Distinct, Linear, Source
 from dfprivacy.release.estimator import CountEstimator
+from dfprivacy.release.terms import Unit
 from dfprivacy.statistics.base import argument
+from dfprivacy.statistics.forecast import Circumstances
 from dfprivacy.statistics.linear import LinearStatistic
 
 
@@ -40,6 +42,61 @@ class Count(LinearStatistic):
         """Return the count that the vector carries."""
         assert linear.count is not None  # noqa: S101 a count counts
         return CountEstimator(linear.count)
+
+    def whole(self, rows: int) -> float:
+        """Return the rows."""
+        return float(rows)
+
+
+WEIGHT = 5
+"""By group the rows are counted too, with a sixth of the loss: values weigh five times as much."""
+
+
+@dataclass(frozen=True)
+class NUnique(LinearStatistic):
+    """The number of different values of a column of any type; NULL and NaN are none.
+
+    Sensitivity 1: a row more adds its value, or one that is there already. By group the rows are
+    counted as well, with a sixth of the loss. With a unit of several rows, at most `max_rows`
+    different values of a unit count in a group, and the answer is about the values that count; of
+    the unit's own column it is the number of units, which one unit moves by 1 whatever its rows
+    are. Unbiased for what counts; may be negative. docs/frequencies.md has the proofs.
+    """
+
+    kind: ClassVar[str] = "nunique"
+    aliases: ClassVar[tuple[str, ...]] = ("n_unique", "count_distinct", "approx_n_unique")
+    sql_names: ClassVar[tuple[str, ...]] = ("count_distinct", "approx_count_distinct")
+    is_whole: ClassVar[bool] = True
+    adds_up: ClassVar[bool] = False
+    title: ClassVar[str] = "the number of different values"
+    units: ClassVar[str] = "different values"
+    example: ClassVar[str] = 'df.dp.nunique("x", epsilon=1)'
+
+    column: Hashable = argument("The column whose different values are counted.")
+
+    def linear(self, *, grouped: bool) -> Linear:
+        """Return the values, each once; by group the rows beside them, which a row moves by 1."""
+        values = Source((self.column,), (Distinct(self.column),))
+        if not grouped:
+            return Linear(values, ((0, 1),), 1, 1)
+        moves = (WEIGHT + 1, WEIGHT**2 + 1)
+        return Linear(values, ((0, WEIGHT), (1, 0)), *moves, CountWeights((1,), 1))
+
+    def estimator(self, linear: Linear) -> CountEstimator:
+        """Return the number of values."""
+        return CountEstimator(CountWeights((0,), linear.matrix[0][1]))
+
+    def counts_units(self, unit: Unit | None) -> bool:
+        """Tell whether the values are the units themselves: each has one, whatever its rows are."""
+        return unit is not None and unit.column == self.column
+
+    def noted(self, known: Circumstances) -> tuple[str, ...]:
+        """Say what is counted where rows belong to units."""
+        if known.unit is None:
+            return ()
+        if self.counts_units(known.unit):
+            return (f"this is the number of units: each value of {self.column!r} is one",)
+        return (f"of each unit at most max_rows={known.unit.max_rows} values count in a group",)
 
     def whole(self, rows: int) -> float:
         """Return the rows."""
