@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -164,6 +164,21 @@ class Ratio:
     drift: Callable[[Floats, Floats, Floats], Floats]
 
 
+def require_sizes(sizes: Iterable[float], most: float) -> None:
+    """Require that no size is above `most` or below its inverse.
+
+    Raises
+    ------
+    InvalidBoundsError
+        When one is: bounds are too far apart, or too close.
+    """
+    if not all(1 / most <= own <= most for own in sizes):
+        raise InvalidBoundsError(
+            "the distances between the bounds are too large or too small for this answer",
+            hint="rescale the columns",
+        )
+
+
 @dataclass(frozen=True)
 class PairEstimator(ABC):
     """A ratio of noisy moments of two columns, in units of the answer.
@@ -191,11 +206,7 @@ class PairEstimator(ABC):
 
     def __post_init__(self) -> None:
         """Refuse bounds whose units a float can't hold."""
-        if not 2.0**-1000 <= self.unit <= 2.0**1000:
-            raise InvalidBoundsError(
-                "the distances between the bounds are too large or too small for this answer",
-                hint="rescale the columns",
-            )
+        require_sizes([self.unit], 2.0**1000)
 
     @cached_property
     def k(self) -> int:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError, MissingBoundsError
+from dfprivacy.errors import InvalidQuestionError, MissingBoundsError
 from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.grid import Grid, even_grid
 from dfprivacy.measurement.linear import ROUNDED, CountWeights, Linear, OnGrid, Source, Term
@@ -28,6 +28,7 @@ from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import Noise, half_width_factor
 from dfprivacy.release.estimator import Draw, HalfWidths, to_floats
 from dfprivacy.release.terms import Bounds, bounds_of, label_of
+from dfprivacy.statistics.covariance import require_sizes
 from dfprivacy.statistics.linear import LinearStatistic
 
 INTERCEPT = "intercept"
@@ -218,11 +219,7 @@ class CoefficientEstimator:
     def __post_init__(self) -> None:
         """Refuse bounds whose units a float can't hold."""
         sizes = [*np.abs(self.direction[np.nonzero(self.direction)]), abs(self.start) or 1.0]
-        if not all(2.0**-400 <= own <= 2.0**400 for own in sizes):
-            raise InvalidBoundsError(
-                "the distances between the bounds are too large or too small for this answer",
-                hint="rescale the columns",
-            )
+        require_sizes(sizes, 2.0**400)
 
     @cached_property
     def k(self) -> int:
