@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from typer.core import TyperGroup
+from typer.main import get_command
 from typer.models import CommandInfo
 
 from dfprivacy.accounting.spending import NoAccount
@@ -29,6 +31,7 @@ from dfprivacy.cli.local import local_app
 from dfprivacy.cli.output import readable_errors, show_error
 from dfprivacy.errors import published
 from dfprivacy.frames.methods import meant
+from dfprivacy.statistics import STATISTICS, Statistic
 
 __all__ = ["app", "main"]
 
@@ -107,9 +110,15 @@ def main() -> None:
     for point in entry_points(group="dfprivacy.statistics"):
         point.load()
     try:
-        app()
+        _built(tuple(STATISTICS.values()))()
     except KeyboardInterrupt:  # before or after a command
         sys.exit(130)
+
+
+@cache
+def _built(_: tuple[type[Statistic], ...]) -> Any:
+    """Return all commands, made once for the statistics that are registered by now."""
+    return get_command(app)
 
 
 def _show_version(asked: bool) -> None:
