@@ -68,15 +68,23 @@ def test_each_row_has_the_integer_of_the_grid(exact, bounds, setting):
             assert found == (integers.tolist() if by else [int(integers.sum())])
 
 
+@pytest.fixture(scope="module")
+def registered():
+    """Return a connection with the dp_* functions."""
+    con = duckdb.connect()
+    sql_udfs.register(con)
+    return con
+
+
 @pytest.mark.parametrize("shift", [0.0, 1e6, -1e6, 1e30, -1e30])
 @pytest.mark.parametrize("bounds", [(0.0, 200.0), (200.0, 300.0), (-300.0, -200.0), (0.0, 1e-9)])
-def test_statistics_of_files_that_hide_nan(exact, tmp_path, bounds, shift):
+def test_statistics_of_files_that_hide_nan(exact, registered, tmp_path, bounds, shift):
     """DuckDB knows a column by minimum and maximum, which leave NaN out; NaN is no row still."""
     values = np.arange(20_000) % 100.0 + shift
     values[7::1000], values[3] = np.nan, np.inf if shift > 0 else values[3]
     file = tmp_path / "x.parquet"
     pq.write_table(pa.table({"g": np.zeros(len(values), np.int64), "x": values}), file)
-    con = duckdb.connect()
+    con = registered
     for name, grid in grids(bounds).items():
         for frame in (str(file), con.read_parquet(str(file))):
             for by in (["g"], []):
@@ -84,7 +92,6 @@ def test_statistics_of_files_that_hide_nan(exact, tmp_path, bounds, shift):
                 found = table.column("sum_0_0").to_pylist(), table.column("sum_0_1").to_pylist()
                 rows, total = by_law(values, grid)
                 assert found == ([rows], [total])
-    sql_udfs.register(con)
     lower, upper = bounds
     count = con.sql(f"SELECT dp_sum(x, {lower}, {upper}, 1e12) FROM '{file}'").fetchall()[0][0]
     clipped = np.clip(values[~np.isnan(values)], lower, upper)

@@ -346,7 +346,7 @@ def test_answers_that_are_shown_are_among_the_rows(q, rho, levels):
     loss = Rho(rho)
     law = law_of(loss, levels, WIDTH, 15 / float(loss.pure()))
     least, off = law.least(q), law.noise.quantile(1e-6)
-    noises = np.unique(np.linspace(-off, off, 101).round().astype(int))
+    noises = np.unique(np.linspace(-off, off, 51).round().astype(int))
     chances = np.exp(-(noises**2) / (2 * float(law.noise.sigma_squared)))
 
     def worst(least):

@@ -131,8 +131,17 @@ def test_secret_groups_have_answers(kind):
         assert found["k"].to_list() == ["a", "b"]
 
 
+@pytest.fixture(scope="module")
+def known():
+    """Return a connection with the functions of the package's own statistics."""
+    connection = duckdb.connect()
+    connection.register("t", pl.DataFrame(DATA).to_arrow())
+    sql_udfs.register(connection, epsilon=1e9)
+    return connection
+
+
 @pytest.mark.parametrize("kind", KINDS, indirect=True)
-def test_every_door_gives_the_same_answer(kind, tmp_path):
+def test_every_door_gives_the_same_answer(kind, known, tmp_path):
     """Without noise to speak of, a question has one answer at every door."""
     question, huge = asked(kind, (0, 100), (0, 100)), {"epsilon": 1e9}
     arguments = {a.name: getattr(question, a.name) for a in kind.arguments()}
@@ -149,12 +158,11 @@ def test_every_door_gives_the_same_answer(kind, tmp_path):
     else:
         with pytest.raises(dfp.InvalidQuestionError, match="several files"):
             dfp.statistics(frame, files, question)
-    connection = duckdb.connect()
-    connection.register("t", frame.to_arrow())
-    sql_udfs.register(connection, epsilon=1e9)
+    if kind.kind in OWN:
+        sql_udfs.register(known, epsilon=1e9)
     for name in (kind.kind, *kind.sql_aliases):
         call = call_of(name, question)
-        (answer,) = connection.execute(f"SELECT {call} FROM t").fetchone()
+        (answer,) = known.execute(f"SELECT {call} FROM t").fetchone()
         found[f"{call} registered"] = numbers(answer)
         released = dfp.sql(f"SELECT {call} AS answer FROM t", t=frame, epsilon=1e9)
         found[f"dfp.sql {call}"] = numbers(released["answer"][0])

@@ -115,27 +115,35 @@ TEXTS = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def watched():
+    """Return a connection that notes what its functions draw."""
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t AS SELECT 1 AS g, 2.0 AS x FROM range(1000)")
+    own = Watched(connection)
+    sql_udfs.register(own, epsilon=DEFAULT)
+    return own
+
+
 @pytest.mark.parametrize("query", TEXTS)
-def test_explain_says_what_the_functions_draw(con, query):
+def test_explain_says_what_the_functions_draw(con, watched, query):
     """What a text costs on the connection is what its finalizers are handed, call by call."""
     plan = dfp.explain(query, con=con, epsilon=20)
     epsilon, delta = TEXTS[query]
     assert (plan.on_connection.epsilon, plan.on_connection.delta) == (epsilon, delta)
     cost = f"epsilon {epsilon:g}" + (", delta 1e-6 " if delta else " ")
     assert f"functions {cost}if dp_* functions on the connection run this text" in str(plan)
-    with duckdb.connect() as own, replayed(query) as stream:
-        own.execute("CREATE TABLE t AS SELECT 1 AS g, 2.0 AS x FROM range(1000)")
-        watched = Watched(own, stream)
-        sql_udfs.register(watched, epsilon=DEFAULT)
-        own.execute(query).fetchall()
+    with replayed(query) as watched.stream:
+        watched.spent.clear()
+        watched.connection.execute(query).fetchall()
     assert sum(watched.spent) == epsilon
 
 
 class Watched:
     """A connection that notes the epsilon of every call of a function which draws."""
 
-    def __init__(self, connection, stream):
-        self.connection, self.stream, self.spent = connection, stream, []
+    def __init__(self, connection):
+        self.connection, self.stream, self.spent = connection, None, []
 
     def __getattr__(self, name):
         return getattr(self.connection, name)
