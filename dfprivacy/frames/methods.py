@@ -30,6 +30,16 @@ TERMS = {
 }
 """The terms that every method takes: annotation, default and meaning."""
 
+_BEFORE = ("unit", "max_rows", "max_groups", "ledger", "dataset", "version", "note")
+_SAID_ELSEWHERE = {
+    **dict.fromkeys(("by", "groupby"), 'group first: .group_by("city").{kind}(...)'),
+    "keys": 'list them when grouping: .group_by("city", keys=["Rome"]).{kind}(...)',
+    "seed": "noise that can be drawn again hides nothing, so there is no seed",
+    "within": "ask explain first: .explain.within(2.0).{kind}(...)",
+    **dict.fromkeys(_BEFORE, "say it of the frame first: df.dp({name}=...).{kind}(...)"),
+}
+"""Where a call says what users try to say as an argument of a question."""
+
 TYPES = {
     "column": "Hashable",
     "bounds": "tuple[float, float] | None",
@@ -98,9 +108,10 @@ def bound_arguments(
     for name in given:
         if name not in known:
             other = meant(name, known)
+            hint = f"write {other}=" if other else f"it takes {', '.join(known)}"
             raise UnknownArgumentError(
                 f"{kind} takes no argument {name!r}",
-                hint=f"write {other}=" if other else f"it takes {', '.join(known)}",
+                hint=_SAID_ELSEWHERE.get(name, hint).format(kind=kind, name=name),
             )
     try:
         return dict(signature.bind(*args, **given).arguments)

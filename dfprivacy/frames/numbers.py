@@ -33,7 +33,7 @@ class Release:
     """What every estimate of one release shares: its cost and the level of its intervals.
 
     `mark` tells it from all others, in copies of its numbers too, and is the same when a ledger
-    recalls it; the cost alone needs none.
+    recalls it; the cost alone needs none. All its `answers` together cost what it says.
     """
 
     loss: Epsilon | Rho
@@ -41,15 +41,16 @@ class Release:
     level: float
     mark: str = field(default="", compare=False, repr=False)
     limits: Unit | None = field(default=None, compare=False, repr=False)
+    answers: int = field(default=1, compare=False, repr=False)
 
     @classmethod
-    def made(cls, request: Request, limits: Unit | None = None) -> Self:
+    def made(cls, request: Request, limits: Unit | None = None, answers: int = 1) -> Self:
         """Return what a request's release is known by, once it is paid or recalled.
 
         `limits` are those of a unit that it has found.
         """
         mark = fresh_id(16) if request.mark is None else request.mark.hex()
-        return cls(request.charge.loss, 0.0, request.level, mark, limits)
+        return cls(request.charge.loss, 0.0, request.level, mark, limits, answers)
 
     @property
     def epsilon(self) -> float | None:
@@ -66,7 +67,8 @@ class Release:
         """The loss and delta in words."""
         name = "epsilon" if isinstance(self.loss, Epsilon) else "rho"
         delta = f", delta={self.delta:.6g}" if self.delta else ""
-        return f"{name}={float(self.loss.value):.6g}{delta}"
+        together = {1: "", 2: " for both"}.get(self.answers, f" for all {self.answers}")
+        return f"{name}={float(self.loss.value):.6g}{delta}{together}"
 
 
 def _operators(sign: str) -> tuple[Any, Any]:

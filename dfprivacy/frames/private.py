@@ -338,11 +338,13 @@ class Private(
     def group_by(self, *by: Hashable, keys: Any = None) -> PrivateGroupBy:
         """Group by one or several columns.
 
-        With `keys` (a list of public values, or of tuples for several columns) exactly these
-        groups are released. Without, keys are secret: a group comes out only if its noisy count
+        With `keys` (a list of public values, of tuples for several columns, or a mapping from
+        columns to lists, which names the columns as well) exactly these groups are released.
+        Without, keys are secret: a group comes out only if its noisy count
         shows, up to `delta`, that it can't have been made by one row alone.
         """
-        return PrivateGroupBy(self._frame, self._terms, _labels(by), keys)
+        columns = tuple(keys) if not by and isinstance(keys, Mapping) else _labels(by)
+        return PrivateGroupBy(self._frame, self._terms, columns, keys)
 
     @property
     def explain(self) -> Explaining:

@@ -181,7 +181,8 @@ def release_numbers(
     def numbers(_: object, drawn: tuple[Request, Answers]) -> dict[str, Number]:
         settled, made = drawn
         answers = [answer for own in made.answers.values() for answer in own]
-        release = Release.made(request, settled.unit if request.search else None)
+        found = settled.unit if request.search else None
+        release = Release.made(request, found, len(answers))
         return {answer.name: number_of(answer, release) for answer in answers}
 
     return released(
@@ -189,7 +190,7 @@ def release_numbers(
         lambda: gathered(frame, request)[1],
         lambda measured: _answered(frame, request, measured),
         numbers,
-        recall=lambda table: numbers_of(table, Release.made(request)),
+        recall=lambda table: numbers_of(table, Release.made(request, answers=table.num_rows)),
         keep=numbers_table,
     )
 

@@ -62,7 +62,7 @@ def test_quantiles(flights):
     chart = dfp.plot(several)
     assert [row["value"] for row in rows_of(chart)] == [float(one) for one in several]
     assert [row["label"] for row in rows_of(chart)] == ["delay_0.25", "delay_0.5", "delay_0.75"]
-    assert subtitle(chart) == ["epsilon=1"]
+    assert subtitle(chart) == ["epsilon=1 for all 3"]
 
 
 def test_several_questions_have_axes_of_their_own(sums):

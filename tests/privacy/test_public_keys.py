@@ -133,9 +133,14 @@ def test_public_keys_of_several_columns_are_tuples(engine):
 
 
 def test_keys_set_once_for_each_column_are_combined():
-    """Keys given with the terms are combined over the columns; half of them are refused."""
-    private = dfp.frame(TABLE)(keys={"g": ["a", "b"], "h": [1, 2]}, epsilon=1e12)
-    assert [c for _, c in rows_of(private.group_by("g", "h").count())] == [1, 0, 0, 1]
+    """Keys given with the terms are combined over the columns; half of them are refused.
+
+    Keys for each column name the columns to group by.
+    """
+    keys = {"g": ["a", "b"], "h": [1, 2]}
+    private = dfp.frame(TABLE)(epsilon=1e12)
+    for grouped in (private(keys=keys).group_by("g", "h"), private.group_by(keys=keys)):
+        assert [c for _, c in rows_of(grouped.count())] == [1, 0, 0, 1]
     with pytest.raises(dfp.InvalidKeysError):
         dfp.frame(TABLE)(keys={"g": ["a"]}).group_by("g", "h")
 
