@@ -1,4 +1,4 @@
-"""Count rows by group and bin without a hash table: one 64-bit word a row, sorted.
+"""Count rows by group and bin, and add them up by group, without a hash table.
 
 A group's number and the row's bin make one cell. Where there are few cells, numpy counts into all
 of them; otherwise the words are sorted, and runs of equal ones are counted. Rows come in blocks of
@@ -8,20 +8,23 @@ of `dfprivacy.engine.passes.run_bins`, bit for bit: rounding is the same law, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.columns import are_whole, check_number_column
+from dfprivacy.engine.columns import are_whole, check_number_column, check_term_column
 from dfprivacy.engine.embedded import engine_options, interruptible
 from dfprivacy.engine.files import quoted
 from dfprivacy.engine.keys import number_groups
 from dfprivacy.engine.progress import watched
 from dfprivacy.engine.run import guarded
+from dfprivacy.engine.terms import leaves_of
 from dfprivacy.measurement.bin_table import BinTable, added_up
 from dfprivacy.measurement.binning import (
     SQUARE_BITS,
@@ -33,7 +36,8 @@ from dfprivacy.measurement.binning import (
     clipped,
     rounded,
 )
-from dfprivacy.measurement.sums import key_name
+from dfprivacy.measurement.linear import Above, Source
+from dfprivacy.measurement.sums import Statistics, key_name, sum_names
 
 _ROWS = 2**22  # that are read at once
 _SORTED = 2**25  # that are sorted at once, about: their words lie in memory
@@ -41,6 +45,9 @@ _BATCH = 2**18
 _CACHED = 2**15  # values that stay in the processor's cache while they are rounded
 _FEW_CELLS = 2**20
 _MOST_GROUPS = 2**31  # a group's number stands above 32 bits of a value
+_FEW_THREADS = 4
+_BLOCK = 2**15  # rows that are added up at once
+_FEW_PLACES = 2**15
 
 Packable = Octaves | SignificantBits
 
@@ -221,36 +228,59 @@ class _Codes(NamedTuple):
         return "_Codes()"
 
 
-def _codes(rows: _Rows) -> _Codes:
-    keys = rows.keys
-    if not keys.num_columns:
-        return _Codes(np.zeros(len(rows.values), dtype=np.int64), 1, lambda _: pa.table({}))
-    codes: Integers | None = None
-    total, places = 1, []
-    for column in keys.columns:
-        whole = np.asarray((column.drop_null() if column.null_count else column).to_numpy())
-        least, most = (int(whole.min()), int(whole.max())) if len(whole) else (0, 0)
-        size = most - least + 2
-        places.append((column.type, least, size))
-        total *= size
-        if total > _MOST_GROUPS:
-            return _ranks(keys)
-        own = np.subtract(whole, least, dtype=np.int64)
-        if column.null_count:
-            above, own = own, np.full(len(column), size - 1, dtype=np.int64)
-            own[np.asarray(column.is_valid())] = above
-        codes = own if codes is None else codes * size + own
+class _Places(NamedTuple):
+    """Where whole keys lie: the type of each, its least value and how many there can be. Secret."""
 
-    def keys_of(numbers: Integers) -> pa.Table:
+    names: list[str]
+    columns: list[tuple[pa.DataType, int, int]]
+
+    def __repr__(self) -> str:
+        """Show nothing of them."""
+        return "_Places()"
+
+    @classmethod
+    def of(cls, keys: pa.Table) -> _Places:
+        """Return the places of the keys of some rows; the last one is that of NULL."""
         columns = []
-        for kind, least, size in reversed(places):
+        for column in keys.columns:
+            ends = pc.min_max(column)
+            least, most = (ends[own].as_py() or 0 for own in ("min", "max"))
+            columns.append((column.type, least, most - least + 2))
+        return cls(keys.column_names, columns)
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        return math.prod(size for _, _, size in self.columns)
+
+    def codes(self, keys: pa.Table, rows: int) -> Integers:
+        """Return the number of each row."""
+        codes: Integers | None = None
+        for column, (_, least, size) in zip(keys.columns, self.columns, strict=True):
+            present = column.drop_null() if column.null_count else column
+            array = present.chunk(0) if present.num_chunks == 1 else present.combine_chunks()
+            own = np.subtract(array.to_numpy(), least, dtype=np.int64)
+            if column.null_count:
+                above, own = own, np.full(len(column), size - 1, dtype=np.int64)
+                own[np.asarray(column.is_valid())] = above
+            codes = own if codes is None else codes * size + own
+        return np.zeros(rows, dtype=np.int64) if codes is None else codes
+
+    def keys_of(self, numbers: Integers) -> pa.Table:
+        """Return the keys that have some numbers."""
+        columns = []
+        for kind, least, size in reversed(self.columns):
             numbers, above = np.divmod(numbers, size)
             column = pa.array(above + least, mask=above == size - 1)
             columns.append(column.cast(kind))
-        return pa.table(dict(zip(keys.column_names, reversed(columns), strict=True)))
+        return pa.table(dict(zip(self.names, reversed(columns), strict=True)))
 
-    assert codes is not None  # noqa: S101 there are columns
-    return _Codes(codes, total, keys_of)
+
+def _codes(rows: _Rows) -> _Codes:
+    places = _Places.of(rows.keys)
+    if places.size > _MOST_GROUPS:
+        return _ranks(rows.keys)
+    return _Codes(places.codes(rows.keys, len(rows.values)), places.size, places.keys_of)
 
 
 def _ranks(keys: pa.Table) -> _Codes:
@@ -352,3 +382,149 @@ def powers_of(values: Floats, labels: Floats, binning: Packable) -> Iterator[Flo
     excess = values - labels
     yield excess
     yield excess * excess  # of 20 bits: nothing to round
+
+
+def is_addable(adopted: Adopted, sources: Sequence[Source]) -> bool:
+    """Tell whether `packed_sums` may add up rows, by what is declared and the machine alone.
+
+    One thread does it, with less work than the engine, which takes less time on many cores.
+    """
+    terms = [term for source in sources for term in source.terms]
+    numbers = not any(term.told for term in terms) and all(
+        source.terms or not source.columns for source in sources
+    )
+    near = adopted.in_memory and adopted.lazy.implementation.is_polars() and adopted.unit is None
+    whole = are_whole(adopted.lazy.collect_schema(), adopted.keys)
+    return bool(terms) and numbers and near and whole and pl.thread_pool_size() <= _FEW_THREADS
+
+
+def packed_sums(adopted: Adopted, sources: Sequence[Source]) -> Statistics | None:
+    """Return what `dfprivacy.engine.passes.build_pass` adds up; None where keys lie far apart.
+
+    Each group that there can be has a place, to which rows are added in blocks, by `Term.of`.
+
+    Raises
+    ------
+    UnsupportedDtypeError, InvalidBoundsError
+        When a column's declared dtype does not allow what is asked of it.
+    """
+    schema, native = adopted.lazy.collect_schema(), adopted.lazy.to_native()
+    keys = {key_name(index): pl.col(own) for index, own in enumerate(adopted.keys)}
+    labels = dict.fromkeys(label for source in sources for label in source.columns)
+    names = {label: f"value_{place}" for place, label in enumerate(labels)}
+    values = {name: pl.col(adopted.values[label]) for label, name in names.items()}
+
+    def added() -> pa.Table | None:
+        with watched():
+            frame = native.select(**keys, **values).collect(engine="streaming")
+            return _added(frame, list(keys), names, sources)
+
+    for term in (term for source in sources for term in source.terms):
+        for leaf in leaves_of(term):
+            check_term_column(leaf.column, schema[adopted.values[leaf.column]], leaf)
+    table = guarded(added)
+    return None if table is None else Statistics(table, len(keys), tuple(sources)).checked()
+
+
+def _added(
+    frame: pl.DataFrame, keys: list[str], names: Mapping[Hashable, str], sources: Sequence[Source]
+) -> pa.Table | None:
+    key_table = frame.select(keys).to_arrow()
+    places = _Places.of(key_table)
+    if places.size > max(_FEW_PLACES, frame.height // 4):
+        return None
+    totals = [_Totals(source, places.size) for source in sources]
+    columns = {own: _column(frame[name]) for own, name in names.items()}
+    counts = not all(own.thresholds for own in totals)
+    seen = np.zeros(places.size, dtype=np.int64)
+    for first in range(0, frame.height, _BLOCK):
+        size = min(_BLOCK, frame.height - first)
+        codes = places.codes(key_table.slice(first, size), size) if keys else None
+        values = {own: column(first, size) for own, column in columns.items()}
+        whole = [own.add(codes, values, size) for own in totals]
+        if counts or not any(whole):
+            _add(seen, codes, None, size)
+    every = [column for own in totals for column in own.columns(seen)]
+    there = np.zeros(1, dtype=np.int64)
+    if keys:
+        there = np.flatnonzero(seen + sum(own.levels.sum(axis=0) for own in totals))
+    found = places.keys_of(there)
+    sums = dict(zip(sum_names(sources), (own[there] for own in every), strict=True))
+    return pa.table(dict(zip(found.column_names, found.columns, strict=True)) | sums)
+
+
+def _column(values: pl.Series) -> Callable[[int, int], Floats]:
+    """Return what reads some rows of a column as floats, NaN where there is no value."""
+    if values.dtype == pl.Float64 and values.n_chunks() == 1 and not values.null_count():
+        array = values.to_numpy()
+        return lambda first, size: array[first : first + size]
+    return lambda first, size: values.slice(first, size).cast(pl.Float64).to_numpy()
+
+
+def _add(total: Integers, codes: Integers | None, wholes: Integers | None, rows: int) -> None:
+    """Add rows, or their whole numbers, to the places of their groups."""
+    if codes is None:
+        total += rows if wholes is None else wholes.sum()
+    else:
+        np.add.at(total, codes, 1 if wholes is None else wholes)
+
+
+class _Totals:
+    """What the terms of a source add up to in each group. Secret.
+
+    A value that exceeds the first of some ascending thresholds is counted at their number. Without
+    thresholds the rows that hold no value are counted.
+    """
+
+    def __init__(self, source: Source, size: int) -> None:
+        self.source = source
+        above = [t for t in source.terms if isinstance(t, Above) and len(source.columns) == 1]
+        self.thresholds = sorted({term.threshold for term in above})
+        self.levels = np.zeros((1 + len(self.thresholds), size), dtype=np.int64)
+        others = [term for term in source.terms if term not in above]
+        self.sums = {term: np.zeros(size, dtype=np.int64) for term in others}
+
+    def add(self, codes: Integers | None, values: Mapping[Hashable, Floats], rows: int) -> bool:
+        """Add a block of rows; tell whether all of them count."""
+        own = {label: values[label] for label in self.source.columns}
+        whole = not any(math.isnan(each.min()) for each in own.values())
+        if not whole:
+            there = ~np.logical_or.reduce([np.isnan(each) for each in own.values()])
+            if not self.thresholds:
+                missing = None if codes is None else codes[~there]
+                _add(self.levels[0], missing, None, rows - int(np.count_nonzero(there)))
+            codes = None if codes is None else codes[there]
+            own = {label: each[there] for label, each in own.items()}
+            rows = int(np.count_nonzero(there))
+        if self.thresholds:
+            self._count(codes, own[self.source.columns[0]])
+        for term, total in self.sums.items():
+            _add(total, codes, term.of(own), rows)
+        return whole
+
+    def _count(self, codes: Integers | None, values: Floats) -> None:
+        above = [values > threshold for threshold in self.thresholds]
+        if codes is None:
+            reached = [len(values), *(int(np.count_nonzero(own)) for own in above), 0]
+            self.levels[:, 0] -= np.diff(reached)
+            return
+        level: Integers = sum(own.view(np.uint8) for own in above)  # type: ignore[assignment]
+        cells = np.multiply(level, self.levels.shape[1], dtype=np.int64)
+        cells += codes
+        np.add.at(self.levels.reshape(-1), cells, 1)
+
+    def rows(self, seen: Integers) -> Integers:
+        """Return how many rows of each group count, where `seen` has all of them."""
+        own: Integers = self.levels.sum(axis=0)
+        return own if self.thresholds else seen - own
+
+    def columns(self, seen: Integers) -> Iterator[Integers]:
+        """Yield the sums in the order of the terms, the rows first."""
+        yield self.rows(seen)
+        for term in self.source.terms:
+            if term in self.sums:
+                yield self.sums[term]
+            elif isinstance(term, Above):
+                more = self.thresholds.index(term.threshold) + 1
+                total: Integers = self.levels[more:].sum(axis=0) * term.each
+                yield total

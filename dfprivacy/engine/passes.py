@@ -30,7 +30,7 @@ from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.columns import check_number_column, clipped_value
 from dfprivacy.engine.embedded import interruptible, private_folder, remove_folders, remove_with
 from dfprivacy.engine.keys import Listed, key_expressions, number_groups, told_expression
-from dfprivacy.engine.packed import is_packable, packed_bins
+from dfprivacy.engine.packed import is_addable, is_packable, packed_bins, packed_sums
 from dfprivacy.engine.run import exact_table, guarded
 from dfprivacy.engine.terms import distinct, sums_of, unshifted, with_terms
 from dfprivacy.engine.units import (
@@ -150,6 +150,10 @@ def _together(
         table = exact_table(adopted, build, names)
         return Statistics(table, len(names), tuple(sources)).checked()
 
+    if is_addable(adopted, sources):
+        found = packed_sums(adopted, sources)
+        if found is not None:
+            return found
     if not (again and labels):
         return summed(nw.Int64())
     quick = summed(nw.Float64())

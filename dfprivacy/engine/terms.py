@@ -171,14 +171,15 @@ def _leaves(source: Source) -> list[_Leaf]:
     """Return what is read off single columns: the terms, the factors of products, or presence."""
     found: list[_Leaf] = []
     for term in source.terms:
-        found += [leaf for leaf in _factors(term) if leaf not in found]
+        found += [leaf for leaf in leaves_of(term) if leaf not in found]
     return found or [_Presence(column) for column in source.columns]
 
 
-def _factors(term: Term) -> Iterator[_Leaf]:
+def leaves_of(term: Term) -> Iterator[_Leaf]:
+    """Yield what a term reads off single columns."""
     if isinstance(term, Product):
-        yield from _factors(term.left)
-        yield from _factors(term.right)
+        yield from leaves_of(term.left)
+        yield from leaves_of(term.right)
     else:
         assert isinstance(term, OnGrid | Above | Distinct | Equal)  # noqa: S101 there are no other terms
         yield term
@@ -189,7 +190,7 @@ def _multiplies(source: Source) -> bool:
 
 
 def _in_product(leaf: Any, source: Source) -> bool:
-    return any(leaf in _factors(term) for term in source.terms if isinstance(term, Product))
+    return any(leaf in leaves_of(term) for term in source.terms if isinstance(term, Product))
 
 
 def _is_shifted(leaf: Any, source: Source) -> bool:

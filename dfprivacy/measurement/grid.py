@@ -83,8 +83,10 @@ class Grid:
         >>> Grid(0.0, 3.0, 0.0, exponent=0).integers(np.array([-9.0, 1.4, 1.5, np.inf])).tolist()
         [0, 1, 2, 3]
         """
-        clipped = np.clip(values, self.lower, self.upper)
-        return np.floor((clipped - self.origin) * self.inverse_step).astype(np.int64)
+        own = np.clip(values, self.lower, self.upper)
+        own -= self.origin
+        own *= self.inverse_step
+        return np.floor(own, out=own).astype(np.int64)
 
 
 def grid_from_lower(bounds: Bounds) -> Grid:

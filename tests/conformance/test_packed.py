@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import duckdb
+import narwhals as nw
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -10,11 +13,15 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy.engine import packed
-from dfprivacy.engine.passes import hashed_bins, run_bins
+from dfprivacy.engine.passes import build_pass, hashed_bins, run_bins
+from dfprivacy.engine.run import exact_table
 from dfprivacy.frames.releasing import named_columns, read
 from dfprivacy.measurement.bin_table import FINE
 from dfprivacy.measurement.binning import Octaves, SignificantBits
-from dfprivacy.release.terms import keys_of
+from dfprivacy.measurement.grid import even_grid, grid_from_lower, grid_from_zero
+from dfprivacy.measurement.linear import Above, OnGrid, Source
+from dfprivacy.measurement.sums import key_name
+from dfprivacy.release.terms import Bounds, keys_of
 
 BINNINGS = [(Octaves(), 0), (Octaves(), 1), (Octaves(), 2), (FINE, 2), (SignificantBits(8), 0),
             (SignificantBits(16), 0)]  # fmt: skip
@@ -138,3 +145,45 @@ def test_what_is_counted_by_the_engine():
     assert read(table, columns, lambda a: packed.is_packable(a, Octaves()))[1] is True
     with dfp.Engine(memory="100MB"):
         assert read(table, columns, lambda a: packed.is_packable(a, Octaves()))[1] is False
+
+
+def terms_of(column, bounds):
+    """Return the terms of means, sums, variances and what bounds clip, of one column."""
+    grids = [make(Bounds(*bounds)) for make in (grid_from_lower, grid_from_zero, even_grid)]
+    first, *others = (OnGrid(column, grid) for grid in grids)
+    ends = (Above(column, bounds[0], 3), Above(column, bounds[1], 2**20), Above(column, 0.5))
+    return first, *others, *ends, first * first // 2**30
+
+
+X, ONE = terms_of("x", (-1.0, 2.0)), grid_from_lower(Bounds(0, 1))
+SOURCES = [
+    (Source(("x",), X),),
+    (Source(()), Source(("x",), X[:1]), Source(("f",), terms_of("f", (0.0, 1e9)))),
+    (Source(("i", "x"), (*terms_of("i", (-9.0, 2.0**52)), OnGrid("x", ONE))),),
+    (Source(("near",), (OnGrid("near", ONE),)), Source(("x",), (Above("x", 0.0),))),
+]
+
+
+@pytest.mark.parametrize("block", [7, 700, 2**15])
+@pytest.mark.parametrize("by", KEYS)
+@pytest.mark.parametrize("sources", SOURCES)
+@pytest.mark.parametrize("rows", [3_000, 1, 0])
+def test_sums_by_places_are_one_group_by(many, sources, by, block, rows, monkeypatch):
+    """Keys, rows and sums are those of the engine's pass, of rows without values and none, too."""
+    monkeypatch.setattr(packed, "_FEW_THREADS", 2**10)
+    monkeypatch.setattr(packed, "_BLOCK", block)
+    labels = dict.fromkeys(own for source in sources for own in source.columns)
+    columns = named_columns(by, None, dict.fromkeys(labels, True), None)
+
+    def both_of(adopted):
+        assert packed.is_addable(adopted, sources)
+        names = [key_name(index) for index in range(len(by))]
+        built = partial(build_pass, labels=by, sources=sources, numbers=nw.Int64())
+        return packed.packed_sums(adopted, sources), exact_table(adopted, built, names)
+
+    found, law = read(pl.from_arrow(many.slice(5, rows)), columns, both_of)[1]
+    if found is None:
+        assert {"many", "far"} & set(by)
+        return
+    assert found.table.equals(law.cast(found.table.schema))
+    assert found.table.schema.types[: len(by)] == law.schema.types[: len(by)]
