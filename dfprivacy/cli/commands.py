@@ -524,13 +524,21 @@ def agg_command(
             return
         own = own.settled(ask)
         answers = own.answers(ask)
-        if not own.by:
-            answers = answers_table(answers).rename_columns(_ANSWERS)
-        _show(answers, len(own.by) or 1, "Private answers", own.output)
+        if own.by or own.output:
+            table = answers if own.by else answers_table(answers).rename_columns(_ANSWERS)
+            _show(table, len(own.by), "Private answers", own.output)
+        else:
+            _tell(answers)
         show_line(Console(), own.spent)
 
 
 _ANSWERS = ["answer", "value", "low", "high", "note"]
+
+
+def _tell(answers: Any) -> None:
+    """Print answers as `show` writes them."""
+    for line in repr(show(answers)).splitlines():
+        show_line(Console(), line)
 
 
 def _show(table: pa.Table, keys: int, title: str, output: Path | None) -> None:
@@ -629,8 +637,7 @@ def describe(
         if given["explain"]:
             show_explanation(made)
         elif given["output"] is None:
-            for line in repr(show(made)).splitlines():
-                show_line(Console(), line)
+            _tell(made)
         else:
             _show(made, 1, "", given["output"])
 
@@ -823,8 +830,7 @@ def merge_command(
         elif by:
             show_table(Console(), answers, len(by), f"Private answers from {len(files)} files")
         else:
-            for answer in answers.values():
-                show_line(Console(), repr(answer))
+            _tell(answers)
 
 
 @with_options(
