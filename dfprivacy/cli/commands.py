@@ -642,7 +642,7 @@ def describe(
             _show(made, 1, "", given["output"])
 
 
-@with_options(*(name for name in SHARED if name not in {"by", "keys", "delta"}))
+@with_options(*SHARED)
 def regression(
     file: FILE,
     y: Annotated[
@@ -679,14 +679,14 @@ def regression(
                 )
         own = Request.of(file, given, bounds=bounds)
 
-        def ask(frame: Any, keys: Any, terms: dict[str, Any]) -> Any:  # noqa: ARG001 one interface
+        def ask(frame: Any, _: object, terms: dict[str, Any]) -> Any:
             return frame.regression(y, xs, **terms)
 
         if given["explain"]:
             show_explanation(own.explained(ask))
             return
         own = own.settled(ask)
-        _show(own.answers(ask), 1, f"Private regression of {y}", own.output)
+        _show(own.answers(ask), len(own.by) or 1, f"Private regression of {y}", own.output)
         show_line(Console(), own.spent)
 
 

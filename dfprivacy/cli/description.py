@@ -42,6 +42,7 @@ from dfprivacy.frames.describing import Describe
 from dfprivacy.frames.explanation import SIZE, Explanation, Target, solved, target_of
 from dfprivacy.frames.forecasting import explain_histogram, explained
 from dfprivacy.frames.frequencies import Frequencies, largest
+from dfprivacy.frames.regressions import regression_request
 from dfprivacy.frames.released import TOTAL, Released
 from dfprivacy.frames.releasing import histogram_request, request_of
 from dfprivacy.frames.tables import NOTE, Origin, frame_names
@@ -62,10 +63,11 @@ from dfprivacy.statements.yaml_files import At, Content, Faults, Plain, nearest,
 from dfprivacy.statistics import STATISTICS, Statistic
 from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.statistics.margins import MarginsPart
+from dfprivacy.statistics.regression import Regression
 
 Fields = Mapping[str, Any]
 
-Asked = Statistic | Histogram | Describe | Frequencies
+Asked = Statistic | Histogram | Describe | Frequencies | Regression
 _FREQUENCIES = ("value_counts", "top", "mode")
 _ALL_ROWS = "*"
 _READ = (".csv", ".tsv", ".parquet", ".pq")
@@ -236,6 +238,8 @@ def question_of(given: object, info: ValidationInfo) -> Asked:
     column = own.pop(kind)
     if kind == "describe":
         return Describe(None if column == (_ALL_ROWS,) else column, **own)
+    if kind == "regression":
+        return Regression.of(column, own["xs"], shared)
     if kind in _FREQUENCIES:
         most = {"top": own.get("k", 10), "mode": 1}.get(kind)
         return Frequencies(column, **own) if most is None else largest(column, most)
@@ -255,7 +259,7 @@ def question_of(given: object, info: ValidationInfo) -> Asked:
 
 def _kind(fields: Fields) -> str:
     """Return the question that is named; bounds are one where they name a column."""
-    known = (*STATISTICS, "histogram", "describe", *_FREQUENCIES)
+    known = (*STATISTICS, "histogram", "describe", "regression", *_FREQUENCIES)
     if "describe" in fields:  # which has a field `top`
         return "describe"
     kinds = [name for name in fields if name in known and name != "bounds"]
@@ -278,6 +282,8 @@ def _model(kind: str) -> type[Group]:
         fields |= dict.fromkeys(("exclude", "numbers"), (Texts | None, None))
         fields |= {"quantiles": (Numbers | None, None), "top": (Number | None, None)}
         return create_model("describe", __base__=Group, **fields)
+    if kind == "regression":
+        return create_model(kind, __base__=Group, **fields, xs=(Texts, ...))
     if kind in _FREQUENCIES:
         fields |= {"k": (Number | None, None)} if kind == "top" else {}
         fields |= {"other": (Flag, False)} if kind == "value_counts" else {}
@@ -620,7 +626,7 @@ class Release(Group):
     @classmethod
     def _alone(cls, questions: dict[str, Asked]) -> dict[str, Asked]:
         alone = {Histogram: "a histogram is", Describe: "a description is",
-                 Frequencies: "counts by value are"}  # fmt: skip
+                 Frequencies: "counts by value are", Regression: "a regression is"}  # fmt: skip
         for kind, words in alone.items():
             if len(questions) > 1 and any(isinstance(own, kind) for own in questions.values()):
                 raise ValueError(f"{words} a release of its own")
@@ -722,6 +728,12 @@ class Release(Group):
         return asked if isinstance(asked, Describe) else None
 
     @property
+    def regressed(self) -> Regression | None:
+        """The line of several columns that is asked for, alone, about all rows."""
+        asked = next(iter(self.questions.values()), None)
+        return asked if isinstance(asked, Regression) and not self.by else None
+
+    @property
     def counted(self) -> Frequencies | None:
         """The counts by value that are asked for, alone; the value is the last of `by`."""
         ((name, asked),) = [*self.questions.items(), ("", None)][:1]
@@ -729,7 +741,10 @@ class Release(Group):
 
     @property
     def numbers(self) -> dict[str, Statistic]:
-        """The questions that are asked together."""
+        """The questions that are asked together; by group a line is one for each coefficient."""
+        asked = next(iter(self.questions.values()), None)
+        if isinstance(asked, Regression):
+            return dict(asked.questions) if self.by else {}
         return {name: q for name, q in self.questions.items() if isinstance(q, Statistic)}
 
     @cached_property
@@ -753,6 +768,8 @@ class Release(Group):
         """Return the release of questions, to be made."""
         if self.table is not None:
             return self.table.request(terms, self.keys)
+        if self.regressed is not None:
+            return regression_request(self.regressed, terms)
         if self.counted is not None:
             return self.counted.request(terms, self.by, self.keys)
         return request_of(self.numbers, terms, self.by, self.keys)

@@ -40,6 +40,7 @@ from dfprivacy.errors import (
 from dfprivacy.frames.crosstabs import release_long
 from dfprivacy.frames.describing import description_of, release_description
 from dfprivacy.frames.frequencies import Frequencies, release_frequencies
+from dfprivacy.frames.regressions import release_regression
 from dfprivacy.frames.releasing import release_frame, release_histogram, release_numbers
 from dfprivacy.release.terms import PublicKeys, Terms
 from dfprivacy.statements.gate import fence
@@ -152,15 +153,17 @@ def made(release: Release, ledger: IdempotentLedger) -> pa.Table:
             return frame_table(release_description(asked))
     keys = typed_keys(release)
     with rows_of(release) as rows:
-        if release.by or release.histogram is not None:
-            return frame_table(_frame(release, rows, keys, terms))
-        return answers_table(release_numbers(rows, release.numbers, terms))
+        if release.numbers and not release.by:
+            return answers_table(release_numbers(rows, release.numbers, terms))
+        return frame_table(_frame(release, rows, keys, terms))
 
 
 def _frame(release: Release, rows: object, keys: PublicKeys | None, terms: Terms) -> Any:
     """Return the answers of a release that are a frame."""
     if release.histogram is not None:
         return release_histogram(rows, release.by, keys, release.histogram, terms)
+    if release.regressed is not None:
+        return release_regression(rows, release.regressed, terms)
     if release.counted is not None:
         return release_frequencies(rows, release.counted, release.by, keys, terms)
     if release.table is not None:

@@ -231,11 +231,6 @@ class Explaining(
         return reached(self._target, terms, make)
 
     def _regression(self, asked: Regression, terms: Terms) -> Explanation:
-        if self._by:
-            raise InvalidQuestionError(
-                "a regression is of a whole frame",
-                hint="ask frame.dp.explain.regression(...), or by group a slope",
-            )
         integers = self._integers(list(asked.columns), terms.unit)
 
         def make(terms: Terms, sizes: tuple[int, ...]) -> Explanation:
@@ -390,7 +385,7 @@ class Private(
 
 
 @boundary
-class PrivateGroupBy(FrequencyMethods[Any, Any]):
+class PrivateGroupBy(FrequencyMethods[Any, Any], RegressionMethods[Any, Any]):
     """A frame by group; every question returns the caller's own frame type.
 
     One row a group, sorted by key, or as public keys were listed: the key columns, the answer,

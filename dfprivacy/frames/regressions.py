@@ -34,9 +34,12 @@ class RegressionMethods(Asking[One, Many]):
         *,
         epsilon: float = EPSILON,
         rho: float | None = None,
+        delta: float | None = None,
         interval: float = INTERVAL,
     ) -> Any:
         """Explain `y` by several columns: the line of least squares, one row a coefficient.
+
+        By group there is one row a group, with a column for each coefficient.
 
         Privacy: one noisy vector of sums of products, discrete Laplace noise for `epsilon`,
         discrete Gaussian noise for `rho` (zCDP), when one row, or all rows of a unit, are added or
@@ -58,6 +61,8 @@ class RegressionMethods(Asking[One, Many]):
             the terms of the frame know are used as well.
         epsilon, rho : float
             What the whole call spends.
+        delta : float
+            By group with secret keys: what showing them spends.
         interval : float
             The level of the intervals: they cover the noise, not the sampling of rows.
 
@@ -65,7 +70,8 @@ class RegressionMethods(Asking[One, Many]):
         -------
         frame
             The caller's own frame type: term ("intercept", then the columns), coefficient in units
-            of y, or of y a unit of the column, and low and high, the ends of its interval.
+            of y, or of y a unit of the column, and low and high, the ends of its interval. By
+            group: the keys, for each term a column of its name and those of its ends, and count.
 
         Raises
         ------
@@ -86,9 +92,12 @@ class RegressionMethods(Asking[One, Many]):
                 "the bounds of a regression are a mapping of columns",
                 hint='pass bounds={"delay": (-60, 240), "distance": (0, 5000)}',
             )
-        terms = self._terms.updated(epsilon=epsilon, rho=rho, interval=interval)
+        terms = self._terms.updated(epsilon=epsilon, rho=rho, delta=delta, interval=interval)
         given = {label_of(column): own for column, own in (bounds or {}).items()}
-        return self._regression(Regression.of(y, xs, {**self._terms.bounds, **given}), terms)
+        asked = Regression.of(y, xs, {**self._terms.bounds, **given})
+        if self._grouping()[0]:
+            return self._answer(asked.questions, terms)
+        return self._regression(asked, terms)
 
     def _regression(self, asked: Regression, terms: Terms) -> Any:
         return release_regression(self._frame, asked, terms)

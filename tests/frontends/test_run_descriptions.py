@@ -62,7 +62,9 @@ def test_faults(folder, text, messages):
     result = check(text)
     assert (result.exit_code, result.stdout) == (2, "")
     *lines, hint = result.stderr.splitlines()
-    kinds = ", ".join((*STATISTICS, "histogram", "describe", "value_counts", "top", "mode"))
+    kinds = ", ".join(
+        (*STATISTICS, "histogram", "describe", "regression", "value_counts", "top", "mode")
+    )
     assert lines == [message.replace("KINDS", kinds) for message in messages]
     assert hint.startswith("Hint: docs/etl.md")
     assert [path.name for path in folder.iterdir()] == ["release.yml"]

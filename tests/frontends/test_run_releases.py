@@ -415,3 +415,25 @@ def test_a_description_of_all_columns_is_a_release(run):
     assert spent().epsilon == 2
     wrong = DESCRIBED.replace("    budget", "    by: carrier\n    budget")
     assert run(HEAD + wrong).exit_code == 2
+
+
+LINE = """\
+  line:
+    bounds: {delay: [-60, 240], user: [0, 1000], month: [0, 12]}
+    questions: {line: {regression: delay, xs: [user, month]}}
+    outputs: [line.csv]
+"""
+
+
+def test_a_line_of_several_columns_is_a_release(run):
+    """It has one row a term, by group one row a group, and asks for bounds of every column."""
+    assert run(HEAD + LINE).exit_code == 0
+    assert pl.read_csv("line.csv")["term"].to_list() == ["intercept", "user", "month"]
+    assert spent() == dfp.Budget(epsilon=1.0)
+    assert run(HEAD + LINE).stdout.endswith("; paid before, nothing spent\n")
+    assert run(HEAD + LINE.replace("month: [0", "x: [0")).exit_code == 2
+    assert spent().epsilon == 1
+    grouped = LINE.replace("    bounds", "    by: month\n    keys: [1, 2]\n    bounds")
+    assert run(HEAD + grouped.replace("xs: [user, month]", "xs: [user]")).exit_code == 0
+    assert pl.read_csv("line.csv").columns[:3] == ["month", "intercept", "intercept_low"]
+    assert spent().epsilon == 2

@@ -90,6 +90,28 @@ def test_one_column_is_the_line_of_slope_and_intercept():
     assert np.allclose(found, line, rtol=1e-5)
 
 
+@pytest.mark.parametrize("keys", [None, ["p", "q"]])
+def test_by_group_it_is_a_line_for_each(keys):
+    """Each group has the coefficients of its own rows, and its count, at the price of one."""
+    rows = pl.concat([frame(3000), frame(2000, 1).with_columns(y=-pl.col("y"))])
+    rows = rows.with_columns(k=pl.Series(["p"] * 3000 + ["q"] * 2000))
+    known = {**KNOWN, "y": (-30, 30)}
+    private = rows.dp(delta=1e-9 if keys is None else None).group_by("k", keys=keys)
+    found = private.regression("y", ["a", "b"], known, **EXACT)
+    assert found.columns == [
+        "k", *(name + end for name in ("intercept", "a", "b") for end in ("", "_low", "_high")),
+        "count",
+    ]  # fmt: skip
+    assert found["count"].to_list() == [3000, 2000]
+    for place, own in enumerate(("p", "q")):
+        alone = rows.filter(k=own).dp.regression("y", ["a", "b"], known, **EXACT)
+        made = found.select("intercept", "a", "b").row(place)
+        assert np.allclose(made, coefficients(alone), rtol=1e-5)
+    plan = private.explain.regression("y", ["a", "b"], known, epsilon=1)
+    assert plan.epsilon == 1
+    assert [own.name for own in plan.answers] == ["intercept", "a", "b"]
+
+
 def test_rows_that_lack_a_value_are_left_out():
     """NULL or NaN in any column leaves the row out, whatever else it holds."""
     rows = frame(500)
