@@ -23,7 +23,7 @@ from dfprivacy.engine.embedded import engine_options, interruptible
 from dfprivacy.engine.files import quoted
 from dfprivacy.engine.keys import number_groups
 from dfprivacy.engine.progress import watched
-from dfprivacy.engine.run import guarded
+from dfprivacy.engine.run import changed, guarded
 from dfprivacy.engine.terms import leaves_of
 from dfprivacy.measurement.bin_table import BinTable, added_up
 from dfprivacy.measurement.binning import (
@@ -47,7 +47,7 @@ _FEW_CELLS = 2**20
 _MOST_GROUPS = 2**31  # a group's number stands above 32 bits of a value
 _FEW_THREADS = 4
 _BLOCK = 2**15  # rows that are added up at once
-_FEW_PLACES = 2**15
+_FEW_PLACES, _FEW_SOURCES = 2**15, 8
 
 Packable = Octaves | SignificantBits
 
@@ -57,12 +57,16 @@ def is_packable(adopted: Adopted, binning: Packable) -> bool:
 
     Words take memory: files, and frames under a limit of `dfp.Engine`, are left to the engine.
     """
-    schema, engine = adopted.lazy.collect_schema(), adopted.lazy.implementation
-    known = isinstance(binning, Octaves) or binning.bits <= VALUE_BITS
-    whole = are_whole(schema, adopted.keys)
+    return (isinstance(binning, Octaves) or binning.bits <= VALUE_BITS) and _is_near(adopted)
+
+
+def _is_near(adopted: Adopted) -> bool:
+    """Tell whether arrays of rows without units, whose keys are whole, are at hand."""
+    engine = adopted.lazy.implementation
+    whole = are_whole(adopted.lazy.collect_schema(), adopted.keys)
     limited = adopted.connection is not None and engine_options().memory is not None
     near = adopted.in_memory or (engine.is_duckdb() and not limited and not adopted.from_files)
-    return known and whole and near and adopted.unit is None
+    return whole and near and adopted.unit is None
 
 
 def packed_bins(
@@ -253,6 +257,15 @@ class _Places(NamedTuple):
         """How many numbers there are."""
         return math.prod(size for _, _, size in self.columns)
 
+    def hold(self, keys: pa.Table) -> bool:
+        """Tell whether the keys of some rows have places."""
+        for column, (_, least, size) in zip(keys.columns, self.columns, strict=True):
+            ends = pc.min_max(column)
+            low, high = ends["min"].as_py(), ends["max"].as_py()
+            if low is not None and not least <= low <= high <= least + size - 2:
+                return False
+        return True
+
     def codes(self, keys: pa.Table, rows: int) -> Integers:
         """Return the number of each row."""
         codes: Integers | None = None
@@ -393,60 +406,114 @@ def is_addable(adopted: Adopted, sources: Sequence[Source]) -> bool:
     numbers = not any(term.told for term in terms) and all(
         source.terms or not source.columns for source in sources
     )
-    near = adopted.in_memory and adopted.lazy.implementation.is_polars() and adopted.unit is None
-    whole = are_whole(adopted.lazy.collect_schema(), adopted.keys)
-    return bool(terms) and numbers and near and whole and pl.thread_pool_size() <= _FEW_THREADS
+    near = _is_near(adopted) and not adopted.reads_once
+    return bool(terms) and numbers and near and pl.thread_pool_size() <= _FEW_THREADS
 
 
 def packed_sums(adopted: Adopted, sources: Sequence[Source]) -> Statistics | None:
-    """Return what `dfprivacy.engine.passes.build_pass` adds up; None where keys lie far apart.
+    """Return what `dfprivacy.engine.passes.build_pass` adds up; None where that is less work.
 
     Each group that there can be has a place, to which rows are added in blocks, by `Term.of`.
+    Places are for keys near each other; DuckDB itself adds up fewer columns and groups faster.
 
     Raises
     ------
     UnsupportedDtypeError, InvalidBoundsError
         When a column's declared dtype does not allow what is asked of it.
     """
-    schema, native = adopted.lazy.collect_schema(), adopted.lazy.to_native()
-    keys = {key_name(index): pl.col(own) for index, own in enumerate(adopted.keys)}
-    labels = dict.fromkeys(label for source in sources for label in source.columns)
-    names = {label: f"value_{place}" for place, label in enumerate(labels)}
-    values = {name: pl.col(adopted.values[label]) for label, name in names.items()}
-
-    def added() -> pa.Table | None:
-        with watched():
-            frame = native.select(**keys, **values).collect(engine="streaming")
-            return _added(frame, list(keys), names, sources)
-
+    schema = adopted.lazy.collect_schema()
     for term in (term for source in sources for term in source.terms):
         for leaf in leaves_of(term):
             check_term_column(leaf.column, schema[adopted.values[leaf.column]], leaf)
-    table = guarded(added)
-    return None if table is None else Statistics(table, len(keys), tuple(sources)).checked()
+    labels = list(dict.fromkeys(label for source in sources for label in source.columns))
+    read = _in_polars if adopted.lazy.implementation.is_polars() else _in_duckdb
 
+    def added() -> pa.Table | None:
+        with watched():
+            places, rows, blocks = read(adopted, labels)
+            few = places.size <= _FEW_PLACES and len(sources) <= _FEW_SOURCES
+            far = places.size > max(_FEW_PLACES, rows // 4)
+            if far or (few and read is _in_duckdb):
+                return None
+            return _added(places, blocks, sources)
 
-def _added(
-    frame: pl.DataFrame, keys: list[str], names: Mapping[Hashable, str], sources: Sequence[Source]
-) -> pa.Table | None:
-    key_table = frame.select(keys).to_arrow()
-    places = _Places.of(key_table)
-    if places.size > max(_FEW_PLACES, frame.height // 4):
+    connection = adopted.connection
+    table = guarded(lambda: interruptible(added, connection) if connection else added())
+    if table is None:
         return None
+    return Statistics(table, len(adopted.keys), tuple(sources)).checked()
+
+
+class _Block(NamedTuple):
+    """Some rows: their keys, their values by label, and how many they are. Secret."""
+
+    keys: pa.Table
+    values: Mapping[Hashable, Floats]
+    rows: int
+
+    def __repr__(self) -> str:
+        """Show nothing of them."""
+        return "_Block()"
+
+
+_Read = tuple[_Places, int, Iterator[_Block]]
+"""Where the keys of a frame lie, how many rows it has, and these."""
+
+
+def _in_polars(adopted: Adopted, labels: Sequence[Hashable]) -> _Read:
+    keys = {key_name(index): pl.col(own) for index, own in enumerate(adopted.keys)}
+    names = {f"value_{place}": pl.col(adopted.values[own]) for place, own in enumerate(labels)}
+    frame = adopted.lazy.to_native().select(**keys, **names).collect(engine="streaming")
+    table = frame.select(keys.keys()).to_arrow()
+    columns = [_column(frame[name]) for name in names]
+
+    def blocks() -> Iterator[_Block]:
+        for first in range(0, frame.height, _BLOCK):
+            size = min(_BLOCK, frame.height - first)
+            values = (column(first, size) for column in columns)
+            yield _Block(table.slice(first, size), dict(zip(labels, values, strict=True)), size)
+
+    return _Places.of(table), frame.height, blocks()
+
+
+def _in_duckdb(adopted: Adopted, labels: Sequence[Hashable]) -> _Read:
+    native: Any = adopted.lazy.to_native()
+    names = [key_name(index) for index in range(len(adopted.keys))]
+    keys = dict(zip(names, map(quoted, adopted.keys), strict=True))
+    ends = [f"{end}({key}) AS {end}_{own}" for own, key in keys.items() for end in ("min", "max")]
+    found = native.aggregate(", ".join(["count(*) AS rows", *ends])).to_arrow_table()
+    both = {own: [*found[f"min_{own}"].chunks, *found[f"max_{own}"].chunks] for own in names}
+    places = _Places.of(pa.table({own: pa.chunked_array(chunks) for own, chunks in both.items()}))
+    texts = [f"{key} AS {own}" for own, key in keys.items()]
+    values = [f"value_{place}" for place in range(len(labels))]
+    for name, label in zip(values, labels, strict=True):
+        texts.append(f"CAST({quoted(adopted.values[label])} AS DOUBLE) AS {name}")
+
+    def blocks() -> Iterator[_Block]:
+        for batch in native.project(", ".join(texts)).to_arrow_reader(_BLOCK):
+            if not batch.num_rows:
+                continue
+            table = pa.table(batch.select(names).columns, names=names)
+            if not places.hold(table):
+                raise changed()
+            own = (batch.column(name).to_numpy(zero_copy_only=False) for name in values)
+            yield _Block(table, dict(zip(labels, own, strict=True)), batch.num_rows)
+
+    return places, found["rows"][0].as_py(), blocks()
+
+
+def _added(places: _Places, blocks: Iterator[_Block], sources: Sequence[Source]) -> pa.Table:
     totals = [_Totals(source, places.size) for source in sources]
-    columns = {own: _column(frame[name]) for own, name in names.items()}
     counts = not all(own.thresholds for own in totals)
     seen = np.zeros(places.size, dtype=np.int64)
-    for first in range(0, frame.height, _BLOCK):
-        size = min(_BLOCK, frame.height - first)
-        codes = places.codes(key_table.slice(first, size), size) if keys else None
-        values = {own: column(first, size) for own, column in columns.items()}
-        whole = [own.add(codes, values, size) for own in totals]
+    for block in blocks:
+        codes = places.codes(block.keys, block.rows) if places.names else None
+        whole = [own.add(codes, block.values, block.rows) for own in totals]
         if counts or not any(whole):
-            _add(seen, codes, None, size)
+            _add(seen, codes, None, block.rows)
     every = [column for own in totals for column in own.columns(seen)]
     there = np.zeros(1, dtype=np.int64)
-    if keys:
+    if places.names:
         there = np.flatnonzero(seen + sum(own.levels.sum(axis=0) for own in totals))
     found = places.keys_of(there)
     sums = dict(zip(sum_names(sources), (own[there] for own in every), strict=True))

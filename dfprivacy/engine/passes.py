@@ -31,7 +31,7 @@ from dfprivacy.engine.columns import check_number_column, clipped_value
 from dfprivacy.engine.embedded import interruptible, private_folder, remove_folders, remove_with
 from dfprivacy.engine.keys import Listed, key_expressions, number_groups, told_expression
 from dfprivacy.engine.packed import is_addable, is_packable, packed_bins, packed_sums
-from dfprivacy.engine.run import exact_table, guarded
+from dfprivacy.engine.run import changed, exact_table, guarded
 from dfprivacy.engine.terms import distinct, sums_of, unshifted, with_terms
 from dfprivacy.engine.units import (
     entries_of_units,
@@ -41,7 +41,6 @@ from dfprivacy.engine.units import (
     thinned,
     within_groups,
 )
-from dfprivacy.errors import EngineError
 from dfprivacy.measurement.bin_table import BinTable, StoredBins, bin_table
 from dfprivacy.measurement.binning import (
     LARGEST_VALUE,
@@ -77,6 +76,10 @@ def exact_sums(
     TooManyRowsError
         When a group reaches the public limit of rows.
     """
+    if is_addable(adopted, sources):
+        found = packed_sums(adopted, sources)
+        if found is not None:
+            return found
     if adopted.unit is None:
         again = adopted.lazy.implementation.is_duckdb() and not adopted.reads_once
         size = _SOURCES if again and not adopted.from_files else len(sources) or 1
@@ -99,19 +102,13 @@ def _joined(several: Sequence[Statistics], sources: Sequence[Source]) -> Statist
     columns = dict(zip(keys.column_names, keys.columns, strict=True))
     for own in several:
         if not own.key_table().equals(keys):
-            raise _changed()
+            raise changed()
         for place, source in enumerate(own.sources):
             for at in range(1 + len(source.terms)):
                 name = sum_name(sources.index(source), at)
                 columns[name] = own.table.column(sum_name(place, at))
     ordered = {name: columns[name] for name in (*keys.column_names, *sum_names(sources))}
     return Statistics(pa.table(ordered), several[0].keys, tuple(sources))
-
-
-def _changed() -> EngineError:
-    return EngineError(
-        "the frame changed while it was read", hint="ask again, on a copy of the data"
-    )
 
 
 def _distinct_of_units(adopted: Adopted, labels: Sequence[Hashable], source: Source) -> Statistics:
@@ -150,10 +147,6 @@ def _together(
         table = exact_table(adopted, build, names)
         return Statistics(table, len(names), tuple(sources)).checked()
 
-    if is_addable(adopted, sources):
-        found = packed_sums(adopted, sources)
-        if found is not None:
-            return found
     if not (again and labels):
         return summed(nw.Int64())
     quick = summed(nw.Float64())
@@ -161,7 +154,7 @@ def _together(
         return quick
     slow = summed(nw.Int64())
     if not slow.counts_like(quick):
-        raise _changed()
+        raise changed()
     return slow
 
 
