@@ -36,7 +36,7 @@ from dfprivacy.measurement.binning import (
     clipped,
     rounded,
 )
-from dfprivacy.measurement.linear import Above, Source
+from dfprivacy.measurement.linear import Above, OnGrid, Source
 from dfprivacy.measurement.sums import Statistics, key_name, sum_names
 
 _ROWS = 2**22  # that are read at once
@@ -46,7 +46,7 @@ _CACHED = 2**15  # values that stay in the processor's cache while they are roun
 _FEW_CELLS = 2**20
 _MOST_GROUPS = 2**31  # a group's number stands above 32 bits of a value
 _FEW_THREADS = 4
-_BLOCK = 2**15  # rows that are added up at once
+_BLOCK = 2**16  # rows that are added up at once
 _FEW_PLACES, _FEW_SOURCES = 2**15, 8
 
 Packable = Octaves | SignificantBits
@@ -506,9 +506,11 @@ def _added(places: _Places, blocks: Iterator[_Block], sources: Sequence[Source])
     totals = [_Totals(source, places.size) for source in sources]
     counts = not all(own.thresholds for own in totals)
     seen = np.zeros(places.size, dtype=np.int64)
+    room = np.empty(0)
     for block in blocks:
+        room = room if len(room) >= block.rows else np.empty(block.rows)
         codes = places.codes(block.keys, block.rows) if places.names else None
-        whole = [own.add(codes, block.values, block.rows) for own in totals]
+        whole = [own.add(codes, block.values, block.rows, room) for own in totals]
         if counts or not any(whole):
             _add(seen, codes, None, block.rows)
     every = [column for own in totals for column in own.columns(seen)]
@@ -528,12 +530,14 @@ def _column(values: pl.Series) -> Callable[[int, int], Floats]:
     return lambda first, size: values.slice(first, size).cast(pl.Float64).to_numpy()
 
 
-def _add(total: Integers, codes: Integers | None, wholes: Integers | None, rows: int) -> None:
+def _add(
+    total: Integers, codes: Integers | None, wholes: Integers | Floats | None, rows: int
+) -> None:
     """Add rows, or their whole numbers, to the places of their groups."""
     if codes is None:
-        total += rows if wholes is None else wholes.sum()
+        total += rows if wholes is None else int(wholes.sum())
     else:
-        np.add.at(total, codes, 1 if wholes is None else wholes)
+        np.add.at(total, codes, 1 if wholes is None else wholes.astype(np.int64, copy=False))
 
 
 class _Totals:
@@ -551,10 +555,12 @@ class _Totals:
         others = [term for term in source.terms if term not in above]
         self.sums = {term: np.zeros(size, dtype=np.int64) for term in others}
 
-    def add(self, codes: Integers | None, values: Mapping[Hashable, Floats], rows: int) -> bool:
-        """Add a block of rows; tell whether all of them count."""
+    def add(
+        self, codes: Integers | None, values: Mapping[Hashable, Floats], rows: int, room: Floats
+    ) -> bool:
+        """Add a block of rows; tell whether all of them count. `room` holds as many numbers."""
         own = {label: values[label] for label in self.source.columns}
-        whole = not any(math.isnan(each.min()) for each in own.values())
+        whole = not any(math.isnan(np.minimum.reduce(each)) for each in own.values())
         if not whole:
             there = ~np.logical_or.reduce([np.isnan(each) for each in own.values()])
             if not self.thresholds:
@@ -566,14 +572,19 @@ class _Totals:
         if self.thresholds:
             self._count(codes, own[self.source.columns[0]])
         for term, total in self.sums.items():
-            _add(total, codes, term.of(own), rows)
+            if isinstance(term, OnGrid):  # of size at most 2**30: floats add up a block exactly
+                wholes: Any = term.grid.wholes(own[term.column], room[:rows])
+            else:
+                wholes = term.of(own)
+            _add(total, codes, wholes, rows)
         return whole
 
     def _count(self, codes: Integers | None, values: Floats) -> None:
         above = [values > threshold for threshold in self.thresholds]
         if codes is None:
             reached = [len(values), *(int(np.count_nonzero(own)) for own in above), 0]
-            self.levels[:, 0] -= np.diff(reached)
+            for total, most, more in zip(self.levels, reached, reached[1:], strict=False):
+                total += most - more  # noqa: PLW2901 where it lies
             return
         level: Integers = sum(own.view(np.uint8) for own in above)  # type: ignore[assignment]
         cells = np.multiply(level, self.levels.shape[1], dtype=np.int64)
