@@ -39,6 +39,7 @@ from dfprivacy.engine.units import (
     known_units,
     scaled,
     thinned,
+    unscaled,
     within_groups,
 )
 from dfprivacy.measurement.bin_table import BinTable, StoredBins, bin_table
@@ -171,9 +172,10 @@ def build_pass(
         When a column's declared dtype does not allow what is asked of it.
     """
     engine = adopted.lazy.implementation
+    once = sources if adopted.unit is None else unscaled(sources)
     integers, sums = (
-        with_terms(adopted, labels, sources, numbers),
-        sums_of(sources, engine, units=adopted.unit is not None),
+        with_terms(adopted, labels, once, numbers),
+        sums_of(once, engine, units=adopted.unit is not None),
     )
     names = [key_name(index) for index in range(len(labels))]
     if adopted.unit is not None:  # what each contributes to each group, within its limits

@@ -24,7 +24,7 @@ from dfprivacy.engine.keys import key_expressions, only_listed
 from dfprivacy.engine.run import exact_table
 from dfprivacy.engine.terms import sums_of, with_terms
 from dfprivacy.measurement.binning import Integers
-from dfprivacy.measurement.linear import Product, Source
+from dfprivacy.measurement.linear import OnGrid, Product, Source
 from dfprivacy.measurement.sums import key_name, sum_name
 from dfprivacy.release.terms import LARGEST_LIMIT
 
@@ -163,31 +163,45 @@ def _with_first_groups(
 
 
 def scaled(frame: nw.LazyFrame[Any], sources: Sequence[Source], rows: int) -> nw.LazyFrame[Any]:
-    """Return the sums of each unit and group, those of more than `rows` rows scaled down to that.
+    """Return the sums of each unit and group as what `rows` rows could have added.
 
-    All are whole numbers, rounded down and kept where the partition of unity wants them: the
-    coordinates of every linear vector are what `rows` rows could have added.
+    Those of more rows are scaled down, and totals clipped. All are whole numbers, rounded down and
+    kept where the partition of unity wants them. The frame has the sums of the `unscaled` sources.
     """
-    numbered = list(enumerate(sources))
-    frame = frame.with_columns(*(own for each in numbered for own in _scaled(*each, rows)))
+    numbered, added = list(enumerate(sources)), unscaled(sources)
+    frame = frame.with_columns(
+        *(
+            one
+            for index, own in numbered
+            for one in _scaled(index, added.index(replace(own, totals=False)), own, rows)
+        )
+    )
     for each in numbered:
         for own in _tied(*each):  # one after another: a factor may be tied itself
             frame = frame.with_columns(own)
     return frame
 
 
-def _scaled(index: int, source: Source, rows: int) -> Iterator[nw.Expr]:
+def unscaled(sources: Sequence[Source]) -> list[Source]:
+    """Return what is added up of each unit and group, once, however it is bounded then."""
+    return list(dict.fromkeys(replace(own, totals=False) for own in sources))
+
+
+def _scaled(index: int, added: int, source: Source, rows: int) -> Iterator[nw.Expr]:
     """Yield sums times rows / held as whole numbers, by the same float operations everywhere.
 
     Engines work them out for units of few rows too, and must not fail on them.
     """
-    held = nw.col(sum_name(index))
+    held = nw.col(sum_name(added))
     few = held <= rows
     yield nw.when(few).then(held).otherwise(nw.lit(rows, nw.Int64)).alias(sum_name(index))
     for place, term in enumerate(source.terms, start=1):
-        total = nw.col(sum_name(index, place))
+        total = nw.col(sum_name(added, place))
         share = total.cast(nw.Float64) * float(rows) / held.clip(rows, None).cast(nw.Float64)
-        whole = share.floor().cast(nw.Int64).clip(term.least * rows, term.most * rows)
+        wanted = share.floor().cast(nw.Int64)
+        if source.totals and isinstance(term, OnGrid):
+            wanted = total
+        whole = wanted.clip(term.least * rows, term.most * rows)
         yield nw.when(few).then(total).otherwise(whole).alias(sum_name(index, place))
 
 

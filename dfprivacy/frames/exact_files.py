@@ -77,7 +77,7 @@ class Header:
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         """The parts of the release."""
-        return split(self.questions, grouped=bool(self.by))
+        return split(self.questions, grouped=bool(self.by), units=self.unit is not None)
 
     @property
     def sources(self) -> tuple[Source, ...]:

@@ -22,7 +22,7 @@ from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.grid import grid_from_lower
 from dfprivacy.measurement.linear import OnGrid, Source
 from dfprivacy.noise.additive import add_to
-from dfprivacy.release.terms import LARGEST_LIMIT, bounds_of
+from dfprivacy.release.terms import LARGEST_LIMIT, Bounds, bounds_of
 from dfprivacy.statistics import Count, Mean, NUnique, Sum
 
 CANDIDATES = np.unique([(2 + half) * 2**power // 2 for power in range(21) for half in (0, 1)])
@@ -236,11 +236,12 @@ def forecast_errors(
     in_groups = np.minimum(apart, every[:, None]) @ of_groups / max(of_groups.sum(), 1.0)
     in_groups = np.maximum(in_groups, TINY)
     noise = _deviations(loss, limits, places)
-    kept = np.minimum(SIZES[: len(found.rows)], np.concatenate([limits, [LARGEST_LIMIT]])[:, None])
+    ends = np.concatenate([limits, [LARGEST_LIMIT]])
+    kept = np.minimum(SIZES[: len(found.rows)], ends[:, None])
     if isinstance(question, NUnique):  # a value is lost where all units that have it leave it out
         kept = np.ones_like(kept)
     if isinstance(question, Count | NUnique | Sum):
-        return _of_sums(found, question, kept, in_groups, noise)
+        return _of_sums(found, question, (ends, kept), in_groups, noise)
     return _of_means(found, kept, in_groups, noise)
 
 
@@ -280,15 +281,33 @@ def _of_means(found: Found, kept: Floats, in_groups: Floats, noise: Floats) -> F
 
 
 def _of_sums(
-    found: Found, question: object, kept: Floats, in_groups: Floats, noise: Floats
+    found: Found,
+    question: object,
+    bounding: tuple[Integers, Floats],
+    in_groups: Floats,
+    noise: Floats,
 ) -> Floats:
     """Return errors of what adds up, in values of the larger bound: noise, and all left out."""
-    values, largest = found.rows, 1.0
-    bounds = bounds_of(getattr(question, "bounds", None))
-    if isinstance(question, Sum):
-        values = found.rows * MIDDLE
-        if found.firsts is not None and bounds is not None:
-            values = found.rows * bounds.lower + found.firsts * bounds.width
-            largest = max(abs(bounds.lower), abs(bounds.upper))
-    added = (kept @ values)[:, None] * in_groups / found.number
-    return np.asarray(noise**2 + ((added[-1, -1] - added[:-1, :-1]) / largest) ** 2)
+    bounds, (limits, kept) = bounds_of(getattr(question, "bounds", None)), bounding
+    if isinstance(question, Sum) and found.firsts is not None and bounds is not None:
+        added = _totals(found, bounds, limits) @ found.rows
+    else:
+        added = kept @ (found.rows * MIDDLE if isinstance(question, Sum) else found.rows)
+    every = added[:, None] * in_groups / found.number
+    return np.asarray(noise**2 + (every[-1, -1] - every[:-1, :-1]) ** 2)
+
+
+def _totals(found: Found, bounds: Bounds, limits: Integers) -> Floats:
+    """Return what a unit of each size adds to a sum, in larger bounds: clipped to each limit.
+
+    Its mean is taken to be that of its size, or as far from it as units are on average.
+    """
+    assert found.firsts is not None  # noqa: S101 looked at
+    means = np.clip(found.firsts / np.maximum(found.rows, 1.0), 0, 1)
+    far = np.clip([means - found.spread, means + found.spread], 0, 1)
+    size = max(abs(bounds.lower), abs(bounds.upper))
+    values = SIZES[: len(found.rows)] * (bounds.lower + bounds.width * far) / size
+    ends = np.array([bounds.lower, bounds.upper]) / size
+    least, most = ends[:, None, None, None] * limits[:, None, None]
+    clipped: Floats = np.clip(values, least, most).mean(axis=1)
+    return clipped

@@ -121,7 +121,7 @@ def statistics(
     terms = Terms(unit=unit_of(unit, max_rows, max_groups)).updated(bounds=bounds)
     labels = tuple(by) if isinstance(by, list | tuple) else (by,)
     asked, public = _asked(questions, named_questions, terms, labels, keys)
-    parts = split(asked, grouped=bool(labels))
+    parts = split(asked, grouped=bool(labels), units=terms.unit is not None)
     if labels:
         frame_names(parts, asked, [str(label) for label in labels])
     limited = limits_of(terms.unit, labels, public)[0]

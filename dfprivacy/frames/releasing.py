@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import singledispatch
+from functools import partial, singledispatch
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -126,10 +126,11 @@ def _shared_out(
     sharing = {name: question for name, question in questions.items() if name not in own}
     rows = 1 if terms.unit is None else terms.unit.max_rows
     cluster = rows if interval_of(terms.interval)[1] else 0
-    parts = split(sharing, grouped=grouped, cluster=cluster) if sharing or not own else ()
+    made = partial(split, grouped=grouped, cluster=cluster, units=terms.unit is not None)
+    parts = made(sharing) if sharing or not own else ()
     losses = [loss.share(share) for share in shares(parts)]
     for name, apart in own.items():
-        (part,) = split({name: questions[name]}, grouped=grouped, cluster=cluster)
+        (part,) = made({name: questions[name]})
         if name.endswith(SELECTION):
             parts, losses = (part, *parts), [apart, *losses]
         else:

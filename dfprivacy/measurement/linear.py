@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -260,11 +260,13 @@ class Product(Term):
 class Source:
     """What an engine adds up: the rows that hold a value in each of `columns`, and their terms.
 
-    Without columns all rows count.
+    Without columns all rows count. With `totals`, what a unit's values on a grid add up to is
+    clipped to what the rows that count of it can add; else it is scaled down, as its rows are.
     """
 
     columns: tuple[Hashable, ...] = ()
     terms: tuple[Term, ...] = ()
+    totals: bool = field(default=False, repr=False)
 
     @property
     def numbers(self) -> frozenset[Hashable]:

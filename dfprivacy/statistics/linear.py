@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -27,7 +27,7 @@ from dfprivacy.engine.keys import align
 from dfprivacy.engine.passes import exact_sums
 from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.grid import grid_from_lower
-from dfprivacy.measurement.linear import WHOLE, Above, CountWeights, Linear, Source, Told
+from dfprivacy.measurement.linear import WHOLE, Above, CountWeights, Linear, Told
 from dfprivacy.measurement.sums import Statistics
 from dfprivacy.noise.additive import NoisyVector, add_noise
 from dfprivacy.noise.laws import KeyRule, Noise, name_of, spread_of
@@ -53,6 +53,12 @@ SHARE = Fraction(1, 20)
 REMARK = "a twentieth of the loss counts what the bounds clip (clipping=False saves it)"
 """What explanations say of it."""
 
+TOTALS = (
+    "each unit's own total in a group is clipped to what max_rows rows can add: for the noise of "
+    "clipped rows, and never further from the total than these"
+)
+"""What they say of sums where units are protected."""
+
 _ALONE = 0.02  # outside probability: noise alone is larger at one of two ends in 1 % each
 _LEVEL = 0.95
 
@@ -67,7 +73,7 @@ def watched(linear: Linear, column: Hashable, bounds: Bounds) -> tuple[Linear, L
     below = min(bounds.lower - step, math.nextafter(bounds.lower, -math.inf))
     above = max(bounds.upper + step, bounds.upper)
     ends = (Above(column, below, WHOLE), Above(column, above, WHOLE))
-    source = Source(linear.source.columns, (*linear.source.terms, *ends))
+    source = replace(linear.source, terms=(*linear.source.terms, *ends))
     zeros = (0,) * len(linear.source.terms)
     counts = ((WHOLE, *zeros, -1, 0), (0, *zeros, 1, -1), (0, *zeros, 0, 1))
     wider = tuple((*row, 0, 0) for row in linear.matrix)
@@ -114,6 +120,8 @@ class LinearStatistic(Statistic):
     has_interval: ClassVar[bool] = True
     stand_in: ClassVar[Bounds] = Bounds(0, 1)
     """Bounds in whose place those that are found come, for forecasts in widths of them."""
+    totals: ClassVar[bool] = False
+    """Whether a unit's own total is clipped, instead of its rows scaled down."""
 
     @abstractmethod
     def linear(self, *, grouped: bool) -> Linear:
@@ -297,12 +305,24 @@ class LinearPart:
     grouped: bool
     read: Reader | None = None
     """What returns the vectors where these are not those of `vectors_of`."""
+    units: bool = False
+    """Whether units of several rows are protected."""
 
     @cached_property
     def vectors(self) -> Vectors:
         """The vectors that the questions share."""
         read = self.read or vectors_of
-        return with_clipping(read(self.questions, grouped=self.grouped), self.questions)
+        made = read(self.questions, grouped=self.grouped)
+        if self.units and self.read is None:
+            made = replace(made, linears=tuple(self._with_totals(made)))
+        return with_clipping(made, self.questions)
+
+    def _with_totals(self, vectors: Vectors) -> Iterator[Linear]:
+        """Yield vectors whose totals of units are clipped where all that is read off them is."""
+        for index, own in enumerate(vectors.linears):
+            read = [a.name for a in vectors.answers if a.vector == index]
+            totals = all(self.questions[name].totals for name in read)
+            yield replace(own, source=replace(own.source, totals=totals))
 
     @property
     def weight(self) -> Fraction:
@@ -376,8 +396,9 @@ class LinearPart:
             forecast = forecast_of(
                 own, (drawn, noises[own.vector]), asked[own.name], known, unit=question.unit()
             )
-            told = question.watched is not None
-            made.append(forecast.noted(REMARK) if told else forecast)
+            said = [REMARK] if question.watched is not None else []
+            said += [TOTALS] if drawn.source.totals else []
+            made.append(forecast.noted(*said))
         return made
 
 

@@ -53,11 +53,12 @@ from dfprivacy.statistics.variance import (
 
 
 def split(
-    questions: Mapping[str, Statistic], *, grouped: bool, cluster: int = 0
+    questions: Mapping[str, Statistic], *, grouped: bool, cluster: int = 0, units: bool = False
 ) -> tuple[Part, ...]:
     """Return the parts of a release; by group, one of them can count.
 
-    With a `cluster`, the most rows of a unit in a group, intervals are of the population.
+    With a `cluster`, the most rows of a unit in a group, intervals are of the population. `units`
+    says that units of several rows are protected.
 
     Questions within bounds share one pass; those about one column whose bounds are found share an
     octave table, with the counts of that column; quantiles of one column share a table of its
@@ -97,7 +98,7 @@ def split(
         else:
             single.append(part)
     read = partial(population_vectors, cluster=cluster) if cluster else None
-    parts: list[Part] = [LinearPart(linear, grouped, read)] if linear else []
+    parts: list[Part] = [LinearPart(linear, grouped, read, units)] if linear else []
     parts += [OctavePart(column, own, grouped, read) for column, own in octaves.items()]
     found: tuple[Part, ...] = (*parts, *ranks.values(), *single)
     assert all(part.weight for part in found)  # noqa: S101 plans each part: bounds are looked at

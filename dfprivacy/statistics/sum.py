@@ -34,6 +34,7 @@ class Sum(LinearStatistic):
     title: ClassVar[str] = "the sum"
     example: ClassVar[str] = 'df.dp.sum("x", (0, 100), epsilon=1)'
     stand_in: ClassVar[Bounds] = Bounds(-1, 1)
+    totals: ClassVar[bool] = True
 
     column: Hashable = argument("The column of numbers.")
     bounds: BoundsLike | None = argument(BOUNDS_DOC, None)

@@ -198,7 +198,28 @@ def test_a_heavy_unit_counts_as_its_average():
     private = dfp.frame(pa.table(heavy))(unit="u", max_rows=1, epsilon=1e9)
     assert float(private.count()) == 2
     assert abs(private.mean("x", (0, 100)) - (15 + 90) / 2) < 1e-4
-    assert abs(private.sum("x", (0, 100)) - (15 + 90)) < 1e-4
+    assert abs(private.sum("x", (0, 100)) - (100 + 90)) < 1e-4
+    assert abs(private.sum("x", (-100, 3)) - (3 + 3)) < 1e-4
+
+
+@pytest.mark.parametrize("name", FRAMES)
+@settings(max_examples=6)
+@given(data=st.lists(ROWS, max_size=60), unit=UNITS)
+def test_a_sum_has_the_totals_of_units_clipped_to_what_their_rows_can_add(
+    engines, name, data, unit, sums
+):
+    """Each adds the nearest number to its own total that max_rows rows can add: never more.
+
+    A mean of the same column and bounds beside it, which scales rows down, changes nothing.
+    """
+    asked = {"t": dfp.sum("i", (0, 9)), "m": dfp.mean("i", (0, 9))}
+    found = sums(engines[name](table(data)), dfp.Unit("u", unit.max_rows), (), None, asked)
+    totals = {row["u"]: 0 for row in data if row["u"] is not None}
+    for row in data:
+        if row["u"] is not None and row["i"] is not None:
+            totals[row["u"]] += min(max(row["i"], 0), 9)
+    wanted = sum(min(own, 9 * unit.max_rows) for own in totals.values())
+    assert all(vector[1] == wanted * 2**26 for vector in found.values())
 
 
 def test_rows_are_thinned_out_evenly():
