@@ -430,12 +430,11 @@ def packed_sums(adopted: Adopted, sources: Sequence[Source]) -> Statistics | Non
 
     def added() -> pa.Table | None:
         with watched():
-            places, rows, blocks = read(adopted, labels)
-            few = places.size <= _FEW_PLACES and len(sources) <= _FEW_SOURCES
-            far = places.size > max(_FEW_PLACES, rows // 4)
-            if far or (few and read is _in_duckdb):
+            if read is _in_duckdb and len(sources) <= _FEW_SOURCES and _look_few(adopted):
                 return None
-            return _added(places, blocks, sources)
+            places, rows, blocks = read(adopted, labels)
+            far = places.size > max(_FEW_PLACES, rows // 4)
+            return None if far else _added(places, blocks, sources)
 
     connection = adopted.connection
     table = guarded(lambda: interruptible(added, connection) if connection else added())
@@ -476,14 +475,30 @@ def _in_polars(adopted: Adopted, labels: Sequence[Hashable]) -> _Read:
     return _Places.of(table), frame.height, blocks()
 
 
-def _in_duckdb(adopted: Adopted, labels: Sequence[Hashable]) -> _Read:
-    native: Any = adopted.lazy.to_native()
+def _quoted_keys(adopted: Adopted) -> tuple[list[str], dict[str, str]]:
     names = [key_name(index) for index in range(len(adopted.keys))]
-    keys = dict(zip(names, map(quoted, adopted.keys), strict=True))
+    return names, dict(zip(names, map(quoted, adopted.keys), strict=True))
+
+
+def _ends(native: Any, keys: Mapping[str, str]) -> tuple[_Places, int]:
+    """Return where the keys of a relation lie, and how many rows it has."""
     ends = [f"{end}({key}) AS {end}_{own}" for own, key in keys.items() for end in ("min", "max")]
     found = native.aggregate(", ".join(["count(*) AS rows", *ends])).to_arrow_table()
-    both = {own: [*found[f"min_{own}"].chunks, *found[f"max_{own}"].chunks] for own in names}
-    places = _Places.of(pa.table({own: pa.chunked_array(chunks) for own, chunks in both.items()}))
+    both = {own: [*found[f"min_{own}"].chunks, *found[f"max_{own}"].chunks] for own in keys}
+    table = pa.table({own: pa.chunked_array(chunks) for own, chunks in both.items()})
+    return _Places.of(table), found["rows"][0].as_py()
+
+
+def _look_few(adopted: Adopted) -> bool:
+    """Tell whether some rows of a relation, as they come, have keys that lie close together."""
+    some: Any = adopted.lazy.to_native().limit(_BLOCK)
+    return _ends(some, _quoted_keys(adopted)[1])[0].size <= _FEW_PLACES
+
+
+def _in_duckdb(adopted: Adopted, labels: Sequence[Hashable]) -> _Read:
+    native: Any = adopted.lazy.to_native()
+    names, keys = _quoted_keys(adopted)
+    places, rows = _ends(native, keys)
     texts = [f"{key} AS {own}" for own, key in keys.items()]
     values = [f"value_{place}" for place in range(len(labels))]
     for name, label in zip(values, labels, strict=True):
@@ -499,7 +514,7 @@ def _in_duckdb(adopted: Adopted, labels: Sequence[Hashable]) -> _Read:
             own = (batch.column(name).to_numpy(zero_copy_only=False) for name in values)
             yield _Block(table, dict(zip(labels, own, strict=True)), batch.num_rows)
 
-    return places, found["rows"][0].as_py(), blocks()
+    return places, rows, blocks()
 
 
 def _added(places: _Places, blocks: Iterator[_Block], sources: Sequence[Source]) -> pa.Table:
