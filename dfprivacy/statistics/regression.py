@@ -10,11 +10,13 @@ noisy matrix itself, so that nothing is spent on it. Proofs: docs/partition-of-u
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from fractions import Fraction
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,7 @@ from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.grid import Grid, even_grid
 from dfprivacy.measurement.linear import ROUNDED, CountWeights, Linear, OnGrid, Source, Term
 from dfprivacy.noise.additive import NoisyVector
-from dfprivacy.noise.laws import Noise, half_width_factor
+from dfprivacy.noise.laws import Noise, is_laplace
 from dfprivacy.release.estimator import Draw, HalfWidths, to_floats
 from dfprivacy.release.terms import Bounds, bounds_of, label_of
 from dfprivacy.statistics.covariance import require_sizes
@@ -39,6 +41,9 @@ MOST = 20
 
 FLOOR = 4
 """The smallest eigenvalue, in standard deviations of noise times the root of the columns."""
+
+TAILS = Fraction(4, 5)
+"""How much of the error probability lies beyond the ends of an interval."""
 
 
 @dataclass(frozen=True)
@@ -252,26 +257,22 @@ class CoefficientEstimator:
     def value(self, vector: NoisyVector) -> Floats:
         """Return the coefficient of each group."""
         noise = self._deviation(vector.noise)
-        solved = [solved_for(own, noise) for own in self._sums(vector)]
+        solved = [solved_for(sums_of(own, self.size), noise) for own in self._rows(vector)]
         return np.array([self.start + self.direction @ own for own in solved])
 
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
-        """Return ends that cover the noise; infinite where it could hide that columns vary.
-
-        Nine tenths of the error probability go to the noise to first order, one tenth to what it
-        does to the matrix that is inverted.
-        """
+        """Return ends that cover the noise; infinite where it could hide that columns vary."""
         value = self.value(vector)
-        ends = [self._ends(own, vector.noise, level) for own in self._sums(vector)]
+        ends = [self._ends(own, vector.noise, level) for own in self._rows(vector)]
         low, high = np.array(ends).reshape(-1, 2).T
         return np.minimum(value, low), np.maximum(value, high)
 
     def standard_error(self, vector: NoisyVector) -> Floats:
         """Return the first-order standard deviation of the noise."""
         noise, made = self._deviation(vector.noise), []
-        for own in self._sums(vector):
-            lifted = lifted_products(own, noise)
-            answer = np.linalg.solve(lifted, own.with_w)
+        for sums in (sums_of(own, self.size) for own in self._rows(vector)):
+            lifted = lifted_products(sums, noise)
+            answer = np.linalg.solve(lifted, sums.with_w)
             made.append(noise * moved(np.linalg.solve(lifted, self.direction), answer))
         return np.array(made)
 
@@ -292,44 +293,69 @@ class CoefficientEstimator:
         """Return the scale on the sums of products, to each of which a row adds 1 at most."""
         return spread / self.k, "rows, on the sums of products"
 
-    def _sums(self, vector: NoisyVector) -> list[Sums]:
-        """Return the noisy sums of each group."""
-        count, p = to_floats(vector.coordinates).T / self.k, self.size
-        rows, columns = np.triu_indices(p)
-        made = []
-        for own in count:
-            whole = np.empty((1 + p, 1 + p))
-            whole[0, 0], whole[0, 1:], whole[1:, 0] = own[0], own[1 : 1 + p], own[1 : 1 + p]
-            quadratic = own[2 + p : 2 + p + len(rows)]
-            whole[1 + rows, 1 + columns] = whole[1 + columns, 1 + rows] = quadratic
-            made.append(Sums(whole, np.array([own[1 + p], *own[2 + p + len(rows) :]])))
-        return made
+    def _rows(self, vector: NoisyVector) -> Floats:
+        """Return the noisy sums in units of rows, one row a group."""
+        return np.asarray(to_floats(vector.coordinates).T / self.k)
 
     def _deviation(self, noise: Noise) -> float:
         return math.sqrt(noise.variance) / self.k
 
-    def _ends(self, sums: Sums, noise: Noise, level: float) -> tuple[float, float]:
-        """Return the ends about least squares without a ridge: docs/partition-of-unity.md."""
-        outside, size = 1 - level, 1 + self.size
-        off = max(sums.products[0, 0], 1.0) * ROUNDED * ROUNDED / self.k * (size + 1)
-        entries = size * (size + 1) // 2 + size
-        each = (
-            half_width_factor(noise, outside / 10 / entries) * self._deviation(noise) + 1 / self.k
+    def _ends(self, own: Floats, noise: Noise, level: float) -> tuple[float, float]:
+        """Return what the exact coefficient is between: docs/partition-of-unity.md."""
+        many = int(min(max(1000.0, 50 / (1 - level)), 50_000.0))
+        beyond = int(many * TAILS * (1 - Fraction(level)) / 2)
+        found = possible(
+            own.tobytes(), self.size, self._deviation(noise), many, laplace=is_laplace(noise)
         )
-        far = each * math.sqrt(size * (size + 1)) + off
-        least = float(np.linalg.eigvalsh(sums.products)[0])
-        if far >= least:
+        lost = many - len(found)
+        if beyond <= 10 * lost or not beyond:
             return -math.inf, math.inf
-        part = far / least
-        held = np.linalg.solve(sums.products, self.direction)
-        answer = np.linalg.solve(sums.products, sums.with_w)
-        sizes = float(np.linalg.norm(held) * math.hypot(1.0, *answer))
-        lost = part / (1 - part)
-        first = moved(held, answer) + math.sqrt(2) * sizes * lost * (1 + 1 / (1 - part))
-        spread = half_width_factor(noise, 0.9 * outside) * self._deviation(noise) + 1 / self.k
-        half = spread * first + sizes * (part * far + off) / (1 - part) ** 2
-        middle = float(self.start + self.direction @ answer)
-        return middle - half, middle + half
+        answers = np.sort(self.start + found @ self.direction)
+        sums = sums_of(own, self.size)
+        held, solved = (
+            np.linalg.solve(sums.products, each) for each in (self.direction, sums.with_w)
+        )
+        rounded = max(own[0], 1.0) * ROUNDED * ROUNDED / self.k * (self.size + 2)
+        slack = float(np.linalg.norm(held)) * math.hypot(1.0, *solved) * rounded
+        return float(answers[beyond - lost - 1]) - slack, float(answers[lost - beyond]) + slack
+
+
+@lru_cache(maxsize=64)
+def possible(sums: bytes, size: int, deviation: float, many: int, *, laplace: bool) -> Floats:
+    """Return coefficients of 1 and z that exact sums may have had: one row each.
+
+    They are those of the noisy sums less noise of its law, where products are those of any rows.
+    """
+    noisy = np.frombuffer(sums)
+    exact = sums_of(noisy - deviation * spread(len(noisy), many, laplace=laplace), size)
+    there = np.linalg.eigvalsh(exact.products)[:, 0] > 0
+    return np.asarray(
+        np.linalg.solve(exact.products[there], exact.with_w[there][:, :, None])[:, :, 0]
+    )
+
+
+@lru_cache(maxsize=4)
+def spread(size: int, many: int, *, laplace: bool) -> Floats:
+    """Return public numbers spread as noise of deviation 1, always the same: `many` rows of them.
+
+    No noise is drawn with them, and they hide nothing.
+    """
+    digest = hashlib.shake_256(b"regression").digest(16 * size * many)
+    first, second = (np.frombuffer(digest, np.uint64).reshape(2, many, size) + 0.5) / 2.0**64
+    if laplace:
+        return np.asarray(np.log(first) * np.where(second < 0.5, -1.0, 1.0) / math.sqrt(2))
+    return np.asarray(np.sqrt(-2 * np.log(first)) * np.cos(2 * math.pi * second))
+
+
+def sums_of(own: Floats, size: int) -> Sums:
+    """Return coordinates in units of rows as the products that they are, in any leading shape."""
+    rows, columns = np.triu_indices(size)
+    products = np.empty((*own.shape[:-1], 1 + size, 1 + size))
+    products[..., 0, :] = products[..., :, 0] = own[..., : 1 + size]
+    pairs = own[..., 2 + size : 2 + size + len(rows)]
+    products[..., 1 + rows, 1 + columns] = products[..., 1 + columns, 1 + rows] = pairs
+    with_w = (own[..., 1 + size : 2 + size], own[..., 2 + size + len(rows) :])
+    return Sums(products, np.concatenate(with_w, axis=-1))
 
 
 def solved_for(sums: Sums, noise: float) -> Floats:

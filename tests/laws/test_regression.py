@@ -138,7 +138,7 @@ def test_noise_is_what_intervals_say(loss):
     held = ((low <= exact) & (exact <= high)).mean(axis=0)
     assert (held > 0.85).all()  # it fails by chance once in 10 million times
     wider = (high - low).mean(axis=0) / 2 / (1.96 * np.sqrt((off**2).mean(axis=0)))
-    assert (wider < 2.5).all()
+    assert (wider < 1.5).all()
     assert (np.abs(off.mean(axis=0)) < np.sqrt((off**2).mean(axis=0)) / 2).all()
 
 
@@ -156,7 +156,7 @@ def test_rho_and_epsilon_cost_what_they_name():
 EMPTY = pl.DataFrame(schema={"a": pl.Float64, "b": pl.Float64, "y": pl.Float64})
 
 
-@pytest.mark.parametrize("loss", [{"epsilon": 0.1}, {"rho": 0.01}])
+@pytest.mark.parametrize("loss", [{"epsilon": 0.1}, {"rho": 0.001}])
 @pytest.mark.parametrize(
     "rows",
     [
