@@ -258,6 +258,45 @@ def sufficient(
     return np.linalg.solve(exact + noise + lifted * np.eye(size), sums)[1:]
 
 
+def describe_accuracy(rounds: int) -> Iterator[Accuracy]:
+    """Describe ten columns of 100,000 rows with bounds 10 deviations wide, for one epsilon.
+
+    Beside it, each of eight figures of each column (number, mean, deviation, five quantiles) is a
+    release of its own with an equal share: a noisy sum about the middle of the bounds over a noisy
+    number for the mean, and our own median. Errors are in deviations of the column.
+    """
+    draws, columns, size = np.random.default_rng(9), 10, 100_000
+    values = draws.normal(20, 1, (size, columns))
+    names = [f"c{place}" for place in range(columns)]
+    frame = pl.DataFrame(dict(zip(names, values.T, strict=True)))
+    bounds = dict.fromkeys(names, (15, 25))
+    private = frame.dp(bounds=bounds)
+    exact = {"mean": values.mean(0), "std": values.std(0), "50%": np.median(values, axis=0)}
+    words = {"mean": "means", "std": "deviations", "50%": "medians"}
+    for epsilon in EPSILONS:
+        made = [private.describe(epsilon=epsilon) for _ in range(max(rounds // 10, 4))]
+        for name, truth in exact.items():
+            off = np.array([own[name].to_numpy() for own in made]) - truth
+            ends = ([own[f"{name}_{end}"].to_numpy() for own in made] for end in ("low", "high"))
+            held = None
+            if name != "50%":
+                low, high = map(np.array, ends)
+                held = float(np.mean((low <= truth) & (truth <= high)))
+            question = f"describe, 10 columns: {words[name]}"
+            error = float(np.sqrt((off**2).mean()))
+            yield Accuracy(question, "dfprivacy", epsilon, error, held)
+            share = epsilon / (8 * columns)
+            if name == "mean":
+                sums, rows = draws.laplace(0, (5 / share * 2, 1 / share * 2), (10_000, 2)).T
+                other = sums / (size + rows)
+                form = "each figure by itself: noisy centred sum over noisy number"
+                yield Accuracy(question, form, epsilon, float(np.sqrt((other**2).mean())))
+            if name == "50%":
+                other = [float(frame.dp.median("c0", epsilon=share)) for _ in range(rounds // 4)]
+                error = float(np.sqrt(np.mean((np.array(other) - truth[0]) ** 2)))
+                yield Accuracy(question, "each figure by itself: dfprivacy", epsilon, error)
+
+
 def nunique_times(rows: int) -> Iterator[Timed]:
     """Different integers, of 100,000 and of about as many as rows, in each engine."""
     draws = np.random.default_rng(3)
@@ -380,6 +419,7 @@ ACCURACY = {
     "share": share_accuracy,
     "crosstab": crosstab_accuracy,
     "regression": regression_accuracy,
+    "describe": describe_accuracy,
 }
 """Each yields errors beside other forms, and coverage, from so many releases."""
 
@@ -402,7 +442,8 @@ def main() -> int:
     lines = ["# Questions (`python -m benchmarks.questions`)", "", "## Error and coverage", ""]
     lines += [
         f"Root mean squared errors; coverage of 95 % intervals over {given.rounds} releases,",
-        "a twentieth of these for tables and a quarter with units and of regressions.",
+        "a twentieth of these for tables, a tenth of descriptions, a quarter with units and of",
+        "regressions.",
         "",
     ]
     lines += ["| question | form | epsilon | error | coverage |", "|:--|:--|--:|--:|--:|"]
