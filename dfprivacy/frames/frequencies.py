@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ class Frequencies:
     column: Hashable
     k: int | None = None
     name: str = "count"
-    other: bool = False
+    other: bool = field(default=False, metadata={"later": True})
 
     @property
     def text(self) -> str:

@@ -64,14 +64,22 @@ class Argument:
 
 
 def argument(
-    doc: str, default: Any = MISSING, *, choices: Sequence[str] = (), sample: Any = 0.5
+    doc: str,
+    default: Any = MISSING,
+    *,
+    choices: Sequence[str] = (),
+    sample: Any = 0.5,
+    later: bool = False,
 ) -> Any:
-    """Return a dataclass field that is an argument of a statistic, with what it means."""
+    """Return a dataclass field that is an argument of a statistic, with what it means.
+
+    One that a statistic gets `later` than its first version leaves the releases alone that were
+    charged without it: a default of True, False or None is no part of what they are known by.
+    """
     if choices and default is MISSING:
         default = choices[0]
-    return field(
-        default=default, metadata={"doc": doc, "choices": tuple(choices), "sample": sample}
-    )
+    told = {"doc": doc, "choices": tuple(choices), "sample": sample, "later": later}
+    return field(default=default, metadata=told)
 
 
 BOUNDS_DOC = (
