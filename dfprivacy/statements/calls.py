@@ -285,9 +285,22 @@ def _wrong(function: str) -> RefusedStatementError:
     )
 
 
+_BY_VALUE = ", or SELECT x, dp_count(*) FROM t GROUP BY x"
+_OF_FRAMES = {
+    "regression": ", or the line of one column: dp_slope(y, x, 0, 100, 0, 100), dp_intercept",
+    "describe": "", "crosstab": ", or GROUP BY both columns", "pivot": ", or GROUP BY both columns",
+    "value_counts": _BY_VALUE, "top": _BY_VALUE, "mode": _BY_VALUE,
+}  # fmt: skip
+"""Questions that frames have and SQL has not, and what SQL has instead."""
+
+
 def _unknown(name: str) -> RefusedStatementError:
     if name == KEEP:
         return refuse("dp_keep elsewhere")
+    asked = name.removeprefix("dp_")
+    if asked in _OF_FRAMES:
+        frame = f"dfp.frame(con.table('t')).{asked}(...)"
+        return refuse("dp_ call of a frame", name=name, instead=frame + _OF_FRAMES[asked])
     return refuse(
         "no such dp_ call",
         name=name,

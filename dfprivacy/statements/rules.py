@@ -574,6 +574,12 @@ SECTIONS: Mapping[str, Mapping[str, Refusal]] = {
             "{near}use one of {known}",
             "SELECT dp_product(age) FROM visits",
         ),
+        "dp_ call of a frame": Refusal(
+            "{name}(...)",
+            "it takes or gives several columns, and a function of SQL takes and gives one",
+            "ask {instead}",
+            "SELECT dp_regression(amount, age, user_id) FROM visits",
+        ),
         "dp_ call here": Refusal(
             "{name}(...) here",
             "a dp_ call aggregates rows; it can't stand in WHERE, GROUP BY, a subquery, a "
@@ -603,7 +609,8 @@ SECTIONS: Mapping[str, Mapping[str, Refusal]] = {
         "distinct": Refusal(
             "DISTINCT in a call",
             "it looks at several rows, so that one person's row could change what all others add",
-            "leave DISTINCT out, and bound people instead: unit='user_id', max_rows=1",
+            "dp_nunique(x) counts different values; else leave DISTINCT out, and bound people "
+            "instead: unit='user_id', max_rows=1",
             "SELECT dp_mean(DISTINCT age, 0, 100) FROM visits",
         ),
         "order_bys": Refusal(

@@ -215,6 +215,30 @@ def cell(text):
     return " ".join(made.split())
 
 
+TABLES = {
+    "regression": ("amount", ["age", "user"]), "describe": (), "value_counts": ("city",),
+    "top": ("city", 1), "mode": ("city",), "crosstab": ("city", "user"),
+    "pivot": ("city", "user", "amount"),
+}  # fmt: skip
+"""Questions that SQL has not, as a frame is asked."""
+
+
+@pytest.mark.parametrize("question", TABLES)
+def test_questions_of_frames_are_told_where_to_ask(question):
+    """A statement is told of the frame's question, and that answers about the same table."""
+    con = duckdb.connect()
+    con.sql(
+        "CREATE TABLE t AS SELECT 'Rome' AS city, i % 50 AS age, i % 9 AS amount, i % 3 AS user "
+        "FROM range(900) r(i)"
+    )
+    told = str(refusal(con, f"SELECT dp_{question}(amount, age, user) FROM t"))
+    assert f"dfp.frame(con.table('t')).{question}(...)" in told
+    frame = dfp.frame(con.table("t"))
+    needs = {"bounds": dict.fromkeys(("age", "amount", "user"), (0, 50))}
+    terms = needs if question == "regression" else {"delta": 1e-6}
+    assert getattr(frame, question)(*TABLES[question], **terms).fetchall()
+
+
 def test_the_page_has_every_rule():
     """The page of refusals is that of the registry: run this file where it is not."""
     assert PAGE.read_text(encoding="utf-8") == page()
