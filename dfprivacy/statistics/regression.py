@@ -302,6 +302,9 @@ class CoefficientEstimator:
 
     def _ends(self, own: Floats, noise: Noise, level: float) -> tuple[float, float]:
         """Return what the exact coefficient is between: docs/partition-of-unity.md."""
+        sums, rounded = sums_of(own, self.size), max(own[0], 1.0) * ROUNDED * ROUNDED / self.k
+        if np.linalg.eigvalsh(sums.products)[0] <= rounded * (self.size + 2):
+            return -math.inf, math.inf
         many = int(min(max(1000.0, 50 / (1 - level)), 50_000.0))
         beyond = int(many * TAILS * (1 - Fraction(level)) / 2)
         found = possible(
@@ -311,12 +314,10 @@ class CoefficientEstimator:
         if beyond <= 10 * lost or not beyond:
             return -math.inf, math.inf
         answers = np.sort(self.start + found @ self.direction)
-        sums = sums_of(own, self.size)
         held, solved = (
             np.linalg.solve(sums.products, each) for each in (self.direction, sums.with_w)
         )
-        rounded = max(own[0], 1.0) * ROUNDED * ROUNDED / self.k * (self.size + 2)
-        slack = float(np.linalg.norm(held)) * math.hypot(1.0, *solved) * rounded
+        slack = float(np.linalg.norm(held)) * math.hypot(1.0, *solved) * rounded * (self.size + 2)
         return float(answers[beyond - lost - 1]) - slack, float(answers[lost - beyond]) + slack
 
 

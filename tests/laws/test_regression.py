@@ -179,6 +179,15 @@ def test_one_outcome_whatever_rows_hold(rows, loss):
     assert found["high"].is_infinite().all()
 
 
+@pytest.mark.parametrize("epsilon", [1e9, 1e15])
+def test_columns_that_are_one_have_no_interval_without_noise_either(epsilon):
+    """Where nothing but rounding tells columns apart, an interval is infinite, and no error."""
+    rows = frame(50).with_columns(b=pl.col("a"))
+    within = {**KNOWN, "b": KNOWN["a"]}
+    found = rows.dp.regression("y", ["a", "b"], within, epsilon=epsilon)
+    assert found["low"].is_infinite().all()
+
+
 def test_a_ridge_keeps_coefficients_small():
     """Where noise hides that columns vary, coefficients are near 0 and not any number."""
     rows = frame(30)
