@@ -79,7 +79,7 @@ def presence_column(series: pd.Series[Any]) -> pa.Array:
         present = series.notna().to_numpy(dtype=bool)
         if series.dtype.kind == "f":  # some dtypes do not take NaN for a missing value
             present = ~np.isnan(series.to_numpy(dtype=np.float64, na_value=np.nan))
-    return pa.array(present, mask=~present)
+    return pa.array(present, mask=None if present.all() else ~present)
 
 
 def _is_arrow_decimal(dtype: object) -> bool:

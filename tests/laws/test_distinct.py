@@ -120,6 +120,22 @@ def test_values_of_any_type_are_told_apart(frame, column):
     assert frame(table).nunique("x", **HUGE) == distinct
 
 
+WIDTHS = [getattr(pa, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64)]
+
+
+@pytest.mark.parametrize("kind", WIDTHS, ids=str)
+def test_integers_of_any_width_are_counted_near_and_far(frame, kind):
+    """However far apart integers lie, up to both ends of their type, each counts once."""
+    signed = pa.types.is_signed_integer(kind)
+    low, many = -(2 ** (kind.bit_width - 1)) if signed else 0, min(2 ** (kind.bit_width - 1), 10**5)
+    high = low + 2**kind.bit_width - 1
+    near, far = [high, high - 1, high - 1, high - 9], [low, high, 0, low]
+    for values in ([], [None], [None, 1, None], near, far, [low], list(range(many)) * 2):
+        expected = len(set(values) - {None})
+        made = frame(pa.table({"x": pa.array(values * 3, kind)})).nunique("x", **HUGE)
+        assert round(made) == expected
+
+
 def test_objects_and_categories_of_pandas_are_told_apart():
     """Objects go by kind and value, unknown ones are missing; categories without rows are none."""
     objects = pd.DataFrame({"x": pd.Series([1, 1.0, True, "1", None, object(), [1]], dtype=object)})
