@@ -93,7 +93,7 @@ class Request:
         return self.about or self.by
 
     @property
-    def private(self) -> Private:
+    def private(self) -> Private[Any]:
         """The file, with the unit that is protected."""
         return Private(rows_of(self.file, self.where))(unit=self.unit, bounds=self.bounds)
 

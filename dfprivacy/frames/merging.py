@@ -139,14 +139,14 @@ def statistics(
     return target
 
 
-class _Whole(Private):
+class _Whole(Private[Any]):
     """A frame whose `agg` says what would be asked."""
 
     def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> Any:  # noqa: ARG002 nothing is released
         return questions, None
 
 
-class _Grouped(PrivateGroupBy):
+class _Grouped(PrivateGroupBy[Any]):
     """The same by group."""
 
     def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> Any:  # noqa: ARG002 nothing is released

@@ -10,7 +10,8 @@ import atexit
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import pandas as pd
 import polars as pl
@@ -63,6 +64,9 @@ from dfprivacy.statistics.regression import Regression
 
 if TYPE_CHECKING:
     from dfprivacy.frames.surveys import LocalMethods, ShuffleMethods
+
+Frame = TypeVar("Frame")
+Answer = TypeVar("Answer")
 
 
 @boundary
@@ -257,10 +261,11 @@ class Explaining(
 
 
 class Private(
-    DescribeMethods[Any, dict[str, Number]],
-    CrosstabMethods[Any, dict[str, Number]],
-    FrequencyMethods[Any, dict[str, Number]],
-    RegressionMethods[Any, dict[str, Number]],
+    DescribeMethods[Number, dict[str, Number]],
+    CrosstabMethods[Number, dict[str, Number]],
+    FrequencyMethods[Number, dict[str, Number]],
+    RegressionMethods[Number, dict[str, Number]],
+    Generic[Frame],
 ):
     """A frame that answers privately.
 
@@ -272,6 +277,14 @@ class Private(
     >>> private.mean("delay").epsilon
     0.5
     """
+
+    @overload
+    def __init__(
+        self: Private[Any], frame: str | PathLike[str], terms: Terms | None = None
+    ) -> None: ...
+
+    @overload
+    def __init__(self, frame: Frame, terms: Terms | None = None) -> None: ...
 
     def __init__(self, frame: Any, terms: Terms | None = None) -> None:
         self._frame = frame
@@ -295,7 +308,7 @@ class Private(
         unit: Hashable | Unit = None,
         max_rows: int | None = None,
         max_groups: int | None = None,
-    ) -> Private:
+    ) -> Private[Frame]:
         """Return the same frame with terms for the questions that follow.
 
         `bounds` maps columns to (lower, upper), `keys` maps group columns to their public values.
@@ -330,7 +343,7 @@ class Private(
         )  # fmt: skip
         return Private(self._frame, terms)
 
-    def group_by(self, *by: Hashable, keys: Any = None) -> PrivateGroupBy:
+    def group_by(self, *by: Hashable, keys: Any = None) -> PrivateGroupBy[Frame]:
         """Group by one or several columns.
 
         With `keys` (a list of public values, of tuples for several columns, or a mapping from
@@ -385,7 +398,7 @@ class Private(
 
 
 @boundary
-class PrivateGroupBy(FrequencyMethods[Any, Any], RegressionMethods[Any, Any]):
+class PrivateGroupBy(FrequencyMethods[Frame, Frame], RegressionMethods[Frame, Frame]):
     """A frame by group; every question returns the caller's own frame type.
 
     One row a group, sorted by key, or as public keys were listed: the key columns, the answer,
@@ -393,7 +406,7 @@ class PrivateGroupBy(FrequencyMethods[Any, Any], RegressionMethods[Any, Any]):
     NaN keys are one group, the last.
     """
 
-    def __init__(self, frame: Any, terms: Terms, by: tuple[Hashable, ...], keys: object) -> None:
+    def __init__(self, frame: Frame, terms: Terms, by: tuple[Hashable, ...], keys: object) -> None:
         if not by or len({label_of(label) for label in by}) < len(by):
             raise InvalidQuestionError(
                 "group_by needs one or several different columns",
@@ -408,7 +421,7 @@ class PrivateGroupBy(FrequencyMethods[Any, Any], RegressionMethods[Any, Any]):
         return Explaining(self._frame, self._terms, self._by, self._keys)
 
     @boundary
-    def __getitem__(self, column: Hashable) -> PrivateColumn:
+    def __getitem__(self, column: Hashable) -> PrivateColumn[Frame]:
         """Return one column by group: `group_by("city")["income"].mean((0, 100))`."""
         if isinstance(column, list | tuple):
             raise InvalidQuestionError(
@@ -439,8 +452,9 @@ class PrivateGroupBy(FrequencyMethods[Any, Any], RegressionMethods[Any, Any]):
     def _repr_html_(self) -> str:
         return code(repr(self))
 
-    def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> Any:
-        return release_frame(self._frame, self._by, self._keys, questions, terms)
+    def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> Frame:
+        made: Frame = release_frame(self._frame, self._by, self._keys, questions, terms)
+        return made
 
     def _several(self, question: Statistic, answers: Any) -> Any:  # noqa: ARG002 frames hold all
         return answers
@@ -450,7 +464,7 @@ class PrivateGroupBy(FrequencyMethods[Any, Any], RegressionMethods[Any, Any]):
 
 
 @boundary
-class PrivateColumn(ColumnMethods[Any]):
+class PrivateColumn(ColumnMethods[Answer]):
     """One column of a frame, whole or by group: the questions about it, without its name.
 
     >>> import dfprivacy as dfp, polars as pl
@@ -463,7 +477,7 @@ class PrivateColumn(ColumnMethods[Any]):
         self._owner, self._column = owner, column
 
     @property
-    def explain(self) -> PrivateColumn:
+    def explain(self) -> PrivateColumn[Explanation]:
         """Explain questions about the column instead of answering them."""
         return PrivateColumn(self._owner.explain, self._column)
 
@@ -519,56 +533,68 @@ def _require_mapping(name: str, value: object) -> None:
 
 
 @boundary
-class PrivateSeries(PrivateColumn):
-    """A series that answers privately: the questions of `Private` about its one column.
+class PrivateSeries(PrivateColumn[Number]):
+    """A series of pandas or polars that answers privately: the questions about its one column.
 
-    Calling it sets terms for the questions that follow, as those of a frame. A unit is then the
-    name of a level of the index, or a series of the same length.
+    Calling it sets terms for the questions that follow, as those of a frame. A unit is then a
+    series of the same length, or with pandas the name of a level of the index.
 
     >>> import dfprivacy as dfp, pandas as pd
     >>> 0 <= pd.Series(range(100)).dp(epsilon=2).mean(bounds=(0, 100)) <= 100
     True
     """
 
-    def __init__(self, series: pd.Series[Any], owner: Private | None = None) -> None:
-        label = "value" if series.name is None else series.name
-        super().__init__(owner or Private(series.to_frame(label)), label)
+    def __init__(
+        self, series: pd.Series[Any] | pl.Series, owner: Private[Any] | None = None
+    ) -> None:
+        label = "value" if series.name in {None, ""} else series.name
+        super().__init__(owner or Private(series.to_frame(label)), label)  # type: ignore[arg-type]
         self._series = series
 
     def __call__(self, *, unit: Any = None, **terms: Any) -> PrivateSeries:
         """Return the same series with terms for the questions that follow: see `Private`."""
         if unit is None:
             return PrivateSeries(self._series, self._owner(**terms))
-        frame = self._series.to_frame(self._column)
         values: Any = unit
-        if not isinstance(unit, pd.Series):
-            values = self._series.index.get_level_values(unit)
-        if len(values) != len(frame):
+        if isinstance(self._series, pd.Series) and not isinstance(unit, pd.Series | pl.Series):
+            index = self._series.index
+            values = index.get_level_values(unit) if unit in index.names else None
+        if not isinstance(values, pd.Index | pd.Series | pl.Series):
+            raise InvalidUnitError(
+                "the unit of a series is another series, or a level of its index",
+                hint="pass a series of the same length: .dp(unit=df['user_id'])",
+            )
+        if len(values) != len(self._series):
             raise InvalidUnitError(
                 "the units are not as many as the values",
-                hint="pass a series of the same length, or the name of a level of the index",
+                hint="pass a series of the same length",
             )
         label = "unit" if self._column != "unit" else "unit_"
-        frame[label] = values.array
+        frame: Any = self._series.to_frame(self._column)  # type: ignore[arg-type]
+        if isinstance(frame, pl.DataFrame):
+            frame = frame.with_columns(pl.Series(label, values))
+        else:
+            frame[label] = pd.Series(values).array
         owner = self._owner.__class__(frame, self._owner._terms)  # noqa: SLF001 one of ours
         return PrivateSeries(self._series, owner(unit=label, **terms))
 
 
 def register() -> None:
-    """Put `.dp` on pandas' DataFrame and Series, until Python ends, and on frames of polars."""
+    """Put `.dp` on frames and series of pandas, until Python ends, and of polars."""
     pd.api.extensions.register_dataframe_accessor("dp")(Private)
     pd.api.extensions.register_series_accessor("dp")(PrivateSeries)
     atexit.register(unregister)
     pl.api.register_dataframe_namespace("dp")(Private)
     pl.api.register_lazyframe_namespace("dp")(Private)
+    pl.api.register_series_namespace("dp")(PrivateSeries)
 
 
 def unregister() -> None:
-    """Take `.dp` off pandas again.
+    """Take `.dp` off pandas and series of polars again.
 
-    The classes of pandas outlive the interpreter. What hangs on them would keep our modules alive,
+    These classes outlive the interpreter. What hangs on them would keep our modules alive,
     and DuckDB's types with them, of which DuckDB would complain on stderr.
     """
-    for kind in (pd.DataFrame, pd.Series):
+    for kind in (pd.DataFrame, pd.Series, pl.Series):
         if "dp" in vars(kind):
             delattr(kind, "dp")

@@ -1,4 +1,5 @@
 import pandas as pd
+import polars as pl
 import pytest
 
 import dfprivacy as dfp
@@ -6,10 +7,19 @@ import dfprivacy as dfp
 EXACT = 1e9  # a selection's rank and a count are off by less than 1e-6 rows
 
 
+DATA = {pd: "data", pl: "values"}
+
+
+@pytest.fixture(params=[pd, pl], ids=["pandas", "polars"])
+def engine(request):
+    """Return a library of frames and series."""
+    return request.param
+
+
 @pytest.fixture
-def delays():
+def delays(engine):
     """Two in three flights are 10 minutes late, the others 40 early."""
-    return pd.Series([10.0] * 2000 + [-40.0] * 1000, name="delay")
+    return engine.Series(name="delay", **{DATA[engine]: [10.0] * 2000 + [-40.0] * 1000})
 
 
 @pytest.mark.parametrize(
@@ -61,14 +71,14 @@ def test_center(delays, bounds):
     assert delays.dp.center(2, bounds, epsilon=EXACT) == pytest.approx(-20 / 3, abs=0.05)
 
 
-def test_histogram(delays):
-    """A histogram of a series is a pandas frame with one row a bin."""
+def test_histogram(delays, engine):
+    """A histogram of a series is a frame of its library with one row a bin."""
     frame = delays.dp(epsilon=EXACT).histogram([-50, 0, 50])
-    assert isinstance(frame, pd.DataFrame)
-    assert frame["count"].tolist() == [1000, 2000]
-    assert delays.dp.histogram(2, (-50, 50), epsilon=EXACT)["count"].tolist() == [1000, 2000]
+    assert isinstance(frame, engine.DataFrame)
+    assert frame["count"].to_list() == [1000, 2000]
+    assert delays.dp.histogram(2, (-50, 50), epsilon=EXACT)["count"].to_list() == [1000, 2000]
 
 
-def test_series_without_a_name():
+def test_series_without_a_name(engine):
     """A series needs no name."""
-    assert pd.Series([3.0] * 1000).dp.median(epsilon=EXACT) == 3
+    assert engine.Series([3.0] * 1000).dp.median(epsilon=EXACT) == 3

@@ -126,15 +126,18 @@ def test_a_count_is_shown_as_a_whole_number():
         f"{mean:d}"
 
 
-def test_a_series_knows_units_and_explains():
+@pytest.mark.parametrize("engine", [pd, pl], ids=["pandas", "polars"])
+def test_a_series_knows_units_and_explains(engine):
     """A series takes the terms of a frame: a unit by its own values, and explanations."""
-    frame = FRAMES["pandas"]
-    users = pd.Series([i % 500 for i in range(2000)])
-    counted = frame["value"].dp(unit=users, max_rows=2, epsilon=1e9).count()
+    values = engine.DataFrame(FRAMES["pandas"].to_dict("list"))["value"]
+    users = engine.Series([i % 500 for i in range(2000)])
+    counted = values.dp(unit=users, max_rows=2, epsilon=1e9).count()
     assert int(counted) == 1000
-    assert frame["value"].dp.explain.mean((0, 4), epsilon=2).epsilon == 2
+    assert values.dp.explain.mean((0, 4), epsilon=2).epsilon == 2
     with pytest.raises(dfp.InvalidUnitError, match="as many"):
-        frame["value"].dp(unit=users.head(3), max_rows=2)
+        values.dp(unit=users.head(3), max_rows=2)
+    with pytest.raises(dfp.InvalidUnitError, match="another series"):
+        values.dp(unit="user")
 
 
 def test_methods_are_listed_and_documented():
