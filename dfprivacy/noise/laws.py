@@ -358,3 +358,54 @@ def threshold(noise: Noise, contribution: int, terms: int, delta: Fraction) -> i
         )
     exact = Fraction(delta)
     return contribution + smallest_exceedance(lambda excess: noise.tail(excess, terms), exact)
+
+
+SPARED = Fraction(1, 20)
+"""The part of the outside probability by which intervals of groups far above a threshold shrink."""
+
+_LEAST_OUTSIDE = 2.0**-40
+_HIDDEN = 40  # standard deviations below the threshold, where groups are shown below exp(-50)
+
+
+@lru_cache(maxsize=4096)  # public arguments only
+def reach_down(noise: Noise, terms: int, least: int, excess: int, outside: float) -> int | None:
+    """Return how far below a noisy total that is shown the true one may lie.
+
+    The total of a group is shown from `least` on; this one exceeds that by `excess`. With h the
+    answer, true totals further down show so large a total, among all that are shown, with
+    probability at most outside / 2: the tail at h + 1 over that at h + 1 - excess, which falls in
+    h as the laws are log-concave. None where totals down to 0 do, or to far below the threshold,
+    where a group is hardly ever shown (docs/intervals.md).
+    """
+    one_side = Fraction(outside) / 2
+    hidden = _HIDDEN * math.ceil(math.sqrt(terms * noise.variance))
+    lowest = excess + min(least, hidden)
+
+    def beyond(distance: int) -> Fraction:
+        return noise.tail(distance, terms) / noise.tail(distance - excess, terms)
+
+    if beyond(lowest) > one_side:
+        return None
+    return smallest_exceedance(lambda h: beyond(min(h, lowest)), one_side) - 1
+
+
+@lru_cache(maxsize=256)  # public arguments only
+def selected_outside(
+    noise: Noise, terms: int, least: int, outside: float
+) -> tuple[int, float, float]:
+    """Return two outside probabilities for answers that share noise with the total that shows them.
+
+    The first number is an excess over `least`; groups that are nearer to it have an interval at the
+    first probability, others at the second. Of all groups of one size that are shown, intervals of
+    a share of at most `outside` miss what they would miss with these probabilities if all groups
+    were shown (docs/intervals.md).
+    """
+
+    def tail(distance: int) -> Fraction:
+        return noise.tail(distance, terms)
+
+    wide = Fraction(outside) * (1 - SPARED)
+    near = Fraction(outside) * SPARED * tail(least)
+    sure = 1 - smallest_exceedance(tail, SPARED / 2)  # groups from least - sure on are shown
+    far = smallest_exceedance(tail, wide * tail(sure)) - sure
+    return far, max(float(near), _LEAST_OUTSIDE), float(wide)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from dfprivacy.measurement.binning import Integers
+from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.noise.additive import NoisyVector
-from dfprivacy.noise.laws import KeyRule
-from dfprivacy.release.estimator import CountEstimator, Estimator
+from dfprivacy.noise.laws import KeyRule, reach_down, selected_outside
+from dfprivacy.release.estimator import CountEstimator, Ends, Estimator, to_floats
 
 Column = npt.NDArray[Any]
 
@@ -38,6 +39,57 @@ class Answer(Protocol):
 
 
 @dataclass(frozen=True)
+class Threshold:
+    """What the noisy total of a group has reached, where the group is shown. Public.
+
+    A count was shown because it was high: its interval is that of the noise given so much, and
+    that of an answer whose noise is in part that of the count holds given so much as well
+    (docs/intervals.md).
+    """
+
+    weights: CountWeights
+    least: int
+
+    def interval(self, estimator: Estimator, vector: NoisyVector, level: float) -> Ends:
+        """Return the ends of the interval of each group, for those that are shown."""
+        indices, reads = self.weights.indices, getattr(estimator, "reads", None)
+        low, high = estimator.interval(vector, level)
+        if reads is not None and not {*reads} & {*indices}:
+            return low, high
+        if type(estimator) is CountEstimator and estimator.weights == self.weights:
+            return np.minimum(low, self.lowest(vector, level)), high
+        excess = vector.total(indices) - self.least
+        far, *outside = selected_outside(vector.noise, len(indices), self.least, 1 - level)
+        near, wide = (estimator.interval(vector, 1 - own) for own in outside)
+        if isinstance(estimator, CountEstimator):  # its upper end holds anyway
+            near, wide = (near[0], high), (wide[0], high)
+        low, high = (
+            np.where(excess < far, one, other) for one, other in zip(near, wide, strict=True)
+        )
+        return low, high
+
+    def lowest(self, vector: NoisyVector, level: float) -> Floats:
+        """Return the least count that each noisy one is likely enough for, given it is shown."""
+        noise, terms = vector.noise, len(self.weights.indices)
+        total = vector.total(self.weights.indices)
+        step = max(math.isqrt(int(noise.variance)) // 8, 1)
+        steps = np.clip((total - self.least) // step, 0, _STEPS).astype(np.int64)
+        different, place = np.unique(steps, return_inverse=True)
+        reaches = [
+            reach_down(noise, terms, self.least, int(own) * step, 1 - level) for own in different
+        ]
+        reach = np.array([math.inf if own is None else own for own in reaches])[place]
+        lowest = (to_floats(total) - reach) / self.weights.divisor
+        return np.asarray(np.maximum(np.ceil(lowest - _EDGE), 0.0))
+
+
+_STEPS = 160
+"""So many eighths of a standard deviation above its threshold a count may lie where it likes."""
+
+_EDGE = 1e-9  # a true count at the very end of an interval stays inside despite float division
+
+
+@dataclass(frozen=True)
 class Piece:
     """The estimates of some groups: their numbers, and the noisy vector they are read off.
 
@@ -48,6 +100,13 @@ class Piece:
     estimator: Estimator
     vector: NoisyVector
     notes: Sequence[str] | None = None
+    threshold: Threshold | None = None
+
+    def interval(self, level: float) -> Ends:
+        """Return the ends of the interval of each group, given that it is shown."""
+        if self.threshold is None:
+            return self.estimator.interval(self.vector, level)
+        return self.threshold.interval(self.estimator, self.vector, level)
 
 
 UNKNOWN = (np.nan, -np.inf, np.inf)
@@ -73,10 +132,9 @@ class Estimated:
     def columns(self, level: float) -> list[Column]:
         """Return value, low and high of each group, and its note where it has notes."""
         parts = [
-            (piece.groups, (piece.estimator.value(piece.vector),
-                            *piece.estimator.interval(piece.vector, level)))
+            (piece.groups, (piece.estimator.value(piece.vector), *piece.interval(level)))
             for piece in self.pieces
-        ]  # fmt: skip
+        ]
         made = [
             _scattered(
                 [(groups, own[index]) for groups, own in parts], self.groups, self.blank[index]
@@ -84,6 +142,15 @@ class Estimated:
             for index in range(3)
         ]
         return [*made, self._notes()] if self.has_notes else made
+
+    def shown_by(self, counted: Counted, rule: KeyRule) -> Estimated:
+        """Return the answer with intervals that hold for groups which their noisy count shows.
+
+        Where it is read off other vectors than the count, its noise knows nothing of that.
+        """
+        thresholds = {id(own.vector): own.threshold(rule) for own in counted.pieces}
+        pieces = [replace(own, threshold=thresholds.get(id(own.vector))) for own in self.pieces]
+        return replace(self, pieces=tuple(pieces))
 
     def _notes(self) -> Column:
         """Return the note of each group, empty for most."""
@@ -129,9 +196,13 @@ class CountPiece:
         A group that one unit alone has made stays with probability at most delta, by the exact
         tail of the noise (docs/keys.md).
         """
-        terms = len(self.weights.indices)
-        least = rule.least(self.vector.noise, self.weights.divisor, terms)
+        least = self.threshold(rule).least
         return self.groups[np.flatnonzero(self.vector.total(self.weights.indices) >= least)]
+
+    def threshold(self, rule: KeyRule) -> Threshold:
+        """Return the total that a noisy count has to reach."""
+        terms = len(self.weights.indices)
+        return Threshold(self.weights, rule.least(self.vector.noise, self.weights.divisor, terms))
 
 
 @dataclass(frozen=True)

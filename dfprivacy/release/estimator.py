@@ -113,6 +113,11 @@ class CountEstimator:
 
     weights: CountWeights
 
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The coordinates that it reads."""
+        return self.weights.indices
+
     def value(self, vector: NoisyVector) -> npt.NDArray[np.int64]:
         """Return the count of each group."""
         return _rounded(vector.total(self.weights.indices), self.weights.divisor)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.noise.entropy import PERMIT, Permit
 from dfprivacy.noise.laws import KeyRule
-from dfprivacy.release.answers import Answer, Column, Counted, everyone
+from dfprivacy.release.answers import Answer, Column, Counted, Estimated, everyone
 from dfprivacy.release.request import Request
 
 
@@ -135,6 +135,17 @@ class Answers:
     kept: Column
 
 
+def _given(
+    answers: tuple[Answer, ...], counted: Counted, rule: KeyRule | None
+) -> tuple[Answer, ...]:
+    """Return answers whose intervals hold for groups which a rule shows by their noisy counts."""
+    if rule is None:
+        return answers
+    return tuple(
+        own.shown_by(counted, rule) if isinstance(own, Estimated) else own for own in answers
+    )
+
+
 def answered(request: Request, measured: Sequence[Measured]) -> Answers:
     """Let every part answer for its loss; the first that counts selects the groups to show."""
     rule = request.each
@@ -142,9 +153,9 @@ def answered(request: Request, measured: Sequence[Measured]) -> Answers:
         exact.answer(loss, rule) for exact, loss in zip(measured, request.row_losses, strict=True)
     ]
     found = {name: answers for part in own for name, answers in part.answers.items()}
-    answers = {name: found[name] for name in request.questions}
     counting = [each for part, each in zip(request.parts, own, strict=True) if part.counts]
     counted = (counting[0].counted if counting else None) or Counted(1, ())
+    answers = {name: _given(found[name], counted, rule) for name in request.questions}
     keys = own[0].keys
     groups = keys.num_rows if request.by else 1
     kept = everyone(groups) if rule is None else counted.kept(rule)

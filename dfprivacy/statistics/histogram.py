@@ -19,9 +19,10 @@ from dfprivacy.engine.passes import run_bins
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import BinTable, rebinned
 from dfprivacy.measurement.binning import LARGEST_VALUE, Edges, Integers, Octaves, SignificantBits
-from dfprivacy.noise.additive import add_to
+from dfprivacy.measurement.linear import CountWeights
+from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.laws import KeyRule, Noise, name_of, spread_of
-from dfprivacy.release.answers import Column, Counted
+from dfprivacy.release.answers import Column, Counted, Threshold
 from dfprivacy.release.pipeline import Answers
 from dfprivacy.release.request import Request
 from dfprivacy.release.terms import Bounds, label_of
@@ -205,7 +206,7 @@ class MeasuredHistogram:
             kept = np.flatnonzero(large.any(axis=1))
             found.append((groups.start + kept, noisy[kept]))
         shown, counts = (np.concatenate(own) for own in zip(*found, strict=True))
-        made = NoisyBins(self.table.groups, (), edges, shown, counts, noise)
+        made = NoisyBins(self.table.groups, (), edges, shown, counts, noise, least)
         return Answered(self.keys, {self.part.name: (made,)}, made)
 
     def _within_edges(self) -> tuple[tuple[float, ...], BinTable]:
@@ -243,6 +244,7 @@ class NoisyBins(Counted):
     shown: Integers
     noisy: Column
     noise: Noise
+    least: int | None = None
 
     name: ClassVar[str] = HistogramPart.name
 
@@ -253,11 +255,17 @@ class NoisyBins(Counted):
     def columns(self, level: float) -> list[Column]:
         """Return count, low and high of each bin of each group that is shown."""
         half = self.noise.quantile(1 - level)
-        return [
-            self.noisy,
-            (self.noisy - half).astype(np.float64),
-            (self.noisy + half).astype(np.float64),
-        ]
+        low, high = ((self.noisy + own).astype(np.float64) for own in (-half, half))
+        return [self.noisy, low if self.least is None else self._lower(low, level), high]
+
+    def _lower(self, low: Column, level: float) -> Column:
+        """Return lower ends that hold for the one count by which alone a group is shown."""
+        threshold = Threshold(CountWeights((0,), 1), self.least or 0)
+        large = self.noisy >= threshold.least
+        vector = NoisyVector(self.noisy.reshape(1, -1), self.noise)
+        given = threshold.lowest(vector, level).reshape(low.shape)
+        alone = large & (large.sum(axis=1, keepdims=True) == 1)
+        return np.where(alone, np.minimum(low, given), low)
 
 
 def histogram_names(by: Sequence[Hashable]) -> list[str]:

@@ -319,6 +319,11 @@ class Unclipped:
         """The grid of the clipped values."""
         return self.clipped.grid
 
+    @property
+    def reads(self) -> tuple[int, ...] | None:
+        """The coordinates that it reads, None for all."""
+        return getattr(self.clipped, "reads", None)
+
     def value(self, vector: NoisyVector) -> Floats:
         """Return the estimate of each group, of the clipped values."""
         return self.clipped.value(vector)

@@ -81,6 +81,8 @@ class SumEstimator:
 
     unit: float
     grid: Grid
+    reads: ClassVar[tuple[int, ...]] = (0,)
+    """The coordinate that it reads."""
 
     def value(self, vector: NoisyVector) -> Floats:
         """Return the sum of each group, in units of the column; at most the largest float."""

@@ -138,3 +138,50 @@ def test_a_group_without_values_is_hidden_like_any_other(bulk, lower_limit):
     """A group whose rows hold no value of the column is in the output no more often than delta."""
     found = shown(bulk, [math.nan], 40_000, "mean", epsilon=1, delta=1e-3)
     assert lower_limit(found, 40_000) <= 1e-3
+
+
+COPIES = 20_000
+TRUTHS = {
+    "count": len,
+    "mean": np.mean,
+    "shifted mean": np.mean,
+    "independent mean": np.mean,
+    "variance": np.var,
+    "sum": np.sum,
+    "share": np.mean,
+    "histogram": len,
+}
+SHOWN_BY = ASKS | {
+    "share": lambda g, **t: g.share("x", 1.0, **t),
+    "histogram": lambda g, **t: g.histogram("x", bins=[-1, 2], **t),
+}
+
+
+@pytest.mark.parametrize("loss", [{"epsilon": 1}, {"rho": 0.3}], ids=str)
+@pytest.mark.parametrize("ask", TRUTHS)
+def test_intervals_hold_for_groups_that_their_noise_has_shown(ask, loss, bulk, upper_limit):
+    """Of the groups of one size that are shown, 95 % of the intervals hold the truth.
+
+    Also where few are shown, because noise made them look large: docs/intervals.md.
+    """
+    judged = 0
+    for size in (5, 7, 9, 10, 14, 20, 35, 100):
+        rows = [1.0] * (size // 3) + [0.0] * (size - size // 3)
+        made = bulk(rows, COPIES, SHOWN_BY[ask], delta=1e-4, **loss)
+        if made.height < 30:
+            continue
+        truth = float(TRUTHS[ask](rows))
+        low, high = made["low"].to_numpy() - 1e-6, made["high"].to_numpy() + 1e-6
+        assert upper_limit(int(((low <= truth) & (truth <= high)).sum()), made.height) >= 0.95, size
+        judged += 0.001 < made.height / COPIES < 0.95
+    assert judged, "no size is shown now and then"
+
+
+def test_intervals_far_above_the_threshold_are_those_of_the_noise(bulk):
+    """A group that is shown in any case has the interval that listed keys give it, or nearly."""
+    rows = [0.0, 1.0] * 100
+    for ask in ("count", "mean", "sum of one sign"):
+        secret = bulk(rows, 500, ASKS[ask], epsilon=1, delta=1e-6)
+        listed = bulk(rows, 500, ASKS[ask], epsilon=1)
+        wide, plain = ((own["high"] - own["low"]).median() for own in (secret, listed))
+        assert wide <= 1.03 * plain
