@@ -364,7 +364,8 @@ SPARED = Fraction(1, 20)
 """The part of the outside probability by which intervals of groups far above a threshold shrink."""
 
 _LEAST_OUTSIDE = 2.0**-40
-_HIDDEN = 40  # standard deviations below the threshold, where groups are shown below exp(-50)
+_HIDDEN = Fraction(1, 2**72)
+"""Nothing is promised of groups that are shown with a smaller probability."""
 
 
 @lru_cache(maxsize=4096)  # public arguments only
@@ -378,7 +379,7 @@ def reach_down(noise: Noise, terms: int, least: int, excess: int, outside: float
     where a group is hardly ever shown (docs/intervals.md).
     """
     one_side = Fraction(outside) / 2
-    hidden = _HIDDEN * math.ceil(math.sqrt(terms * noise.variance))
+    hidden = smallest_exceedance(lambda excess: noise.tail(excess, terms), _HIDDEN) - 1
     lowest = excess + min(least, hidden)
 
     def beyond(distance: int) -> Fraction:

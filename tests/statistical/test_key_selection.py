@@ -185,3 +185,11 @@ def test_intervals_far_above_the_threshold_are_those_of_the_noise(bulk):
         listed = bulk(rows, 500, ASKS[ask], epsilon=1)
         wide, plain = ((own["high"] - own["low"]).median() for own in (secret, listed))
         assert wide <= 1.03 * plain
+
+
+@pytest.mark.parametrize("epsilon", [10, 1e4, 1e14])
+def test_intervals_of_a_count_without_noise_are_that_count(epsilon, bulk):
+    """Where noise is all but gone, a group that is shown has just the rows that it shows."""
+    made = bulk([0.0, 1.0] * 100, 50, ASKS["count"], epsilon=epsilon, delta=1e-6)
+    assert made.height == 50
+    assert made.select("low", "high").unique().rows() == [(200.0, 200.0)]
