@@ -178,18 +178,14 @@ def recorded(only: Any = None) -> dict[str, Any]:
     return found
 
 
-def differences(
-    found: Mapping[str, Any], table: Mapping[str, Any], digits: int | None = None
-) -> list[str]:
+def differences(found: Mapping[str, Any], table: Mapping[str, Any], digits: int = 12) -> list[str]:
     """Return one line for each case that differs from the table.
 
-    With `digits` floats are rounded: the last bit of a logarithm depends on the processor.
+    Floats are rounded to `digits`: the last bits of a logarithm or a sum depend on the processor.
     """
 
     def text(of: Any) -> str:
         exact = json.dumps(of, sort_keys=True)
-        if digits is None:
-            return exact
         return _FLOAT.sub(lambda own: f"{float.fromhex(own[0]):.{digits}g}", exact)
 
     lines = []
@@ -221,9 +217,9 @@ def main() -> int:
         wanted = set(table)
     found = recorded(wanted)
     if given.write:
-        table |= found if wanted else {}
+        kept = read_table() | found if wanted is not None else found
         lines = [f"{json.dumps(name)}:{json.dumps(own, separators=(',', ':'))}"
-                 for name, own in sorted(found.items())]  # fmt: skip
+                 for name, own in sorted(kept.items())]  # fmt: skip
         TABLE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
         print(f"{len(lines)} releases in {TABLE.stat().st_size:,} bytes")
         return 0
