@@ -53,7 +53,7 @@ from dfprivacy.errors import (
 from dfprivacy.errors import close as _close
 from dfprivacy.frames.limits import suggest_limits
 from dfprivacy.frames.merging import merge, statistics
-from dfprivacy.frames.numbers import Choice, Estimate
+from dfprivacy.frames.numbers import Choice, Estimate, Number
 from dfprivacy.frames.private import Private
 from dfprivacy.frames.private import register as _register
 from dfprivacy.frames.released import released
@@ -108,6 +108,7 @@ __all__ = [
     "MissingColumnError",
     "MissingDeltaError",
     "MissingLedgerError",
+    "Number",
     "OutputError",
     "PictureError",
     "Private",

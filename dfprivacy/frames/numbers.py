@@ -455,6 +455,7 @@ class Recalled(_Ranged):
 
 
 Number = Estimate | Choice | Recalled
+"""What a question about a whole frame is answered with, for annotations: a float in any case."""
 
 
 def number_of(answer: Answer, release: Release) -> Number:

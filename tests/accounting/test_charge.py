@@ -14,21 +14,30 @@ from flint import arb, ctx, fmpq
 from hypothesis import given, settings
 from scipy.stats import norm
 
-from dfprivacy.accounting.charge import Budget, Charge, Units, float_below, total_of
-from dfprivacy.accounting.composition import (
+import dfprivacy as dfp
+from tests.accounting.charges import (
+    Budget,
+    Charge,
     Composition,
+    Contribution,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Epsilon,
+    Rho,
+    Units,
     approximate_epsilon,
     concentrated_law,
+    delta_of,
     epsilon_at_order,
     float_above,
+    float_below,
     levelled,
+    loss_of,
     profile,
     responses_law,
     tight_total,
+    total_of,
 )
-from dfprivacy.accounting.loss import Contribution, Epsilon, Rho, delta_of, loss_of
-from dfprivacy.errors import InvalidLossError
-from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
 
 losses = st.floats(2**-60, 2**31, exclude_max=True)
 deltas = st.floats(2**-900, 1, exclude_max=True)
@@ -79,7 +88,7 @@ def test_a_pure_loss_costs_half_its_square_in_rho(value):
 
 def test_rho_is_not_charged_to_epsilon():
     """No finite epsilon pays for a Gaussian release."""
-    with pytest.raises(InvalidLossError, match="the ledger counts epsilon"):
+    with pytest.raises(dfp.InvalidLossError, match="the ledger counts epsilon"):
         Charge(Rho(Fraction(1))).units("epsilon")
 
 
@@ -107,14 +116,14 @@ WRONG = [0, -1, 1e-10, 5e9, float("nan"), float("inf"), True, "1", 1j, [1], obje
 @pytest.mark.parametrize("measure", ["epsilon", "rho"])
 def test_wrong_totals(measure, value):
     """A total that is no number, or that can't be counted, is refused."""
-    with pytest.raises(InvalidLossError):
+    with pytest.raises(dfp.InvalidLossError):
         total_of(**{"epsilon": None, "rho": None, "delta": None} | {measure: value})
 
 
 @pytest.mark.parametrize("delta", [-1e-9, 1, 1.5, float("nan"), True, "0", None])
 def test_wrong_deltas(delta):
     """The delta of a total lies between 0 and 1, and never stands alone."""
-    with pytest.raises(InvalidLossError):
+    with pytest.raises(dfp.InvalidLossError):
         total_of(None if delta is None else 1, None, 0.1 if delta is None else delta)
 
 
@@ -128,13 +137,13 @@ def test_wrong_deltas(delta):
 )
 def test_why_a_delta_can_not_be_had(make, why):
     """A delta that is too small says what the smallest is; a budget of none is never silent."""
-    with pytest.raises(InvalidLossError, match=why):
+    with pytest.raises(dfp.InvalidLossError, match=why):
         make()
 
 
 def test_both_measures():
     """A ledger counts one measure."""
-    with pytest.raises(InvalidLossError, match="both"):
+    with pytest.raises(dfp.InvalidLossError, match="both"):
         total_of(1, 1, None)
 
 

@@ -6,13 +6,12 @@ import pandas as pd
 import polars as pl
 
 import dfprivacy as dfp
-from dfprivacy.frames.numbers import Number
 
 
 def answers(people: pd.DataFrame, rows: pl.DataFrame, lazy: pl.LazyFrame) -> None:
     """Whole frames answer with numbers, groups in the frame's own type."""
-    assert_type(dfp.frame(people).mean("income", (0, 1), epsilon=1), Number)
-    assert_type(dfp.frame(rows)(epsilon=1).median("income"), Number)
+    assert_type(dfp.frame(people).mean("income", (0, 1), epsilon=1), dfp.Number)
+    assert_type(dfp.frame(rows)(epsilon=1).median("income"), dfp.Number)
     assert_type(dfp.frame(people).group_by("city").count(), pd.DataFrame)
     assert_type(dfp.frame(rows).group_by("city").agg(dfp.count()), pl.DataFrame)
     assert_type(dfp.frame(rows).group_by("city")["income"].sum((0, 1)), pl.DataFrame)
