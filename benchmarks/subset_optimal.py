@@ -100,7 +100,8 @@ def our_means(table: BinTable, epsilon: Fraction, *, held: bool = False) -> np.n
 
     def watched(noisy, groups, joining):
         kept = np.isin(noisy.bins, table.bins) | (not held)
-        noisy = Exceedances(noisy.group[kept], noisy.bins[kept], noisy.heights[kept])
+        own = (noisy.group[kept], noisy.bins[kept], noisy.counts[kept])
+        noisy = Exceedances(*own, noisy.least, noisy.noise)
         seen.append(octave_bounds(noisy, groups, joining))
         return seen[-1]
 

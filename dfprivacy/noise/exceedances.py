@@ -1,19 +1,22 @@
 """A noisy histogram of very many bins, of which only what stands out is drawn. Exactly.
 
-Every bin of every group gets independent discrete Laplace noise, the empty ones too; a bin whose
-noisy count stays below `least` is then forgotten, which is post-processing. Empty bins that reach
-`least` by noise alone are rare, and so are small counts that do: the places of noise that is large
-enough are drawn first, by geometric skips, and the noise there afterwards. docs/octaves.md proves
-that the law is that of the dense noise.
+Every bin of every group gets independent noise, discrete Laplace or discrete Gaussian, the empty
+ones too; a bin whose noisy count stays below `least` is then forgotten, which is post-processing.
+Empty bins that reach `least` by noise alone are rare, and so are small counts that do: the places
+of noise that is large enough are drawn first, by geometric skips, and the noise there afterwards.
+docs/octaves.md proves that the law is that of the dense noise.
+
+How tall a noisy count is, is told by how improbable noise alone makes it: h scales of Laplace noise
+are reached with a probability of exp(-h) / 2, and a height of h is that of any other noise.
 """
 
 from __future__ import annotations
 
 import decimal
+import functools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,77 +26,109 @@ from dfprivacy.measurement.bin_table import BinTable, codes_of
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
-from dfprivacy.noise.laws import DiscreteLaplace
-from dfprivacy.noise.samplers import LARGEST_INT64_SCALE, Geometric, exact_geometric
-from dfprivacy.noise.tails import arithmetic, exponential
+from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace, Noise, is_laplace, spread_of
+from dfprivacy.noise.samplers import LARGEST_INT64_SCALE, GaussianOdds, Geometric, exact_geometric
+from dfprivacy.noise.tails import arithmetic, exponential, theta
 from dfprivacy.noise.uniform import LazyUniform
 
 _BLOCK = 2**14
 _RARE = 2.0**-200
-_RARE_NOISE = 3  # scales: one draw in 20 to 40 is as large
+_RARE_NOISE = 3.0  # heights: one draw in 20 to 40 is as tall
 _SURPLUS = 1 + 2.0**-10  # candidates are so many times as probable as exceedances
+
+
+_PLAIN, _UNIT = DiscreteLaplace(Fraction(1)), DiscreteGaussian(Fraction(1))
 
 
 @dataclass(frozen=True)
 class Exceedances:
     """The noisy bins that reach the least count, sorted by group and bin. Public.
 
-    `heights` are noisy counts in units of the noise's scale, as floats; bins that are not here have
-    a noisy count below `least`, and noise of this `scale`. Bins are numbered from -last to last.
+    `counts` are noisy counts as floats; bins that are not here have a noisy count below `least`,
+    and this `noise`. Bins are numbered from -last to last.
     """
 
     group: Integers
     bins: Integers
-    heights: Floats
+    counts: Floats
     least: int = 2**62
-    scale: Fraction = Fraction(1)
+    noise: Noise = _PLAIN
     last: int = Octaves().last
 
-    @cached_property
+    @functools.cached_property
+    def heights(self) -> Floats:
+        """How tall the noisy counts are."""
+        return heights_of(self.counts, self.noise)
+
+    @functools.cached_property
     def codes(self) -> Integers:
         """The place of each among all bins of all groups, ascending."""
         return codes_of(self.group, self.bins, self.last)
 
 
+def heights_of(totals: Floats, noise: Noise, bins: int = 1) -> Floats:
+    """Return how tall sums of so many noisy counts are: Laplace noise in units of its scale.
+
+    Gaussian noise reaches a height of h > 2, too, with a probability of at most exp(-h) / 2.
+    """
+    spread = spread_of(noise)
+    if is_laplace(noise):
+        return totals / spread
+    z = (totals - 0.5) / (spread * math.sqrt(bins))
+    tail = np.log((np.maximum(z, 0) + np.sqrt(z * z + 8 / math.pi)) / math.sqrt(8 / math.pi))
+    return np.where(z > 0, z * z / 2 + tail, z)
+
+
+@functools.lru_cache(maxsize=256)  # public arguments only
+def count_of(height: float, noise: Noise) -> int:
+    """Return the smallest count that is so tall, and 1 at least."""
+    if isinstance(noise, DiscreteLaplace):
+        return max(1, math.ceil(Fraction(height) * noise.scale))
+    low, high = 0.0, math.sqrt(2 * height) + 1
+    while low < (middle := (low + high) / 2) < high:
+        short = heights_of(np.array([middle]), _UNIT)[0] < height
+        low, high = (middle, high) if short else (low, middle)
+    return max(1, math.ceil((high - 0.5) * spread_of(noise) + 0.5))
+
+
 def exceedances(
     table: BinTable,
-    epsilon: Fraction,
-    heights: float,
+    noise: Noise,
+    height: float,
     entropy: EntropySource = system_entropy,
 ) -> Exceedances:
-    """Return the bins whose noisy count is at least `heights` times the scale of the noise.
+    """Return the bins whose noisy count is at least so tall, from 1 on.
 
-    Adding or removing a row changes one count by 1: epsilon-DP with noise of scale 1/epsilon.
+    Adding or removing a row changes one count by 1, so that noise for a sensitivity of 1 in L1 and
+    in L2 norm is enough.
 
     Raises
     ------
     EntropyError
         When the random source fails. Nothing was released then.
     """
-    scale = 1 / epsilon
-    least = max(1, math.ceil(Fraction(heights) * scale))
-    places, noisy = _counted_exceedances(table.rows, least, scale, entropy)
-    group, bins, empty = _empty_exceedances(table, least, scale, entropy)
-    heights_ = np.concatenate([noisy.astype(np.float64), empty.astype(np.float64)])
+    least = count_of(height, noise)
+    places, noisy = _counted_exceedances(table.rows, least, noise, entropy)
+    group, bins, empty = _empty_exceedances(table, least, noise, entropy)
+    counts = np.concatenate([noisy.astype(np.float64), empty.astype(np.float64)])
     groups = np.concatenate([table.group[places], group])
     numbers = np.concatenate([table.bins[places], bins])
     last = table.binning.last
     order = np.argsort(codes_of(groups, numbers, last))
-    heights_ = heights_[order] * float(epsilon)
-    return Exceedances(groups[order], numbers[order], heights_, least, scale, last)
+    return Exceedances(groups[order], numbers[order], counts[order], least, noise, last)
 
 
-def heights_at(
+def counts_at(
     table: BinTable,
     noisy: Exceedances,
     group: Integers,
     bins: Integers,
     entropy: EntropySource = system_entropy,
 ) -> Floats:
-    """Return the heights of some bins of the same noisy histogram, whether they stand out or not.
+    """Return the counts of some bins of the same noisy histogram, whether they stand out or not.
 
     A bin that was forgotten is drawn now, as it must have been: its noisy count is below `least`.
-    So heights and exceedances together have the law of dense noise, and cost nothing more. A bin
+    So counts and exceedances together have the law of dense noise, and cost nothing more. A bin
     may be asked for once in the life of a histogram: a second draw would be another one.
 
     Raises
@@ -107,21 +142,21 @@ def heights_at(
     if len(np.unique(asked)) < len(asked):
         message = "a bin of a noisy histogram can be drawn once"
         raise ValueError(message)
-    heights: Floats = _looked_up(asked, noisy.codes, noisy.heights, np.nan)
+    counts: Floats = _looked_up(asked, noisy.codes, noisy.counts, np.nan)
     exact = _looked_up(asked, table.codes, table.rows, 0)
-    open_ = np.flatnonzero(np.isnan(heights))
+    open_ = np.flatnonzero(np.isnan(counts))
     while len(open_):
-        drawn = add_to(exact[open_], DiscreteLaplace(noisy.scale), entropy)
+        drawn = add_to(exact[open_], noisy.noise, entropy)
         below = np.asarray(drawn < noisy.least, dtype=bool)
-        heights[open_[below]] = drawn[below].astype(np.float64) / float(noisy.scale)
+        counts[open_[below]] = drawn[below].astype(np.float64)
         open_ = open_[~below]
-    return heights
+    return counts
 
 
 def forgotten_as_zero(noisy: Exceedances, group: Integers, bins: Integers) -> Floats:
-    """Return the heights of some bins that stand out, 0 for the others: nothing is drawn."""
+    """Return the counts of some bins that stand out, 0 for the others: nothing is drawn."""
     asked = codes_of(group, bins, noisy.last)
-    return np.asarray(_looked_up(asked, noisy.codes, noisy.heights, 0.0))
+    return np.asarray(_looked_up(asked, noisy.codes, noisy.counts, 0.0))
 
 
 def _looked_up(asked: Integers, known: Integers, values: Any, otherwise: float) -> Any:
@@ -133,18 +168,18 @@ def _looked_up(asked: Integers, known: Integers, values: Any, otherwise: float) 
 
 
 def _counted_exceedances(
-    rows: Integers, least: int, scale: Fraction, entropy: EntropySource
+    rows: Integers, least: int, noise: Noise, entropy: EntropySource
 ) -> tuple[Integers, npt.NDArray[Any]]:
     """Return the places and noisy counts of those counts that reach `least` with noise.
 
     Counts so small that only rare noise lifts them get noise where it is rare: elsewhere they stay
     below, whatever it is.
     """
-    rare = math.ceil(_RARE_NOISE * scale)
+    rare = count_of(_RARE_NOISE, noise)
     large, small = np.flatnonzero(rows > least - rare), np.flatnonzero(rows <= least - rare)
-    noisy = add_to(rows[large], DiscreteLaplace(scale), entropy)
-    places, noise = _rare_noise(len(small), rare, scale, entropy)
-    lifted = rows[small[places]] + noise
+    noisy = add_to(rows[large], noise, entropy)
+    places, drawn = rare_noise(len(small), rare, noise, entropy)
+    lifted = rows[small[places]] + drawn
     kept, up = np.flatnonzero(noisy >= least), np.flatnonzero(lifted >= least)
     return (
         np.concatenate([large[kept], small[places[up]]]),
@@ -152,14 +187,24 @@ def _counted_exceedances(
     )
 
 
-def _rare_noise(
-    cells: int, least: int, scale: Fraction, entropy: EntropySource
+def rare_noise(
+    cells: int, least: int, noise: Noise, entropy: EntropySource
 ) -> tuple[Integers, npt.NDArray[Any]]:
-    """Return where among so many cells noise is at least `least`, and the noise there."""
-    skip = skip_scale(least, scale)
+    """Return where among so many cells noise is at least `least`, and the noise there.
+
+    Proposals are `least` plus a geometric number. Gaussian noise thins out faster than they do:
+    `excess` is proposed in proportion to exp(-least * excess / sigma**2), so that what is kept,
+    exp(-excess**2 / (2 sigma**2)) of it, is in proportion to exp(-(least + excess)**2 / ...).
+    """
+    skip = skip_scale(least, noise)
     places = candidate_places(cells, skip, entropy)
-    places = places[accepted(len(places), least, scale, skip, entropy)]
-    return places, least + geometric(scale, len(places), entropy)
+    places = places[accepted(len(places), least, noise, skip, entropy)]
+    excess = geometric(_fall(least, noise), len(places), entropy)
+    if isinstance(noise, DiscreteGaussian):
+        odds = GaussianOdds(noise.sigma_squared, Fraction(0), max(len(places), 1), entropy)
+        kept = odds.accepted(excess)
+        places, excess = places[kept], excess[kept]
+    return places, least + excess
 
 
 def _width(table: BinTable) -> int:
@@ -167,22 +212,23 @@ def _width(table: BinTable) -> int:
 
 
 def _empty_exceedances(
-    table: BinTable, least: int, scale: Fraction, entropy: EntropySource
+    table: BinTable, least: int, noise: Noise, entropy: EntropySource
 ) -> tuple[Integers, Integers, npt.NDArray[np.generic]]:
     """Return group, bin and noisy count of the empty bins that reach `least`."""
-    places, noise = _rare_noise(table.groups * _width(table), least, scale, entropy)
+    places, drawn = rare_noise(table.groups * _width(table), least, noise, entropy)
     taken = table.codes
     found = np.searchsorted(taken, places)
     known = np.zeros(len(places), dtype=bool)
     inside = found < len(taken)
     known[inside] = taken[found[inside]] == places[inside]
     group, offset = np.divmod(places[~known], _width(table))
-    return group, offset - table.binning.last, noise[~known]
+    return group, offset - table.binning.last, drawn[~known]
 
 
-def skip_scale(least: int, scale: Fraction) -> Fraction:
-    """Return s with P(Z >= least) <= 1 - exp(-1/s), and nearly equal, for noise Z of `scale`."""
-    tail = math.exp(-min(float(least / scale), 1e4)) / (1 + math.exp(-min(float(1 / scale), 1e4)))
+def skip_scale(least: int, noise: Noise) -> Fraction:
+    """Return s with P(proposal) <= 1 - exp(-1/s), and nearly equal: see `_proposed`."""
+    with decimal.localcontext(arithmetic(_fall(least, noise))):
+        tail = float(_proposed(least, noise))
     if tail < _RARE / 2:  # the float is near the tail, not above it
         return Fraction(1 / _RARE)
     return Fraction(-1 / math.log1p(-tail * _SURPLUS))
@@ -215,26 +261,24 @@ def geometric(scale: Fraction, size: int, entropy: EntropySource) -> npt.NDArray
 
 
 def accepted(
-    size: int, least: int, scale: Fraction, skip: Fraction, entropy: EntropySource
+    size: int, least: int, noise: Noise, skip: Fraction, entropy: EntropySource
 ) -> npt.NDArray[np.bool_]:
-    """Return which candidates are exceedances: each with P(Z >= least) / (1 - exp(-1/s))."""
+    """Return which candidates are proposals: each with P(proposal) / (1 - exp(-1/s))."""
     words = random_words(size, entropy)
     if not size:
         return np.zeros(0, dtype=bool)
-    low, high = _ratio(least, scale, skip, 0)
+    low, high = _ratio(least, noise, skip, 0)
     sure, never = math.floor(low * 2**64), math.ceil(high * 2**64)
     keep = words < np.uint64(min(sure, 2**64 - 1))
     for index in np.flatnonzero(~keep & (words < np.uint64(min(never, 2**64 - 1)))).tolist():
-        keep[index] = _decided(int(words[index]), least, scale, skip, entropy)
+        keep[index] = _decided(int(words[index]), least, noise, skip, entropy)
     return np.asarray(keep)
 
 
-def _decided(
-    word: int, least: int, scale: Fraction, skip: Fraction, entropy: EntropySource
-) -> bool:
+def _decided(word: int, least: int, noise: Noise, skip: Fraction, entropy: EntropySource) -> bool:
     uniform = LazyUniform(word, 64, entropy)
     while True:
-        low, high = _ratio(least, scale, skip, uniform.bits)
+        low, high = _ratio(least, noise, skip, uniform.bits)
         if Fraction(uniform.mantissa + 1, 2**uniform.bits) <= low:
             return True
         if Fraction(uniform.mantissa, 2**uniform.bits) >= high:
@@ -242,12 +286,33 @@ def _decided(
         uniform.extend()
 
 
-def _ratio(least: int, scale: Fraction, skip: Fraction, bits: int) -> tuple[Fraction, Fraction]:
+def _ratio(least: int, noise: Noise, skip: Fraction, bits: int) -> tuple[Fraction, Fraction]:
     """Enclose the ratio of probabilities to a relative 10**-(50 + bits / 3) and better."""
-    context = arithmetic(skip, scale)
+    context = arithmetic(skip, _fall(least, noise))
     context.prec += bits // 3
     with decimal.localcontext(context):
-        tail = exponential(-least / scale) / (1 + exponential(-1 / scale))
-        ratio = Fraction(tail / (1 - exponential(-1 / skip)))
+        ratio = Fraction(_proposed(least, noise) / (1 - exponential(-1 / skip)))
     slack = Fraction(1, 10 ** (40 + bits // 3))
     return ratio * (1 - slack), ratio * (1 + slack)
+
+
+def _proposed(least: int, noise: Noise) -> decimal.Decimal:
+    """Return the probability of a proposal, to nearly all digits of the current context.
+
+    For Laplace noise that is P(Z >= least), for Gaussian noise a little more: the sum over k >= 0
+    of exp(-least**2 / (2 sigma**2) - least * k / sigma**2), over that of exp(-j**2 / (2 sigma**2)).
+    """
+    step = exponential(-1 / _fall(least, noise))
+    if isinstance(noise, DiscreteLaplace):
+        return exponential(-least / noise.scale) / (1 + step)
+    assert isinstance(noise, DiscreteGaussian)  # noqa: S101 there are two laws to draw from
+    first = exponential(-(least**2) / (2 * noise.sigma_squared))
+    return first / (theta(noise.sigma_squared) * (1 - step))
+
+
+def _fall(least: int, noise: Noise) -> Fraction:
+    """Return the scale of the geometric number that a proposal is above `least`."""
+    if isinstance(noise, DiscreteLaplace):
+        return noise.scale
+    assert isinstance(noise, DiscreteGaussian)  # noqa: S101 there are two laws to draw from
+    return noise.sigma_squared / least

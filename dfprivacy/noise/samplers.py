@@ -262,9 +262,13 @@ def proposal_scale(sigma_squared: Fraction) -> int:
     return math.isqrt(int(sigma_squared)) + 1
 
 
-def log_odds(proposal: int, sigma_squared: Fraction) -> Fraction:
+def proposal_centre(sigma_squared: Fraction) -> Fraction:
+    """Return sigma**2 / t: proposals of that size are always accepted."""
+    return sigma_squared / proposal_scale(sigma_squared)
+
+
+def log_odds(proposal: int, sigma_squared: Fraction, centre: Fraction) -> Fraction:
     """Return z, where exp(-z) is the probability of accepting a proposal."""
-    centre = sigma_squared / proposal_scale(sigma_squared)
     return (abs(proposal) - centre) ** 2 / (2 * sigma_squared)
 
 
@@ -274,7 +278,7 @@ def exact_gaussian(sigma_squared: Fraction, entropy: EntropySource) -> int:
     for _ in range(ATTEMPTS):
         proposal = exact_laplace(scale, entropy)
         chance = LazyUniform(int(random_words(1, entropy)[0]) >> 1, BITS, entropy)
-        if log_exceeds(chance, log_odds(proposal, sigma_squared)):
+        if log_exceeds(chance, log_odds(proposal, sigma_squared, proposal_centre(sigma_squared))):
             return proposal
     raise stuck()
 
@@ -283,29 +287,44 @@ class GaussianBlocks:
     """Blocks of draws of one variance for one call."""
 
     def __init__(self, sigma_squared: Fraction, entropy: EntropySource) -> None:
-        self._sigma_squared = sigma_squared
         self._entropy = entropy
         self._proposals = LaplaceBlocks(Fraction(proposal_scale(sigma_squared)), BLOCK, entropy)
-        self._work = Workspace.of(BLOCK)
-        self._certified = certified() and sigma_squared >= _LEAST_FILTER_VARIANCE
+        self._odds = GaussianOdds(sigma_squared, proposal_centre(sigma_squared), BLOCK, entropy)
 
     def draw(self, size: int) -> Integers:
         """Return the accepted ones of at most `size` proposals."""
         proposals = self._proposals.draw(size)
-        words = random_words(len(proposals), self._entropy)
-        return proposals[self.accepted(proposals, (words >> np.uint64(1)).view(np.int64))]
+        return proposals[self._odds.accepted(proposals)]
 
-    def accepted(self, proposals: Integers, mantissas: Integers) -> npt.NDArray[np.bool_]:
-        """Decide each proposal with the uniform cell [m, m + 1] / 2**63."""
+
+class GaussianOdds:
+    """Accept numbers y with probability exp(-(|y| - centre)**2 / (2 sigma**2)), so many a block."""
+
+    def __init__(
+        self, sigma_squared: Fraction, centre: Fraction, block: int, entropy: EntropySource
+    ) -> None:
+        self._sigma_squared, self._centre = sigma_squared, centre
+        self._entropy = entropy
+        self._work = Workspace.of(block)
+        self._certified = certified() and sigma_squared >= _LEAST_FILTER_VARIANCE
+
+    def accepted(self, proposals: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Tell which of at most `block` numbers are accepted."""
+        words = random_words(len(proposals), self._entropy)
+        return self.decided(proposals, (words >> np.uint64(1)).view(np.int64))
+
+    def decided(self, proposals: npt.NDArray[Any], mantissas: Integers) -> npt.NDArray[np.bool_]:
+        """Decide each number with the uniform cell [m, m + 1] / 2**63."""
         work = self._work.first(len(proposals))
         accepts = np.zeros(len(proposals), np.bool_)
-        if self._certified:
-            certain_acceptances(proposals, mantissas, self._sigma_squared, work, accepts)
+        if self._certified and proposals.dtype == np.int64:
+            spread, centre = self._sigma_squared, self._centre
+            certain_acceptances(proposals, mantissas, spread, work, accepts, centre=centre)
         else:
             work.settle_nothing()
         for index in np.flatnonzero(~work.agrees).tolist():
             chance = LazyUniform(int(mantissas[index]), BITS, self._entropy)
-            level = log_odds(int(proposals[index]), self._sigma_squared)
+            level = log_odds(int(proposals[index]), self._sigma_squared, self._centre)
             accepts[index] = log_exceeds(chance, level)
         return accepts
 
@@ -316,6 +335,8 @@ def certain_acceptances(
     sigma_squared: Fraction,
     work: Workspace,
     accepts: npt.NDArray[np.bool_],
+    *,
+    centre: Fraction,
 ) -> None:
     """Write -ln V > z wherever that holds, or fails, for the whole cell of V.
 
@@ -323,18 +344,17 @@ def certain_acceptances(
     (|Y| + c) * 2**-50, and d**2 by (|d| + |Y| + c) * (|Y| + c) * 2**-50 <= (|Y| + c)**2 * 2**-49,
     which also covers the rounding of the square itself.
     """
-    centre = float(sigma_squared / proposal_scale(sigma_squared))
-    halved = float(1 / (2 * sigma_squared))
+    middle, halved = float(centre), float(1 / (2 * sigma_squared))
     value, error, spare = work.value, work.error, work.spare
     with np.errstate(all="ignore"):
         negative_log(mantissas, work)
         np.abs(proposals, out=spare, casting="unsafe")
-        np.add(spare, centre, out=spare)
+        np.add(spare, middle, out=spare)
         np.multiply(spare, spare, out=spare)
         np.multiply(spare, halved * 2.0**-47, out=spare)  # four times what is needed
         np.add(error, spare, out=error)
         np.abs(proposals, out=spare, casting="unsafe")
-        np.subtract(spare, centre, out=spare)
+        np.subtract(spare, middle, out=spare)
         np.multiply(spare, spare, out=spare)
         np.multiply(spare, halved, out=spare)
         np.subtract(value, spare, out=value)

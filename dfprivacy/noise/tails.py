@@ -245,11 +245,42 @@ def _exceedance(sigma_squared: Fraction, at_least: int, terms: int) -> Bounds:
 def _theta(variance: Fraction) -> Bounds:
     """Return bounds on the sum of exp(-j**2 / (2 variance)) over all integers j."""
     with decimal.localcontext(arithmetic()):
-        if variance < _FLAT:
-            low, high = _direct_sum(variance, 1, (Decimal(1),))
-            return 1 + 2 * low, 1 + 2 * high
-        root = (2 * _PI * quotient(variance)).sqrt()  # Poisson summation
-        return root, root * (1 + 3 * (-2 * _PI**2 * quotient(variance)).exp())
+        total = theta(variance)
+        return total * (1 - _SERIES_ERROR), total * (1 + _SERIES_ERROR)
+
+
+def theta(variance: Fraction) -> Decimal:
+    """Return the sum of exp(-j**2 / (2 variance)) over all integers j.
+
+    All but the last three digits of the current context hold. From 1 on it is sqrt(2 pi variance)
+    times the sum of exp(-2 pi**2 variance j**2), by Poisson summation: few terms count either way.
+    """
+    if variance < 1:
+        factor, rate = Decimal(1), 1 / (2 * quotient(variance))
+    else:
+        factor = (2 * _pi() * quotient(variance)).sqrt()
+        rate = 2 * _pi() ** 2 * quotient(variance)
+    total, j, term = Decimal(1), 1, Decimal(1)
+    while term.adjusted() > -decimal.getcontext().prec:
+        term = 2 * (-rate * j * j).exp()
+        total, j = total + term, j + 1
+    return factor * total
+
+
+def _pi() -> Decimal:
+    """Return pi to the digits of the current context, by Machin's formula."""
+    digits = decimal.getcontext().prec + 5
+
+    def inverse_tangent(whole: int) -> int:
+        term = 10**digits // whole
+        total, odd, sign = 0, 1, 1
+        while term:
+            total += sign * (term // odd)
+            term, odd, sign = term // whole**2, odd + 2, -sign
+        return total
+
+    machin = 4 * (4 * inverse_tangent(5) - inverse_tangent(239))
+    return +Decimal(machin).scaleb(-digits)
 
 
 @functools.lru_cache(maxsize=64)

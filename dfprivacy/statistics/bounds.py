@@ -15,6 +15,8 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import BinTable, StoredBins
 from dfprivacy.measurement.binning import Octaves, SignificantBits
+from dfprivacy.noise.exceedances import count_of
+from dfprivacy.noise.laws import name_of, spread_of
 from dfprivacy.release.answers import Chosen, Column, Counted
 from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.estimators.octave_bounds import GROWTH, LEAST, NARROWEST, find_bounds
@@ -131,7 +133,7 @@ class BoundsPart(RankPart):
 
     def _by_octaves(self, table: BinTable | StoredBins, loss: Epsilon | Rho, _: Counted) -> Column:
         """Return both ends at octave edges, a row each."""
-        found = [find_bounds(block, loss.pure()) for block in table.blocks()]
+        found = [find_bounds(block, loss.noise(1, 1)) for block in table.blocks()]
         ends = np.concatenate([(own.lower, own.upper) for own in found], axis=1)
         sizes, near = np.abs(ends), 2 * NARROWEST * (ends[1] - ends[0])
         beyond = (ends[0] < 0) & (ends[1] > 0)  # by an octave that noise alone may have lifted
@@ -157,13 +159,13 @@ class BoundsPart(RankPart):
 def _octave_bounds(
     part: BoundsPart, rest: Epsilon | Rho, text: str, halve: tuple[str, ...]
 ) -> Forecast:
-    epsilon = rest.pure()
-    plain, doubling = math.ceil(LEAST / epsilon), math.ceil((LEAST + GROWTH) / epsilon)
+    noise = rest.noise(1, 1)
+    plain, doubling = count_of(LEAST, noise), count_of(LEAST + GROWTH, noise)
     joins = f"from about {plain:,} rows on, {doubling:,} where it doubles the bounds"
     return Forecast(
-        part.name, text, "a noisy histogram of octaves (discrete Laplace)",
-        scale=float(1 / epsilon), scale_unit="rows, on each octave",
-        answered=bounds_reach(epsilon), halve=halve,
+        part.name, text, f"a noisy histogram of octaves ({name_of(noise)})",
+        scale=spread_of(noise), scale_unit="rows, on each octave",
+        answered=bounds_reach(noise), halve=halve,
         remarks=(
             "sizes count the rows of one octave, from a power of two to the next",
             f"an octave is included {joins}, and more for each further doubling",

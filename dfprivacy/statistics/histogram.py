@@ -167,7 +167,7 @@ class HistogramPart:
             halve=(halving_loss(known.loss),),
         )  # fmt: skip
         if self.finding is not None:
-            found = bounds_reach(self.finding.pure())
+            found = bounds_reach(self.finding.noise(1, 1))
             made = made.noted(f"edges are found by rows in one octave, in all groups: {found}")
         return [made]
 
@@ -215,7 +215,8 @@ class MeasuredHistogram:
         if question.edges is not None:
             return question.edges, self.table
         assert finding is not None  # noqa: S101 what has no edges finds them
-        found = find_bounds(rebinned(self.table, Octaves(), pooled=True), finding.pure())
+        pooled = rebinned(self.table, Octaves(), pooled=True)
+        found = find_bounds(pooled, finding.noise(1, 1))
         known = bool(found.found[0])
         bounds = Bounds(float(found.lower[0]), float(found.upper[0])) if known else _UNKNOWN
         edges = _equal(bounds, question.bins)

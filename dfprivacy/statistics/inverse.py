@@ -69,7 +69,7 @@ class MonotonePart(ColumnPart):
             return [replace(made, answered=rows_reach(loss, self._rows_for(self.law, rest)))]
         if self.bounds or self.by_rank:
             return [made]
-        found = bounds_reach(rest.share(SHARE).pure())
+        found = bounds_reach(rest.share(SHARE).noise(1, 1))
         return [replace(made, answered=found).noted("sizes count the rows of one octave")]
 
     def answered(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
@@ -111,7 +111,7 @@ class MonotonePart(ColumnPart):
         if self.bounds is not None:
             ends = itertools.repeat((self.bounds.lower, self.bounds.upper), table.groups)
         else:
-            found = find_bounds(rebinned(table, Octaves()), loss.share(SHARE).pure())
+            found = find_bounds(rebinned(table, Octaves()), loss.share(SHARE).noise(1, 1))
             ends = zip(found.lower.tolist(), found.upper.tolist(), strict=True)
             loss = loss.share(1 - SHARE)
         return [

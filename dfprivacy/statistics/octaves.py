@@ -6,7 +6,6 @@ the rest pays for the answers within these bounds, from the same table. Proof: d
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -31,7 +30,8 @@ from dfprivacy.measurement.bin_table import (
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
 from dfprivacy.measurement.grid import Grid
 from dfprivacy.noise.additive import NoisyVector, add_noise
-from dfprivacy.noise.laws import DiscreteLaplace, KeyRule, Noise
+from dfprivacy.noise.exceedances import count_of
+from dfprivacy.noise.laws import KeyRule, Noise
 from dfprivacy.release.answers import NO_COUNT, UNKNOWN, Counted, CountPiece, Estimated, Piece
 from dfprivacy.release.estimator import Clipped, CountEstimator, Estimator, Moved
 from dfprivacy.release.terms import Bounds
@@ -132,7 +132,7 @@ class OctavePart:
         self, loss: Epsilon | Rho, asked: Mapping[str, Statistic], known: Circumstances
     ) -> list[Forecast]:
         """Return the forecast of each answer, in widths of the bounds that are found first."""
-        found = bounds_reach(loss.share(SHARE).pure())
+        found = bounds_reach(loss.share(SHARE).noise(1, 1))
         remarks: tuple[str, ...] = (
             "sizes count the rows of one octave, in which the bounds are found",
         )
@@ -159,10 +159,9 @@ class OctavePart:
         return MeasuredOctaves(self, table)
 
 
-def bounds_reach(epsilon: Fraction) -> Reach:
+def bounds_reach(noise: Noise) -> Reach:
     """Return how many rows one octave needs for bounds around it."""
-    noise = DiscreteLaplace(1 / epsilon)
-    return reaching(math.ceil(CORE * noise.scale), noise)
+    return reaching(count_of(CORE, noise), noise)
 
 
 @dataclass(frozen=True, repr=False)

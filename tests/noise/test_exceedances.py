@@ -14,7 +14,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
 import pytest
-from flint import arb, ctx, fmpq
+from flint import acb, arb, ctx, fmpq
 from hypothesis import given, settings
 from scipy import stats
 
@@ -28,9 +28,11 @@ from dfprivacy.noise.exceedances import (
     Exceedances,
     accepted,
     candidate_places,
+    count_of,
+    counts_at,
     exceedances,
     geometric,
-    heights_at,
+    heights_of,
     skip_scale,
 )
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
@@ -45,6 +47,7 @@ from dfprivacy.statistics.estimators.octave_bounds import (
     LENDER,
     WINDOWS,
     FoundBounds,
+    cores,
     find_bounds,
     octave_bounds,
 )
@@ -59,7 +62,6 @@ from dfprivacy.statistics.estimators.zoom import (
     PARTS,
     SECOND,
     WIDER,
-    heights_of,
     reaching,
     sizes_of,
     zoomed_bounds,
@@ -78,6 +80,10 @@ ALPHA = 1e-8
 
 
 SCALES = [Fraction(1), Fraction(8, 3), Fraction(1, 3), Fraction(1000, 7), Fraction(2**53 + 1, 5)]
+NOISES = [
+    *map(DiscreteLaplace, SCALES),
+    *(DiscreteGaussian(scale**2) for scale in (*SCALES, Fraction(1, 9))),
+]
 
 
 EVERY = range(-40, 41)
@@ -91,9 +97,20 @@ def table(groups, entries=(), binning=None):
     return BinTable(keys, groups, binning or Octaves(), *columns)
 
 
-def tail(least, scale):
-    """Return P(Z >= least) of discrete Laplace noise, least >= 1."""
-    return math.exp(-least / scale) / (1 + math.exp(-1 / scale))
+def tail(least, noise):
+    """Return P(Z >= least)."""
+    return float(noise.tail(least))
+
+
+def law_above(least, noise, size):
+    """Return P(Z = least + k given Z >= least) for the first k."""
+    places = np.abs(least + np.arange(40 * size, dtype=float))
+    laplace = isinstance(noise, DiscreteLaplace)
+    logs = (
+        -places / float(noise.scale) if laplace else -(places**2) / float(2 * noise.sigma_squared)
+    )
+    weights = np.exp(logs - logs.max())
+    return weights[:size] / weights.sum()
 
 
 def enough(hits, trials, probability):
@@ -116,42 +133,42 @@ def same_law(seen, probabilities):
     return stats.chisquare(numbers, expected).pvalue > ALPHA
 
 
-@pytest.mark.parametrize("heights", [1.0, 6.0])
-@pytest.mark.parametrize("scale", SCALES[1:4], ids=str)
-def test_empty_bins_reach_a_height_as_dense_noise_would(heights, scale):
+@pytest.mark.parametrize("height", [1.0, 6.0])
+@pytest.mark.parametrize("noise", [*NOISES[1:4], *NOISES[5:7], NOISES[8]], ids=str)
+def test_empty_bins_reach_a_height_as_dense_noise_would(height, noise):
     """Empty bins reach a height as dense noise would.
 
-    How many reach it, which, and how high: the binomial, the uniform and the geometric law;
-    false-alarm rate below 1e-7.
+    How many reach it, which, and how high: the binomial, the uniform and the noise's own law;
+    false-alarm rate below 2e-7.
     """
-    groups = 200_000 if heights > 5 else 4_000
-    least = max(1, math.ceil(Fraction(heights) * scale))
-    found = exceedances(table(groups), 1 / scale, heights)
+    groups, least = 200_000 if height > 5 else 4_000, count_of(height, noise)
+    found = exceedances(table(groups), noise, height)
     cells = groups * 507
-    assert enough(len(found.bins), cells, tail(least, scale))
+    assert enough(len(found.bins), cells, tail(least, noise))
     assert same_law(np.bincount(found.bins + 253, minlength=507), [1 / 507] * 507)
     assert same_law(np.bincount(found.group % 40, minlength=40), [1 / 40] * 40)
-    over = np.rint(found.heights * float(scale)).astype(np.int64) - least
-    ratio = math.exp(-1 / scale)
-    law = [(1 - ratio) * ratio**k for k in range(int(30 * scale) + 2)]
+    over = found.counts.astype(np.int64) - least
+    size = 12 * count_of(1.0, noise)
+    law = law_above(least, noise, size)
     assert over.min() >= 0
-    assert same_law(np.bincount(over, minlength=len(law))[: len(law)], law)
+    assert same_law(np.bincount(over, minlength=size)[:size], law)
     codes = found.group * 507 + found.bins
     assert (np.diff(codes) > 0).all()
 
 
-def test_all_bins_of_a_small_table_have_their_joint_law():
+@pytest.mark.parametrize("noise", [DiscreteLaplace(Fraction(3, 2)), DiscreteGaussian(Fraction(4))])
+def test_all_bins_of_a_small_table_have_their_joint_law(noise):
     """All bins of a small table have their joint law.
 
     With three bins, of which one holds two rows: each of the eight patterns of bins that are seen
     has the probability of dense noise; false-alarm rate below 1e-7.
     """
-    groups, scale = 60_000, Fraction(3, 2)
+    groups, least = 60_000, count_of(1.0, noise)
     two = {(g, 1): 2 for g in range(groups)}
-    found = exceedances(table(groups, two, Edges((0.0, 1.0))), 1 / scale, 1.0)
+    found = exceedances(table(groups, two, Edges((0.0, 1.0))), noise, 1.0)
     patterns = np.zeros(groups, dtype=np.int64)
     np.bitwise_or.at(patterns, found.group, 1 << (found.bins + 1))
-    empty, full = tail(2, scale), 1 - tail(1, scale)  # 2 + Z >= 2 says that Z >= 0
+    empty, full = tail(least, noise), tail(least - 2, noise)
     law = [
         math.prod(p if pattern >> bit & 1 else 1 - p for bit, p in enumerate([empty, empty, full]))
         for pattern in range(8)
@@ -159,79 +176,76 @@ def test_all_bins_of_a_small_table_have_their_joint_law():
     assert same_law(np.bincount(patterns, minlength=8), law)
 
 
+@pytest.mark.parametrize("noise", [DiscreteLaplace(Fraction(4)), DiscreteGaussian(Fraction(50))])
 @pytest.mark.parametrize("count", [1, 7, 12, 13, 40])
-def test_counted_bins_have_the_noise_of_a_count(count):
-    """A bin with rows is its count plus discrete Laplace noise, if that reaches the height."""
-    groups, scale = 40_000, Fraction(4)
-    found = exceedances(table(groups, {(g, 5): count for g in range(groups)}), 1 / scale, 6.0)
-    own = np.rint(found.heights[found.bins == 5] * 4).astype(np.int64)
-    ratio = math.exp(-1 / 4)
-    zero = (1 - ratio) / (1 + ratio)
-    law = [zero * ratio ** abs(v - count) for v in range(24, count + 120)]
-    assert own.min() >= 24
-    assert enough(len(own), groups, sum(law))
-    seen = np.bincount(own - 24, minlength=len(law))[: len(law)]
-    assert same_law(seen, [p / sum(law) for p in law])
+def test_counted_bins_have_the_noise_of_a_count(count, noise):
+    """A bin with rows is its count plus noise, if that reaches the height."""
+    groups, least = 40_000, count_of(6.0, noise)
+    found = exceedances(table(groups, {(g, 5): count for g in range(groups)}), noise, 6.0)
+    own = found.counts[found.bins == 5].astype(np.int64)
+    assert own.min() >= least
+    assert enough(len(own), groups, tail(least - count, noise))
+    seen = np.bincount(own - least, minlength=200)[:200]
+    assert same_law(seen, law_above(least - count, noise, 200))
 
 
-def test_small_counts_have_the_joint_law_of_dense_noise():
+@pytest.mark.parametrize("noise", [DiscreteLaplace(Fraction(1)), DiscreteGaussian(Fraction(2))])
+def test_small_counts_have_the_joint_law_of_dense_noise(noise):
     """Neighbouring bins, of which one is empty and two need rare noise, survive independently.
 
     Each of the eight patterns has the probability of dense noise, and each bin the heights of it.
     """
-    groups, scale, least = 150_000, Fraction(1), 4  # noise of 3 and more is rare
+    groups, least = 150_000, count_of(4.0, noise)
     counts = {0: 0, 1: 1, 2: 1}
     entries = {(g, b): c for g in range(groups) for b, c in counts.items() if c}
-    found = exceedances(table(groups, entries, Edges((0.0, 1.0, 2.0))), 1 / scale, float(least))
+    found = exceedances(table(groups, entries, Edges((0.0, 1.0, 2.0))), noise, 4.0)
     own = (found.bins >= 0) & (found.bins <= 2)
     patterns = np.zeros(groups, dtype=np.int64)
     np.bitwise_or.at(patterns, found.group[own], 1 << found.bins[own])
-    reached = [tail(least - count, scale) for count in counts.values()]
+    reached = [tail(least - count, noise) for count in counts.values()]
     law = [
         math.prod(p if pattern >> bit & 1 else 1 - p for bit, p in enumerate(reached))
         for pattern in range(8)
     ]
     assert same_law(np.bincount(patterns, minlength=8), law)
-    heights = [(1 - math.exp(-1)) * math.exp(-k) for k in range(40)]
-    for place in counts:
-        over = np.rint(found.heights[found.bins == place]).astype(np.int64) - least
+    for place, count in counts.items():
+        over = found.counts[found.bins == place].astype(np.int64) - least
         assert over.min() >= 0
-        assert same_law(np.bincount(over, minlength=40)[:40], heights)
+        assert same_law(np.bincount(over, minlength=40)[:40], law_above(least - count, noise, 40))
 
 
-def test_heights_of_forgotten_bins_have_the_law_of_dense_noise():
+@pytest.mark.parametrize("noise", [DiscreteLaplace(Fraction(2)), DiscreteGaussian(Fraction(8))])
+def test_counts_of_forgotten_bins_have_the_law_of_dense_noise(noise):
     """Bins that are asked for later, whether they stood out or not, are a dense noisy histogram.
 
     An empty bin and two with rows, one below what shows and one about it; each has the law of its
     count plus noise, and two of them are independent. A bin is drawn once.
     """
-    groups, scale, least = 100_000, Fraction(2), 6.0
-    counts = {0: 0, 1: 3, 2: 12}
+    groups, counts = 100_000, {0: 0, 1: 3, 2: 12}
     entries = {(g, b): c for g in range(groups) for b, c in counts.items() if c}
     rows = table(groups, entries, Edges((0.0, 1.0, 2.0)))
-    noisy = exceedances(rows, 1 / scale, least)
+    noisy = exceedances(rows, noise, 6.0)
     place = np.repeat(np.arange(groups), 3), np.tile(np.arange(3), groups)
-    heights = heights_at(rows, noisy, *place).reshape(groups, 3)
-    drawn = np.rint(heights * float(scale)).astype(np.int64)
-    law = [(1 - math.exp(-0.5)) / (1 + math.exp(-0.5)) * math.exp(-abs(z) / 2) for z in EVERY]
+    drawn = counts_at(rows, noisy, *place).reshape(groups, 3).astype(np.int64)
+    law = [tail(z, noise) - tail(z + 1, noise) for z in EVERY]
     for bin_, count in counts.items():
         inside = drawn[:, bin_] - count
         seen = np.bincount(inside[np.abs(inside) <= 40] + 40, minlength=81)
         assert same_law(seen, law)
     signs = (drawn[:, 0] > 0) * 2 + (drawn[:, 2] > 12)
-    above = sum(law[41:])
+    above = tail(1, noise)
     either = [1 - above, above]
     assert same_law(np.bincount(signs, minlength=4), [a * b for a in either for b in either])
     with pytest.raises(ValueError, match="drawn once"):
-        heights_at(rows, noisy, np.array([0, 0]), np.array([1, 1]))
+        counts_at(rows, noisy, np.array([0, 0]), np.array([1, 1]))
 
 
-@pytest.mark.parametrize("scale", SCALES, ids=str)
-def test_all_counts_are_looked_at(scale):
+@pytest.mark.parametrize("noise", NOISES, ids=str)
+def test_all_counts_are_looked_at(noise):
     """Counts on either side of what only rare noise lifts: those far above `least` always show."""
-    least = math.ceil(6 * scale)
-    rows = np.array([1, least - math.ceil(3 * scale), least + int(60 * scale)])
-    seen = exceedances(table(3, {(g, 1): int(n) for g, n in enumerate(rows)}), 1 / scale, 6.0)
+    least, rare = count_of(6.0, noise), count_of(3.0, noise)
+    rows = np.array([1, least - rare, least + 20 * rare])
+    seen = exceedances(table(3, {(g, 1): int(n) for g, n in enumerate(rows)}), noise, 6.0)
     assert 2 in seen.group[seen.bins == 1].tolist()
 
 
@@ -247,37 +261,49 @@ class Script:
         return given + system_entropy(size - len(given))
 
 
-def exact_ratio(least, scale, skip, digits=400):
-    """Return P(Z >= least) / (1 - exp(-1/skip)) as a ball."""
+def power(exponent):
+    return arb(fmpq(exponent.numerator, exponent.denominator)).exp()
+
+
+def exact_ratio(least, noise, skip, digits=400):
+    """Return P(Z >= least), for Gaussian noise the envelope's, over 1 - exp(-1/skip), as a ball."""
     ctx.dps = digits
-
-    def power(x):
-        return arb(fmpq(x.numerator, x.denominator)).exp()
-
-    reached = power(-least / scale) / (1 + power(-1 / scale))
+    if isinstance(noise, DiscreteLaplace):
+        reached = power(-least / noise.scale) / (1 + power(-1 / noise.scale))
+    else:
+        s = noise.sigma_squared
+        reached = power(-(least**2) / (2 * s)) / (every(s) * (1 - power(-least / s)))
     return reached / (1 - power(-1 / skip))
 
 
-LAWS = [
-    (math.ceil(6 * scale), scale, skip_scale(math.ceil(6 * scale), scale)) for scale in SCALES
-] + [(1, Fraction(1, 10**6), skip_scale(1, Fraction(1, 10**6)))]
+def every(s):
+    """Return the sum of exp(-j**2 / (2 s)) over all integers j by flint's own theta function."""
+    tau = acb(0, arb(fmpq(s.denominator, 2 * s.numerator)) / arb.pi())
+    return acb(0).modular_theta(tau)[2].real
 
 
-@pytest.mark.parametrize(("least", "scale", "skip"), LAWS, ids=str)
-def test_candidates_are_more_likely_than_exceedances(least, scale, skip):
-    """A candidate is at least as likely as an exceedance, and not often in vain."""
-    ratio = exact_ratio(Fraction(least), scale, skip)
+LAWS = [(count_of(6.0, own), own, skip_scale(count_of(6.0, own), own)) for own in NOISES]
+LAWS += [
+    (1, own, skip_scale(1, own))
+    for own in (DiscreteLaplace(Fraction(1, 10**6)), DiscreteGaussian(Fraction(1, 10**6)))
+]
+
+
+@pytest.mark.parametrize(("least", "noise", "skip"), LAWS, ids=str)
+def test_candidates_are_more_likely_than_proposals(least, noise, skip):
+    """A candidate is at least as likely as a proposal, and not often in vain."""
+    ratio = exact_ratio(Fraction(least), noise, skip)
     assert ratio < 1
     assert ratio > 0.99 or skip == 2**200
 
 
-@pytest.mark.parametrize(("least", "scale", "skip"), LAWS[:5], ids=str)
-def test_thinning_is_exact(least, scale, skip):
+@pytest.mark.parametrize(("least", "noise", "skip"), LAWS[:11], ids=str)
+def test_thinning_is_exact(least, noise, skip):
     """A candidate stays if and only if a uniform number, digit by digit, is below the ratio.
 
     Words far from it, next to it, and equal to its first 64 or 128 digits: fresh digits decide.
     """
-    ratio = exact_ratio(Fraction(least), scale, skip)
+    ratio = exact_ratio(Fraction(least), noise, skip)
     digits = [floor(ratio, bits) for bits in (64, 128, 192)]
     first, second, third = digits[0], digits[1] - (digits[0] << 64), digits[2] - (digits[1] << 64)
     top = 2**64 - 1
@@ -288,9 +314,9 @@ def test_thinning_is_exact(least, scale, skip):
     }  # fmt: skip
     for words, kept in scripts.items():
         source = Script(words)
-        assert accepted(1, least, scale, skip, source).tolist() == [kept]
+        assert accepted(1, least, noise, skip, source).tolist() == [kept]
         assert source.words == []
-    mixed = accepted(4, least, scale, skip, Script([0, first, top, first - 1, second + 1]))
+    mixed = accepted(4, least, noise, skip, Script([0, first, top, first - 1, second + 1]))
     assert mixed.tolist() == [True, False, False, True]
 
 
@@ -336,28 +362,32 @@ def test_geometric_numbers_are_exact(scale):
     assert geometric(scale, len(words), source).tolist() == expected
 
 
-@pytest.mark.parametrize("epsilon", [Fraction(2**60), Fraction(3, 8), Fraction(1, 2**53)])
-def test_any_epsilon_has_heights_in_units_of_its_noise(epsilon):
-    """Any epsilon has heights in units of its noise: a count that is large enough is seen."""
-    count = math.ceil(1000 / epsilon)
-    found = exceedances(table(3, {(1, -7): count}), epsilon, 6.0)
+@pytest.mark.parametrize("loss", [2**60, Fraction(3, 8), Fraction(1, 2**53)], ids=str)
+@pytest.mark.parametrize("kind", [Epsilon, Rho])
+def test_any_loss_has_heights_of_its_noise(loss, kind):
+    """Any loss has heights of its noise: a count that is large enough is seen."""
+    noise = kind(Fraction(loss)).noise(1, 1)
+    count = count_of(1000.0, noise)
+    found = exceedances(table(3, {(1, -7): count}), noise, 6.0)
     (place,) = np.flatnonzero((found.group == 1) & (found.bins == -7))
-    assert found.heights[place] == pytest.approx(count * float(epsilon), abs=40)
-    assert found.heights.min() >= 6.0
+    assert found.counts[place] == pytest.approx(count, abs=count_of(40.0, noise))
+    assert found.heights.min() >= 6.0 * (1 - 1e-12)
     assert found.heights.dtype == np.float64
     assert len(found.bins) < 30
 
 
 def test_a_table_without_groups_has_no_exceedances():
     """A table without groups has no exceedances, of the same dtypes."""
-    found = exceedances(table(0), Fraction(1), 6.0)
-    assert [len(array) for array in (found.group, found.bins, found.heights)] == [0, 0, 0]
-    assert found.group.dtype == found.bins.dtype == np.int64
+    for noise in NOISES:
+        found = exceedances(table(0), noise, 6.0)
+        assert [len(array) for array in (found.group, found.bins, found.heights)] == [0, 0, 0]
+        assert found.group.dtype == found.bins.dtype == np.int64
 
 
 @pytest.mark.parametrize("failure", ["short", "raises"])
+@pytest.mark.parametrize("noise", NOISES[::5], ids=str)
 @pytest.mark.parametrize("call", range(4))
-def test_failing_sources_release_nothing(call, failure):
+def test_failing_sources_release_nothing(call, noise, failure):
     """Whichever draw fails, the call ends in `EntropyError`."""
     calls = itertools.count()
 
@@ -369,12 +399,12 @@ def test_failing_sources_release_nothing(call, failure):
         return b"\0" * (size - 1)
 
     with pytest.raises(dfp.EntropyError):
-        exceedances(table(2_000, {(0, 1): 5}), Fraction(1), 1.0, source)
+        exceedances(table(2_000, {(0, 1): 5}), noise, 1.0, source)
 
 
 def test_every_call_draws_afresh():
     """Two calls give two results; both ask the operating system."""
-    one, other = (exceedances(table(50), Fraction(1), 1.0) for _ in range(2))
+    one, other = (exceedances(table(50), NOISES[0], 1.0) for _ in range(2))
     assert not np.array_equal(one.heights, other.heights)
     assert module.exceedances.__defaults__ == (system_entropy,)
 
@@ -532,27 +562,30 @@ def test_no_bin_no_bounds():
     assert bounds_of({0: 50.0, 131: 20.0}) == [(0.0, 16.0)]
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.375, 1.0, 2.5, 5.0, 15.0])
-def test_an_empty_group_has_hardly_ever_bounds(epsilon):
+@pytest.mark.parametrize("kind", [Epsilon, Rho])
+@pytest.mark.parametrize("loss", ["0.1", "0.375", "1", "2.5", "5", "15"])
+def test_an_empty_group_has_hardly_ever_bounds(loss, kind):
     """Noise makes a core with probability below 5e-4 a group, one that lends below 5e-6."""
-    ratio = math.exp(-epsilon)
-    counts = np.arange(math.ceil(90 / epsilon))
-    one = np.where(counts * epsilon < LEAST, 0, (1 - ratio) / (1 + ratio) * ratio**counts)
-    one[0] = 1 - one[counts * epsilon >= LEAST].sum()
+    noise = kind(Fraction(loss)).noise(1, 1)
+    counts = np.arange(4 * count_of(22.0 + LENDER, noise))
+    tails = np.array([tail(k, noise) for k in counts])
+    one = np.where(counts >= count_of(LEAST, noise), tails - np.append(tails[1:], 0), 0)
+    one[0] = 1 - one.sum()
     for more, chance in ((0, 5e-4), (LENDER, 5e-6)):
         found = 0
-        for size, least in WINDOWS.items():
+        for size, least in cores(WINDOWS, noise).items():
             total = np.ones(1)
             for _ in range(size):
                 total = np.convolve(total, one)[: len(counts)]
-            found += 2 * LAST * total[counts * epsilon >= least + more].sum()
+            found += 2 * LAST * total[heights_of(counts, noise, size) >= least + more].sum()
         assert found < chance
 
 
-def test_bounds_are_read_off_a_noisy_table():
-    """`find_bounds` reads the bounds off counts with noise of this epsilon: same bytes, same ends.
+@pytest.mark.parametrize("noise", [DiscreteLaplace(Fraction(3, 2)), DiscreteGaussian(Fraction(2))])
+def test_bounds_are_read_off_a_noisy_table(noise):
+    """`find_bounds` reads the bounds off counts with this noise: same bytes, same ends.
 
-    Its noisy counts are those of `exceedances` at LEAST scales, and nothing else is drawn.
+    Its noisy counts are those of `exceedances` at LEAST, and nothing else is drawn.
     """
     values = np.repeat([3.0, -700.0, 2.0**40], [40, 25, 3])
     group = np.arange(len(values)) % 2
@@ -561,8 +594,8 @@ def test_bounds_are_read_off_a_noisy_table():
     table = bin_table(pa.table({"g": [0, 1, 2]}), 3, Octaves(), group, labels, rows=rows)
     for seed in range(20):
         drawn = [np.random.default_rng(seed) for _ in range(2)]
-        found = find_bounds(table, Fraction(2, 3), drawn[0].bytes)
-        noisy_ = exceedances(table, Fraction(2, 3), LEAST, drawn[1].bytes)
+        found = find_bounds(table, noise, drawn[0].bytes)
+        noisy_ = exceedances(table, noise, LEAST, drawn[1].bytes)
         expected = octave_bounds(noisy_, 3)
         np.testing.assert_array_equal(found.lower, expected.lower)
         np.testing.assert_array_equal(found.upper, expected.upper)
@@ -724,7 +757,7 @@ def test_heights_of_both_laws_are_as_improbable():
         noise = DiscreteGaussian(sigma**2)
         for place in (2, 4, 6):
             height = float(heights_of(np.array([place * float(sigma)]), noise)[0])
-            exact = -math.log(math.erfc(place / math.sqrt(2)))
+            exact = -math.log(math.erfc((place - 0.5 / float(sigma)) / math.sqrt(2)))
             assert height == pytest.approx(exact, abs=0.05)
     laplace = heights_of(np.array([30.0, -5.0]), DiscreteLaplace(Fraction(10)))
     assert laplace.tolist() == [3.0, -0.5]

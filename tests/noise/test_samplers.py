@@ -29,7 +29,7 @@ from dfprivacy.noise import uniform as logarithms
 from dfprivacy.noise.entropy import system_entropy
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
 from dfprivacy.noise.samplers import (
-    GaussianBlocks,
+    GaussianOdds,
     Geometric,
     LaplaceBlocks,
     certain_acceptances,
@@ -39,6 +39,7 @@ from dfprivacy.noise.samplers import (
     exact_laplace,
     log_odds,
     low_part,
+    proposal_centre,
     proposal_scale,
     sample_gaussian,
     sample_laplace,
@@ -274,24 +275,25 @@ def test_low_parts_are_kept_by_the_exact_comparison(scale, bits):
             assert found == (low if kept else FILL % 2**bits)
 
 
+@pytest.mark.parametrize("centred", [True, False], ids=["about 0", "as Algorithm 3"])
 @pytest.mark.parametrize("variance", VARIANCES, ids=str)
-def test_gaussian_decisions_are_exact(variance):
+def test_gaussian_decisions_are_exact(variance, centred):
     """A proposal is accepted if and only if -ln V > z, with z in rational arithmetic.
 
     Where the floating-point filter is sure, it is right for both ends of the cell of V.
     """
-    proposals, words = proposals_and_words(variance)
-    blocks = GaussianBlocks(variance, filled)
-    blocks._work = Workspace.of(len(words))
-    decisions = blocks.accepted(proposals, words)
-    accepts = np.zeros(len(words), np.bool_)
-    certain_acceptances(proposals, words, variance, blocks._work, accepts)
-    agrees = blocks._work.agrees
+    centre = Fraction(0) if centred else proposal_centre(variance)
+    proposals, words = proposals_and_words(variance, centre)
+    odds = GaussianOdds(variance, centre, len(words), filled)
+    decisions = odds.decided(proposals, words)
+    accepts, work = np.zeros(len(words), np.bool_), Workspace.of(len(words))
+    certain_acceptances(proposals, words, variance, work, accepts, centre=centre)
+    agrees = work.agrees
     ctx.prec = 1800
     for y, word, decision, sure, accept in zip(
         *(column.tolist() for column in (proposals, words, decisions, agrees, accepts)), strict=True
     ):
-        level = ball(log_odds(y, variance))
+        level = ball(log_odds(y, variance, centre))
         assert decision is bool(reference_log(all_digits(word)) > level)
         if sure:
             ends = {word: -arb(fmpq(word, TOP)).log(), word + 1: -arb(fmpq(word + 1, TOP)).log()}
@@ -299,13 +301,13 @@ def test_gaussian_decisions_are_exact(variance):
             assert all(bool(end > level) is accept for end in ends.values())
 
 
-def proposals_and_words(variance):
+def proposals_and_words(variance, centre):
     scale = proposal_scale(variance)
     steps = {0, 1, 2, 3, *(scale * part // 4 for part in range(1, 26))}
     pairs = []
     for y in sorted(steps | {-step for step in steps}):
         ctx.prec = 300
-        edge = int(((-ball(log_odds(y, variance))).exp() * TOP).floor().unique_fmpz())
+        edge = int(((-ball(log_odds(y, variance, centre))).exp() * TOP).floor().unique_fmpz())
         random = int.from_bytes(system_entropy(8), "little") >> 1
         near = {edge + offset for offset in (-3, -2, -1, 0, 1, 2, 3)}
         pairs += [(y, w) for w in near | {0, 1, TOP - 1, random} if 0 <= w < TOP]
@@ -318,8 +320,10 @@ def test_log_odds_follow_algorithm_3():
     assert proposal_scale(Fraction(1, 4)) == 1
     assert proposal_scale(Fraction(99, 4)) == 5
     assert proposal_scale(Fraction(25)) == 6
-    assert log_odds(-7, Fraction(25)) == (7 - Fraction(25, 6)) ** 2 / 50
-    assert log_odds(2**60, Fraction(2**90)) == (2**60 - Fraction(2**90, 2**45 + 1)) ** 2 / 2**91
+    for y, variance in ((-7, Fraction(25)), (2**60, Fraction(2**90))):
+        centre = variance / (math.isqrt(int(variance)) + 1)
+        assert proposal_centre(variance) == centre
+        assert log_odds(y, variance, centre) == (abs(y) - centre) ** 2 / (2 * variance)
 
 
 class Recorded:

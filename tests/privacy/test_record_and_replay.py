@@ -265,7 +265,7 @@ class OctaveTape:
         (zoom, "exceedances"),
         (zoom, "select_rank"),
         (zoom, "add_to"),
-        (octave_bounds, "heights_at"),
+        (octave_bounds, "counts_at"),
         (octaves, "add_noise"),
     )
 
@@ -276,7 +276,7 @@ class OctaveTape:
 
     def answer(self, name, true, *given):
         self.given.append((name, given))
-        if name == "heights_at":
+        if name == "counts_at":
             self.check_drawn_once(*given)
         place = len(self.answers)
         self.answers.append(self.replayed.answers[place] if self.replayed else true(*given))
@@ -299,31 +299,39 @@ def counts_by_place(table):
 
 def moved(name, given, twin):
     """Return what two inputs of one door cost together, in units of the noise that was drawn."""
-    if name == "heights_at":  # paid for before
+    if name == "counts_at":  # paid for before
         return 0
     if name == "exceedances":
-        left, right, epsilon = counts_by_place(given[0]), counts_by_place(twin[0]), given[1]
+        left, right, noise = counts_by_place(given[0]), counts_by_place(twin[0]), given[1]
         places = left.keys() | right.keys()
-        return epsilon * sum(abs(left.get(p, 0) - right.get(p, 0)) for p in places)
+        return cost([left.get(p, 0) - right.get(p, 0) for p in places], noise)
     if name == "select_rank":  # the aim is the middle: losses move by one as rows do
         (held, targets, law, _), (others, again, same, _) = given, twin
         assert law == same
         assert np.array_equal(targets, held.totals())
         assert np.array_equal(again, others.totals())
-        return law.epsilon(1) * int(np.abs(targets - again).sum())
+        gap = int(np.abs(targets - again).sum())
+        bounded = isinstance(law, ExponentialMechanism)
+        return law.rho(1) * gap**2 if bounded else law.epsilon(1) * gap
     if name == "add_to":
         (counts, noise, _), (others, same, _) = given, twin
         assert noise == same
-        return Fraction(int(np.abs(counts - others).sum())) / noise.scale
+        return cost((counts - others).reshape(-1).tolist(), noise)
     (statistics, queries, noises), (others, again, same) = given, twin
     assert (queries, noises) == (again, same)
     total = Fraction(0)
     for query, noise in zip(queries, noises, strict=True):
-        assert isinstance(noise, DiscreteLaplace)
-        gaps = np.abs(statistics.coordinates(query) - others.coordinates(query)).sum(axis=0)
-        assert max(gaps, default=0) <= query.l1
-        total += Fraction(int(gaps.sum())) / noise.scale
+        gaps = statistics.coordinates(query) - others.coordinates(query)
+        assert max(np.abs(gaps).sum(axis=0), default=0) <= query.l1
+        total += cost(gaps.reshape(-1).tolist(), noise)
     return total
+
+
+def cost(gaps, noise):
+    """Return the epsilon, or for Gaussian noise the rho, of counts that are so far apart."""
+    if isinstance(noise, DiscreteLaplace):
+        return sum(map(abs, gaps)) / noise.scale
+    return sum(gap**2 for gap in gaps) / (2 * noise.sigma_squared)
 
 
 def spent_by_octaves(one, other):
@@ -335,11 +343,11 @@ def spent_by_octaves(one, other):
 
 @settings(max_examples=15)
 @given(data=st.data())
-def test_one_row_without_bounds_costs_no_more_than_epsilon(data, rows, table_of):
-    """One row costs no more than epsilon.
+def test_one_row_without_bounds_costs_no_more_than_the_loss(data, rows, table_of):
+    """One row costs no more than epsilon, or rho.
 
     With the noisy numbers frozen, neighbours give the same frame, bit for bit, and what both
-    mechanisms were given differs by at most epsilon in units of their own noise.
+    mechanisms were given differs by at most the loss in units of their own noise.
     """
     by = data.draw(st.booleans())
     xs = (("a", 3.0), ("b", -700.0)) if by else (("a", 703.0), ("b", 700.0))
@@ -350,7 +358,7 @@ def test_one_row_without_bounds_costs_no_more_than_epsilon(data, rows, table_of)
     if data.draw(st.booleans()):
         sides.reverse()
     asked = UNBOUNDED[data.draw(st.sampled_from(["mean", "sum", "var", "std and count"]))]
-    epsilon = data.draw(st.sampled_from([1, 3]))
+    loss = {data.draw(st.sampled_from(["epsilon", "rho"])): data.draw(st.sampled_from([1, 3]))}
     tapes, shown = [], []
     for side in sides:
         with pytest.MonkeyPatch.context() as patch:
@@ -358,31 +366,36 @@ def test_one_row_without_bounds_costs_no_more_than_epsilon(data, rows, table_of)
             private = dfp.frame(side)
             if by:
                 private = private.group_by("g", keys=["a", "b", "zz", None])
-            shown.append(str(private.agg(**asked, epsilon=epsilon)))
+            shown.append(str(private.agg(**asked, **loss)))
     assert shown[0] == shown[1]
-    assert spent_by_octaves(*tapes) <= epsilon
+    assert spent_by_octaves(*tapes) <= next(iter(loss.values()))
 
 
+@pytest.mark.parametrize("loss", ["epsilon", "rho"])
 @pytest.mark.parametrize("rows", [2, 100, 400, 9000])
-def test_the_shares_add_up_to_epsilon(rows):
-    """A row costs exactly epsilon for a mean, without bounds, and with bounds about a centre."""
+def test_the_shares_add_up_to_the_loss(rows, loss):
+    """A row costs exactly epsilon for a sum, without bounds, and with bounds about a centre.
+
+    Of rho it costs what a row at one end of the bounds does, at most all of it.
+    """
     with pytest.MonkeyPatch.context() as patch:
         one = OctaveTape(patch)
-        dfp.frame(frame([3.0] * rows)).mean("x", epsilon=1)
+        dfp.frame(frame([4.0] * rows)).mean("x", **{loss: 1})
     with pytest.MonkeyPatch.context() as patch:
         other = OctaveTape(patch, one)
-        dfp.frame(frame([3.0] * (rows + 1))).mean("x", epsilon=1)
-    assert spent_by_octaves(one, other) == 1
+        dfp.frame(frame([4.0] * (rows + 1))).mean("x", **{loss: 1})
+    spent = spent_by_octaves(one, other)
+    assert spent == 1 if loss == "epsilon" else 0.5 < spent <= 1
 
 
 def stage_one(heights):
     """Return a replacement of the noisy histogram: chosen heights of groups, by their key."""
 
-    def found(table, epsilon, least, entropy):
+    def found(table, noise, height, entropy):
         names = table.keys.column(0).to_pylist()
         chosen = sorted((names.index(g), b, h) for g, b, h in heights if g in names)
         columns = [np.array(c) for c in zip(*chosen, strict=True)]
-        return Exceedances(columns[0], columns[1], columns[2].astype(float), scale=1 / epsilon)
+        return Exceedances(columns[0], columns[1], columns[2] * float(noise.scale), noise=noise)
 
     return found
 

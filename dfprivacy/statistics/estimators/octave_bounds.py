@@ -5,7 +5,8 @@ that are together. Walking outwards, a bin joins if its noisy count reaches
 
     LEAST + GROWTH * log2(width with it / width without it)
 
-in units of the noise's scale. Zeros alone have no bounds. What a bin costs is the width it adds, so
+where a height is in units of the scale of Laplace noise, or of Gaussian noise as improbable. Zeros
+alone have no bounds. What a bin costs is the width it adds, so
 that a bin which noise alone has lifted has to be the taller the more harm it would do: the expected
 harm is a convergent sum, whatever the magnitude. docs/octaves.md has the reasoning,
 benchmarks/octave_rule.py the experiment behind the two numbers and the share.
@@ -33,7 +34,14 @@ import numpy.typing as npt
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import LEAST_EXPONENT, Floats, Integers, Octaves
 from dfprivacy.noise.entropy import EntropySource, system_entropy
-from dfprivacy.noise.exceedances import Exceedances, exceedances, forgotten_as_zero, heights_at
+from dfprivacy.noise.exceedances import (
+    Exceedances,
+    counts_at,
+    exceedances,
+    forgotten_as_zero,
+    heights_of,
+)
+from dfprivacy.noise.laws import Noise, is_laplace, spread_of
 from dfprivacy.release.terms import Bounds
 
 Mask = npt.NDArray[np.bool_]
@@ -99,26 +107,28 @@ class FoundBounds:
 
 def find_bounds(
     table: BinTable,
-    epsilon: Fraction,
+    noise: Noise,
     entropy: EntropySource = system_entropy,
     joining: Joining = PLAIN,
 ) -> FoundBounds:
     """Return the bounds of each group of an octave table, read off noisy counts of its octaves.
 
-    The bounds of all groups together are epsilon-DP; neighbours: one row added or removed, which
-    moves one count by 1. What is made of the noisy counts is post-processing (docs/octaves.md).
+    The bounds of all groups together cost what `noise` does for a sensitivity of 1: one row added
+    or removed moves one count by 1. What is made of the noisy counts is post-processing
+    (docs/octaves.md).
 
     Examples
     --------
     >>> import pyarrow as pa
     >>> from dfprivacy.measurement.bin_table import bin_table
+    >>> from dfprivacy.noise.laws import DiscreteLaplace
     >>> values, rows = np.array([3.0, 90.0]), np.array([1000, 1000])
     >>> group, labels = np.zeros(2, np.int64), Octaves().labels(values)
     >>> table = bin_table(pa.table({}), 1, Octaves(), group, labels, rows=rows)
-    >>> find_bounds(table, Fraction(30))
+    >>> find_bounds(table, DiscreteLaplace(Fraction(1, 30)))
     FoundBounds(lower=array([2.]), upper=array([128.]), zeros=array([False]), clear=array([ True]))
     """
-    noisy = exceedances(table, epsilon, joining.least, entropy)
+    noisy = exceedances(table, noise, joining.least, entropy)
     return octave_bounds(noisy, table.groups, joining)
 
 
@@ -198,23 +208,29 @@ def _cores(noisy: Exceedances, groups: int) -> tuple[Integers, Integers, Mask]:
     """
     low, high = np.full((2, groups), -1, dtype=np.int64)
     clear = np.zeros(groups, dtype=bool)
-    heights = np.where(noisy.heights >= LEAST, noisy.heights, 0.0)
+    counts = np.where(noisy.heights >= LEAST, noisy.counts, 0.0)
     apart = 2 * max(WINDOWS)
     code = noisy.bins + apart * np.sign(noisy.bins) + (2 * _OCTAVES.last + 3 * apart) * noisy.group
-    for size, least in WINDOWS.items():
+    for size, least in cores(WINDOWS, noisy.noise).items():
         first = np.flatnonzero((low[noisy.group] < 0) & (noisy.bins != 0))
-        last, total = first.copy(), heights[first]
+        last, total = first.copy(), counts[first]
         for step in range(1, size):
             inside = first + step < len(code)
             inside[inside] = code[first[inside] + step] < code[first[inside]] + size
             last[inside] += 1
-            total[inside] += heights[last[inside]]
+            total[inside] += counts[last[inside]]
+        total = heights_of(total, noisy.noise, size)
         tall = np.flatnonzero(total >= least)
         order = tall[np.lexsort((total[tall], noisy.group[first[tall]]))]
         own = noisy.group[first[order]]
         low[own], high[own] = first[order], last[order]  # the last of a group is its tallest
         clear[own] = total[order] >= least + LENDER
     return low, high, clear
+
+
+def cores(windows: dict[int, float], noise: Noise) -> dict[int, float]:
+    """Return how tall so many adjacent bins must be: sums of Gaussian noise are Gaussian."""
+    return windows if is_laplace(noise) else dict.fromkeys(windows, windows[1])
 
 
 def on_grid(lower: Floats, upper: Floats, narrowest: float = NARROWEST) -> tuple[Floats, Floats]:
@@ -361,10 +377,11 @@ def tails(table: BinTable, noisy: Exceedances, bounds: Bounds, groups: Integers)
     under = np.flatnonzero((upper <= bounds.lower) & wide)[::-1]
     inner = np.flatnonzero((lower >= bounds.lower) & (upper <= bounds.upper) & wide)
     outside = np.concatenate([under[:OUTER], over[:OUTER]])
-    drawn = _heights(table, noisy, groups, numbers[outside], forgotten=True)
-    held = _heights(table, noisy, groups, numbers[inner], forgotten=False)
-    held = np.where(held < LEAST, 0.0, held)
-    scale, split = float(noisy.scale), len(under[:OUTER])
+    drawn = _counts(table, noisy, groups, numbers[outside], forgotten=True)
+    held = _counts(table, noisy, groups, numbers[inner], forgotten=False)
+    held = np.where(heights_of(held, noisy.noise) < LEAST, 0.0, held)
+    scale, split = spread_of(noisy.noise), len(under[:OUTER])
+    drawn, held = drawn / scale, held / scale
     below = bounds.lower - (upper - _MIDDLE * (upper - lower))
     above = lower + _MIDDLE * (upper - lower) - bounds.upper
     sides = []
@@ -435,10 +452,10 @@ def _sides(
     return sides
 
 
-def _heights(
+def _counts(
     table: BinTable, noisy: Exceedances, groups: Integers, bins: Integers, *, forgotten: bool
 ) -> Floats:
-    """Return the heights of the same bins in each of some groups, one row a group."""
+    """Return the noisy counts of the same bins in each of some groups, one row a group."""
     own = np.repeat(groups, len(bins)), np.tile(bins, len(groups))
-    found = heights_at(table, noisy, *own) if forgotten else forgotten_as_zero(noisy, *own)
+    found = counts_at(table, noisy, *own) if forgotten else forgotten_as_zero(noisy, *own)
     return found.reshape(len(groups), len(bins))

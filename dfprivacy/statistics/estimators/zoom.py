@@ -21,8 +21,8 @@ from dfprivacy.measurement.bin_table import BinTable, in_octaves, of_groups
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import EntropySource, system_entropy
-from dfprivacy.noise.exceedances import Exceedances, exceedances
-from dfprivacy.noise.laws import DiscreteLaplace, Noise, spread_of
+from dfprivacy.noise.exceedances import Exceedances, exceedances, heights_of
+from dfprivacy.noise.laws import Noise, spread_of
 from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics.estimators.octave_bounds import (
     PLAIN,
@@ -31,6 +31,7 @@ from dfprivacy.statistics.estimators.octave_bounds import (
     Joining,
     Mask,
     Tails,
+    cores,
     octave_bounds,
     on_grid,
     tails,
@@ -195,15 +196,15 @@ class _Steps:
         own = self._octaves
         if len(groups) < own.groups:
             own = of_groups(own, groups)
-        epsilon = _part(self._loss, share).pure()
-        noisy = exceedances(own, epsilon, joining.least, self._entropy)
+        noise = _part(self._loss, share).noise(1, 1)
+        noisy = exceedances(own, noise, joining.least, self._entropy)
         found = octave_bounds(noisy, len(groups), joining)
         self.lower[groups], self._upper[groups] = found.lower, found.upper
         self._zeros[groups], self._clear[groups] = found.zeros, found.clear
         left = self._left(groups) - share
         self._histograms.append(OctaveHistogram(groups, left, own, noisy))
         self._histogram[groups] = len(self._histograms) - 1
-        return heights_if_far(noisy, found)
+        return rows_if_far(noisy, found)
 
     def zoom(self, groups: Integers, rows: Floats) -> None:
         """Find bounds about a centre for groups that are far, by the height of all their rows."""
@@ -239,19 +240,19 @@ def _classes(rows: Floats) -> Iterator[tuple[Integers, int, tuple[int, int]]]:
             )
 
 
-def heights_if_far(noisy: Exceedances, found: FoundBounds) -> Floats:
-    """Return the height of all rows of each group whose data are far from zero, else 0."""
+def rows_if_far(noisy: Exceedances, found: FoundBounds) -> Floats:
+    """Return the rows of each group whose data are far from zero, over the noise's spread, or 0."""
     octaves, groups = Octaves(), len(found.lower)
-    group, bins, heights = noisy.group, noisy.bins, noisy.heights
+    group, bins, scaled = noisy.group, noisy.bins, noisy.counts / spread_of(noisy.noise)
     lower, upper = octaves.lower(bins), octaves.upper(bins)
     width = (found.upper - found.lower)[group]
     within = (lower >= found.lower[group]) & (upper <= found.upper[group])
     large = np.maximum(-lower, upper) >= width / 64
-    counted = (bins == 0) | (within & (large | (heights >= SURE)))
-    rows = np.bincount(group[counted], heights[counted], groups)
-    pairs = np.where(within & (bins != 0), heights, 0.0)
+    counted = (bins == 0) | (within & (large | (noisy.heights >= SURE)))
+    rows = np.bincount(group[counted], scaled[counted], groups)
+    pairs = np.where(within & (bins != 0), scaled, 0.0)
     follows = (group[1:] == group[:-1]) & (bins[1:] == bins[:-1] + 1) & (bins[1:] * bins[:-1] > 0)
-    pairs[:-1] += np.where(follows & within[1:], heights[1:], 0.0)
+    pairs[:-1] += np.where(follows & within[1:], scaled[1:], 0.0)
     most = np.zeros(groups)
     np.maximum.at(most, group, pairs)
     far = (most + 1 >= TOGETHER * rows) & (rows >= min(CENTRE)) & found.found
@@ -296,16 +297,6 @@ def sizes_of(most: int, fineness: int) -> Integers:
     return np.array(sorted({0, *whole}), np.int64)
 
 
-def heights_of(totals: Floats, noise: Noise, bins: int = 1) -> Floats:
-    """Return sums of so many noisy counts as Laplace noise of scale 1 would be as improbable."""
-    spread = spread_of(noise)
-    if isinstance(noise, DiscreteLaplace):
-        return totals / spread
-    z = totals / (spread * math.sqrt(bins))
-    tail = np.log((np.maximum(z, 0) + np.sqrt(z * z + 8 / math.pi)) / math.sqrt(8 / math.pi))
-    return np.where(z > 0, z * z / 2 + tail, z)
-
-
 def reaching(noisy: Floats, noise: Noise, sizes: Integers) -> tuple[Integers, Integers, Mask]:
     """Return the least and largest distance that hold the rows of each group, and whether found.
 
@@ -340,7 +331,7 @@ def _cores(noisy: Floats, noise: Noise, reach: int) -> tuple[Integers, Integers,
     Each side has one: the shortest window that is tall enough, up to `reach` bins from the middle.
     """
     groups, middle = len(noisy), noisy.shape[1] // 2
-    least = CORES if isinstance(noise, DiscreteLaplace) else dict.fromkeys(CORES, CORES[1])
+    least = cores(CORES, noise)
     seen = heights_of(noisy[:, middle], noise) >= least[1]
     ends = []
     for side in (noisy[:, middle - 1 :: -1], noisy[:, middle + 1 :]):
