@@ -6,22 +6,20 @@ from another, because nothing in SQL says which groups may be shown. Two calls d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dfprivacy.accounting.loss import Epsilon, positive_number
-from dfprivacy.engine.packed import binned, powers_of
+from dfprivacy.engine.packed import counted, known_cells
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.measurement.bin_table import BinTable, added_up
-from dfprivacy.measurement.binning import Floats, Integers, Octaves, SignificantBits, clipped
+from dfprivacy.measurement.bin_table import BinTable
+from dfprivacy.measurement.binning import Floats, Integers, Octaves, SignificantBits, places_of
 from dfprivacy.measurement.linear import Source
 from dfprivacy.measurement.sums import Statistics, sum_name
 from dfprivacy.noise.additive import add_to
@@ -274,15 +272,8 @@ def finalizers() -> tuple[Function, ...]:
     return tuple(made.values())
 
 
-_BLOCK = 2**14  # values that stay in the processor's cache while they are counted
+_BLOCK = 2**16  # values that stay in the processor's cache while they are counted
 _PAIRS = 2**16
-
-
-class Block(NamedTuple):
-    """Some values, clipped and never NaN, and the groups that they belong to, ascending."""
-
-    values: Floats
-    group: Integers
 
 
 def table_of(lists: Column, binning: Octaves | SignificantBits, moments: int) -> BinTable:
@@ -302,23 +293,14 @@ def table_of(lists: Column, binning: Octaves | SignificantBits, moments: int) ->
     TooManyRowsError
         When a bin of a group reaches the public limit of rows.
     """
-    sizes, width = _sizes(lists), 2 * binning.last + 1
-    kinds = [np.int64] * 2 + [np.float64] * moments
-    counted: list[list[npt.NDArray[Any]]] = [[np.zeros(0, kind) for kind in kinds]]
-    for block in _blocks(lists, sizes):
-        value, label, places = binned(block.values, binning)
-        cells = block.group * width + places
-        order = np.argsort(cells)
-        ascending = cells[order]
-        starts = np.flatnonzero(np.diff(ascending, prepend=-1))
-        powers = islice(powers_of(value, label, binning), moments)
-        sums = [np.add.reduceat(power[order], starts) for power in powers]
-        counted.append([ascending[starts], np.diff(starts, append=len(order)), *sums])
-    cells, rows, *sums = (np.concatenate(own) for own in zip(*counted, strict=True))
-    group, place = np.divmod(cells, width)
-    bins = place - binning.last
-    exact = tuple(np.where(bins == 0, 0.0, own) for own in sums)
-    return added_up(BinTable(pa.table({}), len(sizes), binning, group, bins, rows, exact))
+    sizes = _sizes(lists)
+    values = lists.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    words = np.repeat(np.arange(len(sizes)) << 32, sizes)
+    for start in range(0, len(words), _BLOCK):
+        words[start : start + _BLOCK] += places_of(values[start : start + _BLOCK], binning)
+    group, bins, rows, *sums = known_cells(counted(words, binning, moments), binning)
+    table = BinTable(pa.table({}), len(sizes), binning, group, bins, rows, tuple(sums))
+    return table.checked()
 
 
 def pair_sums(lists: Column, source: Source) -> list[Any]:
@@ -351,20 +333,6 @@ def _floats(column: Any) -> Floats:
 def _sizes(lists: Column) -> Integers:
     sizes = pc.fill_null(pc.list_value_length(lists), 0)
     return np.asarray(sizes.to_numpy(), dtype=np.int64)
-
-
-def _blocks(lists: Column, sizes: Integers) -> Iterator[Block]:
-    """Yield the values of all lists in order, without NULL and NaN."""
-    values = lists.combine_chunks().flatten().to_numpy(zero_copy_only=False)
-    ends = np.cumsum(sizes)
-    for start in range(0, len(values), _BLOCK):
-        own = clipped(values[start : start + _BLOCK])
-        group = _groups(ends, start, start + len(own))
-        missing = np.isnan(own)
-        if missing.any():
-            own, group = own[~missing], group[~missing]
-        if len(own):
-            yield Block(own, group)
 
 
 def _groups(ends: Integers, start: int, stop: int) -> Integers:

@@ -8,11 +8,14 @@ of `dfprivacy.engine.passes.run_bins`, bit for bit: rounding is the same law, an
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,32 +30,31 @@ from dfprivacy.engine.run import changed, guarded
 from dfprivacy.engine.terms import leaves_of
 from dfprivacy.measurement.bin_table import BinTable, added_up
 from dfprivacy.measurement.binning import (
-    SQUARE_BITS,
     VALUE_BITS,
+    ByBits,
     Floats,
     Integers,
     Octaves,
-    SignificantBits,
-    clipped,
-    rounded,
+    bins_of,
+    firsts_of,
+    places_of,
+    seconds_of,
+    units_of,
 )
 from dfprivacy.measurement.linear import Above, OnGrid, Source
 from dfprivacy.measurement.sums import Statistics, key_name, sum_names
 
-_ROWS = 2**22  # that are read at once
 _SORTED = 2**25  # that are sorted at once, about: their words lie in memory
-_BATCH = 2**18
-_CACHED = 2**15  # values that stay in the processor's cache while they are rounded
-_FEW_CELLS = 2**20
+_FEW_CELLS, _CELLS_OF_ROW = 2**20, 16
+_WORD_ROW = 2**42  # in a word of a cell: a row, above the sum of its numbers of 22 bits
+_WORD_ROWS = 2**20 - 1
 _MOST_GROUPS = 2**31  # a group's number stands above 32 bits of a value
 _FEW_THREADS = 4
 _BLOCK = 2**16  # rows that are added up at once
 _FEW_PLACES, _FEW_SOURCES = 2**15, 8
 
-Packable = Octaves | SignificantBits
 
-
-def is_packable(adopted: Adopted, binning: Packable) -> bool:
+def is_packable(adopted: Adopted, binning: ByBits) -> bool:
     """Tell whether rows can be counted this way, by what is declared alone.
 
     Words take memory: files, and frames under a limit of `dfp.Engine`, are left to the engine.
@@ -70,31 +72,32 @@ def _is_near(adopted: Adopted) -> bool:
 
 
 def packed_bins(
-    adopted: Adopted, column: Hashable, binning: Packable, moments: int, *, public: bool
+    adopted: Adopted, column: Hashable, binning: ByBits, moments: int, *, public: bool
 ) -> BinTable:
     """Return the table of `dfprivacy.engine.passes.run_bins`, and raise its errors."""
-    name = adopted.values[column]
-    check_number_column(column, adopted.lazy.collect_schema()[name])
+    check_number_column(column, adopted.lazy.collect_schema()[adopted.values[column]])
+    in_polars = adopted.lazy.implementation.is_polars()
 
     def counted() -> list[_Part]:
         with watched():
-            return list(_parts(_blocks(adopted, name), binning, moments))
+            own = [column]
+            blocks = _in_polars(adopted, own)[2] if in_polars else _of_duckdb(adopted, own)
+            return list(_parts(blocks, binning, moments))
 
     connection = adopted.connection
     parts = guarded(lambda: interruptible(counted, connection) if connection else counted())
     numbers, keys, groups = _numbered([part.keys for part in parts], adopted, public=public)
-    group, bins, rows, *sums = (
-        np.concatenate(own)
-        for own in zip(
-            *((number[part.group], part.bins, part.rows, *part.moments)
-              for number, part in zip(numbers, parts, strict=True)), strict=True,
-        )
-    )  # fmt: skip
+    if len(parts) == 1 and not public:
+        group, bins, rows, *sums = parts[0].cells
+        return BinTable(keys, groups, binning, group, bins, rows, tuple(sums)).checked()
+    own = (
+        (number[group], *rest) for number, (_, (group, *rest)) in zip(numbers, parts, strict=True)
+    )
+    group, bins, rows, *sums = map(np.concatenate, zip(*own, strict=True))
     known = group >= 0
     if not known.all():
         group, bins, rows, *sums = (own[known] for own in (group, bins, rows, *sums))
-    table = BinTable(keys, groups, binning, group, bins, rows, tuple(sums))
-    return table.checked() if len(parts) == 1 and not public else added_up(table)
+    return added_up(BinTable(keys, groups, binning, group, bins, rows, tuple(sums)))
 
 
 def _numbered(
@@ -115,121 +118,185 @@ def _numbered(
     return np.split(number, cuts), found.keys, found.groups
 
 
-class _Rows(NamedTuple):
-    """Some rows: their keys, and their values with NaN where there is none. Secret."""
+class _Block(NamedTuple):
+    """Some rows: their keys, and their values by label, NaN where there is none. Secret."""
 
     keys: pa.Table
-    values: Floats
+    values: Mapping[Hashable, Floats]
+    rows: int
 
     def __repr__(self) -> str:
         """Show nothing of them."""
-        return "_Rows()"
-
-
-def _blocks(adopted: Adopted, name: str) -> Iterator[_Rows]:
-    """Yield all rows in blocks; one without rows for none."""
-    names = [key_name(index) for index in range(len(adopted.keys))]
-    native: Any = adopted.lazy.to_native()
-    if adopted.lazy.implementation.is_polars():
-        keys = [pl.col(key).alias(own) for key, own in zip(adopted.keys, names, strict=True)]
-        chosen = native.select(*keys, pl.col(name).cast(pl.Float64).alias("value"))
-        frame = chosen.collect(engine="streaming")
-        for rows in frame.iter_slices(_ROWS) if frame.height else [frame]:
-            yield _Rows(rows.select(names).to_arrow(), rows["value"].to_numpy())
-        return
-    texts = [f"{quoted(key)} AS {own}" for key, own in zip(adopted.keys, names, strict=True)]
-    chosen = native.project(", ".join([*texts, f"CAST({quoted(name)} AS DOUBLE) AS value"]))
-    reader = chosen.to_arrow_reader(_BATCH)
-    held, size, some = [reader.schema.empty_table()], 0, False
-    for batch in reader:
-        held.append(pa.Table.from_batches([batch]))
-        size += batch.num_rows
-        if size >= _ROWS:
-            yield _rows(held, names)
-            held, size, some = held[:1], 0, True
-    if size or not some:
-        yield _rows(held, names)
-
-
-def _rows(batches: Sequence[pa.Table], names: Sequence[str]) -> _Rows:
-    table = pa.concat_tables(batches)
-    return _Rows(table.select(list(names)), table.column("value").to_numpy())
+        return "_Block()"
 
 
 class _Part(NamedTuple):
-    """What a block's bins hold, by groups of its own, sorted by group and bin. Secret."""
+    """The keys of some groups, and what their cells hold: group, bin, rows and sums. Secret."""
 
     keys: pa.Table
-    group: Integers
-    bins: Integers
-    rows: Integers
-    moments: tuple[Floats, ...]
+    cells: Sequence[Any]
 
     def __repr__(self) -> str:
         """Show nothing that was counted."""
         return "_Part()"
 
 
-def _parts(blocks: Iterator[_Rows], binning: Packable, moments: int) -> Iterator[_Part]:
+def _parts(blocks: Iterable[_Block], binning: ByBits, moments: int) -> Iterator[_Part]:
     """Count blocks: in all cells where these are few, otherwise many rows at once by sorting."""
-    width = 2 * binning.last + 2  # the last place is for rows without a value
-    held: list[_Rows] = []
-    for rows in blocks:
-        codes = _codes(rows)
-        if codes.size * width <= _FEW_CELLS:
-            counted = _dense(codes.row, rows.values, binning, moments, codes.size * width)
-            yield _part(codes, counted, binning)
+    held: list[_Block] = []
+    counts: _Counts | None = None
+    for block in blocks:
+        if not held and not (counts and counts.places.hold(block.keys)):
+            places = _Places.of(block.keys)
+            if counts:
+                yield counts.part()
+                places = places.joined(counts.places)
+            cells = places.size * _width(binning)
+            few = cells <= min(_FEW_CELLS, _CELLS_OF_ROW * block.rows)
+            counts = _Counts(places, binning, moments) if few else None
+        if counts:
+            counts.add(block)
             continue
-        held.append(rows)
-        if sum(len(own.values) for own in held) >= _SORTED:
-            yield _sorted_part(held, binning, moments)
+        held.append(block)
+        if sum(own.rows for own in held) >= _SORTED:
+            yield _sorted(held, binning, moments)
             held = []
+    if counts:
+        yield counts.part()
     if held:
-        yield _sorted_part(held, binning, moments)
+        yield _sorted(held, binning, moments)
 
 
-def _sorted_part(held: Sequence[_Rows], binning: Packable, moments: int) -> _Part:
-    keys = pa.concat_tables([rows.keys for rows in held])
-    rows = _Rows(keys, np.concatenate([rows.values for rows in held]))
-    codes = _codes(rows)
-    return _part(codes, _sorted(codes.row, rows.values, binning, moments), binning)
+def _width(binning: ByBits) -> int:
+    """Return how many cells a group has: one for each bin, the last for rows without a value."""
+    return 2 * binning.last + 2
 
 
-def _part(codes: _Codes, counted: _Counted, binning: Packable) -> _Part:
-    """Return cells by group and bin, without what counts rows that hold no value."""
-    code, place = np.divmod(counted.cells, 2 * binning.last + 2)
-    first = _starts(code)
-    group = np.zeros(len(code), dtype=np.int64)
-    group[first[1:]] = 1
-    np.cumsum(group, out=group)
-    keys, bins, rows = codes.keys_of(code[first]), place - binning.last, counted.rows
-    sums = [np.where(bins == 0, 0.0, own) for own in counted.sums]
+class _Counts:
+    """Rows and sums in all cells of groups whose keys have places. Secret.
+
+    A row and what it adds to the first sum go into one word, which holds so many rows.
+    """
+
+    def __init__(self, places: _Places, binning: ByBits, moments: int) -> None:
+        self.places, self._binning, self._moments = places, binning, moments
+        size = places.size * _width(binning)
+        self._words, self._rows, self._firsts = np.zeros((3, size), dtype=np.int64)
+        self._seconds, self._room = np.zeros(size if moments > 1 else 0), _WORD_ROWS
+
+    def __repr__(self) -> str:
+        """Show nothing that was counted."""
+        return "_Counts()"
+
+    def add(self, block: _Block) -> None:
+        """Count a block of rows."""
+        if block.rows > self._room:
+            self._room = _WORD_ROWS - int(self._words.max() // _WORD_ROW)
+        if block.rows > self._room:
+            self._empty()
+        self._room -= block.rows
+        (values,) = block.values.values()
+        places, binning = places_of(values, self._binning), self._binning
+        cells = self.places.codes(block.keys, block.rows)
+        cells *= _width(binning)
+        cells += bins_of(places, binning)
+        cells += binning.last
+        if not self._moments:
+            np.add.at(self._words, cells, _WORD_ROW)
+            return
+        firsts = firsts_of(places, binning)
+        np.add.at(self._words, cells, firsts + np.int64(_WORD_ROW))
+        if self._moments > 1:
+            np.add.at(self._seconds, cells, seconds_of(firsts, binning))
+
+    def _empty(self) -> None:
+        self._rows += self._words // _WORD_ROW
+        self._firsts += self._words % _WORD_ROW
+        self._words[:], self._room = 0, _WORD_ROWS
+
+    def part(self) -> _Part:
+        """Return the cells that are not empty."""
+        self._empty()
+        cells = np.flatnonzero(self._rows)
+        code, bins = np.divmod(cells, _width(self._binning))
+        bins -= self._binning.last
+        sums = [own[cells] for own in (self._firsts, self._seconds)[: self._moments]]
+        found = code, bins, self._rows[cells], *sums
+        return _part(found, self.places.keys_of, self._binning)
+
+
+def _sorted(held: Sequence[_Block], binning: ByBits, moments: int) -> _Part:
+    """Sort one word a row, the number of its keys above the place of its value; count runs."""
+    keys = pa.concat_tables([block.keys for block in held])
+    places, ends = _Places.of(keys), np.cumsum([block.rows for block in held]).tolist()
+    words, keys_of = np.empty(ends[-1], dtype=np.int64), places.keys_of
+    far = places.size > _MOST_GROUPS
+    if far:
+        found = number_groups(keys, keys.column_names, None)
+        words[:] = found.group
+        keys_of = partial(_keys_of, found.keys)
+    for block, end in zip(held, ends, strict=True):
+        own, (values,) = words[end - block.rows : end], block.values.values()
+        if not far:
+            own[:] = places.codes(block.keys, block.rows)
+        own <<= 32
+        own += places_of(values, binning)
+    return _part(counted(words, binning, moments), keys_of, binning)
+
+
+def counted(words: Integers, binning: ByBits, moments: int) -> Sequence[Any]:
+    """Return the cells of words, which it sorts: number, bin and rows of each, and its sums.
+
+    A word is a number, with 32 bits below it for a place; sums are in `units_of` the bins.
+    """
+    words.sort()
+    starts = np.flatnonzero(_begins(bins_of(words, binning)))
+    sums: list[Any] = []
+    if moments:
+        firsts = firsts_of(words.astype(np.int32), binning)
+        sums.append(_added(firsts, starts, np.int64))
+    if moments > 1:
+        sums.append(_added(seconds_of(firsts, binning), starts, np.float64))
+    first = words[starts]
+    places = first.astype(np.int32)
+    rows = np.diff(starts, append=len(words))
+    return (first - places) >> 32, bins_of(places, binning), rows, *sums
+
+
+def _part(cells: Sequence[Any], keys_of: Callable[[Integers], pa.Table], binning: ByBits) -> _Part:
+    """Return cells as those of the groups that they number."""
+    begins = _begins(cells[0])
+    found = known_cells((np.cumsum(begins) - 1, *cells[1:]), binning)
+    return _Part(keys_of(cells[0][begins]), found)
+
+
+def known_cells(cells: Sequence[Any], binning: ByBits) -> Sequence[Any]:
+    """Return cells without those of rows that have no value, and with sums in units of a column."""
+    group, bins, rows, *sums = cells
     known = bins <= binning.last
     if not known.all():
         group, bins, rows, *sums = (own[known] for own in (group, bins, rows, *sums))
-    return _Part(keys, group, bins, rows, tuple(sums))
+    bins = bins.astype(np.int64, copy=False)
+    if isinstance(binning, Octaves) and sums:
+        unit = units_of(bins, binning)
+        sums = [own * unit**power for power, own in enumerate(sums, start=1)]
+    return group, bins, rows, *sums
 
 
-def _starts(values: Integers) -> Integers:
-    """Return where runs of equal values begin."""
+def _added(values: npt.NDArray[Any], starts: Integers, kind: type) -> npt.NDArray[Any]:
+    """Return the sums of runs."""
+    return np.add.reduceat(values, starts, dtype=kind) if len(starts) else np.zeros(0, kind)
+
+
+def _keys_of(keys: pa.Table, numbers: Integers) -> pa.Table:
+    return keys.take(pa.array(numbers))
+
+
+def _begins(values: Integers) -> npt.NDArray[np.bool_]:
+    """Tell where runs of equal values begin."""
     new = np.ones(len(values), dtype=bool)
     np.not_equal(values[1:], values[:-1], out=new[1:])
-    return np.flatnonzero(new)
-
-
-class _Codes(NamedTuple):
-    """A number for each row's keys, how many there can be, and the keys of such numbers.
-
-    Numbers are in the order of the keys, NULL last.
-    """
-
-    row: Integers
-    size: int
-    keys_of: Callable[[Integers], pa.Table]
-
-    def __repr__(self) -> str:
-        """Show nothing of them."""
-        return "_Codes()"
+    return new
 
 
 class _Places(NamedTuple):
@@ -266,6 +333,14 @@ class _Places(NamedTuple):
                 return False
         return True
 
+    def joined(self, other: _Places) -> _Places:
+        """Return places for the keys of both."""
+        columns = []
+        for (kind, one, size), (_, two, width) in zip(self.columns, other.columns, strict=True):
+            least, end = min(one, two), max(one + size, two + width)
+            columns.append((kind, least, end - least))
+        return _Places(self.names, columns)
+
     def codes(self, keys: pa.Table, rows: int) -> Integers:
         """Return the number of each row."""
         codes: Integers | None = None
@@ -287,114 +362,6 @@ class _Places(NamedTuple):
             column = pa.array(above + least, mask=above == size - 1)
             columns.append(column.cast(kind))
         return pa.table(dict(zip(self.names, reversed(columns), strict=True)))
-
-
-def _codes(rows: _Rows) -> _Codes:
-    places = _Places.of(rows.keys)
-    if places.size > _MOST_GROUPS:
-        return _ranks(rows.keys)
-    return _Codes(places.codes(rows.keys, len(rows.values)), places.size, places.keys_of)
-
-
-def _ranks(keys: pa.Table) -> _Codes:
-    found = number_groups(keys, keys.column_names, None)
-    return _Codes(found.group, found.groups, lambda own: found.keys.take(pa.array(own)))
-
-
-class _Counted(NamedTuple):
-    """Cells that are not empty, ascending; their rows; sums of powers. Secret."""
-
-    cells: Integers
-    rows: Integers
-    sums: list[Floats]
-
-    def __repr__(self) -> str:
-        """Show nothing that was counted."""
-        return "_Counted()"
-
-
-def _dense(
-    codes: Integers, values: Floats, binning: Packable, moments: int, cells: int
-) -> _Counted:
-    """Count into all cells."""
-    width, held = 2 * binning.last + 2, np.empty(len(values), dtype=np.int64)
-    powers = [np.empty(len(values)) for _ in range(moments)]
-    for first in range(0, len(values), _CACHED):
-        own = slice(first, first + _CACHED)
-        value, label, bins = binned(values[own], binning)
-        np.multiply(codes[own], width, out=held[own])
-        held[own] += bins
-        for power, known in zip(powers, powers_of(value, label, binning), strict=False):
-            power[own] = known
-    rows = np.bincount(held, minlength=cells)
-    occupied = np.flatnonzero(rows)
-    sums = [np.bincount(held, power, cells)[occupied].astype(np.float64) for power in powers]
-    return _Counted(occupied, rows[occupied], sums)
-
-
-def _sorted(codes: Integers, values: Floats, binning: Packable, moments: int) -> _Counted:
-    """Sort one word a row, and count runs.
-
-    Where sums are asked for, a word holds the value as single precision has it, which is exact for
-    `VALUE_BITS`; its bits as an integer, those of negative numbers turned around, are in its order.
-    """
-    width = 2 * binning.last + 2
-    words = np.empty(len(values), dtype=np.int64)
-    for first in range(0, len(values), _CACHED):
-        own = slice(first, first + _CACHED)
-        value, _, bins = binned(values[own], binning)
-        if moments:
-            value[np.isnan(value)] = np.inf
-            bits = value.astype(np.float32).view(np.int32)
-            words[own] = bits ^ ((bits >> 31) & 0x7FFFFFFF)
-            words[own] += codes[own] << 32
-        else:
-            words[own] = codes[own] * width + bins
-    words = pl.Series(words).sort().to_numpy()
-    if not moments:
-        starts = _starts(words)
-        return _Counted(words[starts], np.diff(starts, append=len(words)), [])
-    powers = [np.empty(len(words)) for _ in range(moments)]
-    cells = np.empty_like(words)
-    for first in range(0, len(words), _CACHED):
-        own = slice(first, first + _CACHED)
-        bits = words[own].astype(np.int32)  # the low half
-        code = (words[own] - bits) >> 32
-        value = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).view(np.float32).astype(np.float64)
-        value[value == np.inf] = np.nan
-        value, label, bins = binned(value, binning)
-        cells[own] = code * width + bins
-        for power, known in zip(powers, powers_of(value, label, binning), strict=False):
-            power[own] = known
-    starts = _starts(cells)
-    sums = [np.add.reduceat(power, starts) if len(starts) else power for power in powers]
-    return _Counted(cells[starts], np.diff(starts, append=len(cells)), sums)
-
-
-def binned(values: Floats, binning: Packable) -> tuple[Floats, Floats, Integers]:
-    """Return rounded values, the labels of their bins and their places from 0; NaN has the last."""
-    if isinstance(binning, SignificantBits):
-        labels = kept = rounded(clipped(values), binning.bits)
-        bins = binning.numbers(labels)
-    else:
-        kept = rounded(clipped(values), VALUE_BITS)
-        labels, bins = binning.cut(kept)
-    bins += binning.last
-    missing = np.isnan(values)
-    if missing.any():
-        bins[missing] = 2 * binning.last + 1
-    return kept, labels, bins
-
-
-def powers_of(values: Floats, labels: Floats, binning: Packable) -> Iterator[Floats]:
-    """Yield what first and second moments add up of rounded values."""
-    if binning.bits == 1:
-        yield values
-        yield rounded(values * values, SQUARE_BITS)
-        return
-    excess = values - labels
-    yield excess
-    yield excess * excess  # of 20 bits: nothing to round
 
 
 def is_addable(adopted: Adopted, sources: Sequence[Source]) -> bool:
@@ -426,33 +393,21 @@ def packed_sums(adopted: Adopted, sources: Sequence[Source]) -> Statistics | Non
         for leaf in leaves_of(term):
             check_term_column(leaf.column, schema[adopted.values[leaf.column]], leaf)
     labels = list(dict.fromkeys(label for source in sources for label in source.columns))
-    read = _in_polars if adopted.lazy.implementation.is_polars() else _in_duckdb
+    in_polars = adopted.lazy.implementation.is_polars()
 
     def added() -> pa.Table | None:
         with watched():
-            if read is _in_duckdb and len(sources) <= _FEW_SOURCES and _look_few(adopted):
+            if not in_polars and len(sources) <= _FEW_SOURCES and _look_few(adopted):
                 return None
-            places, rows, blocks = read(adopted, labels)
+            places, rows, blocks = (_in_polars if in_polars else _in_duckdb)(adopted, labels)
             far = places.size > max(_FEW_PLACES, rows // 4)
-            return None if far else _added(places, blocks, sources)
+            return None if far else _added_up(places, blocks, sources)
 
     connection = adopted.connection
     table = guarded(lambda: interruptible(added, connection) if connection else added())
     if table is None:
         return None
     return Statistics(table, len(adopted.keys), tuple(sources)).checked()
-
-
-class _Block(NamedTuple):
-    """Some rows: their keys, their values by label, and how many they are. Secret."""
-
-    keys: pa.Table
-    values: Mapping[Hashable, Floats]
-    rows: int
-
-    def __repr__(self) -> str:
-        """Show nothing of them."""
-        return "_Block()"
 
 
 _Read = tuple[_Places, int, Iterator[_Block]]
@@ -467,7 +422,7 @@ def _in_polars(adopted: Adopted, labels: Sequence[Hashable]) -> _Read:
     columns = [_column(frame[name]) for name in names]
 
     def blocks() -> Iterator[_Block]:
-        for first in range(0, frame.height, _BLOCK):
+        for first in range(0, max(frame.height, 1), _BLOCK):
             size = min(_BLOCK, frame.height - first)
             values = (column(first, size) for column in columns)
             yield _Block(table.slice(first, size), dict(zip(labels, values, strict=True)), size)
@@ -496,33 +451,43 @@ def _look_few(adopted: Adopted) -> bool:
 
 
 def _in_duckdb(adopted: Adopted, labels: Sequence[Hashable]) -> _Read:
-    native: Any = adopted.lazy.to_native()
-    names, keys = _quoted_keys(adopted)
-    places, rows = _ends(native, keys)
-    texts = [f"{key} AS {own}" for own, key in keys.items()]
-    values = [f"value_{place}" for place in range(len(labels))]
-    for name, label in zip(values, labels, strict=True):
-        texts.append(f"CAST({quoted(adopted.values[label])} AS DOUBLE) AS {name}")
+    places, rows = _ends(adopted.lazy.to_native(), _quoted_keys(adopted)[1])
 
     def blocks() -> Iterator[_Block]:
-        for batch in native.project(", ".join(texts)).to_arrow_reader(_BLOCK):
-            if not batch.num_rows:
-                continue
-            table = pa.table(batch.select(names).columns, names=names)
-            if not places.hold(table):
+        for block in _of_duckdb(adopted, labels):
+            if not places.hold(block.keys):
                 raise changed()
-            own = (batch.column(name).to_numpy(zero_copy_only=False) for name in values)
-            yield _Block(table, dict(zip(labels, own, strict=True)), batch.num_rows)
+            yield block
 
     return places, rows, blocks()
 
 
-def _added(places: _Places, blocks: Iterator[_Block], sources: Sequence[Source]) -> pa.Table:
+def _of_duckdb(adopted: Adopted, labels: Sequence[Hashable]) -> Iterator[_Block]:
+    """Yield the rows of a relation, and nothing twice; one block without rows for none."""
+    native: Any = adopted.lazy.to_native()
+    names, keys = _quoted_keys(adopted)
+    texts = [f"{key} AS {own}" for own, key in keys.items()]
+    values = [f"value_{place}" for place in range(len(labels))]
+    for name, label in zip(values, labels, strict=True):
+        texts.append(f"CAST({quoted(adopted.values[label])} AS DOUBLE) AS {name}")
+    reader, some = native.project(", ".join(texts)).to_arrow_reader(_BLOCK), False
+    nothing = pa.RecordBatch.from_pylist([], schema=reader.schema)
+    for batch in itertools.chain(reader, [nothing]):
+        if batch.num_rows or not some:
+            table = pa.table(batch.select(names).columns, names=names)
+            own = (batch.column(name).to_numpy(zero_copy_only=False) for name in values)
+            yield _Block(table, dict(zip(labels, own, strict=True)), batch.num_rows)
+            some = True
+
+
+def _added_up(places: _Places, blocks: Iterator[_Block], sources: Sequence[Source]) -> pa.Table:
     totals = [_Totals(source, places.size) for source in sources]
     counts = not all(own.thresholds for own in totals)
     seen = np.zeros(places.size, dtype=np.int64)
     room = np.empty(0)
     for block in blocks:
+        if not block.rows:
+            continue
         room = room if len(room) >= block.rows else np.empty(block.rows)
         codes = places.codes(block.keys, block.rows) if places.names else None
         whole = [own.add(codes, block.values, block.rows, room) for own in totals]

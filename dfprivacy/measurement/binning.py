@@ -8,6 +8,7 @@ grids here span every magnitude: sizes below 2**-126 are zero, sizes above 2**12
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -77,10 +78,7 @@ class Octaves:
 
     def labels(self, values: Floats) -> Floats:
         """Return what the engines group by: the end of the bin nearer to zero."""
-        return self.labels_of_rounded(rounded(clipped(values), VALUE_BITS))
-
-    def labels_of_rounded(self, values: Floats) -> Floats:
-        """Return the labels of values that are clipped, and rounded to `VALUE_BITS`, already."""
+        values = rounded(clipped(values), VALUE_BITS)
         octave = rounded(values * OCTAVE_FACTOR, 1)
         if self.bits == 1:
             return octave
@@ -93,21 +91,10 @@ class Octaves:
         ranks = np.clip(sizes - self._offset, 0, self.last)
         return np.asarray(np.where(labels < 0, -ranks, ranks), dtype=np.int64)
 
-    def cut(self, values: Floats) -> tuple[Floats, Integers]:
-        """Return labels and numbers of values that are clipped and rounded: the same, quicker.
-
-        Of two neighbours the bits, read as integers, are neighbours too: those of a label are those
-        of the number before the value, without its lower bits.
-        """
-        dropped = 53 - self.bits
-        ranks = np.abs(values).view(np.int64)
-        ranks -= 1
-        ranks >>= dropped
-        np.clip(ranks, self._offset, self._offset + self.last, out=ranks)
-        labels = np.copysign((ranks << dropped).view(np.float64), values)
-        ranks -= self._offset
-        np.negative(ranks, out=ranks, where=values < 0)
-        return labels, ranks
+    @property
+    def lowest(self) -> int:
+        """The bits, in single precision, of twice the largest size that bin 0 has."""
+        return 2**23
 
     def bases(self, numbers: Integers) -> Floats:
         """Return what sums are counted from: the labels of bins, or 0 where these are octaves."""
@@ -158,6 +145,11 @@ class SignificantBits:
         """The number of the largest value, 2**126; the least has its negative."""
         return (MOST_EXPONENT - LEAST_EXPONENT) * (1 << (self.bits - 1)) + 1
 
+    @property
+    def lowest(self) -> int:
+        """The bits, in single precision, of twice the largest size that bin 0 would have."""
+        return 2**24 - (1 << (24 - self.bits))
+
     def labels(self, values: Floats) -> Floats:
         """Return what the engines group by: the rounded value."""
         return rounded(clipped(values), self.bits)
@@ -178,6 +170,73 @@ class SignificantBits:
     def _offset(self) -> int:
         least = np.float64(2.0**LEAST_EXPONENT).view(np.int64)
         return int(int(least) >> (53 - self.bits)) - 1
+
+
+ByBits = Octaves | SignificantBits
+Places = npt.NDArray[np.int32]
+"""Where values lie in the order of all numbers of single precision."""
+
+
+def places_of(values: Floats, binning: ByBits) -> Places:
+    """Return whole numbers in the order of values, of which `bins_of` tells the bins.
+
+    Twice a rounded value is a normal number of single precision where its bin is not 0, exact with
+    its 22 bits; the bits of its size, read as an integer, count upwards. Bins have their larger
+    end, in size. What is NaN comes last.
+    """
+    bits = binning.bits if isinstance(binning, SignificantBits) else VALUE_BITS
+    twice = clipped(values)
+    twice += twice
+    sizes = rounded(twice, bits).astype(np.float32).view(np.int32)
+    sign = sizes >> 31  # -1 below zero
+    sizes &= 2**31 - 1
+    sizes -= binning.lowest
+    np.maximum(sizes, 0, out=sizes)
+    sizes ^= sign
+    sizes -= sign
+    np.invert(sign, out=sign)
+    sign &= 2 ** _dropped(binning) - 1
+    sizes += sign
+    if len(values) and np.isnan(np.minimum.reduce(values)):
+        sizes[np.isnan(values)] = (binning.last + 1) << _dropped(binning)
+    return sizes
+
+
+def bins_of(numbers: Any, binning: ByBits) -> Any:
+    """Return the numbers of bins of `places_of`, or of these behind the number of a group.
+
+    Behind such a number, with 32 bits for the place, it has so many fewer for the bin.
+    """
+    return numbers >> _dropped(binning)
+
+
+def _dropped(binning: ByBits) -> int:
+    """Return how many bits of single precision lie within a bin."""
+    return 24 - binning.bits
+
+
+def firsts_of(numbers: Places, octaves: ByBits) -> Places:
+    """Return what values at some places add to the first sums of bins, in `units_of` these."""
+    within = numbers >> 31
+    within ^= numbers
+    within &= 2 ** _dropped(octaves) - 1
+    within >>= 2
+    within += 1 if octaves.bits > 1 else 1 + 2**21  # what bases leave of a value
+    return within
+
+
+def seconds_of(firsts: Places, octaves: ByBits) -> Floats:
+    """Return what such values add to the second sums, in squares of `units_of` bins."""
+    squares = firsts.astype(np.float64)
+    squares *= squares
+    return rounded(squares, SQUARE_BITS) if octaves.bits == 1 else squares
+
+
+def units_of(numbers: Integers, octaves: Octaves) -> Floats:
+    """Return the last bit of the values of bins, negative below zero, 0 for bin 0."""
+    own = octaves.octaves(numbers)
+    last = np.ldexp(1.0, np.abs(own) + (LEAST_EXPONENT - VALUE_BITS - 1))
+    return np.asarray(last * np.sign(own))
 
 
 @dataclass(frozen=True)

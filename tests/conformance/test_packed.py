@@ -106,9 +106,9 @@ def test_cells_and_words_are_one_group_by(many, frame, by):
 def test_blocks_do_not_matter(many, frame, few, rows, at_once, monkeypatch):
     """Blocks of any size add up to the same table, counted either way."""
     monkeypatch.setattr(packed, "_FEW_CELLS", few)
-    monkeypatch.setattr(packed, "_ROWS", max(rows, 200))
+    monkeypatch.setattr(packed, "_CELLS_OF_ROW", few)
+    monkeypatch.setattr(packed, "_BLOCK", max(rows, 200))
     monkeypatch.setattr(packed, "_SORTED", at_once)
-    monkeypatch.setattr(packed, "_CACHED", 64)
     made = FRAMES[frame](many)
     for by in ([], ["some"], ["near", "some"]):
         for binning, moments in ((Octaves(), 2), (SignificantBits(8), 0)):

@@ -34,8 +34,13 @@ from dfprivacy.measurement.binning import (
     Edges,
     Octaves,
     SignificantBits,
+    bins_of,
     clipped,
+    firsts_of,
+    places_of,
     rounded,
+    seconds_of,
+    units_of,
 )
 from dfprivacy.measurement.grid import BITS, grid_from_lower, grid_from_zero
 from dfprivacy.measurement.linear import CountWeights, Product
@@ -387,6 +392,27 @@ def test_bins_are_in_the_order_of_their_values(binning, given_values):
     assert (np.diff(found) >= 0).all()
     assert np.array_equal(numbers(binning, -np.sort(given_values)), -found)
     assert np.abs(found).max() <= binning.last
+
+
+@pytest.mark.parametrize(
+    "binning", [Octaves(), Octaves(3), CUT, *map(SignificantBits, (8, 16, VALUE_BITS))], ids=str
+)
+@given(given_values=many)
+def test_places_tell_bins_and_sums(binning, given_values):
+    """The places of values tell their bins, and by what the values exceed the bases of these."""
+    found = numbers(binning, given_values)
+    places = places_of(given_values, binning)
+    assert bins_of(places, binning).tolist() == found.tolist()
+    assert bins_of(places_of(np.array([math.nan]), binning), binning) == [binning.last + 1]
+    if isinstance(binning, Octaves):
+        kept = rounded(np.clip(given_values, -(2.0**126), 2.0**126), VALUE_BITS)
+        excess = np.where(found == 0, 0.0, kept - binning.bases(found))
+        firsts = firsts_of(places, binning)
+        assert (firsts * units_of(found, binning)).tolist() == excess.tolist()
+        squares = excess * excess
+        law = rounded(squares, SQUARE_BITS) if binning.bits == 1 else squares
+        seconds = seconds_of(firsts, binning) * units_of(found, binning) ** 2
+        assert seconds.tolist() == law.tolist()
 
 
 @pytest.mark.parametrize("bits", [8, 16, VALUE_BITS])
