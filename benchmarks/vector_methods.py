@@ -12,13 +12,14 @@ import numpy as np
 from dfprivacy.measurement.vectors import Buffers, ItemRows, vector_grid
 from dfprivacy.noise.entropy import system_entropy
 from dfprivacy.release.pipeline import permit
-from dfprivacy.statistics.estimators.private_quantiles import CHOOSERS, RELATIONS, Mechanics
+from dfprivacy.statistics.estimators.private_quantiles import RELATIONS, Mechanics
 from dfprivacy.statistics.estimators.vector_means import (
     ClippedMean,
     NoisyMean,
     Passes,
     PlanItems,
     PlanMean,
+    RecentredMean,
     ShiftedMean,
 )
 
@@ -27,8 +28,8 @@ DATA = np.random.default_rng(20210607)  # data only: noise comes from the packag
 Method = Callable[[np.ndarray, float, Fraction], np.ndarray]
 
 
-def mechanics(neighbours: str, quantiles: str = "search") -> Mechanics:
-    return Mechanics(RELATIONS[neighbours], CHOOSERS[quantiles], system_entropy)
+def mechanics(neighbours: str) -> Mechanics:
+    return Mechanics(RELATIONS[neighbours], system_entropy)
 
 
 @permit("a benchmark")
@@ -57,9 +58,9 @@ def mean_of(make: Callable[..., object], x: np.ndarray, radius: float) -> NoisyM
     return run_dense(make(grid).passes(), blocks)
 
 
-def clipped(neighbours: str) -> Method:
+def method(estimator: Callable[..., object], neighbours: str) -> Method:
     how = mechanics(neighbours)
-    return lambda x, radius, rho: mean_of(lambda g: ClippedMean(g, rho, how), x, radius).value()
+    return lambda x, radius, rho: mean_of(lambda g: estimator(g, rho, how), x, radius).value()
 
 
 def shifted(neighbours: str, halvings: int | None = None) -> Method:
@@ -70,7 +71,7 @@ def shifted(neighbours: str, halvings: int | None = None) -> Method:
         def make(grid):
             if halvings is None:
                 return ShiftedMean(grid, rho, how)
-            return ShiftedMean(grid, rho, how, (halvings,), halvings, reach=2)
+            return ShiftedMean(grid, rho, how, (halvings,), reach=2)
 
         return mean_of(make, x, radius).value()
 
@@ -138,10 +139,12 @@ HUANG: dict[str, Method] = {
         f"CoinPress t={t}": (lambda x, radius, rho, t=t: coinpress(x, radius, rho, t))
         for t in (1, 2, 3, 4, 10)
     },
-    "clipped, replace": clipped("replace"),
+    "clipped, replace": method(ClippedMean, "replace"),
     "shifted, replace, T=10": shifted("replace", 10),
     "shifted, replace": shifted("replace"),
     "shifted, add-remove": shifted("add-remove"),
+    "recentred, replace": method(RecentredMean, "replace"),
+    "recentred, add-remove": method(RecentredMean, "add-remove"),
 }
 
 

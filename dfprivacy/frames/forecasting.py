@@ -18,12 +18,19 @@ from dfprivacy.frames.explanation import Account, Draw, Explanation
 from dfprivacy.frames.limit_finding import finding_draws
 from dfprivacy.frames.limits import group_labels, limit_losses, limits_charge
 from dfprivacy.frames.releasing import histogram_request
-from dfprivacy.frames.vector_release import GROUP_COUNT_SHARE, vector_names, vector_request
+from dfprivacy.frames.vector_release import (
+    DENSE,
+    GROUP_COUNT_SHARE,
+    grid_of,
+    vector_names,
+    vector_request,
+)
+from dfprivacy.noise.entropy import system_entropy
 from dfprivacy.noise.laws import DiscreteGaussian
 from dfprivacy.release.request import Request
 from dfprivacy.release.terms import INTERVAL, PublicKeys, Sought, Terms, Unit, label_of
 from dfprivacy.statistics import Statistic
-from dfprivacy.statistics.estimators.private_quantiles import RELATIONS
+from dfprivacy.statistics.estimators.private_quantiles import RELATIONS, Mechanics
 from dfprivacy.statistics.forecast import (
     SIZES,
     Circumstances,
@@ -262,9 +269,6 @@ def explain_limits(
     return plain_explanation(charge, made, draws, level, account, protects=who)
 
 
-_SUM_SHARES = {"clipped": Fraction(3, 4), "shifted": Fraction(9, 16)}
-"""The part of rho that pays for the clipped sum, and for the number of rows."""
-
 _UNTOLD = "noise goes by private deviations of the coordinates: no half-width before there is data"
 
 
@@ -311,21 +315,25 @@ def vector_forecast(
         halve=(halving_loss(loss), "double the number of rows"),
     )  # fmt: skip
     dimension = len(question.labels) if question.wide else question.dimension or question.universe
-    share = _SUM_SHARES.get(question.chosen_method)
-    if share is None or question.binary:
+    if question.chosen_method not in DENSE or question.binary:
         return made.noted(_UNTOLD)
-    relation = RELATIONS[question.neighbours]
-    cost, noise = loss.value * share, counted
-    if noise is None and relation.count_share:
-        noise = Rho(cost * relation.count_share).noise(1, 1)
-        cost *= 1 - relation.count_share
-    deviation = relation.sum_factor / math.sqrt(2 * cost)
+    relation, cost, noise = RELATIONS[question.neighbours], Fraction(0), counted
+    estimator = DENSE[question.chosen_method](
+        grid_of(question, dimension or 1), loss.value, Mechanics(relation, system_entropy)
+    )
+    if noise is None and relation.secret_rows:
+        cost = loss.value * estimator.count_share
+        noise = Rho(cost).noise(1, 1)
+    deviations = [
+        relation.sum_factor / math.sqrt(2 * estimator.last(cost, rows).sum) for rows in (1, *sizes)
+    ]
     made = replace(
-        made, scale=deviation, scale_unit="lengths at which vectors are clipped, on each sum"
+        made, scale=deviations[0], scale_unit="lengths at which vectors are clipped, on each sum"
     )
     if dimension is None:
         return made.noted("name dimension= to learn the error of the whole vector")
-    half = _half_width(dimension, deviation, 1 - level, noise, np.array(sizes, dtype=np.float64))
+    rows = np.array(sizes, dtype=np.float64)
+    half = _half_width(dimension, np.array(deviations[1:]), 1 - level, noise, rows)
     return replace(
         made, unit="lengths at which vectors are clipped, in Euclidean norm",
         certain=by_size(half), ordinary=by_size(half),
@@ -334,7 +342,7 @@ def vector_forecast(
 
 def _half_width(
     dimension: int,
-    deviation: float,
+    deviations: np.ndarray,
     outside: float,
     noise: DiscreteGaussian | None,
     sizes: np.ndarray,
@@ -347,6 +355,6 @@ def _half_width(
     reach = math.sqrt(dimension) + math.sqrt(2 * math.log(2 / outside))
     off = 0 if noise is None else noise.quantile(outside / 2)
     rows = sizes - off
-    half = np.divide(deviation * reach + off, rows, out=np.full_like(rows, 2.0), where=rows > 0)
+    half = np.divide(deviations * reach + off, rows, out=np.full_like(rows, 2.0), where=rows > 0)
     shortened: np.ndarray = np.minimum(half, 2.0)
     return shortened

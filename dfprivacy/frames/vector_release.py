@@ -40,7 +40,6 @@ from dfprivacy.release.pipeline import paid
 from dfprivacy.release.request import Request, request_for
 from dfprivacy.release.terms import PublicKeys, Terms, interval_level
 from dfprivacy.statistics.estimators.private_quantiles import (
-    CHOOSERS,
     RELATIONS,
     Mechanics,
     NoisyRows,
@@ -51,6 +50,7 @@ from dfprivacy.statistics.estimators.vector_means import (
     Passes,
     PlanItems,
     PlanMean,
+    RecentredMean,
     ShiftedMean,
 )
 from dfprivacy.statistics.mean_vector import MeanVector
@@ -188,7 +188,7 @@ def estimator(
     question: MeanVector, dimension: int, rho: Fraction, entropy: EntropySource = system_entropy
 ) -> Callable[[NoisyRows | None], Passes]:
     """Return the passes of the question's method, as a function of the number of rows if known."""
-    mechanics = Mechanics(RELATIONS[question.neighbours], CHOOSERS["search"], entropy)
+    mechanics = Mechanics(RELATIONS[question.neighbours], entropy)
     p = decimal_number(question.p)
     assert p is not None  # noqa: S101 checked with the question
     if question.binary:
@@ -197,8 +197,15 @@ def estimator(
     grid = grid_of(question, dimension)
     if question.chosen_method == "plan":
         return PlanMean(grid, rho, mechanics, p, question.deviations).passes
-    method = ClippedMean if question.chosen_method == "clipped" else ShiftedMean
-    return method(grid, rho, mechanics).passes
+    return DENSE[question.chosen_method](grid, rho, mechanics).passes
+
+
+DENSE: dict[str, type[RecentredMean | ClippedMean | ShiftedMean]] = {
+    "recentred": RecentredMean,
+    "clipped": ClippedMean,
+    "shifted": ShiftedMean,
+}
+"""The methods for vectors whose noise is the same in all coordinates."""
 
 
 def grid_of(question: MeanVector, dimension: int) -> VectorGrid:

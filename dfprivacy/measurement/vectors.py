@@ -305,54 +305,61 @@ def squared_norms(rows: Floats) -> Floats:
 
 
 class NormCounts(VectorTable):
-    """How many shifted rows have a norm in each of `bins` equal bins of [0, 2**top).
+    """How many shifted rows have a squared norm in each bin of `distance_slots`.
 
-    One row of bins + 2 columns, the form of `CoordinateCounts`; nothing is below, and what is
-    longer than the last bin stands in the last slot.
+    Bins are 1/32 octave of the norm. What is longer than 2**bits, the bits of `shifted`, counts in
+    the last one.
     """
 
-    def __init__(self, shifted: Shifted, top: int, bins: int) -> None:
+    def __init__(self, shifted: Shifted) -> None:
         super().__init__()
         self._shifted = shifted
-        self._scale = bins * math.ldexp(1.0, -top)
-        self.counts = np.zeros((1, bins + 2), np.int64)
+        self.counts = np.zeros(_norm_bins(shifted.bits), np.int64)
 
     def _add(self, rows: Floats, buffers: Buffers) -> None:
-        squared = squared_norms(self._shifted.apply(rows, buffers))
-        np.add.at(self.counts[0], norm_slots(squared, self._scale, self.counts.shape[1]), 1)
+        _count_norms(squared_norms(self._shifted.apply(rows, buffers)), self.counts)
 
 
-def norm_slots(squared: Floats, scale: float, slots: int) -> Integers:
-    """Return the slot of each squared norm: one root, one product, both correctly rounded."""
-    numbers = np.minimum(np.sqrt(squared) * scale, slots - 2)
-    return np.asarray(numbers.astype(np.int64) + 1)
+def _norm_bins(bits: int) -> int:
+    return 2 * bits * _PER_OCTAVE + 1
+
+
+def _count_norms(squared: Floats, counts: Integers) -> None:
+    slots = distance_slots(squared, len(counts) + 1) - 1
+    counts += np.bincount(slots, minlength=len(counts))
+
+
+def squared_limit(chosen: int) -> float:
+    """Return where a bin of squared norms ends, exactly; 1 for the bin of 0."""
+    octave, part = divmod(chosen - 1, _PER_OCTAVE)
+    return math.ldexp(1 + (part + 1) / _PER_OCTAVE, octave) if chosen else 1.0
 
 
 class ClippedSums(VectorTable):
-    """The sum of shifted rows, each shortened to `threshold` where it is longer.
+    """The sum of shifted rows, each shortened where its squared norm is above `limit`.
 
     A shortened row is rounded towards zero after a factor that is a little too small, so that its
-    norm is at most `threshold`, whatever floats do: that is the L2 sensitivity of the sum.
+    squared norm is at most `limit`, whatever floats do: the root is the L2 sensitivity of the sum.
     """
 
-    def __init__(self, shifted: Shifted, threshold: float) -> None:
+    def __init__(self, shifted: Shifted, limit: float) -> None:
         super().__init__()
         self._shifted = shifted
-        self._threshold = threshold
+        self._limit = limit
         self.counts = np.zeros(len(shifted.centre), np.int64)
 
     def _add(self, rows: Floats, buffers: Buffers) -> None:
         values = self._shifted.apply(rows, buffers)
         squared = squared_norms(values)
-        long = np.flatnonzero(squared > self._threshold**2)
+        long = np.flatnonzero(squared > self._limit)
         if len(long):
-            values[long] = np.trunc(values[long] * shrinking(squared[long], self._threshold))
+            values[long] = np.trunc(values[long] * shrinking(squared[long], self._limit))
         self.counts += values.sum(axis=0).astype(np.int64)
 
 
-def shrinking(squared: Floats, threshold: float) -> Floats:
-    """Return factors, one a row, that bring these norms to the threshold or a little below."""
-    return np.asarray(threshold / np.sqrt(squared) * (1 - 2.0**-48))[:, np.newaxis]
+def shrinking(squared: Floats, limit: float) -> Floats:
+    """Return factors, one a row, that bring these squared norms to the limit or a little below."""
+    return np.asarray(np.sqrt(limit / squared) * (1 - 2.0**-48))[:, np.newaxis]
 
 
 _FRACTION_BITS = 4
@@ -511,38 +518,36 @@ class ItemCounts(ItemTable):
 
 
 class ItemNormCounts(ItemTable):
-    """How many sets have a norm in each of `bins` equal bins of [0, 2**top).
+    """How many sets have a squared norm in each bin, as `NormCounts`.
 
-    An item weighs `scale`, a whole number; squares of all items together stay below 2**53, so that
-    squared norms are exact.
+    An item weighs `scale`, a whole number; squares of all items together are at most 2**(2 bits),
+    and below 2**53, so that squared norms are exact.
     """
 
-    def __init__(self, scale: Floats, top: int, bins: int) -> None:
+    def __init__(self, scale: Floats, bits: int) -> None:
         super().__init__()
         self._squares = scale**2
-        self._scale = bins * 2.0**-top
-        self.counts = np.zeros((1, bins + 2), np.int64)
+        self.counts = np.zeros(_norm_bins(bits), np.int64)
 
     def _add_items(self, rows: ItemRows) -> None:
-        squared = added_up(rows.row, self._squares[rows.item], rows.rows)
-        np.add.at(self.counts[0], norm_slots(squared, self._scale, self.counts.shape[1]), 1)
+        _count_norms(added_up(rows.row, self._squares[rows.item], rows.rows), self.counts)
 
 
 class ItemClippedSums(ItemTable):
-    """The sum of scaled sets, each shortened to `threshold`: its L2 sensitivity."""
+    """The sum of scaled sets, each shortened where its squared norm is above `limit`."""
 
-    def __init__(self, scale: Floats, threshold: float) -> None:
+    def __init__(self, scale: Floats, limit: float) -> None:
         super().__init__()
         self._own = scale
-        self._threshold = threshold
+        self._limit = limit
         self.counts = np.zeros(len(scale), np.int64)
 
     def _add_items(self, rows: ItemRows) -> None:
         values = self._own[rows.item]
         squared = added_up(rows.row, values**2, rows.rows)
-        long = squared > self._threshold**2
+        long = squared > self._limit
         factors = np.ones(rows.rows)
-        factors[long] = shrinking(squared[long], self._threshold)[:, 0]
+        factors[long] = shrinking(squared[long], self._limit)[:, 0]
         values = np.trunc(values * factors[rows.row])
         self.counts += added_up(rows.item, values, len(self.counts)).astype(np.int64)
 

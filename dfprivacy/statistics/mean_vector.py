@@ -10,7 +10,7 @@ from dfprivacy.accounting.exact import decimal_number, describe, exact_number
 from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
 from dfprivacy.release.terms import label_of
 
-VECTOR_METHODS = ("auto", "clipped", "shifted", "plan")
+VECTOR_METHODS = ("auto", "recentred", "clipped", "shifted", "plan")
 DEVIATIONS = ("gaussian", "generic", "binary")
 NEIGHBOURS = ("add-remove", "replace")
 
@@ -30,7 +30,7 @@ class MeanVector:
     or (for comparison) a row replaced with the number of rows public.
 
     >>> MeanVector(("x", "y"), radius=10).chosen_method
-    'shifted'
+    'recentred'
     >>> MeanVector("basket", universe=500).chosen_method
     'plan'
 
@@ -85,11 +85,11 @@ class MeanVector:
         """The method; "auto" follows from public facts alone, never from data.
 
         "plan" for item sets, for an error other than p = 2, and where the caller declares that
-        standard deviations differ much between coordinates; else "shifted".
+        standard deviations differ much between coordinates; else "recentred".
         """
         if self.method != "auto":
             return self.method
-        return "plan" if self.binary or self.p != 2 or self.skewed else "shifted"
+        return "plan" if self.binary or self.p != 2 or self.skewed else "recentred"
 
     @property
     def name(self) -> str:
@@ -175,8 +175,8 @@ def _check_combination(question: MeanVector) -> None:
             "a column holds vectors of a dimension, or items of a universe, not both",
             hint="pass dimension=384 for vectors, universe=500 for sets of items",
         )
-    if question.binary and question.chosen_method == "shifted":
+    if question.binary and question.chosen_method in {"recentred", "shifted"}:
         raise InvalidQuestionError(
-            "shifted rotates vectors, which would make sets of items dense",
+            f"{question.chosen_method} moves vectors, which would make sets of items dense",
             hint='use method="plan", or "clipped"',
         )

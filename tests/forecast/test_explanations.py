@@ -216,7 +216,7 @@ def test_statements_say_the_same(ledger):
     assert [answer.name for answer in said.answers] == [call for call, _ in said.calls]
 
 
-@pytest.mark.parametrize("method", ["clipped", "shifted"])
+@pytest.mark.parametrize("method", ["recentred", "clipped", "shifted"])
 def test_forecasts_of_vectors_hold(method):
     """In lengths of clipping, vectors are off as forecast at most: 40 releases of 1,000 rows.
 

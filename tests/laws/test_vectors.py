@@ -29,18 +29,17 @@ from dfprivacy.measurement.vectors import (
     hadamard,
     incomplete,
     padded_size,
+    squared_limit,
     vector_grid,
 )
 from dfprivacy.noise.entropy import system_entropy
 from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics.estimators.private_quantiles import (
-    CHOOSERS,
     MEDIAN,
     RELATIONS,
     FractionBelow,
     Mechanics,
     PublicTotal,
-    RowsAbove,
 )
 
 DIMENSIONS = [1, 2, 3, 8, 33, 300]
@@ -109,9 +108,9 @@ def tables(dimension):
     return {
         "coordinates": lambda: CoordinateCounts(Windows(-centre - 2**20, 13, 128)),
         "rotated": lambda: CoordinateCounts(windows, rotation),
-        "norms": lambda: NormCounts(shifted, 24, 512),
-        "sums": lambda: ClippedSums(shifted, 2.0**21),
-        "scaled sums": lambda: ClippedSums(scaled, 2.0**19),
+        "norms": lambda: NormCounts(shifted),
+        "sums": lambda: ClippedSums(shifted, 2.0**42),
+        "scaled sums": lambda: ClippedSums(scaled, 2.0**38),
         "distances": lambda: Distances(centre, 22),
     }
 
@@ -141,31 +140,44 @@ def test_counts_are_those_of_a_loop():
     assert table.counts.tolist() == [[1, 2, 0, 0, 1, 1], [0, 2, 1, 0, 1, 1]]
 
 
-def test_norms_are_counted_exactly():
-    """Norms fall in bins of equal width, integers at an edge in the bin above it."""
-    table = NormCounts(Shifted(np.zeros(2), 5), 3, 8)
-    table.add(np.array([[0.0, 0.0], [3.0, 4.0], [0.0, 7.0], [8.0, 0.0], [9.0, 9.0]]), Buffers())
-    assert table.counts[0].tolist() == [0, 1, 0, 0, 0, 0, 1, 0, 1, 2]
+@given(hnp.arrays(np.int64, 3, elements=st.integers(-(2**12), 2**12)))
+def test_norms_are_counted_exactly(row):
+    """A squared norm is in the bin that ends above it, where the bin before ends at most there."""
+    table, squared = NormCounts(Shifted(np.zeros(3), 13)), int(sum(row * row))
+    table.add(row[np.newaxis].astype(float), Buffers())
+    ((place,),) = np.nonzero(table.counts)
+    assert squared < squared_limit(int(place))
+    assert squared >= (squared_limit(int(place) - 1) if place else 0)
+
+
+def test_norms_have_bins_at_the_ends():
+    """0 has a bin of its own, and what is longer than all is in the last one."""
+    together = NormCounts(Shifted(np.zeros(2), 3))
+    together.add(np.array([[0.0, 0.0], [3.0, 4.0], [5.0, 0.0], [8.0, 0.0], [9.0, 9.0]]), Buffers())
+    assert together.counts[0] == 1
+    assert together.counts[1 + 4 * 16 + 9] == 2  # 25 = 16 * (1 + 9 / 16)
+    assert together.counts[-1] == 2
+    assert squared_limit(len(together.counts) - 1) == 64
 
 
 @settings(max_examples=80)
 @given(
     hnp.arrays(np.int64, st.integers(1, 6), elements=st.integers(-(2**21), 2**21)),
-    st.integers(1, 2**20),
+    st.integers(1, 2**40),
 )
-def test_a_row_moves_a_clipped_sum_by_the_threshold_at_most(row, threshold):
-    """The L2 norm of what one row adds is at most the threshold, in exact integers."""
-    table = ClippedSums(Shifted(np.zeros(len(row)), 21), float(threshold))
+def test_a_row_moves_a_clipped_sum_by_the_threshold_at_most(row, limit):
+    """The squared L2 norm of what one row adds is at most the limit, in exact integers."""
+    table = ClippedSums(Shifted(np.zeros(len(row)), 21), float(limit))
     table.add(row[np.newaxis].astype(float), Buffers())
     added = [int(value) for value in table.counts]
-    assert sum(value * value for value in added) <= threshold**2
-    if sum(int(value) ** 2 for value in row) <= threshold**2:
+    assert sum(value * value for value in added) <= limit
+    if sum(int(value) ** 2 for value in row) <= limit:
         assert added == row.tolist()
 
 
 def test_a_clipped_row_keeps_its_direction():
     """A long row is shortened to the threshold, up to the rounding of its coordinates."""
-    table = ClippedSums(Shifted(np.zeros(2), 20), 1000.0)
+    table = ClippedSums(Shifted(np.zeros(2), 20), 1000.0**2)
     table.add(np.array([[3e5, 4e5]]), Buffers())
     assert table.counts.tolist() == [599, 799]
 
@@ -227,8 +239,8 @@ def test_item_tables_are_those_of_dense_rows():
     sets, scale = ItemRows(60, row, item), np.arange(1.0, 10.0) * 1000
     shifted = Shifted(np.zeros(9), 20)
     pairs = [
-        (ItemNormCounts(scale, 16, 64), NormCounts(shifted, 16, 64)),
-        (ItemClippedSums(scale, 9000.0), ClippedSums(shifted, 9000.0)),
+        (ItemNormCounts(scale, 20), NormCounts(shifted)),
+        (ItemClippedSums(scale, 9000.0**2), ClippedSums(shifted, 9000.0**2)),
     ]
     for sparse, table in pairs:
         sparse.add(sets, Buffers())
@@ -243,11 +255,11 @@ def test_item_tables_are_those_of_dense_rows():
 def test_sets_without_items_are_rows():
     """Empty sets have norm 0, and add nothing."""
     empty = ItemRows(3, np.zeros(0, np.int64), np.zeros(0, np.int64))
-    norms, sums = ItemNormCounts(np.ones(4), 4, 8), ItemClippedSums(np.ones(4), 1.0)
+    norms, sums = ItemNormCounts(np.ones(4), 4), ItemClippedSums(np.ones(4), 1.0)
     for table in (norms, sums):
         table.add(empty, Buffers())
         assert table.rows == 3
-    assert norms.counts[0].tolist() == [0, 3, 0, 0, 0, 0, 0, 0, 0, 0]
+    assert norms.counts.tolist() == [3, *[0] * 128]
     assert sums.counts.tolist() == [0, 0, 0, 0]
 
 
@@ -272,32 +284,27 @@ def counted(values, bins=16):
     return counts
 
 
-@pytest.fixture(params=CHOOSERS)
-def chooser(request):
-    return CHOOSERS[request.param]
-
-
 @pytest.fixture(params=RELATIONS)
 def relation(request):
     return RELATIONS[request.param]
 
 
-def chosen(chooser, counts, rows, target, relation, rho=NEARLY_EXACT):
-    return Mechanics(relation, chooser, system_entropy).bins(counts, rows, target, rho)
+def chosen(counts, rows, target, relation, rho=NEARLY_EXACT):
+    return Mechanics(relation, system_entropy).search(counts, rows, target, rho)
 
 
-def test_medians_without_noise(chooser, relation):
+def test_medians_without_noise(relation):
     """At a huge rho each coordinate gets a bin that at least half of its rows reach and exceed."""
     values = np.random.default_rng(0).integers(0, 16, (7, 31))
-    bins = chosen(chooser, counted(values), 31, MEDIAN, relation)
+    bins = chosen(counted(values), 31, MEDIAN, relation)
     assert bins.tolist() == np.median(values, axis=1).tolist()
 
 
 @pytest.mark.parametrize("q", [(1, 10), (1, 4), (9, 10)])
-def test_other_quantiles_without_noise(chooser, relation, q):
+def test_other_quantiles_without_noise(relation, q):
     """The chosen bin has rank q, wherever the rows lie."""
     values = np.random.default_rng(1).integers(-3, 20, (5, 101))
-    bins = chosen(chooser, counted(values), 101, FractionBelow(*q), relation)
+    bins = chosen(counted(values), 101, FractionBelow(*q), relation)
     for row, own in zip(values, bins.tolist(), strict=True):
         least = own == 0 or (row < own).sum() <= 101 * q[0] / q[1]
         most = own == 15 or (row <= own).sum() >= 101 * q[0] / q[1]
@@ -305,9 +312,18 @@ def test_other_quantiles_without_noise(chooser, relation, q):
         assert most
 
 
+@pytest.mark.parametrize("rank", [0, 1, 40, 100, 101])
+def test_thresholds_without_noise(relation, rank):
+    """At a huge rho as many rows as the rank are in bins beyond, or ties make them fewer."""
+    counts = np.bincount(np.random.default_rng(2).integers(3, 60, 101), minlength=700)
+    bin_ = Mechanics(relation, system_entropy).threshold(counts, rank, NEARLY_EXACT)
+    beyond = counts[bin_ + 1 :].sum()
+    assert beyond <= rank <= beyond + counts[bin_]
+
+
 @pytest.mark.parametrize(
     ("target", "add_remove", "replace"),
-    [(MEDIAN, 1, 2), (FractionBelow(1, 10), 9, 10), (RowsAbove(9), 1, 1), (PublicTotal(9), 1, 1)],
+    [(MEDIAN, 1, 2), (FractionBelow(1, 10), 9, 10), (PublicTotal(9), 1, 1)],
 )
 def test_scores_move_by_their_sensitivity(target, add_remove, replace):
     """A row more, or another one, moves a score by at most what is claimed, and by that much."""

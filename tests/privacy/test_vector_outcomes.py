@@ -36,7 +36,7 @@ def strange():
     return [np.array([1j, 2, 3]), far, *some, [Decimal("sNaN"), 1, 2], [[1], [2], [3]]]
 
 
-@pytest.mark.parametrize("method", ["clipped", "shifted", "plan"])
+@pytest.mark.parametrize("method", ["recentred", "clipped", "shifted", "plan"])
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 @pytest.mark.parametrize("rows", [0, 1, 2, 9])
 def test_no_row_raises_or_warns(method, neighbours, rows):
@@ -60,7 +60,7 @@ def test_no_row_raises_or_warns(method, neighbours, rows):
         assert (np.abs(mean.values) <= 4).all()
 
 
-@pytest.mark.parametrize("method", ["clipped", "shifted", "plan"])
+@pytest.mark.parametrize("method", ["recentred", "clipped", "shifted", "plan"])
 def test_few_rows_get_wide_intervals(method):
     """Where the noisy count does not rule out too few rows, intervals are the whole universe."""
     frame = pl.DataFrame({"x": [1.0, 2.0], "y": [3.0, 4.0]})
@@ -70,7 +70,7 @@ def test_few_rows_get_wide_intervals(method):
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3, 7])
-@pytest.mark.parametrize("method", ["clipped", "shifted", "plan"])
+@pytest.mark.parametrize("method", ["recentred", "clipped", "shifted", "plan"])
 def test_dimensions_and_zeros(dimension, method):
     """One coordinate, other numbers than powers of two, and vectors of norm 0 are all right."""
     frame = pl.DataFrame(np.zeros((500, dimension)), schema=[f"x{i}" for i in range(dimension)])
@@ -116,6 +116,7 @@ WRONG = [
     ({"columns": "v", "universe": 3}, dfp.UnsupportedDtypeError),
     ({"columns": "v", "universe": 3, "dimension": 3}, dfp.InvalidQuestionError),
     ({"columns": "v", "universe": 3, "method": "shifted"}, dfp.InvalidQuestionError),
+    ({"columns": "v", "universe": 3, "method": "recentred"}, dfp.InvalidQuestionError),
     ({"interval": 1.0}, dfp.InvalidQuestionError),
 ]
 
@@ -267,13 +268,13 @@ def test_what_is_shown_of_an_estimate():
 
 
 def test_auto_follows_public_facts():
-    """The rule of "auto": item sets, another error or declared skew take plan, the rest shifted."""
+    """The rule of "auto": item sets, another error or declared skew take plan, else recentred."""
     rows = {"x": [1.0] * 9, "y": [2.0] * 9, "s": [[1, 2]] * 9}
 
     def chosen(columns, **terms):
         return pl.DataFrame(rows).dp.mean_vector(columns, rho=1, **terms).method
 
-    assert chosen(["x"], radius=1) == "shifted"
+    assert chosen(["x"], radius=1) == "recentred"
     assert chosen(["x", "y"], radius=1, p=1) == "plan"
     assert chosen(["x", "y"], radius=1, skewed=True) == "plan"
     assert chosen("s", universe=9) == "plan"

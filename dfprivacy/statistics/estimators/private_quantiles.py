@@ -1,10 +1,10 @@
-"""Find private quantiles of many coordinates at once, from counts in bins: search or select.
+"""Find private quantiles of many coordinates at once, and thresholds of norms, from counts in bins.
 
-Both are one function of the same form, so that an estimator takes either. A target scores a bin by
-the rows up to it and all rows: negative below the quantile, positive above. The noisy binary search
-is PrivQuant of Huang, Liang and Yi 2021 (Section 3.2, with the noisy counts of their Theorem 1);
-the selection is the exponential mechanism of Smith 2011 on a grid. A `Relation` says what
-neighbouring sets of vectors are, and what follows for sensitivities. Proofs: docs/vectors.md.
+Coordinates are searched by noisy counts: PrivQuant of Huang, Liang and Yi 2021 (Section 3.2, with
+the noisy counts of their Theorem 1). A target scores a bin by the rows up to it and all rows:
+negative below the quantile, positive above. A threshold, one number, is selected by the exponential
+mechanism of Smith 2011, which seldom strays among empty bins. A `Relation` says what neighbouring
+sets of vectors are, and what follows for sensitivities. Proofs: docs/vectors.md.
 """
 
 from __future__ import annotations
@@ -54,20 +54,12 @@ class Relation(ABC):
     keeps_incomplete: ClassVar[bool]
     """Whether rows that are no whole vectors count as zeros, or not at all."""
 
-    margins: ClassVar[int]
-    """How many margins of a search are added to the rows that are clipped: the authors take one,
-    which for few coordinates lets a search run off into empty bins one time in ten."""
-
-    count_share: ClassVar[Fraction]
-    """The part of a sum's loss that pays for the number of rows."""
+    secret_rows: ClassVar[bool]
+    """Whether the number of rows is secret, and paid for."""
 
     @abstractmethod
     def fraction_sensitivity(self, numerator: int, denominator: int) -> int:
         """Return how much denominator * F - numerator * n moves, F a count of rows."""
-
-    @abstractmethod
-    def noisy_rows(self, rows: int, rho: Fraction, entropy: EntropySource) -> NoisyRows:
-        """Return the number of rows for a loss of `rho`."""
 
 
 class AddRemove(Relation):
@@ -75,18 +67,11 @@ class AddRemove(Relation):
 
     sum_factor = 1
     keeps_incomplete = False
-    margins = 3
-    count_share = Fraction(1, 10)
+    secret_rows = True
 
     def fraction_sensitivity(self, numerator: int, denominator: int) -> int:
         """Return max(a, b - a): a row moves b F by b or 0, and a n by a."""
         return max(numerator, denominator - numerator)
-
-    def noisy_rows(self, rows: int, rho: Fraction, entropy: EntropySource) -> NoisyRows:
-        """Add noise: sensitivity 1."""
-        noise = Rho(rho).noise(1, 1)
-        noisy = add_to(np.array([rows], np.int64), noise, entropy)
-        return NoisyRows(int(noisy[0]), noise)
 
 
 class Replace(Relation):
@@ -94,16 +79,11 @@ class Replace(Relation):
 
     sum_factor = 2
     keeps_incomplete = True
-    margins = 1
-    count_share = Fraction(0)
+    secret_rows = False
 
     def fraction_sensitivity(self, numerator: int, denominator: int) -> int:  # noqa: ARG002 one interface
         """Return b: n stays, and a row moves F by at most 1."""
         return denominator
-
-    def noisy_rows(self, rows: int, rho: Fraction, entropy: EntropySource) -> NoisyRows:  # noqa: ARG002 one interface
-        """Return the number itself: neighbours have the same."""
-        return NoisyRows(rows, None)
 
 
 RELATIONS: dict[str, Relation] = {"add-remove": AddRemove(), "replace": Replace()}
@@ -139,21 +119,6 @@ MEDIAN = FractionBelow(1, 2)
 
 
 @dataclass(frozen=True)
-class RowsAbove:
-    """The value that `rank` rows exceed, a public number: rank - (n - F)."""
-
-    rank: int
-
-    def score(self, upto: Integers, rows: int) -> Integers:
-        """Return the rank less the rows above."""
-        return self.rank - (rows - upto)
-
-    def sensitivity(self, relation: Relation) -> int:  # noqa: ARG002 one interface
-        """Return 1: a row is above, or it is not."""
-        return 1
-
-
-@dataclass(frozen=True)
 class PublicTotal:
     """The median of values of which everybody knows how many there are."""
 
@@ -169,87 +134,68 @@ class PublicTotal:
 
 
 @dataclass(frozen=True)
-class Score:
-    """How far the rows up to a bin are beyond a target, and how much a neighbour moves it."""
+class Mechanics:
+    """How a release draws: the neighbour relation, the random source."""
 
-    of: Callable[[Integers], Integers]
-    sensitivity: int
+    relation: Relation
+    entropy: EntropySource
 
+    def counted(
+        self, rows: NoisyRows | None, exact: int, rho: Fraction
+    ) -> tuple[NoisyRows, Fraction]:
+        """Return the number of rows, and what it costs: nothing where it is known or public.
 
-class Chooser(Protocol):
-    """A private quantile of many coordinates: a bin for each of them."""
-
-    def bins(self, counts: Integers, score: Score, rho: Rho, entropy: EntropySource) -> Integers:
-        """Return a bin for each coordinate, from 0; `rho` pays for all of them together.
-
-        A row of `counts` has the rows below, in each of 2**T bins, and above. Secret.
+        Else `rho` pays for noise: sensitivity 1.
         """
+        if rows is not None:
+            return rows, Fraction(0)
+        if not self.relation.secret_rows:
+            return NoisyRows(exact, None), Fraction(0)
+        noise = Rho(rho).noise(1, 1)
+        noisy = add_to(np.array([exact], np.int64), noise, self.entropy)
+        return NoisyRows(int(noisy[0]), noise), rho
 
-    def margin(self, halvings: int, rho: Fraction) -> float:
-        """Return by how many ranks a choice of sensitivity 1 among 2**halvings bins may be off."""
+    def search(self, counts: Integers, rows: int, target: Target, rho: Fraction) -> Integers:
+        """Return a bin for each coordinate, from 0, by a binary search over noisy counts.
 
-
-class NoisySearch:
-    """A binary search over noisy counts; each of its T steps costs rho / T for all coordinates."""
-
-    def bins(self, counts: Integers, score: Score, rho: Rho, entropy: EntropySource) -> Integers:
-        """Return a bin for each coordinate: see `Chooser.bins`."""
+        A row of `counts` has the rows below, in each of 2**T bins, and above; `rows` are all.
+        Secret. Each of T steps costs rho / T for all coordinates together.
+        """
         size, width = counts.shape[0], counts.shape[1] - 2
         upto = np.cumsum(counts, axis=1)
         low, every = np.zeros(size, np.int64), np.arange(size)
         if width == 1:
             return low
-        step = rho.share(Fraction(1, size * (width.bit_length() - 1)))
-        noise = step.noise(score.sensitivity, score.sensitivity**2)
+        step = Rho(rho).share(Fraction(1, size * (width.bit_length() - 1)))
+        sensitivity = target.sensitivity(self.relation)
+        noise = step.noise(sensitivity, sensitivity**2)
         while width > 1:
             width //= 2
-            scores = score.of(upto[every, low + width])  # up to bin low + width - 1
-            low += np.where(add_to(scores, noise, entropy) <= 0, width, 0)
+            scores = target.score(upto[every, low + width], rows)  # up to bin low + width - 1
+            low += np.where(add_to(scores, noise, self.entropy) <= 0, width, 0)
         return low
 
-    def margin(self, halvings: int, rho: Fraction) -> float:
-        """Return one standard deviation of a count, as the authors do."""
-        return math.sqrt(halvings / (2 * rho))
+    def threshold(self, counts: Integers, rank: int, rho: Fraction) -> int:
+        """Return a bin, beyond which about `rank` rows lie: the exponential mechanism over bins.
+
+        The loss of a bin is by how many rows it misses: those beyond it that are more than `rank`,
+        or those from it on that are fewer. A row moves either by 1 at most.
+        """
+        beyond = counts.sum() - np.cumsum(counts)
+        losses = np.maximum(np.maximum(beyond - rank, rank - beyond - counts), 0)
+        candidates = np.arange(len(counts))
+        runs = Runs(np.array([0]), candidates, np.ones_like(candidates), losses)
+        return int(ExponentialMechanism.for_rho(rho, 1).select(runs, self.entropy)[0])
 
 
-class GridSelection:
-    """The exponential mechanism over bins, at rho / d a coordinate.
-
-    The loss of a bin is how far its scores, before and after it, lie beyond the target: it moves
-    by at most their sensitivity.
-    """
-
-    def bins(self, counts: Integers, score: Score, rho: Rho, entropy: EntropySource) -> Integers:
-        """Return a bin for each coordinate: see `Chooser.bins`."""
-        size, bins = counts.shape[0], counts.shape[1] - 2
-        upto = np.cumsum(counts, axis=1)
-        before, after = score.of(upto[:, :-2]), score.of(upto[:, 1:-1])
-        losses = np.maximum(np.maximum(before, -after), 0).reshape(-1)
-        candidates = np.tile(np.arange(bins), size)
-        runs = Runs(np.arange(size) * bins, candidates, np.ones_like(candidates), losses)
-        law = ExponentialMechanism.for_rho(rho.value / size, score.sensitivity)
-        return law.select(runs, entropy)
-
-    def margin(self, halvings: int, rho: Fraction) -> float:
-        """Return (2 / epsilon) log(10 * 2**halvings): a rank that all empty bins rarely reach."""
-        return 2 * (halvings * math.log(2) + math.log(10)) / math.sqrt(8 * rho)
+SURE = 16
+"""Of 2**10 bins, those whose loss times half of epsilon is beyond this are chosen together with a
+probability below 2**10 exp(-16), one in 8,000."""
 
 
-CHOOSERS: dict[str, Chooser] = {"search": NoisySearch(), "selection": GridSelection()}
-
-
-@dataclass(frozen=True)
-class Mechanics:
-    """How a release draws: the neighbour relation, the quantiles, the random source."""
-
-    relation: Relation
-    choose: Chooser
-    entropy: EntropySource
-
-    def bins(self, counts: Integers, rows: int, target: Target, rho: Fraction) -> Integers:
-        """Return the chosen bin of each coordinate, off its counts and the number of all rows."""
-        score = Score(lambda upto: target.score(upto, rows), target.sensitivity(self.relation))
-        return self.choose.bins(counts, score, Rho(rho), self.entropy)
+def margin(rho: Fraction) -> float:
+    """Return by how many ranks a threshold that costs `rho` is hardly ever off."""
+    return 2 * SURE / math.sqrt(8 * rho)
 
 
 Halvings = tuple[int, ...]
@@ -282,7 +228,7 @@ def coordinate_medians(
         table = make(windows)
         yield table
         rows = rows or table.rows
-        chosen = mechanics.bins(table.counts, table.rows, MEDIAN, rho * Fraction(own, total))
+        chosen = mechanics.search(table.counts, table.rows, MEDIAN, rho * Fraction(own, total))
         if index + 1 < len(halvings):
             windows = windows.within(chosen, 1 << halvings[index + 1])
     return windows.middles(chosen), rows

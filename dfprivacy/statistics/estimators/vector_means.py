@@ -1,5 +1,9 @@
 """Average vectors clipped to a private length: around a centre, or scaled by private deviations.
 
+`RecentredMean` clips, moves the centre to the noisy mean, and clips again: the noise of a sum goes
+by the distances to its centre, so that a small part of rho comes near the mean from far away, and
+the rest pays for a sum that is little but noise of its own size. No coordinate is searched.
+
 `ClippedMean` and its add-remove form: Huang, Liang and Yi 2021, Sections 3.1 and 3.2. `ShiftedMean`
 finds a centre by rotated medians: Section 3.3 (Theorem 3) and its statistical wrapper. As noise of
 the same variance on all coordinates does not see rotations, norms and sums are taken in the
@@ -21,9 +25,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -48,18 +52,21 @@ from dfprivacy.measurement.vectors import (
     distance_bins,
     distance_of,
     padded_size,
+    squared_limit,
 )
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.laws import DiscreteGaussian
 from dfprivacy.noise.selection import random_labels, random_signs
 from dfprivacy.statistics.estimators.private_quantiles import (
     MEDIAN,
+    SURE,
     Halvings,
     Mechanics,
     NoisyRows,
     PublicTotal,
-    RowsAbove,
+    Relation,
     coordinate_medians,
+    margin,
     rows_for_medians,
 )
 
@@ -127,66 +134,77 @@ class NoisyMean:
 Passes = Generator[VectorTable, None, NoisyMean]
 """An estimator as a coroutine: it asks for a table, and goes on when a pass has filled it."""
 
-NORM_HALVINGS = 16
-LARGEST_RANK = 2**40
+MOST_CLIPPED = Fraction(2, 5)
+"""At most such a part of the rows is longer than the threshold that is aimed at."""
+
+COUNT_SHARE = Fraction(1, 100)
+"""The part of rho that counts the rows under add-remove, where they are near their centre."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a clipped sum costs: rho for its threshold, and for itself."""
+
+    threshold: Fraction
+    sum: Fraction
 
 
 @dataclass(frozen=True)
 class Clipping:
-    """What the clipped sum of shifted rows costs and where its threshold is looked for.
+    """A clipped sum to come: what it costs, and what its integers are.
 
-    Norms are searched in [0, 2**top) with 2**halvings bins; `rank` rows may be longer than the
-    threshold (None: as many as balance noise and clipping). The centre needs `needed` rows.
+    About `rank` rows, and what the choice may be off by, are longer than the threshold. `summed`
+    makes the table of a squared limit. A coordinate of the mean is that of `NoisyMean`; where there
+    may be fewer rows than `needed` it tells nothing.
     """
 
     shifted: Shifted
-    top: int
-    threshold_rho: Fraction
-    sum_rho: Fraction
-    rank: int | None = None
-    halvings: int = NORM_HALVINGS
+    summed: Callable[[float], VectorTable]
+    cost: Round
+    rank: float
+    step: float
+    lowest: float
+    highest: float
     needed: int = 0
 
 
-def best_rank(dimension: int, clipping: Clipping, mechanics: Mechanics) -> int:
+def clipped_around(
+    norms: npt.NDArray[np.int64], clipping: Clipping, rows: NoisyRows, mechanics: Mechanics
+) -> Passes:
+    """Choose a threshold off the counts of norms, ask for the sum, and return the mean."""
+    off = margin(clipping.cost.threshold)
+    rank = min(math.ceil(clipping.rank + off), int(rows.least * MOST_CLIPPED))
+    limit = squared_limit(mechanics.threshold(norms, rank, clipping.cost.threshold))
+    sums = clipping.summed(limit)
+    yield sums
+    factor = mechanics.relation.sum_factor
+    noise = DiscreteGaussian(factor**2 * Fraction(limit) / (2 * clipping.cost.sum))
+    noisy = add_to(sums.counts, noise, mechanics.entropy)
+    centre, scale = clipping.shifted.centre, clipping.shifted.scale
+    return NoisyMean(
+        centre, np.ones_like(centre) if scale is None else scale, clipping.step, math.sqrt(limit),
+        noisy, noise, rows, max(clipping.needed, math.ceil(off / MOST_CLIPPED)),
+        clipping.lowest, clipping.highest,
+    )  # fmt: skip
+
+
+def balancing_rank(dimension: int, sum_rho: Fraction, relation: Relation) -> float:
     """Return the number of rows to clip: where one more would cost more than its noise.
 
     The derivative of noise plus clipping vanishes at sqrt(d / (2 rho)) rows under add-remove, twice
-    as many under replace; what the search may be off by is added, as in the authors' own runs.
+    as many under replace.
     """
-    noise = mechanics.relation.sum_factor * math.sqrt(dimension / (2 * clipping.sum_rho))
-    margin = mechanics.choose.margin(clipping.halvings, clipping.threshold_rho)
-    margin *= mechanics.relation.margins
-    return min(math.floor(noise + margin), LARGEST_RANK)
+    return relation.sum_factor * math.sqrt(dimension / (2 * sum_rho))
 
 
-def clipped_around(
-    grid: VectorGrid, clipping: Clipping, rows: NoisyRows | None, mechanics: Mechanics
-) -> Passes:
-    """Ask for norms and for sums, and return the mean around the centre of `clipping`.
-
-    Where the number of rows is not known yet, a part of the sum's loss pays for it.
-    """
-    relation, shifted = mechanics.relation, clipping.shifted
-    norms = NormCounts(shifted, clipping.top, 1 << clipping.halvings)
-    yield norms
-    sum_rho = clipping.sum_rho
-    if rows is None:
-        cost = sum_rho * relation.count_share
-        rows, sum_rho = relation.noisy_rows(norms.rows, cost, mechanics.entropy), sum_rho - cost
-    rank = clipping.rank or best_rank(grid.dimension, clipping, mechanics)
-    if rows.noise is None:
-        rank = max(min(rank, rows.value - 1), 0)
-    chosen = mechanics.bins(norms.counts, norms.rows, RowsAbove(rank), clipping.threshold_rho)
-    threshold = Fraction(int(chosen[0]) + 1) * Fraction(2) ** (clipping.top - clipping.halvings)
-    sums = ClippedSums(shifted, float(threshold))
-    yield sums
-    noise = DiscreteGaussian((relation.sum_factor * threshold) ** 2 / (2 * sum_rho))
-    noisy = add_to(sums.counts, noise, mechanics.entropy)
-    scale = np.ones(grid.dimension) if shifted.scale is None else shifted.scale
-    return NoisyMean(
-        shifted.centre, scale, grid.step, float(threshold), noisy, noise, rows,
-        max(clipping.needed, 2 * rank), -grid.radius, grid.radius,
+def dense_clipping(
+    grid: VectorGrid, shifted: Shifted, cost: Round, relation: Relation, needed: int = 0
+) -> Clipping:
+    """Return the clipped sum of rows of a grid."""
+    return Clipping(
+        shifted, lambda limit: ClippedSums(shifted, limit), cost,
+        balancing_rank(grid.dimension, cost.sum, relation),
+        grid.step, -grid.radius, grid.radius, needed,
     )  # fmt: skip
 
 
@@ -201,16 +219,82 @@ class ClippedMean:
     grid: VectorGrid
     rho: Fraction
     mechanics: Mechanics
-    norm_halvings: int = NORM_HALVINGS
+
+    count_share: ClassVar[Fraction] = Fraction(3, 40)
+    """More than elsewhere: far from 0 the mean is as far off as the number of rows."""
 
     def passes(self, rows: NoisyRows | None = None) -> Passes:
         """Ask for norms and sums; return the mean."""
-        shifted = Shifted(np.zeros(self.grid.dimension), self.grid.bits + 1)
-        clipping = Clipping(
-            shifted, self.grid.bits, self.rho / 4, self.rho * Fraction(3, 4),
-            halvings=self.norm_halvings,
-        )  # fmt: skip
-        return (yield from clipped_around(self.grid, clipping, rows, self.mechanics))
+        shifted = Shifted(np.zeros(self.grid.dimension), self.grid.bits)
+        norms = NormCounts(shifted)
+        yield norms
+        rows, cost = self.mechanics.counted(rows, norms.rows, self.rho * self.count_share)
+        last = self.last(cost, rows.least)
+        clipping = dense_clipping(self.grid, shifted, last, self.mechanics.relation)
+        return (yield from clipped_around(norms.counts, clipping, rows, self.mechanics))
+
+    def last(self, counted: Fraction, rows: int) -> Round:  # noqa: ARG002 one interface
+        """Return what is paid for the mean, after `counted` for the number of rows."""
+        return Round(self.rho / 4, self.rho * Fraction(3, 4) - counted)
+
+
+PILOTS = (Fraction(6, 100), Fraction(12, 100))
+"""The most that the sums of the first rounds cost."""
+
+THRESHOLD_SHARE = Fraction(1, 20)
+NEAR = Fraction(3, 100)
+"""The first sums pay no more than for noise of this part of their threshold, in norm."""
+
+
+@dataclass(frozen=True)
+class RecentredMean:
+    """The mean of vectors in three rounds: clip around the centre, and go on from that mean.
+
+    Under add-remove a hundredth of rho counts the rows; the rounds share the rest. Privacy:
+    rho-zCDP for the relation of `mechanics`.
+    """
+
+    grid: VectorGrid
+    rho: Fraction
+    mechanics: Mechanics
+
+    count_share: ClassVar[Fraction] = COUNT_SHARE
+
+    def passes(self, rows: NoisyRows | None = None) -> Passes:
+        """Ask for norms and sums, three times; return the mean."""
+        grid, mechanics = self.grid, self.mechanics
+        shifted = Shifted(np.zeros(grid.dimension), grid.bits + 1)
+        norms = NormCounts(shifted)
+        yield norms
+        rows, cost = mechanics.counted(rows, norms.rows, self.rho * self.count_share)
+        *pilots, last = self._rounds(self.rho - cost, rows.least)
+        needed = 0
+        for pilot in pilots:
+            clipping = dense_clipping(grid, shifted, pilot, mechanics.relation, needed)
+            mean = yield from clipped_around(norms.counts, clipping, rows, mechanics)
+            needed = mean.needed
+            shifted = Shifted(np.rint(mean.value() / grid.step), grid.bits + 1)
+            norms = NormCounts(shifted)
+            yield norms
+        clipping = dense_clipping(grid, shifted, last, mechanics.relation, needed)
+        return (yield from clipped_around(norms.counts, clipping, rows, mechanics))
+
+    def last(self, counted: Fraction, rows: int) -> Round:
+        """Return what is paid for the last round, after `counted` for the number of rows."""
+        return self._rounds(self.rho - counted, rows)[-1]
+
+    def _rounds(self, rho: Fraction, rows: int) -> list[Round]:
+        """Share rho between rounds, by the noisy number of rows; the last one has what is left.
+
+        The first rounds need no more than a threshold that is off by a quarter of the rows, and a
+        sum whose noise has `NEAR` of the threshold as its norm.
+        """
+        threshold = min(rho * THRESHOLD_SHARE, Fraction(8 * SURE**2, rows**2))
+        factor = self.mechanics.relation.sum_factor
+        enough = factor**2 * Fraction(self.grid.dimension, 2 * rows**2) / NEAR**2
+        pilots = [Round(threshold, min(rho * most, enough)) for most in PILOTS]
+        left = rho - sum(pilot.threshold + pilot.sum for pilot in pilots)
+        return [*pilots, Round(left * THRESHOLD_SHARE, left * (1 - THRESHOLD_SHARE))]
 
 
 MEDIAN_HALVINGS = (8, 8)
@@ -222,17 +306,18 @@ class ShiftedMean:
     """The mean of vectors, each shortened to a private distance from a private centre.
 
     Medians cost rho/4, the threshold 3 rho/16, the sum 9 rho/16; of the last, under add-remove, a
-    tenth pays for the number of rows. Rotated coordinates are looked for within `reach` times
-    radius / sqrt(d): a rotated vector of norm `radius` has such coordinates with high probability,
-    and others count as the ends. Privacy: rho-zCDP for the relation of `mechanics`.
+    hundredth of rho pays for the number of rows. Rotated coordinates are looked for within `reach`
+    times radius / sqrt(d): a rotated vector of norm `radius` has such coordinates with high
+    probability, and others count as the ends. Privacy: rho-zCDP for the relation of `mechanics`.
     """
 
     grid: VectorGrid
     rho: Fraction
     mechanics: Mechanics
     median_halvings: Halvings = MEDIAN_HALVINGS
-    norm_halvings: int = NORM_HALVINGS
     reach: int = REACH
+
+    count_share: ClassVar[Fraction] = COUNT_SHARE
 
     def passes(self, rows: NoisyRows | None = None) -> Passes:
         """Ask for rotated counts, norms and sums; return the mean."""
@@ -246,15 +331,19 @@ class ShiftedMean:
             self.mechanics,
         )
         centre = np.clip(np.rint(rotation.undo(turned)), -self.grid.largest, self.grid.largest)
-        clipping = Clipping(
-            Shifted(centre, self.grid.bits + 1), self.grid.bits + 1,
-            self.rho * Fraction(3, 16), self.rho * Fraction(9, 16),
-            halvings=self.norm_halvings,
-            needed=rows_for_medians(
-                size, sum(self.median_halvings), self.rho / 4, self.mechanics.relation
-            ),
-        )  # fmt: skip
-        return (yield from clipped_around(self.grid, clipping, rows, self.mechanics))
+        shifted = Shifted(centre, self.grid.bits + 1)
+        norms = NormCounts(shifted)
+        yield norms
+        rows, cost = self.mechanics.counted(rows, norms.rows, self.rho * self.count_share)
+        relation = self.mechanics.relation
+        needed = rows_for_medians(size, sum(self.median_halvings), self.rho / 4, relation)
+        last = self.last(cost, rows.least)
+        clipping = dense_clipping(self.grid, shifted, last, relation, needed)
+        return (yield from clipped_around(norms.counts, clipping, rows, self.mechanics))
+
+    def last(self, counted: Fraction, rows: int) -> Round:  # noqa: ARG002 one interface
+        """Return what is paid for the mean, after `counted` for the number of rows."""
+        return Round(self.rho * Fraction(3, 16), self.rho * Fraction(9, 16) - counted)
 
     def _windows(self, size: int) -> Windows:
         """Return 2**h bins that cover -reach * 2**bits to reach * 2**bits, both powers of two."""
@@ -299,11 +388,11 @@ def gaussian_deviations(spread: Spread, rho: Fraction, mechanics: Mechanics) -> 
     if spread.rows.noise is None:
         pairs = PairDistances(spread.grid.dimension, spread.bits, 1)
         yield pairs
-        chosen = mechanics.bins(pairs.counts, pairs.groups, PublicTotal(pairs.groups), rho)
+        chosen = mechanics.search(pairs.counts, pairs.groups, PublicTotal(pairs.groups), rho)
         return distance_of(chosen) / (2**0.5 * NORMAL_MEDIAN)
     table = Distances(spread.centre, spread.bits)
     yield table
-    return distance_of(mechanics.bins(table.counts, table.rows, MEDIAN, rho)) / NORMAL_MEDIAN
+    return distance_of(mechanics.search(table.counts, table.rows, MEDIAN, rho)) / NORMAL_MEDIAN
 
 
 def generic_deviations(spread: Spread, rho: Fraction, mechanics: Mechanics) -> Deviations:
@@ -317,7 +406,9 @@ def generic_deviations(spread: Spread, rho: Fraction, mechanics: Mechanics) -> D
         pairs = PairDistances(spread.grid.dimension, spread.bits, PAIRS)
         yield pairs
         return (
-            distance_of(mechanics.bins(pairs.counts, pairs.groups, PublicTotal(pairs.groups), rho))
+            distance_of(
+                mechanics.search(pairs.counts, pairs.groups, PublicTotal(pairs.groups), rho)
+            )
             / 2**0.5
         )
     most = min(MOST_BUCKETS, max(MOST_SUMS // spread.grid.dimension, 1))
@@ -327,7 +418,7 @@ def generic_deviations(spread: Spread, rho: Fraction, mechanics: Mechanics) -> D
         lambda size: random_labels(size, buckets, mechanics.entropy),
     )  # fmt: skip
     yield table
-    return distance_of(mechanics.bins(table.distances(), buckets, PublicTotal(buckets), rho))
+    return distance_of(mechanics.search(table.distances(), buckets, PublicTotal(buckets), rho))
 
 
 PLAN_HALVINGS = (10, 10)
@@ -345,9 +436,9 @@ DEVIATIONS: dict[str, Callable[[Spread, Fraction, Mechanics], Deviations]] = {
 class PlanMean:
     """The mean of vectors, scaled by private standard deviations before it is clipped.
 
-    Of rho, 1/16 goes to the centre, 3/16 to standard deviations, 3/16 to the threshold and 9/16 to
-    the sum; of the last, under add-remove, a tenth pays for the number of rows. Privacy: rho-zCDP
-    for the relation of `mechanics`.
+    Of rho, 1/16 goes to the centre, 3/16 to standard deviations, 1/32 to the threshold and 23/32 to
+    the sum; of the last, under add-remove, a hundredth of rho pays for the number of rows. Privacy:
+    rho-zCDP for the relation of `mechanics`.
     """
 
     grid: VectorGrid
@@ -356,44 +447,39 @@ class PlanMean:
     p: Fraction = Fraction(2)
     deviations: str = "gaussian"
     median_halvings: Halvings = PLAN_HALVINGS
-    norm_halvings: int = NORM_HALVINGS
 
     def passes(self, rows: NoisyRows | None = None) -> Passes:
         """Ask for medians, spreads, norms and sums; return the mean."""
         centre, exact = yield from coordinate_medians(
             self._windows(), CoordinateCounts, self.median_halvings, self.rho / 16, self.mechanics
         )
-        sum_rho = self.rho * Fraction(9, 16)
-        if rows is None:
-            relation, cost = self.mechanics.relation, sum_rho * self.mechanics.relation.count_share
-            rows = relation.noisy_rows(exact, cost, self.mechanics.entropy)
-            sum_rho -= cost
+        rows, paid = self.mechanics.counted(rows, exact, self.rho * COUNT_SHARE)
         spread = Spread(self.grid, centre, rows)
         deviation = yield from DEVIATIONS[self.deviations](
             spread, self.rho * Fraction(3, 16), self.mechanics
         )
-        clipping = self._clipping(spread, deviation, sum_rho)
-        return (yield from clipped_around(self.grid, clipping, rows, self.mechanics))
+        shifted = self._shifted(centre, deviation)
+        norms = NormCounts(shifted)
+        yield norms
+        cost = Round(self.rho / 32, self.rho * Fraction(23, 32) - paid)
+        relation = self.mechanics.relation
+        clipping = replace(
+            dense_clipping(self.grid, shifted, cost, relation, self._needed()),
+            rank=math.sqrt(rows.least),
+        )
+        return (yield from clipped_around(norms.counts, clipping, rows, self.mechanics))
 
     def _windows(self) -> Windows:
         bits = self.grid.bits
         first = np.full(self.grid.dimension, -math.ldexp(1.0, bits))
         return Windows(first, bits + 1 - self.median_halvings[0], 1 << self.median_halvings[0])
 
-    def _clipping(self, spread: Spread, deviation: Floats, sum_rho: Fraction) -> Clipping:
-        """Return scales, universe and rank; everything in it is public by now."""
-        threshold_rho = self.rho * Fraction(3, 16)
+    def _shifted(self, centre: Floats, deviation: Floats) -> Shifted:
+        """Return rows scaled to the universe of their norms; everything in it is public by now."""
         regular = 2 * deviation + max(float(np.mean(2 * deviation)), 1.0)
-        universe = clipping_universe(regular, float(self.p))
         top = self.grid.bits + 1
-        scale = regular ** (-2 / (float(self.p) + 2)) * (math.ldexp(1.0, top) / universe)
-        halvings = self.norm_halvings
-        margin = math.sqrt(math.log(halvings / BETA)) * self.mechanics.choose.margin(
-            halvings, threshold_rho
-        )
-        rank = min(math.ceil(math.sqrt(spread.rows.least) + margin), LARGEST_RANK)
-        shifted = Shifted(spread.centre, top, scale)
-        return Clipping(shifted, top, threshold_rho, sum_rho, rank, halvings, self._needed())
+        longest = math.ldexp(1.0, top) / clipping_universe(regular, float(self.p))
+        return Shifted(centre, top, regular ** (-2 / (float(self.p) + 2)) * longest)
 
     def _needed(self) -> int:
         relation, size = self.mechanics.relation, self.grid.dimension
@@ -417,32 +503,11 @@ TOP = 26
 
 
 @dataclass(frozen=True)
-class ItemBudget:
-    """What each part of rho pays for; they add up to one."""
-
-    means: Fraction
-    rows: Fraction
-    threshold: Fraction
-
-    @property
-    def sums(self) -> Fraction:
-        """What is left, for the sum."""
-        return 1 - self.means - self.rows - self.threshold
-
-
-def item_budget(universe: int, relation_pays_rows: Fraction) -> ItemBudget:
-    """Return the paper's shares under replace; under add-remove n and the threshold get more."""
-    if not relation_pays_rows:
-        return ItemBudget(Fraction(1, 10), Fraction(0), Fraction(9, 10) / (universe + 1))
-    return ItemBudget(Fraction(1, 10), Fraction(1, 100), Fraction(4, 100))
-
-
-@dataclass(frozen=True)
 class PlanItems:
     """The part of the sets that holds each item, with less noise where that is near 0 or 1.
 
-    Of rho, a tenth pays for first means, whose deviations set the scale; under add-remove 1% for
-    the number of sets, 4% for the threshold, and the rest for the sum. Without `p` all items weigh
+    Of rho, a tenth pays for first means, whose deviations set the scale, 4% for the threshold,
+    under add-remove 1% for the number of sets, the rest for the sum. Without `p` all items weigh
     the same, and nothing is spent on means: the clipped mean. Privacy: rho-zCDP for the relation
     of `mechanics`.
     """
@@ -451,27 +516,27 @@ class PlanItems:
     rho: Fraction
     mechanics: Mechanics
     p: Fraction | None = Fraction(1)
-    norm_halvings: int = NORM_HALVINGS
 
     def passes(self, rows: NoisyRows | None = None) -> Passes:
         """Ask for counts, norms and sums; return the mean."""
-        budget = item_budget(self.universe, self.mechanics.relation.count_share)
         counts = ItemCounts(self.universe)
         yield counts
-        sum_rho = self.rho * budget.sums
-        if rows is None:
-            cost = self.rho * budget.rows
-            rows = self.mechanics.relation.noisy_rows(counts.rows, cost, self.mechanics.entropy)
-        else:
-            sum_rho += self.rho * budget.rows
-        weights = np.ones(self.universe)
-        if self.p is None:
-            sum_rho += self.rho * budget.means
-        else:
-            means = self._first_means(counts, rows, self.rho * budget.means)
+        rows, cost = self.mechanics.counted(rows, counts.rows, self.rho * COUNT_SHARE)
+        left, weights = self.rho - cost, np.ones(self.universe)
+        if self.p is not None:
+            means = self._first_means(counts, rows, self.rho / 10)
             weights = (means * (1 - means)) ** (-1 / (float(self.p) + 2))
+            left -= self.rho / 10
         scale = np.floor(weights * (2.0**TOP / math.sqrt(float(np.sum(weights**2)))))
-        return (yield from self._clipped(scale, rows, self.rho * budget.threshold, sum_rho))
+        norms = ItemNormCounts(scale, TOP)
+        yield norms
+        threshold = self.rho / 25
+        clipping = Clipping(
+            Shifted(np.zeros(self.universe), TOP, scale),
+            lambda limit: ItemClippedSums(scale, limit),
+            Round(threshold, left - threshold), math.sqrt(rows.least), 1.0, 0.0, 1.0,
+        )  # fmt: skip
+        return (yield from clipped_around(norms.counts, clipping, rows, self.mechanics))
 
     def _first_means(self, counts: ItemCounts, rows: NoisyRows, rho: Fraction) -> Floats:
         """Return private means, away from 0 and 1. A set moves the counts by sqrt(d) at most."""
@@ -479,32 +544,3 @@ class PlanItems:
         noisy = add_to(counts.counts, noise, self.mechanics.entropy).astype(np.float64)
         least = min(self.universe**-0.4, 0.5)
         return np.clip(noisy / rows.least, least, 1 - least)
-
-    def _clipped(
-        self, scale: Floats, rows: NoisyRows, threshold_rho: Fraction, sum_rho: Fraction
-    ) -> Generator[VectorTable, None, NoisyMean]:
-        mechanics, halvings = self.mechanics, self.norm_halvings
-        norms = ItemNormCounts(scale, TOP, 1 << halvings)
-        yield norms
-        margin = math.sqrt(math.log(halvings)) * mechanics.choose.margin(halvings, threshold_rho)
-        rank = min(math.ceil(math.sqrt(rows.least) + margin), LARGEST_RANK)
-        if rows.noise is None:
-            rank = max(min(rank, rows.value - 1), 0)
-        chosen = mechanics.bins(norms.counts, norms.rows, RowsAbove(rank), threshold_rho)
-        threshold = Fraction(int(chosen[0]) + 1) * Fraction(2) ** (TOP - halvings)
-        sums = ItemClippedSums(scale, float(threshold))
-        yield sums
-        noise = DiscreteGaussian((mechanics.relation.sum_factor * threshold) ** 2 / (2 * sum_rho))
-        noisy = add_to(sums.counts, noise, mechanics.entropy)
-        return NoisyMean(
-            np.zeros(self.universe),
-            scale,
-            1.0,
-            float(threshold),
-            noisy,
-            noise,
-            rows,
-            2 * rank,
-            0.0,
-            1.0,
-        )
