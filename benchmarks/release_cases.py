@@ -267,6 +267,10 @@ def _vectors(places: Places) -> Iterator[Case]:
         "wide clipped replace": (
             wide, {"radius": 100, "method": "clipped", "neighbours": "replace"},
         ),
+        "wide shifted": (wide, {"radius": 20, "method": "shifted"}),
+        "wide shifted replace": (
+            wide, {"radius": 100, "method": "shifted", "neighbours": "replace"},
+        ),
         "column": (v, {"radius": 1000}),
         "column skewed": (v, {"radius": 1000, "skewed": True}),
         "column plan p=1": (v, {"radius": 50, "p": 1}),

@@ -36,9 +36,9 @@ def draw(
     for axis, (title, rows) in zip(axes[0], panels.items(), strict=True):
         xs = [x_of(label) for label, _ in rows]
         for name in rows[0][1]:
-            if any(part in name for part in leave_out):
+            if any(part in name for part in (*leave_out, "astray")):
                 continue
-            ours = name.startswith(("shifted", "plan", "ours"))
+            ours = name.startswith(("recentred", "plan", "ours"))
             style = {"lw": 2, "marker": "o"} if ours else {"lw": 1, "ls": "--", "marker": "."}
             axis.plot(xs, [values[name] for _, values in rows], label=name, ms=4, **style)
         axis.set_yscale("log")

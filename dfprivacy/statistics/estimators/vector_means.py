@@ -267,7 +267,7 @@ class RecentredMean:
         norms = NormCounts(shifted)
         yield norms
         rows, cost = mechanics.counted(rows, norms.rows, self.rho * self.count_share)
-        *pilots, last = self._rounds(self.rho - cost, rows.least)
+        *pilots, last = self.rounds(self.rho - cost, rows.least)
         needed = 0
         for pilot in pilots:
             clipping = dense_clipping(grid, shifted, pilot, mechanics.relation, needed)
@@ -281,9 +281,9 @@ class RecentredMean:
 
     def last(self, counted: Fraction, rows: int) -> Round:
         """Return what is paid for the last round, after `counted` for the number of rows."""
-        return self._rounds(self.rho - counted, rows)[-1]
+        return self.rounds(self.rho - counted, rows)[-1]
 
-    def _rounds(self, rho: Fraction, rows: int) -> list[Round]:
+    def rounds(self, rho: Fraction, rows: int) -> list[Round]:
         """Share rho between rounds, by the noisy number of rows; the last one has what is left.
 
         The first rounds need no more than a threshold that is off by a quarter of the rows, and a
