@@ -137,7 +137,7 @@ HUANG: dict[str, Method] = {
     "non-private": lambda x, _radius, _rho: x.mean(axis=0),
     **{
         f"CoinPress t={t}": (lambda x, radius, rho, t=t: coinpress(x, radius, rho, t))
-        for t in (1, 2, 3, 4, 10)
+        for t in (2, 3, 4, 10)
     },
     "clipped, replace": method(ClippedMean, "replace"),
     "shifted, replace, T=10": shifted("replace", 10),

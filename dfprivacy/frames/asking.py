@@ -127,10 +127,11 @@ class Asking(Methods[One], ABC, Generic[One, Many]):
         radius : float
             A public bound on Euclidean norms, in units of the columns. Larger vectors are cut; a
             radius a thousand times too large costs little.
-        method : {"auto", "clipped", "shifted", "plan"}
-            Norms cut at a private threshold; the same around a private centre (Huang, Liang and Yi
-            2021); noise by private standard deviations (Aumueller et al. 2023). "auto" decides
-            by public facts: "plan" for item sets, p != 2 or `skewed`, else "shifted".
+        method : {"auto", "recentred", "clipped", "shifted", "plan"}
+            Norms cut at a private threshold around noisy means, three times; once around 0; around
+            private medians (both Huang, Liang and Yi 2021); noise by private standard deviations
+            (Aumueller et al. 2023). "auto" decides by public facts: "plan" for item sets, p != 2 or
+            `skewed`, else "recentred".
         neighbours : {"add-remove", "replace"}
             The neighbour relation.
         p : float
@@ -166,7 +167,7 @@ class Asking(Methods[One], ABC, Generic[One, Many]):
         >>> frame = pd.DataFrame(np.arange(20_000).reshape(5_000, 4) % 7.0, columns=list("abcd"))
         >>> mean = frame.dp.mean_vector(["a", "b", "c", "d"], rho=0.5, radius=100)
         >>> bool(abs(mean.values - 3).max() < 0.3), mean.method
-        (True, 'shifted')
+        (True, 'recentred')
         """
         question = mean_vector_question(
             columns, radius=radius, method=method, neighbours=neighbours, p=p,
