@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 
 from dfprivacy.cli.asking import (
+    Ask,
     Asked,
     Call,
     Request,
@@ -475,8 +476,7 @@ def limits(
             raise InvalidQuestionError(
                 "limits are found for one question", hint="ask again for the others, or for none"
             )
-        known: dict[Hashable, object] = dict(map(_bounds, within or ()))
-        question = asked[0].completed(known) if asked else None
+        question = asked[0].completed(_bounds(within)) if asked else None
         losses: dict[str, Any] = {"question": question, "epsilon": loss, "rho": rho}
         if given["explain"]:
             goal_of(question, spending, loss, rho)
@@ -514,43 +514,45 @@ def agg_command(
             for kind, own in STATISTICS.items()
             for question in _questions(own, given[f"ask_{kind}"], file)
         ]
-        own = Request.of(file, given, bounds=dict(map(_bounds, bounds_of_columns or ())))
+        own = Request.of(file, given, bounds=_bounds(bounds_of_columns))
 
         def ask(frame: Any, _: object, terms: dict[str, Any]) -> Any:
             return frame.agg(*asked, **terms)
 
-        if given["explain"]:
-            show_explanation(own.explained(ask))
-            return
-        own = own.settled(ask)
-        answers = own.answers(ask)
-        if own.by or own.output:
-            table = answers if own.by else answers_table(answers).rename_columns(_ANSWERS)
-            _show(table, len(own.by), "Private answers", own.output)
-        else:
-            _tell(answers)
-        show_line(Console(), own.spent)
+        _answer(own, ask, len(own.by), "Private answers", explain=given["explain"])
 
 
 _ANSWERS = ["answer", "value", "low", "high", "note"]
 
 
-def _tell(answers: Any) -> None:
-    """Print answers as `show` writes them."""
-    for line in repr(show(answers)).splitlines():
-        show_line(Console(), line)
+def _answer(own: Request, ask: Ask, keys: int, title: str, *, explain: bool) -> None:
+    """Explain what a call asks, or release the answers, show them and say what they cost."""
+    if explain:
+        show_explanation(own.explained(ask))
+        return
+    own = own.settled(ask)
+    _show(own.answers(ask), keys, title, own.output)
+    show_line(Console(), own.spent)
 
 
-def _show(table: pa.Table, keys: int, title: str, output: Path | None) -> None:
-    """Print a table of answers, or write it."""
-    if output is None:
-        origin = origin_of(table)
+def _show(answers: Any, keys: int, title: str, output: Path | None) -> None:
+    """Print answers, as a table or as `show` writes them where nothing tells rows apart.
+
+    With an output they are written.
+    """
+    if output is not None:
+        numbers = not isinstance(answers, pa.Table)
+        table = answers_table(answers).rename_columns(_ANSWERS) if numbers else answers
+        write_table(table, output)
+        show_line(Console(), f"Wrote {table.num_rows:,} rows to {output}.")
+    elif not keys:
+        for line in repr(show(answers)).splitlines():
+            show_line(Console(), line)
+    else:
+        origin = origin_of(answers)
         shown = () if origin is None else origin.shares
         shares = [f"{name}{end}" for name in shown for end in ("", "_low", "_high")]
-        show_table(Console(), table, keys, title, shares)
-        return
-    write_table(table, output)
-    show_line(Console(), f"Wrote {table.num_rows:,} rows to {output}.")
+        show_table(Console(), answers, keys, title, shares)
 
 
 def _frequency_commands() -> dict[str, Command]:
@@ -581,13 +583,8 @@ def _frequencies(kind: str, title: str, own: Iterable[inspect.Parameter]) -> Com
                 listed = {} if keys is None else {"keys": keys}
                 return getattr(frame, kind)(column, **most, **terms, **listed)
 
-            if given["explain"]:
-                show_explanation(own.explained(ask))
-                return
-            own = own.settled(ask)
             counts = f"Private counts of the values of {column}"
-            _show(own.answers(ask), len(own.by) + 1, counts, own.output)
-            show_line(Console(), own.spent)
+            _answer(own, ask, len(own.by) + 1, counts, explain=given["explain"])
 
     run.__doc__ = (
         f"Release {title}.\n\n[bold]Example[/bold]\n\n"
@@ -629,17 +626,15 @@ def describe(
     dfprivacy describe flights.parquet --bounds delay=-60,240 --rho 0.5 --delta 1e-6
     """
     with session(given):
-        own = Request.of(file, given, bounds=dict(map(_bounds, bounds_of_columns or ())))
+        own = Request.of(file, given, bounds=_bounds(bounds_of_columns))
         frame = own.private.explain if given["explain"] else own.private
         made = frame.describe(
             columns or None, exclude=exclude or (), numbers=number or (), top=top, **own.given
         )
         if given["explain"]:
             show_explanation(made)
-        elif given["output"] is None:
-            _tell(made)
         else:
-            _show(made, 1, "", given["output"])
+            _show(made, 0, "", own.output)
 
 
 @with_options(*SHARED)
@@ -670,7 +665,7 @@ def regression(
     dfprivacy regression flights.csv delay distance --bounds delay=-60,240 --bounds distance=0,5000
     """
     with session(given):
-        bounds: dict[Hashable, tuple[float, float]] = dict(map(_bounds, bounds_of_columns or ()))
+        bounds = _bounds(bounds_of_columns)
         for column in (y, *xs):
             if column not in bounds:
                 raise InvalidBoundsError(
@@ -682,12 +677,8 @@ def regression(
         def ask(frame: Any, _: object, terms: dict[str, Any]) -> Any:
             return frame.regression(y, xs, **terms)
 
-        if given["explain"]:
-            show_explanation(own.explained(ask))
-            return
-        own = own.settled(ask)
-        _show(own.answers(ask), len(own.by) or 1, f"Private regression of {y}", own.output)
-        show_line(Console(), own.spent)
+        title = f"Private regression of {y}"
+        _answer(own, ask, len(own.by) or 1, title, explain=given["explain"])
 
 
 @with_options(
@@ -712,9 +703,8 @@ def statistics_command(
         asked = list(_all_questions(_KEPT, given, file))
         by = given.pop("by") or ()
         given["keys"] = typed_keys(file, by, given["keys"]) if given["keys"] else None
-        bounds: dict[Hashable, tuple[float, float]] = dict(map(_bounds, within or ()))
         rows = rows_of(file, given.pop("where"))
-        path = statistics(rows, output, *asked, by=by, bounds=bounds, **given)
+        path = statistics(rows, output, *asked, by=by, bounds=_bounds(within), **given)
         show_line(Console(), f"Wrote {path}. It is secret: guard it like the rows.")
 
 
@@ -770,10 +760,13 @@ def _columns(kind: type[Statistic], text: str) -> Sequence[str]:
     return found
 
 
-def _bounds(given: str) -> tuple[str, tuple[float, float]]:
-    column, _, ends = given.rpartition("=")
-    lower, upper = _numbers("bounds", ends, 2)
-    return column, (lower, upper)
+def _bounds(given: Iterable[str] | None) -> dict[Hashable, tuple[float, float]]:
+    """Return the bounds that options name, by column."""
+    made: dict[Hashable, tuple[float, float]] = {}
+    for column, _, ends in (text.rpartition("=") for text in given or ()):
+        lower, upper = _numbers("bounds", ends, 2)
+        made[column] = lower, upper
+    return made
 
 
 def _numbers(option: str, text: str, count: int | None) -> tuple[float, ...]:
@@ -823,14 +816,7 @@ def merge_command(
             check_output(output, file)
         by = files_of(files).header.by
         answers = merge(files, parts_per_unit=parts_per_unit, **terms)
-        if output is not None:
-            table = answers if by else answers_table(answers).rename_columns(_ANSWERS)
-            write_table(table, output)
-            show_line(Console(), f"Wrote the answers to {output}.")
-        elif by:
-            show_table(Console(), answers, len(by), f"Private answers from {len(files)} files")
-        else:
-            _tell(answers)
+        _show(answers, len(by), f"Private answers from {len(files)} files", output)
 
 
 @with_options(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from glob import has_magic
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
 import pyarrow as pa
 from pydantic import (
@@ -65,6 +65,7 @@ from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.statistics.margins import MarginsPart
 from dfprivacy.statistics.regression import Regression
 
+T = TypeVar("T")
 Fields = Mapping[str, Any]
 
 Asked = Statistic | Histogram | Describe | Frequencies | Regression
@@ -715,23 +716,25 @@ class Release(Group):
             return with_totals(own, part, public=self.keys is not None)
         return own
 
+    def _alone_of(self, kind: type[T]) -> T | None:
+        """Return the question if it is of this kind, which is always asked for alone."""
+        asked = next(iter(self.questions.values()), None)
+        return asked if isinstance(asked, kind) else None
+
     @property
     def histogram(self) -> Histogram | None:
-        """The histogram that is asked for, which is always asked for alone."""
-        asked = next(iter(self.questions.values()), None)
-        return asked if isinstance(asked, Histogram) else None
+        """The histogram that is asked for."""
+        return self._alone_of(Histogram)
 
     @property
     def described(self) -> Describe | None:
-        """The description that is asked for, alone; its price follows from the source's columns."""
-        asked = next(iter(self.questions.values()), None)
-        return asked if isinstance(asked, Describe) else None
+        """The description that is asked for; its price follows from the source's columns."""
+        return self._alone_of(Describe)
 
     @property
     def regressed(self) -> Regression | None:
-        """The line of several columns that is asked for, alone, about all rows."""
-        asked = next(iter(self.questions.values()), None)
-        return asked if isinstance(asked, Regression) and not self.by else None
+        """The line of several columns that is asked for about all rows."""
+        return None if self.by else self._alone_of(Regression)
 
     @property
     def counted(self) -> Frequencies | None:
@@ -742,9 +745,8 @@ class Release(Group):
     @property
     def numbers(self) -> dict[str, Statistic]:
         """The questions that are asked together; by group a line is one for each coefficient."""
-        asked = next(iter(self.questions.values()), None)
-        if isinstance(asked, Regression):
-            return dict(asked.questions) if self.by else {}
+        if (line := self._alone_of(Regression)) is not None:
+            return dict(line.questions) if self.by else {}
         return {name: q for name, q in self.questions.items() if isinstance(q, Statistic)}
 
     @cached_property

@@ -17,12 +17,17 @@ import pyarrow.parquet
 import typer
 from rich.console import Console
 
+from dfprivacy.cli.asking import rows_of
 from dfprivacy.cli.output import readable_errors, show_line
 from dfprivacy.engine.adopt import Columns, adopt
 from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.files import quoted
 from dfprivacy.engine.run import collect, guarded
-from dfprivacy.errors import InvalidProtocolError, UnsupportedFrameError
+from dfprivacy.errors import (
+    InvalidProtocolError,
+    InvalidQuestionError,
+    UnsupportedFrameError,
+)
 from dfprivacy.local.gaussian import gaussian_mean
 from dfprivacy.local.protocol import Aggregate, Journal, Protocol
 from dfprivacy.local.reports import COLUMNS
@@ -91,6 +96,14 @@ def report(
         str | None,
         typer.Option(metavar="COLUMN", help="Who they are; rows are numbered from 0 without."),
     ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONDITION",
+            help="Ask about the owners for whom this holds, as behind WHERE in SQL; the others "
+            "report a missing value, so that nobody sees who they are.",
+        ),
+    ] = None,
     journal: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Remember campaigns there, and answer each once."),
@@ -104,7 +117,7 @@ def report(
     """
     with readable_errors():
         own = _protocol(protocol)
-        values = _column(file, column, numbers=True)
+        values = _column(file, column, where, numbers=True)
         users = _users(file, user, own)
         if journal is None:
             reports = own.reports(values, users)
@@ -187,12 +200,24 @@ def _protocol(path: Path) -> Protocol:
     return Protocol.from_json(path.read_text(encoding="utf-8", errors="replace"))
 
 
-def _column(path: Path, column: str, *, numbers: bool) -> Any:
-    """Return a column of a file as Arrow: as numbers, or as it is."""
+def _column(path: Path, column: str, where: str | None = None, *, numbers: bool) -> Any:
+    """Return a column of a file as Arrow: as numbers, or as it is; NULL where no condition holds.
+
+    Raises
+    ------
+    DPError
+        When there is no such column, or the condition can't be asked.
+    """
     if path.suffix.lower() in _JSON_LINES:
+        if where is not None:
+            raise InvalidQuestionError(
+                "a condition needs declared columns, and lines of JSON declare none",
+                hint="write the values as a .parquet or .csv file, or leave --where out",
+            )
         kind = "DOUBLE" if numbers else "VARCHAR"
         return _json_lines(path, {column: kind}).column(0)
-    adopted = guarded(lambda: adopt(path, Columns((), {column: numbers}, ())))
+    rows = rows_of(path, where, lacking=column)
+    adopted = guarded(lambda: adopt(rows, Columns((), {column: numbers}, ())))
     try:
         name = adopted.values[column]
         return guarded(lambda: collect(adopted.lazy.select(name), adopted.connection)).column(0)

@@ -73,13 +73,6 @@ class RegressionMethods(Asking[One, Many]):
             of y, or of y a unit of the column, and low and high, the ends of its interval. By
             group: the keys, for each term a column of its name and those of its ends, and count.
 
-        Raises
-        ------
-        DPError
-            Before anything is drawn, and never for what is in a row.
-
-        Examples
-        --------
         >>> import dfprivacy as dfp, polars as pl
         >>> rows = [(a, b, 2 * a - b + 5) for a in range(10) for b in range(10)] * 1000
         >>> frame = pl.DataFrame(rows, schema=["a", "b", "y"], orient="row")

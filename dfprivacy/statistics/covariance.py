@@ -180,7 +180,23 @@ def require_sizes(sizes: Iterable[float], most: float) -> None:
 
 
 @dataclass(frozen=True)
-class PairEstimator(ABC):
+class ProductEstimator:
+    """What reads an answer off noisy sums of products of columns, each on a grid of its own."""
+
+    grids: tuple[Grid, ...]
+
+    @cached_property
+    def k(self) -> int:
+        """What a product of 1 is in units of the coordinates."""
+        return max(grid.last for grid in self.grids)
+
+    def scale(self, spread: float, unit: str) -> tuple[float, str]:  # noqa: ARG002 one law for all
+        """Return the scale on the sums of products, to each of which a row adds 1 at most."""
+        return spread / self.k, "rows, on the sums of products"
+
+
+@dataclass(frozen=True)
+class PairEstimator(ProductEstimator, ABC):
     """A ratio of noisy moments of two columns, in units of the answer.
 
     Parameters
@@ -207,11 +223,6 @@ class PairEstimator(ABC):
     def __post_init__(self) -> None:
         """Refuse bounds whose units a float can't hold."""
         require_sizes([self.unit], 2.0**1000)
-
-    @cached_property
-    def k(self) -> int:
-        """What the coordinates of a row add up to."""
-        return max(grid.last for grid in self.grids)
 
     @property
     def widths(self) -> tuple[float, float]:
@@ -295,10 +306,6 @@ class PairEstimator(ABC):
     def _certain(self, draw: Draw, rows: Floats) -> Floats:  # noqa: ARG002 unless a subclass knows better
         """Return a half-width of theta for any data: all that it can be, as variances may be 0."""
         return np.full_like(rows, self.most - self.least)
-
-    def scale(self, spread: float, unit: str) -> tuple[float, str]:  # noqa: ARG002 one law for all
-        """Return the scale on the sums of products, to which one row adds 1 in all."""
-        return spread / self.k, "rows, on the sums of products"
 
     def moments(self, vector: NoisyVector) -> Moments:
         """Return the noisy moments."""

@@ -30,7 +30,7 @@ from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import Noise, is_laplace
 from dfprivacy.release.estimator import Draw, HalfWidths, to_floats
 from dfprivacy.release.terms import Bounds, bounds_of, label_of
-from dfprivacy.statistics.covariance import require_sizes
+from dfprivacy.statistics.covariance import ProductEstimator, require_sizes
 from dfprivacy.statistics.linear import LinearStatistic
 
 INTERCEPT = "intercept"
@@ -207,7 +207,7 @@ class Sums:
 
 
 @dataclass(frozen=True)
-class CoefficientEstimator:
+class CoefficientEstimator(ProductEstimator):
     """A coefficient of least squares, in units of the answer.
 
     Parameters
@@ -218,18 +218,12 @@ class CoefficientEstimator:
         Which coefficient: 0 for the intercept.
     """
 
-    grids: tuple[Grid, ...]
     place: int
 
     def __post_init__(self) -> None:
         """Refuse bounds whose units a float can't hold."""
         sizes = [*np.abs(self.direction[np.nonzero(self.direction)]), abs(self.start) or 1.0]
         require_sizes(sizes, 2.0**400)
-
-    @cached_property
-    def k(self) -> int:
-        """What 1 is in units of the coordinates."""
-        return max(grid.last for grid in self.grids)
 
     @property
     def size(self) -> int:
@@ -288,10 +282,6 @@ class CoefficientEstimator:
         value = self.value(vector)
         ordinary = np.maximum(high - value, value - low)
         return HalfWidths(np.full_like(rows, math.inf), ordinary)
-
-    def scale(self, spread: float, unit: str) -> tuple[float, str]:  # noqa: ARG002 one law for all
-        """Return the scale on the sums of products, to each of which a row adds 1 at most."""
-        return spread / self.k, "rows, on the sums of products"
 
     def _rows(self, vector: NoisyVector) -> Floats:
         """Return the noisy sums in units of rows, one row a group."""

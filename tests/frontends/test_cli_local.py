@@ -71,6 +71,10 @@ def test_lines_that_are_no_reports_are_counted(run):
         (["report", "owners.jsonl", "owners.parquet", "minutes", "-o", "r.jsonl"], "no protocol"),
         (["report", "p.json", "owners.parquet", "minutes", "-o", "r.txt"], "ends in '.txt'"),
         (["report", "p.json", "owners.parquet", "hours", "-o", "r.jsonl"], "no column"),
+        (
+            ["report", "p.json", "owners.jsonl", "minutes", "--where", "0 < 1", "-o", "r.jsonl"],
+            "lines of JSON declare none",
+        ),
         (["estimate", "owners.parquet"], "no aggregate"),
         (["estimate", "none.parquet"], "no file"),
         (["plan", "--users", "0", "-o", "q.json"], "number of users"),
@@ -102,3 +106,24 @@ def test_an_answer_needs_its_last_round(run):
     done = command("local", "estimate", "s.parquet")
     assert done.exit_code == 2
     assert "--next round2.json" in done.stderr
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_owners_whom_a_condition_leaves_out_report_a_missing_value(run, ending):
+    """Every owner reports, whatever the condition says; the answer is about those it holds for."""
+    shown = pl.read_parquet("owners.parquet").with_columns(plan=pl.int_range(USERS) % 5)
+    shown = shown.with_columns(
+        minutes=pl.when(pl.col("plan") == 0).then(400.0).otherwise("minutes")
+    )
+    shown.write_csv("plans.csv") if ending == "csv" else shown.write_parquet("plans.parquet")
+    run("plan", "--users", str(USERS), "--epsilon", "8", "--sigma", "20", "--limit", "1000",
+        "--rounds", "1", "-o", "p.json")  # fmt: skip
+    words = ("report", "p.json", f"plans.{ending}", "minutes")
+    made = run(*words, "--where", "CAST(plan AS INT) > 0", "-o", "asked.parquet")
+    assert made.startswith(f"{USERS} reports")
+    users = [pl.read_parquet("asked.parquet")[name] for name in ("user", "group")]
+    run(*words, "-o", "all.parquet")
+    every = pl.read_parquet("all.parquet")
+    assert all(own.equals(every[own.name]) for own in users)
+    run("aggregate", "p.json", "asked.parquet", "-o", "sums.parquet")
+    assert 140 < float(run("estimate", "sums.parquet").split()[2]) < 160
