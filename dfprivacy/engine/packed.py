@@ -41,7 +41,7 @@ from dfprivacy.measurement.binning import (
     seconds_of,
     units_of,
 )
-from dfprivacy.measurement.linear import Above, OnGrid, Source
+from dfprivacy.measurement.linear import Above, OnGrid, Product, Source, Term
 from dfprivacy.measurement.sums import Statistics, key_name, sum_names
 
 _SORTED = 2**25  # that are sorted at once, about: their words lie in memory
@@ -381,7 +381,8 @@ def packed_sums(adopted: Adopted, sources: Sequence[Source]) -> Statistics | Non
     """Return what `dfprivacy.engine.passes.build_pass` adds up; None where that is less work.
 
     Each group that there can be has a place, to which rows are added in blocks, by `Term.of`.
-    Places are for keys near each other; DuckDB itself adds up fewer columns and groups faster.
+    Places are for keys near each other; DuckDB itself adds up fewer columns and groups faster,
+    unless they are multiplied.
 
     Raises
     ------
@@ -397,7 +398,8 @@ def packed_sums(adopted: Adopted, sources: Sequence[Source]) -> Statistics | Non
 
     def added() -> pa.Table | None:
         with watched():
-            if not in_polars and len(sources) <= _FEW_SOURCES and _look_few(adopted):
+            few = len(sources) <= _FEW_SOURCES and not any(map(_multiplies, sources))
+            if not in_polars and few and _look_few(adopted):
                 return None
             places, rows, blocks = (_in_polars if in_polars else _in_duckdb)(adopted, labels)
             far = places.size > max(_FEW_PLACES, rows // 4)
@@ -520,6 +522,18 @@ def _add(
         np.add.at(total, codes, 1 if wholes is None else wholes.astype(np.int64, copy=False))
 
 
+def _multiplies(source: Source) -> bool:
+    return any(isinstance(term, Product) for term in source.terms)
+
+
+def _factors_first(term: Term) -> Iterator[Term]:
+    """Yield the factors of a term, and then the term."""
+    if isinstance(term, Product):
+        yield from _factors_first(term.left)
+        yield from _factors_first(term.right)
+    yield term
+
+
 class _Totals:
     """What the terms of a source add up to in each group. Secret.
 
@@ -534,6 +548,8 @@ class _Totals:
         self.levels = np.zeros((1 + len(self.thresholds), size), dtype=np.int64)
         others = [term for term in source.terms if term not in above]
         self.sums = {term: np.zeros(size, dtype=np.int64) for term in others}
+        steps = [own for term in others for own in _factors_first(term)]
+        self.made = dict.fromkeys(steps if _multiplies(source) else [], np.empty(0, np.int64))
 
     def add(
         self, codes: Integers | None, values: Mapping[Hashable, Floats], rows: int, room: Floats
@@ -551,13 +567,33 @@ class _Totals:
             rows = int(np.count_nonzero(there))
         if self.thresholds:
             self._count(codes, own[self.source.columns[0]])
+        if self.made:
+            self._multiply(own, room[:rows])
         for term, total in self.sums.items():
-            if isinstance(term, OnGrid):  # of size at most 2**30: floats add up a block exactly
-                wholes: Any = term.grid.wholes(own[term.column], room[:rows])
+            if self.made:
+                wholes: Any = self.made[term][:rows]
+            elif isinstance(term, OnGrid):  # of size at most 2**30: floats add up a block exactly
+                wholes = term.grid.wholes(own[term.column], room[:rows])
             else:
                 wholes = term.of(own)
             _add(total, codes, wholes, rows)
         return whole
+
+    def _multiply(self, values: Mapping[Hashable, Floats], room: Floats) -> None:
+        """Write the integers of all terms and factors to where they are kept, each once."""
+        rows = len(room)
+        for term, kept in self.made.items():
+            if len(kept) < rows:
+                self.made[term] = np.empty(rows, dtype=np.int64)
+            out = self.made[term][:rows]
+            if isinstance(term, Product):  # never negative: unsigned division is the same, faster
+                np.multiply(self.made[term.left][:rows], self.made[term.right][:rows], out=out)
+                whole = out.view(np.uint64)
+                np.floor_divide(whole, np.uint64(term.divisor), out=whole)
+            elif isinstance(term, OnGrid):
+                out[:] = term.grid.wholes(values[term.column], room)
+            else:
+                out[:] = term.of(values)
 
     def _count(self, codes: Integers | None, values: Floats) -> None:
         above = [values > threshold for threshold in self.thresholds]
