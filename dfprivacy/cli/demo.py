@@ -148,7 +148,7 @@ def true_means(flights: pd.DataFrame) -> dict[str, float]:
 
 def comparison(answers: Mapping[str, Answers], true: Mapping[str, float]) -> Table:
     """Return one row a carrier: the engines' answers, the truth, and how far they are apart."""
-    table = Table()
+    table = Table(pad_edge=False)
     for name in ("carrier", "count", *answers, "+-", "true", "errors in +-"):
         table.add_column(name, justify="left" if name == "carrier" else "right", no_wrap=True)
     for carrier in sorted(true):

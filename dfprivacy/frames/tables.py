@@ -364,9 +364,12 @@ def _agree(shown: Any, released: Any) -> bool:
 
 
 def _is_arrow(column: pd.Series[Any]) -> bool:
-    """Tell whether Arrow takes a column: not as what it knows from pandas alone, nor as objects."""
+    """Tell whether Arrow takes a column: not as what it knows from pandas alone, nor as objects.
+
+    Dates of Python are objects to pandas, and dates to Arrow.
+    """
     if column.dtype.kind == "O" and not pd.api.types.is_numeric_dtype(column):
-        return False
+        return pd.api.types.infer_dtype(column, skipna=True) == "date"
     with suppress(Exception):  # its numbers may be too long, its text none
         return bool(pa.array(column, from_pandas=True) is not None)
     return False

@@ -61,8 +61,10 @@ def test_every_frame_type_is_shown(engine):
         "duckdb": duckdb.from_arrow(FRAME.to_arrow()),
         "lazy": FRAME.lazy(),
     }[engine]
-    made = dfp.frame(frame).describe(["x", "city"], **TERMS)
-    assert repr(dfp.show(made)).startswith("describe('x', 'city')")
+    made = dfp.frame(frame).describe(["x", "city", "day"], **TERMS)
+    told = repr(dfp.show(made))
+    assert told.startswith("describe('x', 'city', 'day')")
+    assert "2020-02-" in told
 
 
 def test_files_of_a_description(described, tmp_path):
