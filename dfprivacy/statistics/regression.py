@@ -42,6 +42,9 @@ MOST = 20
 FLOOR = 4
 """The smallest eigenvalue, in standard deviations of noise times the root of the columns."""
 
+_TOLD_APART = 2.0**-40
+"""An eigenvalue of so large a part of the largest product is no rounding error of floats."""
+
 TAILS = Fraction(4, 5)
 """How much of the error probability lies beyond the ends of an interval."""
 
@@ -357,13 +360,15 @@ def solved_for(sums: Sums, noise: float) -> Floats:
 def lifted_products(sums: Sums, noise: float) -> Floats:
     """Return the sums of products with a ridge, if the covariances need one.
 
-    Their smallest eigenvalue is then `FLOOR` times the noise at least, and they are positive.
+    Their smallest eigenvalue is then `FLOOR` times the noise at least, and more than what floats
+    of their size round off: they are positive, and have an inverse.
     """
     lifted, size = sums.products.copy(), len(sums.products) - 1
     lifted[0, 0] = max(lifted[0, 0], 1.0)
     spread = lifted[1:, 1:] - np.outer(lifted[0, 1:], lifted[0, 1:]) / lifted[0, 0]
     least = float(np.linalg.eigvalsh(spread)[0])
-    floor = max(FLOOR * noise * math.sqrt(size), 1e-9)
+    largest = max(float(np.abs(lifted).max()), float(np.abs(spread).max()))
+    floor = max(FLOOR * noise * math.sqrt(size), _TOLD_APART * largest, 1e-9)
     lifted[1:, 1:] += max(floor - least, 0.0) * np.eye(size)
     return lifted
 

@@ -188,6 +188,19 @@ def test_columns_that_are_one_have_no_interval_without_noise_either(epsilon):
     assert found["low"].is_infinite().all()
 
 
+@pytest.mark.parametrize(
+    ("rows", "epsilon"), [(2**25, 1e12), (2**25, 1e9), (50, 1e-18)],
+    ids=["many equal rows", "many equal rows, some noise", "noise alone"],
+)  # fmt: skip
+def test_sums_too_large_to_tell_columns_apart_are_no_error(rows, epsilon):
+    """Where floats round off what tells columns apart, coefficients are finite all the same."""
+    con = duckdb.connect()
+    relation = dfp.frame(con.sql(f"SELECT 1.0 AS a, 1.0 AS b, 1.0 AS y FROM range({rows})"))
+    for _ in range(1 if rows > 50 else 40):
+        found = relation.regression("y", ["a", "b"], dict.fromkeys("aby", (0, 1)), epsilon=epsilon)
+        assert np.isfinite(found.pl()["coefficient"].to_numpy()).all()
+
+
 def test_a_ridge_keeps_coefficients_small():
     """Where noise hides that columns vary, coefficients are near 0 and not any number."""
     rows = frame(30)
