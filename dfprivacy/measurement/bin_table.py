@@ -370,18 +370,20 @@ def octave_statistics(
     `keys` and `groups` are the keys and the numbers, ascending, of the groups wanted; the bounds
     of every source are ends of bins, 0 among them, and multiples of the grid's step.
     """
-    entries, starts = _entries(table, groups)
+    starts, own = table.starts(), groups
+    entries: slice | Integers = slice(None)
+    if 2 * len(groups) < table.groups:  # else the sums of all, of which these are taken
+        entries, starts = _entries(table, groups)
+        own = np.arange(len(groups))
     columns = {name: keys.column(name) for name in keys.column_names}
     for index, source in enumerate(sources):
         for place, values in enumerate(_sums(table, entries, source)):
-            columns[sum_name(index, place)] = pa.array(_by_group(values, starts))
+            columns[sum_name(index, place)] = pa.array(_by_group(values, starts)[own])
     return Statistics(pa.table(columns), keys.num_columns, sources).checked()
 
 
-def _entries(table: BinTable, groups: Integers) -> tuple[slice | Integers, Integers]:
+def _entries(table: BinTable, groups: Integers) -> tuple[Integers, Integers]:
     """Return the entries of the groups, and where each group begins among them, and the end."""
-    if len(groups) == table.groups:
-        return slice(None), table.starts()
     first, stop = table.starts()[groups], table.starts()[groups + 1]
     starts = np.concatenate([[0], np.cumsum(stop - first)])
     return np.arange(starts[-1]) + np.repeat(first - starts[:-1], stop - first), starts
@@ -400,24 +402,32 @@ def _by_group(values: Integers, starts: Integers) -> Integers:
 class _Entries:
     """Some entries of an octave table: what is known of the values in each. Secret."""
 
+    binning: Octaves
+    bins: Integers
     rows: Integers
-    base: Floats
-    lower: Floats
-    upper: Floats
+    base: Any
     powers: list[Floats]
 
     def __repr__(self) -> str:
         """Show nothing that was counted."""
         return "_Entries()"
 
+    def beyond(self, grid: Grid) -> tuple[Any, Any]:
+        """Tell which entries lie below the bounds of a grid, and which above: ends of bins."""
+        ends = self.binning.numbers(self.binning.labels(np.array([grid.lower, grid.upper])))
+        low, high = ends[:, None] + np.arange(-2, 3)  # the bins at an end, on either side of it
+        below = low[self.binning.upper(low) <= grid.lower].max()
+        above = high[self.binning.lower(high) >= grid.upper].min()
+        return self.bins <= below, self.bins >= above
+
 
 def _sums(table: BinTable, entries: slice | Integers, source: Source) -> list[Integers]:
-    bins, binning = table.bins[entries], table.binning
+    bins, rows, binning = table.bins[entries], table.rows[entries], table.binning
     assert isinstance(binning, Octaves)  # noqa: S101 the caller has made it
-    ends = binning.bases(bins), binning.lower(bins), binning.upper(bins)
+    base = 0.0 if binning.bits == 1 else binning.bases(bins)
     powers = [power[entries] for power in table.moments]
-    held = _Entries(table.rows[entries], *ends, powers)
-    return [held.rows, *(_term_sums(term, held) for term in source.terms)]
+    held = _Entries(binning, bins, rows, base, powers)
+    return [rows, *(_term_sums(term, held) for term in source.terms)]
 
 
 def _term_sums(term: Term, held: _Entries) -> Integers:
@@ -425,37 +435,36 @@ def _term_sums(term: Term, held: _Entries) -> Integers:
     value = term.left if isinstance(term, Product) else term
     assert isinstance(value, OnGrid)  # noqa: S101 `fits_octaves` has looked
     grid, rows = value.grid, held.rows
-    beyond = np.where(held.upper <= grid.lower, -1, np.where(held.lower >= grid.upper, 1, 0))
-    base = np.where(beyond == 0, held.base, 0.0)
-    powers = [np.where(beyond == 0, power, 0.0) for power in held.powers]
+    below, above = held.beyond(grid)
+    beyond = below | above
+    base = held.base if np.ndim(held.base) == 0 else np.where(beyond, 0.0, held.base)
+    powers = [np.where(beyond, 0.0, power) for power in held.powers]
+    first, last = grid.first, grid.last
     if isinstance(term, Product):
         sums = _squares(grid, term.divisor, rows.astype(np.float64), base, powers)
-        ends = (rows * (end * end // term.divisor) for end in (grid.first, grid.last))
-        return _or_bound(sums, beyond, *ends)
-    far = abs(grid.anchor) >= 2 * (grid.upper - grid.lower)
-    origin = grid.anchor if far else 0.0  # sums of distances from it are exact, and fit 63 bits
-    distances = np.where(beyond == 0, base - origin, 0.0) * rows + powers[0]
-    sums = np.floor(distances * grid.inverse_step).astype(np.int64)
-    sums -= rows * round((grid.anchor - origin) * grid.inverse_step)
-    return _or_bound(sums, beyond, rows * grid.first, rows * grid.last)
+        first, last = (end * end // term.divisor for end in (first, last))
+    else:
+        far = abs(grid.anchor) >= 2 * (grid.upper - grid.lower)
+        origin = grid.anchor if far else 0.0  # sums of distances from it are exact, and fit 63 bits
+        distances = powers[0]
+        if np.any(base - origin):
+            distances = distances + np.where(beyond, 0.0, base - origin) * rows
+        sums = np.floor(distances * grid.inverse_step).astype(np.int64)
+        shift = round((grid.anchor - origin) * grid.inverse_step)
+        if shift:
+            sums -= rows * shift
+    for outside, end in ((below, first), (above, last)):
+        np.copyto(sums, rows * end if end else 0, where=outside)
+    return sums
 
 
-def _or_bound(sums: Integers, beyond: Integers, lower: Integers, upper: Integers) -> Integers:
-    """Return sums in which a row beyond a bound counts as the bound."""
-    if not beyond.any():
-        return sums
-    return np.where(beyond == 0, sums, np.where(beyond < 0, lower, upper))
-
-
-def _squares(
-    grid: Grid, divisor: int, rows: Floats, base: Floats, powers: list[Floats]
-) -> Integers:
+def _squares(grid: Grid, divisor: int, rows: Floats, base: Any, powers: list[Floats]) -> Integers:
     """Return the sums of (x - anchor)^2 / (step^2 divisor), each between 0 and its most."""
     distance, width = base - grid.anchor, divisor * grid.step
     total = powers[1] + 2 * distance * powers[0] + distance * distance * rows
     scaled = np.floor(total / width * grid.inverse_step)
     most = grid.largest * grid.largest // divisor
-    return np.clip(scaled, 0, rows * most).astype(np.int64)
+    return np.asarray(np.clip(scaled, 0, rows * most).astype(np.int64))
 
 
 _MOST = 2**40

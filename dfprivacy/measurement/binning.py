@@ -234,9 +234,11 @@ def seconds_of(firsts: Places, octaves: ByBits) -> Floats:
 
 def units_of(numbers: Integers, octaves: Octaves) -> Floats:
     """Return the last bit of the values of bins, negative below zero, 0 for bin 0."""
-    own = octaves.octaves(numbers)
-    last = np.ldexp(1.0, np.abs(own) + (LEAST_EXPONENT - VALUE_BITS - 1))
-    return np.asarray(last * np.sign(own))
+    whole = Octaves()
+    own = numbers if octaves == whole else octaves.octaves(numbers)
+    every = np.arange(-whole.last, whole.last + 1)
+    last = np.ldexp(1.0, np.abs(every) + (LEAST_EXPONENT - VALUE_BITS - 1)) * np.sign(every)
+    return np.asarray(last[own + whole.last])
 
 
 @dataclass(frozen=True)

@@ -143,13 +143,20 @@ class Estimated:
         ]
         return [*made, self._notes()] if self.has_notes else made
 
-    def shown_by(self, counted: Counted, rule: KeyRule) -> Estimated:
+    def shown_by(self, counted: Counted, rule: KeyRule, kept: Integers) -> Estimated:
         """Return the answer with intervals that hold for groups which their noisy count shows.
 
-        Where it is read off other vectors than the count, its noise knows nothing of that.
+        Where it is read off other vectors than the count, its noise knows nothing of that. Of
+        several pieces those stay that have a group to show, which `kept` has.
         """
         thresholds = {id(own.vector): own.threshold(rule) for own in counted.pieces}
-        pieces = [replace(own, threshold=thresholds.get(id(own.vector))) for own in self.pieces]
+        shown = np.zeros(self.groups, dtype=bool)
+        shown[kept] = True
+        pieces = [
+            replace(own, threshold=thresholds.get(id(own.vector)))
+            for own in self.pieces
+            if len(self.pieces) == 1 or shown[own.groups].any()
+        ]
         return replace(self, pieces=tuple(pieces))
 
     def _notes(self) -> Column:

@@ -135,17 +135,6 @@ class Answers:
     kept: Column
 
 
-def _given(
-    answers: tuple[Answer, ...], counted: Counted, rule: KeyRule | None
-) -> tuple[Answer, ...]:
-    """Return answers whose intervals hold for groups which a rule shows by their noisy counts."""
-    if rule is None:
-        return answers
-    return tuple(
-        own.shown_by(counted, rule) if isinstance(own, Estimated) else own for own in answers
-    )
-
-
 def answered(request: Request, measured: Sequence[Measured]) -> Answers:
     """Let every part answer for its loss; the first that counts selects the groups to show."""
     rule = request.each
@@ -155,8 +144,15 @@ def answered(request: Request, measured: Sequence[Measured]) -> Answers:
     found = {name: answers for part in own for name, answers in part.answers.items()}
     counting = [each for part, each in zip(request.parts, own, strict=True) if part.counts]
     counted = (counting[0].counted if counting else None) or Counted(1, ())
-    answers = {name: _given(found[name], counted, rule) for name in request.questions}
-    keys = own[0].keys
+    keys, answers = own[0].keys, {name: found[name] for name in request.questions}
     groups = keys.num_rows if request.by else 1
     kept = everyone(groups) if rule is None else counted.kept(rule)
+    if rule is not None:  # intervals hold for the groups that it shows
+        answers = {
+            name: tuple(
+                each.shown_by(counted, rule, kept) if isinstance(each, Estimated) else each
+                for each in several
+            )
+            for name, several in answers.items()
+        }
     return Answers(keys, answers, counted, kept)

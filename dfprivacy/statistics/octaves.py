@@ -255,7 +255,8 @@ def _reading(
     zeros = zoomed.found.zeros[groups]
     if bounds is None:
         unknown = UnknownEstimator(np.where(zeros, 0.0, np.nan))
-        notes = np.where(zeros, "only zeros stand out", "too few rows for bounds").tolist()
+        both = np.array(["too few rows for bounds", "only zeros stand out"], dtype=object)
+        notes = both[zeros.astype(np.int64)].tolist()
         return lambda known: known if isinstance(known, CountEstimator) else unknown, notes
     beyond = zoomed.tails(bounds, groups)
     return (

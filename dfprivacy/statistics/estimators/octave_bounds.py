@@ -211,8 +211,11 @@ def _cores(noisy: Exceedances, groups: int) -> tuple[Integers, Integers, Mask]:
     counts = np.where(noisy.heights >= LEAST, noisy.counts, 0.0)
     apart = 2 * max(WINDOWS)
     code = noisy.bins + apart * np.sign(noisy.bins) + (2 * _OCTAVES.last + 3 * apart) * noisy.group
+    gap = np.diff(code, append=code[-1:] + apart)
     for size, least in cores(WINDOWS, noisy.noise).items():
         first = np.flatnonzero((low[noisy.group] < 0) & (noisy.bins != 0))
+        if size > 1:  # alone in a window a bin is not tall enough: it would be a core itself
+            first = first[gap[first] < size]
         last, total = first.copy(), counts[first]
         for step in range(1, size):
             inside = first + step < len(code)
