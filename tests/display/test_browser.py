@@ -146,15 +146,15 @@ def test_printed_pages_hold_every_charge(browser, page):
     assert len(column(browser, 1)) == 200
 
 
-def test_a_saved_chart_is_drawn(browser, tmp_path):
-    """The HTML of a chart draws itself from one file, without an error."""
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_saved_chart_is_drawn(browser, tmp_path, width):
+    """The HTML of a chart draws itself from one file, without an error, as wide as the screen."""
     frame = pl.DataFrame({"g": ["a", "</script><script>document.title = 'taken'</script>"] * 500})
     released = frame.dp.group_by("g").count(delta=1e-6)
     address = dfp.save_plot(dfp.plot(released), tmp_path / "chart.html").as_uri()
-    opened(browser, address)
-    WebDriverWait(browser, 60).until(
-        lambda b: b.find_elements(By.CSS_SELECTOR, "#chart canvas, #chart svg")
-    )
+    opened(browser, address, width)
+    WebDriverWait(browser, 60).until(lambda b: b.find_elements(By.CSS_SELECTOR, "#chart svg"))
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     assert {url for url in requests_of(browser) if url.startswith(("http", "file"))} == {address}
     assert browser.get_log("browser") == []
     assert browser.title == "count by g"

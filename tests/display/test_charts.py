@@ -326,5 +326,5 @@ def test_a_tiny_group_does_not_stretch_the_axis():
     chart = dfp.plot(released)
     low, high = chart.to_dict()["layer"][0]["encoding"]["x"]["scale"]["domain"]
     assert high - low < 2
-    assert "Reach beyond the axis, because their noise is far larger: 1." in subtitle(chart)
+    assert "Beyond the axis, because the noise is far larger: tiny." in subtitle(chart)
     assert len(rows_of(chart)) == 4

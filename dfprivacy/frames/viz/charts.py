@@ -175,7 +175,7 @@ def domain_of(dots: Sequence[Dot]) -> Domain | None:
     return usual[0] - room, usual[1] + room
 
 
-_UNUSUAL, _STRETCHED = 8, 2
+_UNUSUAL, _STRETCHED, _NAMED = 8, 2, 3
 
 
 def _ends(dots: Sequence[Dot]) -> Domain:
@@ -184,12 +184,13 @@ def _ends(dots: Sequence[Dot]) -> Domain:
 
 
 def beyond(dots: Sequence[Dot], domain: Domain | None) -> list[str]:
-    """Return the line that says how many dots reach beyond the axis; no line if none does."""
+    """Return the line that names the dots that reach beyond the axis; no line if none does."""
     if domain is None:
         return []
-    ends = (_ends([dot]) for dot in dots if dot.known)
-    out = sum(low < domain[0] or high > domain[1] for low, high in ends)
-    return [f"Reach beyond the axis, because their noise is far larger: {out:,}."]
+    known = [(dot.label, _ends([dot])) for dot in dots if dot.known]
+    out = [label for label, (low, high) in known if low < domain[0] or high > domain[1]]
+    names = ", ".join(out) if len(out) <= _NAMED else f"{len(out):,} of {len(dots):,}"
+    return [f"Beyond the axis, because the noise is far larger: {names}."]
 
 
 def records(dots: Sequence[Dot], domain: Domain | None = None) -> list[dict[str, Any]]:
@@ -462,7 +463,8 @@ def save_plot(chart: Any, path: str | os.PathLike[str]) -> Path:
 def _page(spec: Spec, convert: Any) -> str:
     """Return a page with a chart; no "<" of its text can be read as markup."""
     actions = {"export": True, "source": False, "compiled": False, "editor": False}
-    written = json.dumps([spec, {"actions": actions}], ensure_ascii=True).replace("<", "\\u003c")
+    options = {"actions": actions, "renderer": "svg"}
+    written = json.dumps([spec, options], ensure_ascii=True).replace("<", "\\u003c")
     run = f"const [spec, options] = {written}; vegaEmbed('#chart', spec, options);"
     title = spec.get("title", {})
     name = title.get("text", "chart") if isinstance(title, dict) else title

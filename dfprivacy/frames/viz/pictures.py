@@ -326,21 +326,33 @@ class Series:
         values = ["unknown" if math.isnan(v) else written(v) for v, _ in self.cells]
         yield Column(with_unit(self.name, measured_in), values)
         if self.has_ends:
-            ends = [[written(one) for one in own or ()] for _, own in self.cells]
+            ends = [[written(one) for one in _told_ends(*own)] for own in self.cells]
             texts = [f"[{', '.join(own)}]" if own else "" for own in ends]
             yield Column("interval", texts, drawn=self.cells)
         if any(self.notes):
-            yield Column(NOTE, [legible(note) for note in self.notes], numeric=False)
+            notes = [legible(note) for note in self.notes]
+            yield Column(NOTE, notes, numeric=False, wraps=True)
+
+
+def _told_ends(value: float, ends: tuple[float, float] | None) -> tuple[float, ...]:
+    """Return the ends of an interval; none where neither they nor the value say anything."""
+    if ends is None or (math.isnan(value) and all(map(math.isinf, ends))):
+        return ()
+    return ends
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its head, its texts, and the intervals that are drawn beside them."""
+    """A column of a table: its head, its texts, and the intervals that are drawn with them.
+
+    Sentences wrap, other texts do not.
+    """
 
     head: str
     texts: Sequence[str]
     numeric: bool = True
     drawn: Sequence[Cell] = ()
+    wraps: bool = False
 
     @cached_property
     def span(self) -> Span:
