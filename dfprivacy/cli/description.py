@@ -74,6 +74,7 @@ _ALL_ROWS = "*"
 _READ = (".csv", ".tsv", ".parquet", ".pq")
 _WRITTEN = (".csv", ".parquet")
 _SAID = "the query says this itself: leave the field out"
+_IN = " in "  # between a table and its database
 _NAME = "(name)"  # where a release finds its own name
 
 
@@ -379,7 +380,7 @@ class Source(Group):
     def text(self) -> str:
         """The source as it was written."""
         if self.table is not None and self.database is not None:
-            return f"{self.table} in {self.database.text}"
+            return f"{self.table}{_IN}{self.database.text}"
         place = self.file or self.folder or self.database
         return ", ".join(path for _, path in self.files) if place is None else place.text
 
@@ -815,6 +816,8 @@ class Release(Group):
             asked |= {"query": source.query, "tables": source.files}
         if source.owners is not None:
             asked["schema"] = repr(source.owners)
+        if source.table is not None and _IN in source.table:  # else the text tells where it ends
+            asked["table"] = source.table
         if self.described is not None:
             asked["bounds"] = self.bounds
         if self.where is not None:

@@ -234,6 +234,23 @@ def test_sources(run, source):
     assert found["low"].is_null().to_list() == [False, True]
 
 
+def test_tables_of_two_files_are_two_releases(run):
+    """Also where table and file read as one text: "a" in "b in c" and "a in b" in "c"."""
+    release = """\
+  NAME:
+    source: {table: TABLE, database: FILE}
+    questions: {rows: {count: "*"}}
+    outputs: NAME.csv
+"""
+    texts = []
+    for name, table, file in (("one", "a", "b in c.duckdb"), ("two", "a in b", "c.duckdb")):
+        with duckdb.connect(file) as connection:
+            connection.execute(f'CREATE TABLE "{table}" (x INTEGER)')
+        texts.append(release.replace("NAME", name).replace("TABLE", table).replace("FILE", file))
+    assert run(HEAD + "".join(texts)).exit_code == 0
+    assert spent().epsilon == 2
+
+
 @pytest.mark.parametrize(
     "place", ["database: flights.duckdb", "tables: {flights: flights.parquet}"]
 )
