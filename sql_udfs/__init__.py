@@ -20,6 +20,7 @@
     dp_quantiles(x, qs [, epsilon])  several, for a list of numbers from 0 to 1      DOUBLE[]
     dp_min(x [, epsilon])            a value that few rows lie below                 DOUBLE
     dp_max(x [, epsilon])            a value that few rows lie above                 DOUBLE
+                                     (these five of dates and times: in their own type)
     dp_center(x, p [, lo, hi] [, epsilon])  the c with the least sum of |x - c|^p    DOUBLE
     dp_bounds(x [, epsilon])         powers of two around nearly all values          STRUCT
     dp_keep(delta [, epsilon])       for HAVING: is the group large enough to show?  BOOLEAN
@@ -44,6 +45,7 @@ import duckdb
 
 from dfprivacy.accounting.charge import float_below
 from dfprivacy.accounting.loss import positive_number
+from dfprivacy.engine.columns import duckdb_number_of
 from dfprivacy.engine.terms import (
     GridText,
     duckdb_above,
@@ -53,13 +55,14 @@ from dfprivacy.engine.terms import (
 )
 from dfprivacy.errors import UnknownArgumentError
 from dfprivacy.errors import close as _close
+from dfprivacy.measurement.grid import CLOCK, DATE, DURATION, TIME, clock_of
 from dfprivacy.measurement.linear import WHOLE, Above, Distinct, Equal, OnGrid, Product, Term
 from dfprivacy.release.terms import interval_level
 from dfprivacy.statements.catalog import DEFAULT_EPSILON
 from dfprivacy.statistics.forms import Form, forms_of, functions
 from dfprivacy.statistics.linear import LinearPart
-from sql_udfs.checks import CHECK, CONSTANT
-from sql_udfs.finalize import finalizer, finalizers, is_ranked, is_summed, part_for
+from sql_udfs.checks import CHECK, CONSTANT, MOMENT_TYPES, is_ranked, takes_moments
+from sql_udfs.finalize import finalizer, finalizers, is_summed, part_for
 from sql_udfs.function import existing
 from sql_udfs.local import register_local
 
@@ -199,10 +202,52 @@ def _bodies(name: str, form: Form, suffix: str, defaults: Defaults) -> Forms:
     return {
         own: _body(name, form, suffix, duckdb_double(defaults.epsilon), defaults),
         f"{own}, epsilon": _body(name, form, suffix, "epsilon", defaults),
-    }
+    } | _dated(name, form, suffix, defaults)
 
 
-def _body(name: str, form: Form, suffix: str, epsilon: str, defaults: Defaults) -> str:
+_TICKS = {
+    DATE: "DATE '1970-01-01' + CAST(tick AS INTEGER)",
+    TIME: "make_timestamp(tick)",
+    CLOCK: "TIME '00:00:00' + to_microseconds(tick)",
+    DURATION: "to_microseconds(tick)",
+}
+"""What a tick of each clock is."""
+
+
+def _dated(name: str, form: Form, suffix: str, defaults: Defaults) -> Forms:
+    """Return what a macro does for dates and times, by the type of its argument."""
+    forms: Forms = {}
+    if not takes_moments(form):
+        return forms
+    for kind, clock in MOMENT_TYPES.items():
+        zoned = kind.endswith("ZONE")
+        tick = "make_timestamptz(tick)" if zoned else f"CAST({_TICKS[clock]} AS {kind})"
+        number = duckdb_number_of("x", kind, clock_of(clock, None, None), "us")
+        for epsilon in (duckdb_double(defaults.epsilon), "epsilon"):
+            own = [f"x {kind}", *form.constants, *(["epsilon"] if epsilon == "epsilon" else [])]
+            ticks = _body(name, form, suffix, epsilon, defaults, (number, f"'{clock}'"))
+            forms[", ".join(own)] = _typed(ticks, tick, form, suffix)
+    return forms
+
+
+def _typed(ticks: str, tick: str, form: Form, suffix: str) -> str:
+    """Return what one call has drawn in ticks, as dates or times."""
+    if form.sample.suffixes[0] == "_0":
+        return f"list_transform({ticks}, lambda tick: {tick})"
+    if not suffix:
+        return f"list_transform([{ticks}], lambda tick: {tick})[1]"
+    fields = (f"{end} := {tick.replace('tick', f'own.{end}')}" for end in ("value", "low", "high"))
+    return f"list_transform([{ticks}], lambda own: struct_pack({', '.join(fields)}))[1]"
+
+
+def _body(  # noqa: PLR0917 what a macro is made of
+    name: str,
+    form: Form,
+    suffix: str,
+    epsilon: str,
+    defaults: Defaults,
+    dated: tuple[str, str] | None = None,
+) -> str:
     constants = [_constant(form, each) for each in form.constants]
     check = _check(f"{name}{suffix}", form, [*form.constants, epsilon])
     part = part_for(form, suffix)
@@ -216,12 +261,12 @@ def _body(name: str, form: Form, suffix: str, epsilon: str, defaults: Defaults) 
         fields += [f"{column} := {_real(column)}" for column in others]
         measured = [f"list(struct_pack({', '.join(fields)}))"]
     else:
-        measured = [f"list({_checked(_real('x'), check)})"]
-        if is_ranked(form):
-            measured.append(f"bool_or({_WHOLE})")
+        number, *told = dated or (_real("x"), *([f"bool_or({_WHOLE})"] if is_ranked(form) else []))
+        number = number if dated is None else f"CAST({number} AS DOUBLE)"
+        measured = [f"list({_checked(number, check)})", *told]
     level = [duckdb_double(defaults.level)] if suffix else []
     arguments = [*measured, *constants, _real(epsilon) if epsilon == "epsilon" else epsilon, *level]
-    return f"{finalizer(form, suffix)}({', '.join(arguments)})"
+    return f"{finalizer(form, suffix, moments=dated is not None)}({', '.join(arguments)})"
 
 
 _WHOLE = "typeof(x) = 'BOOLEAN' OR typeof(x) LIKE '%INT' OR typeof(x) LIKE '%INTEGER'"

@@ -18,10 +18,12 @@ from narwhals.dtypes import DType
 from dfprivacy.accounting.loss import Contribution, Epsilon, delta_of, positive_number
 from dfprivacy.engine.columns import check_term_column
 from dfprivacy.errors import InvalidQuestionError, MissingDeltaError, UnsupportedDtypeError
+from dfprivacy.measurement.grid import CLOCK, DATE, DURATION, TIME
 from dfprivacy.measurement.linear import Equal, Term
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forms import Form, example_calls, forms_of, functions, part_of
 from dfprivacy.statistics.linear import LinearPart
+from dfprivacy.statistics.quantile import QuantilePart
 from sql_udfs.function import Column, Function, check_account
 
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
@@ -33,6 +35,26 @@ _DTYPES: dict[str, DType] = {
     "DECIMAL": nw.Decimal(),
     "BOOLEAN": nw.Boolean(),
 }
+
+
+MOMENT_TYPES = {
+    "DATE": DATE,
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), TIME),
+    "TIMESTAMP WITH TIME ZONE": TIME,
+    **dict.fromkeys(("TIME", "TIME_NS"), CLOCK),
+    "INTERVAL": DURATION,
+}
+"""Types of dates and times, and the clock that each goes by."""
+
+
+def is_ranked(form: Form) -> bool:
+    """Tell whether an answer of a column that is declared to hold integers is a whole number."""
+    return isinstance(form.part, QuantilePart)
+
+
+def takes_moments(form: Form) -> bool:
+    """Tell whether a form can be asked of dates and times: without bounds."""
+    return is_ranked(form) and not form.ends
 
 
 @dataclass(frozen=True)
@@ -88,7 +110,8 @@ def check_call(name: str, sql_types: tuple[str, ...], given: tuple[Argument, ...
         least_rows(delta.python(), epsilon.python())
         return
     form = form_for(name, len(constants), about_rows=not sql_types)
-    numbers = any(form.part.columns.values())
+    dated = takes_moments(form) and sql_types[0] in MOMENT_TYPES
+    numbers = any(form.part.columns.values()) and not dated
     dtypes = dict(zip(form.columns, _number_types(name, sql_types), strict=True)) if numbers else {}
     values = [constant.python() for constant in constants]
     try:

@@ -18,8 +18,16 @@ import pyarrow.compute as pc
 from dfprivacy.accounting.loss import Epsilon, positive_number
 from dfprivacy.engine.packed import counted, known_cells
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.measurement.bin_table import BinTable
-from dfprivacy.measurement.binning import Floats, Integers, Octaves, SignificantBits, places_of
+from dfprivacy.measurement.bin_table import BinTable, bin_table
+from dfprivacy.measurement.binning import (
+    VALUE_BITS,
+    Floats,
+    Integers,
+    Octaves,
+    SignificantBits,
+    places_of,
+)
+from dfprivacy.measurement.grid import plain_type
 from dfprivacy.measurement.linear import Source
 from dfprivacy.measurement.sums import Statistics, sum_name
 from dfprivacy.noise.additive import add_to
@@ -30,8 +38,7 @@ from dfprivacy.statistics.forms import Form, forms_of, functions, part_of
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums
 from dfprivacy.statistics.octaves import MeasuredOctaves
 from dfprivacy.statistics.part import Answered
-from dfprivacy.statistics.quantile import QuantilePart
-from sql_udfs.checks import least_rows
+from sql_udfs.checks import is_ranked, least_rows, takes_moments
 from sql_udfs.function import BY_STATEMENT, Column, Function
 
 VALUES = "DOUBLE[]"
@@ -43,14 +50,9 @@ def is_summed(form: Form) -> bool:
     return isinstance(form.part, LinearPart) and len(form.columns) < 2
 
 
-def is_ranked(form: Form) -> bool:
-    """Tell whether an answer of a column that is declared to hold integers is a whole number."""
-    return isinstance(form.part, QuantilePart)
-
-
-def finalizer(form: Form, suffix: str = "") -> str:
-    """Name the function that answers one form of a macro."""
-    source = "" if is_summed(form) else "_of_list"
+def finalizer(form: Form, suffix: str = "", *, moments: bool = False) -> str:
+    """Name the function that answers one form of a macro, in ticks where it is of `moments`."""
+    source = "" if is_summed(form) else "_of_moments" if moments else "_of_list"
     return f"dfprivacy_{form.statistic.kind}_{len(form.constants)}{suffix}{source}"
 
 
@@ -143,7 +145,9 @@ def answers_of(
         exact = MeasuredSums(part, Statistics(table, 0, (source,)).checked())
         (own,) = exact.answer(loss, None).answers.values()
         return own
-    if is_ranked(form):
+    if is_ranked(form) and pa.types.is_string(measured[1].type):
+        part = part.of_kind(plain_type(measured[1][0].as_py()))
+    elif is_ranked(form):
         part = replace(part, integers=bool(pc.any(measured[1]).as_py()))
     ((binning, moments), *_) = part.tables
     table = part.measured(table_of(measured[0], binning, moments))
@@ -182,25 +186,30 @@ def _functions(form: Form) -> list[Function]:
 
     def interval(*columns: Column) -> Any:
         level = interval_level(constant(columns[-1]))
-        ends = answered(columns, "_interval")[0].columns(level)
+        ends = map(_ticks, answered(columns, "_interval")[0].columns(level))
         return _struct(dict(zip(("value", "low", "high", "note"), ends, strict=False)))
 
     returns = _returns(sample)
     pairs = f"STRUCT({', '.join(f'{column} DOUBLE' for column in form.columns)})[]"
     collected = VALUES if len(form.columns) < 2 else pairs
 
-    def parameters(suffix: str) -> tuple[str, ...]:
+    def parameters(suffix: str, told: str) -> tuple[str, ...]:
         sums = ("BIGINT",) * held[suffix]
-        values = (collected, *(("BOOLEAN",) if is_ranked(form) else ()))
+        values = (collected, *((told,) if is_ranked(form) else ()))
         return (*(sums if summed else values), *kinds, "DOUBLE")
 
-    made = [Function(finalizer(form), value, parameters(""), returns, paid_by=BY_STATEMENT)]
-    if sample.has_interval:
-        note = ", note VARCHAR" if sample.has_note else ""
-        struct = f"STRUCT(value {returns}, low DOUBLE, high DOUBLE{note})"
-        name = finalizer(form, "_interval")
-        given = (*parameters("_interval"), "DOUBLE")
-        made.append(Function(name, interval, given, struct, paid_by=BY_STATEMENT))
+    made = []
+    for moments in (False, True) if takes_moments(form) else (False,):
+        told, end = ("VARCHAR", "BIGINT") if moments else ("BOOLEAN", "DOUBLE")
+        own = returns.replace("DOUBLE", end)
+        name, given = finalizer(form, moments=moments), parameters("", told)
+        made.append(Function(name, value, given, own, paid_by=BY_STATEMENT))
+        if sample.has_interval:
+            note = ", note VARCHAR" if sample.has_note else ""
+            struct = f"STRUCT(value {own}, low {end}, high {end}{note})"
+            name = finalizer(form, "_interval", moments=moments)
+            given = (*parameters("_interval", told), "DOUBLE")
+            made.append(Function(name, interval, given, struct, paid_by=BY_STATEMENT))
     return made
 
 
@@ -221,15 +230,23 @@ def _returns(question: Statistic) -> str:
 
 
 def _gathered(question: Statistic, answers: Sequence[Answer]) -> Any:
-    columns = [_values(answer) for answer in answers]
+    columns = [_ticks(_values(answer)) for answer in answers]
     if question.suffixes == ("",):
         return pa.array(columns[0])
     if question.suffixes[0] == "_0":
-        found = np.stack(columns, axis=1)
+        masked = isinstance(columns[0], np.ma.MaskedArray)
+        found = (np.ma.stack if masked else np.stack)(columns, axis=1)
         offsets = np.arange(len(found) + 1, dtype=np.int32) * found.shape[1]
         return pa.ListArray.from_arrays(pa.array(offsets), pa.array(found.reshape(-1)))
     ends = {end[1:]: own for end, own in zip(question.suffixes, columns, strict=True)}
     return _struct(ends, from_pandas=True)
+
+
+def _ticks(values: Any) -> Any:
+    """Return dates and times in ticks, those that are missing masked; other values as they are."""
+    if values.dtype.kind not in "mM":
+        return values
+    return np.ma.array(values.astype(np.int64), mask=np.isnat(values))
 
 
 def _values(answer: Answer) -> Any:
@@ -295,6 +312,10 @@ def table_of(lists: Column, binning: Octaves | SignificantBits, moments: int) ->
     """
     sizes = _sizes(lists)
     values = lists.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    if binning.bits > VALUE_BITS:  # numbers of times: too many for a word
+        group, rows = np.repeat(np.arange(len(sizes)), sizes), np.ones(len(values), np.int64)
+        labels = binning.labels(values)
+        return bin_table(pa.table({}), len(sizes), binning, group, labels, rows=rows)
     words = np.repeat(np.arange(len(sizes)) << 32, sizes)
     for start in range(0, len(words), _BLOCK):
         words[start : start + _BLOCK] += places_of(values[start : start + _BLOCK], binning)

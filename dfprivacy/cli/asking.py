@@ -29,7 +29,7 @@ from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidKeysError, InvalidQuestionError
 from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.explanation import SIZE, Explanation
-from dfprivacy.frames.numbers import Estimate, Number, numbers_table
+from dfprivacy.frames.numbers import Choice, Estimate, Recalled, numbers_table
 from dfprivacy.frames.private import Private
 from dfprivacy.frames.released import released
 from dfprivacy.frames.tables import NOTE
@@ -238,13 +238,19 @@ def _shown(call: Call, table: pa.Table) -> pa.Table:
     return pa.table([*table.columns[:-2], *ends], names=table.column_names)
 
 
-def _table(call: Call, answers: dict[str, Number]) -> pa.Table:
+def _table(call: Call, answers: dict[str, Any]) -> pa.Table:
     """Return one row with all answers; of several quantiles, one row each."""
     if isinstance(call.question, Quantiles):
-        values = [float(answer) for answer in answers.values()]
+        values = [float(own) if isinstance(own, float) else own for own in answers.values()]
         return pa.table({"quantile": list(call.question.qs), call.name: values})
-    columns: dict[str, float | str] = {}
+    columns: dict[str, Any] = {}
     for name, answer in answers.items():
+        if not isinstance(answer, float):  # a date or time, or none
+            columns[name] = answer
+            told = getattr(call.question, "tells_interval", False)
+            ends = ("low", "high") if told else ()
+            columns |= {end: getattr(answer, end, None) for end in ends}
+            continue
         columns[name] = int(answer) if getattr(call.question, "is_whole", False) else float(answer)
         if isinstance(answer, Estimate):
             columns |= {"low": answer.low, "high": answer.high}
@@ -252,7 +258,7 @@ def _table(call: Call, answers: dict[str, Number]) -> pa.Table:
     return one_row(**columns)
 
 
-def _found(call: Call, answers: dict[str, Number]) -> str:
+def _found(call: Call, answers: dict[str, Any]) -> str:
     """Return the bounds that were found, in brackets."""
     for answer in answers.values() if finds_bounds(call.question) else ():
         if isinstance(answer, Estimate) and answer.bounds is not None:
@@ -418,9 +424,30 @@ def typed_column(name: str, keys: Sequence[object], declared: pa.DataType) -> li
     )
 
 
-def answers_table(numbers: Mapping[str, Number]) -> pa.Table:
-    """Return numbers about all rows: one row each; the ends of no interval are missing."""
+def answers_table(numbers: Mapping[str, Any]) -> pa.Table:
+    """Return answers about all rows: one row each; the ends of no interval are missing.
+
+    Dates or times of one kind stay what they are; those of several, or beside numbers, are texts.
+    """
+    if not all(isinstance(own, float) for own in numbers.values()):
+        return _dated_table(numbers)
     known = numbers_table(numbers)
     chosen = known["chosen"]
     ends = {end: pc.if_else(chosen, pa.scalar(None, pa.float64()), known[end]) for end in _ENDS}
     return pa.table({"name": known["name"], "value": known["value"], **ends, NOTE: known[NOTE]})
+
+
+def _dated_table(answers: Mapping[str, Any]) -> pa.Table:
+    columns = {"value": list(answers.values())}
+    for end in _ENDS:
+        columns[end] = [getattr(own, end, None) for own in answers.values()]
+    kinds = {type(own) for own in answers.values() if own is not None}
+    if len(kinds) > 1 or kinds & {Choice, Estimate, Recalled}:
+        columns = {
+            name: [None if own is None else str(own) for own in values]
+            for name, values in columns.items()
+        }
+    typed = pa.array(columns["value"]).type
+    made = {name: pa.array(values, typed) for name, values in columns.items()}
+    notes = [getattr(own, NOTE, "") for own in answers.values()]
+    return pa.table({"name": list(answers), **made, NOTE: pa.array(notes, pa.string())})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import uuid
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, singledispatch
@@ -17,16 +17,29 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-from dfprivacy.engine.columns import Declared, declared, no_value_of, require_columns
+from dfprivacy.engine.columns import (
+    Declared,
+    declared,
+    duckdb_number_of,
+    duckdb_type,
+    footer_of,
+    moment_type,
+    no_value_of,
+    polars_number,
+    require_columns,
+)
 from dfprivacy.engine.embedded import close_connection, embedded_connection, opening
 from dfprivacy.engine.files import is_text, quoted, read_file
 from dfprivacy.engine.pandas import (
+    answer_column,
     key_column,
+    moment_of,
     presence_column,
     require_known,
     value_column,
 )
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError, UnsupportedFrameError
+from dfprivacy.measurement.grid import Clock, kind_of
 from dfprivacy.measurement.linear import Told
 from dfprivacy.release.terms import Unit
 
@@ -55,9 +68,6 @@ class Columns:
         units = [] if self.unit is None else [self.unit.column]
         return [*self.keys, *self.values, *units, *(own.column for own in self.told)]
 
-
-_TICKS = {unit: 86_400 * per for unit, per in (("ms", 10**3), ("us", 10**6), ("ns", 10**9))}
-"""The ticks of a day, by the unit of a column of times."""
 
 UNIT = "unit"
 """The column of units in a pass."""
@@ -120,7 +130,8 @@ class Adopted:
     the engine sees them. `wrap` turns a released Arrow table, whose first columns are the keys,
     into the caller's own frame type. `connection` is the embedded one, if any: it lives as long as
     the pass. A frame that `reads_once` may run dry in its first pass; one `from_files` may be
-    larger than memory; the columns of one `in_memory` are arrays already.
+    larger than memory; the columns of one `in_memory` are arrays already. `types` are those of
+    dates and times that are declared otherwise than the engine has them.
     """
 
     lazy: nw.LazyFrame[Any]
@@ -134,36 +145,44 @@ class Adopted:
     from_files: bool = False
     in_memory: bool = False
     told: Mapping[Told, ToldColumn] = field(default_factory=dict)
+    types: Mapping[Hashable, pa.DataType] = field(default_factory=dict)
 
     def holds_integers(self, column: Hashable) -> bool:
         """Tell whether a column is declared to hold integers or booleans."""
         dtype = self.lazy.collect_schema()[self.values[column]]
         return dtype.is_integer() or dtype == nw.Boolean
 
-    def in_days(self, column: Hashable) -> Adopted:
-        """Return the frame with a column of dates or times as days since 1970; NULL if too far.
+    def moments(self, column: Hashable) -> pa.DataType | None:
+        """Return what dates, times or durations a column is declared to hold; None for others."""
+        name = self.values[column]
+        dtype, native = self.lazy.collect_schema()[name], self.lazy.to_native()
+        return self.types.get(column) or moment_type(dtype, native, name)
+
+    def numbered(self, column: Hashable, clock: Clock) -> Adopted:
+        """Return the frame with a column of dates or times as numbers of a clock.
 
         Raises
         ------
         UnsupportedDtypeError
-            When the column is declared to hold anything else, or the frame lies on a cluster.
+            When the frame lies on a cluster or in another database.
         """
         name, native = self.values[column], self.lazy.to_native()
-        dtype = self.lazy.collect_schema()[name]
-        if isinstance(native, pl.LazyFrame) and dtype in (nw.Date, nw.Datetime):
-            ticks = _TICKS.get(getattr(dtype, "time_unit", ""), 1)
-            days = pl.col(name).to_physical() // ticks
-            return replace(self, lazy=nw.from_native(native.with_columns(days)))
-        if isinstance(native, duckdb.DuckDBPyRelation) and dtype in (nw.Date, nw.Datetime):
-            own = quoted(name)
-            zone = "WITH TIME ZONE" if getattr(dtype, "time_zone", None) else ""
-            read = own if dtype == nw.Date else f"TRY_CAST({own} AS TIMESTAMP {zone})"
-            numbered = native.project(f"* REPLACE (floor(epoch({read}) / 86400) AS {own})")
-            return replace(self, lazy=nw.from_native(numbered))
-        raise UnsupportedDtypeError(
-            f"column {column!r} is declared {dtype}, of which days can't be made here",
-            hint="leave it out, or cast it to a date or a time first",
-        )
+        schema = self.lazy.collect_schema()
+        own = f"{name} as number"
+        while own.lower() in map(str.lower, schema.names()):
+            own += "_"
+        if isinstance(native, pl.LazyFrame):
+            made: Any = native.with_columns(polars_number(name, schema[name], clock).alias(own))
+        elif isinstance(native, duckdb.DuckDBPyRelation):
+            kind, unit = duckdb_type(native, name), getattr(self.types.get(column), "unit", "us")
+            number = duckdb_number_of(quoted(name), kind, clock, unit)
+            made = native.project(f"*, {number} AS {quoted(own)}")
+        else:
+            raise UnsupportedDtypeError(
+                f"column {column!r} is declared {schema[name]}, which can't be ranked here",
+                hint="ask about a file of the columns, or cast it to a number first",
+            )
+        return replace(self, lazy=nw.from_native(made), values={**self.values, column: own})
 
     def rows(self) -> nw.LazyFrame[Any]:
         """Return the frame as one that hands over its rows, not sums of them.
@@ -367,7 +386,14 @@ def _(frame: Any, columns: Columns) -> Adopted:
         _require_read_types(frame.schema, connection)
         read = nw.from_native(connection.from_arrow(frame))
         adopted = _named(read, columns, _identity, connection, names)
-        return replace(adopted, reads_once=isinstance(frame, pa.RecordBatchReader))
+        once = isinstance(frame, pa.RecordBatchReader)
+        return replace(adopted, reads_once=once, types=_moments_of(frame.schema, adopted.values))
+
+
+def _moments_of(schema: pa.Schema, named: Iterable[Hashable]) -> dict[Hashable, pa.DataType]:
+    """Return the declared types of those columns that hold dates, times or durations."""
+    kinds = dict(zip(schema.names, schema.types, strict=True))
+    return {own: kinds[own] for own in named if own in kinds and kind_of(kinds[own])}
 
 
 def _require_held_times(schema: pa.Schema, named: Sequence[Hashable]) -> None:
@@ -414,7 +440,10 @@ def _of_file(
     rows: duckdb.DuckDBPyRelation,
 ) -> Adopted:
     adopted = replace(_named(nw.from_native(rows), columns, _identity, connection), from_files=True)
-    return _with_numbers(adopted, columns) if is_text(path) else adopted
+    if is_text(path):
+        return _with_numbers(adopted, columns)
+    types = _moments_of(footer_of(path) or pa.schema([]), adopted.values)
+    return replace(adopted, types=types)
 
 
 @dataclass(frozen=True)
@@ -487,13 +516,17 @@ def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
     def wrap(released: pa.Table) -> pd.DataFrame:
         names = released.column_names
         restored = [key.restore(released.column(index)) for index, key in enumerate(keys.values())]
-        plain = [released.column(index).to_pandas() for index in range(len(keys), len(names))]
+        plain = [answer_column(released.column(place)) for place in range(len(keys), len(names))]
         return pd.DataFrame(dict(zip(names, [*restored, *plain], strict=True)))
 
+    types = {own: moment_of(frame[own]) for own, needed in columns.values.items() if needed}
     unit = unit_column(columns.unit, UNIT, coded)
     with opening() as connection:
         relation = nw.from_native(connection.from_arrow(pa.table(arrow)))
-        return Adopted(relation, list(keys), values, listed, wrap, unit, connection, told=told)
+        return Adopted(
+            relation, list(keys), values, listed, wrap, unit, connection, told=told,
+            types={own: kind for own, kind in types.items() if kind is not None},
+        )  # fmt: skip
 
 
 def _told(series: pd.Series[Any], told: Told, name: str) -> tuple[ToldColumn, Any]:

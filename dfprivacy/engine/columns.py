@@ -7,12 +7,14 @@ compared with anything, because engines disagree on how it compares.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import narwhals as nw
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -25,15 +27,27 @@ from dfprivacy.errors import (
     MissingColumnError,
     UnsupportedDtypeError,
 )
+from dfprivacy.measurement.grid import (
+    CLOCK,
+    DATE,
+    DURATION,
+    MOST_TICKS,
+    TIME,
+    Clock,
+    kind_of,
+    plain_type,
+    typed_moments,
+)
 from dfprivacy.measurement.linear import Above, OnGrid
 
-INTEGER, NUMBER, BOOLEAN, DATE, TEXT, OTHER = (
-    "integer", "number", "boolean", "date", "text", "other"
-)  # fmt: skip
+INTEGER, NUMBER, BOOLEAN, TEXT, OTHER = "integer", "number", "boolean", "text", "other"
+
+MOMENTS = (DATE, TIME, CLOCK, DURATION)
+"""Dates, dates with a time, times of day, durations."""
 
 Declared = Mapping[Hashable, str]
-"""The columns of a frame, and what each is declared to hold: a date may have a time, and categories
-are text."""
+"""The columns of a frame, and what each is declared to hold: numbers, text (categories are), one of
+`MOMENTS` or something else."""
 
 
 @singledispatch
@@ -60,7 +74,7 @@ def _pandas_kind(dtype: Any) -> str:
         return BOOLEAN
     if isinstance(dtype, pd.CategoricalDtype | pd.StringDtype):
         return TEXT
-    kinds = {"i": INTEGER, "u": INTEGER, "f": NUMBER, "M": DATE, "O": TEXT}
+    kinds = {"i": INTEGER, "u": INTEGER, "f": NUMBER, "M": TIME, "m": DURATION, "O": TEXT}
     return (
         OTHER
         if isinstance(dtype, pd.PeriodDtype | pd.IntervalDtype)
@@ -73,17 +87,30 @@ def _pandas_kind(dtype: Any) -> str:
 @declared.register(duckdb.DuckDBPyRelation)
 def _(frame: Any) -> Declared:
     schema = nw.from_native(frame).collect_schema()
-    return {name: _kind(dtype) for name, dtype in schema.items()}
+    return {name: _kind(dtype, frame, name) for name, dtype in schema.items()}
 
 
-def _kind(dtype: Any) -> str:
+def _kind(dtype: Any, frame: Any, name: str) -> str:
     if dtype == nw.Boolean:
         return BOOLEAN
     if dtype.is_numeric():
         return INTEGER if dtype.is_integer() else NUMBER
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         return TEXT
-    return DATE if dtype in (nw.Date, nw.Datetime) else OTHER
+    moment = moment_type(dtype, frame, name)
+    return OTHER if moment is None else kind_of(moment) or OTHER
+
+
+def moment_type(dtype: Any, frame: object, name: str) -> pa.DataType | None:
+    """Return the Arrow type of a frame's dates, times or durations; None for any other column."""
+    if dtype == nw.Unknown and isinstance(frame, duckdb.DuckDBPyRelation):
+        return pa.time64("ns") if duckdb_type(frame, name) == "TIME_NS" else None
+    if dtype == nw.Datetime:
+        return pa.timestamp(dtype.time_unit, dtype.time_zone)
+    if dtype == nw.Duration:
+        return pa.duration(dtype.time_unit)
+    kinds = ((nw.Date, pa.date32()), (nw.Time, pa.time64("us")))
+    return next((kind for own, kind in kinds if dtype == own), None)
 
 
 @declared.register(pa.Table)
@@ -98,35 +125,38 @@ def _arrow_kind(dtype: pa.DataType) -> str:
         BOOLEAN: (pa.types.is_boolean,),
         INTEGER: (pa.types.is_integer,),
         NUMBER: (pa.types.is_floating, pa.types.is_decimal),
-        DATE: (pa.types.is_date, pa.types.is_timestamp),
         TEXT: (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
     }
-    return next((kind for kind, tests in kinds.items() if any(is_(own) for is_ in tests)), OTHER)
+    found = (kind for kind, tests in kinds.items() if any(is_(own) for is_ in tests))
+    return next(found, kind_of(own) or OTHER)
 
 
 @declared.register(str)
 @declared.register(Path)
 def _(frame: str | Path) -> Declared | None:
     """Look at the footer of a Parquet file; text files declare nothing."""
+    schema = footer_of(Path(frame))
+    return None if schema is None else declared(schema.empty_table())
+
+
+def footer_of(path: Path) -> pa.Schema | None:
+    """Return the schema that the footer of a Parquet file declares; None for other files."""
     import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
 
-    path = Path(frame)
     if path.suffix.lower() not in ENDINGS or not path.is_file():
         return None
-    try:
-        schema = pq.read_schema(path)
-    except (OSError, pa.ArrowException):
-        return None
-    return declared(schema.empty_table())
+    with suppress(OSError, pa.ArrowException):
+        return pq.read_schema(path)
+    return None
 
 
-def integer_columns(frame: object, needed: Sequence[Hashable]) -> frozenset[object]:
-    """Return the columns that a frame declares to hold integers; refuse one that lacks `needed`."""
+def declared_columns(frame: object, needed: Sequence[Hashable]) -> Declared:
+    """Return what a frame declares of its columns, if anything; refuse one that lacks `needed`."""
     known = declared(frame)
     if known is None:
-        return frozenset()
+        return {}
     require_columns(needed, list(known))
-    return frozenset(name for name, kind in known.items() if kind in {INTEGER, BOOLEAN})
+    return known
 
 
 def require_columns(named: Sequence[Hashable], present: Sequence[Hashable]) -> None:
@@ -228,3 +258,66 @@ def clipped_value(column: str, largest: float, dtype: DType, engine: nw.Implemen
     else:
         end = nw.when(~value.is_null()).then(end)
     return nw.when(inside).then(value).otherwise(end)
+
+
+def duckdb_type(relation: duckdb.DuckDBPyRelation, name: str) -> str:
+    """Return the type of a column as DuckDB writes it."""
+    return str(dict(zip(relation.columns, relation.types, strict=True))[name])
+
+
+_PER_MICRO = {"ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}
+
+
+def polars_number(name: str, dtype: Any, clock: Clock) -> pl.Expr:
+    """Return each row's number of a clock, in whole numbers throughout; NULL stays NULL."""
+    first, last = clock.ends
+    ticks = pl.col(name).to_physical().cast(pl.Int64)
+    unit = "ns" if clock.kind == CLOCK else getattr(dtype, "time_unit", "us")
+    times, parts = _PER_MICRO[unit]
+    ticks = (ticks // parts).clip(first // times, last // times) * times
+    return ((ticks - clock.origin) // clock.step).clip(clock.least, clock.most)
+
+
+def duckdb_number_of(value: str, kind: str, clock: Clock, unit: str) -> str:
+    """Return each row's number of a clock as SQL; NULL stays NULL, and infinite times are ends.
+
+    Values are cut off in their own type first: nothing here can fail for any row. Of seconds and
+    milliseconds, those that microseconds can't hold are left out. Durations of a Parquet file are
+    whole numbers to DuckDB, in a `unit` that its footer tells.
+    """
+    first, last = clock.ends
+    if kind == "BIGINT":
+        value, kind = f"to_microseconds({_micros(value, unit)})", "INTERVAL"
+    if kind in {"TIMESTAMP_S", "TIMESTAMP_MS"}:  # of which even comparisons can fail
+        value, kind = f"TRY_CAST({value} AS TIMESTAMP)", "TIMESTAMP"
+    if kind == "TIMESTAMP_NS":  # as far as it goes
+        first, last = (max(min(tick, _NANO_LIMIT), -_NANO_LIMIT) for tick in (first, last))
+    if clock.kind == DURATION:
+        ends = [f"to_microseconds({tick})" for tick in (first, last)]
+    else:
+        moments = Clock(clock.kind, 0, 1, 0, last).moments(np.array([first, last], np.float64))
+        texts = typed_moments(moments, plain_type(clock.kind)).cast(pa.string()).to_pylist()
+        zone = "+00" if kind.endswith("ZONE") else ""
+        ends = [f"CAST('{text}{zone}' AS {kind})" for text in texts]
+    inside = f"greatest({ends[0]}, least({value}, {ends[1]}))"
+    ticks = f"epoch_us({inside})"
+    if clock.kind == DATE:
+        ticks = f"({inside} - DATE '1970-01-01')"
+    if kind == "TIMESTAMP_NS":  # rounded down, also before 1970
+        ticks = f"(epoch_ns({inside}) // 1000 - CAST(epoch_ns({inside}) % 1000 < 0 AS BIGINT))"
+    number = f"({ticks} - ({clock.origin})) // {clock.step}"
+    return (
+        f"CASE WHEN {value} IS NOT NULL THEN "
+        f"CAST(greatest({clock.least}, least({number}, {clock.most})) AS BIGINT) END"
+    )
+
+
+def _micros(ticks: str, unit: str) -> str:
+    """Return a whole number of ticks in microseconds, far ones cut off."""
+    if unit == "ns":
+        return f"({ticks} // 1000 - CAST({ticks} % 1000 < 0 AS BIGINT))"
+    per = 10**6 if unit == "s" else _PER_MICRO[unit][0]
+    return f"(greatest({-MOST_TICKS // per}, least({ticks}, {MOST_TICKS // per})) * {per})"
+
+
+_NANO_LIMIT = 9_223_372_036_000_000

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from dfprivacy.engine.objects import Codes, coded, is_missing, mark_bytes, mark_of, plain
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError
+from dfprivacy.measurement.grid import MOST_TICKS, kind_of
 
 
 def require_known(label: Hashable, dtype: Any) -> None:
@@ -42,10 +43,13 @@ def value_column(label: Hashable, series: pd.Series[Any]) -> pa.Array | pa.Chunk
         For any other declared dtype, `object` among them.
     """
     dtype: Any = series.dtype
-    if dtype.kind == "M" or (isinstance(dtype, pd.ArrowDtype) and _is_date(dtype.pyarrow_dtype)):
-        times = pa.array(series)
-        zoned = pa.types.is_timestamp(times.type) and times.type.tz
-        return times.cast(pa.timestamp(times.type.unit)) if zoned else times
+    declared = moment_of(series)
+    if declared is not None:
+        times = pa.array(series, from_pandas=True)
+        if pa.types.is_duration(declared):
+            return _microseconds(times)
+        zoned = pa.types.is_timestamp(declared) and declared.tz
+        return times.cast(pa.timestamp(declared.unit)) if zoned else times
     if dtype.kind not in "biuf" and not _is_arrow_decimal(dtype):
         raise UnsupportedDtypeError(
             f"column {label!r} is declared {dtype}, which holds no numbers",
@@ -60,8 +64,29 @@ def value_column(label: Hashable, series: pd.Series[Any]) -> pa.Array | pa.Chunk
     return pa.array(series)
 
 
-def _is_date(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+def moment_of(series: pd.Series[Any]) -> pa.DataType | None:
+    """Return the Arrow type of a column that is declared to hold dates, times or durations."""
+    dtype: Any = series.dtype
+    if isinstance(dtype, pd.ArrowDtype):
+        return dtype.pyarrow_dtype if kind_of(dtype.pyarrow_dtype) else None
+    return pa.array(series.iloc[:0]).type if dtype.kind in "mM" else None
+
+
+def _microseconds(durations: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return durations in whole microseconds, those of centuries cut off: DuckDB has no others."""
+    per = {"s": 10**6, "ms": 10**3, "us": 1}.get(durations.type.unit, 0)
+    ticks = durations.cast(pa.int64()).fill_null(0).to_numpy()
+    most = MOST_TICKS // per if per else 0
+    ticks = np.clip(ticks, -most, most) * per if per else ticks // 1000
+    missing = durations.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(ticks, mask=missing).cast(pa.duration("us"))
+
+
+def answer_column(column: pa.ChunkedArray) -> pd.Series[Any]:
+    """Return a released column as pandas has it: dates have no dtype there but Arrow's."""
+    if pa.types.is_date(column.type) or pa.types.is_time(column.type):
+        return pd.Series(column.to_pandas(types_mapper=pd.ArrowDtype))
+    return pd.Series(column.to_pandas())
 
 
 def _read_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from dfprivacy.engine.adopt import Columns, adopt
 from dfprivacy.engine.objects import mark_of
-from dfprivacy.engine.pandas import categories_of, key_column
+from dfprivacy.engine.pandas import answer_column, categories_of, key_column
 
 
 @singledispatch
@@ -109,7 +109,7 @@ def frame_of(frame: object, table: pa.Table, by: Sequence[Hashable]) -> Any:
     """
     if isinstance(frame, pd.DataFrame):
         keys = [_keys(frame, label, table.column(index)) for index, label in enumerate(by)]
-        plain = [table.column(index).to_pandas() for index in range(len(by), table.num_columns)]
+        plain = [answer_column(table.column(place)) for place in range(len(by), table.num_columns)]
         return pd.DataFrame(dict(zip(table.column_names, [*keys, *plain], strict=True)))
     adopted = adopt(frame, Columns((), {}, ()))
     try:

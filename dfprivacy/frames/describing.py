@@ -9,11 +9,9 @@ and the number of rows one. Columns and types are what the frame declares: they 
 
 from __future__ import annotations
 
-import datetime as dt
 import itertools
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
@@ -30,10 +28,11 @@ from dfprivacy.accounting.loss import Epsilon, Rho, delta_of, loss_of
 from dfprivacy.engine.adopt import Adopted, Filtered, rereadable
 from dfprivacy.engine.columns import (
     BOOLEAN,
-    DATE,
     INTEGER,
+    MOMENTS,
     NUMBER,
     TEXT,
+    Declared,
     declared,
     require_columns,
 )
@@ -52,16 +51,16 @@ from dfprivacy.frames.asking import Asking, Many, One
 from dfprivacy.frames.explanation import Draw, Explanation
 from dfprivacy.frames.forecasting import account_after, drawn, explained, named_loss
 from dfprivacy.frames.frequencies import ranked
-from dfprivacy.frames.numbers import Release, number_of
+from dfprivacy.frames.numbers import Number, Release, number_of
 from dfprivacy.frames.releasing import measured_for, request_of
 from dfprivacy.frames.tables import Origin, released_arrow, released_table, with_origin
 from dfprivacy.frames.viz.text import legible, shortened
+from dfprivacy.measurement.grid import plain_type
 from dfprivacy.release.pipeline import Answers, answered, released
 from dfprivacy.release.request import Request, together
 from dfprivacy.release.terms import EPSILON, INTERVAL, Sought, Terms, label_of, no_limit
 from dfprivacy.statistics import Count, Mean, Quantiles, Share, StandardDeviation, Statistic
 from dfprivacy.statistics.part import Measured
-from dfprivacy.statistics.quantile import QuantilesOfDays
 from dfprivacy.statistics.split import shares, split
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -274,16 +273,16 @@ class Description:
     def _asked(self, column: Hashable, kind: str) -> dict[str, Statistic]:
         if kind in {INTEGER, NUMBER}:
             spread = {"mean": Mean(column), "std": StandardDeviation(column)}
-            return {"count": Count(column), **spread, "quantiles": self._levels(Quantiles, column)}
+            return {
+                "count": Count(column),
+                **spread,
+                "quantiles": Quantiles(column, self.quantiles),
+            }
         if kind == BOOLEAN:
             return {"count": Count(column), "mean": Share(column)}
-        if kind == DATE:
-            days = self._levels(QuantilesOfDays, column)
-            return {"count": Count(column), "quantiles": days}
+        if kind in MOMENTS:
+            return {"count": Count(column), "quantiles": Quantiles(column, self.quantiles)}
         return {"count": Count(column)}
-
-    def _levels(self, statistic: type[Quantiles], column: Hashable) -> Statistic:
-        return statistic(column, self.quantiles)
 
     @cached_property
     def texts(self) -> tuple[Hashable, ...]:
@@ -433,7 +432,7 @@ def _table(made: Description, answers: Answers, values: Mapping[Hashable, list[V
             row |= _ends(role, own[role]) if role in own else {}
         for q in made.quantiles if f"quantiles_{made.quantiles[0]}" in own else ():
             number = own[f"quantiles_{q}"]
-            row |= {_date(q): _day(number)} if kind == DATE else {_level(q): _value(number, kind)}
+            row[_level(q, kind)] = _value(number, kind)
         row |= _named(values.get(column, []), own.get("mean") if kind == BOOLEAN else None)
         row["note"] = getattr(own.get("mean"), "note", "") or None
         rows.append(row)
@@ -448,10 +447,10 @@ def _schema(made: Description) -> pa.Schema:
     if kinds & {INTEGER, NUMBER, BOOLEAN}:
         columns += [(name, pa.float64()) for name in _both("mean")]
     if kinds & {INTEGER, NUMBER}:
-        own = [*_both("std"), *map(_level, made.quantiles)]
+        own = [*_both("std"), *(_level(q, NUMBER) for q in made.quantiles)]
         columns += [(name, pa.float64()) for name in own]
-    if DATE in kinds:
-        columns += [(_date(q), pa.date32()) for q in made.quantiles]
+    for kind in (own for own in MOMENTS if own in kinds):
+        columns += [(_level(q, kind), plain_type(kind)) for q in made.quantiles]
     if TEXT in kinds:
         columns += [("top", pa.string()), ("top_count", pa.int64())]
         columns += [(name, pa.float64()) for name in ("top_low", "top_high")]
@@ -464,12 +463,8 @@ def _both(name: str) -> tuple[str, str, str]:
     return name, f"{name}_low", f"{name}_high"
 
 
-def _level(q: float) -> str:
-    return f"{100 * q:.12g}%"
-
-
-def _date(q: float) -> str:
-    return f"{_level(q)} date"
+def _level(q: float, kind: str) -> str:
+    return f"{100 * q:.12g}%" + (f" {kind}" if kind in MOMENTS else "")
 
 
 def _ends(name: str, number: Any) -> dict[str, Any]:
@@ -488,16 +483,11 @@ def _missing(count: Any, rows: Any) -> dict[str, Any]:
     }
 
 
-def _value(number: float, kind: str) -> float:
-    """Return a quantile; one of integers is rounded, which moves it over no integer."""
+def _value(number: Number, kind: str) -> Any:
+    """Return a quantile: of integers a whole number, of dates and times one of UTC."""
+    if number.moments is not None:
+        return replace(number.moments, zone=None).value(number)
     return round(float(number), 0) if kind == INTEGER else float(number)
-
-
-def _day(number: float) -> dt.date | None:
-    """Return the day of a number of days since 1970; None where it is none, or has no calendar."""
-    with suppress(ValueError, OverflowError):
-        return dt.date(1970, 1, 1) + dt.timedelta(days=math.floor(number))
-    return None
 
 
 def _named(values: list[Value], share: Any) -> dict[str, Any]:
@@ -511,9 +501,7 @@ def _named(values: list[Value], share: Any) -> dict[str, Any]:
     return {**first, "values": "; ".join(texts)}
 
 
-def explain_description(
-    made: Description, integers: frozenset[object], sizes: tuple[int, ...]
-) -> Explanation:
+def explain_description(made: Description, known: Declared, sizes: tuple[int, ...]) -> Explanation:
     """Return the explanation of a description: each column with its share of the loss."""
     titles = {
         name: f"{column} {name.partition('_')[2]}"
@@ -522,9 +510,9 @@ def explain_description(
         if name.partition("_")[0] == str(place)
     }
     whole, *values = made.requests
-    pages = [explained(whole, integers, titles, sizes)]
+    pages = [explained(whole, known, titles, sizes)]
     for column, own in zip(made.texts, values, strict=True):
-        pages.append(explained(own, integers, {"count": f"{column} values"}, sizes))
+        pages.append(explained(own, known, {"count": f"{column} values"}, sizes))
     epsilon, rho = named_loss(made.request.charge.loss)
     return replace(
         pages[0],

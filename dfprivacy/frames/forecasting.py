@@ -13,6 +13,7 @@ from dfprivacy.accounting.charge import Charge, short
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.accounting.spending import Account as Paying
 from dfprivacy.accounting.spending import NoAccount, account_of
+from dfprivacy.engine.columns import Declared
 from dfprivacy.errors import InvalidProtocolError
 from dfprivacy.frames.explanation import Account, Draw, Explanation
 from dfprivacy.frames.limit_finding import finding_draws
@@ -56,13 +57,13 @@ _SMALLEST = (
 
 def explained(
     request: Request,
-    integers: frozenset[object] = frozenset(),
+    declared: Declared | None = None,
     titles: Mapping[str, str] | None = None,
     sizes: tuple[int, ...] = SIZES,
 ) -> Explanation:
     """Return the explanation of a request. No data, no charge, no noise.
 
-    `integers` are columns declared to hold integers; `titles` are what the questions are called,
+    `declared` says what columns are declared to hold; `titles` are what the questions are called,
     where that is not their name in the request; `sizes` are the groups that half-widths are for.
     """
     draws = draws_of(request)
@@ -72,7 +73,7 @@ def explained(
         request.unit,
         bool(request.by),
         len(draws),
-        integers,
+        declared or {},
         sizes,
     )
     found: dict[str, list[Forecast]] = {name: [] for name in request.questions}

@@ -5,13 +5,16 @@ A ledger keeps them as a table, and they come back from it as `Recalled`.
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
+import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
@@ -19,10 +22,11 @@ from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.frames.arithmetic import Range, added, divided, multiplied, negated
 from dfprivacy.frames.viz.numbers import Readable, Reading
 from dfprivacy.frames.viz.text import figure, shortened
+from dfprivacy.measurement.grid import CLOCK, DATE, DURATION, TIME, Clock, plain_type
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.entropy import fresh_id
 from dfprivacy.noise.laws import Noise
-from dfprivacy.release.answers import Answer, Estimated
+from dfprivacy.release.answers import Answer, Dated, Estimated, arrow
 from dfprivacy.release.estimator import CountEstimator, Estimator, ShareEstimator
 from dfprivacy.release.request import Request
 from dfprivacy.release.terms import Bounds, Unit, interval_level
@@ -79,11 +83,38 @@ def _operators(sign: str) -> tuple[Any, Any]:
     )
 
 
+@dataclass(frozen=True)
+class Moments:
+    """What numbers stand for that are dates or times: those of a clock, in a zone if any."""
+
+    clock: Clock
+    zone: str | None
+
+    def value(self, number: float) -> Any:
+        """Return the date, time or duration of a number; None where it is none."""
+        found = self.clock.moments(np.array([number]))
+        with suppress(Exception):  # Python need not know the zone, or a day so far away in it
+            return arrow(found, plain_type(self.clock.kind, self.zone))[0].as_py()
+        return arrow(found, plain_type(self.clock.kind, "UTC"))[0].as_py()
+
+    def text(self, number: float) -> str:
+        """Return a number as the date or time that it stands for."""
+        value = self.value(number)
+        return "none" if value is None else str(value)
+
+
 class _Private(Readable, float):
     """A private number that knows what it cost."""
 
     _name: str
     _release: Release
+    moments: Moments | None = None
+    """What it stands for, where that is a date or time."""
+
+    @property
+    def _written(self) -> Callable[[float], str] | None:
+        """What writes numbers that stand for dates or times."""
+        return None if self.moments is None else self.moments.text
 
     @property
     def epsilon(self) -> float | None:
@@ -366,6 +397,7 @@ class Estimate(_Ranged):
             self._name, float(self), release.cost, self.interval(), release.level, law=law,
             note=self.note,
             percent=self._is_share,
+            moment=self._written,
         )  # fmt: skip
 
 
@@ -390,7 +422,8 @@ class Choice(_Private):
 
     def reading(self) -> Reading:
         """Return what is shown of the number."""
-        return Reading(self._name, float(self), self._release.cost, law="chosen")
+        cost = self._release.cost
+        return Reading(self._name, float(self), cost, law="chosen", moment=self._written)
 
 
 class Recalled(_Ranged):
@@ -451,6 +484,7 @@ class Recalled(_Ranged):
         return Reading(
             self._name, float(self), release.cost, self._ends, release.level, "remembered",
             note=self.note,
+            moment=self._written,
         )  # fmt: skip
 
 
@@ -458,8 +492,117 @@ Number = Estimate | Choice | Recalled
 """What a question about a whole frame is answered with, for annotations: a float in any case."""
 
 
+class _Moment(Readable):
+    """A private date or time: it knows its cost, and its interval where one was asked for.
+
+    What is computed from it is a plain date or time.
+    """
+
+    _number: Number
+    _plain: ClassVar[Any]
+
+    def __new__(cls, *parts: Any, **named: Any) -> Any:
+        """Return a plain one: what is computed from a release is none."""
+        return cls._plain(*parts, **named)
+
+    @classmethod
+    def of(cls, value: Any, number: Number) -> Self:
+        """Return a date or time with the number behind it."""
+        moment: Self = cls._plain.__new__(cls, *value.__reduce_ex__(4)[1])
+        moment._number = number
+        return moment
+
+    def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
+        """Return what a copy or a pickle is made from."""
+        return (moment_of, (self._number,))
+
+    @property
+    def epsilon(self) -> float | None:
+        """What the whole call spent, where it was asked for as epsilon."""
+        return self._number.epsilon
+
+    @property
+    def rho(self) -> float | None:
+        """What the whole call spent, where it was asked for as rho (zCDP)."""
+        return self._number.rho
+
+    @property
+    def limits(self) -> Unit | None:
+        """The unit with the limits that the call found itself; None where it was given limits."""
+        return self._number.limits
+
+    @property
+    def low(self) -> Any:
+        """The lower end of the interval; None without one."""
+        return self.interval()[0]
+
+    @property
+    def high(self) -> Any:
+        """The upper end of the interval; None without one."""
+        return self.interval()[1]
+
+    def interval(self, level: float | None = None) -> tuple[Any, Any]:
+        """Return the ends of the interval, None where there is none."""
+        number = self._number
+        if isinstance(number, Choice) or number.moments is None:
+            return None, None
+        low, high = map(number.moments.value, number.interval(level))
+        return low, high
+
+    def reading(self) -> Reading:
+        """Return what is shown of it."""
+        return self._number.reading()
+
+
+class PrivateDate(_Moment, dt.date):
+    """A private date."""
+
+    _plain = dt.date
+
+
+class PrivateDateTime(_Moment, dt.datetime):
+    """A private date with a time."""
+
+    _plain = dt.datetime
+
+
+class PrivateTime(_Moment, dt.time):
+    """A private time of day."""
+
+    _plain = dt.time
+
+
+class PrivateDuration(_Moment, dt.timedelta):
+    """A private duration."""
+
+    _plain = dt.timedelta
+
+
+_MOMENTS = {
+    DATE: PrivateDate,
+    TIME: PrivateDateTime,
+    CLOCK: PrivateTime,
+    DURATION: PrivateDuration,
+}
+
+
+def moment_of(number: Number) -> Any:
+    """Return a number as it is handed over: one that stands for a date or time as that.
+
+    What is not a number is None then.
+    """
+    if number.moments is None:
+        return number
+    value = number.moments.value(number)
+    return None if value is None else _MOMENTS[number.moments.clock.kind].of(value, number)
+
+
 def number_of(answer: Answer, release: Release) -> Number:
     """Return the answer of a release without groups as a number that knows its cost."""
+    if isinstance(answer, Dated):
+        number = number_of(answer.number, release)
+        number.moments = Moments(answer.clock, getattr(answer.declared, "tz", None))
+        return number
     if isinstance(answer, Estimated):
         piece = answer.pieces[0]
         note = "" if piece.notes is None else piece.notes[0]
@@ -476,18 +619,26 @@ _NUMBERS = pa.schema(
         "std_error": pa.float64(),
         "chosen": pa.bool_(),
         "note": pa.string(),
+        "moments": pa.string(),
+        "zone": pa.string(),
+        "origin": pa.int64(),
+        "step": pa.int64(),
     }
 )
 
 
 def numbers_table(numbers: Mapping[str, Number]) -> pa.Table:
-    """Return numbers with their intervals, one row each."""
+    """Return numbers with their intervals, one row each; what those of dates stand for as well."""
     rows = []
     for name, number in numbers.items():
         ends, note = (math.nan,) * 3, ""
         if not isinstance(number, Choice):
             ends, note = (number.low, number.high, number.std_error), number.note
-        values = (name, float(number), *ends, isinstance(number, Choice), note)
+        known = number.moments
+        told: tuple[Any, ...] = (None,) * 4
+        if known is not None:
+            told = (known.clock.kind, known.zone, known.clock.origin, known.clock.step)
+        values = (name, float(number), *ends, isinstance(number, Choice), note, *told)
         rows.append(dict(zip(_NUMBERS.names, values, strict=True)))
     return pa.Table.from_pylist(rows, _NUMBERS)
 
@@ -498,8 +649,13 @@ def numbers_of(table: pa.Table, release: Release) -> dict[str, Number]:
 
 
 def _number(row: Mapping[str, Any], release: Release) -> Number:
+    number: Number
     if row["chosen"]:
-        return Choice(row["name"], row["value"], release)
-    ends = (row["low"], row["high"])
-    note = row.get("note", "")  # there is none in a table that was kept before there were notes
-    return Recalled(row["name"], row["value"], ends, row["std_error"], release, note)
+        number = Choice(row["name"], row["value"], release)
+    else:  # a table that was kept before there were notes, or dates, has none
+        ends, note = (row["low"], row["high"]), row.get("note", "")
+        number = Recalled(row["name"], row["value"], ends, row["std_error"], release, note)
+    if row.get("moments") is not None:
+        clock = Clock(row["moments"], row["origin"], row["step"], 0, 0)
+        number.moments = Moments(clock, row["zone"])
+    return number

@@ -18,7 +18,7 @@ import polars as pl
 
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account_of
-from dfprivacy.engine.columns import integer_columns
+from dfprivacy.engine.columns import Declared, declared_columns
 from dfprivacy.errors import (
     InvalidQuestionError,
     InvalidUnitError,
@@ -192,11 +192,11 @@ class Explaining(
         if self._by:
             frame_names(request.parts, questions, [str(label) for label in self._by])
         needed = [name for part in request.parts for name in part.columns]
-        integers = self._integers(needed, request.unit)
+        declared = self._declared(needed, request.unit)
 
         def make(terms: Terms, sizes: tuple[int, ...]) -> Explanation:
             again = request_of(questions, terms, self._by, self._keys, form=form)
-            return explained(again, integers, sizes=sizes)
+            return explained(again, declared, sizes=sizes)
 
         return reached(self._target, terms, make)
 
@@ -208,56 +208,56 @@ class Explaining(
             raise InvalidQuestionError(
                 "a description is of a whole frame", hint="ask frame.dp.explain.describe(...)"
             )
-        integers = self._integers(list(description.columns), description.terms.unit)
+        declared = self._declared(list(description.columns), description.terms.unit)
 
         def make(terms: Terms, sizes: tuple[int, ...]) -> Explanation:
-            return explain_description(replace(description, terms=terms), integers, sizes)
+            return explain_description(replace(description, terms=terms), declared, sizes)
 
         return reached(self._target, description.terms, make)
 
     def _table(self, asked: Crosstab, terms: Terms, keys: PublicKeys | None) -> Explanation:
-        integers = self._integers([*asked.by, *asked.question.columns], terms.unit)
+        declared = self._declared([*asked.by, *asked.question.columns], terms.unit)
 
         def make(terms: Terms, sizes: tuple[int, ...]) -> Explanation:
             request = asked.request(terms, keys)
             frame_names(request.parts, request.questions, [str(label) for label in asked.by])
-            return explained(request, integers, sizes=sizes)
+            return explained(request, declared, sizes=sizes)
 
         return reached(self._target, terms, make)
 
     def _frequencies(self, asked: Frequencies, given: object, terms: Terms) -> Any:
-        integers = self._integers([asked.column], terms.unit)
+        declared = self._declared([asked.column], terms.unit)
 
         def make(terms: Terms, sizes: tuple[int, ...]) -> Explanation:
             by, keys = self._by_value(asked.column, given, terms)
-            return explained(asked.request(terms, by, keys), integers, sizes=sizes)
+            return explained(asked.request(terms, by, keys), declared, sizes=sizes)
 
         return reached(self._target, terms, make)
 
     def _regression(self, asked: Regression, terms: Terms) -> Explanation:
-        integers = self._integers(list(asked.columns), terms.unit)
+        declared = self._declared(list(asked.columns), terms.unit)
 
         def make(terms: Terms, sizes: tuple[int, ...]) -> Explanation:
-            return explained(regression_request(asked, terms), integers, sizes=sizes)
+            return explained(regression_request(asked, terms), declared, sizes=sizes)
 
         return reached(self._target, terms, make)
 
     def _histogram(self, question: Histogram, terms: Terms) -> Explanation:
-        self._integers([question.column], terms.unit)
+        self._declared([question.column], terms.unit)
         make = partial(explain_histogram, self._by, self._keys, question)
         return reached(self._target, terms, make)
 
     def _vector(self, question: MeanVector, terms: Terms) -> Explanation:
-        self._integers(list(question.labels), None)
+        self._declared(list(question.labels), None)
         return reached(self._target, terms, partial(explain_vector, self._by, self._keys, question))
 
     def _grouping(self) -> tuple[tuple[Hashable, ...], PublicKeys | None]:
         return self._by, self._keys
 
-    def _integers(self, columns: list[Hashable], unit: Unit | None) -> frozenset[object]:
-        """Return columns of declared integers, once all that are needed are known to be there."""
+    def _declared(self, columns: list[Hashable], unit: Unit | None) -> Declared:
+        """Return what the columns hold, once all that are needed are known to be there."""
         units = [] if unit is None else [unit.column]
-        return integer_columns(self._frame, [*self._by, *columns, *units])
+        return declared_columns(self._frame, [*self._by, *columns, *units])
 
 
 class Private(

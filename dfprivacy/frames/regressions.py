@@ -12,7 +12,8 @@ import pyarrow as pa
 from dfprivacy.errors import InvalidBoundsError
 from dfprivacy.frames.asking import Asking, Many, One
 from dfprivacy.frames.releasing import release_parts, request_of
-from dfprivacy.frames.tables import arrow, origin_of, with_origin
+from dfprivacy.frames.tables import origin_of, with_origin
+from dfprivacy.release.answers import arrow
 from dfprivacy.release.pipeline import Answers
 from dfprivacy.release.request import Request
 from dfprivacy.release.terms import EPSILON, INTERVAL, Terms, label_of

@@ -23,7 +23,14 @@ from dfprivacy.frames.limit_finding import (
     measured_sizes,
     valued,
 )
-from dfprivacy.frames.numbers import Number, Release, number_of, numbers_of, numbers_table
+from dfprivacy.frames.numbers import (
+    Number,
+    Release,
+    moment_of,
+    number_of,
+    numbers_of,
+    numbers_table,
+)
 from dfprivacy.frames.tables import (
     Origin,
     answers_table,
@@ -173,8 +180,8 @@ def histogram_request(
 
 def release_numbers(
     frame: object, questions: Mapping[str, Statistic], terms: Terms
-) -> dict[str, Number]:
-    """Release the answers about a whole frame, by name."""
+) -> dict[str, Any]:
+    """Release the answers about a whole frame, by name: numbers, or dates and times."""
     request = request_of(questions, terms, form="numbers")
     frame = _again(frame, request)
 
@@ -185,7 +192,7 @@ def release_numbers(
         release = Release.made(request, found, len(answers))
         return {answer.name: number_of(answer, release) for answer in answers}
 
-    return released(
+    made = released(
         request,
         lambda: gathered(frame, request)[1],
         lambda measured: _answered(frame, request, measured),
@@ -193,6 +200,7 @@ def release_numbers(
         recall=lambda table: numbers_of(table, Release.made(request, answers=table.num_rows)),
         keep=numbers_table,
     )
+    return {name: moment_of(number) for name, number in made.items()}
 
 
 def release_frame(

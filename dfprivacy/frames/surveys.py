@@ -11,7 +11,7 @@ from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.loss import delta_of, loss_of
 from dfprivacy.accounting.spending import account_of
 from dfprivacy.engine.adopt import Columns, adopt
-from dfprivacy.engine.columns import check_number_column, integer_columns
+from dfprivacy.engine.columns import check_number_column, declared_columns
 from dfprivacy.engine.run import collect, guarded
 from dfprivacy.errors import InvalidLossError, InvalidQuestionError, boundary
 from dfprivacy.frames.forecasting import by_users, explain_survey
@@ -72,7 +72,7 @@ class FrameProtocols:
         )
         level = interval_level(terms.interval)
         if self._explained:
-            integer_columns(self._frame, [column])
+            declared_columns(self._frame, [column])
             unit = self.UNIT.format(column)
             made = Forecast(str(column), charge.question, self.MECHANISM, unit=unit)
             if plan(users=1000).half_width(level) is None:

@@ -25,7 +25,7 @@ import pyarrow as pa
 from dfprivacy.engine.returning import values_of
 from dfprivacy.errors import InvalidQuestionError, UnsupportedFrameError
 from dfprivacy.frames.numbers import Release
-from dfprivacy.release.answers import Answer, Column
+from dfprivacy.release.answers import Answer, arrow
 from dfprivacy.release.pipeline import Answers
 from dfprivacy.release.request import Request
 from dfprivacy.release.totals import totals
@@ -87,7 +87,8 @@ def released_table(made: Answers, request: Request, names: Sequence[str]) -> pa.
     columns: list[Any] = list(made.keys.take(pa.array(made.kept)).columns)
     for own in made.answers.values():
         for answer in own:
-            columns += [arrow(column[made.kept]) for column in answer.columns(request.level)]
+            found = answer.columns(request.level)
+            columns += [arrow(column[made.kept], answer.declared) for column in found]
     if shows_count(request.parts):
         columns.append(pa.array(made.counted.column()[made.kept]))
     return pa.table(columns, names=list(names))
@@ -120,13 +121,10 @@ def _answers_table(made: Answers, request: Request) -> pa.Table:
         titles = _titles(name, request.questions[name], own)
         for title, answer in zip(titles, own, strict=True):
             ends = zip(ENDS, answer.columns(request.level), strict=False)
-            columns |= {f"{title}{end}": arrow(values[made.kept]) for end, values in ends}
+            columns |= {
+                f"{title}{end}": arrow(values[made.kept], answer.declared) for end, values in ends
+            }
     return pa.table(columns)
-
-
-def arrow(column: Column) -> pa.Array:
-    """Return a column of answers or notes, in a type that follows from the question."""
-    return pa.array(column, pa.string() if column.dtype == object else None)
 
 
 def _titles(name: str, question: Any, answers: Sequence[Answer]) -> list[str]:

@@ -8,16 +8,23 @@ so that q lies in [first, last] whatever x is.
 
 An even grid has a public number of steps instead, the same for every column: its inverse step is no
 power of two, and the product with it is rounded once, the same way everywhere.
+
+Dates and times are whole numbers already, of days or of microseconds (`Clock`).
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
-from dfprivacy.errors import InvalidBoundsError
+from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
 from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.release.terms import Bounds
 
@@ -116,3 +123,196 @@ def _exponent(size: float) -> int:
     mantissa, exponent = math.frexp(size)
     ceiling = exponent - 1 if mantissa == 0.5 else exponent
     return max(ceiling - BITS, _LEAST_EXPONENT)
+
+
+DATE, TIME, CLOCK, DURATION = "date", "time", "time of day", "duration"
+
+MOST_TICKS = 2**53
+"""Floats hold every whole number up to this size: 285 years of microseconds."""
+_MOST_MULTIPLES = 2**40
+_FINE = 2**17
+"""So many multiples at most are between bounds where no step is named."""
+_SECOND, _DAY = 10**6, 86_400 * 10**6
+_EVEN_STEPS = [
+    *(digit * 10**power for power in range(6) for digit in (1, 2, 5)),
+    *(_SECOND * seconds for seconds in (1, 2, 5, 10, 15, 30)),
+    *(60 * _SECOND * minutes for minutes in (1, 2, 5, 10, 15, 30)),
+    *(3600 * _SECOND * hours for hours in (1, 2, 3, 6, 12)),
+    _DAY,
+]
+"""Parts of a day in which times are told, in microseconds."""
+_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 the zone is that of UTC all along
+_TICK = dt.timedelta(microseconds=1)
+
+Moment = dt.date | dt.time | dt.timedelta
+"""A date (or a date with a time), a time of day or a duration."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Dates, times or durations as whole numbers: k is what lies k steps after an origin.
+
+    All are ticks since 1970-01-01 in UTC, since midnight or since nothing: days for dates, else
+    microseconds. A value counts as the multiple at or before it, from `least` to `most`.
+
+    >>> weeks = clock_of(DATE, (dt.date(2013, 1, 7), dt.date(2013, 12, 31)), dt.timedelta(7))
+    >>> weeks.most, weeks.moments(np.array([1.0, np.nan])).astype(str).tolist()
+    (51, ['2013-01-14', 'NaT'])
+    """
+
+    kind: str
+    origin: int
+    step: int
+    least: int
+    most: int
+
+    @property
+    def bits(self) -> int:
+        """How many significant bits tell all numbers apart."""
+        return max(max(-self.least, self.most).bit_length(), 8)
+
+    @property
+    def is_even(self) -> bool:
+        """Tell whether all multiples are candidates: durations without bounds are floats to it."""
+        return self.least == 0
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The first and the last tick that count as themselves."""
+        return (
+            self.origin + self.least * self.step,
+            self.origin + (self.most + 1) * self.step - 1,
+        )
+
+    def moments(self, numbers: Floats) -> npt.NDArray[Any]:
+        """Return what numbers stand for, NaT where they are none: a datetime64 or timedelta64."""
+        known = np.isfinite(numbers)
+        ticks = self.origin + np.where(known, numbers, 0).astype(np.int64) * self.step
+        unit = "D" if self.kind == DATE else "us"
+        since = "timedelta64" if self.kind in {CLOCK, DURATION} else "datetime64"
+        made = ticks.astype(f"{since}[{unit}]")
+        made[~known] = np.array("NaT", dtype=made.dtype)
+        return made
+
+
+def kind_of(declared: pa.DataType) -> str | None:
+    """Return which clock a declared type goes by; None for what is no date or time."""
+    kinds = {
+        DATE: pa.types.is_date,
+        TIME: pa.types.is_timestamp,
+        CLOCK: pa.types.is_time,
+        DURATION: pa.types.is_duration,
+    }
+    return next((kind for kind, is_of in kinds.items() if is_of(declared)), None)
+
+
+def plain_type(kind: str, zone: str | None = None) -> pa.DataType:
+    """Return the Arrow type in which Python has a kind of dates and times, in a zone if any."""
+    times = {CLOCK: pa.time64("us"), DURATION: pa.duration("us"), TIME: pa.timestamp("us", zone)}
+    return times.get(kind, pa.date32())
+
+
+def typed_moments(moments: npt.NDArray[Any], declared: pa.DataType) -> pa.Array:
+    """Return dates, times or durations in a declared Arrow type; NaT is NULL."""
+    if pa.types.is_date(declared):
+        return pa.array(moments).cast(declared)
+    unit = getattr(declared, "unit", "us")
+    ticks = moments.astype(np.int64)
+    if unit == "ns":  # it holds three centuries alone, and so do the rows
+        ticks = np.clip(ticks, -(2**63) // 1000 + 1, (2**63 - 1) // 1000)
+    micro = pa.array(ticks, mask=np.isnat(moments))
+    if pa.types.is_time(declared):
+        return micro.cast(pa.time64("us")).cast(declared, safe=False)
+    zone = getattr(declared, "tz", None)
+    plain, own = (
+        (pa.duration("us"), pa.duration(unit))
+        if pa.types.is_duration(declared)
+        else (pa.timestamp("us", zone), pa.timestamp(unit, zone))
+    )
+    return micro.cast(plain).cast(own, safe=False)
+
+
+_WHOLE_RANGES: dict[str, tuple[Moment, Moment]] = {
+    DATE: (dt.date.min, dt.date.max),
+    TIME: (dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59)),  # noqa: DTZ001 of UTC
+    CLOCK: (dt.time.min, dt.time.max),
+}
+_WHOLE_STEPS = {DATE: dt.timedelta(days=1), TIME: dt.timedelta(0, 1), CLOCK: dt.timedelta(0, 1)}
+
+
+def clock_of(kind: str, bounds: Sequence[Moment] | None, step: dt.timedelta | None) -> Clock:
+    """Return the clock of a kind of column, between bounds and in steps that a caller has named.
+
+    Without bounds it goes from the year 1 to 9999, or round the day, in days or seconds; durations
+    are then counted in microseconds. Without a step, bounds have about 2**17 steps at most.
+
+    Raises
+    ------
+    InvalidBoundsError, InvalidQuestionError
+        When bounds or step don't fit the kind, or there are none or too many multiples.
+    """
+    if bounds is None and kind == DURATION:
+        if step is not None:
+            raise _needs_bounds()
+        return Clock(kind, 0, 1, -MOST_TICKS, MOST_TICKS)
+    lower, upper = (_ticks(end, kind) for end in bounds or _WHOLE_RANGES[kind])
+    if lower > upper:
+        raise InvalidBoundsError("bounds must be ordered", hint="pass (earlier, later)")
+    size = _step_within(kind, upper - lower) if bounds is not None else _step_of(kind, None)
+    size = size if step is None else _step_of(kind, step)
+    most = (upper - lower) // size
+    if most > _MOST_MULTIPLES:
+        raise InvalidQuestionError(
+            "the step is too small for these bounds", hint="pass a larger one, or leave it out"
+        )
+    return Clock(kind, lower, size, 0, most)
+
+
+def _needs_bounds() -> InvalidQuestionError:
+    return InvalidQuestionError(
+        "a step needs bounds to lie between",
+        hint="pass bounds=(timedelta(0), timedelta(hours=5)) as well",
+    )
+
+
+def _step_within(kind: str, width: int) -> int:
+    """Return the finest step, a whole part of a day, that leaves few multiples."""
+    if kind == DATE:
+        return 1
+    return next((step for step in _EVEN_STEPS if width // step <= _FINE), _DAY)
+
+
+def _step_of(kind: str, step: dt.timedelta | None) -> int:
+    """Return a step in ticks."""
+    own = _WHOLE_STEPS[kind] if step is None else step
+    size, rest = divmod(own // _TICK, _DAY if kind == DATE else 1)
+    if rest or size <= 0 or not isinstance(own, dt.timedelta):
+        raise InvalidQuestionError(
+            "a step of dates is a number of whole days"
+            if kind == DATE
+            else "a step of times must be a positive duration",
+            hint="pass step=datetime.timedelta(days=7)",
+        )
+    return size
+
+
+def _ticks(end: Moment, kind: str) -> int:
+    """Return a bound in the ticks of a kind of column."""
+    if kind == CLOCK and isinstance(end, dt.time) and end.tzinfo is None:
+        since = dt.datetime.combine(_EPOCH, end) - _EPOCH
+    elif kind == DURATION and isinstance(end, dt.timedelta):
+        since = end
+    elif kind in {DATE, TIME} and isinstance(end, dt.date):
+        at = end if isinstance(end, dt.datetime) else dt.datetime.combine(end, dt.time())
+        at = at if at.tzinfo is None else at.astimezone(dt.UTC).replace(tzinfo=None)
+        since = at - _EPOCH
+    else:
+        example = {
+            CLOCK: "(time(8), time(20))",
+            DURATION: "(timedelta(0), timedelta(hours=5))",
+        }.get(kind, "(date(2013, 1, 1), date(2014, 1, 1))")
+        raise InvalidBoundsError(
+            f"bounds of a {kind} column must be of its own kind", hint=f"pass bounds={example}"
+        )
+    ticks = since // _TICK
+    return ticks // _DAY if kind == DATE else ticks

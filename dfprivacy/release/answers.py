@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from dfprivacy.measurement.binning import Floats, Integers
+from dfprivacy.measurement.grid import Clock, typed_moments
 from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import KeyRule, reach_down, selected_outside
@@ -25,11 +27,18 @@ def everyone(groups: int) -> Integers:
 
 
 class Answer(Protocol):
-    """One named answer for every group of a release."""
+    """One named answer for every group of a release.
+
+    `declared` is the Arrow type of dates and times, which it has then; None for numbers.
+    """
 
     @property
     def name(self) -> str:
         """What the answer is called."""
+
+    @property
+    def declared(self) -> pa.DataType | None:
+        """The declared type of dates and times."""
 
     def columns(self, level: float) -> list[Column]:
         """Return value, low and high of each group; the value alone where there is no interval.
@@ -128,6 +137,7 @@ class Estimated:
     pieces: tuple[Piece, ...]
     blank: tuple[Any, Any, Any] = UNKNOWN
     has_notes: bool = False
+    declared: ClassVar[None] = None
 
     def columns(self, level: float) -> list[Column]:
         """Return value, low and high of each group, and its note where it has notes."""
@@ -183,10 +193,39 @@ class Chosen:
 
     name: str
     values: Column
+    declared: ClassVar[None] = None
 
     def columns(self, level: float) -> list[Column]:  # noqa: ARG002 one interface for all answers
         """Return the value of each group."""
         return [self.values]
+
+
+@dataclass(frozen=True)
+class Dated:
+    """An answer in dates or times: that in numbers of a clock, and the declared type it comes in.
+
+    What is no number, or infinite, is missing.
+    """
+
+    number: Chosen | Estimated
+    clock: Clock
+    declared: pa.DataType
+
+    @property
+    def name(self) -> str:
+        """What the answer is called."""
+        return self.number.name
+
+    def columns(self, level: float) -> list[Column]:
+        """Return the value of each group, and the ends of its interval where it has one."""
+        return [self.clock.moments(own) for own in self.number.columns(level)]
+
+
+def arrow(column: Column, declared: pa.DataType | None = None) -> pa.Array:
+    """Return a column of answers or notes, in a type that follows from question and column."""
+    if declared is not None:
+        return typed_moments(column, declared)
+    return pa.array(column, pa.string() if column.dtype == object else None)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -13,7 +14,16 @@ from dfprivacy.errors import RefusedStatementError
 from dfprivacy.release.terms import Bounds
 from dfprivacy.statements.expressions import display, is_dp
 from dfprivacy.statements.rules import Node, nearly, only, refuse, refuse_node
-from dfprivacy.statements.tree import arguments, called, folded, kind, literal, nodes
+from dfprivacy.statements.tree import (
+    arguments,
+    called,
+    cast_to,
+    folded,
+    kind,
+    literal,
+    nodes,
+    text_of,
+)
 from dfprivacy.statistics import Median, Quantile, Statistic
 from dfprivacy.statistics.forms import Form, example_calls, forms_of, functions, part_of
 
@@ -215,7 +225,27 @@ def _known_ends(form: Form, bounds: Sequence[Bounds | None]) -> dict[str, float]
 def _constant(form: Form, name: str, node: Node) -> Any:
     if form.is_list(name):
         return tuple(numbers(node, "a list of numbers"))
+    if form.is_end(name) and form.sample.answers_in_kind and cast_to(node) in _MOMENTS:
+        return _moment(node)
     return number(node, "a bound" if form.is_end(name) else f"the {name} of {form.statistic.kind}")
+
+
+_MOMENTS: dict[str, Any] = {
+    "DATE": dt.date,
+    "TIMESTAMP": dt.datetime,
+    "TIMESTAMP WITH TIME ZONE": dt.datetime,
+    "TIMESTAMPTZ": dt.datetime,
+    "TIME": dt.time,
+}
+
+
+def _moment(node: Node) -> dt.date | dt.time:
+    """Return the constant date or time of DATE '2013-01-01'."""
+    try:
+        moment: dt.date | dt.time = _MOMENTS[cast_to(node)].fromisoformat(text_of(node["child"]))
+    except (TypeError, ValueError):
+        raise refuse("no constant", what="a bound") from None
+    return moment
 
 
 def _simplest(question: Statistic) -> Statistic:

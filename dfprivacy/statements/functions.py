@@ -24,7 +24,7 @@ from typing import Any
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.statements.rules import Node, nearly, refuse
-from dfprivacy.statements.tree import arguments, called, folded, kind, literal, text_of
+from dfprivacy.statements.tree import arguments, called, cast_to, folded, literal, text_of
 
 _WHOLE = frozenset(
     ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
@@ -366,7 +366,7 @@ def _check_width(node: Node | None) -> None:
 
 def _width(node: Node | None) -> tuple[str, str]:
     """Return the text of a constant interval, and its unit where the text does not hold it."""
-    if node is not None and _cast_to(node) == "INTERVAL":
+    if node is not None and cast_to(node) == "INTERVAL":
         return text_of(node["child"]) or "", ""
     unit = _MADE.get(called(node), "")
     if node is None or not unit:
@@ -375,21 +375,14 @@ def _width(node: Node | None) -> tuple[str, str]:
         if called(node) in {*_MADE, "trunc"}:
             node = next(iter(arguments(node)), None)
         else:
-            node = node["child"] if _cast_to(node) in {"DOUBLE", "INTEGER", "BIGINT"} else None
+            node = node["child"] if cast_to(node) in {"DOUBLE", "INTEGER", "BIGINT"} else None
     return literal(node)[1], unit
-
-
-def _cast_to(node: Node | None) -> str:
-    """Return the type that a node casts to, if it is a cast."""
-    if node is None or kind(node) != ("CAST", "OPERATOR_CAST"):
-        return ""
-    return str(node["type_expr"].get("type_name")).upper()
 
 
 def _check_origin(rest: Sequence[Node]) -> None:
     """Refuse where buckets start, unless it is a constant date: a text would name a time zone."""
     kinds = {"DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE"}
-    if not all(_cast_to(node) in kinds and text_of(node["child"]) is not None for node in rest):
+    if not all(cast_to(node) in kinds and text_of(node["child"]) is not None for node in rest):
         raise refuse("origin")
 
 

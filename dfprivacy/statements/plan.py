@@ -20,6 +20,7 @@ from dfprivacy.errors import (
 )
 from dfprivacy.frames.releasing import request_of
 from dfprivacy.frames.tables import GROUPING, NOTE
+from dfprivacy.measurement.grid import kind_of
 from dfprivacy.release.request import SELECTION, Request
 from dfprivacy.release.terms import PublicKeys, Terms, Unit
 from dfprivacy.release.totals import has_order
@@ -341,8 +342,8 @@ def planned(
         When types do not go together: found out before anything is spent.
     """
     try:
-        keys = plan.rows_of(twin).to_arrow_table().select(list(plan.by))
-        engine.register("released", _released(plan, _no_answers(plan, keys.schema)))
+        rows = plan.rows_of(twin).to_arrow_table().schema
+        engine.register("released", _released(plan, _no_answers(plan, rows)))
         return engine.sql(released_query(plan)).to_arrow_table()
     except (duckdb.Error, pa.ArrowException) as error:  # Arrow lacks some types of keys
         kind = type(error)
@@ -396,12 +397,15 @@ def _expressions(
             yield answers, "a condition or an order of released answers", sql
 
 
-def _no_answers(plan: Plan, keys: pa.Schema) -> pa.Table:
+def _no_answers(plan: Plan, rows: pa.Schema) -> pa.Table:
     """Return no released answers; categories come out as what they stand for."""
-    is_coded = pa.types.is_dictionary
+    is_coded, keys = pa.types.is_dictionary, pa.schema([rows.field(name) for name in plan.by])
     fields = [(own.name, own.type.value_type if is_coded(own.type) else own.type) for own in keys]
     for name, question in plan.questions.items():
         kind = pa.int64() if question.is_whole else pa.float64()
+        if question.answers_in_kind:
+            own = rows.field(str(question.columns[0])).type
+            kind = own if kind_of(own) else kind
         fields += [(f"{name}{end}", kind) for end in _ends(question)]
         fields += [(f"{name}_{NOTE}", pa.string())] if question.has_note else []
     if plan.statement.sets:

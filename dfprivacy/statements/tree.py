@@ -243,6 +243,13 @@ def text_of(node: object) -> str | None:
     return text if sort == "STRING" else None
 
 
+def cast_to(node: Node | None) -> str:
+    """Return the type that a node casts to, if it is a cast."""
+    if node is None or kind(node) != ("CAST", "OPERATOR_CAST"):
+        return ""
+    return str(node["type_expr"].get("type_name")).upper()
+
+
 def called(node: object) -> str:
     """Return the name of the function that a node calls, in small letters; else nothing."""
     if not isinstance(node, dict) or kind(node) != ("FUNCTION", "FUNCTION"):

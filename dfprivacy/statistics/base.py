@@ -235,11 +235,11 @@ class Statistic(ABC):
 
         The bounds of a question come in the order of its columns.
         """
-        ends = [own.name for own in self.arguments() if own.form == "bounds"]
+        ends = [own for own in self.arguments() if own.form == "bounds"]
         found = {
-            end: bounds_of(known.get(column))
-            for column, end in zip(self.columns, ends, strict=False)
-            if getattr(self, end) is None and column in known
+            own.name: self._checked(own, known[column])
+            for column, own in zip(self.columns, ends, strict=False)
+            if getattr(self, own.name) is None and column in known
         }
         return replace(self, **found) if found else self  # type: ignore[type-var]
 
@@ -250,6 +250,11 @@ class Statistic(ABC):
     @property
     def finds_bounds(self) -> bool:
         """Tell whether its bounds are found first, from the octaves of the values."""
+        return False
+
+    @property
+    def answers_in_kind(self) -> bool:
+        """Tell whether an answer about dates or times is one itself."""
         return False
 
     @property

@@ -106,7 +106,7 @@ class BoundsPart(RankPart):
         if self.question.rank is None:
             return [_octave_bounds(self, rest, text, halve)]
         law = rest.share(Fraction(1, 2)).selection(1)
-        candidates = self.candidates(integers=self.question.column in known.integers)
+        candidates = self.candidates(integers=known.holds_integers(self.question.column))
         outer = outer_rows(law, candidates)
         rank, answered = max(int(self.question.rank), outer), rows_reach(loss, 2 * outer)
         error = np.full_like(

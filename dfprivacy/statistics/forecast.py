@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Protocol
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.engine.columns import BOOLEAN, INTEGER, Declared
 from dfprivacy.noise.laws import Noise
 from dfprivacy.release.terms import Unit
 
@@ -160,8 +161,9 @@ class Asked(Protocol):
 class Circumstances:
     """What a forecast depends on besides its part: public facts.
 
-    `loss` is the whole loss of the call, `draws` how many draws share it; `integers` holds the
-    columns that are declared to hold integers; `sizes` are the groups that half-widths are for.
+    `loss` is the whole loss of the call, `draws` how many draws share it; `declared` says what
+    columns are declared to hold, as far as that is known; `sizes` are the groups that half-widths
+    are for.
     """
 
     level: float
@@ -169,8 +171,12 @@ class Circumstances:
     unit: Unit | None
     grouped: bool
     draws: int
-    integers: frozenset[object] = frozenset()
+    declared: Declared = field(default_factory=dict)
     sizes: tuple[int, ...] = SIZES
+
+    def holds_integers(self, column: Hashable) -> bool:
+        """Tell whether a column is declared to hold integers or booleans."""
+        return self.declared.get(column) in {INTEGER, BOOLEAN}
 
     @property
     def each_size(self) -> npt.NDArray[np.float64]:

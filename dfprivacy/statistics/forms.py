@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any
 
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics.base import STATISTICS, Argument, Statistic
 from dfprivacy.statistics.octaves import OctavePart
 
@@ -72,7 +71,7 @@ class Form:
         """
         given = {name: value for name, value in values.items() if not self.is_end(name)}
         for name, ends in self.ends.items():
-            given[name] = Bounds(*(values[end] for end in ends))
+            given[name] = tuple(values[end] for end in ends)
         about = dict(zip(self.statistic.places(), self.columns, strict=False))
         return self.statistic(**about, **given)
 

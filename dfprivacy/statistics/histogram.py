@@ -253,6 +253,7 @@ class NoisyBins(Counted):
     least: int | None = None
 
     name: ClassVar[str] = HistogramPart.name
+    declared: ClassVar[None] = None
 
     def kept(self, rule: KeyRule) -> Integers:  # noqa: ARG002 they were kept by this rule
         """Return the groups that are shown."""

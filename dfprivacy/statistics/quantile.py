@@ -11,6 +11,7 @@ answer is among the rows (`RankLaw.inwards`).
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,18 +20,29 @@ from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pyarrow as pa
 
 from dfprivacy.accounting.exact import quantile_fraction
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.errors import InvalidQuestionError
+from dfprivacy.engine.columns import MOMENTS
+from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
 from dfprivacy.measurement.bin_table import Steps, on_steps, steps_within
 from dfprivacy.measurement.binning import Floats, SignificantBits
+from dfprivacy.measurement.grid import (
+    CLOCK,
+    DURATION,
+    TIME,
+    Clock,
+    Moment,
+    clock_of,
+    kind_of,
+)
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.selection import PermuteAndFlip, Selection
-from dfprivacy.release.answers import Chosen, Estimated, Piece
+from dfprivacy.release.answers import Answer, Chosen, Dated, Estimated, Piece
 from dfprivacy.release.terms import BoundsLike, bounds_of
-from dfprivacy.statistics.base import Statistic, argument
+from dfprivacy.statistics.base import Argument, Statistic, argument
 from dfprivacy.statistics.estimators.monotone import QuantileLength
 from dfprivacy.statistics.estimators.quantile import (
     EndsLaw,
@@ -74,7 +86,7 @@ CANDIDATES_DOC = (
 )
 STEP_DOC = (
     "Answers are multiples of this, in units of the column, e.g. 1 for whole minutes; with bounds. "
-    "A fine power of two when left out."
+    "A fine power of two when left out. Of dates and times it is a timedelta."
 )
 ENDS_DOC = (
     "Find an interval as well, which most of the loss then pays for: the answer itself is selected "
@@ -82,17 +94,58 @@ ENDS_DOC = (
 )
 
 
+Candidates = BoundsLike | tuple[Moment, Moment]
+"""Bounds of numbers, or a pair of dates, times or durations."""
+
+
 class Ranked(Statistic):
     """What is selected by the ranks of the values."""
 
-    bounds: BoundsLike | None
-    step: float | None
+    bounds: Candidates | None
+    step: float | dt.timedelta | None
+
+    def _checked(self, own: Argument, value: Any) -> Any:
+        """Check an argument by its form; dates and times bound columns of their kind."""
+        if own.form == "bounds" and _are_moments(value):
+            return tuple(value)
+        if own.name == "step" and isinstance(value, dt.timedelta):
+            return value
+        return super()._checked(own, value)
+
+    @property
+    def of_moments(self) -> bool:
+        """Tell whether bounds or step are of dates or times."""
+        return _are_moments(self.bounds) or isinstance(self.step, dt.timedelta)
 
     @property
     def steps(self) -> Steps | None:
-        """The multiples that can be answers, where bounds are known."""
+        """The multiples that can be answers, where bounds of numbers are known."""
+        if self.of_moments:
+            return None
         bounds = bounds_of(self.bounds)
         return None if bounds is None else steps_within(bounds, self.step)
+
+    def clock(self, kind: str) -> Clock:
+        """Return the numbers that dates, times or durations are ranked as.
+
+        Raises
+        ------
+        InvalidBoundsError, InvalidQuestionError
+            When bounds or step are none of this kind.
+        """
+        moments = isinstance(self.bounds, tuple) or self.bounds is None
+        if not moments or not isinstance(self.step, dt.timedelta | None):
+            raise InvalidBoundsError(
+                f"a {kind} column has bounds of its own kind, and a step that is a timedelta",
+                hint="pass bounds=(date(2013, 1, 1), date(2014, 1, 1)), step=timedelta(days=1)",
+            )
+        bounds: Any = self.bounds
+        return clock_of(kind, bounds, self.step)
+
+    @property
+    def answers_in_kind(self) -> bool:
+        """Dates and times have ranks; inverse sensitivity counts numbers alone."""
+        return not self._is_inverse
 
     @property
     def tells_interval(self) -> bool:
@@ -115,7 +168,7 @@ class Ranked(Statistic):
             raise InvalidQuestionError(
                 "inverse sensitivity has no interval", hint="leave method out, or ends"
             )
-        if self.bounds is None and self.step is not None:
+        if self.bounds is None and self.step is not None and not self.of_moments:
             raise InvalidQuestionError(
                 "a step needs bounds to lie between", hint="pass bounds=(0, 100) as well"
             )
@@ -124,6 +177,9 @@ class Ranked(Statistic):
                 "inverse sensitivity selects from its own grid", hint="leave bounds out"
             )
         _ = self.steps
+        if isinstance(self.bounds, tuple):
+            first = self.bounds[0]
+            self.clock(next(own for kind, own in _KINDS if isinstance(first, kind)))
 
     @property
     def _is_inverse(self) -> bool:
@@ -162,6 +218,18 @@ class Ranked(Statistic):
         return QuantilePart(name, self, grouped)
 
 
+_KINDS = (
+    (dt.datetime, TIME), (dt.date, TIME), (dt.time, CLOCK), (dt.timedelta, DURATION),
+)  # fmt: skip
+"""The kinds of columns that bounds are of; a date bounds dates too."""
+
+
+def _are_moments(value: object) -> bool:
+    """Tell a pair of dates, times or durations."""
+    pair = isinstance(value, tuple | list) and len(value) == 2
+    return pair and all(isinstance(end, Moment) for end in value)  # type: ignore[attr-defined]
+
+
 @dataclass(frozen=True)
 class Median(Ranked):
     """The median of a column: its quantile 1/2 (see `quantile`)."""
@@ -172,9 +240,9 @@ class Median(Ranked):
     title: ClassVar[str] = "the median"
     example: ClassVar[str] = 'df.dp.median("x", epsilon=1)'
 
-    column: Hashable = argument("The column of numbers.")
-    bounds: BoundsLike | None = argument(CANDIDATES_DOC, None)
-    step: float | None = argument(STEP_DOC, None, sample=1)
+    column: Hashable = argument("The column of numbers, dates or times.")
+    bounds: Candidates | None = argument(CANDIDATES_DOC, None)
+    step: float | dt.timedelta | None = argument(STEP_DOC, None, sample=1)
     method: str = argument(
         "By ranks (selection) or by inverse sensitivity (inverse).", choices=QUANTILE_METHODS
     )
@@ -216,12 +284,12 @@ class Quantile(Ranked):
     title: ClassVar[str] = "a quantile"
     example: ClassVar[str] = 'df.dp.quantile("x", 0.9, epsilon=1)'
 
-    column: Hashable = argument("The column of numbers.")
+    column: Hashable = argument("The column of numbers, dates or times.")
     q: float = argument(
         "Which quantile, from 0 to 1: 0.9 is what one value in ten exceeds.", sample=0.9
     )
-    bounds: BoundsLike | None = argument(CANDIDATES_DOC, None)
-    step: float | None = argument(STEP_DOC, None, sample=1)
+    bounds: Candidates | None = argument(CANDIDATES_DOC, None)
+    step: float | dt.timedelta | None = argument(STEP_DOC, None, sample=1)
     method: str = argument(
         "By ranks (selection) or by inverse sensitivity (inverse).", choices=QUANTILE_METHODS
     )
@@ -256,10 +324,10 @@ class Quantiles(Ranked):
     title: ClassVar[str] = "several quantiles"
     example: ClassVar[str] = 'df.dp.quantiles("x", [0.25, 0.5, 0.75], epsilon=1)'
 
-    column: Hashable = argument("The column of numbers.")
+    column: Hashable = argument("The column of numbers, dates or times.")
     qs: Sequence[float] = argument("Quantiles, from 0 to 1.", sample=(0.25, 0.5, 0.75))
-    bounds: BoundsLike | None = argument(CANDIDATES_DOC, None)
-    step: float | None = argument(STEP_DOC, None, sample=1)
+    bounds: Candidates | None = argument(CANDIDATES_DOC, None)
+    step: float | dt.timedelta | None = argument(STEP_DOC, None, sample=1)
 
     def __post_init__(self) -> None:
         """Check label and list, and keep the list as a tuple."""
@@ -294,15 +362,6 @@ class Quantiles(Ranked):
         return list(numbers)
 
 
-@dataclass(frozen=True)
-class QuantilesOfDays(Quantiles):
-    """Several quantiles of a column of dates or times, as days since 1970-01-01."""
-
-    def part(self, name: str, *, grouped: bool) -> DaysPart:
-        """Return what selects them."""
-        return DaysPart(name, self, grouped)
-
-
 class RankPart(ColumnPart):
     """A question about ranks: integers by group are kept apart, floats are coarse."""
 
@@ -314,17 +373,46 @@ class RankPart(ColumnPart):
 class QuantilePart(RankPart):
     """Questions about quantiles of one column: `question`, and others `also`.
 
-    All distinct levels share the loss evenly, and are answered in order.
+    All distinct levels share the loss evenly, and are answered in order. Of dates and times,
+    `clock` has their numbers and `declared` their type.
     """
 
     question: Ranked
     also: tuple[tuple[str, Ranked], ...] = ()
     integers: bool = False
+    clock: Clock | None = None
+    declared: pa.DataType | None = None
 
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredTable:
-        """Run the pass, and note whether the column is declared to hold integers."""
-        known = replace(self, integers=adopted.holds_integers(self.question.column))
-        return MeasuredTable(known, super().measure(adopted, grouping).table)
+        """Run the pass, once it is known from what is declared which numbers are ranked."""
+        column = self.question.column
+        known = self.of_kind(adopted.moments(column))
+        if known.clock is not None:
+            adopted = adopted.numbered(column, known.clock)
+        known = replace(known, integers=adopted.holds_integers(column))
+        return super(QuantilePart, known).measure(adopted, grouping)
+
+    def of_kind(self, declared: pa.DataType | None) -> QuantilePart:
+        """Return the part for a column that is declared to hold dates or times, or numbers."""
+        clock = self._clock_of(None if declared is None else kind_of(declared))
+        integers = self.integers or clock is not None
+        return replace(self, declared=declared, clock=clock, integers=integers)
+
+    def _clock_of(self, kind: str | None) -> Clock | None:
+        """Return the clock of a kind of column; None for numbers, which have no bounds of dates."""
+        if kind is None and self.question.of_moments:
+            raise InvalidBoundsError(
+                f"column {self.question.column!r} holds no dates or times",
+                hint="pass bounds and step as numbers, e.g. bounds=(0, 100)",
+            )
+        return None if kind is None else self.question.clock(kind)
+
+    @property
+    def steps(self) -> Steps | None:
+        """The multiples that can be answers, where those are not all of a wide grid."""
+        if self.clock is None:
+            return self.question.steps
+        return Steps(Fraction(1), 0, self.clock.most) if self.clock.is_even else None
 
     @property
     def questions(self) -> dict[str, Ranked]:
@@ -334,7 +422,9 @@ class QuantilePart(RankPart):
     @property
     def asks_of(self) -> Hashable:
         """What questions have in common that are answered together."""
-        return (self.question.column, self.question.steps, self.question.tells_interval)
+        own = self.question
+        moments = (own.bounds, own.step) if own.of_moments else ()
+        return (own.column, own.steps, *moments, own.tells_interval)
 
     def joined(self, other: QuantilePart) -> QuantilePart:
         """Return the part that answers the questions of another one too."""
@@ -342,16 +432,16 @@ class QuantilePart(RankPart):
 
     def binning(self, *, integers: bool = False) -> SignificantBits:
         """Return how its table counts a column: as finely as the steps, where there are some."""
-        steps = self.question.steps
+        steps = self.steps
         if steps is not None:
-            return SignificantBits(steps.bits)
+            return SignificantBits(steps.bits if self.clock is None else self.clock.bits)
         coarse = super().binning(integers=integers)
         assert isinstance(coarse, SignificantBits)  # noqa: S101 ranks are of values
         return coarse
 
     def candidates(self, *, integers: bool = False) -> int:
         """Return from how many values it selects."""
-        steps = self.question.steps
+        steps = self.steps
         if steps is not None:
             return steps.most - steps.first + 1
         return super().candidates(integers=integers)
@@ -393,7 +483,10 @@ class QuantilePart(RankPart):
         self, loss: Epsilon | Rho, asked: Mapping[str, Statistic], known: Circumstances
     ) -> list[Forecast]:
         """Return the forecast of each quantile, in ranks; `loss` is that of one row."""
-        law = self.law(loss, self.candidates(integers=self.question.column in known.integers))
+        kind = known.declared.get(self.question.column)
+        clock = None if kind is None else self._clock_of(kind if kind in MOMENTS else None)
+        integers = known.holds_integers(self.question.column) or clock is not None
+        law = self.law(loss, replace(self, clock=clock).candidates(integers=integers))
         made = []
         for name, question in self.questions.items():
             for title, q in zip(self.names[name], question.fractions, strict=True):
@@ -431,7 +524,7 @@ class QuantilePart(RankPart):
         table = measured.table
         assert isinstance(table.binning, SignificantBits)  # noqa: S101 the part has chosen it
         counted = noisy_rows(table, loss.share(COUNT_SHARE))
-        steps = self.question.steps
+        steps = self.steps
         grid: Steps | SignificantBits = table.binning if steps is None else steps
         candidates = 2 * table.binning.last + 1 if steps is None else self.candidates()
         law, found = self.law(loss, candidates), []
@@ -446,9 +539,10 @@ class QuantilePart(RankPart):
             first += block.groups
         values = iter(self._whole(grid.values(np.concatenate(chosen, axis=1))))
 
-        def answer(title: str, q: Fraction, least: int) -> Chosen | Estimated:
+        def answer(title: str, q: Fraction, least: int) -> Answer:
             shown = blanked(next(values), counted, least)
-            return self._between(title, q, shown, grid, found) if found else Chosen(title, shown)
+            own = self._between(title, q, shown, grid, found) if found else Chosen(title, shown)
+            return own if self.clock is None else Dated(own, self.clock, self.declared)
 
         answers = {
             name: tuple(
@@ -474,7 +568,7 @@ class QuantilePart(RankPart):
             known = (q, values[first:stop], *_ends_of(own, grid, integers=self.integers), own)
             estimator = (
                 QuantileEstimator(*known, tuple(grid.values(np.array([grid.first, grid.most]))))
-                if isinstance(grid, Steps)
+                if isinstance(grid, Steps) and self.question.bounds is not None
                 else QuantileEstimator(*known)
             )
             pieces.append(Piece(np.arange(first, stop), estimator, vector))
@@ -483,7 +577,7 @@ class QuantilePart(RankPart):
 
     def _whole(self, values: Floats) -> Floats:
         """Return whole numbers for a column of integers: they are as near in rank, or nearer."""
-        if not self.integers or self.question.steps is not None:
+        if not self.integers or self.steps is not None:
             return values
         levels = np.array(self.levels, dtype=np.float64)[:, None]
         outwards = np.where(levels == 1, np.ceil(values), np.rint(values))
@@ -514,16 +608,6 @@ def _ends_of(
     low = (low + grid.values(np.maximum(ends.low - 1, -grid.last))) / 2
     high = (high + grid.values(np.minimum(ends.high + 1, grid.last))) / 2
     return (np.ceil(low) + 0.0, np.floor(high) + 0.0) if integers else (low, high)
-
-
-@dataclass(frozen=True)
-class DaysPart(QuantilePart):
-    """Questions about quantiles of a column of dates or times, in days."""
-
-    def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredTable:
-        """Run the pass over days, which are whole."""
-        table = super().measure(adopted.in_days(self.question.column), grouping).table
-        return MeasuredTable(replace(self, integers=True), table)
 
 
 ALLOWED = 15
@@ -579,7 +663,7 @@ class _Extreme(Ranked):
     step: ClassVar[None] = None  # type: ignore[misc]
     level: ClassVar[Fraction]
 
-    column: Hashable = argument("The column of numbers.")
+    column: Hashable = argument("The column of numbers, dates or times.")
 
     @property
     def fractions(self) -> tuple[Fraction, ...]:

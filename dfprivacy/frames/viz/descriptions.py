@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from dfprivacy.engine.columns import MOMENTS
 from dfprivacy.frames.tables import Origin
 from dfprivacy.frames.viz.charts import (
     MOST_DOTS,
@@ -32,6 +33,7 @@ from dfprivacy.frames.viz.text import (
     shortened,
     writer,
 )
+from dfprivacy.measurement.grid import Moment
 
 _HEAD = [
     "column", "type", "count", "count_low", "count_high", "missing", "missing_low", "missing_high"
@@ -87,8 +89,9 @@ class ShownDescription(Shown):
     @cached_property
     def levels(self) -> list[str]:
         """The quantiles that are told, in their order."""
-        names = (name.removesuffix(" date") for name in self.table.column_names)
-        return [name for name in dict.fromkeys(names) if name.endswith("%")]
+        names = (name.partition("% ") for name in self.table.column_names)
+        levels = (f"{level}{mark.strip()}" for level, mark, _ in names)
+        return [name for name in dict.fromkeys(levels) if name.endswith("%")]
 
     @property
     def marks(self) -> list[str]:
@@ -102,9 +105,8 @@ class ShownDescription(Shown):
         return [self._told(row) for row in self.table.slice(0, MOST_COLUMNS).to_pylist()]
 
     def _told(self, row: dict[str, Any]) -> Told:
-        known = [row.get(name) for name in self.levels]
-        days = [row.get(f"{name} date") for name in self.levels]
-        dated = row["type"] == "date"
+        dated = row["type"] in MOMENTS
+        known = [row.get(f"{name} {row['type']}" if dated else name) for name in self.levels]
         mean, boolean = _number(row.get("mean")), row["type"] == "boolean"
         decimals = decimals_of([mean], [_half(row, "mean")])
         decimals = 0 if row["type"] == "integer" else decimals
@@ -116,10 +118,8 @@ class ShownDescription(Shown):
             missing_share=_number(row["missing"]),
             mean="" if math.isnan(mean) else _with_half(row, "mean", percent=boolean),
             std="" if math.isnan(_number(row.get("std"))) else _with_half(row, "std"),
-            levels=tuple(_date(own) if dated else _figure(own, decimals)
-                         for own in (days if dated else known)),
-            places=tuple(_day(own) if dated else _number(own)
-                         for own in (days if dated else known)),
+            levels=tuple(_date(own) if dated else _figure(own, decimals) for own in known),
+            places=tuple(_place(own) if dated else _number(own) for own in known),
             centre=math.nan if boolean else mean,
             share=mean if boolean else _part(row),
             values=legible(row.get("values") or ""),
@@ -217,12 +217,22 @@ def _figure(value: Any, decimals: int | None) -> str:
     return "unknown" if math.isnan(number) else figure(number, decimals)
 
 
-def _date(value: dt.date | None) -> str:
-    return "unknown" if value is None else value.isoformat()
+def _date(value: Moment | None) -> str:
+    return "unknown" if value is None else str(value)
 
 
-def _day(value: dt.date | None) -> float:
-    return math.nan if value is None else float(value.toordinal())
+def _place(value: Moment | None) -> float:
+    """Return where a date or time lies among others of its kind, in days."""
+    if value is None:
+        return math.nan
+    if isinstance(value, dt.time):
+        value = dt.datetime.combine(dt.date.min, value)
+    if isinstance(value, dt.datetime):
+        return value.toordinal() + (value - value.replace(hour=0, minute=0, second=0)) / _DAY
+    return value.toordinal() if isinstance(value, dt.date) else value / _DAY
+
+
+_DAY = dt.timedelta(days=1)
 
 
 def _part(row: dict[str, Any]) -> float:

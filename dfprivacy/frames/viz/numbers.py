@@ -70,7 +70,8 @@ class Span:
 class Reading:
     """What is shown of a number: its name, value, interval with its level, and cost.
 
-    `tail` and `note` are always shown, `law` (of the noise) in HTML only.
+    `tail` and `note` are always shown, `law` (of the noise) in HTML only. `moment` writes numbers
+    that stand for dates or times.
 
     >>> Reading("delay", 5.25, "epsilon=1", ends=(5.0, 5.5), level=0.95).line
     'delay 5.25 [5.00, 5.50] at 95%, epsilon=1'
@@ -85,6 +86,7 @@ class Reading:
     law: str = ""
     note: str = ""
     percent: bool = False
+    moment: Callable[[float], str] | None = None
 
     @property
     def interval(self) -> str:
@@ -109,13 +111,24 @@ class Reading:
     @property
     def writer(self) -> Callable[[float], str]:
         """What writes the value and its ends, with the digits that the noise leaves."""
+        if self.moment is not None:
+            return self.moment
         low, high = self.ends or (0.0, 0.0)
         numbers = [self.value, *(self.ends or ())]
         return writer(numbers, [high / 2 - low / 2], percent=self.percent)
 
     @property
+    def numbers(self) -> tuple[float | None, float | None, float | None]:
+        """The value and the ends of its interval, None without one."""
+        return (self.value, *(self.ends or (None, None)))
+
+    @property
     def dot(self) -> Dot:
-        """The number in a chart."""
+        """The number in a chart; dates and times are shown as text alone."""
+        if self.moment is not None:
+            raise PictureError(
+                "a single date or time has no chart", hint="dfp.show(answer), or str(answer)"
+            )
         return Dot(chart_text(self.name), self.value, self.ends, percent=self.percent)
 
     @property
@@ -223,7 +236,11 @@ class ShownNumbers(Shown):
     @property
     def written(self) -> pa.Table:
         """The numbers: name, value, low and high."""
-        rows = [(one.name, one.value, *(one.ends or (None, None))) for one in self.readings]
+        plain = not any(one.moment for one in self.readings)
+        rows = [
+            (one.name, *(own if plain or own is None else one.writer(own) for own in one.numbers))
+            for one in self.readings
+        ]
         names = ("name", "value", "low", "high")
         return pa.table(dict(zip(names, zip(*rows, strict=True), strict=True)))
 

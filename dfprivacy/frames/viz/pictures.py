@@ -75,6 +75,7 @@ from dfprivacy.frames.viz.text import (
     with_unit,
     writer,
 )
+from dfprivacy.measurement.grid import kind_of
 from dfprivacy.release.terms import interval_level
 
 __all__ = ["plot", "save_plot", "show"]
@@ -199,6 +200,8 @@ def show(
         layout = Layout(tuple(table.column_names[:-3]), (("count", ("low", "high")),))
     else:
         layout = layout_of(table, origin, None)
+        dated = [own.name for own in table.schema if kind_of(own.type)]  # they have no bars
+        layout = replace(layout, keys=tuple(dict.fromkeys([*layout.keys, *dated])))
     return shown_frame(table, layout, origin, measured_in=measured_in)
 
 
