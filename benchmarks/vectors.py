@@ -1,7 +1,7 @@
 """Means of vectors, measured: the settings of Huang et al. 2021 and of Aumueller et al. 2023.
 
     python -m benchmarks.vectors --paper huang [--trials 10] [--output DIR]
-    python -m benchmarks.vectors --paper plan [--trials 10]
+    python -m benchmarks.vectors --paper plan [--trials 5]
     python -m benchmarks.vectors --speed
 
 Every figure of ours comes from shipped estimators. Writes vectors_huang.md, vectors_plan.md or

@@ -41,6 +41,7 @@ from dfprivacy.statistics.estimators.private_quantiles import (
     Mechanics,
     PublicTotal,
 )
+from dfprivacy.statistics.estimators.vector_means import RecentredMean
 
 DIMENSIONS = [1, 2, 3, 8, 33, 300]
 
@@ -336,3 +337,17 @@ def test_scores_move_by_their_sensitivity(target, add_remove, replace):
     replaced = [target.score(upto + own, rows) - target.score(upto, rows) for own in (-1, 0, 1)]
     assert np.abs(added).max() == add_remove == target.sensitivity(RELATIONS["add-remove"])
     assert np.abs(replaced).max() == replace == target.sensitivity(RELATIONS["replace"])
+
+
+@pytest.mark.parametrize("dimension", [1, 16, 1024])
+@pytest.mark.parametrize("rho", [Fraction(1, 10**6), Fraction(1, 2), Fraction(10**9)])
+def test_rounds_share_rho_exactly(relation, dimension, rho):
+    """Whatever the noisy number of rows, rounds add up to rho, and the last has over two thirds."""
+    how = Mechanics(relation, system_entropy)
+    mean = RecentredMean(vector_grid(dimension, 8.0), rho, how)
+    for rows in (1, 2, 57, 4000, 10**9):
+        own = mean.rounds(rho, rows)
+        parts = [part for each in own for part in (each.threshold, each.sum)]
+        assert sum(parts) == rho
+        assert min(parts) > 0
+        assert own[-1].sum + own[-1].threshold >= rho * Fraction(2, 3)

@@ -106,9 +106,8 @@ def test_intervals_cover_the_clipped_mean(method):
 def test_items_are_as_accurate_as_published():
     """Binary, d = 512, rho = 1/4, r = 1/4: TVD about 1.17 in the authors' runs under replace.
 
-    There a search runs off in about one run of twenty: all but one of seven
-    runs are bad in fewer than one of a million. Under add-remove it is about 0.87, with a standard
-    deviation of 0.035 and a tail to the right: two of three runs are bad in fewer than one of 1e9.
+    Under add-remove it is about 0.87, with a standard deviation of 0.035 and a tail to the right:
+    two of three runs are bad in fewer than one of 1e9.
     """
     p = np.where(np.arange(512) < 128, 0.5, 0.01)
     x = np.random.default_rng().random((4096, 512)) < p
@@ -119,5 +118,5 @@ def test_items_are_as_accurate_as_published():
         mean = frame.dp.mean_vector("s", rho=0.25, universe=512, p=1, neighbours=neighbours)
         return np.abs(mean.values - p).sum() / 2
 
-    assert sorted(distance("replace") for _ in range(7))[1] < 1.4
+    assert sorted(distance("replace") for _ in range(3))[1] < 1.4
     assert sorted(distance("add-remove") for _ in range(3))[1] < 1.1
