@@ -191,9 +191,9 @@ def test_times_too_far_away_are_no_matter():
     far = con.sql("""SELECT unnest(['infinity'::TIMESTAMP, '-infinity'::TIMESTAMP,
         '2020-01-01'::TIMESTAMP, '290000-01-01'::TIMESTAMP]) AS t FROM range(500)""")
     (row,) = rows_of(dfp.frame(far).describe(quantiles=(0.2, 0.4, 0.9), epsilon=1e6))
-    assert row["20% time"] == dt.datetime(1, 1, 1)
-    assert row["40% time"] == dt.datetime(2020, 1, 1)
-    assert row["90% time"] == dt.datetime(9999, 12, 31, 23, 59, 59)
+    assert row["20% time"] == dt.datetime(1, 1, 1)  # noqa: DTZ001 columns without a zone
+    assert row["40% time"] == dt.datetime(2020, 1, 1)  # noqa: DTZ001 columns without a zone
+    assert row["90% time"] == dt.datetime(9999, 12, 31, 23, 59, 59)  # noqa: DTZ001 columns without a zone
     times = FRAME.to_pandas()
     for ask in (times.dp.mean, times.dp.bounds):
         with pytest.raises(dfp.errors.UnsupportedDtypeError):
