@@ -338,13 +338,19 @@ def _ranks(column: pa.ChunkedArray) -> tuple[Integers, int]:
     """Return the rank of each key among the distinct ones, NULL last, and their number."""
     if pa.types.is_integer(column.type) and not column.null_count and len(column):
         return _offsets(column.to_numpy())
+    ranks, keys = ranked(column)
+    return ranks, len(keys)
+
+
+def ranked(column: pa.ChunkedArray) -> tuple[Integers, pa.Array]:
+    """Return the rank of each key among the distinct ones, NULL last, and these in their order."""
     encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
-    order = np.asarray(pc.array_sort_indices(encoded.dictionary))
+    order = pc.array_sort_indices(encoded.dictionary)
     rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    return rank[np.asarray(encoded.indices)], len(order)
+    rank[np.asarray(order)] = np.arange(len(order))
+    return rank[np.asarray(encoded.indices)], encoded.dictionary.take(order)
 
 
 def _offsets(values: npt.NDArray[Any]) -> tuple[Integers, int]:

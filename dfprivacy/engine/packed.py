@@ -12,8 +12,10 @@ import itertools
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -24,7 +26,7 @@ from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.columns import are_whole, check_number_column, check_term_column
 from dfprivacy.engine.embedded import engine_options, interruptible
 from dfprivacy.engine.files import quoted
-from dfprivacy.engine.keys import number_groups
+from dfprivacy.engine.keys import key_expressions, number_groups, ranked
 from dfprivacy.engine.progress import watched
 from dfprivacy.engine.run import changed, guarded
 from dfprivacy.engine.terms import leaves_of
@@ -52,6 +54,8 @@ _MOST_GROUPS = 2**31  # a group's number stands above 32 bits of a value
 _FEW_THREADS = 4
 _BLOCK = 2**16  # rows that are added up at once
 _FEW_PLACES, _FEW_SOURCES = 2**15, 8
+_CODED = (nw.String, nw.Categorical, nw.Enum, nw.Boolean, nw.Date, nw.Datetime)
+"""Keys of frames in memory that go as their ranks."""
 
 
 def is_packable(adopted: Adopted, binning: ByBits) -> bool:
@@ -59,16 +63,19 @@ def is_packable(adopted: Adopted, binning: ByBits) -> bool:
 
     Words take memory: files, and frames under a limit of `dfp.Engine`, are left to the engine.
     """
-    return (isinstance(binning, Octaves) or binning.bits <= VALUE_BITS) and _is_near(adopted)
+    schema = adopted.lazy.collect_schema()
+    others = [own for own in adopted.keys if not are_whole(schema, [own])]
+    coded = adopted.in_memory and all(schema[own] in _CODED for own in others)
+    narrow = isinstance(binning, Octaves) or binning.bits <= VALUE_BITS
+    return narrow and _is_near(adopted) and (coded or not others)
 
 
 def _is_near(adopted: Adopted) -> bool:
-    """Tell whether arrays of rows without units, whose keys are whole, are at hand."""
+    """Tell whether arrays of rows without units are at hand."""
     engine = adopted.lazy.implementation
-    whole = are_whole(adopted.lazy.collect_schema(), adopted.keys)
     limited = adopted.connection is not None and engine_options().memory is not None
     near = adopted.in_memory or (engine.is_duckdb() and not limited and not adopted.from_files)
-    return whole and near and adopted.unit is None
+    return near and adopted.unit is None
 
 
 def packed_bins(
@@ -80,9 +87,11 @@ def packed_bins(
 
     def counted() -> list[_Part]:
         with watched():
-            own = [column]
-            blocks = _in_polars(adopted, own)[2] if in_polars else _of_duckdb(adopted, own)
-            return list(_parts(blocks, binning, moments))
+            if not in_polars:
+                return list(_parts(_of_duckdb(adopted, [column]), binning, moments))
+            read = _in_polars(adopted, [column])
+            found = _parts(read.blocks, binning, moments)
+            return [_Part(_decoded(own.keys, read.ranked), own.cells) for own in found]
 
     connection = adopted.connection
     parts = guarded(lambda: interruptible(counted, connection) if connection else counted())
@@ -373,7 +382,8 @@ def is_addable(adopted: Adopted, sources: Sequence[Source]) -> bool:
     numbers = not any(term.told for term in terms) and all(
         source.terms or not source.columns for source in sources
     )
-    near = _is_near(adopted) and not adopted.reads_once
+    near = _is_near(adopted) and are_whole(adopted.lazy.collect_schema(), adopted.keys)
+    near = near and not adopted.reads_once
     return bool(terms) and numbers and near and pl.thread_pool_size() <= _FEW_THREADS
 
 
@@ -401,7 +411,7 @@ def packed_sums(adopted: Adopted, sources: Sequence[Source]) -> Statistics | Non
             few = len(sources) <= _FEW_SOURCES and not any(map(_multiplies, sources))
             if not in_polars and few and _look_few(adopted):
                 return None
-            places, rows, blocks = (_in_polars if in_polars else _in_duckdb)(adopted, labels)
+            places, rows, blocks, _ = (_in_polars if in_polars else _in_duckdb)(adopted, labels)
             far = places.size > max(_FEW_PLACES, rows // 4)
             return None if far else _added_up(places, blocks, sources)
 
@@ -412,15 +422,32 @@ def packed_sums(adopted: Adopted, sources: Sequence[Source]) -> Statistics | Non
     return Statistics(table, len(adopted.keys), tuple(sources)).checked()
 
 
-_Read = tuple[_Places, int, Iterator[_Block]]
-"""Where the keys of a frame lie, how many rows it has, and these."""
+class _Read(NamedTuple):
+    """Where the keys of a frame lie, how many rows it has, and these. Secret.
+
+    Keys that go as ranks have their different values in `ranked`.
+    """
+
+    places: _Places
+    rows: int
+    blocks: Iterator[_Block]
+    ranked: Mapping[str, pa.Array] = MappingProxyType({})
+
+    def __repr__(self) -> str:
+        """Show nothing of them."""
+        return "_Read()"
 
 
 def _in_polars(adopted: Adopted, labels: Sequence[Hashable]) -> _Read:
-    keys = {key_name(index): pl.col(own) for index, own in enumerate(adopted.keys)}
-    names = {f"value_{place}": pl.col(adopted.values[own]) for place, own in enumerate(labels)}
-    frame = adopted.lazy.to_native().select(**keys, **names).collect(engine="streaming")
-    table = frame.select(keys.keys()).to_arrow()
+    keys = key_expressions(adopted, adopted.keys)
+    names = {f"value_{place}": adopted.values[own] for place, own in enumerate(labels)}
+    read = adopted.lazy.select(*keys, *(nw.col(own).alias(name) for name, own in names.items()))
+    frame = read.to_native().collect(engine="streaming")
+    table, known = frame.select(pl.exclude(*names)).to_arrow(), {}
+    for place, name in enumerate(table.column_names):
+        if not pa.types.is_integer(table.schema.field(name).type):
+            ranks, known[name] = ranked(table.column(name))
+            table = table.set_column(place, name, pa.array(ranks))
     columns = [_column(frame[name]) for name in names]
 
     def blocks() -> Iterator[_Block]:
@@ -429,7 +456,15 @@ def _in_polars(adopted: Adopted, labels: Sequence[Hashable]) -> _Read:
             values = (column(first, size) for column in columns)
             yield _Block(table.slice(first, size), dict(zip(labels, values, strict=True)), size)
 
-    return _Places.of(table), frame.height, blocks()
+    return _Read(_Places.of(table), frame.height, blocks(), known)
+
+
+def _decoded(keys: pa.Table, known: Mapping[str, pa.Array]) -> pa.Table:
+    """Return keys that were ranks as they are."""
+    for name, different in known.items():
+        place = keys.column_names.index(name)
+        keys = keys.set_column(place, name, different.take(keys.column(name).combine_chunks()))
+    return keys
 
 
 def _quoted_keys(adopted: Adopted) -> tuple[list[str], dict[str, str]]:
@@ -461,7 +496,7 @@ def _in_duckdb(adopted: Adopted, labels: Sequence[Hashable]) -> _Read:
                 raise changed()
             yield block
 
-    return places, rows, blocks()
+    return _Read(places, rows, blocks())
 
 
 def _of_duckdb(adopted: Adopted, labels: Sequence[Hashable]) -> Iterator[_Block]:

@@ -48,6 +48,12 @@ def many():
         "many": generator.integers(-300_000_000, 300_000_000, size).astype(np.int32),
         "far": far[generator.integers(0, 4, size)],
         "unsigned": generator.integers(0, 9, size).astype(np.uint32),
+        "text": pa.array(["é", "a", "", "Z", "aa"], pa.large_string()).take(
+            pa.array(generator.integers(0, 5, size), mask=generator.random(size) < 0.1)),
+        "flag": pa.array(generator.random(size) < 0.5, mask=generator.random(size) < 0.1),
+        "day": pa.array(generator.integers(-9, 9, size).astype(np.int32)).cast(pa.date32()),
+        "time": pa.array(generator.integers(-9, 9, size), mask=generator.random(size) < 0.1).cast(
+            pa.timestamp("us")),
     })  # fmt: skip
 
 
@@ -100,6 +106,22 @@ def test_cells_and_words_are_one_group_by(many, frame, by):
         assert same(*both(made, by, column, Octaves(), 2))
 
 
+@pytest.mark.parametrize("by", [["text"], ["flag"], ["day"], ["time"], ["text", "near", "flag"]])
+def test_ranks_of_keys_are_one_group_by(many, by):
+    """Text, flags, days and times of polars frames go as ranks, categories and enums as text."""
+    frame = pl.from_arrow(many)
+    kinds = [frame.schema["text"]]
+    if "text" in by:
+        kinds += [pl.Categorical(), pl.Enum(["Z", "é", "aa", "", "a"])]
+    for kind in kinds:
+        made = frame.with_columns(pl.col("text").cast(kind))
+        for binning, moments in ((Octaves(), 2), (SignificantBits(8), 0)):
+            assert same(*both(made, by, "x", binning, moments))
+    assert same(*both(frame.head(0), by, "x", Octaves(), 1))
+    if by == ["text"]:
+        assert same(*both(frame, by, "x", Octaves(), 1, keys=["Z", None, "none"]))
+
+
 @pytest.mark.parametrize("few", [0, 2**22])
 @pytest.mark.parametrize(("rows", "at_once"), [(1, 300), (700, 1), (700, 2000), (2**20, 2**20)])
 @pytest.mark.parametrize("frame", FRAMES)
@@ -135,10 +157,10 @@ def test_public_keys(many, frame):
 
 
 def test_what_is_counted_by_the_engine():
-    """Text keys, frames not in memory and limits of memory are left to the engine."""
+    """Text keys of DuckDB, frames not in memory and limits of memory are left to the engine."""
     frame = pl.DataFrame({"g": ["a"], "x": [1.0], "i": [1]})
     columns = named_columns(["g"], None, {"x": True}, None)
-    assert read(frame, columns, lambda a: packed.is_packable(a, Octaves()))[1] is False
+    assert read(frame.to_arrow(), columns, lambda a: packed.is_packable(a, Octaves()))[1] is False
     columns = named_columns(["i"], None, {"x": True}, None)
     assert read(frame.lazy(), columns, lambda a: packed.is_packable(a, Octaves()))[1] is False
     table = frame.to_arrow()
