@@ -48,8 +48,8 @@ from dfprivacy.measurement.sums import Statistics, key_name, sum_names
 
 _SORTED = 2**25  # that are sorted at once, about: their words lie in memory
 _FEW_CELLS, _CELLS_OF_ROW = 2**20, 16
-_WORD_ROW = 2**42  # in a word of a cell: a row, above the sum of its numbers of 22 bits
-_WORD_ROWS = 2**20 - 1
+_SUM_BITS, _WORD_ROWS = 42, 2**20 - 1
+"""A word of a cell holds so many rows above the sum of their numbers, which have 22 bits."""
 _MOST_GROUPS = 2**31  # a group's number stands above 32 bits of a value
 _FEW_THREADS = 4
 _BLOCK = 2**16  # rows that are added up at once
@@ -190,8 +190,9 @@ class _Counts:
     def __init__(self, places: _Places, binning: ByBits, moments: int) -> None:
         self.places, self._binning, self._moments = places, binning, moments
         size = places.size * _width(binning)
-        self._words, self._rows, self._firsts = np.zeros((3, size), dtype=np.int64)
-        self._seconds, self._room = np.zeros(size if moments > 1 else 0), _WORD_ROWS
+        self._words, self._rows, self._firsts = np.zeros((3, size), dtype=np.int64)  # if touched
+        self._seconds = np.zeros(size if moments > 1 else 0)
+        self._room, self._emptied = _WORD_ROWS, False
 
     def __repr__(self) -> str:
         """Show nothing that was counted."""
@@ -200,7 +201,7 @@ class _Counts:
     def add(self, block: _Block) -> None:
         """Count a block of rows."""
         if block.rows > self._room:
-            self._room = _WORD_ROWS - int(self._words.max() // _WORD_ROW)
+            self._room = _WORD_ROWS - int(self._words.max() >> _SUM_BITS)
         if block.rows > self._room:
             self._empty()
         self._room -= block.rows
@@ -211,27 +212,28 @@ class _Counts:
         cells += bins_of(places, binning)
         cells += binning.last
         if not self._moments:
-            np.add.at(self._words, cells, _WORD_ROW)
+            np.add.at(self._words, cells, 1 << _SUM_BITS)
             return
         firsts = firsts_of(places, binning)
-        np.add.at(self._words, cells, firsts + np.int64(_WORD_ROW))
+        np.add.at(self._words, cells, firsts + np.int64(1 << _SUM_BITS))
         if self._moments > 1:
             np.add.at(self._seconds, cells, seconds_of(firsts, binning))
 
     def _empty(self) -> None:
-        self._rows += self._words // _WORD_ROW
-        self._firsts += self._words % _WORD_ROW
-        self._words[:], self._room = 0, _WORD_ROWS
+        self._rows += self._words >> _SUM_BITS
+        self._firsts += self._words & ((1 << _SUM_BITS) - 1)
+        self._words[:], self._room, self._emptied = 0, _WORD_ROWS, True
 
     def part(self) -> _Part:
         """Return the cells that are not empty."""
-        self._empty()
-        cells = np.flatnonzero(self._rows)
+        cells = np.flatnonzero(self._words | self._rows if self._emptied else self._words)
         code, bins = np.divmod(cells, _width(self._binning))
         bins -= self._binning.last
-        sums = [own[cells] for own in (self._firsts, self._seconds)[: self._moments]]
-        found = code, bins, self._rows[cells], *sums
-        return _part(found, self.places.keys_of, self._binning)
+        words = self._words[cells]
+        rows = self._rows[cells] + (words >> _SUM_BITS)
+        firsts = self._firsts[cells] + (words & ((1 << _SUM_BITS) - 1))
+        sums = [firsts, *([self._seconds[cells]] if self._moments > 1 else [])]
+        return _part((code, bins, rows, *sums[: self._moments]), self.places.keys_of, self._binning)
 
 
 def _sorted(held: Sequence[_Block], binning: ByBits, moments: int) -> _Part:
@@ -510,10 +512,11 @@ def _of_duckdb(adopted: Adopted, labels: Sequence[Hashable]) -> Iterator[_Block]
     reader, some = native.project(", ".join(texts)).to_arrow_reader(_BLOCK), False
     nothing = pa.RecordBatch.from_pylist([], schema=reader.schema)
     for batch in itertools.chain(reader, [nothing]):
-        if batch.num_rows or not some:
-            table = pa.table(batch.select(names).columns, names=names)
-            own = (batch.column(name).to_numpy(zero_copy_only=False) for name in values)
-            yield _Block(table, dict(zip(labels, own, strict=True)), batch.num_rows)
+        for first in range(0, batch.num_rows if some else max(batch.num_rows, 1), _BLOCK):
+            block = batch.slice(first, _BLOCK)  # whatever the engine makes of the size asked for
+            table = pa.table(block.select(names).columns, names=names)
+            own = (block.column(name).to_numpy(zero_copy_only=False) for name in values)
+            yield _Block(table, dict(zip(labels, own, strict=True)), block.num_rows)
             some = True
 
 

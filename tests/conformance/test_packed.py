@@ -131,6 +131,7 @@ def test_blocks_do_not_matter(many, frame, few, rows, at_once, monkeypatch):
     monkeypatch.setattr(packed, "_CELLS_OF_ROW", few)
     monkeypatch.setattr(packed, "_BLOCK", max(rows, 200))
     monkeypatch.setattr(packed, "_SORTED", at_once)
+    monkeypatch.setattr(packed, "_WORD_ROWS", max(rows, 200) + 150)  # words are emptied, too
     made = FRAMES[frame](many)
     for by in ([], ["some"], ["near", "some"]):
         for binning, moments in ((Octaves(), 2), (SignificantBits(8), 0)):
