@@ -362,13 +362,14 @@ class Tails:
     def notes(self) -> list[str]:
         """Return a note for each group: where its interval can't be relied on, and why."""
         finer = self.finer or (self.below, self.above)
-        heavy = [
-            (own.far() | own.slow() & fine.slow()).tolist()
+        below, above = (
+            own.far() | own.slow() & fine.slow()
             for own, fine in zip((self.below, self.above), finer, strict=True)
-        ]
-        both = zip(*heavy, strict=True)
+        )
         ends = (self.bounds.lower, self.bounds.upper)
-        return [_note([end for end, own in zip(ends, each, strict=True) if own]) for each in both]
+        texts = [_note([]), _note([ends[0]]), _note([ends[1]]), _note([*ends])]
+        chosen: list[str] = np.array(texts, dtype=object)[below + 2 * above].tolist()
+        return chosen
 
 
 def _note(ends: list[float]) -> str:
