@@ -45,6 +45,7 @@ from dfprivacy.frames.releasing import release_frame, release_histogram, release
 from dfprivacy.release.terms import PublicKeys, Terms
 from dfprivacy.statements.gate import fence
 from dfprivacy.statements.jobs import Job, filtered, job_of
+from dfprivacy.statements.rules import refuse
 from dfprivacy.statistics.histogram import Histogram
 
 _NOTE = ".provenance.json"
@@ -195,6 +196,8 @@ def _statement(release: Release, terms: Terms) -> Iterator[Job]:
                 f"the query of release {release.name!r} writes a table itself",
                 hint="write a SELECT; where it goes stands in outputs",
             )
+        if not job.plans:
+            raise refuse("public tables alone")
         yield job
 
 

@@ -396,6 +396,8 @@ def released_arrow(frame: object) -> pa.Table:
         return native.collect(backend="pyarrow").to_arrow()
     if isinstance(native, nw.DataFrame):
         return native.to_arrow()
+    if hasattr(native, "__arrow_c_stream__"):
+        return pa.table(native)
     raise UnsupportedFrameError(
         f"a {type(frame).__name__} can't be shown",
         hint="pass what a question has returned: a number, a list of them, or a frame",

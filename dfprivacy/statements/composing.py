@@ -40,6 +40,8 @@ _TABLES = frozenset(("range", "generate_series", "unnest"))
 class Composition:
     """The releases of a statement, in the order in which they are drawn, and the rest.
 
+    There is none where a statement is about public tables alone: it is exact, and free.
+
     `rest` is a query over tables that go by `names`, in the order of the releases, and over public
     ones, by the names that they have there; None where the last release is the whole statement.
     """
@@ -93,7 +95,8 @@ def taken_apart(select: Node, asked: Asked) -> Composition:
         if holds_dp(select):
             raise
         rest = None
-    if rest is None or not made.releases:
+    public_alone = rest is not None and not made.releases and made.tables and not holds_dp(select)
+    if rest is None or not (made.releases or public_alone):
         made = _Taken(made.start, asked)
         made.release(made.below(select, {}), {})
         return Composition(tuple(made.releases), tuple(made.names))

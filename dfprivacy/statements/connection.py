@@ -157,7 +157,7 @@ class Connection:
         named = {name: given.pop(name) for name in list(given) if name in ASKED}
         with asked(query, given, **{**ASKED, **named}) as job:
             table, origin = job.release()
-            return Result(pa.table({}) if job.script.target else table, origin)
+            return with_origin(Result(pa.table({}) if job.script.target else table, origin), origin)
 
     def explain(
         self, query: str, *, within: Any = None, size: int = SIZE, **terms: Any
@@ -317,7 +317,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         with suppress(Exception):
-            return str(show(self.arrow())._repr_html_())
+            return str(show(self)._repr_html_())
         return str(pl.DataFrame(printable(self.table))._repr_html_())
 
 

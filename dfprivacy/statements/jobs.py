@@ -34,6 +34,8 @@ from dfprivacy.statements.reading import Released, Script, Statement, read
 from dfprivacy.statements.rows import Place, Reader
 from dfprivacy.statements.schema import Schema, declared
 
+_EXACT = "a query over public tables alone: exact"
+
 
 @dataclass(frozen=True)
 class Job:
@@ -64,8 +66,10 @@ class Job:
         table, origin = self.release()
         if self.script.target is not None:
             return None
-        whole = self.plans[0 if self.script.rest else -1]
-        return with_origin(whole.statement.rows.source.wrap(table), origin)
+        whole = 0 if self.script.rest else -1
+        sources = [plan.statement.rows.source for plan in self.plans]
+        public = [own.source for _, own in self.script.public if own.source is not None]
+        return with_origin((sources or public)[whole].wrap(table), origin)
 
     def release(self) -> tuple[pa.Table, Origin]:
         """Measure, charge, draw, and run the rest of the text over what was released.
@@ -73,6 +77,19 @@ class Job:
         Types follow from declared ones, whatever rows there are. A target is made of the rows.
         """
         drawn = _Drawn(self)
+        if self.plans:
+            drawn.add(self._answers(drawn))
+        table = guarded(lambda: self._resulting(drawn.tables))
+        if self.script.target is not None:
+            self.place.make(self.script.target, table)
+        keys = self.script.keys if self.script.rest is None else _leading_texts(table)
+        numbers = tuple(name for name in table.column_names if name not in keys)
+        shares = self.plans[-1].shares if self.script.rest is None else ()
+        origin = Origin.of(self.request) if self.plans else Origin(_EXACT, "epsilon=0", None, ())
+        return table, replace(origin, keys=keys, answers=numbers, shares=shares)
+
+    def _answers(self, drawn: _Drawn) -> Sequence[pa.Table]:
+        """Measure, charge and draw."""
         for plan in self.plans:
             if _waits(plan):
                 self._try(plan)
@@ -93,21 +110,11 @@ class Job:
                     ]
                 )  # fmt: skip
                 if len(found) == 1:
-                    answers = [release_answers(found[0], self.plans[0].request)]
-                else:
-                    requests = [plan.request for plan in self.plans]
-                    answers = release_several(found, requests, self._form)
+                    return [release_answers(found[0], self.plans[0].request)]
+                requests = [plan.request for plan in self.plans]
+                return release_several(found, requests, self._form)
         finally:
             self.place.take_back()
-        drawn.add(answers)
-        table = guarded(lambda: self._resulting(drawn.tables))
-        if self.script.target is not None:
-            self.place.make(self.script.target, table)
-        keys = self.script.keys if self.script.rest is None else _leading_texts(table)
-        numbers = tuple(name for name in table.column_names if name not in keys)
-        shares = self.plans[-1].shares if self.script.rest is None else ()
-        origin = Origin.of(self.request)
-        return table, replace(origin, keys=keys, answers=numbers, shares=shares)
 
     def _try(self, plan: Plan) -> None:
         """Measure a release that waits for others without rows: what refuses its types does so."""
@@ -215,7 +222,7 @@ def job_of(
     place: Place = FrameSource(frames) if con is None else connection_source(con)
     with embedded() as engine:
         fence(engine)
-        ordinary = terms.unit is not None
+        ordinary = terms.unit is not None or schema is not None
         reader = Reader(
             place, engine, schema, ordinary=ordinary, intervals=intervals,
             planned=lambda made: _without_rows(made, plan_script(made, terms, keys), engine),
@@ -316,12 +323,30 @@ def explanation_of(job: Job, target: Target | None = None) -> StatementExplanati
         Whatever would be refused before anything is charged, but for a budget that is too small:
         the explanation says so.
     """
+    if not job.plans:
+        return _exact(job.script)
 
     def made(terms: Terms, sizes: tuple[int, ...]) -> StatementExplanation:
         plans = plan_script(job.script, terms, job.public)
         return _explanation(replace(job, plans=plans, terms=terms), sizes)
 
     return reached(target, job.terms, made)
+
+
+def _exact(script: Script) -> StatementExplanation:
+    """Return what a text over public tables alone would do: it costs nothing."""
+    return StatementExplanation(
+        asks=_EXACT,
+        protects="no one: everybody may know these tables",
+        epsilon=0.0,
+        relation=", ".join(table.name for _, table in script.public),
+        keys=(),
+        selection="",
+        row_query="none",
+        calls=(),
+        released_query=str(script.rest),
+        target=None if script.target is None else f"table {script.target.name}",
+    )
 
 
 def _explanation(job: Job, sizes: tuple[int, ...]) -> StatementExplanation:

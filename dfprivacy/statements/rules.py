@@ -761,9 +761,9 @@ SECTIONS: Mapping[str, Mapping[str, Refusal]] = {
             "SELECT dp_count(*) FROM visits",
         ),
         "public tables alone": Refusal(
-            "a statement over public tables alone",
+            "a release of public tables alone",
             "there is no one to protect",
-            "run it as it is: con.sql(...)",
+            "leave the dp_ calls out: SELECT count(*) FROM nation is answered exactly, at no cost",
             "SELECT dp_count(*) FROM nation",
         ),
         "GROUP BY the unit": Refusal(

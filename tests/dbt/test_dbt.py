@@ -128,6 +128,24 @@ def test_a_view_becomes_a_private_table_between_its_hooks(project):
     made.unlink()
 
 
+def test_models_join_the_tables_of_a_schema(project):
+    """A schema says whose the rows of several models are: a private model joins them."""
+    carriers = project / "models" / "carriers.sql"
+    carriers.write_text("select distinct carrier, 'name of ' || carrier as name from flights")
+    joined = project / "models" / "joined.sql"
+    terms = {"schema": {"rows": "flights", "public": ["carriers"]}, "delta": 1e-7, "epsilon": 0.25}
+    joined.write_text(
+        f"{{{{ config(materialized='private', meta={{'dfprivacy': {terms}}}) }}}} "
+        "select name, count(*) as n from {{ ref('flights') }} join {{ ref('carriers') }} "
+        "using (carrier) group by name"
+    )
+    done = dbt(project, "run", "--select", "carriers", "joined")
+    assert done.returncode == 0, done.stdout
+    assert rows(project, "joined")[0][0].startswith("name of ")
+    carriers.unlink()
+    joined.unlink()
+
+
 def test_options():
     """The plugin needs a ledger and a dataset, and knows no other options than it says."""
     from sql_udfs.dbt import Plugin  # noqa: PLC0415 only where dbt is installed

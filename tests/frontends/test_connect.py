@@ -239,6 +239,16 @@ def test_names_that_no_frame_can_have(name):
             dfp.sql(f"SELECT dp_count(*) FROM {name}", **{name: frame})
 
 
+def test_results_are_shown_and_drawn(places):
+    """dfp.show and dfp.plot take a result as they take its frames, with its cost and intervals."""
+    with dfp.connect(places["frames"], **TERMS) as con:
+        result = con.sql(BY, intervals=True)
+    assert repr(dfp.show(result)) == repr(dfp.show(result.df()))
+    assert "epsilon=1" in repr(dfp.show(result))
+    wanted = dfp.plot(result.df(), answer="d").to_dict()["title"]
+    assert dfp.plot(result, answer="d").to_dict()["title"] == wanted
+
+
 def test_command_explains_writes_and_refuses(places, tmp_path):
     """The command shows costs without spending, writes files, and reads what is named."""
     words = ("sql", "SELECT dp_count(*) AS n FROM flights", "--database", places["file"])

@@ -223,6 +223,33 @@ def test_public_tables_stand_beside_answers(con):
             dfp.sql(query.replace("main.cities", table), schema=SCHEMA, **terms)
 
 
+PUBLIC_ALONE = [
+    "SELECT land, count(*) AS n FROM cities GROUP BY land ORDER BY land",
+    "WITH c AS (SELECT city FROM cities) SELECT max(city), list(city ORDER BY city) FROM c",
+    "SELECT city, rank() OVER (ORDER BY city) FROM cities WHERE land IN (FROM (SELECT 'Italy'))",
+]
+
+
+@pytest.mark.parametrize("query", PUBLIC_ALONE)
+def test_public_tables_alone_are_answered_exactly_and_free(con, tmp_path, query):
+    """A statement over public tables alone is DuckDB's own answer; nothing is charged for it."""
+    con.execute(CITIES)
+    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=1)
+    terms = {"schema": SCHEMA, "ledger": ledger, "dataset": "visits"}
+    wanted = con.sql(query).fetchall()
+    assert dfp.sql(query, con=con, **terms).fetchall() == wanted
+    assert dfp.connect(con, **terms).execute(query).fetchall() == wanted
+    plan = dfp.explain(query, con=con, **terms)
+    assert (plan.epsilon, plan.delta, plan.draws) == (0, 0, ())
+    assert "epsilon 0" in repr(plan)
+    dfp.sql(f"CREATE TABLE made AS {query}", con=con, **terms)
+    assert con.sql("FROM made").fetchall() == wanted
+    assert ledger.spent("visits").epsilon == 0
+    for refused in (query, query.replace("cities", "visits")):
+        with pytest.raises(dfp.DPError):
+            dfp.sql(refused, con=con, **({} if refused == query else terms))
+
+
 def test_public_table_is_the_one_that_the_schema_names(con):
     """A table in another schema under the name of a public one is none; a public one has dots."""
     con.execute(f"{CITIES}; CREATE SCHEMA other; CREATE TABLE other.cities AS SELECT 7 AS secret")

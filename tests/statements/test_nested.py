@@ -162,7 +162,7 @@ REFUSED = [
 ] + [
     (
         "SELECT dp_count(*) FROM (SELECT status, count(*) AS n FROM orders GROUP BY status)",
-        "a statement over public tables alone",
+        "a release of public tables alone",
     ),
 ]
 

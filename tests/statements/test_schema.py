@@ -217,6 +217,18 @@ def test_public_frames():
         )
 
 
+def test_ordinary_aggregates_ask_about_rows_that_a_schema_protects():
+    """A schema of single rows is asked in ordinary SQL, as one of units is, at the same price."""
+    con, terms = shop(), {"schema": ROWS, "epsilon": 1e12, "delta": 1e-3}
+    query = "SELECT status, {}(*) AS n FROM orders GROUP BY status ORDER BY status"
+    wanted = con.sql(query.format("count")).fetchall()
+    known = [status for status, _ in wanted]
+    assert dfp.sql(query.format("count"), con=con, **terms).fetchall() == wanted
+    plans = [dfp.explain(query.format(n), con=con, **terms) for n in ("count", "dp_count")]
+    assert plans[0].draws == plans[1].draws
+    assert None not in known
+
+
 ROWS = dfp.Schema(rows="orders", public=["nation", "product"])
 BY_ROW = Path(__file__).with_name("owned_by_row.sql").read_text().splitlines()
 
@@ -336,7 +348,7 @@ REFUSED = [
     ("customer FULL JOIN nation USING (nation)", "FULL JOIN"),
     ("customer POSITIONAL JOIN nation", "POSITIONAL JOIN"),
     ("customer ASOF JOIN orders ON id = customer AND balance >= total", "ASOF JOIN"),
-    ("nation", "a statement over public tables"),
+    ("nation", "a release of public tables"),
     ("(SELECT nation FROM customer UNION ALL SELECT nation FROM nation)", "UNION ALL of"),
     ("(SELECT id FROM customer UNION SELECT customer FROM orders)", "UNION"),
     ("(SELECT id FROM customer EXCEPT SELECT customer FROM orders)", "EXCEPT"),
