@@ -21,7 +21,12 @@ from dfprivacy.engine.adopt import Adopted, Columns, adopt
 from dfprivacy.engine.keys import number_groups
 from dfprivacy.engine.returning import frame_table
 from dfprivacy.engine.run import guarded
-from dfprivacy.errors import InvalidQuestionError, InvalidUnitError, StatisticsFileError
+from dfprivacy.errors import (
+    InvalidQuestionError,
+    InvalidUnitError,
+    StatisticsFileError,
+    UnsupportedDtypeError,
+)
 from dfprivacy.frames.exact_files import (
     Header,
     StatisticsFile,
@@ -126,17 +131,29 @@ def statistics(
         frame_names(parts, asked, [str(label) for label in labels])
     limited = limits_of(terms.unit, labels, public)[0]
     kind = "none" if not labels else "secret" if public is None else "public"
+    if any(getattr(own, "of_moments", False) for own in asked.values()):
+        raise _dated()
     header = Header(fresh_id(16), asked, labels, kind, limited)
     header.json()  # refuses labels that have no name there
 
     kept = keepable(frame, labels)
     adopted, measured = measure(kept, labels, public, parts, unit=limited)
+    if any(getattr(getattr(own, "part", None), "clock", None) for own in measured):
+        raise _dated()
     found = measured[0].keys
     if labels and isinstance(kept, pd.DataFrame):  # keys may stand for categories or durations
         found = guarded(lambda: frame_table(adopted.wrap(found))).replace_schema_metadata(None)
     declared = declared_keys(found, labels) if labels else pa.table({})
     write_file(target, header, ExactTables.of(measured, declared))
     return target
+
+
+def _dated() -> UnsupportedDtypeError:
+    """Return the error for ranks of dates or times: a file has those of numbers."""
+    return UnsupportedDtypeError(
+        "files of statistics hold quantiles of numbers, not of dates or times",
+        hint="make the column a number of days or seconds first",
+    )
 
 
 class _Whole(Private[Any]):
