@@ -629,7 +629,7 @@ def test_data_far_from_zero_have_bounds_of_their_spread(data, loss):
     """
     values = np.sort(FAR[data].astype(float))
     with permit("a test"):
-        found = zoomed_bounds(table_of(*[values] * 200), loss).found
+        found = zoomed_bounds(copied(table_of(values), 200), loss).found
     spread = max(values[-1] - values[0], 2.0**-8)
     inner, outer = values[100], values[-101]
     good = (found.upper - found.lower <= 3 * spread) & (found.lower <= inner)
@@ -669,6 +669,13 @@ def test_no_group_pays_for_two_second_looks(monkeypatch):
     left = [zoomed.left(np.array(own)) for own in looks[1:]]
     assert left == [PARTS - FIRST - SECOND, PARTS - FIRST - AGAIN]
     assert zoomed.left(np.arange(2)) == min(left)
+
+
+def copied(one, copies):
+    """Return the table of so many groups like the only one."""
+    group = np.repeat(np.arange(copies), len(one.bins))
+    bins, rows = np.tile(one.bins, copies), np.tile(one.rows, copies)
+    return BinTable(pa.table({}), copies, one.binning, group, bins, rows)
 
 
 def losses(runs: Runs, last: int) -> list[int]:

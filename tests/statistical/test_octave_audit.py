@@ -211,7 +211,7 @@ def test_the_audit_of_a_centre_sees_a_smaller_claim_fail(violation):
     assert audited("enough or not", 60_000, 3, violation, 0.1) > 0
 
 
-LEFT = (PARTS - FIRST - SECOND - max(CENTRE.values()) - max(s for s, _ in REACH.values())) / PARTS
+LEFT = (PARTS - FIRST - SECOND - max(CENTRE.values()) - REACH) / PARTS
 
 
 def audited(pair, copies, epsilon, violation, claimed):

@@ -85,8 +85,11 @@ TAILS = Joining(2.5, 2.0, 2.0)
 CENTRE = {36: 24, 120: 12, 240: 6, 480: 2}
 """The share of the centre, by the least height of all rows in the first histogram."""
 
-REACH = {36: (40, 2), 360: (30, 4), 3600: (20, 8)}
-"""The share of the histogram of distances, and how many bins an octave has, likewise."""
+REACH = 40
+"""The share of the histogram of distances."""
+
+FINENESS = {36: 2, 360: 4, 3600: 8}
+"""How many bins double a distance, by the least height of all rows."""
 
 TOGETHER = 0.92
 """Data are far from zero where two neighbouring octaves hold such a part of the rows."""
@@ -103,7 +106,7 @@ NARROWEST = 2.0**-16
 NEAR = 2**12
 """The core is not further from the centre: two octaves of the bins of a whole frame."""
 
-JOINS, WIDER, APART = 2.8, 3.0, 2.0
+JOINS, WIDER, APART = 2.0, 2.5, 2.0
 """From what height on a bin of distances joins, and what each factor and each gap adds."""
 
 _OCTAVES = Octaves()
@@ -292,7 +295,7 @@ class _Steps:
     def look(
         self, groups: Integers, share: int, joining: Joining, together: Exceedances | None = None
     ) -> Floats:
-        """Draw the octaves of some groups; return the height of all rows of those that are far.
+        """Draw the octaves of some groups; return their rows, in units of the noise, if far.
 
         Octaves that do not stand out of all groups `together` have to be as tall as a core.
         """
@@ -315,15 +318,14 @@ class _Steps:
 
     def zoom(self, groups: Integers, rows: Floats) -> None:
         """Find bounds about a centre for groups that are far, by the height of all their rows."""
-        for some, centre, (reach, fineness) in _classes(rows):
+        for some, centre, fineness in _classes(rows):
             own = groups[some]
-            left = self._left(own) - centre - reach
-            shares = (left, centre, reach, fineness)
+            shares = (self._left(own) - centre - REACH, centre, fineness)
             table = of_groups(self._table, own)
             found, ends, seen = _around(own, table, self._loss, shares, self._entropy)
             before = self._histograms[int(self._histogram[own[0]])]
             assert isinstance(before, OctaveHistogram)  # noqa: S101 nobody zooms twice
-            self._histograms += [replace(before, left=left), found]
+            self._histograms += [replace(before, left=shares[0]), found]
             self._histogram[own] = len(self._histograms) - 1 - ~seen
             self._centre[own[seen]] = found.centre[seen]
             inner = on_grid(ends[0][seen], ends[1][seen], NARROWEST)
@@ -384,16 +386,16 @@ def _part(loss: Epsilon | Rho, share: int) -> Epsilon | Rho:
     return loss.share(Fraction(share, PARTS))
 
 
-def _classes(rows: Floats) -> Iterator[tuple[Integers, int, tuple[int, int]]]:
-    """Yield groups of one share of the centre and of the distances, with these."""
-    edges = sorted({*CENTRE, *REACH})
+def _classes(rows: Floats) -> Iterator[tuple[Integers, int, int]]:
+    """Yield groups with the share of their centre and the fineness of their distances."""
+    edges = sorted({*CENTRE, *FINENESS})
     for least, most in zip(edges, [*edges[1:], math.inf], strict=True):
         own = np.flatnonzero((rows >= least) & (rows < most))
         if len(own):
             yield (
                 own,
                 CENTRE[max(e for e in CENTRE if e <= least)],
-                REACH[max(e for e in REACH if e <= least)],
+                FINENESS[max(e for e in FINENESS if e <= least)],
             )
 
 
@@ -420,14 +422,14 @@ def _around(
     groups: Integers,
     table: BinTable,
     loss: Epsilon | Rho,
-    shares: tuple[int, int, int, int],
+    shares: tuple[int, int, int],
     entropy: EntropySource,
 ) -> tuple[DistanceHistogram, tuple[Floats, Floats], Mask]:
     """Return noisy distances from a private median, the bounds they have, and who has some.
 
-    `shares` are what is left, those of centre and distances, and the bins of an octave.
+    `shares` are what is left, that of the centre, and how many bins double a distance.
     """
-    left, centre_share, reach_share, fineness = shares
+    left, centre_share, fineness = shares
     held, law = ranked_rows(table), _part(loss, centre_share).selection(sensitivity=1)
     centre = select_rank(held, held.totals(), law, entropy)
     binning, last = table.binning, table.binning.last
@@ -438,7 +440,7 @@ def _around(
     width = 2 * len(sizes) - 1
     counts = np.zeros(table.groups * width, np.int64)
     np.add.at(counts, table.group * width + number + len(sizes) - 1, table.rows)
-    noise = _part(loss, reach_share).noise(1, 1)
+    noise = _part(loss, REACH).noise(1, 1)
     noisy = add_to(counts.reshape(table.groups, width), noise, entropy).astype(np.float64)
     low, high, seen = reaching(noisy, noise, sizes, 2**binning.bits)
     own = DistanceHistogram(groups, left, centre, noisy, noise, fineness, low, high, binning)
