@@ -28,7 +28,7 @@ from dfprivacy.errors import DPError, InvalidQuestionError
 from dfprivacy.statements.calls import holds_dp
 from dfprivacy.statements.expressions import condition, display, is_dp
 from dfprivacy.statements.rules import Node, only, refuse
-from dfprivacy.statements.tree import called, folded, kind, nodes, shown
+from dfprivacy.statements.tree import called, folded, is_column, kind, nodes, shown
 from dfprivacy.statistics import STATISTICS
 from dfprivacy.statistics.forms import forms_of
 
@@ -519,6 +519,68 @@ def with_intervals(items: Sequence[tuple[str, Node]]) -> list[tuple[str, Node]]:
         if own is not None and own.has_interval:
             found += [(f"{name}_{end}", _end_of(node, end)) for end in ("low", "high")]
     return found
+
+
+def with_ends(rest: Node, columns: Mapping[str, Sequence[str]]) -> Node:
+    """Return a query over answers with the ends of those that are columns of its SELECT list.
+
+    `columns` are those of the released tables. The ends come last, so that a place in ORDER BY
+    stands for what it stood for. Groups, DISTINCT and unions make rows that have no ends.
+    """
+    if kind(rest) != ("", "SELECT_NODE"):
+        return rest
+    grouped = rest["group_expressions"] or rest["aggregate_handling"] != "STANDARD_HANDLING"
+    distinct = any(own["type"] == "DISTINCT_MODIFIER" for own in rest["modifiers"])
+    items = rest["select_list"]
+    if grouped or distinct or any(kind(own) == ("STAR", "STAR") for own in items):
+        return rest
+    known = {folded(name): frozenset(map(folded, own)) for name, own in columns.items()}
+    for entry in rest["cte_map"]["map"]:
+        made = {} if entry["value"]["aliases"] else entry["value"]["query_node"]
+        known[folded(entry["key"])] = _columns_of(made, known)
+    tables = [*_tables_in(rest["from_table"], known)]
+    taken = {folded(own["alias"] or own.get("column_names", [""])[-1]) for own in items}
+    added: list[Node] = []
+    for own in filter(is_column, items):
+        *of, column = own["column_names"]
+        found = [
+            name
+            for name, has in tables
+            if {folded(f"{column}{end}") for end in _ENDS} <= has and of in ([], [name])
+        ]
+        named = [f"{own['alias'] or column}{end}" for end in _ENDS[1:]]
+        if len(found) == 1 and not taken & set(map(folded, named)):
+            taken |= set(map(folded, named))
+            added += [
+                {**own, "column_names": [found[0], f"{column}{end}"], "alias": name}
+                for end, name in zip(_ENDS[1:], named, strict=True)
+            ]
+    return {**rest, "select_list": [*items, *added]}
+
+
+_ENDS = ("", "_low", "_high")
+
+
+def _columns_of(query: Node, known: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Return the columns of a query that is all of a released table; none of any other."""
+    table = query.get("from_table") or {}
+    name = table.get("table_name", "")
+    return known.get(folded(name), frozenset()) if query == _all_of(name) else frozenset()
+
+
+def _tables_in(
+    node: Node, known: Mapping[str, frozenset[str]]
+) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield the names of released tables in a FROM, each with its columns."""
+    if kind(node) == ("", "JOIN"):
+        yield from _tables_in(node["left"], known)
+        if node["join_type"] not in {"SEMI", "ANTI"}:
+            yield from _tables_in(node["right"], known)
+    elif node.get("type") == "SUBQUERY":
+        yield node["alias"], _columns_of(node["subquery"]["node"], known)
+    elif node.get("type") == "BASE_TABLE" and not node["column_name_alias"]:
+        name = node["table_name"]
+        yield node["alias"] or name, known.get(folded(name), frozenset())
 
 
 def _within(tree: Any, known: Mapping[str, str]) -> Any:

@@ -31,6 +31,7 @@ from dfprivacy.statements.composing import (
     selected,
     taken_apart,
     text_of_rest,
+    with_ends,
     with_intervals,
 )
 from dfprivacy.statements.expressions import (
@@ -179,8 +180,12 @@ def _read(text: object, reader: Reader) -> Script:
         about_all=lambda own: about_all(own, reader),
         nested=reader.schema is not None,
     )
-    made = _script(taken_apart(select, asked), reader)
-    return replace(made, target=target)
+    made = taken_apart(select, asked)
+    if reader.intervals and made.rest is not None:
+        columns = [[own.name for own in one.released.outputs] for one in made.releases]
+        known = dict(zip(made.names, columns, strict=True))
+        made = replace(made, rest=with_ends(made.rest, known))
+    return replace(_script(made, reader), target=target)
 
 
 def _script(made: Composition, reader: Reader) -> Script:

@@ -223,6 +223,38 @@ def test_public_tables_stand_beside_answers(con):
             dfp.sql(query.replace("main.cities", table), schema=SCHEMA, **terms)
 
 
+ENDS = [
+    ("WITH r AS ({0}) SELECT land, n FROM r JOIN cities USING (city) ORDER BY 1", ["n"]),
+    ("WITH r AS ({0}) SELECT n AS people, land FROM r, cities c WHERE r.city = c.city", ["people"]),
+    ("SELECT q.n, city, n / 2 FROM ({0}) AS q WHERE n > 1 ORDER BY 1 DESC LIMIT 1", ["n"]),
+    ("WITH r AS ({0}), s AS ({0}) SELECT r.n, s.n AS m FROM r JOIN s USING (city)", ["n", "m"]),
+    ("WITH r AS ({0}) SELECT n, 1 AS n_high FROM r", []),
+    ("WITH r (c, n) AS ({0}) SELECT n FROM r", []),
+    ("WITH r AS ({0}) SELECT n, max(n) FROM r GROUP BY n", []),
+    ("WITH r AS ({0}) SELECT DISTINCT n FROM r", []),
+    ("WITH r AS ({0}) SELECT city FROM cities WHERE city IN (SELECT city FROM r)", []),
+    ("WITH r AS ({0}) SELECT n FROM r UNION ALL SELECT 1", []),
+]
+
+
+@pytest.mark.parametrize(("query", "answers"), ENDS)
+def test_intervals_go_along_with_answers(con, query, answers):
+    """With intervals, the ends of an answer stand behind what is made of a release, row by row."""
+    con.execute(CITIES)
+    query = query.format(BY_CITY)
+    terms = {"con": con, "schema": SCHEMA, "max_rows": 12, "max_groups": 3, "delta": 1e-3}
+    plain = dfp.sql(query, epsilon=1e9, **terms)
+    made = dfp.sql(query, epsilon=1e9, intervals=True, **terms)
+    ends = [f"{name}_{end}" for name in answers for end in ("low", "high")]
+    assert made.columns == [*plain.columns, *ends]
+    for row in made.fetchall():
+        values = dict(zip(made.columns, row, strict=True))
+        assert all(values[f"{own}_low"] <= values[own] <= values[f"{own}_high"] for own in answers)
+    assert [row[: len(plain.columns)] for row in sorted(made.fetchall())] == sorted(
+        plain.fetchall()
+    )
+
+
 PUBLIC_ALONE = [
     "SELECT land, count(*) AS n FROM cities GROUP BY land ORDER BY land",
     "WITH c AS (SELECT city FROM cities) SELECT max(city), list(city ORDER BY city) FROM c",
