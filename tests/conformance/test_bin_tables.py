@@ -36,17 +36,14 @@ def octave(value):
     return -number if value < 0 else number
 
 
-def part(value, parts):
-    """Return the number of the bin of an octave in parts, the larger end in it, and its smaller.
-
-    A whole frame has 2048 of them, so have squares by group, and 64 where none are asked for.
-    """
+def part(value):
+    """Return the number of the bin of 1/2048 octave, the larger end in it, and its smaller end."""
     size, whole = abs(value), abs(octave(value))
     if not whole:
         return 0, 0.0
     least = 2.0 ** (whole - 128)
-    place = math.ceil((Fraction(size) / Fraction(least) - 1) * parts)
-    number, base = (whole - 1) * parts + place, least * (1 + (place - 1) / parts)
+    place = math.ceil((Fraction(size) / Fraction(least) - 1) * 2048)
+    number, base = (whole - 1) * 2048 + place, least * (1 + (place - 1) / 2048)
     return (-number, -base) if value < 0 else (number, base)
 
 
@@ -62,15 +59,15 @@ def rank(value, bits):
 def by_definition(values, kind, bits=8, *, grouped=False):
     """Return the entries of one group by the law in words, added up in fractions.
 
-    Octaves are cut into bins, whose sums are of what is beyond their ends.
+    Octaves of a whole frame are cut into 2048 bins, whose sums are of what is beyond their ends.
     """
     present = [float(v) for v in values if v is not None and v == v]
     held = {}
     for value in (min(max(v, -LARGEST), LARGEST) for v in present):
         own = kept(value, 22)
-        number, base = part(own, 64 if grouped and KINDS[kind] == 1 else 2048)
+        number, base = (octave(own), 0.0) if grouped else part(own)
         number = rank(kept(value, bits), bits) if kind == "values" else number
-        powers = [own - base, (own - base) ** 2][: KINDS[kind]]
+        powers = [own - base, kept((own - base) ** 2, 21)][: KINDS[kind]]
         held.setdefault(number, []).append([Fraction(p if number else 0.0) for p in powers])
     return [
         (number, len(rows), *(float(sum(column)) for column in zip(*rows, strict=True)))

@@ -25,8 +25,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -71,11 +70,12 @@ class Joining:
     least: float = LEAST
     growth: float = GROWTH
     apart: float = 0.0
-    windows: Mapping[int, float] = field(default_factory=lambda: WINDOWS)
-    """How tall so many adjacent bins must be together to be a core."""
 
 
 PLAIN = Joining()
+
+LENDER = 5.0
+"""So much taller is the core of a group whose bounds stand in for those of others."""
 
 _OCTAVES = Octaves()
 
@@ -90,12 +90,14 @@ NARROWEST = 2.0**-20
 class FoundBounds:
     """The bounds of each group, in units of the column; NaN where none were found. Public.
 
-    `zeros` tells which groups have none because only their zeros stand out.
+    `zeros` tells which groups have none because only their zeros stand out, `clear` which have a
+    core so tall that noise has hardly made it, in none of many groups.
     """
 
     lower: Floats
     upper: Floats
     zeros: Mask
+    clear: Mask
 
     @property
     def found(self) -> Mask:
@@ -124,7 +126,7 @@ def find_bounds(
     >>> group, labels = np.zeros(2, np.int64), Octaves().labels(values)
     >>> table = bin_table(pa.table({}), 1, Octaves(), group, labels, rows=rows)
     >>> find_bounds(table, DiscreteLaplace(Fraction(1, 30)))
-    FoundBounds(lower=array([2.]), upper=array([128.]), zeros=array([False]))
+    FoundBounds(lower=array([2.]), upper=array([128.]), zeros=array([False]), clear=array([ True]))
     """
     noisy = exceedances(table, noise, joining.least, entropy)
     return octave_bounds(noisy, table.groups, joining)
@@ -133,7 +135,7 @@ def find_bounds(
 def octave_bounds(noisy: Exceedances, groups: int, joining: Joining = PLAIN) -> FoundBounds:
     """Return the bounds of each group: lower < upper, each 0 or plus or minus a power of two."""
     starts = np.searchsorted(noisy.group, np.arange(groups + 1))
-    low, high = _cores(noisy, groups, joining)
+    low, high, clear = _cores(noisy, groups)
     zeros = np.zeros(groups, dtype=bool)
     zeros[noisy.group[(noisy.bins == 0) & (noisy.heights >= CORE)]] = True
     zeros &= low < 0
@@ -141,7 +143,7 @@ def octave_bounds(noisy: Exceedances, groups: int, joining: Joining = PLAIN) -> 
     for _ in range(2):
         walk.up(starts[1:])
         walk.down(starts[:-1])
-    return FoundBounds(*on_grid(*walk.bounds()), zeros)
+    return FoundBounds(*on_grid(*walk.bounds()), zeros, clear)
 
 
 class _Walk:
@@ -198,19 +200,19 @@ class _Walk:
         return np.asarray(np.sign(bins) * np.maximum(np.abs(bins) - smaller, 0), np.float64)
 
 
-def _cores(noisy: Exceedances, groups: int, joining: Joining) -> tuple[Integers, Integers]:
-    """Return the places of the first and last bin of each group's core.
+def _cores(noisy: Exceedances, groups: int) -> tuple[Integers, Integers, Mask]:
+    """Return the places of the first and last bin of each group's core, and which are clear.
 
     The core is the shortest window of adjacent bins, zero not among them, that is tall enough,
     and of several the tallest; -1 without any.
     """
     low, high = np.full((2, groups), -1, dtype=np.int64)
-    counted = min(LEAST, joining.windows[1] / 3)
-    counts = np.where(noisy.heights >= counted, noisy.counts, 0.0)
-    apart = 2 * max(joining.windows)
+    clear = np.zeros(groups, dtype=bool)
+    counts = np.where(noisy.heights >= LEAST, noisy.counts, 0.0)
+    apart = 2 * max(WINDOWS)
     code = noisy.bins + apart * np.sign(noisy.bins) + (2 * _OCTAVES.last + 3 * apart) * noisy.group
     gap = np.diff(code, append=code[-1:] + apart)
-    for size, least in cores(joining.windows, noisy.noise).items():
+    for size, least in cores(WINDOWS, noisy.noise).items():
         first = np.flatnonzero((low[noisy.group] < 0) & (noisy.bins != 0))
         if size > 1:  # alone in a window a bin is not tall enough: it would be a core itself
             first = first[gap[first] < size]
@@ -225,10 +227,11 @@ def _cores(noisy: Exceedances, groups: int, joining: Joining) -> tuple[Integers,
         order = tall[np.lexsort((total[tall], noisy.group[first[tall]]))]
         own = noisy.group[first[order]]
         low[own], high[own] = first[order], last[order]  # the last of a group is its tallest
-    return low, high
+        clear[own] = total[order] >= least + LENDER
+    return low, high, clear
 
 
-def cores(windows: Mapping[int, float], noise: Noise) -> Mapping[int, float]:
+def cores(windows: dict[int, float], noise: Noise) -> dict[int, float]:
     """Return how tall so many adjacent bins must be: sums of Gaussian noise are Gaussian."""
     return windows if is_laplace(noise) else dict.fromkeys(windows, windows[1])
 
@@ -272,23 +275,15 @@ class Tail:
     widths, distances : array of float
         The width of each of these bins, or how far it reaches from the centre, and how far beyond
         the end the rows of the first bins outside lie on average, in units of the column.
-    scale : float, or array of float
-        The rows of a unit of height, or those of each group.
-    passed : array of float
-        The height of all bins within the bounds that are passed over.
+    scale : float
+        The rows of a unit of height.
     """
 
     heights: Floats
     outer: int
     widths: Floats
     distances: Floats
-    scale: float | Floats
-    passed: float | Floats = 0.0
-
-    def among(self, shares: Floats) -> Tail:
-        """Return the same of groups that have such shares of the rows."""
-        heights = np.broadcast_to(self.heights, (len(shares), self.heights.shape[1]))
-        return replace(self, heights=heights, scale=self.scale * shares[:, None])
+    scale: float
 
     def moved(self, level: float) -> tuple[Floats, Floats]:
         """Return the sums of distance and of its square that rows beyond may plausibly have."""
@@ -319,12 +314,11 @@ class Tail:
             return marked
         counts, widths = self.heights[:, self.outer - 1 :], self.widths[self.outer - 1 :]
         inside = np.cumsum(counts, axis=1)
-        every = inside[:, -1] + self.passed
         undecided = np.ones(len(counts), dtype=bool)
         for place in range(1, counts.shape[1] - 1):
             window = counts[:, place] + counts[:, place + 1]
             solid = undecided & (window >= _SOLID)
-            tail = solid & (inside[:, place + 1] <= _TAIL * every)
+            tail = solid & (inside[:, place + 1] <= _TAIL * inside[:, -1])
             ratio = (counts[:, place - 1] + counts[:, place]) / np.maximum(window, 1e-9)
             growth = widths[place - 1] / widths[place]
             marked |= tail & (ratio * growth**2 > 1)
@@ -352,12 +346,6 @@ class Tails:
     bounds: Bounds
     finer: tuple[Tail, Tail] | None = None
     """The same in narrower bins, where there are some: a tail is slow where both say so."""
-
-    def among(self, shares: Floats) -> Tails:
-        """Return the same of groups that have such shares of the rows."""
-        sides = self.finer or (self.below, self.above)
-        below, above, *finer = (own.among(shares) for own in (self.below, self.above, *sides))
-        return replace(self, below=below, above=above, finer=(finer[0], finer[1]))
 
     def notes(self) -> list[str]:
         """Return a note for each group: where its interval can't be relied on, and why."""
@@ -391,31 +379,24 @@ def tails(table: BinTable, noisy: Exceedances, bounds: Bounds, groups: Integers)
     wide = upper - lower >= _NARROW * bounds.width
     over = np.flatnonzero((lower >= bounds.upper) & wide)
     under = np.flatnonzero((upper <= bounds.lower) & wide)[::-1]
-    within = (lower >= bounds.lower) & (upper <= bounds.upper)
-    inner = np.flatnonzero(within & wide)
+    inner = np.flatnonzero((lower >= bounds.lower) & (upper <= bounds.upper) & wide)
     outside = np.concatenate([under[:OUTER], over[:OUTER]])
-    small = np.flatnonzero(within & ~wide & (numbers != 0))
+    drawn = _counts(table, noisy, groups, numbers[outside], forgotten=True)
+    held = _counts(table, noisy, groups, numbers[inner], forgotten=False)
+    held = np.where(heights_of(held, noisy.noise) < LEAST, 0.0, held)
     scale, split = spread_of(noisy.noise), len(under[:OUTER])
-    drawn = _counts(table, noisy, groups, numbers[outside], forgotten=True) / scale
-    held, passed = (
-        np.where(heights_of(own, noisy.noise) < LEAST, 0.0, own) / scale
-        for own in (
-            _counts(table, noisy, groups, numbers[some], forgotten=False) for some in (inner, small)
-        )
-    )
+    drawn, held = drawn / scale, held / scale
     below = bounds.lower - (upper - _MIDDLE * (upper - lower))
     above = lower + _MIDDLE * (upper - lower) - bounds.upper
     sides = []
-    for out, own, in_, seen, distance in (
+    for out, own, in_, within, distance in (
         (under, drawn[:, :split], inner, held, below),
         (over, drawn[:, split:], inner[::-1], held[:, ::-1], above),
     ):
         near = out[:OUTER][::-1]
-        heights = np.concatenate([own[:, ::-1], seen], axis=1)
+        heights = np.concatenate([own[:, ::-1], within], axis=1)
         widths = (upper - lower)[np.concatenate([near, in_])]
-        sides.append(
-            Tail(heights, len(near), widths, distance[out[:_REACH]], scale, passed.sum(axis=1))
-        )
+        sides.append(Tail(heights, len(near), widths, distance[out[:_REACH]], scale))
     return Tails(sides[0], sides[1], bounds)
 
 
