@@ -336,7 +336,6 @@ def test_rows_by_themselves_count_once(monkeypatch):
         "(SELECT DISTINCT customer FROM orders)",
         "(SELECT row_number() OVER (ORDER BY day) AS r FROM orders)",
         "(SELECT total FROM orders UNION ALL SELECT total FROM orders)",
-        "orders WHERE total > (SELECT avg(total) FROM orders)",
         "orders, nation",
         "orders JOIN nation ON nation < customer",
     ],

@@ -126,13 +126,19 @@ def test_types_that_end_queries_are_refused():
 
 
 def test_functions_of_one_row_have_no_memory():
-    """Every function on the list is one of DuckDB's, scalar, and the same at every evaluation."""
+    """Every function on the list is one of DuckDB's, scalar, and the same at every evaluation.
+
+    Those of times with a zone may follow the session's zone, which a statement does not change.
+    """
     rows = duckdb.execute(
-        "SELECT function_name, function_type, stability FROM duckdb_functions() WHERE internal"
+        "SELECT function_name, function_type, stability, parameter_types FROM duckdb_functions() "
+        "WHERE internal"
     ).fetchall()
     kinds = {}
-    for name, kind, stability in rows:
-        kinds.setdefault(name, set()).add((kind, stability))
+    for name, kind, stability, parameters in rows:
+        zoned = {"TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"} & {*parameters}
+        constant = zoned and stability == "CONSISTENT_WITHIN_QUERY"
+        kinds.setdefault(name, set()).add((kind, "CONSISTENT" if constant else stability))
     syntax = {"coalesce", "ifnull", "if"}
     for name in ROW_FUNCTIONS - syntax:
         assert kinds[name] <= {("scalar", "CONSISTENT"), ("macro", None)}, name
@@ -152,6 +158,13 @@ def test_the_lists_of_functions_are_apart():
     assert not ROW_FUNCTIONS & {name for (name,) in rows}
 
 
+shares_tries = pytest.mark.skipif(
+    duckdb.__version__ != "2.0.0",
+    reason="from 2.0.1 on DuckDB keeps TRY around expressions that it works out once",
+)
+
+
+@shares_tries
 def test_the_fence_is_needed(monkeypatch):
     """With DuckDB's optimiser on, one row makes a statement fail: the fence must not go."""
     table = pa.table({"s": [*map(str, range(99)), "x"]})
@@ -162,6 +175,7 @@ def test_the_fence_is_needed(monkeypatch):
         dfp.sql(query, t=table)
 
 
+@shares_tries
 def test_the_fence_is_needed_on_a_connection(monkeypatch):
     """The same on a connection, whose optimiser is off for the time of a statement."""
     con = duckdb.connect()
