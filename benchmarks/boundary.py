@@ -523,6 +523,8 @@ def _shape(released: Any) -> tuple[Any, ...]:
         return (type(released).__name__, told, tuple(map(_look, numbered)))
     if isinstance(released, dict):
         return ("dict", str([(name, _shape(own)) for name, own in released.items()]), ())
+    if released is None or isinstance(released, dt.date | dt.time | dt.timedelta):
+        return ("moment", "", ())  # an unknown one is None, as an unknown number is NaN
     if isinstance(released, Readable):
         own = ("epsilon", "rho", "delta", "mechanism", "limits")
         told = str([getattr(released, name, None) for name in own])
