@@ -6,7 +6,7 @@ the rest pays for the answers within these bounds, from the same table. Proof: d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.passes import run_bins
+from dfprivacy.engine.packed import Asked
+from dfprivacy.engine.passes import run_several_bins
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import (
     FINE,
@@ -153,10 +154,16 @@ class OctavePart:
 
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredOctaves:
         """Run the pass: one GROUP BY the keys and the octave."""
-        table = run_bins(
-            adopted, grouping.by, self.column, self.binning, self.moments, public=grouping.public
-        )
-        return MeasuredOctaves(self, table)
+        return next(measured_together([self], adopted, grouping))
+
+
+def measured_together(
+    parts: Sequence[OctavePart], adopted: Adopted, grouping: Grouping
+) -> Iterator[MeasuredOctaves]:
+    """Run the pass of several columns: one reading of the frame where the engine can."""
+    asked = [Asked(own.column, own.binning, own.moments) for own in parts]
+    tables = run_several_bins(adopted, grouping.by, asked, public=grouping.public)
+    return map(MeasuredOctaves, parts, tables)
 
 
 def bounds_reach(noise: Noise) -> Reach:
