@@ -153,7 +153,7 @@ class _Block:
 
     def __init__(self, keys: pa.Table, values: Mapping[Hashable, Floats], rows: int) -> None:
         self.keys, self.values, self.rows = keys, values, rows
-        self._firsts: tuple[_Places, int, Integers] | None = None
+        self._known: tuple[_Places, Integers] | None = None
 
     def __repr__(self) -> str:
         """Show nothing of them."""
@@ -164,11 +164,11 @@ class _Block:
         """Where its keys lie."""
         return _Places.of(self.keys)
 
-    def cells(self, places: _Places, width: int) -> Integers:
-        """Return the first of so many cells of the group of each row; they are kept."""
-        if self._firsts is None or self._firsts[:2] != (places, width):
-            self._firsts = places, width, places.codes(self.keys, self.rows) * width
-        return self._firsts[2]
+    def codes(self, places: _Places) -> Integers:
+        """Return the number of each row's keys, which is kept for the next table."""
+        if self._known is None or self._known[0] != places:
+            self._known = places, places.codes(self.keys, self.rows)
+        return self._known[1]
 
 
 class _Part(NamedTuple):
@@ -240,7 +240,8 @@ def _width(binning: ByBits) -> int:
 class _Counts:
     """Rows and sums in all cells of groups whose keys have places. Secret.
 
-    A row and what it adds to the first sum go into one word, which holds so many rows.
+    A row and what it adds to the first sum go into one word, which holds so many rows. All groups
+    of a bin lie together: most bins have no rows at all, and their words are never touched.
     """
 
     def __init__(self, places: _Places, asked: Asked) -> None:
@@ -263,8 +264,10 @@ class _Counts:
         self._room -= block.rows
         column, binning, moments = self._asked
         places = places_of(block.values[column], binning)
-        cells = bins_of(places, binning) + block.cells(self.places, _width(binning))
-        cells += binning.last
+        numbers = bins_of(places, binning)
+        numbers += binning.last
+        numbers *= self.places.size  # few cells: 32 bits hold them
+        cells = numbers + block.codes(self.places)
         if not moments:
             np.add.at(self._words, cells, 1 << _SUM_BITS)
             return
@@ -281,10 +284,12 @@ class _Counts:
     def part(self) -> _Part:
         """Return the cells that are not empty."""
         binning, moments = self._asked.binning, self._asked.moments
-        cells = np.flatnonzero(self._words | self._rows if self._emptied else self._words)
-        code, bins = np.divmod(cells, _width(binning))
-        bins -= binning.last
-        words = self._words[cells]
+        words = self._words | self._rows if self._emptied else self._words
+        by_bin = words.reshape(_width(binning), self.places.size)
+        there = np.flatnonzero(by_bin.any(axis=1))
+        code, place = np.nonzero(by_bin[there].T)
+        cells = there[place] * self.places.size + code
+        bins, words = there[place] - binning.last, self._words[cells]
         rows, firsts = words >> _SUM_BITS, words & ((1 << _SUM_BITS) - 1)
         if self._emptied:
             rows += self._rows[cells]
