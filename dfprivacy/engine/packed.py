@@ -247,9 +247,10 @@ class _Counts:
     def __init__(self, places: _Places, asked: Asked) -> None:
         self.places, self._asked = places, asked
         size = places.size * _width(asked.binning)
-        self._words, self._rows, self._firsts = np.zeros((3, size), dtype=np.int64)  # if touched
+        self._words = np.zeros(size, dtype=np.int64)
+        self._emptied: Integers | None = None  # rows and first sums of full words
         self._seconds = np.zeros(size if asked.moments > 1 else 0)
-        self._room, self._emptied = _WORD_ROWS, False
+        self._room = _WORD_ROWS
 
     def __repr__(self) -> str:
         """Show nothing that was counted."""
@@ -277,25 +278,30 @@ class _Counts:
             np.add.at(self._seconds, cells, seconds_of(firsts, binning))
 
     def _empty(self) -> None:
-        self._rows += self._words >> _SUM_BITS
-        self._firsts += self._words & ((1 << _SUM_BITS) - 1)
-        self._words[:], self._room, self._emptied = 0, _WORD_ROWS, True
+        if self._emptied is None:
+            self._emptied = np.zeros((2, len(self._words)), dtype=np.int64)
+        self._emptied += _of_words(self._words)
+        self._words[:], self._room = 0, _WORD_ROWS
 
     def part(self) -> _Part:
         """Return the cells that are not empty."""
         binning, moments = self._asked.binning, self._asked.moments
-        words = self._words | self._rows if self._emptied else self._words
+        words = self._words if self._emptied is None else self._words | self._emptied[0]
         by_bin = words.reshape(_width(binning), self.places.size)
         there = np.flatnonzero(by_bin.any(axis=1))
         code, place = np.nonzero(by_bin[there].T)
         cells = there[place] * self.places.size + code
-        bins, words = there[place] - binning.last, self._words[cells]
-        rows, firsts = words >> _SUM_BITS, words & ((1 << _SUM_BITS) - 1)
-        if self._emptied:
-            rows += self._rows[cells]
-            firsts += self._firsts[cells]
+        bins, (rows, firsts) = there[place] - binning.last, _of_words(self._words[cells])
+        if self._emptied is not None:
+            rows += self._emptied[0, cells]
+            firsts += self._emptied[1, cells]
         sums = [firsts, *([self._seconds[cells]] if moments > 1 else [])]
         return _part((code, bins, rows, *sums[:moments]), self.places.keys_of, binning)
+
+
+def _of_words(words: Integers) -> tuple[Integers, Integers]:
+    """Return the rows and the first sums of words."""
+    return words >> _SUM_BITS, words & ((1 << _SUM_BITS) - 1)
 
 
 def _sorted(held: Sequence[_Block], asked: Asked) -> _Part:
