@@ -4,11 +4,12 @@ A value that does not fit its declared type is NULL. What has no plain type is r
 declaration. Statements are planned over an empty twin that is made from the declared types: until
 the release nothing meets the rows.
 
-DuckDB's optimiser may compute what two expressions have in common before them and outside of TRY,
-so that one row ends the query; rows are therefore read with the optimiser off, unless columns are
-read as they are and nothing is computed of them: nothing can fail then. Arrow, Parquet and
-arithmetic leave numbers in columns of times and decimals that are none; as a text, one of them ends
-a query in spite of TRY, so that the gate takes them out.
+To DuckDB's optimiser a condition is true that all values fulfil by their least and largest,
+whatever fails beside it, so that one row would change what failing ones are worth; rows are
+therefore read with the optimiser off, unless columns are read as they are and nothing is computed
+of them: nothing can fail then. Arrow, Parquet and arithmetic leave numbers in columns of times and
+decimals that are none; as a text, one of them ends a query in spite of TRY, so that the gate takes
+them out.
 """
 
 from __future__ import annotations
