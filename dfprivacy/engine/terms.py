@@ -355,6 +355,10 @@ def duckdb_number(value: str) -> str:
     return f"(isfinite({value}) OR isfinite(atan({value})))"
 
 
+def _on_grid(value: str, grid: GridText) -> str:
+    return f"floor(({value} - {grid.origin}) * {grid.inverse_step})"
+
+
 def duckdb_on_grid(value: str, grid: GridText) -> str:
     """Return twice the integer on a grid of a DOUBLE, less both ends; NULL where it holds no value.
 
@@ -365,7 +369,7 @@ def duckdb_on_grid(value: str, grid: GridText) -> str:
     DuckDB works comparisons out beforehand by a file's minimum and maximum, which leave NaN out,
     but looks at each row for isfinite.
     """
-    y = f"floor(({value} - {grid.origin}) * {grid.inverse_step})"
+    y = _on_grid(value, grid)
     above_first = y if grid.first == _ZERO else f"{y} - {grid.first}"
     beyond = f"sign({value} - {grid.origin}) * ({grid.last} - {grid.first})"
     return (
@@ -395,6 +399,10 @@ def _duckdb_leaf(column: str, leaf: _Number, kind: str, *, floating: bool, shift
     if isinstance(leaf, Above):
         return duckdb_above(value, duckdb_double(leaf.threshold), floating=floating)
     grid = _grid_text(leaf.grid)
+    if not floating and not shifted:  # no NaN, which no comparison tells from numbers
+        y = _on_grid(value, grid)
+        clipped = f"CAST(least(greatest({y}, {grid.first}), {grid.last}) AS {kind})"
+        return f"CASE WHEN {column} IS NOT NULL THEN {clipped} END"
     doubled = duckdb_on_grid(value, grid)
     number = doubled if shifted else f"({doubled} + {grid.ends}) * CAST(0.5 AS DOUBLE)"
     return number if kind == "DOUBLE" else f"CAST({number} AS {kind})"
