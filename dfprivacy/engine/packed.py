@@ -53,6 +53,7 @@ _SUM_BITS, _WORD_ROWS = 42, 2**20 - 1
 _MOST_GROUPS = 2**31  # a group's number stands above 32 bits of a value
 _FEW_THREADS = 4
 _BLOCK = 2**16  # rows that are added up at once
+_MULTIPLIED = 2**15  # rows whose terms are multiplied at once
 _FEW_PLACES, _FEW_SOURCES = 2**15, 8
 _CODED = (nw.String, nw.Categorical, nw.Enum, nw.Boolean, nw.Date, nw.Datetime)
 """Keys of frames in memory that go as their ranks."""
@@ -564,12 +565,30 @@ def _multiplies(source: Source) -> bool:
     return any(isinstance(term, Product) for term in source.terms)
 
 
-def _factors_first(term: Term) -> Iterator[Term]:
-    """Yield the factors of a term, and then the term."""
-    if isinstance(term, Product):
-        yield from _factors_first(term.left)
-        yield from _factors_first(term.right)
-    yield term
+class _Step(NamedTuple):
+    """A term or a factor of one, the places of the steps it multiplies, and its sums by group."""
+
+    term: Term
+    factors: tuple[int, ...]
+    total: Integers | None
+
+
+def _steps(sums: Mapping[Term, Integers]) -> list[_Step]:
+    """Return each term once, after its factors. What a term is made of is looked at only here."""
+    places: dict[Term, int] = {}
+    steps: list[_Step] = []
+
+    def place_of(term: Term) -> int:
+        if term not in places:
+            factors = (term.left, term.right) if isinstance(term, Product) else ()
+            step = _Step(term, tuple(map(place_of, factors)), sums.get(term))
+            places[term] = len(steps)
+            steps.append(step)
+        return places[term]
+
+    for term in sums:
+        place_of(term)
+    return steps
 
 
 class _Totals:
@@ -586,8 +605,8 @@ class _Totals:
         self.levels = np.zeros((1 + len(self.thresholds), size), dtype=np.int64)
         others = [term for term in source.terms if term not in above]
         self.sums = {term: np.zeros(size, dtype=np.int64) for term in others}
-        steps = [own for term in others for own in _factors_first(term)]
-        self.made = dict.fromkeys(steps if _multiplies(source) else [], np.empty(0, np.int64))
+        multiplies = any(isinstance(term, Product) for term in others)
+        self.steps = _steps(self.sums) if multiplies else []
 
     def add(
         self, codes: Integers | None, values: Mapping[Hashable, Floats], rows: int, room: Floats
@@ -605,33 +624,38 @@ class _Totals:
             rows = int(np.count_nonzero(there))
         if self.thresholds:
             self._count(codes, own[self.source.columns[0]])
-        if self.made:
-            self._multiply(own, room[:rows])
+        if self.steps:
+            self._multiply(codes, own, room[:rows])
+            return whole
         for term, total in self.sums.items():
-            if self.made:
-                wholes: Any = self.made[term][:rows]
-            elif isinstance(term, OnGrid):  # of size at most 2**30: floats add up a block exactly
-                wholes = term.grid.wholes(own[term.column], room[:rows])
+            if isinstance(term, OnGrid):  # of size at most 2**30: floats add up a block exactly
+                wholes: Any = term.grid.wholes(own[term.column], room[:rows])
             else:
                 wholes = term.of(own)
             _add(total, codes, wholes, rows)
         return whole
 
-    def _multiply(self, values: Mapping[Hashable, Floats], room: Floats) -> None:
-        """Write the integers of all terms and factors to where they are kept, each once."""
-        rows = len(room)
-        for term, kept in self.made.items():
-            if len(kept) < rows:
-                self.made[term] = np.empty(rows, dtype=np.int64)
-            out = self.made[term][:rows]
-            if isinstance(term, Product):  # never negative: unsigned division is the same, faster
-                np.multiply(self.made[term.left][:rows], self.made[term.right][:rows], out=out)
-                whole = out.view(np.uint64)
-                np.floor_divide(whole, np.uint64(term.divisor), out=whole)
-            elif isinstance(term, OnGrid):
-                out[:] = term.grid.wholes(values[term.column], room)
-            else:
-                out[:] = term.of(values)
+    def _multiply(
+        self, codes: Integers | None, values: Mapping[Hashable, Floats], room: Floats
+    ) -> None:
+        """Add up terms and products; each factor is made once, where the cache still holds it."""
+        made = np.empty((len(self.steps), min(len(room), _MULTIPLIED)), dtype=np.int64)
+        for first in range(0, len(room), _MULTIPLIED):
+            here = slice(first, first + _MULTIPLIED)
+            rows = len(room[here])
+            for step, kept in zip(self.steps, made, strict=True):
+                term, out = step.term, kept[:rows]
+                if isinstance(term, Product):  # never negative: unsigned division is faster
+                    left, right = step.factors
+                    np.multiply(made[left, :rows], made[right, :rows], out=out)
+                    whole = out.view(np.uint64)
+                    np.floor_divide(whole, np.uint64(term.divisor), out=whole)
+                elif isinstance(term, OnGrid):
+                    out[:] = term.grid.wholes(values[term.column][here], room[here])
+                else:
+                    out[:] = term.of({own: values[own][here] for own in term.columns})
+                if step.total is not None:
+                    _add(step.total, None if codes is None else codes[here], out, rows)
 
     def _count(self, codes: Integers | None, values: Floats) -> None:
         above = [values > threshold for threshold in self.thresholds]

@@ -18,6 +18,7 @@ import datetime as dt
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,19 +48,19 @@ class Grid:
     exponent: int
     even: bool = False
 
-    @property
+    @cached_property
     def step(self) -> float:
         """The distance between neighbouring grid points."""
         return 1 / self.inverse_step if self.even else math.ldexp(1.0, self.exponent)
 
-    @property
+    @cached_property
     def inverse_step(self) -> float:
         """The factor from units of the column to grid integers."""
         if self.even:
             return min(EVEN / (self.upper - self.lower), math.ldexp(1.0, -_LEAST_EXPONENT))
         return math.ldexp(1.0, -self.exponent)
 
-    @property
+    @cached_property
     def origin(self) -> float:
         """The value below which everything would round to a negative integer."""
         return self.anchor - self.step / 2
