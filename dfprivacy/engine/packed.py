@@ -191,9 +191,10 @@ class _Counts:
     def __init__(self, places: _Places, binning: ByBits, moments: int) -> None:
         self.places, self._binning, self._moments = places, binning, moments
         size = places.size * _width(binning)
-        self._words, self._rows, self._firsts = np.zeros((3, size), dtype=np.int64)  # if touched
+        self._words = np.zeros(size, dtype=np.int64)
         self._seconds = np.zeros(size if moments > 1 else 0)
-        self._room, self._emptied = _WORD_ROWS, False
+        self._emptied: tuple[Integers, Integers] | None = None  # rows and sums that words held
+        self._room = _WORD_ROWS
 
     def __repr__(self) -> str:
         """Show nothing that was counted."""
@@ -208,10 +209,9 @@ class _Counts:
         self._room -= block.rows
         (values,) = block.values.values()
         places, binning = places_of(values, self._binning), self._binning
-        cells = self.places.codes(block.keys, block.rows)
-        cells *= _width(binning)
-        cells += bins_of(places, binning)
-        cells += binning.last
+        cells = np.add(bins_of(places, binning), binning.last, dtype=np.int64)
+        if self.places.names:
+            cells += self.places.codes(block.keys) * _width(binning)
         if not self._moments:
             np.add.at(self._words, cells, 1 << _SUM_BITS)
             return
@@ -221,18 +221,25 @@ class _Counts:
             np.add.at(self._seconds, cells, seconds_of(firsts, binning))
 
     def _empty(self) -> None:
-        self._rows += self._words >> _SUM_BITS
-        self._firsts += self._words & ((1 << _SUM_BITS) - 1)
-        self._words[:], self._room, self._emptied = 0, _WORD_ROWS, True
+        self._emptied = self._held(slice(None))
+        self._words[:], self._room = 0, _WORD_ROWS
+
+    def _held(self, cells: Any) -> tuple[Integers, Integers]:
+        """Return the rows of some cells and what they add up to."""
+        words = self._words[cells]
+        rows, firsts = words >> _SUM_BITS, words & ((1 << _SUM_BITS) - 1)
+        if self._emptied:
+            rows, firsts = (
+                own + held[cells] for own, held in zip((rows, firsts), self._emptied, strict=True)
+            )
+        return rows, firsts
 
     def part(self) -> _Part:
         """Return the cells that are not empty."""
-        cells = np.flatnonzero(self._words | self._rows if self._emptied else self._words)
+        cells = np.flatnonzero(self._words | self._emptied[0] if self._emptied else self._words)
         code, bins = np.divmod(cells, _width(self._binning))
         bins -= self._binning.last
-        words = self._words[cells]
-        rows = self._rows[cells] + (words >> _SUM_BITS)
-        firsts = self._firsts[cells] + (words & ((1 << _SUM_BITS) - 1))
+        rows, firsts = self._held(cells)
         sums = [firsts, *([self._seconds[cells]] if self._moments > 1 else [])]
         return _part((code, bins, rows, *sums[: self._moments]), self.places.keys_of, self._binning)
 
@@ -249,8 +256,11 @@ def _sorted(held: Sequence[_Block], binning: ByBits, moments: int) -> _Part:
         keys_of = partial(_keys_of, found.keys)
     for block, end in zip(held, ends, strict=True):
         own, (values,) = words[end - block.rows : end], block.values.values()
+        if not places.names:
+            own[:] = places_of(values, binning)
+            continue
         if not far:
-            own[:] = places.codes(block.keys, block.rows)
+            own[:] = places.codes(block.keys)
         own <<= 32
         own += places_of(values, binning)
     return _part(counted(words, binning, moments), keys_of, binning)
@@ -353,9 +363,9 @@ class _Places(NamedTuple):
             columns.append((kind, least, end - least))
         return _Places(self.names, columns)
 
-    def codes(self, keys: pa.Table, rows: int) -> Integers:
-        """Return the number of each row."""
-        codes: Integers | None = None
+    def codes(self, keys: pa.Table) -> Integers:
+        """Return the number of each row, of one key at least."""
+        codes = np.zeros(1, dtype=np.int64)
         for column, (_, least, size) in zip(keys.columns, self.columns, strict=True):
             present = column.drop_null() if column.null_count else column
             array = present.chunk(0) if present.num_chunks == 1 else present.combine_chunks()
@@ -363,8 +373,8 @@ class _Places(NamedTuple):
             if column.null_count:
                 above, own = own, np.full(len(column), size - 1, dtype=np.int64)
                 own[np.asarray(column.is_valid())] = above
-            codes = own if codes is None else codes * size + own
-        return np.zeros(rows, dtype=np.int64) if codes is None else codes
+            codes = codes * size + own
+        return codes
 
     def keys_of(self, numbers: Integers) -> pa.Table:
         """Return the keys that have some numbers."""
@@ -530,7 +540,7 @@ def _added_up(places: _Places, blocks: Iterator[_Block], sources: Sequence[Sourc
         if not block.rows:
             continue
         room = room if len(room) >= block.rows else np.empty(block.rows)
-        codes = places.codes(block.keys, block.rows) if places.names else None
+        codes = places.codes(block.keys) if places.names else None
         whole = [own.add(codes, block.values, block.rows, room) for own in totals]
         if counts or not any(whole):
             _add(seen, codes, None, block.rows)

@@ -312,10 +312,11 @@ def reaching(noisy: Floats, noise: Noise, sizes: Integers) -> tuple[Integers, In
     first = np.concatenate([-sizes[:0:-1], inner]).astype(np.float64)
     last = -first[::-1]
     heights, every = heights_of(noisy, noise), np.arange(groups)
+    tall = np.flatnonzero((heights >= JOINS).any(axis=0))  # no other bin joins in any group
     for _ in range(2):
         for step in (1, -1):
-            places = range(middle + 1, len(first)) if step > 0 else range(middle - 1, -1, -1)
-            for place in places:
+            places = tall[tall > middle] if step > 0 else tall[tall < middle][::-1]
+            for place in places.tolist():
                 end = high if step > 0 else low
                 gap = (place - end) * step
                 now = last[high] - first[low] + 1
