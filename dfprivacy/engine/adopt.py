@@ -36,6 +36,7 @@ from dfprivacy.engine.pandas import (
     moment_of,
     presence_column,
     require_known,
+    told_apart,
     value_column,
 )
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError, UnsupportedFrameError
@@ -508,7 +509,8 @@ def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
         arrow |= {mark_name(index): keys[f"key_{index}"].marks() for index in coded}
     told = {}
     for index, own in enumerate(columns.told):
-        told[own], arrow[f"told_{index}"] = _told(frame[own.column], own, f"told_{index}")
+        name, units = f"told_{index}", columns.unit is not None
+        told[own], arrow[name] = _told(frame[own.column], own, name, units=units)
     if not arrow:
         arrow["row"] = pa.nulls(len(frame), pa.bool_())
     listed = [key.listed for key in keys.values()]
@@ -529,10 +531,10 @@ def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
         )  # fmt: skip
 
 
-def _told(series: pd.Series[Any], told: Told, name: str) -> tuple[ToldColumn, Any]:
+def _told(series: pd.Series[Any], told: Told, name: str, *, units: bool) -> tuple[ToldColumn, Any]:
     """Return a column whose values are told apart, and the constant as it is in there."""
     if told.constant is None:
-        return ToldColumn(name, None), key_column(series, []).marks()
+        return ToldColumn(name, None), told_apart(series, units=units)
     try:
         key = key_column(series, [told.constant])
     except InvalidKeysError:

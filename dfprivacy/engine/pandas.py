@@ -181,6 +181,16 @@ def key_column(series: pd.Series[Any], listed: Sequence[object]) -> KeyColumn:
     return _coded(series, own_keys(listed, dtype))
 
 
+def told_apart(series: pd.Series[Any], *, units: bool) -> pa.Array | pa.ChunkedArray:
+    """Return what is equal where values are; of units, what stands for a value in any column."""
+    if units:
+        return key_column(series, []).marks()
+    if isinstance(series.dtype, pd.CategoricalDtype):  # whose values differ
+        codes = series.cat.codes.to_numpy()
+        return pa.array(codes, mask=codes < 0)
+    return key_column(series, []).column
+
+
 def categories_of(values: Sequence[object], declared: pd.CategoricalDtype) -> pd.Series[Any]:
     """Return released keys as categories of the declared dtype, of which it has these alone.
 
