@@ -62,6 +62,7 @@ from dfprivacy.release.terms import INTERVAL, bounds_of
 from dfprivacy.statements.connection import connect
 from dfprivacy.statistics import STATISTICS, Argument, Statistic
 from dfprivacy.statistics.histogram import Histogram
+from dfprivacy.statistics.quantile import end_of
 
 if TYPE_CHECKING:
     from dfprivacy.cli.description import Description
@@ -295,7 +296,8 @@ def _parameter(own: Argument) -> inspect.Parameter:
     words = f"{own.doc} One of {', '.join(own.choices)}." if own.choices else own.doc
     name = option_of(own)
     name = f"{name}/--no-{own.name}" if own.form == "flag" and own.default else name
-    told_ = typer.Option(name, metavar=values, help=words, show_default=shown)
+    ends = end_of if own.form == "bounds" else None  # of each
+    told_ = typer.Option(name, metavar=values, help=words, show_default=shown, parser=ends)
     form = float | None if own.form == "number" and not own.required else _TYPES[own.form]
     return option(own.name, form, told_, default)
 

@@ -63,6 +63,7 @@ from dfprivacy.statements.yaml_files import At, Content, Faults, Plain, nearest,
 from dfprivacy.statistics import STATISTICS, Statistic
 from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.statistics.margins import MarginsPart
+from dfprivacy.statistics.quantile import end_of
 from dfprivacy.statistics.regression import Regression
 
 T = TypeVar("T")
@@ -189,7 +190,10 @@ def _numbers(given: object) -> tuple[float, ...]:
     return tuple(found)
 
 
-def _pair(given: object) -> Bounds:
+def _pair(given: object) -> Bounds | tuple[Any, Any]:
+    if isinstance(given, list) and len(given) == 2 and all(isinstance(end, str) for end in given):
+        lower, upper = map(end_of, given)
+        return lower, upper
     bounds = bounds_of(list(_numbers(given)))
     assert bounds is not None  # noqa: S101 a pair was given
     return bounds
@@ -216,7 +220,7 @@ Number = Annotated[float, PlainValidator(_number)]
 Flag = Annotated[bool, PlainValidator(_truth)]
 Level = Annotated[float | str, PlainValidator(_level)]
 Numbers = Annotated[tuple[float, ...], PlainValidator(_numbers)]
-Pair = Annotated[Bounds, PlainValidator(_pair)]
+Pair = Annotated[Bounds | tuple[Any, Any], PlainValidator(_pair)]
 File = Annotated[Place, PlainValidator(place_of)]
 
 

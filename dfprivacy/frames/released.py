@@ -284,6 +284,7 @@ class _Long:
         origin = replace(
             self.origin, question=question, cost=f"{self.origin.cost}, no further cost",
             answers=named, adds_up=(), shares=tuple(shares), totals={}, measured=False, wide=None,
+            compared=text,
         )  # fmt: skip
         return with_origin(frame, origin)
 

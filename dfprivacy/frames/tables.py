@@ -174,7 +174,7 @@ class Origin:
     parts of a whole and are written as percentages; `apart` says that the noise
     of groups is independent. `totals` are columns of totals by the keys that they are for, which
     were `measured` or are sums of what is shown. `wide` is what a table of two group columns was
-    shaped of.
+    shaped of; `compared` says how answers were compared, e.g. "change of".
     """
 
     question: str
@@ -189,6 +189,7 @@ class Origin:
     totals: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     measured: bool = False
     wide: Wide | None = None
+    compared: str = ""
 
     @classmethod
     def of(cls, request: Request, *, about: object = "") -> Origin:

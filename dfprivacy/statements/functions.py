@@ -236,8 +236,8 @@ _PRIVATE = {
     "quantile_cont": "dp_quantile(x, 0.9)",
     "quantile_disc": "dp_quantile(x, 0.9)",
     "approx_quantile": "dp_quantile(x, 0.9)",
-    "min": "dp_bounds(x)",
-    "max": "dp_bounds(x)",
+    "min": "dp_min(x)",
+    "max": "dp_max(x)",
 }
 AGGREGATES = frozenset(_PRIVATE) | _words(
     "list array_agg string_agg group_concat listagg first last any_value arg_min arg_max "

@@ -212,7 +212,14 @@ def job_of(
     DPError
         Whatever is wrong with the statement or its terms.
     """
-    if (con is None) == (not frames):
+    if con is not None and frames:
+        named = ", ".join(map(repr, frames))
+        raise RefusedStatementError(
+            f"a statement on a connection takes no argument {named}, and reads no other frame",
+            hint="leave con out to read frames by name; bounds stand in the statement: "
+            "dp_mean(x, 0, 100)",
+        )
+    if con is None and not frames:
         raise RefusedStatementError(
             "a statement reads either a connection or frames that are passed by name",
             hint="dfp.sql('SELECT dp_count(*) FROM t', con=con), or "

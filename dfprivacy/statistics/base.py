@@ -294,9 +294,12 @@ class Statistic(ABC):
         bounds = bounds_of(getattr(self, name, None))
         if bounds is None:
             about = ", ".join(map(repr, self.columns))
+            several = [own.name for own in type(self).arguments() if own.form == "bounds"]
+            lacking = several if name in several else [name]
+            given = ", ".join(f"{own}=(0, 100)" for own in lacking)
             raise MissingBoundsError(
                 f"{self.kind} needs the bounds of column {column or self.columns[0]!r}",
-                hint=f"pass {self.kind}({about}, {name}=(0, 100)) with numbers that you "
+                hint=f"pass {self.kind}({about}, {given}) with numbers that you "
                 "know without looking at the data",
             )
         return bounds

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -108,6 +109,11 @@ class Ranked(Statistic):
         """Check an argument by its form; dates and times bound columns of their kind."""
         if own.form == "bounds" and _are_moments(value):
             return tuple(value)
+        if own.form == "bounds" and isinstance(value, tuple | list) and str in map(type, value):
+            raise InvalidBoundsError(
+                "bounds are numbers, dates or times, and these are text",
+                hint="pass numbers, or bounds=(date(2013, 1, 1), date(2014, 1, 1))",
+            )
         if own.name == "step" and isinstance(value, dt.timedelta):
             return value
         return super()._checked(own, value)
@@ -222,6 +228,27 @@ _KINDS = (
     (dt.datetime, TIME), (dt.date, TIME), (dt.time, CLOCK), (dt.timedelta, DURATION),
 )  # fmt: skip
 """The kinds of columns that bounds are of; a date bounds dates too."""
+
+
+def end_of(text: str) -> float | Moment:
+    """Return a bound that is written out: a number, a date or a time.
+
+    >>> end_of("-60"), end_of("2024-01-31")
+    (-60.0, datetime.date(2024, 1, 31))
+
+    Raises
+    ------
+    ValueError
+        When it is neither.
+    """
+    reads: Sequence[Callable[[str], float | Moment]]
+    reads = (float, dt.date.fromisoformat, dt.datetime.fromisoformat)
+    for read in reads:
+        with suppress(ValueError):
+            return read(text)
+    with suppress(ValueError):
+        return dt.time.fromisoformat(text)
+    raise ValueError("this is neither a number nor a date or time such as 2024-01-31")
 
 
 def _are_moments(value: object) -> bool:

@@ -328,3 +328,10 @@ def test_a_tiny_group_does_not_stretch_the_axis():
     assert high - low < 2
     assert "Beyond the axis, because the noise is far larger: tiny." in subtitle(chart)
     assert len(rows_of(chart)) == 4
+
+
+def test_what_is_compared_stands_in_the_title():
+    """A chart of compared answers is called what they are: no count, but its change."""
+    made = pl.DataFrame({"month": [1, 2] * 500}).dp.group_by("month", keys=[1, 2]).count()
+    title = dfp.plot(dfp.released(made).change()).to_dict()["title"]["text"]
+    assert title == "change of count by month"

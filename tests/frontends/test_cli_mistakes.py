@@ -53,7 +53,8 @@ MISTAKES = [
         "mean needs the bounds of column 'delay'",
         (
             "add bounds that you know without looking at the data, e.g. --bounds 0 100, "
-            "or choose a method that finds them: transformed, subset, dick, inverse"
+            "of two columns --x-bounds 0 100 --y-bounds 0 100; a mean has methods that find "
+            "them: transformed, subset, dick, inverse"
         ),
     ),
     (

@@ -223,3 +223,18 @@ def test_awkward_names(ask, cells, tmp_path, column):
             result = ask(name, str(file), column, *options, *extra, *EXACT)
             assert result.exit_code == 0, result.output
             assert len(cells(result.output)) == 1
+
+
+def test_dates_bound_dates(ask, tmp_path):
+    """Bounds that are written out as dates bound dates; what is neither date nor number is told.
+
+    A median of 366 days selects among two days alone.
+    """
+    days = pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 12, 31), eager=True)
+    pl.DataFrame({"day": days}).write_parquet(tmp_path / "days.parquet")
+    asked = ["median", str(tmp_path / "days.parquet"), "day", "--bounds", "2024-06-01"]
+    made = ask(*asked, "2024-06-02", "--output", str(tmp_path / "out.json"))
+    assert made.exit_code == 0
+    [record] = json.loads((tmp_path / "out.json").read_text())
+    assert record["day"][:9] == "2024-06-0"
+    assert "neither a number nor a date" in ask(*asked, "June").output

@@ -504,3 +504,25 @@ def test_a_line_of_several_columns_is_a_release(run):
     assert run(HEAD + grouped.replace("xs: [user, month]", "xs: [user]")).exit_code == 0
     assert pl.read_csv("line.csv").columns[:3] == ["month", "intercept", "intercept_low"]
     assert spent().epsilon == 2
+
+
+def test_dates_of_a_description_bound_dates(run):
+    """Bounds of a release, or of a question, that are dates are those of its dates."""
+    days = pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 12, 31), eager=True)
+    pl.DataFrame({"day": days}).write_parquet("many.parquet")
+    ends = "[2024-06-01, 2024-06-02]"
+    made = run(
+        HEAD.replace("flights.parquet", "many.parquet")
+        + f"""\
+  one:
+    questions: {{day: {{median: day, bounds: {ends}}}}}
+    outputs: [one.csv]
+  two:
+    bounds: {{day: {ends}}}
+    questions: {{day: {{median: day}}}}
+    outputs: [two.csv]
+"""
+    )
+    assert (made.exit_code, made.stderr) == (0, "")
+    for name in ("one.csv", "two.csv"):
+        assert "2024-06-0" in Path(name).read_text()

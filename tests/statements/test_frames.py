@@ -84,7 +84,7 @@ def test_one_of_several():
         dfp.sql("SELECT dp_count(*) FROM t, u", t=TABLE, u=other)
     with pytest.raises(dfp.RefusedStatementError, match="no frame was passed under the name 'v'"):
         dfp.sql("SELECT dp_count(*) FROM v", t=TABLE, u=other)
-    with pytest.raises(dfp.RefusedStatementError, match="either a connection or frames"):
+    with pytest.raises(dfp.RefusedStatementError, match="takes no argument 't'"):
         dfp.sql("SELECT dp_count(*) FROM t", con=duckdb.connect(), t=TABLE)
     with pytest.raises(dfp.RefusedStatementError, match="either a connection or frames"):
         dfp.sql("SELECT dp_count(*) FROM t")

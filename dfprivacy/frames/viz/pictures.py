@@ -516,6 +516,7 @@ class ShownFrame(ShownColumns):
         stacked = "hconcat" if series is None else "vconcat"
         spec: Spec = panels[0] if len(panels) == 1 else {stacked: panels}
         names = ", ".join(answer.name for answer in self.answers)
+        names = f"{self.origin.compared} {names}".strip()
         return chart_of(titled(spec, f"{names} by {by}" if by else names, captions))
 
     @property
