@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -59,6 +59,14 @@ _CODED = (nw.String, nw.Categorical, nw.Enum, nw.Boolean, nw.Date, nw.Datetime)
 """Keys of frames in memory that go as their ranks."""
 
 
+class Asked(NamedTuple):
+    """A table to be counted: its column, the bins, and how many powers of values they add up."""
+
+    column: Hashable
+    binning: ByBits
+    moments: int = 0
+
+
 def is_packable(adopted: Adopted, binning: ByBits) -> bool:
     """Tell whether rows can be counted this way, by what is declared alone.
 
@@ -79,23 +87,36 @@ def _is_near(adopted: Adopted) -> bool:
     return near and adopted.unit is None
 
 
-def packed_bins(
-    adopted: Adopted, column: Hashable, binning: ByBits, moments: int, *, public: bool
-) -> BinTable:
-    """Return the table of `dfprivacy.engine.passes.run_bins`, and raise its errors."""
-    check_number_column(column, adopted.lazy.collect_schema()[adopted.values[column]])
+def packed_bins(adopted: Adopted, asked: Sequence[Asked], *, public: bool) -> Iterator[BinTable]:
+    """Yield the tables of `dfprivacy.engine.passes.run_bins`, and raise its errors.
+
+    All come from one reading of the frame.
+    """
+    labels, schema = list(dict.fromkeys(own.column for own in asked)), adopted.lazy.collect_schema()
+    for column in labels:
+        check_number_column(column, schema[adopted.values[column]])
     in_polars = adopted.lazy.implementation.is_polars()
 
-    def counted() -> list[_Part]:
+    def counted() -> list[list[_Part]]:
         with watched():
             if not in_polars:
-                return list(_parts(_of_duckdb(adopted, [column]), binning, moments))
-            read = _in_polars(adopted, [column])
-            found = _parts(read.blocks, binning, moments)
-            return [_Part(_decoded(own.keys, read.ranked), own.cells) for own in found]
+                return _counted(_of_duckdb(adopted, labels), asked)
+            read = _in_polars(adopted, labels)
+            return [
+                [_Part(_decoded(own.keys, read.ranked), own.cells) for own in parts]
+                for parts in _counted(read.blocks, asked)
+            ]
 
     connection = adopted.connection
-    parts = guarded(lambda: interruptible(counted, connection) if connection else counted())
+    several = guarded(lambda: interruptible(counted, connection) if connection else counted())
+    for parts, own in zip(several, asked, strict=True):
+        yield _tabulated(parts, adopted, own.binning, public=public)
+
+
+def _tabulated(
+    parts: Sequence[_Part], adopted: Adopted, binning: ByBits, *, public: bool
+) -> BinTable:
+    """Return the table of parts, each of which has numbered its groups by itself."""
     numbers, keys, groups = _numbered([part.keys for part in parts], adopted, public=public)
     if len(parts) == 1 and not public:
         group, bins, rows, *sums = parts[0].cells
@@ -128,16 +149,27 @@ def _numbered(
     return np.split(number, cuts), found.keys, found.groups
 
 
-class _Block(NamedTuple):
+class _Block:
     """Some rows: their keys, and their values by label, NaN where there is none. Secret."""
 
-    keys: pa.Table
-    values: Mapping[Hashable, Floats]
-    rows: int
+    def __init__(self, keys: pa.Table, values: Mapping[Hashable, Floats], rows: int) -> None:
+        self.keys, self.values, self.rows = keys, values, rows
+        self._known: tuple[_Places, Integers] | None = None
 
     def __repr__(self) -> str:
         """Show nothing of them."""
         return "_Block()"
+
+    @cached_property
+    def places(self) -> _Places:
+        """Where its keys lie."""
+        return _Places.of(self.keys)
+
+    def codes(self, places: _Places) -> Integers:
+        """Return the number of each row's keys, which is kept for the next table."""
+        if self._known is None or self._known[0] != places:
+            self._known = places, places.codes(self.keys)
+        return self._known[1]
 
 
 class _Part(NamedTuple):
@@ -151,30 +183,54 @@ class _Part(NamedTuple):
         return "_Part()"
 
 
-def _parts(blocks: Iterable[_Block], binning: ByBits, moments: int) -> Iterator[_Part]:
-    """Count blocks: in all cells where these are few, otherwise many rows at once by sorting."""
-    held: list[_Block] = []
-    counts: _Counts | None = None
+def _counted(blocks: Iterable[_Block], asked: Sequence[Asked]) -> list[list[_Part]]:
+    """Count blocks for every table asked for."""
+    counters = [_Counter(own, _SORTED // len(asked)) for own in asked]
     for block in blocks:
-        if not held and not (counts and counts.places.hold(block.keys)):
-            places = _Places.of(block.keys)
+        for counter in counters:
+            counter.add(block)
+    return [counter.parts() for counter in counters]
+
+
+class _Counter:
+    """Counts blocks: in all cells where these are few, otherwise many rows at once by sorting."""
+
+    def __init__(self, asked: Asked, most: int) -> None:
+        self._asked, self._most = asked, most
+        self._made: list[_Part] = []
+        self._held: list[_Block] = []
+        self._counts: _Counts | None = None
+
+    def __repr__(self) -> str:
+        """Show nothing that was counted."""
+        return "_Counter()"
+
+    def add(self, block: _Block) -> None:
+        """Count a block of rows."""
+        counts = self._counts
+        if not self._held and not (counts and counts.places.hold(block.places)):
+            places = block.places
             if counts:
-                yield counts.part()
+                self._made.append(counts.part())
                 places = places.joined(counts.places)
-            cells = places.size * _width(binning)
+            cells = places.size * _width(self._asked.binning)
             few = cells <= min(_FEW_CELLS, _CELLS_OF_ROW * block.rows)
-            counts = _Counts(places, binning, moments) if few else None
-        if counts:
-            counts.add(block)
-            continue
-        held.append(block)
-        if sum(own.rows for own in held) >= _SORTED:
-            yield _sorted(held, binning, moments)
-            held = []
-    if counts:
-        yield counts.part()
-    if held:
-        yield _sorted(held, binning, moments)
+            self._counts = _Counts(places, self._asked) if few else None
+        if self._counts:
+            self._counts.add(block)
+            return
+        self._held.append(block)
+        if sum(own.rows for own in self._held) >= self._most:
+            self._made.append(_sorted(self._held, self._asked))
+            self._held = []
+
+    def parts(self) -> list[_Part]:
+        """Return all that was counted."""
+        if self._counts:
+            self._made.append(self._counts.part())
+        if self._held:
+            self._made.append(_sorted(self._held, self._asked))
+        return self._made
 
 
 def _width(binning: ByBits) -> int:
@@ -185,14 +241,15 @@ def _width(binning: ByBits) -> int:
 class _Counts:
     """Rows and sums in all cells of groups whose keys have places. Secret.
 
-    A row and what it adds to the first sum go into one word, which holds so many rows.
+    A row and what it adds to the first sum go into one word, which holds so many rows. All groups
+    of a bin lie together: most bins have no rows at all, and their words are never touched.
     """
 
-    def __init__(self, places: _Places, binning: ByBits, moments: int) -> None:
-        self.places, self._binning, self._moments = places, binning, moments
-        size = places.size * _width(binning)
+    def __init__(self, places: _Places, asked: Asked) -> None:
+        self.places, self._asked = places, asked
+        size = places.size * _width(asked.binning)
         self._words = np.zeros(size, dtype=np.int64)
-        self._seconds = np.zeros(size if moments > 1 else 0)
+        self._seconds = np.zeros(size if asked.moments > 1 else 0)
         self._emptied: tuple[Integers, Integers] | None = None  # rows and sums that words held
         self._room = _WORD_ROWS
 
@@ -207,17 +264,20 @@ class _Counts:
         if block.rows > self._room:
             self._empty()
         self._room -= block.rows
-        (values,) = block.values.values()
-        places, binning = places_of(values, self._binning), self._binning
-        cells = np.add(bins_of(places, binning), binning.last, dtype=np.int64)
+        column, binning, moments = self._asked
+        places = places_of(block.values[column], binning)
+        numbers = bins_of(places, binning)
+        numbers += binning.last
+        numbers *= self.places.size  # few cells: 32 bits hold them
+        cells = numbers.astype(np.int64)
         if self.places.names:
-            cells += self.places.codes(block.keys) * _width(binning)
-        if not self._moments:
+            cells += block.codes(self.places)
+        if not moments:
             np.add.at(self._words, cells, 1 << _SUM_BITS)
             return
         firsts = firsts_of(places, binning)
         np.add.at(self._words, cells, firsts + np.int64(1 << _SUM_BITS))
-        if self._moments > 1:
+        if moments > 1:
             np.add.at(self._seconds, cells, seconds_of(firsts, binning))
 
     def _empty(self) -> None:
@@ -236,16 +296,21 @@ class _Counts:
 
     def part(self) -> _Part:
         """Return the cells that are not empty."""
-        cells = np.flatnonzero(self._words | self._emptied[0] if self._emptied else self._words)
-        code, bins = np.divmod(cells, _width(self._binning))
-        bins -= self._binning.last
+        binning, moments = self._asked.binning, self._asked.moments
+        words = self._words | self._emptied[0] if self._emptied else self._words
+        by_bin = words.reshape(_width(binning), self.places.size)
+        there = np.flatnonzero(by_bin.any(axis=1))
+        code, place = np.nonzero(by_bin[there].T)
+        cells = there[place] * self.places.size + code
         rows, firsts = self._held(cells)
-        sums = [firsts, *([self._seconds[cells]] if self._moments > 1 else [])]
-        return _part((code, bins, rows, *sums[: self._moments]), self.places.keys_of, self._binning)
+        sums = [firsts, *([self._seconds[cells]] if moments > 1 else [])]
+        bins = there[place] - binning.last
+        return _part((code, bins, rows, *sums[:moments]), self.places.keys_of, binning)
 
 
-def _sorted(held: Sequence[_Block], binning: ByBits, moments: int) -> _Part:
+def _sorted(held: Sequence[_Block], asked: Asked) -> _Part:
     """Sort one word a row, the number of its keys above the place of its value; count runs."""
+    column, binning, moments = asked
     keys = pa.concat_tables([block.keys for block in held])
     places, ends = _Places.of(keys), np.cumsum([block.rows for block in held]).tolist()
     words, keys_of = np.empty(ends[-1], dtype=np.int64), places.keys_of
@@ -255,14 +320,14 @@ def _sorted(held: Sequence[_Block], binning: ByBits, moments: int) -> _Part:
         words[:] = found.group
         keys_of = partial(_keys_of, found.keys)
     for block, end in zip(held, ends, strict=True):
-        own, (values,) = words[end - block.rows : end], block.values.values()
+        own = words[end - block.rows : end]
         if not places.names:
-            own[:] = places_of(values, binning)
+            own[:] = places_of(block.values[column], binning)
             continue
         if not far:
             own[:] = places.codes(block.keys)
         own <<= 32
-        own += places_of(values, binning)
+        own += places_of(block.values[column], binning)
     return _part(counted(words, binning, moments), keys_of, binning)
 
 
@@ -346,14 +411,12 @@ class _Places(NamedTuple):
         """How many numbers there are."""
         return math.prod(size for _, _, size in self.columns)
 
-    def hold(self, keys: pa.Table) -> bool:
-        """Tell whether the keys of some rows have places."""
-        for column, (_, least, size) in zip(keys.columns, self.columns, strict=True):
-            ends = pc.min_max(column)
-            low, high = ends["min"].as_py(), ends["max"].as_py()
-            if low is not None and not least <= low <= high <= least + size - 2:
-                return False
-        return True
+    def hold(self, other: _Places) -> bool:
+        """Tell whether keys at other places have some here."""
+        return all(
+            least <= own and own + width <= least + size
+            for (_, least, size), (_, own, width) in zip(self.columns, other.columns, strict=True)
+        )
 
     def joined(self, other: _Places) -> _Places:
         """Return places for the keys of both."""
@@ -505,7 +568,7 @@ def _in_duckdb(adopted: Adopted, labels: Sequence[Hashable]) -> _Read:
 
     def blocks() -> Iterator[_Block]:
         for block in _of_duckdb(adopted, labels):
-            if not places.hold(block.keys):
+            if not places.hold(block.places):
                 raise changed()
             yield block
 

@@ -38,7 +38,7 @@ from dfprivacy.engine.embedded import (
     remove_with,
 )
 from dfprivacy.engine.keys import Listed, key_expressions, number_groups, told_expression
-from dfprivacy.engine.packed import is_addable, is_packable, packed_bins, packed_sums
+from dfprivacy.engine.packed import Asked, is_addable, is_packable, packed_bins, packed_sums
 from dfprivacy.engine.run import changed, exact_table, guarded
 from dfprivacy.engine.terms import distinct, sums_of, unshifted, with_terms
 from dfprivacy.engine.units import (
@@ -279,8 +279,20 @@ def run_bins(
         When a bin reaches the public limit of rows.
     """
     if not isinstance(binning, Edges) and is_packable(adopted, binning):
-        return packed_bins(adopted, column, binning, moments, public=public)
+        return next(packed_bins(adopted, [Asked(column, binning, moments)], public=public))
     return hashed_bins(adopted, labels, column, binning, moments, public=public)
+
+
+def run_several_bins(
+    adopted: Adopted, labels: Sequence[Hashable], asked: Sequence[Asked], *, public: bool
+) -> list[BinTable]:
+    """Return the tables of `run_bins` for several columns: of one reading where that can be."""
+    together = [own for own in asked if is_packable(adopted, own.binning)]
+    packed = packed_bins(adopted, together, public=public) if together else iter(())
+    return [
+        next(packed) if own in together else hashed_bins(adopted, labels, *own, public=public)
+        for own in asked
+    ]
 
 
 def hashed_bins(

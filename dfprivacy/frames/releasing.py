@@ -52,6 +52,7 @@ from dfprivacy.release.terms import PublicKeys, Terms, Unit, interval_of
 from dfprivacy.statistics import NUnique, Statistic, question_text
 from dfprivacy.statistics.histogram import Histogram, HistogramPart, bins_table, histogram_names
 from dfprivacy.statistics.linear import LinearPart
+from dfprivacy.statistics.octaves import OctavePart, measured_together
 from dfprivacy.statistics.part import Grouping, Measured, Part
 from dfprivacy.statistics.split import selections, shares, split
 
@@ -429,13 +430,22 @@ def measure(
     adopted, measured = read(
         guarded(lambda: rereadable(frame)) if len(parts) > 1 else frame,
         replace(named_columns(by, keys, values, unit), told=tuple(told)),
-        lambda a: [part.measure(a, grouping) for part in parts],
+        lambda a: _measured(parts, a, grouping),
     )
     if by and any(not m.keys.equals(measured[0].keys) for m in measured[1:]):
         raise EngineError(
             "the frame changed while it was read", hint="ask again, on a copy of the data"
         )
     return adopted, measured
+
+
+def _measured(parts: Sequence[Part], adopted: Adopted, grouping: Grouping) -> list[Measured]:
+    octaves = [part for part in parts if isinstance(part, OctavePart)]
+    found = measured_together(octaves, adopted, grouping)
+    return [
+        next(found) if isinstance(part, OctavePart) else part.measure(adopted, grouping)
+        for part in parts
+    ]
 
 
 def named_columns(

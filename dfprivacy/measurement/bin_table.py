@@ -249,6 +249,18 @@ def merge_tables(parts: Sequence[BinTable]) -> BinTable:
     return added_up(BinTable(first.keys, first.groups, first.binning, group, bins, rows, sums))
 
 
+def side_by_side(tables: Sequence[BinTable]) -> BinTable:
+    """Return one table of the groups of several tables of as many groups, without their keys."""
+    first = tables[0]
+    group = np.concatenate([own.group + place * first.groups for place, own in enumerate(tables)])
+    bins, rows = (
+        np.concatenate([getattr(own, name) for own in tables]) for name in ("bins", "rows")
+    )
+    moments = tuple(map(np.concatenate, zip(*(own.moments for own in tables), strict=True)))
+    groups = first.groups * len(tables)
+    return BinTable(pa.table({}), groups, first.binning, group, bins, rows, moments)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class StoredBins:
     """What a `BinTable` of counts holds, a file for some whole groups each. Secret, files too.
@@ -362,24 +374,22 @@ def with_slack(linear: Linear) -> Linear:
     return replace(linear, l1=l1, l2_squared=l1 * l1)
 
 
-def octave_statistics(
-    table: BinTable, keys: pa.Table, groups: Integers, sources: tuple[Source, ...]
-) -> Statistics:
+def octave_statistics(table: BinTable, groups: Integers, sources: tuple[Source, ...]) -> Statistics:
     """Return the exact statistics of some groups, as a pass with these bounds would have them.
 
-    `keys` and `groups` are the keys and the numbers, ascending, of the groups wanted; the bounds
-    of every source are ends of bins, 0 among them, and multiples of the grid's step.
+    `groups` are the numbers, ascending, of the groups wanted, which come without their keys; the
+    bounds of every source are ends of bins, 0 among them, and multiples of the grid's step.
     """
     starts, own = table.starts(), groups
     entries: slice | Integers = slice(None)
     if 2 * len(groups) < table.groups:  # else the sums of all, of which these are taken
         entries, starts = _entries(table, groups)
         own = np.arange(len(groups))
-    columns = {name: keys.column(name) for name in keys.column_names}
+    columns = {}
     for index, source in enumerate(sources):
         for place, values in enumerate(_sums(table, entries, source)):
             columns[sum_name(index, place)] = pa.array(_by_group(values, starts)[own])
-    return Statistics(pa.table(columns), keys.num_columns, sources).checked()
+    return Statistics(pa.table(columns), 0, sources).checked()
 
 
 def _entries(table: BinTable, groups: Integers) -> tuple[Integers, Integers]:

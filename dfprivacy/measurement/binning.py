@@ -184,10 +184,14 @@ def places_of(values: Floats, binning: ByBits) -> Places:
     its 22 bits; the bits of its size, read as an integer, count upwards. Bins have their larger
     end, in size. What is NaN comes last.
     """
+    least = values.min(initial=0)  # NaN where a value is
+    ordinary = least >= -LARGEST_VALUE and values.max(initial=0) <= LARGEST_VALUE
+    twice = values + values if ordinary else 2 * clipped(values)
     bits = binning.bits if isinstance(binning, SignificantBits) else VALUE_BITS
-    twice = clipped(values)
-    twice += twice
-    sizes = rounded(twice, bits).astype(np.float32).view(np.int32)
+    product = twice * splitter(bits)  # as `rounded`, where it lies
+    twice -= product
+    product += twice
+    sizes = product.astype(np.float32).view(np.int32)
     sign = sizes >> 31  # -1 below zero
     sizes &= 2**31 - 1
     sizes -= binning.lowest
@@ -197,7 +201,7 @@ def places_of(values: Floats, binning: ByBits) -> Places:
     np.invert(sign, out=sign)
     sign &= 2 ** _dropped(binning) - 1
     sizes += sign
-    if len(values) and np.isnan(np.minimum.reduce(values)):
+    if np.isnan(least):
         sizes[np.isnan(values)] = (binning.last + 1) << _dropped(binning)
     return sizes
 

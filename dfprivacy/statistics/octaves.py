@@ -6,18 +6,18 @@ the rest pays for the answers within these bounds, from the same table. Proof: d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.passes import run_bins
+from dfprivacy.engine.packed import Asked
+from dfprivacy.engine.passes import run_several_bins
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import (
     FINE,
@@ -25,6 +25,7 @@ from dfprivacy.measurement.bin_table import (
     fits_octaves,
     octave_statistics,
     powers_needed,
+    side_by_side,
     with_slack,
 )
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
@@ -32,7 +33,16 @@ from dfprivacy.measurement.grid import Grid
 from dfprivacy.noise.additive import NoisyVector, add_noise
 from dfprivacy.noise.exceedances import count_of
 from dfprivacy.noise.laws import KeyRule, Noise
-from dfprivacy.release.answers import NO_COUNT, UNKNOWN, Counted, CountPiece, Estimated, Piece
+from dfprivacy.release.answers import (
+    NO_COUNT,
+    UNKNOWN,
+    Counted,
+    CountPiece,
+    Estimated,
+    Piece,
+    Sliced,
+    Together,
+)
 from dfprivacy.release.estimator import Clipped, CountEstimator, Estimator, Moved
 from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics.base import Statistic
@@ -153,10 +163,16 @@ class OctavePart:
 
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredOctaves:
         """Run the pass: one GROUP BY the keys and the octave."""
-        table = run_bins(
-            adopted, grouping.by, self.column, self.binning, self.moments, public=grouping.public
-        )
-        return MeasuredOctaves(self, table)
+        return next(measured_together([self], adopted, grouping))
+
+
+def measured_together(
+    parts: Sequence[OctavePart], adopted: Adopted, grouping: Grouping
+) -> Iterator[MeasuredOctaves]:
+    """Run the pass of several columns: one reading of the frame where the engine can."""
+    asked = [Asked(own.column, own.binning, own.moments) for own in parts]
+    tables = run_several_bins(adopted, grouping.by, asked, public=grouping.public)
+    return map(MeasuredOctaves, parts, tables)
 
 
 def bounds_reach(noise: Noise) -> Reach:
@@ -171,18 +187,33 @@ class MeasuredOctaves(MeasuredTable):
     part: OctavePart
     table: BinTable
 
+    @property
+    def form(self) -> Hashable:
+        """What the questions by group are, whatever their column and their names."""
+        part = self.part
+        asked = tuple(replace(cast("Any", own), column="") for own in part.questions.values())
+        return (asked, part.read, self.table.groups) if part.grouped else None
+
     def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
         """Find bounds, answer within them; groups without bounds borrow those of the others."""
-        zoomed, cells = self._within_found(loss)
-        found = zoomed.found
-        missing = np.flatnonzero(~found.found)
-        if len(missing):
-            shown = np.flatnonzero(found.clear)
-            if rule is not None:
-                counts = [cell.count for cell in cells if cell.count is not None]
-                shown = np.intersect1d(shown, Counted(self.table.groups, tuple(counts)).kept(rule))
-            cells.append(self._cell(_middle(found, shown), missing, loss, zoomed))
+        cells = self._with_borrowed(loss, rule)
         return Answered(self.keys, self._answers(cells), self._counted(cells))
+
+    def answer_with(
+        self, others: Sequence[MeasuredOctaves], loss: Epsilon | Rho, rule: KeyRule | None
+    ) -> list[Answered]:
+        """Answer for other columns as well: no group borrows from those of another column."""
+        several, size = (self, *others), self.table.groups
+        whole = MeasuredOctaves(self.part, side_by_side([own.table for own in several]))
+        cells = whole._with_borrowed(loss, rule, len(several))
+        made = [Together(answer) for (answer,) in whole._answers(cells).values()]
+        answered = []
+        for place, own in enumerate(several):
+            groups = slice(place * size, (place + 1) * size)
+            named = zip(own.part.questions, made, strict=True)
+            answers = {name: (Sliced(name, each, groups),) for name, each in named}
+            answered.append(Answered(own.keys, answers))
+        return answered
 
     def answer_apart(self, loss: Epsilon | Rho) -> Answered:
         """Find bounds, answer within them; a group without bounds has no answer, or 0 for zeros.
@@ -199,16 +230,30 @@ class MeasuredOctaves(MeasuredTable):
         zoomed = zoomed_bounds(self.table, loss)
         return zoomed, [self._cell(b, own, loss, zoomed) for b, own in bounds_classes(zoomed)]
 
+    def _with_borrowed(
+        self, loss: Epsilon | Rho, rule: KeyRule | None, columns: int = 1
+    ) -> list[Cell]:
+        """Answer for all groups of so many columns, each of which has as many groups."""
+        zoomed, cells = self._within_found(loss)
+        found, clear = zoomed.found, zoomed.found.clear.copy()
+        if rule is not None and not found.found.all():
+            clear[:] = False
+            counts = tuple(cell.count for cell in cells if cell.count is not None)
+            kept = Counted(self.table.groups, counts).kept(rule)
+            clear[kept] = found.clear[kept]
+        for own in np.split(np.arange(self.table.groups), columns):
+            missing, shown = own[~found.found[own]], own[clear[own]]
+            if len(missing):
+                cells.append(self._cell(_middle(found, shown), missing, loss, zoomed))
+        return cells
+
     def _cell(
         self, bounds: Bounds | None, groups: Integers, loss: Epsilon | Rho, zoomed: Zoomed
     ) -> Cell:
         """Answer for groups with the same bounds and share; None where there are no bounds."""
         vectors = self.part.vectors(_ANY if bounds is None else bounds)
         sources = tuple(dict.fromkeys(linear.source for linear in vectors.linears))
-        keys = (
-            self.table.keys.take(pa.array(groups)) if self.table.keys.num_columns else pa.table({})
-        )
-        exact = octave_statistics(self.table, keys, groups, sources)
+        exact = octave_statistics(self.table, groups, sources)
         left = loss.share(Fraction(zoomed.left(groups), PARTS))
         noisy = add_noise(exact, vectors.linears, vectors.noises(left))
         reads, notes = _reading(zoomed, bounds, groups)

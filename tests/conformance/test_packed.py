@@ -13,7 +13,7 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy.engine import packed
-from dfprivacy.engine.passes import build_pass, hashed_bins, run_bins
+from dfprivacy.engine.passes import build_pass, hashed_bins, run_bins, run_several_bins
 from dfprivacy.engine.run import exact_table
 from dfprivacy.frames.releasing import named_columns, read
 from dfprivacy.measurement.bin_table import FINE
@@ -104,6 +104,25 @@ def test_cells_and_words_are_one_group_by(many, frame, by):
         assert same(*both(made, by, "x", binning, moments))
     for column in ("f", "i"):
         assert same(*both(made, by, column, Octaves(), 2))
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("at_once", [500, 2**20])
+def test_several_columns_of_one_reading_are_each_alone(many, frame, at_once, monkeypatch):
+    """Tables of many columns and binnings, counted together, are those of one GROUP BY each."""
+    monkeypatch.setattr(packed, "_BLOCK", 250)
+    monkeypatch.setattr(packed, "_SORTED", at_once)
+    asked = [packed.Asked(c, *own) for c in ("x", "i", "f") for own in BINNINGS]
+    for by, keys in (([], None), (["some", "near"], None), (["far"], None), (["some"], [3, 999])):
+        public = keys_of(keys, by) if by else None
+        columns = named_columns(by, public, dict.fromkeys(("x", "i", "f"), True), None)
+
+        def both_of(adopted, by=by, known=public is not None):
+            together = run_several_bins(adopted, by, asked, public=known)
+            return together, [hashed_bins(adopted, by, *own, public=known) for own in asked]
+
+        found = read(FRAMES[frame](many), columns, both_of)[1]
+        assert all(map(same, *found))
 
 
 @pytest.mark.parametrize("by", [["text"], ["flag"], ["day"], ["time"], ["text", "near", "flag"]])

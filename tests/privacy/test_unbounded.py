@@ -164,3 +164,34 @@ def test_linear_answers_are_not_touched():
     found = frame([5.0] * 400).dp.agg(**asked, epsilon=1e9)
     assert [found["m"].bounds.upper, found["x"].bounds.upper] == [4.0, 5.0]
     assert [float(found["m"]), float(found["x"])] == pytest.approx([4.0, 5.0])
+
+
+@pytest.mark.parametrize("keys", [None, ["a", "b", "none"]])
+@pytest.mark.parametrize("ask", [dfp.mean, dfp.sum, dfp.var])
+def test_columns_answered_together_are_each_alone(ask, keys):
+    """Like questions about many columns: each column has its own bounds, and lends no other any."""
+    size = 400
+    numbers = np.random.default_rng(1).normal(3, 1, size)
+    some = np.where(np.arange(size) % 4 == 0, np.nan, numbers)
+    columns = {"u": numbers, "v": -1e6 * some, "w": some * 1e-9, "x": numbers + 50, "y": some}
+    made = pl.DataFrame({"g": np.resize(["a", "b", "c", "d"], size), **columns})
+    private = dfp.frame(made.with_columns(pl.col(columns).fill_nan(None)))
+    terms = {"epsilon": 2**59} | ({} if keys else {"delta": 1e-9})
+    grouped = private.group_by("g", keys=keys)
+    together = grouped.agg(**{own: ask(own) for own in columns}, n=dfp.count(), **terms)
+    for own in columns:
+        alone = grouped.agg(**{own: ask(own)}, n=dfp.count(), **terms)
+        names = [name for name in together.columns if name.startswith(own)]
+        assert alone.select("g", *names).equals(together.select("g", *names))
+
+
+def test_columns_answered_together_have_their_own_noise():
+    """Four copies of a column have four answers, in every group."""
+    values = np.random.default_rng(2).normal(3, 1, 3_000)
+    made = pl.DataFrame({"g": np.arange(3_000) % 3, **dict.fromkeys("uvwx", values)})
+    released = dfp.frame(made).group_by("g").agg(
+        **{own: dfp.mean(own) for own in "uvwx"}, epsilon=4, delta=1e-6
+    )  # fmt: skip
+    for end in ("", "_low", "_high"):
+        found = released.select(f"{own}{end}" for own in "uvwx")
+        assert all(len(set(row)) == 4 for row in found.rows())

@@ -292,10 +292,16 @@ class Tail:
             return np.zeros(groups), np.zeros(groups)
         more = max(_PLAUSIBLE + math.log(0.05 / (1 - level)), 0.0)
         first = self.heights[:, self.outer - 1]
-        falls = self._falls(more)[:, None] ** np.arange(len(self.distances))
-        rows = np.maximum(first + more, 0.5)[:, None] * falls * self.scale
-        likely = np.maximum(first, 0.0)[:, None] * falls * self.scale
-        rows[rows < _FEW], likely[likely < _FEW] = 0.0, 0.0
+        fall, most = self._falls(more), np.maximum(first + more, 0.5)
+        reach = len(self.distances)  # or only so many bins as may hold some: the others hold none
+        tallest, slowest = most.max(initial=0) * self.scale, fall.max(initial=0)
+        if 0 < slowest < 1 and tallest > 0:
+            reach = min(reach, 1 + max(math.ceil(math.log(_FEW / 2 / tallest, slowest)), 0))
+        rows, likely = np.zeros((2, groups, len(self.distances)))
+        falls = fall[:, None] ** np.arange(reach)
+        for own, height in ((rows, most), (likely, np.maximum(first, 0.0))):
+            held = height[:, None] * falls * self.scale
+            own[:, :reach] = np.where(held < _FEW, 0.0, held)
         z = statistics.NormalDist().inv_cdf((1 + level) / 2)
         return tuple(
             rows @ power + z * np.sqrt(likely @ power**2)

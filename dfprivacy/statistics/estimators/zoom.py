@@ -141,7 +141,8 @@ class Zoomed:
 
     def left(self, groups: Integers) -> int:
         """Return the share of the loss that is left for each of some groups, at least."""
-        return min(self.histograms[int(own)].left for own in np.unique(self.histogram[groups]))
+        used = np.flatnonzero(np.bincount(self.histogram[groups]))
+        return min(self.histograms[int(own)].left for own in used)
 
     def tails(self, bounds: Bounds, groups: Integers) -> Tails:
         """Return what is known of rows beyond the bounds that groups of one histogram share."""
