@@ -468,7 +468,7 @@ def packed_sums(adopted: Adopted, sources: Sequence[Source]) -> Statistics | Non
 
     Each group that there can be has a place, to which rows are added in blocks, by `Term.of`.
     Places are for keys near each other; DuckDB itself adds up fewer columns and groups faster,
-    unless they are multiplied.
+    unless they are multiplied, or the rows are so few that making its query takes longer.
 
     Raises
     ------
@@ -485,9 +485,11 @@ def packed_sums(adopted: Adopted, sources: Sequence[Source]) -> Statistics | Non
     def added() -> pa.Table | None:
         with watched():
             few = len(sources) <= _FEW_SOURCES and not any(map(_multiplies, sources))
-            if not in_polars and few and _look_few(adopted):
+            known = _first_rows(adopted) if few and not in_polars else None
+            if known and known[1] == _BLOCK and known[0].size <= _FEW_PLACES:
                 return None
-            places, rows, blocks, _ = (_in_polars if in_polars else _in_duckdb)(adopted, labels)
+            read = _in_polars(adopted, labels) if in_polars else _in_duckdb(adopted, labels, known)
+            places, rows, blocks, _ = read
             far = places.size > max(_FEW_PLACES, rows // 4)
             return None if far else _added_up(places, blocks, sources)
 
@@ -557,14 +559,19 @@ def _ends(native: Any, keys: Mapping[str, str]) -> tuple[_Places, int]:
     return _Places.of(table), found["rows"][0].as_py()
 
 
-def _look_few(adopted: Adopted) -> bool:
-    """Tell whether some rows of a relation, as they come, have keys that lie close together."""
+def _first_rows(adopted: Adopted) -> tuple[_Places, int]:
+    """Return where the keys of a block of rows lie, as they come, and how many there are."""
     some: Any = adopted.lazy.to_native().limit(_BLOCK)
-    return _ends(some, _quoted_keys(adopted)[1])[0].size <= _FEW_PLACES
+    return _ends(some, _quoted_keys(adopted)[1])
 
 
-def _in_duckdb(adopted: Adopted, labels: Sequence[Hashable]) -> _Read:
-    places, rows = _ends(adopted.lazy.to_native(), _quoted_keys(adopted)[1])
+def _in_duckdb(
+    adopted: Adopted, labels: Sequence[Hashable], known: tuple[_Places, int] | None
+) -> _Read:
+    """Return a relation; where `known` counts less than a block, it is of all its rows."""
+    if known is None or known[1] == _BLOCK:
+        known = _ends(adopted.lazy.to_native(), _quoted_keys(adopted)[1])
+    places, rows = known
 
     def blocks() -> Iterator[_Block]:
         for block in _of_duckdb(adopted, labels):
