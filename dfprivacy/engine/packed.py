@@ -249,8 +249,8 @@ class _Counts:
         self.places, self._asked = places, asked
         size = places.size * _width(asked.binning)
         self._words = np.zeros(size, dtype=np.int64)
-        self._emptied: Integers | None = None  # rows and first sums of full words
         self._seconds = np.zeros(size if asked.moments > 1 else 0)
+        self._emptied: tuple[Integers, Integers] | None = None  # rows and sums that words held
         self._room = _WORD_ROWS
 
     def __repr__(self) -> str:
@@ -269,7 +269,9 @@ class _Counts:
         numbers = bins_of(places, binning)
         numbers += binning.last
         numbers *= self.places.size  # few cells: 32 bits hold them
-        cells = numbers + block.codes(self.places)
+        cells = numbers.astype(np.int64)
+        if self.places.names:
+            cells += block.codes(self.places)
         if not moments:
             np.add.at(self._words, cells, 1 << _SUM_BITS)
             return
@@ -279,30 +281,31 @@ class _Counts:
             np.add.at(self._seconds, cells, seconds_of(firsts, binning))
 
     def _empty(self) -> None:
-        if self._emptied is None:
-            self._emptied = np.zeros((2, len(self._words)), dtype=np.int64)
-        self._emptied += _of_words(self._words)
+        self._emptied = self._held(slice(None))
         self._words[:], self._room = 0, _WORD_ROWS
+
+    def _held(self, cells: Any) -> tuple[Integers, Integers]:
+        """Return the rows of some cells and what they add up to."""
+        words = self._words[cells]
+        rows, firsts = words >> _SUM_BITS, words & ((1 << _SUM_BITS) - 1)
+        if self._emptied:
+            rows, firsts = (
+                own + held[cells] for own, held in zip((rows, firsts), self._emptied, strict=True)
+            )
+        return rows, firsts
 
     def part(self) -> _Part:
         """Return the cells that are not empty."""
         binning, moments = self._asked.binning, self._asked.moments
-        words = self._words if self._emptied is None else self._words | self._emptied[0]
+        words = self._words | self._emptied[0] if self._emptied else self._words
         by_bin = words.reshape(_width(binning), self.places.size)
         there = np.flatnonzero(by_bin.any(axis=1))
         code, place = np.nonzero(by_bin[there].T)
         cells = there[place] * self.places.size + code
-        bins, (rows, firsts) = there[place] - binning.last, _of_words(self._words[cells])
-        if self._emptied is not None:
-            rows += self._emptied[0, cells]
-            firsts += self._emptied[1, cells]
+        rows, firsts = self._held(cells)
         sums = [firsts, *([self._seconds[cells]] if moments > 1 else [])]
+        bins = there[place] - binning.last
         return _part((code, bins, rows, *sums[:moments]), self.places.keys_of, binning)
-
-
-def _of_words(words: Integers) -> tuple[Integers, Integers]:
-    """Return the rows and the first sums of words."""
-    return words >> _SUM_BITS, words & ((1 << _SUM_BITS) - 1)
 
 
 def _sorted(held: Sequence[_Block], asked: Asked) -> _Part:
@@ -318,6 +321,9 @@ def _sorted(held: Sequence[_Block], asked: Asked) -> _Part:
         keys_of = partial(_keys_of, found.keys)
     for block, end in zip(held, ends, strict=True):
         own = words[end - block.rows : end]
+        if not places.names:
+            own[:] = places_of(block.values[column], binning)
+            continue
         if not far:
             own[:] = places.codes(block.keys)
         own <<= 32
@@ -462,7 +468,7 @@ def packed_sums(adopted: Adopted, sources: Sequence[Source]) -> Statistics | Non
 
     Each group that there can be has a place, to which rows are added in blocks, by `Term.of`.
     Places are for keys near each other; DuckDB itself adds up fewer columns and groups faster,
-    unless they are multiplied.
+    unless they are multiplied, or the rows are so few that making its query takes longer.
 
     Raises
     ------
@@ -479,9 +485,11 @@ def packed_sums(adopted: Adopted, sources: Sequence[Source]) -> Statistics | Non
     def added() -> pa.Table | None:
         with watched():
             few = len(sources) <= _FEW_SOURCES and not any(map(_multiplies, sources))
-            if not in_polars and few and _look_few(adopted):
+            known = _first_rows(adopted) if few and not in_polars else None
+            if known and known[1] == _BLOCK and known[0].size <= _FEW_PLACES:
                 return None
-            places, rows, blocks, _ = (_in_polars if in_polars else _in_duckdb)(adopted, labels)
+            read = _in_polars(adopted, labels) if in_polars else _in_duckdb(adopted, labels, known)
+            places, rows, blocks, _ = read
             far = places.size > max(_FEW_PLACES, rows // 4)
             return None if far else _added_up(places, blocks, sources)
 
@@ -551,14 +559,19 @@ def _ends(native: Any, keys: Mapping[str, str]) -> tuple[_Places, int]:
     return _Places.of(table), found["rows"][0].as_py()
 
 
-def _look_few(adopted: Adopted) -> bool:
-    """Tell whether some rows of a relation, as they come, have keys that lie close together."""
+def _first_rows(adopted: Adopted) -> tuple[_Places, int]:
+    """Return where the keys of a block of rows lie, as they come, and how many there are."""
     some: Any = adopted.lazy.to_native().limit(_BLOCK)
-    return _ends(some, _quoted_keys(adopted)[1])[0].size <= _FEW_PLACES
+    return _ends(some, _quoted_keys(adopted)[1])
 
 
-def _in_duckdb(adopted: Adopted, labels: Sequence[Hashable]) -> _Read:
-    places, rows = _ends(adopted.lazy.to_native(), _quoted_keys(adopted)[1])
+def _in_duckdb(
+    adopted: Adopted, labels: Sequence[Hashable], known: tuple[_Places, int] | None
+) -> _Read:
+    """Return a relation; where `known` counts less than a block, it is of all its rows."""
+    if known is None or known[1] == _BLOCK:
+        known = _ends(adopted.lazy.to_native(), _quoted_keys(adopted)[1])
+    places, rows = known
 
     def blocks() -> Iterator[_Block]:
         for block in _of_duckdb(adopted, labels):

@@ -43,6 +43,7 @@ def laplace_tail(scale: Fraction, at_least: int, terms: int) -> Fraction:
     return 1 - narrowed(_laplace_exceedance(scale, 1 - at_least, terms))
 
 
+@functools.lru_cache(maxsize=256)  # public arguments only
 def laplace_variance(scale: Fraction) -> float:
     """Return 2 a / (1 - a)**2, rounded up."""
     with decimal.localcontext(arithmetic(scale)):

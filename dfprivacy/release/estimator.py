@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -282,7 +283,7 @@ class ProportionEstimator:
     k: int
     unit: float = 1.0
 
-    @property
+    @cached_property
     def _ratio(self) -> RatioEstimator:
         part = tuple(int(index == self.place) for index in range(self.size))
         grid = grid_from_lower(Bounds(0.0, self.unit))

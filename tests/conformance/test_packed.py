@@ -233,6 +233,25 @@ def test_sums_by_places_are_one_group_by(many, frame, sources, by, block, rows, 
     assert found.table.schema.types[: len(by)] == law.schema.types[: len(by)]
 
 
+@pytest.mark.parametrize("by", [[], ["some"]])
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_few_rows_of_duckdb_are_added_up_in_one_block(many, by, more, monkeypatch):
+    """A table of less than a block has the sums of the engine's pass; others are its own."""
+    monkeypatch.setattr(packed, "_FEW_THREADS", 2**10)
+    monkeypatch.setattr(packed, "_BLOCK", many.num_rows - more)
+    sources = SOURCES[1][:2]
+    columns = named_columns(by, None, {"x": True}, None)
+
+    def both_of(adopted):
+        built = partial(build_pass, labels=by, sources=sources, numbers=nw.Int64())
+        names = [key_name(index) for index in range(len(by))]
+        return packed.packed_sums(adopted, sources), exact_table(adopted, built, names)
+
+    found, law = read(stored(many), columns, both_of)[1]
+    assert (found is None) == (more >= 0)
+    assert found is None or found.table.equals(law.cast(found.table.schema))
+
+
 def test_keys_that_come_between_two_reads_are_an_error(monkeypatch):
     """A view whose keys lie elsewhere when it is read again is refused, not added up wrongly."""
     monkeypatch.setattr(packed, "_FEW_THREADS", 2**10)
