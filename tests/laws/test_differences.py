@@ -157,7 +157,7 @@ def test_what_was_computed_can_be_shown():
     less = dfp.released(made).diff("a")
     assert "difference of count() by 'k'" in repr(dfp.show(less))
     assert "no further cost" in repr(dfp.show(less))
-    assert dfp.plot(less).to_dict()["title"]["text"] == "count by k"
+    assert dfp.plot(less).to_dict()["title"]["text"] == "difference of count by k"
     after = dfp.plot(dfp.released(made).diff()).to_dict()
     assert after["title"]["text"] == "count by k"
     assert "Without an answer" not in str(after)
