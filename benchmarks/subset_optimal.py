@@ -29,8 +29,8 @@ import pyarrow as pa
 
 from benchmarks.octave_rule import ENOUGH, SIZES, data_sets, subset_width
 from dfprivacy.accounting.loss import Epsilon
-from dfprivacy.measurement.bin_table import BinTable, bin_table
-from dfprivacy.measurement.binning import VALUE_BITS, Octaves, clipped, rounded
+from dfprivacy.measurement.bin_table import FINE, BinTable, bin_table, in_octaves
+from dfprivacy.measurement.binning import VALUE_BITS, clipped, rounded
 from dfprivacy.measurement.sums import Statistics, key_name, sum_name
 from dfprivacy.noise.additive import add_noise
 from dfprivacy.noise.exceedances import Exceedances
@@ -80,15 +80,13 @@ class Setting:
 
 def octave_table(values: np.ndarray, copies: int) -> BinTable:
     """Return the octave table of as many groups that all hold these values."""
-    octaves, kept = Octaves(), rounded(clipped(values), VALUE_BITS)
+    kept, labels = rounded(clipped(values), VALUE_BITS), FINE.labels(values)
     none, ones = np.zeros(len(values), np.int64), np.ones(len(values), np.int64)
-    one = bin_table(
-        pa.table({}), 1, octaves, none, octaves.labels(values), rows=ones, moments=[kept]
-    )
+    one = bin_table(pa.table({}), 1, FINE, none, labels, rows=ones, moments=[kept - labels])
     group = np.repeat(np.arange(copies), len(one.bins))
     bins, rows, sums = (np.tile(a, copies) for a in (one.bins, one.rows, one.moments[0]))
     keys = pa.table({key_name(0): np.arange(copies)})
-    return BinTable(keys, copies, octaves, group, bins, rows, (sums,))
+    return BinTable(keys, copies, FINE, group, bins, rows, (sums,))
 
 
 def our_means(table: BinTable, epsilon: Fraction, *, held: bool = False) -> np.ndarray:
@@ -96,19 +94,18 @@ def our_means(table: BinTable, epsilon: Fraction, *, held: bool = False) -> np.n
 
     With `held`, bins that hold no row don't count, however tall the noise has made them.
     """
-    seen = []
 
     def watched(noisy, groups, joining):
-        kept = np.isin(noisy.bins, table.bins) | (not held)
+        kept = np.isin(noisy.bins, in_octaves(table).bins) | (not held)
         own = (noisy.group[kept], noisy.bins[kept], noisy.counts[kept])
         noisy = Exceedances(*own, noisy.least, noisy.noise)
-        seen.append(octave_bounds(noisy, groups, joining))
-        return seen[-1]
+        return octave_bounds(noisy, groups, joining)
 
-    part = OctavePart("x", {"x": Mean("x")}, grouped=True)
+    part = OctavePart("x", {"x": Mean("x")}, grouped=False)
     with mock.patch("dfprivacy.statistics.estimators.zoom.octave_bounds", watched):
-        answered = MeasuredOctaves(part, table).answer(Epsilon(epsilon), None)
-    return np.where(seen[-1].found, answered.answers["x"][0].columns(0.95)[0], np.nan)
+        answered = MeasuredOctaves(part, table).answer_apart(Epsilon(epsilon))
+    value, low, *_ = answered.answers["x"][0].columns(0.95)
+    return np.where(np.isfinite(low), value, np.nan)
 
 
 @permit("a benchmark")

@@ -54,7 +54,6 @@ from dfprivacy.measurement.bin_table import BinTable, StoredBins, bin_table
 from dfprivacy.measurement.binning import (
     LARGEST_VALUE,
     OCTAVE_FACTOR,
-    SQUARE_BITS,
     VALUE_BITS,
     Binning,
     Edges,
@@ -249,6 +248,7 @@ def _ascending(added: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[A
 
 
 _VALUE, _LABEL, _ROWS, _FIRST, _SECOND = "value", "label", "rows", "first", "second"
+_SHIFT = "shift"
 
 ENTRIES = 2**18
 """How many entries a stored block has, about: one group is never cut."""
@@ -339,7 +339,8 @@ def _query(
     frame = _values(adopted, labels, column, binning)
     rows = nw.len().cast(nw.Int64).alias(_ROWS)
     value = nw.col(_VALUE)
-    powers = {_FIRST: value, _SECOND: _rounded(value * value, SQUARE_BITS)}
+    shift = nw.col(_SHIFT)
+    powers = {_FIRST: value, _SECOND: (value * value + shift) - shift}
     if adopted.unit is not None:  # entries stand for several rows of one unit, group and value
         of_units = known_units(frame, adopted)
         entries = of_units.group_by(*adopted.unit.entries(names), _VALUE).agg(rows)
@@ -351,6 +352,8 @@ def _query(
     if isinstance(binning, Octaves):
         label, octave = nw.col(_LABEL), _rounded(value * OCTAVE_FACTOR, 1)
         frame = frame.with_columns(octave.alias(_LABEL))
+        if moments > 1:
+            frame = frame.with_columns((label * label * binning.square_shift).alias(_SHIFT))
         if binning.bits > 1:
             far = label * binning.shift
             inner = (value - label * binning.inwards + far) - far

@@ -53,7 +53,7 @@ from dfprivacy.statistics import NUnique, Statistic, question_text
 from dfprivacy.statistics.histogram import Histogram, HistogramPart, bins_table, histogram_names
 from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.statistics.part import Grouping, Measured, Part
-from dfprivacy.statistics.split import selections, shares, split
+from dfprivacy.statistics.split import shares, split
 
 T = TypeVar("T")
 Found = tuple[Wrap, pa.Table, T]
@@ -102,7 +102,6 @@ def request_of(
             losses,
             parts=parts,
             questions=questions,
-            selections=selections(parts) if by else 1,
             known_by={"form": form, "names": list(questions), "own": own}
             | ({"sets": sets} if sets else {}),
             sampled=True,

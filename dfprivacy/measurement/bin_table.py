@@ -306,7 +306,10 @@ class StoredBins:
 
 
 FINE = Octaves(12)
-"""The bins of a whole frame: values exceed them by so few bits that sums of squares are exact."""
+"""Bins of a whole frame: values exceed them by so few bits that sums of squares are exact."""
+
+GROUPED = Octaves(7)
+"""Bins by group, where no squares are added up: few enough for many groups."""
 
 SQUARES_SLACK = 2**16
 """More than a row can move the Bernstein sums of an octave table beyond K: the sum of a bin is
@@ -321,6 +324,12 @@ def in_octaves(table: BinTable) -> BinTable:
     starts = np.flatnonzero(np.diff(code, prepend=np.int64(-1)))
     rows = np.add.reduceat(table.rows, starts) if len(starts) else table.rows
     return BinTable(table.keys, table.groups, octaves, table.group[starts], bins[starts], rows)
+
+
+def in_one(table: BinTable) -> BinTable:
+    """Return how many rows each bin of a table has in all groups together."""
+    group = np.zeros_like(table.group)
+    return added_up(replace(table, keys=pa.table({}), groups=1, group=group, moments=()))
 
 
 def of_groups(table: BinTable, groups: Integers) -> BinTable:

@@ -23,9 +23,6 @@ LARGEST_VALUE = 2.0**MOST_EXPONENT
 VALUE_BITS = 22
 """Values keep so many significant bits: float sums of one octave are exact below 2**31 rows."""
 
-SQUARE_BITS = VALUE_BITS - 1
-"""Squares keep so many: those of one octave span two, and their sums are exact below 2**31 too."""
-
 OCTAVE_FACTOR = 0.75 * (1 - 2.0**-25)
 """A value times this rounds, to one bit, to the largest power of two below the value."""
 
@@ -70,6 +67,15 @@ class Octaves:
     def inwards(self) -> float:
         """Half a bin and a little more, in units of its octave's lower end."""
         return 2.0**-self.bits + 2.0 ** -(VALUE_BITS + 1)
+
+    @property
+    def square_shift(self) -> float:
+        """Doubles so many times as large as the square of an octave's lower end round squares.
+
+        These are up to 2**22 times as large as doubles are apart there: sums are exact below 2**31.
+        """
+        bits = VALUE_BITS - self.bits + (self.bits == 1)  # of what a value exceeds its base by
+        return 1.5 * 2.0 ** (52 + max(2 * bits - VALUE_BITS, 0) - 2 * (VALUE_BITS - 1))
 
     @property
     def shift(self) -> float:
@@ -227,9 +233,13 @@ def firsts_of(numbers: Places, octaves: ByBits) -> Places:
 
 def seconds_of(firsts: Places, octaves: ByBits) -> Floats:
     """Return what such values add to the second sums, in squares of `units_of` bins."""
+    assert isinstance(octaves, Octaves)  # noqa: S101 only these have sums
     squares = firsts.astype(np.float64)
     squares *= squares
-    return rounded(squares, SQUARE_BITS) if octaves.bits == 1 else squares
+    far = octaves.square_shift * 2.0 ** (2 * (VALUE_BITS - 1))
+    squares += far
+    squares -= far
+    return squares
 
 
 def units_of(numbers: Integers, octaves: Octaves) -> Floats:

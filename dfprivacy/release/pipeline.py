@@ -121,7 +121,7 @@ class Answered(Protocol):
 class Measured(Protocol):
     """What a part of a request has measured: exact and secret."""
 
-    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
+    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None, groups: int = 1) -> Answered:
         """Draw the noise that pays for the loss of one row, and answer."""
 
 
@@ -139,7 +139,8 @@ def answered(request: Request, measured: Sequence[Measured]) -> Answers:
     """Let every part answer for its loss; the first that counts selects the groups to show."""
     rule = request.each
     own = [
-        exact.answer(loss, rule) for exact, loss in zip(measured, request.row_losses, strict=True)
+        exact.answer(loss, rule, request.groups)
+        for exact, loss in zip(measured, request.row_losses, strict=True)
     ]
     found = {name: answers for part in own for name, answers in part.answers.items()}
     counting = [each for part, each in zip(request.parts, own, strict=True) if part.counts]

@@ -36,14 +36,17 @@ def octave(value):
     return -number if value < 0 else number
 
 
-def part(value):
-    """Return the number of the bin of 1/2048 octave, the larger end in it, and its smaller end."""
+def part(value, parts):
+    """Return the number of the bin of an octave in parts, the larger end in it, and its smaller.
+
+    A whole frame has 2048 of them, groups have 64.
+    """
     size, whole = abs(value), abs(octave(value))
     if not whole:
         return 0, 0.0
     least = 2.0 ** (whole - 128)
-    place = math.ceil((Fraction(size) / Fraction(least) - 1) * 2048)
-    number, base = (whole - 1) * 2048 + place, least * (1 + (place - 1) / 2048)
+    place = math.ceil((Fraction(size) / Fraction(least) - 1) * parts)
+    number, base = (whole - 1) * parts + place, least * (1 + (place - 1) / parts)
     return (-number, -base) if value < 0 else (number, base)
 
 
@@ -56,18 +59,27 @@ def rank(value, bits):
     return -number if value < 0 else number
 
 
+def square(own, base, *, grouped):
+    """Return the square of what a value exceeds a base by; by group in 2**-22 of that of a bin."""
+    exact = Fraction(own - base) ** 2
+    if not grouped or not octave(own):
+        return float(exact)
+    step = Fraction(2) ** (2 * (abs(octave(own)) - 128 - 6) - 22)
+    return float(round(exact / step) * step)
+
+
 def by_definition(values, kind, bits=8, *, grouped=False):
     """Return the entries of one group by the law in words, added up in fractions.
 
-    Octaves of a whole frame are cut into 2048 bins, whose sums are of what is beyond their ends.
+    Octaves are cut into bins, whose sums are of what is beyond their ends.
     """
     present = [float(v) for v in values if v is not None and v == v]
     held = {}
     for value in (min(max(v, -LARGEST), LARGEST) for v in present):
         own = kept(value, 22)
-        number, base = (octave(own), 0.0) if grouped else part(own)
+        number, base = part(own, 64 if grouped else 2048)
         number = rank(kept(value, bits), bits) if kind == "values" else number
-        powers = [own - base, kept((own - base) ** 2, 21)][: KINDS[kind]]
+        powers = [own - base, square(own, base, grouped=grouped)][: KINDS[kind]]
         held.setdefault(number, []).append([Fraction(p if number else 0.0) for p in powers])
     return [
         (number, len(rows), *(float(sum(column)) for column in zip(*rows, strict=True)))

@@ -19,6 +19,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.measurement import grid as grid_room
 from dfprivacy.measurement.bin_table import (
     BIN_ROW_LIMIT,
+    GROUPED,
     SQUARES_SLACK,
     BinTable,
     bin_table,
@@ -29,7 +30,6 @@ from dfprivacy.measurement.bin_table import (
 )
 from dfprivacy.measurement.bin_table import FINE as CUT
 from dfprivacy.measurement.binning import (
-    SQUARE_BITS,
     VALUE_BITS,
     Edges,
     Octaves,
@@ -331,7 +331,7 @@ def neighbours(value, bits):
     return {unit * math.floor(exact / unit), unit * math.ceil(exact / unit)}
 
 
-@given(values, st.sampled_from([1, 8, 16, SQUARE_BITS, VALUE_BITS]))
+@given(values, st.sampled_from([1, 8, 16, VALUE_BITS]))
 def test_rounding_gives_a_nearest_number_of_so_many_bits(value, bits):
     """A rounded value has so many significant bits, and none is nearer; no bit is one too many."""
     value = clip(value)
@@ -394,8 +394,18 @@ def test_bins_are_in_the_order_of_their_values(binning, given_values):
     assert np.abs(found).max() <= binning.last
 
 
+def kept_squares(excess, units, binning):
+    """Return squares as the nearest multiples, of which 2**22 add up to the largest one."""
+    bits = VALUE_BITS - binning.bits + (binning.bits == 1)
+    steps = [Fraction(u) ** 2 * 2 ** max(2 * bits - VALUE_BITS, 0) for u in units]
+    exact = [Fraction(own) ** 2 for own in excess]
+    return [float(round(e / s) * s) if s else 0.0 for e, s in zip(exact, steps, strict=True)]
+
+
 @pytest.mark.parametrize(
-    "binning", [Octaves(), Octaves(3), CUT, *map(SignificantBits, (8, 16, VALUE_BITS))], ids=str
+    "binning",
+    [Octaves(), Octaves(3), GROUPED, CUT, *map(SignificantBits, (8, 16, VALUE_BITS))],
+    ids=str,
 )
 @given(given_values=many)
 def test_places_tell_bins_and_sums(binning, given_values):
@@ -409,10 +419,8 @@ def test_places_tell_bins_and_sums(binning, given_values):
         excess = np.where(found == 0, 0.0, kept - binning.bases(found))
         firsts = firsts_of(places, binning)
         assert (firsts * units_of(found, binning)).tolist() == excess.tolist()
-        squares = excess * excess
-        law = rounded(squares, SQUARE_BITS) if binning.bits == 1 else squares
         seconds = seconds_of(firsts, binning) * units_of(found, binning) ** 2
-        assert seconds.tolist() == law.tolist()
+        assert seconds.tolist() == kept_squares(excess, units_of(found, binning), binning)
 
 
 @pytest.mark.parametrize("bits", [8, 16, VALUE_BITS])
@@ -571,8 +579,9 @@ def kept(values):
 def octave_table(values, times=1, binning=OCTAVES):
     """Return the octave table of values, each `times` times, added up without any rounding."""
     own, labels = kept(values), binning.labels(np.asarray(values, dtype=float))
-    excess = own - binning.bases(binning.numbers(labels))
-    squares = rounded(excess * excess, SQUARE_BITS)
+    numbers = binning.numbers(labels)
+    excess = own - binning.bases(numbers)
+    squares = kept_squares(excess, units_of(numbers, binning), binning)
     sums = {}
     for label, value, square in zip(labels + 0.0, excess, squares, strict=True):
         row = sums.setdefault(float(label), [0, Fraction(0), Fraction(0)])
@@ -614,24 +623,25 @@ def octave_bounds(draw):
 
 
 @st.composite
-def far_bounds(draw):
+def far_bounds(draw, binning):
     """Bounds at ends of fine bins, far from zero for their width or not, and their mirror images.
 
     None is nearer to zero than 2**-16 of the width.
     """
-    first = draw(st.integers(CUT.bits << 11, CUT.last - 2**12))
-    bins = draw(st.one_of(st.integers(0, 60), st.integers(0, 2**12), st.integers(0, 2**15)))
-    numbers = np.array([first, min(first + bins, CUT.last)])
-    lower, upper = float(CUT.lower(numbers)[0]), float(CUT.upper(numbers)[1])
+    octave = 2 ** (binning.bits - 1)
+    first = draw(st.integers(12 * octave, binning.last - 2 * octave))
+    bins = draw(st.one_of(*(st.integers(0, most) for most in (60, 2 * octave, 16 * octave))))
+    numbers = np.array([first, min(first + bins, binning.last)])
+    lower, upper = float(binning.lower(numbers)[0]), float(binning.upper(numbers)[1])
     return Bounds(*draw(st.sampled_from([(lower, upper), (-upper, -lower), (-lower, upper)])))
 
 
 @st.composite
 def octave_cases(draw, most=25):
     """Bounds, bins, and values inside, beyond, at the ends and near them."""
-    binning = draw(st.sampled_from([OCTAVES, CUT, CUT]))
-    fine = binning == CUT and draw(st.booleans())
-    bounds = draw(far_bounds() if fine else octave_bounds())
+    binning = draw(st.sampled_from([OCTAVES, GROUPED, CUT, CUT]))
+    fine = binning != OCTAVES and draw(st.booleans())
+    bounds = draw(far_bounds(binning) if fine else octave_bounds())
     inside = st.floats(bounds.lower, bounds.upper)
     near = st.builds(
         lambda edge, steps: edge * (1 + steps * 2.0**-22),
@@ -730,7 +740,8 @@ def test_second_moments_are_near_those_of_the_values(case, times):
 
     The computed sum of an octave is within 1,537 of the exact sum with rounded squares, and that
     within 2,048 a row of the exact one; the sum of a finer bin is within 3,329 of the exact one,
-    which needs no rounding. It stays between 0 and K a row.
+    which needs no rounding in bins of a whole frame, and 128 a row in those by group. It stays
+    between 0 and K a row.
     """
     bounds, values, binning = case
     query = query_of(dfp.var("x", bounds))
@@ -740,20 +751,22 @@ def test_second_moments_are_near_those_of_the_values(case, times):
     inside = (own >= bounds.lower) & (own <= bounds.upper) & (own != 0)
     step = Fraction(2) ** grid.exponent
     scale = 1 / (step * step * grid.last)
-    bases = binning.bases(binning.numbers(binning.labels(np.asarray(values, dtype=float))))
+    numbers = binning.numbers(binning.labels(np.asarray(values, dtype=float)))
+    bases, every = binning.bases(numbers), units_of(numbers, binning)[:, None]
     with_rounded, exact = Fraction(0), Fraction(0)
-    for value, base, is_inside in zip(own, bases, inside, strict=True):
+    for value, base, is_inside, unit in zip(own, bases, inside, every, strict=True):
         place = units(bounds, grid, value)
         exact += times * place * place / grid.last
         excess, far = float(value - base), Fraction(float(base)) - Fraction(bounds.lower)
-        square = Fraction(float(rounded(np.array([excess * excess]), SQUARE_BITS)[0]))
+        (square,) = map(Fraction, kept_squares([excess], unit, binning))
         term = square + 2 * far * Fraction(excess) + far * far
         single = term * scale if is_inside else place * place / grid.last
         assert 0 <= single <= grid.last
         with_rounded += times * single
-    fine = binning == CUT
-    assert abs(second - with_rounded) <= (3_329 if fine else 1_537) * max(len(table.rows), 1)
-    assert abs(with_rounded - exact) <= (0 if fine else 2_048 * times * len(values))
+    rounding = {CUT: 0, GROUPED: 128, OCTAVES: 2_048}[binning]
+    near = 1_537 if binning == OCTAVES else 3_329
+    assert abs(second - with_rounded) <= near * max(len(table.rows), 1)
+    assert abs(with_rounded - exact) <= rounding * times * len(values)
     assert 0 <= second <= grid.last * times * len(values)
 
 
@@ -771,7 +784,6 @@ def test_sums_of_a_fine_bin_are_exact_up_to_the_limit(exponent, place):
     assert CUT.bases(numbers)[0] == base
     for power in (1, 2):
         least, most = ((end - base) ** power for end in ends)
-        assert rounded(np.array([most]), SQUARE_BITS)[0] == most
         exact = Fraction(least) + (FEW - 1) * Fraction(most)
         assert Fraction(float(exact)) == exact
 
@@ -785,9 +797,8 @@ def test_sums_of_an_octave_are_exact_up_to_the_limit(exponent):
     bits that would fail.
     """
     least, most = 2.0**exponent * (1 + 2.0**-21), 2.0 ** (exponent + 1)
-    square = float(rounded(np.array([least * least]), SQUARE_BITS)[0])
-    finest = 2.0 ** (2 * exponent) * (1 + 2.0 ** (1 - SQUARE_BITS))
-    assert square <= finest
+    finest = 2.0 ** (2 * exponent) * (1 + 2.0**-20)
+    assert kept_squares([least], [2.0 ** (exponent - 21)], OCTAVES) <= [finest]
     for low, high in ((least, most), (finest, most * most)):
         exact = Fraction(low) + (FEW - 1) * Fraction(high)
         assert Fraction(float(exact)) == exact

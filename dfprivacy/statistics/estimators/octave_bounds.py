@@ -25,7 +25,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -70,12 +71,11 @@ class Joining:
     least: float = LEAST
     growth: float = GROWTH
     apart: float = 0.0
+    windows: Mapping[int, float] = field(default_factory=lambda: WINDOWS)
+    """How tall so many adjacent bins must be together to be a core."""
 
 
 PLAIN = Joining()
-
-LENDER = 5.0
-"""So much taller is the core of a group whose bounds stand in for those of others."""
 
 _OCTAVES = Octaves()
 
@@ -90,14 +90,12 @@ NARROWEST = 2.0**-20
 class FoundBounds:
     """The bounds of each group, in units of the column; NaN where none were found. Public.
 
-    `zeros` tells which groups have none because only their zeros stand out, `clear` which have a
-    core so tall that noise has hardly made it, in none of many groups.
+    `zeros` tells which groups have none because only their zeros stand out.
     """
 
     lower: Floats
     upper: Floats
     zeros: Mask
-    clear: Mask
 
     @property
     def found(self) -> Mask:
@@ -126,7 +124,7 @@ def find_bounds(
     >>> group, labels = np.zeros(2, np.int64), Octaves().labels(values)
     >>> table = bin_table(pa.table({}), 1, Octaves(), group, labels, rows=rows)
     >>> find_bounds(table, DiscreteLaplace(Fraction(1, 30)))
-    FoundBounds(lower=array([2.]), upper=array([128.]), zeros=array([False]), clear=array([ True]))
+    FoundBounds(lower=array([2.]), upper=array([128.]), zeros=array([False]))
     """
     noisy = exceedances(table, noise, joining.least, entropy)
     return octave_bounds(noisy, table.groups, joining)
@@ -135,7 +133,7 @@ def find_bounds(
 def octave_bounds(noisy: Exceedances, groups: int, joining: Joining = PLAIN) -> FoundBounds:
     """Return the bounds of each group: lower < upper, each 0 or plus or minus a power of two."""
     starts = np.searchsorted(noisy.group, np.arange(groups + 1))
-    low, high, clear = _cores(noisy, groups)
+    low, high = _cores(noisy, groups, joining)
     zeros = np.zeros(groups, dtype=bool)
     zeros[noisy.group[(noisy.bins == 0) & (noisy.heights >= CORE)]] = True
     zeros &= low < 0
@@ -143,7 +141,7 @@ def octave_bounds(noisy: Exceedances, groups: int, joining: Joining = PLAIN) -> 
     for _ in range(2):
         walk.up(starts[1:])
         walk.down(starts[:-1])
-    return FoundBounds(*on_grid(*walk.bounds()), zeros, clear)
+    return FoundBounds(*on_grid(*walk.bounds()), zeros)
 
 
 class _Walk:
@@ -200,19 +198,19 @@ class _Walk:
         return np.asarray(np.sign(bins) * np.maximum(np.abs(bins) - smaller, 0), np.float64)
 
 
-def _cores(noisy: Exceedances, groups: int) -> tuple[Integers, Integers, Mask]:
-    """Return the places of the first and last bin of each group's core, and which are clear.
+def _cores(noisy: Exceedances, groups: int, joining: Joining) -> tuple[Integers, Integers]:
+    """Return the places of the first and last bin of each group's core.
 
     The core is the shortest window of adjacent bins, zero not among them, that is tall enough,
     and of several the tallest; -1 without any.
     """
     low, high = np.full((2, groups), -1, dtype=np.int64)
-    clear = np.zeros(groups, dtype=bool)
-    counts = np.where(noisy.heights >= LEAST, noisy.counts, 0.0)
-    apart = 2 * max(WINDOWS)
+    counted = min(LEAST, joining.windows[1] / 3)
+    counts = np.where(noisy.heights >= counted, noisy.counts, 0.0)
+    apart = 2 * max(joining.windows)
     code = noisy.bins + apart * np.sign(noisy.bins) + (2 * _OCTAVES.last + 3 * apart) * noisy.group
     gap = np.diff(code, append=code[-1:] + apart)
-    for size, least in cores(WINDOWS, noisy.noise).items():
+    for size, least in cores(joining.windows, noisy.noise).items():
         first = np.flatnonzero((low[noisy.group] < 0) & (noisy.bins != 0))
         if size > 1:  # alone in a window a bin is not tall enough: it would be a core itself
             first = first[gap[first] < size]
@@ -227,11 +225,10 @@ def _cores(noisy: Exceedances, groups: int) -> tuple[Integers, Integers, Mask]:
         order = tall[np.lexsort((total[tall], noisy.group[first[tall]]))]
         own = noisy.group[first[order]]
         low[own], high[own] = first[order], last[order]  # the last of a group is its tallest
-        clear[own] = total[order] >= least + LENDER
-    return low, high, clear
+    return low, high
 
 
-def cores(windows: dict[int, float], noise: Noise) -> dict[int, float]:
+def cores(windows: Mapping[int, float], noise: Noise) -> Mapping[int, float]:
     """Return how tall so many adjacent bins must be: sums of Gaussian noise are Gaussian."""
     return windows if is_laplace(noise) else dict.fromkeys(windows, windows[1])
 
@@ -259,6 +256,7 @@ _FEW = 0.02  # expected rows: a bin with fewer holds none
 _SOLID = 12.0  # scales: two bins of a tail tell its index from there on
 _TAIL = 0.3  # the tail of the data is at most so large a part of them
 _FAR = 5.0  # scales: two bins of nothing but noise are higher together in 1.2 % of draws
+NO_DOUBT = 60.0, 0.1  # likewise, where noise marks a light tail in less than one of a million draws
 
 
 @dataclass(frozen=True)
@@ -275,15 +273,23 @@ class Tail:
     widths, distances : array of float
         The width of each of these bins, or how far it reaches from the centre, and how far beyond
         the end the rows of the first bins outside lie on average, in units of the column.
-    scale : float
-        The rows of a unit of height.
+    scale : float, or array of float
+        The rows of a unit of height, or those of each group.
+    passed : array of float
+        The height of all bins within the bounds that are passed over.
     """
 
     heights: Floats
     outer: int
     widths: Floats
     distances: Floats
-    scale: float
+    scale: float | Floats
+    passed: float | Floats = 0.0
+
+    def among(self, shares: Floats) -> Tail:
+        """Return the same of groups that have such shares of the rows."""
+        heights = np.broadcast_to(self.heights, (len(shares), self.heights.shape[1]))
+        return replace(self, heights=heights, scale=self.scale * shares[:, None])
 
     def moved(self, level: float) -> tuple[Floats, Floats]:
         """Return the sums of distance and of its square that rows beyond may plausibly have."""
@@ -307,18 +313,19 @@ class Tail:
         far = self.heights[:, : max(self.outer - 1, 0)]
         return np.asarray(far.sum(axis=1) > _FAR)
 
-    def slow(self) -> Mask:
-        """Tell whose tail does not thin out fast enough."""
+    def slow(self, least: float = _SOLID, part: float = _TAIL) -> Mask:
+        """Tell whose tail does not thin out fast enough, in the first two bins that are so tall."""
         marked = np.zeros(len(self.heights), dtype=bool)
         if not self.outer:
             return marked
         counts, widths = self.heights[:, self.outer - 1 :], self.widths[self.outer - 1 :]
         inside = np.cumsum(counts, axis=1)
+        every = inside[:, -1] + self.passed
         undecided = np.ones(len(counts), dtype=bool)
         for place in range(1, counts.shape[1] - 1):
             window = counts[:, place] + counts[:, place + 1]
-            solid = undecided & (window >= _SOLID)
-            tail = solid & (inside[:, place + 1] <= _TAIL * inside[:, -1])
+            solid = undecided & (window >= least)
+            tail = solid & (inside[:, place + 1] <= part * every)
             ratio = (counts[:, place - 1] + counts[:, place]) / np.maximum(window, 1e-9)
             growth = widths[place - 1] / widths[place]
             marked |= tail & (ratio * growth**2 > 1)
@@ -346,14 +353,34 @@ class Tails:
     bounds: Bounds
     finer: tuple[Tail, Tail] | None = None
     """The same in narrower bins, where there are some: a tail is slow where both say so."""
+    marked: tuple[Mask, Mask] | None = None
+    """Whose ends are marked, where more than these tails tells."""
+
+    def among(self, shares: Floats) -> Tails:
+        """Return the same of groups that have such shares of the rows."""
+        below, above = (own.among(shares) for own in (self.below, self.above))
+        return Tails(below, above, self.bounds)
+
+    def slow(self, least: float = _SOLID, part: float = _TAIL) -> tuple[Mask, Mask]:
+        """Tell whose tails do not thin out fast enough."""
+        below, above = (
+            own.slow(least, part) & fine.slow(least, part)
+            for own, fine in zip(
+                (self.below, self.above), self.finer or (self.below, self.above), strict=True
+            )
+        )
+        return below, above
+
+    def marks(self) -> tuple[Mask, Mask]:
+        """Tell for each end whose interval can't be relied on."""
+        if self.marked is not None:
+            return self.marked
+        below, above = self.slow()
+        return self.below.far() | below, self.above.far() | above
 
     def notes(self) -> list[str]:
         """Return a note for each group: where its interval can't be relied on, and why."""
-        finer = self.finer or (self.below, self.above)
-        below, above = (
-            own.far() | own.slow() & fine.slow()
-            for own, fine in zip((self.below, self.above), finer, strict=True)
-        )
+        below, above = self.marks()
         ends = (self.bounds.lower, self.bounds.upper)
         texts = [_note([]), _note([ends[0]]), _note([ends[1]]), _note([*ends])]
         chosen: list[str] = np.array(texts, dtype=object)[below + 2 * above].tolist()
@@ -366,37 +393,61 @@ def _note(ends: list[float]) -> str:
     return f"clipped at {' and '.join(f'{end:g}' for end in ends)}: heavy tail"
 
 
+def _outside(
+    table: BinTable, noisy: Exceedances, bounds: Bounds, groups: Integers
+) -> tuple[Integers, tuple[Integers, Integers], Floats]:
+    """Return all octaves, those below and above bounds, and heights of the next in some groups."""
+    numbers = np.arange(-_OCTAVES.last, _OCTAVES.last + 1)
+    lower, upper = _OCTAVES.lower(numbers), _OCTAVES.upper(numbers)
+    wide = upper - lower >= _NARROW * bounds.width
+    over = np.flatnonzero((lower >= bounds.upper) & wide)
+    under = np.flatnonzero((upper <= bounds.lower) & wide)[::-1]
+    bins = numbers[np.concatenate([under[:OUTER], over[:OUTER]])]
+    own = np.repeat(groups, len(bins)), np.tile(bins, len(groups))
+    drawn = counts_at(table, noisy, *own).reshape(len(groups), len(bins))
+    return numbers, (under, over), drawn / spread_of(noisy.noise)
+
+
+def far_marks(
+    table: BinTable, noisy: Exceedances, bounds: Bounds, groups: Integers
+) -> tuple[Mask, Mask]:
+    """Tell which groups have rows further out than the next octave, as `tails` does."""
+    _, (under, _), drawn = _outside(table, noisy, bounds, groups)
+    split = len(under[:OUTER])
+    below, above = (own[:, 1:].sum(axis=1) > _FAR for own in (drawn[:, :split], drawn[:, split:]))
+    return below, above
+
+
 def tails(table: BinTable, noisy: Exceedances, bounds: Bounds, groups: Integers) -> Tails:
     """Return what is known of the rows beyond the bounds that some groups share.
 
     The bins next to the ends are drawn, once in the life of a histogram: `groups` must not have
     been asked about before.
     """
-    binning = table.binning
-    assert isinstance(binning, Octaves)  # noqa: S101 bounds are found at octave edges
-    numbers = np.arange(-binning.last, binning.last + 1)
-    lower, upper = binning.lower(numbers), binning.upper(numbers)
+    numbers, (under, over), drawn = _outside(table, noisy, bounds, groups)
+    lower, upper = _OCTAVES.lower(numbers), _OCTAVES.upper(numbers)
     wide = upper - lower >= _NARROW * bounds.width
-    over = np.flatnonzero((lower >= bounds.upper) & wide)
-    under = np.flatnonzero((upper <= bounds.lower) & wide)[::-1]
-    inner = np.flatnonzero((lower >= bounds.lower) & (upper <= bounds.upper) & wide)
-    outside = np.concatenate([under[:OUTER], over[:OUTER]])
-    drawn = _counts(table, noisy, groups, numbers[outside], forgotten=True)
-    held = _counts(table, noisy, groups, numbers[inner], forgotten=False)
-    held = np.where(heights_of(held, noisy.noise) < LEAST, 0.0, held)
+    within = (lower >= bounds.lower) & (upper <= bounds.upper)
+    inner = np.flatnonzero(within & wide)
+    small = np.flatnonzero(within & ~wide & (numbers != 0))
     scale, split = spread_of(noisy.noise), len(under[:OUTER])
-    drawn, held = drawn / scale, held / scale
+    held, passed = (
+        np.where(heights_of(own, noisy.noise) < LEAST, 0.0, own) / scale
+        for own in (forgotten_as_zero(noisy, groups, numbers[some]) for some in (inner, small))
+    )
     below = bounds.lower - (upper - _MIDDLE * (upper - lower))
     above = lower + _MIDDLE * (upper - lower) - bounds.upper
     sides = []
-    for out, own, in_, within, distance in (
+    for out, own, in_, seen, distance in (
         (under, drawn[:, :split], inner, held, below),
         (over, drawn[:, split:], inner[::-1], held[:, ::-1], above),
     ):
         near = out[:OUTER][::-1]
-        heights = np.concatenate([own[:, ::-1], within], axis=1)
+        heights = np.concatenate([own[:, ::-1], seen], axis=1)
         widths = (upper - lower)[np.concatenate([near, in_])]
-        sides.append(Tail(heights, len(near), widths, distance[out[:_REACH]], scale))
+        sides.append(
+            Tail(heights, len(near), widths, distance[out[:_REACH]], scale, passed.sum(axis=1))
+        )
     return Tails(sides[0], sides[1], bounds)
 
 
@@ -454,12 +505,3 @@ def _sides(
         distances = sizes[firsts] - sizes[place] + _MIDDLE * wide
         sides.append(Tail(heights, len(out), np.array(reach), distances, spread))
     return sides
-
-
-def _counts(
-    table: BinTable, noisy: Exceedances, groups: Integers, bins: Integers, *, forgotten: bool
-) -> Floats:
-    """Return the noisy counts of the same bins in each of some groups, one row a group."""
-    own = np.repeat(groups, len(bins)), np.tile(bins, len(groups))
-    found = counts_at(table, noisy, *own) if forgotten else forgotten_as_zero(noisy, *own)
-    return found.reshape(len(groups), len(bins))
