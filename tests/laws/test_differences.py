@@ -159,7 +159,7 @@ def test_what_was_computed_can_be_shown():
     assert "no further cost" in repr(dfp.show(less))
     assert dfp.plot(less).to_dict()["title"]["text"] == "difference of count by k"
     after = dfp.plot(dfp.released(made).diff()).to_dict()
-    assert after["title"]["text"] == "count by k"
+    assert after["title"]["text"] == "difference of count by k"
     assert "Without an answer" not in str(after)
     assert "NULL" not in str(after)
     several = DATA.with_columns(x=1.0).dp.group_by("k", keys=KEYS)
