@@ -55,9 +55,9 @@ def with_others(adopted: Adopted, label: Hashable) -> Adopted:
     """
     *names, name = adopted.keys
     dtype, engine = adopted.lazy.collect_schema()[name], adopted.lazy.implementation
-    own = f"{name} or other"
+    own = f"{name}_or_other"
     while own in adopted.lazy.collect_schema().names():
-        own = f"{own} "
+        own = f"{own}_"
     key = nw.col(own)
     made = _key_expression(name, label, dtype, engine).alias(own)
     frame = adopted.lazy.with_columns(made).filter(~key.is_null())
@@ -78,7 +78,7 @@ def with_others(adopted: Adopted, label: Hashable) -> Adopted:
     return replace(adopted, lazy=whole.drop(_LISTED), keys=[*names, own])
 
 
-_LISTED = "is listed"
+_LISTED = "is_listed"
 
 
 def told_expression(adopted: Adopted, told: Told) -> nw.Expr:
