@@ -249,7 +249,7 @@ def nested(values, inside):
 
 
 BROKEN = {
-    "timestamp": (pa.timestamp("us"), 10 - 2**63, {90}),  # it is a time
+    "timestamp": (pa.timestamp("us"), 10 - 2**63, {90}),
     "seconds": (pa.timestamp("s"), FAR, {60}),
     "time": (pa.time64("us"), FAR, {60}),
     "decimal": (pa.decimal64(4, 2), 10**12, range(60, 91)),  # DuckDB reads what it finds in memory
