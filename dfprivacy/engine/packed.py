@@ -28,7 +28,7 @@ from dfprivacy.engine.embedded import engine_options, interruptible
 from dfprivacy.engine.files import quoted
 from dfprivacy.engine.keys import key_expressions, number_groups, ranked
 from dfprivacy.engine.progress import watched
-from dfprivacy.engine.run import changed, guarded
+from dfprivacy.engine.run import guarded
 from dfprivacy.engine.terms import leaves_of
 from dfprivacy.measurement.bin_table import BinTable, added_up
 from dfprivacy.measurement.binning import (
@@ -50,11 +50,20 @@ _SORTED = 2**25  # that are sorted at once, about: their words lie in memory
 _FEW_CELLS, _CELLS_OF_ROW = 2**20, 16
 _SUM_BITS, _WORD_ROWS = 42, 2**20 - 1
 """A word of a cell holds so many rows above the sum of their numbers, which have 22 bits."""
+_LEAST = -(2**63)
 _MOST_GROUPS = 2**31  # a group's number stands above 32 bits of a value
 _FEW_THREADS = 4
-_BLOCK = 2**16  # rows that are added up at once
+_SPARE = 8  # the part of the places that is added where keys lie beyond them
+_BLOCK = 31 * 2**11  # rows that are added up at once: whole vectors of DuckDB, less than 2**16
 _MULTIPLIED = 2**15  # rows whose terms are multiplied at once
-_FEW_PLACES, _FEW_SOURCES = 2**15, 8
+_FEW_PLACES, _MOST_PLACES, _FEW_WORDS = 2**15, 2**21, 2**14
+_COUNT = 47
+"""A row counts so many bits above its integer, which has 32 bits: words of a block do not meet."""
+_WORD = 2**52 + 2**_COUNT
+_BITS = int(np.float64(_WORD).view(np.int64))
+"""The bits of a float are these and an integer, where this number and the integer make it up."""
+_COUNTS = 2 ** (64 - _COUNT)
+_INVERSE = pow(_BITS >> _COUNT, -1, _COUNTS)  # from what rows add up to above, to how many they are
 _CODED = (nw.String, nw.Categorical, nw.Enum, nw.Boolean, nw.Date, nw.Datetime)
 """Keys of frames in memory that go as their ranks."""
 
@@ -418,17 +427,19 @@ class _Places(NamedTuple):
             for (_, least, size), (_, own, width) in zip(self.columns, other.columns, strict=True)
         )
 
-    def joined(self, other: _Places) -> _Places:
-        """Return places for the keys of both."""
+    def joined(self, other: _Places, spare: int = 0) -> _Places:
+        """Return places for the keys of both, and where they reach further, a part to spare."""
         columns = []
         for (kind, one, size), (_, two, width) in zip(self.columns, other.columns, strict=True):
-            least, end = min(one, two), max(one + size, two + width)
+            more = size // spare if spare else 0
+            least = one if one <= two else max(two - more, _LEAST)
+            end = one + size if one + size >= two + width else two + width + more
             columns.append((kind, least, end - least))
         return _Places(self.names, columns)
 
     def codes(self, keys: pa.Table) -> Integers:
         """Return the number of each row, of one key at least."""
-        codes = np.zeros(1, dtype=np.int64)
+        codes: Integers | None = None
         for column, (_, least, size) in zip(keys.columns, self.columns, strict=True):
             present = column.drop_null() if column.null_count else column
             array = present.chunk(0) if present.num_chunks == 1 else present.combine_chunks()
@@ -436,7 +447,8 @@ class _Places(NamedTuple):
             if column.null_count:
                 above, own = own, np.full(len(column), size - 1, dtype=np.int64)
                 own[np.asarray(column.is_valid())] = above
-            codes = codes * size + own
+            codes = own if codes is None else codes * size + own
+        assert codes is not None  # noqa: S101 there is a key
         return codes
 
     def keys_of(self, numbers: Integers) -> pa.Table:
@@ -464,11 +476,10 @@ def is_addable(adopted: Adopted, sources: Sequence[Source]) -> bool:
 
 
 def packed_sums(adopted: Adopted, sources: Sequence[Source]) -> Statistics | None:
-    """Return what `dfprivacy.engine.passes.build_pass` adds up; None where that is less work.
+    """Return what `dfprivacy.engine.passes.build_pass` adds up; None where keys are far apart.
 
-    Each group that there can be has a place, to which rows are added in blocks, by `Term.of`.
-    Places are for keys near each other; DuckDB itself adds up fewer columns and groups faster,
-    unless they are multiplied, or the rows are so few that making its query takes longer.
+    Each group that there can be has a place, to which rows are added in blocks, by `Term.of`. The
+    frame is read once; DuckDB's keys get more places as they come.
 
     Raises
     ------
@@ -484,14 +495,8 @@ def packed_sums(adopted: Adopted, sources: Sequence[Source]) -> Statistics | Non
 
     def added() -> pa.Table | None:
         with watched():
-            few = len(sources) <= _FEW_SOURCES and not any(map(_multiplies, sources))
-            known = _first_rows(adopted) if few and not in_polars else None
-            if known and known[1] == _BLOCK and known[0].size <= _FEW_PLACES:
-                return None
-            read = _in_polars(adopted, labels) if in_polars else _in_duckdb(adopted, labels, known)
-            places, rows, blocks, _ = read
-            far = places.size > max(_FEW_PLACES, rows // 4)
-            return None if far else _added_up(places, blocks, sources)
+            read = _in_polars(adopted, labels) if in_polars else _Read(_of_duckdb(adopted, labels))
+            return _added_up(read, sources)
 
     connection = adopted.connection
     table = guarded(lambda: interruptible(added, connection) if connection else added())
@@ -501,19 +506,25 @@ def packed_sums(adopted: Adopted, sources: Sequence[Source]) -> Statistics | Non
 
 
 class _Read(NamedTuple):
-    """Where the keys of a frame lie, how many rows it has, and these. Secret.
+    """The rows of a frame, how many they are and where their keys lie if that is known. Secret.
 
     Keys that go as ranks have their different values in `ranked`.
     """
 
-    places: _Places
-    rows: int
     blocks: Iterator[_Block]
+    rows: int = 0
+    places: _Places | None = None
     ranked: Mapping[str, pa.Array] = MappingProxyType({})
 
     def __repr__(self) -> str:
         """Show nothing of them."""
         return "_Read()"
+
+    def is_far(self, places: _Places, rows: int) -> bool:
+        """Tell whether most of many places may be empty, by the rows that were read."""
+        limit = max(_FEW_PLACES, max(rows, self.rows) // 4)
+        some = self.places is None and rows >= _BLOCK  # there may be any number of others
+        return places.size > (max(limit, _MOST_PLACES) if some else limit)
 
 
 def _in_polars(adopted: Adopted, labels: Sequence[Hashable]) -> _Read:
@@ -534,7 +545,7 @@ def _in_polars(adopted: Adopted, labels: Sequence[Hashable]) -> _Read:
             values = (column(first, size) for column in columns)
             yield _Block(table.slice(first, size), dict(zip(labels, values, strict=True)), size)
 
-    return _Read(_Places.of(table), frame.height, blocks(), known)
+    return _Read(blocks(), frame.height, _Places.of(table), known)
 
 
 def _decoded(keys: pa.Table, known: Mapping[str, pa.Array]) -> pa.Table:
@@ -545,48 +556,11 @@ def _decoded(keys: pa.Table, known: Mapping[str, pa.Array]) -> pa.Table:
     return keys
 
 
-def _quoted_keys(adopted: Adopted) -> tuple[list[str], dict[str, str]]:
-    names = [key_name(index) for index in range(len(adopted.keys))]
-    return names, dict(zip(names, map(quoted, adopted.keys), strict=True))
-
-
-def _ends(native: Any, keys: Mapping[str, str]) -> tuple[_Places, int]:
-    """Return where the keys of a relation lie, and how many rows it has."""
-    ends = [f"{end}({key}) AS {end}_{own}" for own, key in keys.items() for end in ("min", "max")]
-    found = native.aggregate(", ".join(["count(*) AS rows", *ends])).to_arrow_table()
-    both = {own: [*found[f"min_{own}"].chunks, *found[f"max_{own}"].chunks] for own in keys}
-    table = pa.table({own: pa.chunked_array(chunks) for own, chunks in both.items()})
-    return _Places.of(table), found["rows"][0].as_py()
-
-
-def _first_rows(adopted: Adopted) -> tuple[_Places, int]:
-    """Return where the keys of a block of rows lie, as they come, and how many there are."""
-    some: Any = adopted.lazy.to_native().limit(_BLOCK)
-    return _ends(some, _quoted_keys(adopted)[1])
-
-
-def _in_duckdb(
-    adopted: Adopted, labels: Sequence[Hashable], known: tuple[_Places, int] | None
-) -> _Read:
-    """Return a relation; where `known` counts less than a block, it is of all its rows."""
-    if known is None or known[1] == _BLOCK:
-        known = _ends(adopted.lazy.to_native(), _quoted_keys(adopted)[1])
-    places, rows = known
-
-    def blocks() -> Iterator[_Block]:
-        for block in _of_duckdb(adopted, labels):
-            if not places.hold(block.places):
-                raise changed()
-            yield block
-
-    return _Read(places, rows, blocks())
-
-
 def _of_duckdb(adopted: Adopted, labels: Sequence[Hashable]) -> Iterator[_Block]:
     """Yield the rows of a relation, and nothing twice; one block without rows for none."""
     native: Any = adopted.lazy.to_native()
-    names, keys = _quoted_keys(adopted)
-    texts = [f"{key} AS {own}" for own, key in keys.items()]
+    names = [key_name(index) for index in range(len(adopted.keys))]
+    texts = [f"{quoted(key)} AS {own}" for own, key in zip(names, adopted.keys, strict=True)]
     values = [f"value_{place}" for place in range(len(labels))]
     for name, label in zip(values, labels, strict=True):
         texts.append(f"CAST({quoted(adopted.values[label])} AS DOUBLE) AS {name}")
@@ -601,12 +575,29 @@ def _of_duckdb(adopted: Adopted, labels: Sequence[Hashable]) -> Iterator[_Block]
             some = True
 
 
-def _added_up(places: _Places, blocks: Iterator[_Block], sources: Sequence[Source]) -> pa.Table:
-    totals = [_Totals(source, places.size) for source in sources]
+def _added_up(read: _Read, sources: Sequence[Source]) -> pa.Table | None:
+    """Return the sums of all rows; None where keys are far apart."""
+    totals = [_Totals(source) for source in sources]
     counts = not all(own.thresholds for own in totals)
-    seen = np.zeros(places.size, dtype=np.int64)
-    room = np.empty(0)
-    for block in blocks:
+    seen, room = np.zeros(0, dtype=np.int64), np.empty(0)
+    places: _Places | None = None
+    rows = 0
+
+    def there() -> Integers:
+        return np.flatnonzero(seen + sum(own.levels.sum(axis=0) for own in totals))
+
+    for block in read.blocks:
+        rows += block.rows
+        if places is None or (read.places is None and not places.hold(block.places)):
+            own = read.places or block.places
+            wider = own if places is None else places.joined(own, _SPARE)
+            if read.is_far(wider, rows):
+                return None
+            old = there()
+            new = wider.codes(places.keys_of(old)) if places else old
+            seen, places = _moved(seen, wider.size, old, new), wider
+            for total in totals:
+                total.move(wider.size, old, new)
         if not block.rows:
             continue
         room = room if len(room) >= block.rows else np.empty(block.rows)
@@ -614,13 +605,19 @@ def _added_up(places: _Places, blocks: Iterator[_Block], sources: Sequence[Sourc
         whole = [own.add(codes, block.values, block.rows, room) for own in totals]
         if counts or not any(whole):
             _add(seen, codes, None, block.rows)
-    every = [column for own in totals for column in own.columns(seen)]
-    there = np.zeros(1, dtype=np.int64)
-    if places.names:
-        there = np.flatnonzero(seen + sum(own.levels.sum(axis=0) for own in totals))
-    found = places.keys_of(there)
-    sums = dict(zip(sum_names(sources), (own[there] for own in every), strict=True))
+    assert places is not None  # noqa: S101 there is one block at least
+    every = [column for own in totals for column in own.columns(seen, keyed=bool(places.names))]
+    groups = there() if places.names else np.zeros(1, dtype=np.int64)
+    found = places.keys_of(groups)
+    sums = dict(zip(sum_names(sources), (own[groups] for own in every), strict=True))
     return pa.table(dict(zip(found.column_names, found.columns, strict=True)) | sums)
+
+
+def _moved(totals: Integers, size: int, old: Integers, new: Integers) -> Integers:
+    """Return totals at so many places, those of the old ones at the new ones."""
+    moved = np.zeros((*totals.shape[:-1], size), dtype=np.int64)
+    moved[..., new] = totals[..., old]
+    return moved
 
 
 def _column(values: pl.Series) -> Callable[[int, int], Floats]:
@@ -646,14 +643,13 @@ def _multiplies(source: Source) -> bool:
 
 
 class _Step(NamedTuple):
-    """A term or a factor of one, the places of the steps it multiplies, and its sums by group."""
+    """A term or a factor of one, and the places of the steps it multiplies."""
 
     term: Term
     factors: tuple[int, ...]
-    total: Integers | None
 
 
-def _steps(sums: Mapping[Term, Integers]) -> list[_Step]:
+def _steps(sums: Iterable[Term]) -> list[_Step]:
     """Return each term once, after its factors. What a term is made of is looked at only here."""
     places: dict[Term, int] = {}
     steps: list[_Step] = []
@@ -661,7 +657,7 @@ def _steps(sums: Mapping[Term, Integers]) -> list[_Step]:
     def place_of(term: Term) -> int:
         if term not in places:
             factors = (term.left, term.right) if isinstance(term, Product) else ()
-            step = _Step(term, tuple(map(place_of, factors)), sums.get(term))
+            step = _Step(term, tuple(map(place_of, factors)))
             places[term] = len(steps)
             steps.append(step)
         return places[term]
@@ -675,18 +671,34 @@ class _Totals:
     """What the terms of a source add up to in each group. Secret.
 
     A value that exceeds the first of some ascending thresholds is counted at their number. Without
-    thresholds the rows that hold no value are counted.
+    thresholds the rows that hold no value are counted. An integer of a grid is added as the bits of
+    a float, the same for each row but for the integer: they are taken out at last, modulo 2**64.
+    In a block of few cells they also say how many rows each has.
     """
 
-    def __init__(self, source: Source, size: int) -> None:
+    def __init__(self, source: Source) -> None:
         self.source = source
         above = [t for t in source.terms if isinstance(t, Above) and len(source.columns) == 1]
         self.thresholds = sorted({term.threshold for term in above})
-        self.levels = np.zeros((1 + len(self.thresholds), size), dtype=np.int64)
+        self.levels = np.zeros((1 + len(self.thresholds), 0), dtype=np.int64)
         others = [term for term in source.terms if term not in above]
-        self.sums = {term: np.zeros(size, dtype=np.int64) for term in others}
+        self.sums = {term: np.zeros(0, dtype=np.int64) for term in others}
         multiplies = any(isinstance(term, Product) for term in others)
         self.steps = _steps(self.sums) if multiplies else []
+        grids = [term for term in others if isinstance(term, OnGrid)]
+        self.counting = grids[0] if grids and self.thresholds and not multiplies else None
+        self._words: Integers | None = None  # of each cell, in a block
+
+    def __repr__(self) -> str:
+        """Show nothing that was added up."""
+        return "_Totals()"
+
+    def move(self, size: int, old: Integers, new: Integers) -> None:
+        """Make so many places, with what the old ones had at the new ones."""
+        self.levels = _moved(self.levels, size, old, new)
+        self.sums = {term: _moved(own, size, old, new) for term, own in self.sums.items()}
+        few = self.counting is not None and self.levels.size <= _FEW_WORDS
+        self._words = np.zeros_like(self.levels) if few else None
 
     def add(
         self, codes: Integers | None, values: Mapping[Hashable, Floats], rows: int, room: Floats
@@ -702,17 +714,35 @@ class _Totals:
             codes = None if codes is None else codes[there]
             own = {label: each[there] for label, each in own.items()}
             rows = int(np.count_nonzero(there))
+        cells = None
         if self.thresholds:
-            self._count(codes, own[self.source.columns[0]])
+            cells = self._cells(codes, own[self.source.columns[0]])
+        if cells is not None and self._words is None:
+            np.add.at(self.levels.reshape(-1), cells, 1)
         if self.steps:
             self._multiply(codes, own, room[:rows])
             return whole
-        for term, total in self.sums.items():
-            if isinstance(term, OnGrid):  # of size at most 2**30: floats add up a block exactly
-                wholes: Any = term.grid.wholes(own[term.column], room[:rows])
-            else:
-                wholes = term.of(own)
-            _add(total, codes, wholes, rows)
+        for term in self.sums:
+            total = self.sums[term]
+            if not isinstance(term, OnGrid):
+                _add(total, codes, term.of(own), rows)
+                continue
+            wholes = term.grid.wholes(own[term.column], room[:rows])
+            if codes is None:  # of size at most 2**30: floats add up a block exactly
+                total += int(np.add.reduce(wholes))
+                continue
+            wholes += _WORD - term.least
+            words = wholes.view(np.int64)
+            if cells is None or self._words is None or term != self.counting:
+                np.add.at(total, codes, words)
+                continue
+            np.add.at(self._words.reshape(-1), cells, words)
+            total += self._words.sum(axis=0)
+            self._words >>= _COUNT
+            self._words *= _INVERSE
+            self._words &= _COUNTS - 1
+            self.levels += self._words
+            self._words[:] = 0
         return whole
 
     def _multiply(
@@ -734,32 +764,36 @@ class _Totals:
                     out[:] = term.grid.wholes(values[term.column][here], room[here])
                 else:
                     out[:] = term.of({own: values[own][here] for own in term.columns})
-                if step.total is not None:
-                    _add(step.total, None if codes is None else codes[here], out, rows)
+                if step.term in self.sums:
+                    _add(self.sums[step.term], None if codes is None else codes[here], out, rows)
 
-    def _count(self, codes: Integers | None, values: Floats) -> None:
+    def _cells(self, codes: Integers | None, values: Floats) -> Integers | None:
+        """Return the cell of each row's level; count the levels where there are no keys."""
         above = [values > threshold for threshold in self.thresholds]
         if codes is None:
             reached = [len(values), *(int(np.count_nonzero(own)) for own in above), 0]
             for total, most, more in zip(self.levels, reached, reached[1:], strict=False):
                 total += most - more  # noqa: PLW2901 where it lies
-            return
+            return None
         level: Integers = sum(own.view(np.uint8) for own in above)  # type: ignore[assignment]
         cells = np.multiply(level, self.levels.shape[1], dtype=np.int64)
         cells += codes
-        np.add.at(self.levels.reshape(-1), cells, 1)
+        return cells
 
     def rows(self, seen: Integers) -> Integers:
         """Return how many rows of each group count, where `seen` has all of them."""
         own: Integers = self.levels.sum(axis=0)
         return own if self.thresholds else seen - own
 
-    def columns(self, seen: Integers) -> Iterator[Integers]:
+    def columns(self, seen: Integers, *, keyed: bool) -> Iterator[Integers]:
         """Yield the sums in the order of the terms, the rows first."""
-        yield self.rows(seen)
+        rows = self.rows(seen)
+        yield rows
         for term in self.source.terms:
             if term in self.sums:
-                yield self.sums[term]
+                own = self.sums[term]
+                shifted = keyed and not self.steps and isinstance(term, OnGrid)
+                yield own - rows * (_BITS - term.least) if shifted else own
             elif isinstance(term, Above):
                 more = self.thresholds.index(term.threshold) + 1
                 total: Integers = self.levels[more:].sum(axis=0) * term.each

@@ -214,7 +214,6 @@ SOURCES = [
 def test_sums_by_places_are_one_group_by(many, frame, sources, by, block, rows, monkeypatch):
     """Keys, rows and sums are those of the engine's pass, of rows without values and none, too."""
     monkeypatch.setattr(packed, "_FEW_THREADS", 2**10)
-    monkeypatch.setattr(packed, "_FEW_SOURCES", 0)
     monkeypatch.setattr(packed, "_BLOCK", block)
     labels = dict.fromkeys(own for source in sources for own in source.columns)
     columns = named_columns(by, None, dict.fromkeys(labels, True), None)
@@ -233,34 +232,28 @@ def test_sums_by_places_are_one_group_by(many, frame, sources, by, block, rows, 
     assert found.table.schema.types[: len(by)] == law.schema.types[: len(by)]
 
 
-@pytest.mark.parametrize("by", [[], ["some"]])
-@pytest.mark.parametrize("more", [-1, 0, 1])
-def test_few_rows_of_duckdb_are_added_up_in_one_block(many, by, more, monkeypatch):
-    """A table of less than a block has the sums of the engine's pass; others are its own."""
+@pytest.mark.parametrize("words", [0, 2**14])
+def test_keys_that_come_later_get_places(words, monkeypatch):
+    """A view with other rows each time is read once: keys beyond those before, to a type's ends."""
     monkeypatch.setattr(packed, "_FEW_THREADS", 2**10)
-    monkeypatch.setattr(packed, "_BLOCK", many.num_rows - more)
-    sources = SOURCES[1][:2]
-    columns = named_columns(by, None, {"x": True}, None)
-
-    def both_of(adopted):
-        built = partial(build_pass, labels=by, sources=sources, numbers=nw.Int64())
-        names = [key_name(index) for index in range(len(by))]
-        return packed.packed_sums(adopted, sources), exact_table(adopted, built, names)
-
-    found, law = read(stored(many), columns, both_of)[1]
-    assert (found is None) == (more >= 0)
-    assert found is None or found.table.equals(law.cast(found.table.schema))
-
-
-def test_keys_that_come_between_two_reads_are_an_error(monkeypatch):
-    """A view whose keys lie elsewhere when it is read again is refused, not added up wrongly."""
-    monkeypatch.setattr(packed, "_FEW_THREADS", 2**10)
-    monkeypatch.setattr(packed, "_FEW_SOURCES", 0)
+    monkeypatch.setattr(packed, "_FEW_WORDS", words)
+    monkeypatch.setattr(packed, "_FEW_PLACES", 2**20)
+    monkeypatch.setattr(packed, "_BLOCK", 2048)
     connection = duckdb.connect()
+    connection.execute("SET threads = 1")
     connection.execute("CREATE SEQUENCE s")
-    rows = "SELECT nextval('s') AS k, 1.0 AS x FROM range(1000)"
-    connection.execute(f"CREATE VIEW v AS {rows}")
+    up = "nextval('s')"
+    sources = (Source(("x",), (OnGrid("x", ONE), Above("x", 0.5))), Source(()))
     columns = named_columns(["k"], None, {"x": True}, None)
-    sources = (Source(("x",), (OnGrid("x", ONE),)),)
-    with pytest.raises(dfp.EngineError, match="changed"):
-        read(connection.table("v"), columns, lambda own: packed.packed_sums(own, sources))
+    low, high = -(2**63), 2**63 - 1
+    for key in (
+        f"({up} * 7919) % 25000 - 12000",
+        f"{low} + CAST({up} // 3 AS BIGINT) % 5000",
+        f"{high} - CAST({up} // 3 AS BIGINT) % 5000",
+    ):
+        rows = f"SELECT {key} AS k, 1.0 AS x FROM range(20_000)"
+        connection.execute(f"CREATE OR REPLACE VIEW v AS {rows}")
+        view = connection.table("v")
+        table = read(view, columns, lambda own: packed.packed_sums(own, sources))[1].table
+        assert sum(table["sum_0_0"].to_pylist()) == sum(table["sum_1_0"].to_pylist()) == 20_000
+        assert sum(table["sum_0_1"].to_pylist()) == 20_000 * ONE.last
