@@ -410,9 +410,8 @@ class _Places(NamedTuple):
         """Return the places of the keys of some rows; the last one is that of NULL."""
         columns = []
         for column in keys.columns:
-            ends = pc.min_max(column)
-            least, most = (ends[own].as_py() or 0 for own in ("min", "max"))
-            columns.append((column.type, least, most - least + 2))
+            least, most = (end.as_py() for end in pc.min_max(column).values())
+            columns.append((column.type, least or 0, 1 if least is None else most - least + 2))
         return cls(keys.column_names, columns)
 
     @property
@@ -423,7 +422,7 @@ class _Places(NamedTuple):
     def hold(self, other: _Places) -> bool:
         """Tell whether keys at other places have some here."""
         return all(
-            least <= own and own + width <= least + size
+            width == 1 or (least <= own and own + width <= least + size)
             for (_, least, size), (_, own, width) in zip(self.columns, other.columns, strict=True)
         )
 
@@ -431,6 +430,7 @@ class _Places(NamedTuple):
         """Return places for the keys of both, and where they reach further, a part to spare."""
         columns = []
         for (kind, one, size), (_, two, width) in zip(self.columns, other.columns, strict=True):
+            one, two = (two if size == 1 else one), (one if width == 1 else two)  # noqa: PLW2901 NULL
             more = size // spare if spare else 0
             least = one if one <= two else max(two - more, _LEAST)
             end = one + size if one + size >= two + width else two + width + more
@@ -520,11 +520,11 @@ class _Read(NamedTuple):
         """Show nothing of them."""
         return "_Read()"
 
-    def is_far(self, places: _Places, rows: int) -> bool:
+    def is_far(self, places: _Places, rows: int, columns: int) -> bool:
         """Tell whether most of many places may be empty, by the rows that were read."""
         limit = max(_FEW_PLACES, max(rows, self.rows) // 4)
         some = self.places is None and rows >= _BLOCK  # there may be any number of others
-        return places.size > (max(limit, _MOST_PLACES) if some else limit)
+        return places.size > (max(limit, _MOST_PLACES // columns) if some else limit)
 
 
 def _in_polars(adopted: Adopted, labels: Sequence[Hashable]) -> _Read:
@@ -591,7 +591,7 @@ def _added_up(read: _Read, sources: Sequence[Source]) -> pa.Table | None:
         if places is None or (read.places is None and not places.hold(block.places)):
             own = read.places or block.places
             wider = own if places is None else places.joined(own, _SPARE)
-            if read.is_far(wider, rows):
+            if read.is_far(wider, rows, len(sources)):
                 return None
             old = there()
             new = wider.codes(places.keys_of(old)) if places else old

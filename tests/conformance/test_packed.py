@@ -257,3 +257,25 @@ def test_keys_that_come_later_get_places(words, monkeypatch):
         table = read(view, columns, lambda own: packed.packed_sums(own, sources))[1].table
         assert sum(table["sum_0_0"].to_pylist()) == sum(table["sum_1_0"].to_pylist()) == 20_000
         assert sum(table["sum_0_1"].to_pylist()) == 20_000 * ONE.last
+
+
+@pytest.mark.parametrize("by", [["k"], ["k", "near"]])
+def test_rows_without_keys_lie_nowhere(by, monkeypatch):
+    """Where the first rows have no key, those of the others decide where places are."""
+    monkeypatch.setattr(packed, "_FEW_THREADS", 2**10)
+    monkeypatch.setattr(packed, "_BLOCK", 2048)
+    rows = (
+        "SELECT CASE WHEN i >= 4096 THEN 1e9::BIGINT + i % 3000 END AS k, i % 3 AS near, 1.0 AS x"
+    )
+    view = duckdb.sql(f"{rows} FROM range(20_000) t(i)")
+    sources = (Source(("x",), (OnGrid("x", ONE), Above("x", 0.5))), Source(()))
+    columns = named_columns(by, None, {"x": True}, None)
+
+    def both_of(adopted):
+        names = [key_name(index) for index in range(len(by))]
+        built = partial(build_pass, labels=by, sources=sources, numbers=nw.Int64())
+        return packed.packed_sums(adopted, sources), exact_table(adopted, built, names)
+
+    found, law = read(view, columns, both_of)[1]
+    assert found.table.num_rows == (3003 if "near" in by else 3001)
+    assert found.table.equals(law.cast(found.table.schema))
