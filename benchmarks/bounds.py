@@ -16,21 +16,24 @@ import math
 import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
 
 from benchmarks.honesty import copies_of
-from benchmarks.octave_rule import subset_width
+from benchmarks.octave_rule import octaves_alone, subset_width
 from benchmarks.page import run
 from benchmarks.subset_optimal import dick_means
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.measurement.bin_table import FINE, BinTable, bin_table
 from dfprivacy.measurement.binning import VALUE_BITS, Octaves, SignificantBits, clipped, rounded
 from dfprivacy.release.pipeline import permit
+from dfprivacy.statistics import octaves
 from dfprivacy.statistics.mean import Mean
 from dfprivacy.statistics.octaves import MeasuredOctaves, OctavePart
 
@@ -82,9 +85,10 @@ def table_of(values: np.ndarray, binning: Octaves | SignificantBits, copies: int
 @permit("a benchmark")
 def octave_means(values: np.ndarray, epsilon: Fraction, copies: int, *, zoom: bool) -> np.ndarray:
     """Return means without bounds, each as that of a whole frame, or off octaves alone."""
-    part = OctavePart("x", {"x": Mean("x")}, grouped=not zoom)
+    part = OctavePart("x", {"x": Mean("x")}, grouped=False)
     measured = MeasuredOctaves(part, table_of(values, FINE if zoom else Octaves(), copies))
-    return measured.answer_apart(Epsilon(epsilon)).answers["x"][0].columns(0.95)[0]
+    with nullcontext() if zoom else mock.patch.object(octaves, "zoomed_bounds", octaves_alone):
+        return measured.answer_apart(Epsilon(epsilon)).answers["x"][0].columns(0.95)[0]
 
 
 @permit("a benchmark")

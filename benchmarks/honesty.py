@@ -128,23 +128,31 @@ def released(
 
     Releases without bounds, which say so, are left out.
     """
-    part = OctavePart("x", {"x": STATISTICS[kind]("x")}, grouped=False)
-    table = copies_of(data.table, count)
-    with permit("benchmarks.honesty"):
-        answered = part.measured(table).answer_apart(Epsilon(Fraction(str(epsilon))))
-    (answer,) = answered.answers["x"]
+    grouped = len(data.groups) > 1  # groups find bounds together: each release has all of them
+    part = OctavePart("x", {"x": STATISTICS[kind]("x")}, grouped=grouped)
+    for table in [data.table] * count if grouped else [copies_of(data.table, count)]:
+        own, loss = part.measured(table), Epsilon(Fraction(str(epsilon)))
+        with permit("benchmarks.honesty"):
+            answered = own.answer(loss, None) if grouped else own.answer_apart(loss)
+        yield from told(data, TRUTHS[kind], answered.answers["x"][0])
+
+
+def told(
+    data: Data, of: Callable[[np.ndarray], float], answer: Any
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield hits, marks and widths over the noise of the releases of each group."""
     _, low, high, notes = answer.columns(LEVEL)
-    widths = np.full(table.groups, np.nan)
+    widths = np.full(len(low), np.nan)
     for piece in answer.pieces:
         if isinstance(piece.estimator, Unclipped):
             ends = piece.estimator.clipped.interval(piece.vector, LEVEL)
             alone = np.where(ends[1] > ends[0], ends[1] - ends[0], np.nan)
             widths[piece.groups] = (high - low)[piece.groups] / alone
-    told, marks = np.isfinite(low), notes != ""
+    finite, marks = np.isfinite(low), notes != ""
     for place, values in enumerate(data.groups):
-        own = np.arange(place, table.groups, len(data.groups))
-        own = own[told[own]]
-        truth = TRUTHS[kind](values)
+        own = np.arange(place, len(low), len(data.groups))
+        own = own[finite[own]]
+        truth = of(values)
         yield (low[own] <= truth) & (truth <= high[own]), marks[own], widths[own]
 
 

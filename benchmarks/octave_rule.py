@@ -22,10 +22,13 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.page import run
+from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.cli.demo import flights_file
+from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Octaves
-from dfprivacy.noise.exceedances import Exceedances
+from dfprivacy.noise.exceedances import Exceedances, exceedances
 from dfprivacy.statistics.estimators import octave_bounds as shipped
+from dfprivacy.statistics.estimators.zoom import PARTS, OctaveHistogram, Zoomed
 
 SIZES = (300, 1000, 10**4, 10**5, 10**6)
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
@@ -53,6 +56,20 @@ SYNTHETIC = {
 
 Choice = tuple[float, float, float, float]
 """Share of epsilon, LEAST, GROWTH, and DISTANCE: what the logarithm of octaves in between costs."""
+
+
+def octaves_alone(table: BinTable, loss: Epsilon, *, held: bool = False) -> Zoomed:
+    """Return the bounds of each group that its octaves alone tell, for 3/8 of the loss.
+
+    With `held`, octaves that hold no row of any don't count, however tall the noise has made them.
+    """
+    noisy = exceedances(table, loss.share(shipped.SHARE).noise(1, 1), shipped.LEAST)
+    seen = np.isin(noisy.bins, table.bins) | (not held)
+    own = (noisy.group[seen], noisy.bins[seen], noisy.counts[seen])
+    found = shipped.octave_bounds(Exceedances(*own, noise=noisy.noise), table.groups)
+    left, none = int(PARTS * (1 - shipped.SHARE)), np.zeros(table.groups, np.int64)
+    one = OctaveHistogram(np.arange(table.groups), left, table, noisy)
+    return Zoomed(found, [one], none, none)
 
 
 def flights(name: str) -> np.ndarray:

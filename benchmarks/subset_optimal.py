@@ -27,17 +27,15 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.octave_rule import ENOUGH, SIZES, data_sets, subset_width
+from benchmarks.octave_rule import ENOUGH, SIZES, data_sets, octaves_alone, subset_width
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.measurement.bin_table import BinTable, bin_table
 from dfprivacy.measurement.binning import VALUE_BITS, Octaves, clipped, rounded
 from dfprivacy.measurement.sums import Statistics, key_name, sum_name
 from dfprivacy.noise.additive import add_noise
-from dfprivacy.noise.exceedances import Exceedances
 from dfprivacy.release.pipeline import permit
 from dfprivacy.release.terms import Bounds
-from dfprivacy.statistics import Mean
-from dfprivacy.statistics.estimators.octave_bounds import octave_bounds
+from dfprivacy.statistics import Mean, octaves
 from dfprivacy.statistics.estimators.threshold import dick_bounds
 from dfprivacy.statistics.linear import vectors_of
 from dfprivacy.statistics.mean import GAMMA, RADIUS, SubsetPart
@@ -96,19 +94,11 @@ def our_means(table: BinTable, epsilon: Fraction, *, held: bool = False) -> np.n
 
     With `held`, bins that hold no row don't count, however tall the noise has made them.
     """
-    seen = []
-
-    def watched(noisy, groups, joining):
-        kept = np.isin(noisy.bins, table.bins) | (not held)
-        own = (noisy.group[kept], noisy.bins[kept], noisy.counts[kept])
-        noisy = Exceedances(*own, noisy.least, noisy.noise)
-        seen.append(octave_bounds(noisy, groups, joining))
-        return seen[-1]
-
-    part = OctavePart("x", {"x": Mean("x")}, grouped=True)
-    with mock.patch("dfprivacy.statistics.estimators.zoom.octave_bounds", watched):
-        answered = MeasuredOctaves(part, table).answer(Epsilon(epsilon), None)
-    return np.where(seen[-1].found, answered.answers["x"][0].columns(0.95)[0], np.nan)
+    part, loss = OctavePart("x", {"x": Mean("x")}, grouped=False), Epsilon(epsilon)
+    with mock.patch.object(octaves, "zoomed_bounds", partial(octaves_alone, held=held)):
+        answered = MeasuredOctaves(part, table).answer_apart(loss)
+    value, low, *_ = answered.answers["x"][0].columns(0.95)
+    return np.where(np.isfinite(low), value, np.nan)
 
 
 @permit("a benchmark")

@@ -43,6 +43,10 @@ class Epsilon:
         """
         return PermuteAndFlip.for_epsilon(self.value, sensitivity)
 
+    def pooled(self, groups: int) -> Epsilon:  # noqa: ARG002 one interface for both losses
+        """Return the loss of one row where the rows of so many groups of a unit count together."""
+        return self
+
     def pure(self) -> Fraction:
         """Return epsilon itself."""
         return self.value
@@ -81,6 +85,17 @@ class Rho:
         ExponentialMechanism(rate=Fraction(1, 1))
         """
         return ExponentialMechanism.for_rho(self.value, sensitivity)
+
+    def pooled(self, groups: int) -> Rho:
+        """Return the loss of one row where the rows of so many groups of a unit count together.
+
+        Their noises are independent no more, so that they add up before they are squared.
+
+        >>> unit, rho = Contribution(rows=3, groups=2), Rho(Fraction(1))
+        >>> unit.row_loss(rho).pooled(2) == unit.pooled().row_loss(rho)
+        True
+        """
+        return self.share(Fraction(1, groups))
 
     def pure(self) -> Fraction:
         """Return sqrt(2 rho), rounded down: what is so purely private is rho-zCDP."""

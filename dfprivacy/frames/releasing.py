@@ -54,7 +54,7 @@ from dfprivacy.statistics.histogram import Histogram, HistogramPart, bins_table,
 from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.statistics.octaves import OctavePart, measured_together
 from dfprivacy.statistics.part import Grouping, Measured, Part
-from dfprivacy.statistics.split import selections, shares, split
+from dfprivacy.statistics.split import shares, split
 
 T = TypeVar("T")
 Found = tuple[Wrap, pa.Table, T]
@@ -103,7 +103,6 @@ def request_of(
             losses,
             parts=parts,
             questions=questions,
-            selections=selections(parts) if by else 1,
             known_by={"form": form, "names": list(questions), "own": own}
             | ({"sets": sets} if sets else {}),
             sampled=True,

@@ -249,18 +249,6 @@ def merge_tables(parts: Sequence[BinTable]) -> BinTable:
     return added_up(BinTable(first.keys, first.groups, first.binning, group, bins, rows, sums))
 
 
-def side_by_side(tables: Sequence[BinTable]) -> BinTable:
-    """Return one table of the groups of several tables of as many groups, without their keys."""
-    first = tables[0]
-    group = np.concatenate([own.group + place * first.groups for place, own in enumerate(tables)])
-    bins, rows = (
-        np.concatenate([getattr(own, name) for own in tables]) for name in ("bins", "rows")
-    )
-    moments = tuple(map(np.concatenate, zip(*(own.moments for own in tables), strict=True)))
-    groups = first.groups * len(tables)
-    return BinTable(pa.table({}), groups, first.binning, group, bins, rows, moments)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class StoredBins:
     """What a `BinTable` of counts holds, a file for some whole groups each. Secret, files too.
@@ -333,6 +321,12 @@ def in_octaves(table: BinTable) -> BinTable:
     starts = np.flatnonzero(np.diff(code, prepend=np.int64(-1)))
     rows = np.add.reduceat(table.rows, starts) if len(starts) else table.rows
     return BinTable(table.keys, table.groups, octaves, table.group[starts], bins[starts], rows)
+
+
+def in_one(table: BinTable) -> BinTable:
+    """Return how many rows each bin of a table has in all groups together."""
+    group = np.zeros_like(table.group)
+    return added_up(replace(table, keys=pa.table({}), groups=1, group=group, moments=()))
 
 
 def of_groups(table: BinTable, groups: Integers) -> BinTable:

@@ -45,13 +45,13 @@ class Exceedances:
     """The noisy bins that reach the least count, sorted by group and bin. Public.
 
     `counts` are noisy counts as floats; bins that are not here have a noisy count below `least`,
-    and this `noise`. Bins are numbered from -last to last.
+    one number or that of each bin, and this `noise`. Bins are numbered from -last to last.
     """
 
     group: Integers
     bins: Integers
     counts: Floats
-    least: int = 2**62
+    least: int | Integers = 2**62
     noise: Noise = _PLAIN
     last: int = Octaves().last
 
@@ -59,6 +59,12 @@ class Exceedances:
     def heights(self) -> Floats:
         """How tall the noisy counts are."""
         return heights_of(self.counts, self.noise)
+
+    def at_least(self, height: float) -> Exceedances:
+        """Return those bins that are so tall."""
+        tall = self.heights >= height
+        own = self.group[tall], self.bins[tall], self.counts[tall]
+        return Exceedances(*own, count_of(height, self.noise), self.noise, self.last)
 
     @functools.cached_property
     def codes(self) -> Integers:
@@ -96,26 +102,46 @@ def exceedances(
     noise: Noise,
     height: float,
     entropy: EntropySource = system_entropy,
+    among: tuple[Integers, float] | None = None,
 ) -> Exceedances:
     """Return the bins whose noisy count is at least so tall, from 1 on.
 
     Adding or removing a row changes one count by 1, so that noise for a sensitivity of 1 in L1 and
-    in L2 norm is enough.
+    in L2 norm is enough. `among` some public bins another height may be enough.
 
     Raises
     ------
     EntropyError
         When the random source fails. Nothing was released then.
     """
-    least = count_of(height, noise)
-    places, noisy = _counted_exceedances(table.rows, least, noise, entropy)
-    group, bins, empty = _empty_exceedances(table, least, noise, entropy)
-    counts = np.concatenate([noisy.astype(np.float64), empty.astype(np.float64)])
-    groups = np.concatenate([table.group[places], group])
-    numbers = np.concatenate([table.bins[places], bins])
     last = table.binning.last
+    least: Integers = np.full(2 * last + 1, count_of(height, noise))
+    if among is not None:
+        least[among[0] + last] = count_of(among[1], noise)
+    found, each = [], least[table.bins + last]
+    for enough in np.unique(least).tolist():
+        own = np.flatnonzero(each == enough)
+        places, noisy = _counted_exceedances(table.rows[own], enough, noise, entropy)
+        found.append((table.group[own[places]], table.bins[own[places]], noisy))
+        bins = np.flatnonzero(least == enough) - last
+        found.append(_empty_exceedances(table, bins, enough, noise, entropy))
+    groups, numbers, counts = (np.concatenate(own) for own in zip(*found, strict=True))
     order = np.argsort(codes_of(groups, numbers, last))
-    return Exceedances(groups[order], numbers[order], counts[order], least, noise, last)
+    counts = counts[order].astype(np.float64)
+    return Exceedances(groups[order], numbers[order], counts, least, noise, last)
+
+
+def every_count(
+    table: BinTable, noise: Noise, entropy: EntropySource = system_entropy
+) -> Exceedances:
+    """Return all bins with their noisy counts: for few groups, whose bins are asked for often."""
+    last = table.binning.last
+    width = 2 * last + 1
+    counts = np.zeros(table.groups * width, np.int64)
+    counts[table.codes] = table.rows
+    noisy = add_to(counts, noise, entropy).astype(np.float64)
+    group, place = np.divmod(np.arange(len(noisy)), width)
+    return Exceedances(group, place - last, noisy, -(2**62), noise, last)
 
 
 def counts_at(
@@ -143,12 +169,13 @@ def counts_at(
     if (ascending[1:] == ascending[:-1]).any():
         message = "a bin of a noisy histogram can be drawn once"
         raise ValueError(message)
+    least = np.broadcast_to(noisy.least, 2 * noisy.last + 1)[bins + noisy.last]
     counts: Floats = _looked_up(asked, noisy.codes, noisy.counts, np.nan)
     exact = _looked_up(asked, table.codes, table.rows, 0)
     open_ = np.flatnonzero(np.isnan(counts))
     while len(open_):
         drawn = add_to(exact[open_], noisy.noise, entropy)
-        below = np.asarray(drawn < noisy.least, dtype=bool)
+        below = np.asarray(drawn < least[open_], dtype=bool)
         counts[open_[below]] = drawn[below].astype(np.float64)
         open_ = open_[~below]
     return counts
@@ -208,22 +235,18 @@ def rare_noise(
     return places, least + excess
 
 
-def _width(table: BinTable) -> int:
-    return 2 * table.binning.last + 1
-
-
 def _empty_exceedances(
-    table: BinTable, least: int, noise: Noise, entropy: EntropySource
-) -> tuple[Integers, Integers, npt.NDArray[np.generic]]:
-    """Return group, bin and noisy count of the empty bins that reach `least`."""
-    places, drawn = rare_noise(table.groups * _width(table), least, noise, entropy)
-    taken = table.codes
-    found = np.searchsorted(taken, places)
+    table: BinTable, bins: Integers, least: int, noise: Noise, entropy: EntropySource
+) -> tuple[Integers, Integers, npt.NDArray[Any]]:
+    """Return group, bin and noisy count of those of some bins that are empty and reach `least`."""
+    places, drawn = rare_noise(table.groups * len(bins), least, noise, entropy)
+    group, place = np.divmod(places, len(bins))
+    taken, asked = table.codes, codes_of(group, bins[place], table.binning.last)
+    found = np.searchsorted(taken, asked)
     known = np.zeros(len(places), dtype=bool)
     inside = found < len(taken)
-    known[inside] = taken[found[inside]] == places[inside]
-    group, offset = np.divmod(places[~known], _width(table))
-    return group, offset - table.binning.last, drawn[~known]
+    known[inside] = taken[found[inside]] == asked[inside]
+    return group[~known], bins[place[~known]], drawn[~known]
 
 
 def skip_scale(least: int, noise: Noise) -> Fraction:

@@ -187,34 +187,6 @@ def _scattered(parts: Sequence[tuple[Integers, Column]], groups: int, blank: Any
     return column
 
 
-class Together:
-    """Answers to a question about several columns, one after another, worked out once for all."""
-
-    def __init__(self, whole: Estimated) -> None:
-        self._whole = whole
-        self._made: dict[float, list[Column]] = {}
-
-    def columns(self, level: float) -> list[Column]:
-        """Return what `Estimated.columns` does."""
-        if level not in self._made:
-            self._made[level] = self._whole.columns(level)
-        return self._made[level]
-
-
-@dataclass(frozen=True)
-class Sliced:
-    """The answer to a question about one of these columns: its groups among all."""
-
-    name: str
-    together: Together
-    groups: slice
-    declared: ClassVar[None] = None
-
-    def columns(self, level: float) -> list[Column]:
-        """Return value, low and high of each group, and its note where it has notes."""
-        return [own[self.groups] for own in self.together.columns(level)]
-
-
 @dataclass(frozen=True)
 class Chosen:
     """An answer that a selection has chosen: it has no interval."""

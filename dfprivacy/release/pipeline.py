@@ -6,10 +6,10 @@ is drawn before the charge is durable, so that no failure gives noise away for f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -121,22 +121,8 @@ class Answered(Protocol):
 class Measured(Protocol):
     """What a part of a request has measured: exact and secret."""
 
-    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
+    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None, groups: int = 1) -> Answered:
         """Draw the noise that pays for the loss of one row, and answer."""
-
-
-@runtime_checkable
-class Alike(Measured, Protocol):
-    """What can be answered together with others of the same form and loss, unless that is None."""
-
-    @property
-    def form(self) -> Hashable:
-        """What must be equal."""
-
-    def answer_with(
-        self, others: Sequence[Any], loss: Epsilon | Rho, rule: KeyRule | None
-    ) -> Sequence[Answered]:
-        """Answer for itself and the others, each with its own noise, without counts of groups."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +138,10 @@ class Answers:
 def answered(request: Request, measured: Sequence[Measured]) -> Answers:
     """Let every part answer for its loss; the first that counts selects the groups to show."""
     rule = request.each
-    own = _each(request, measured, rule)
+    own = [
+        exact.answer(loss, rule, request.groups)
+        for exact, loss in zip(measured, request.row_losses, strict=True)
+    ]
     found = {name: answers for part in own for name, answers in part.answers.items()}
     counting = [each for part, each in zip(request.parts, own, strict=True) if part.counts]
     counted = (counting[0].counted if counting else None) or Counted(1, ())
@@ -168,21 +157,3 @@ def answered(request: Request, measured: Sequence[Measured]) -> Answers:
             for name, several in answers.items()
         }
     return Answers(keys, answers, counted, kept)
-
-
-def _each(request: Request, measured: Sequence[Measured], rule: KeyRule | None) -> list[Answered]:
-    """Let every part answer: like ones together, but for the one that selects the groups."""
-    selects = next((place for place, part in enumerate(request.parts) if part.counts), None)
-    alike: dict[Hashable, list[int]] = {}
-    for place, (exact, loss) in enumerate(zip(measured, request.row_losses, strict=True)):
-        form = exact.form if isinstance(exact, Alike) and place != selects else None
-        alike.setdefault(place if form is None else (form, loss), []).append(place)
-    own: dict[int, Answered] = {}
-    for places in alike.values():
-        loss, (first, *others) = request.row_losses[places[0]], [measured[at] for at in places]
-        if others:
-            assert isinstance(first, Alike)  # noqa: S101 only these have a form
-            own |= zip(places, first.answer_with(others, loss, rule), strict=True)
-        else:
-            own[places[0]] = first.answer(loss, rule)
-    return [own[place] for place in range(len(measured))]

@@ -58,6 +58,7 @@ class Request:
 
     `mark` is what a ledger remembers the release by; None where it is not remembered. Questions
     that are answered from one pass each come in `parts`, each with the loss it has for one row.
+    A unit is in at most so many `groups`.
     `rule` says which groups are shown, for all noisy counts that select together, which are
     `selections`; None where keys are public or there are no groups. `unit` has the limits as they
     hold for these groups: the smallest where there is a `search` for them. Without a unit each row
@@ -76,6 +77,7 @@ class Request:
     questions: Mapping[str, Any] = field(default_factory=dict)
     parts: tuple[Any, ...] = ()
     row_losses: tuple[Epsilon | Rho, ...] = ()
+    groups: int = 1
     search: Search | None = None
     sets: tuple[tuple[int, ...], ...] = ()
     """Grouping sets, as places in `by`, where answers are totals of the groups."""
@@ -153,6 +155,7 @@ def request_for(
         questions or {},
         tuple(parts),
         tuple(contribution.row_loss(loss) for loss in losses),
+        contribution.groups,
         copies=terms.copies,
     )
 

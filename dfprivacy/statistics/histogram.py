@@ -191,7 +191,12 @@ class MeasuredHistogram:
         """The keys of the groups, sorted, or as listed."""
         return self.table.keys
 
-    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
+    def answer(
+        self,
+        loss: Epsilon | Rho,
+        rule: KeyRule | None,
+        groups: int = 1,  # noqa: ARG002 `finding` knows of them
+    ) -> Answered:
         """Find edges where none are given, and count between them, some groups at a time.
 
         What is not shown is forgotten: memory grows with the groups that are, never with all.
@@ -200,11 +205,11 @@ class MeasuredHistogram:
         noise = self.part.left(loss).noise(1, 1)
         least = None if rule is None else rule.least(noise, 1, 1)
         bins, found = len(edges) - 1, []
-        for groups in table.parts(max(1, CELLS // bins)):
-            noisy = add_to(_dense(table, bins, groups), noise)
-            large = noisy >= least if least is not None else np.ones((len(groups), 1), bool)
+        for some in table.parts(max(1, CELLS // bins)):
+            noisy = add_to(_dense(table, bins, some), noise)
+            large = noisy >= least if least is not None else np.ones((len(some), 1), bool)
             kept = np.flatnonzero(large.any(axis=1))
-            found.append((groups.start + kept, noisy[kept]))
+            found.append((some.start + kept, noisy[kept]))
         shown, counts = (np.concatenate(own) for own in zip(*found, strict=True))
         made = NoisyBins(self.table.groups, (), edges, shown, counts, noise, least)
         return Answered(self.keys, {self.part.name: (made,)}, made)

@@ -435,7 +435,12 @@ class MeasuredSums:
         """The keys of the groups, sorted, or as listed."""
         return self.statistics.key_table()
 
-    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:  # noqa: ARG002 one interface
+    def answer(
+        self,
+        loss: Epsilon | Rho,
+        rule: KeyRule | None,  # noqa: ARG002 one interface
+        groups: int = 1,
+    ) -> Answered:
         """Add noise to every vector; each answer reads one."""
         vectors = self.part.vectors
         noisy = add_noise(self.statistics, vectors.linears, vectors.noises(loss))

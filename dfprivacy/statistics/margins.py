@@ -327,7 +327,12 @@ class MeasuredMargins(MeasuredSums):
     numbers: tuple[Integers, ...]
     totals: Sequence[Statistics | None]
 
-    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:  # noqa: ARG002 one interface
+    def answer(
+        self,
+        loss: Epsilon | Rho,
+        rule: KeyRule | None,  # noqa: ARG002 one interface
+        groups: int = 1,
+    ) -> Answered:
         """Add noise to cells and totals, make them agree, and read the answers off both."""
         vectors, noises = self.part.vectors, self.part.noises(loss)
         (linear,), (read,) = vectors.linears, vectors.answers

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from dfprivacy.measurement.bin_table import (
     fits_octaves,
     octave_statistics,
     powers_needed,
-    side_by_side,
     with_slack,
 )
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
@@ -40,15 +39,23 @@ from dfprivacy.release.answers import (
     CountPiece,
     Estimated,
     Piece,
-    Sliced,
-    Together,
 )
 from dfprivacy.release.estimator import Clipped, CountEstimator, Estimator, Moved
 from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.count import Count
-from dfprivacy.statistics.estimators.octave_bounds import CORE, SHARE, FoundBounds, Tails
-from dfprivacy.statistics.estimators.zoom import AGAIN, FIRST, ONCE, PARTS, Zoomed, zoomed_bounds
+from dfprivacy.statistics.estimators.octave_bounds import CORE, SHARE, Mask, Tails
+from dfprivacy.statistics.estimators.zoom import (
+    AGAIN,
+    EVERYTHING,
+    FIRST,
+    OWN,
+    PARTS,
+    POOLED,
+    Zoomed,
+    group_bounds,
+    zoomed_bounds,
+)
 from dfprivacy.statistics.forecast import Circumstances, Forecast, Reach, reaching
 from dfprivacy.statistics.linear import LinearStatistic, Reader, Vectors, forecast_of, vectors_of
 from dfprivacy.statistics.part import Answered, Bins, Grouping, MeasuredTable
@@ -119,7 +126,9 @@ class OctavePart:
     @property
     def left(self) -> Fraction:
         """The share of the loss that answers, at least, of data that are not far from zero."""
-        return Fraction(PARTS - (ONCE if self.grouped else FIRST + AGAIN), PARTS)
+        if self.grouped:
+            return Fraction(PARTS - POOLED - OWN, PARTS)
+        return Fraction(PARTS - FIRST - AGAIN, PARTS)
 
     @property
     def tables(self) -> tuple[Bins, ...]:
@@ -147,8 +156,14 @@ class OctavePart:
             "sizes count the rows of one octave, in which the bounds are found",
         )
         if self.grouped:
-            lend = "other groups use the middle of the bounds that are found"
-            remarks = (f"bounds are found {found} in one octave", lend)
+            groups = 1 if known.unit is None else known.unit.max_groups or 1
+            together = bounds_reach(
+                loss.share(Fraction(EVERYTHING, PARTS)).pooled(groups).noise(1, 1)
+            )
+            remarks = (
+                f"all groups together find bounds {together} in one octave",
+                "each group's own octaves narrow them where groups differ in size",
+            )
         made = []
         for name, question in self.questions.items():
             vectors = self.vectors(question.stand_in)
@@ -187,65 +202,34 @@ class MeasuredOctaves(MeasuredTable):
     part: OctavePart
     table: BinTable
 
-    @property
-    def form(self) -> Hashable:
-        """What the questions by group are, whatever their column and their names."""
-        part = self.part
-        asked = tuple(replace(cast("Any", own), column="") for own in part.questions.values())
-        return (asked, part.read, self.table.groups) if part.grouped else None
-
-    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
-        """Find bounds, answer within them; groups without bounds borrow those of the others."""
-        cells = self._with_borrowed(loss, rule)
-        return Answered(self.keys, self._answers(cells), self._counted(cells))
-
-    def answer_with(
-        self, others: Sequence[MeasuredOctaves], loss: Epsilon | Rho, rule: KeyRule | None
-    ) -> list[Answered]:
-        """Answer for other columns as well: no group borrows from those of another column."""
-        several, size = (self, *others), self.table.groups
-        whole = MeasuredOctaves(self.part, side_by_side([own.table for own in several]))
-        cells = whole._with_borrowed(loss, rule, len(several))
-        made = [Together(answer) for (answer,) in whole._answers(cells).values()]
-        answered = []
-        for place, own in enumerate(several):
-            groups = slice(place * size, (place + 1) * size)
-            named = zip(own.part.questions, made, strict=True)
-            answers = {name: (Sliced(name, each, groups),) for name, each in named}
-            answered.append(Answered(own.keys, answers))
-        return answered
+    def answer(
+        self,
+        loss: Epsilon | Rho,
+        rule: KeyRule | None,  # noqa: ARG002 one interface
+        groups: int = 1,
+    ) -> Answered:
+        """Find bounds, of all groups together first where there are groups; answer within them."""
+        if not self.part.grouped:
+            return self._answered(zoomed_bounds(self.table, loss), loss)
+        return self._answered(group_bounds(self.table, loss, loss.pooled(groups)), loss)
 
     def answer_apart(self, loss: Epsilon | Rho) -> Answered:
         """Find bounds, answer within them; a group without bounds has no answer, or 0 for zeros.
 
-        What is said of a group depends on its own rows alone, whichever others are shown.
+        What is said of a group depends on its own rows alone, whichever others there are.
         """
-        zoomed, cells = self._within_found(loss)
-        if zoomed.found.zeros.any():
-            cells.append(self._cell(None, np.flatnonzero(zoomed.found.zeros), loss, zoomed))
-        return Answered(self.keys, self._answers(cells), self._counted(cells))
-
-    def _within_found(self, loss: Epsilon | Rho) -> tuple[Zoomed, list[Cell]]:
-        """Find the bounds of each group, and answer for those groups that have some."""
         zoomed = zoomed_bounds(self.table, loss)
-        return zoomed, [self._cell(b, own, loss, zoomed) for b, own in bounds_classes(zoomed)]
+        return self._answered(zoomed, loss, without=zoomed.found.zeros)
 
-    def _with_borrowed(
-        self, loss: Epsilon | Rho, rule: KeyRule | None, columns: int = 1
-    ) -> list[Cell]:
-        """Answer for all groups of so many columns, each of which has as many groups."""
-        zoomed, cells = self._within_found(loss)
-        found, clear = zoomed.found, zoomed.found.clear.copy()
-        if rule is not None and not found.found.all():
-            clear[:] = False
-            counts = tuple(cell.count for cell in cells if cell.count is not None)
-            kept = Counted(self.table.groups, counts).kept(rule)
-            clear[kept] = found.clear[kept]
-        for own in np.split(np.arange(self.table.groups), columns):
-            missing, shown = own[~found.found[own]], own[clear[own]]
-            if len(missing):
-                cells.append(self._cell(_middle(found, shown), missing, loss, zoomed))
-        return cells
+    def _answered(
+        self, zoomed: Zoomed, loss: Epsilon | Rho, without: Mask | None = None
+    ) -> Answered:
+        """Answer within bounds, and for groups `without` any: for all of these if it is None."""
+        cells = [self._cell(b, own, loss, zoomed) for b, own in bounds_classes(zoomed)]
+        missing = np.flatnonzero(~zoomed.found.found if without is None else without)
+        if len(missing):
+            cells.append(self._cell(None, missing, loss, zoomed))
+        return Answered(self.keys, self._answers(cells), self._counted(cells))
 
     def _cell(
         self, bounds: Bounds | None, groups: Integers, loss: Epsilon | Rho, zoomed: Zoomed
@@ -256,15 +240,17 @@ class MeasuredOctaves(MeasuredTable):
         exact = octave_statistics(self.table, groups, sources)
         left = loss.share(Fraction(zoomed.left(groups), PARTS))
         noisy = add_noise(exact, vectors.linears, vectors.noises(left))
-        reads, notes = _reading(zoomed, bounds, groups)
+        count, rows = None, np.ones(len(groups))
+        if self.part.counts:
+            vector, weights = vectors.counting()
+            count = CountPiece(groups, noisy.vectors[vector], weights)
+            rows = CountEstimator(weights).value(noisy.vectors[vector]).astype(np.float64)
+        reads, notes = _reading(zoomed, bounds, groups, rows)
         pieces = {
             a.name: Piece(groups, reads(a.estimator), noisy.vectors[a.vector], notes)
             for a in vectors.answers
         }
-        if not self.part.counts:
-            return Cell(pieces, None)
-        vector, weights = vectors.counting()
-        return Cell(pieces, CountPiece(groups, noisy.vectors[vector], weights))
+        return Cell(pieces, count)
 
     def _answers(self, cells: list[Cell]) -> dict[str, tuple[Estimated]]:
         return {
@@ -294,16 +280,19 @@ class Cell:
 
 
 def _reading(
-    zoomed: Zoomed, bounds: Bounds | None, groups: Integers
+    zoomed: Zoomed, bounds: Bounds | None, groups: Integers, rows: Floats
 ) -> tuple[Callable[[Any], Estimator], list[str]]:
-    """Return how answers of groups within these bounds are read, and a note for each group."""
+    """Return how answers of groups within these bounds are read, and a note for each group.
+
+    `rows` are the noisy rows of these groups.
+    """
     zeros = zoomed.found.zeros[groups]
     if bounds is None:
         unknown = UnknownEstimator(np.where(zeros, 0.0, np.nan))
         both = np.array(["too few rows for bounds", "only zeros stand out"], dtype=object)
         notes = both[zeros.astype(np.int64)].tolist()
         return lambda known: known if isinstance(known, CountEstimator) else unknown, notes
-    beyond = zoomed.tails(bounds, groups)
+    beyond = zoomed.tails(bounds, groups, rows)
     return (
         lambda known: Unclipped(known, beyond) if isinstance(known, Clipped) else known,
         beyond.notes(),
@@ -320,17 +309,6 @@ def bounds_classes(zoomed: Zoomed) -> Iterator[tuple[Bounds, Integers]]:
     for same in np.split(order, np.flatnonzero(new)[1:]) if len(order) else []:
         first = groups[same[0]]
         yield Bounds(float(found.lower[first]), float(found.upper[first])), np.sort(groups[same])
-
-
-def _middle(found: FoundBounds, shown: Integers) -> Bounds | None:
-    """Return the middle one of the lower and of the upper bounds; None without any."""
-    if not len(shown):
-        return None
-    lower = np.sort(found.lower[shown])[(len(shown) - 1) // 2]
-    upper = np.sort(found.upper[shown])[len(shown) // 2]
-    if not lower < upper:
-        lower, upper = found.lower[shown].min(), found.upper[shown].max()
-    return Bounds(float(lower), float(upper))
 
 
 @dataclass(frozen=True)

@@ -51,11 +51,11 @@ class Measured(Protocol):
     def keys(self) -> pa.Table:
         """The keys of the groups, sorted, or as listed."""
 
-    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
+    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None, groups: int = 1) -> Answered:
         """Draw the noise that pays for the loss of one row, and answer.
 
-        `rule` says which groups of secret keys are shown; a part needs it only where a group's
-        answer depends on which others are shown.
+        `rule` says which groups of secret keys are shown: a part may forget the others. A unit is
+        in at most so many `groups`, which matters where their rows are counted together.
         """
 
 
@@ -213,7 +213,12 @@ class MeasuredTable:
         """The keys of the groups, sorted, or as listed."""
         return self.table.keys
 
-    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:  # noqa: ARG002 one interface
+    def answer(
+        self,
+        loss: Epsilon | Rho,
+        rule: KeyRule | None,  # noqa: ARG002 one interface
+        groups: int = 1,  # noqa: ARG002 likewise
+    ) -> Answered:
         """Answer as the part does: each group by itself, whichever others are shown."""
         answered: Answered = self.part.answered(self, loss)
         return answered

@@ -120,15 +120,6 @@ def counting_part(parts: Sequence[Part]) -> Part:
     return next(part for part in parts if part.counts)
 
 
-def selections(parts: Sequence[Part]) -> int:
-    """Return how many noisy counts select groups of secret keys; they share delta evenly.
-
-    One selects what is shown; an octave part that counts for itself selects what it borrows from.
-    """
-    counting = counting_part(parts)
-    return 1 + sum(isinstance(part, OctavePart) and part is not counting for part in parts)
-
-
 KINDS = (Count, Share, Mean, Sum, Variance, StandardDeviation)
 """The statistics that have an interval of the population."""
 

@@ -16,9 +16,6 @@ from tests.numbered_bytes import NumberedBytes
 
 HUGE = 1e12
 GROUPS = 4_000
-FALSE_ALARM = 1e-7
-# Dvoretzky-Kiefer-Wolfowitz, Massart's constant, for each of the two samples
-DISTANCE = 2 * math.sqrt(math.log(4 / FALSE_ALARM) / (2 * GROUPS))
 MOMENTS = ["dp_sum", "dp_mean", "dp_avg", "dp_var", "dp_stddev"]
 CALLS = [f"{name}(x{end})" for name in MOMENTS for end in ("", ", 0.5", ", ?")]
 CALLS += ["dp_bounds(x)", "dp_bounds(x, 0.5)", "dp_median(x)", "dp_median(x, ?)"]
@@ -143,14 +140,14 @@ def test_the_same_expression_twice_draws_twice():
     assert all(ask(con, f"SELECT m.low <= m.value AND m.value <= m.high FROM ({inner})"))
 
 
-def test_answers_have_the_law_of_the_frame():
-    """Means and deviations of 4,000 groups, from SQL and polars, differ by chance (alarm: 1e-7)."""
+def test_answers_have_the_law_of_a_whole_frame():
+    """Answers of 4,000 groups from SQL, and 400 of one frame, differ by chance (alarm: 1e-7)."""
     x = np.tile(np.linspace(0.55, 0.95, 100), GROUPS)
     frame = pl.DataFrame({"g": np.arange(len(x)) // 100, "x": x})
     con.register("many", frame.to_arrow())
-    by = frame.dp.group_by("g", keys=list(range(GROUPS)))
+    alone = frame.head(100).dp
     for call, question in [("dp_mean", dfp.mean("x")), ("dp_stddev", dfp.std("x"))]:
         ours = [y for (y,) in ask(con, f"SELECT {call}(x, 2) FROM many GROUP BY g")]
-        theirs = by.agg(y=question, epsilon=2)["y"].to_numpy()
+        theirs = [float(alone.agg(y=question, epsilon=2)["y"]) for _ in range(400)]
         assert not np.isnan(ours).any()
-        assert stats.ks_2samp(ours, theirs).statistic <= DISTANCE
+        assert stats.ks_2samp(ours, theirs).pvalue > 1e-7 / 2

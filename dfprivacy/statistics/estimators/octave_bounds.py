@@ -25,7 +25,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -70,12 +71,11 @@ class Joining:
     least: float = LEAST
     growth: float = GROWTH
     apart: float = 0.0
+    windows: Mapping[int, float] = field(default_factory=lambda: WINDOWS)
+    """How tall so many adjacent bins must be together to be a core."""
 
 
 PLAIN = Joining()
-
-LENDER = 5.0
-"""So much taller is the core of a group whose bounds stand in for those of others."""
 
 _OCTAVES = Octaves()
 
@@ -90,14 +90,12 @@ NARROWEST = 2.0**-20
 class FoundBounds:
     """The bounds of each group, in units of the column; NaN where none were found. Public.
 
-    `zeros` tells which groups have none because only their zeros stand out, `clear` which have a
-    core so tall that noise has hardly made it, in none of many groups.
+    `zeros` tells which groups have none because only their zeros stand out.
     """
 
     lower: Floats
     upper: Floats
     zeros: Mask
-    clear: Mask
 
     @property
     def found(self) -> Mask:
@@ -126,7 +124,7 @@ def find_bounds(
     >>> group, labels = np.zeros(2, np.int64), Octaves().labels(values)
     >>> table = bin_table(pa.table({}), 1, Octaves(), group, labels, rows=rows)
     >>> find_bounds(table, DiscreteLaplace(Fraction(1, 30)))
-    FoundBounds(lower=array([2.]), upper=array([128.]), zeros=array([False]), clear=array([ True]))
+    FoundBounds(lower=array([2.]), upper=array([128.]), zeros=array([False]))
     """
     noisy = exceedances(table, noise, joining.least, entropy)
     return octave_bounds(noisy, table.groups, joining)
@@ -135,7 +133,7 @@ def find_bounds(
 def octave_bounds(noisy: Exceedances, groups: int, joining: Joining = PLAIN) -> FoundBounds:
     """Return the bounds of each group: lower < upper, each 0 or plus or minus a power of two."""
     starts = np.searchsorted(noisy.group, np.arange(groups + 1))
-    low, high, clear = _cores(noisy, groups)
+    low, high = _cores(noisy, groups, joining)
     zeros = np.zeros(groups, dtype=bool)
     zeros[noisy.group[(noisy.bins == 0) & (noisy.heights >= CORE)]] = True
     zeros &= low < 0
@@ -143,7 +141,7 @@ def octave_bounds(noisy: Exceedances, groups: int, joining: Joining = PLAIN) -> 
     for _ in range(2):
         walk.up(starts[1:])
         walk.down(starts[:-1])
-    return FoundBounds(*on_grid(*walk.bounds()), zeros, clear)
+    return FoundBounds(*on_grid(*walk.bounds()), zeros)
 
 
 class _Walk:
@@ -200,19 +198,19 @@ class _Walk:
         return np.asarray(np.sign(bins) * np.maximum(np.abs(bins) - smaller, 0), np.float64)
 
 
-def _cores(noisy: Exceedances, groups: int) -> tuple[Integers, Integers, Mask]:
-    """Return the places of the first and last bin of each group's core, and which are clear.
+def _cores(noisy: Exceedances, groups: int, joining: Joining) -> tuple[Integers, Integers]:
+    """Return the places of the first and last bin of each group's core.
 
     The core is the shortest window of adjacent bins, zero not among them, that is tall enough,
     and of several the tallest; -1 without any.
     """
     low, high = np.full((2, groups), -1, dtype=np.int64)
-    clear = np.zeros(groups, dtype=bool)
-    counts = np.where(noisy.heights >= LEAST, noisy.counts, 0.0)
-    apart = 2 * max(WINDOWS)
+    windows = joining.windows
+    counts = np.where(noisy.heights >= min(LEAST, windows[1] / 3), noisy.counts, 0.0)
+    apart = 2 * max(windows)
     code = noisy.bins + apart * np.sign(noisy.bins) + (2 * _OCTAVES.last + 3 * apart) * noisy.group
     gap = np.diff(code, append=code[-1:] + apart)
-    for size, least in cores(WINDOWS, noisy.noise).items():
+    for size, least in cores(windows, noisy.noise).items():
         first = np.flatnonzero((low[noisy.group] < 0) & (noisy.bins != 0))
         if size > 1:  # alone in a window a bin is not tall enough: it would be a core itself
             first = first[gap[first] < size]
@@ -227,11 +225,10 @@ def _cores(noisy: Exceedances, groups: int) -> tuple[Integers, Integers, Mask]:
         order = tall[np.lexsort((total[tall], noisy.group[first[tall]]))]
         own = noisy.group[first[order]]
         low[own], high[own] = first[order], last[order]  # the last of a group is its tallest
-        clear[own] = total[order] >= least + LENDER
-    return low, high, clear
+    return low, high
 
 
-def cores(windows: dict[int, float], noise: Noise) -> dict[int, float]:
+def cores(windows: Mapping[int, float], noise: Noise) -> Mapping[int, float]:
     """Return how tall so many adjacent bins must be: sums of Gaussian noise are Gaussian."""
     return windows if is_laplace(noise) else dict.fromkeys(windows, windows[1])
 
@@ -259,6 +256,8 @@ _FEW = 0.02  # expected rows: a bin with fewer holds none
 _SOLID = 12.0  # scales: two bins of a tail tell its index from there on
 _TAIL = 0.3  # the tail of the data is at most so large a part of them
 _FAR = 5.0  # scales: two bins of nothing but noise are higher together in 1.2 % of draws
+_SURE_TAIL, _TRIES = 0.05, 3  # where one draw tells many groups, or few rows a group
+SURELY_FAR = 10.0  # scales: likewise; two bins of noise are higher in one of 7,000 draws
 
 
 @dataclass(frozen=True)
@@ -275,15 +274,20 @@ class Tail:
     widths, distances : array of float
         The width of each of these bins, or how far it reaches from the centre, and how far beyond
         the end the rows of the first bins outside lie on average, in units of the column.
-    scale : float
-        The rows of a unit of height.
+    scale : float, or array of float
+        The rows of a unit of height, or those of each group.
     """
 
     heights: Floats
     outer: int
     widths: Floats
     distances: Floats
-    scale: float
+    scale: float | Floats
+
+    def among(self, shares: Floats) -> Tail:
+        """Return the same of groups that have such shares of the rows."""
+        heights = np.broadcast_to(self.heights, (len(shares), self.heights.shape[1]))
+        return replace(self, heights=heights, scale=self.scale * shares[:, None])
 
     def moved(self, level: float) -> tuple[Floats, Floats]:
         """Return the sums of distance and of its square that rows beyond may plausibly have."""
@@ -294,7 +298,7 @@ class Tail:
         first = self.heights[:, self.outer - 1]
         fall, most = self._falls(more), np.maximum(first + more, 0.5)
         reach = len(self.distances)  # or only so many bins as may hold some: the others hold none
-        tallest, slowest = most.max(initial=0) * self.scale, fall.max(initial=0)
+        tallest, slowest = most.max(initial=0) * np.max(self.scale), fall.max(initial=0)
         if 0 < slowest < 1 and tallest > 0:
             reach = min(reach, 1 + max(math.ceil(math.log(_FEW / 2 / tallest, slowest)), 0))
         rows, likely = np.zeros((2, groups, len(self.distances)))
@@ -308,27 +312,32 @@ class Tail:
             for power in (self.distances, self.distances**2)
         )  # type: ignore[return-value]
 
-    def far(self) -> Mask:
+    def far(self, least: float = _FAR) -> Mask:
         """Tell who has rows further out than the next bin."""
         far = self.heights[:, : max(self.outer - 1, 0)]
-        return np.asarray(far.sum(axis=1) > _FAR)
+        return np.asarray(far.sum(axis=1) > least)
 
-    def slow(self) -> Mask:
-        """Tell whose tail does not thin out fast enough."""
+    def slow(self, most: Floats | None = None, tries: int = 1) -> Mask:
+        """Tell whose tail does not thin out fast enough, in the first two bins that are tall.
+
+        The tail has so much of the height at `most`: a part of that of the bins within the bounds.
+        So many windows of two tall bins are looked at.
+        """
         marked = np.zeros(len(self.heights), dtype=bool)
         if not self.outer:
             return marked
         counts, widths = self.heights[:, self.outer - 1 :], self.widths[self.outer - 1 :]
         inside = np.cumsum(counts, axis=1)
-        undecided = np.ones(len(counts), dtype=bool)
+        most = _TAIL * inside[:, -1] if most is None else most
+        left = np.full(len(counts), tries)
         for place in range(1, counts.shape[1] - 1):
             window = counts[:, place] + counts[:, place + 1]
-            solid = undecided & (window >= _SOLID)
-            tail = solid & (inside[:, place + 1] <= _TAIL * inside[:, -1])
+            solid = (left > 0) & (window >= _SOLID)
+            tail = solid & (inside[:, place + 1] <= most)
             ratio = (counts[:, place - 1] + counts[:, place]) / np.maximum(window, 1e-9)
             growth = widths[place - 1] / widths[place]
             marked |= tail & (ratio * growth**2 > 1)
-            undecided &= ~solid
+            left -= solid
         return marked
 
     def _falls(self, more: float) -> Floats:
@@ -352,14 +361,35 @@ class Tails:
     bounds: Bounds
     finer: tuple[Tail, Tail] | None = None
     """The same in narrower bins, where there are some: a tail is slow where both say so."""
+    marked: tuple[Mask, Mask] | None = None
+    """Whose ends are marked, where that is told otherwise than by the rules of a whole frame."""
 
-    def notes(self) -> list[str]:
-        """Return a note for each group: where its interval can't be relied on, and why."""
+    def among(self, shares: Floats, marked: tuple[Mask, Mask]) -> Tails:
+        """Return the same of groups that have such shares of the rows, and these marks."""
+        below, above = self.below.among(shares), self.above.among(shares)
+        low, high = (np.repeat(mark, len(shares)) for mark in marked)
+        return Tails(below, above, self.bounds, marked=(low, high))
+
+    def surely(self, heights: Floats, far: float = _FAR) -> tuple[Mask, Mask]:
+        """Tell for each end whose tail is heavy, or has rows so far out, of groups so tall."""
+        most = _SURE_TAIL * heights
+        below, above = (own.far(far) | own.slow(most, _TRIES) for own in (self.below, self.above))
+        return below, above
+
+    def marks(self) -> tuple[Mask, Mask]:
+        """Tell for each end whose interval can't be relied on."""
+        if self.marked is not None:
+            return self.marked
         finer = self.finer or (self.below, self.above)
         below, above = (
             own.far() | own.slow() & fine.slow()
             for own, fine in zip((self.below, self.above), finer, strict=True)
         )
+        return below, above
+
+    def notes(self) -> list[str]:
+        """Return a note for each group: where its interval can't be relied on, and why."""
+        below, above = self.marks()
         ends = (self.bounds.lower, self.bounds.upper)
         texts = [_note([]), _note([ends[0]]), _note([ends[1]]), _note([*ends])]
         chosen: list[str] = np.array(texts, dtype=object)[below + 2 * above].tolist()

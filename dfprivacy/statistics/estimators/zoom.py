@@ -5,6 +5,10 @@ one sign hold nearly all rows, the data are far from zero for their spread: a pr
 their centre, and a noisy histogram of distances from it, in bins of the table, tells how far they
 reach. Elsewhere a second histogram of octaves has more of the loss. Each step costs its own share,
 and what is read off noisy counts costs nothing more: docs/octaves.md.
+
+By group all groups together are looked at first: few rows are enough to tell that they are there,
+but not where. Each group's own octaves, among those that stand out of all, narrow these bounds
+where groups differ in size.
 """
 
 from __future__ import annotations
@@ -13,20 +17,23 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.measurement.bin_table import BinTable, in_octaves, of_groups
+from dfprivacy.measurement.bin_table import BinTable, in_octaves, in_one, of_groups
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import EntropySource, system_entropy
-from dfprivacy.noise.exceedances import Exceedances, exceedances, heights_of
+from dfprivacy.noise.exceedances import Exceedances, every_count, exceedances, heights_of
 from dfprivacy.noise.laws import Noise, spread_of
 from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics.estimators.octave_bounds import (
+    CORE,
+    LEAST,
     PLAIN,
-    SHARE,
+    SURELY_FAR,
     FoundBounds,
     Joining,
     Mask,
@@ -42,8 +49,33 @@ from dfprivacy.statistics.estimators.quantile import ranked_rows, select_rank
 PARTS = 200
 """Shares are whole numbers of so many parts of a loss."""
 
-ONCE = int(SHARE * PARTS)
-"""The share of bounds by octaves alone."""
+POOLED, EVERYTHING, OWN = 10, 60, 38
+"""The shares of the octaves of all groups together, of a second look at these where nothing stands
+out, and of each group's own octaves."""
+
+WITHIN = Joining(2.0, 1.0, 1.0, {1: 6.0, 2: 7.5, 4: 9.0})
+"""How own octaves are found, and join, among those that stand out of all groups together."""
+
+SETTLED = 20.0
+"""Two neighbouring octaves that hold nearly all rows have no room around them from so tall on."""
+
+FEW = 1.0
+"""Rows of a group that are expected beyond its bounds, in units of the noise of its own octaves:
+from about 5/epsilon rows on an octave more costs less than it clips."""
+
+UNLIKE = 8.0
+"""A group is unlike all together where so many of its rows, in the same units, would be beyond its
+own bounds if it were like them."""
+
+NEXT = np.array([1, 2])
+"""So many octaves beyond those that stand out of all are looked at as these are, by group."""
+
+RARE = 0.1
+"""No more of the rows of any group, however small, are expected beyond its bounds."""
+
+ROOM = {0: 4.0, 20: 2.0, 200: 1.0}
+"""Own bounds are so many times as far from zero as the octaves that stand out, by the height of all
+of them: the fewer rows, the more of them are in octaves that do not."""
 
 FIRST, SECOND, AGAIN = 24, 56, 75
 """The shares of the first histogram of octaves, of the second where data are near zero, and of the
@@ -89,9 +121,88 @@ class OctaveHistogram:
     table: BinTable
     noisy: Exceedances
 
-    def tails(self, bounds: Bounds, own: Integers) -> Tails:
+    tall: Floats | None = None
+    """How tall the octaves of each group are together, beside zero, where few rows may tell."""
+    marked: tuple[Mask, Mask] | None = None
+    """Which ends of all groups together are marked, where groups may be like these."""
+
+    def tails(self, bounds: Bounds, own: Integers, rows: Floats) -> Tails:  # noqa: ARG002 one interface
         """Return what is known of rows beyond bounds; each group is asked about once."""
-        return tails(self.table, self.noisy, bounds, own)
+        found = tails(self.table, self.noisy, bounds, own)
+        if self.tall is None:
+            return found
+        below, above = found.surely(self.tall[own])
+        low, high = self.marked or (False, False)
+        return replace(found, marked=(below | low, above | high))
+
+    def rows(self, bounds: Bounds) -> float:
+        """Return the noisy rows of all groups within bounds, or zero, in octaves that stand out."""
+        bins, octaves = self.noisy.bins, Octaves()
+        within = (octaves.lower(bins) >= bounds.lower) & (octaves.upper(bins) <= bounds.upper)
+        counted = (within | (bins == 0)) & (self.noisy.heights >= LEAST)
+        return float(self.noisy.counts[counted].sum())
+
+    def heights(self, low: Any, high: Any, *, zero: bool = True) -> Floats:
+        """Return the height of all octaves of each group that stand out between two ends."""
+        noisy, octaves = self.noisy, Octaves()
+        low, high = (np.broadcast_to(end, len(self.groups))[noisy.group] for end in (low, high))
+        within = (octaves.lower(noisy.bins) >= low) & (octaves.upper(noisy.bins) <= high)
+        within &= (noisy.bins != 0) | zero
+        tall = np.bincount(noisy.group[within], noisy.counts[within], len(self.groups))
+        return np.asarray(tall / spread_of(noisy.noise), np.float64)
+
+    def profile(self, bounds: Bounds) -> Profile:
+        """Return which part of the rows of all groups each octave within bounds has."""
+        noisy, octaves = self.noisy, Octaves()
+        lower, upper = octaves.lower(noisy.bins), octaves.upper(noisy.bins)
+        within = (lower >= bounds.lower) & (upper <= bounds.upper)
+        rows = np.where(noisy.heights[within] >= LEAST, noisy.counts[within], 0.0)
+        return Profile(lower[within], upper[within], rows / max(rows.sum(), 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """Adjacent octaves, ascending, and which part of all rows each has. Public."""
+
+    lower: Floats
+    upper: Floats
+    parts: Floats
+
+    def ends(self, heights: Floats) -> tuple[Floats, Floats]:
+        """Return the ends beyond which groups of such heights have few rows, if like all."""
+        zero = (self.lower == 0) & (self.upper == 0)
+        few = np.minimum(FEW / np.maximum(heights, 1.0), RARE * self.parts[~zero].sum())
+        below, above = (np.append(0.0, own.cumsum()) for own in (self.parts, self.parts[::-1]))
+        last = len(self.parts) - 1
+        low, high = (
+            np.minimum(np.searchsorted(own, few, "right") - 1, last) for own in (below, above)
+        )
+        return self.lower[low], self.upper[last - high]
+
+    def outside(self, bounds: FoundBounds) -> Floats:
+        """Return which part of the rows is outside bounds of octaves."""
+        before = np.append(0.0, self.parts.cumsum())
+        held = before[np.searchsorted(self.upper, bounds.upper, "right")]
+        return np.asarray(1 - held + before[np.searchsorted(self.lower, bounds.lower)])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SharedHistogram:
+    """The noisy octaves of all groups together, off which bounds of some are read. Secret.
+
+    `total` are the rows within the bounds of all, `marked` which ends of these are.
+    """
+
+    groups: Integers
+    left: int
+    everyone: OctaveHistogram
+    total: float
+    marked: tuple[Mask, Mask]
+
+    def tails(self, bounds: Bounds, own: Integers, rows: Floats) -> Tails:  # noqa: ARG002 those of all
+        """Return what is known of rows beyond bounds: groups have as large a part as of all."""
+        found = tails(self.everyone.table, self.everyone.noisy, bounds, np.zeros(1, np.int64))
+        return found.among(np.clip(rows / self.total, 1 / self.total, 1.0), self.marked)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,7 +223,7 @@ class DistanceHistogram:
     high: Integers
     binning: Octaves
 
-    def tails(self, bounds: Bounds, own: Integers) -> Tails:  # noqa: ARG002 those of the distances
+    def tails(self, bounds: Bounds, own: Integers, rows: Floats) -> Tails:  # noqa: ARG002 those of the distances
         """Return what is known of rows beyond bounds, of groups with one centre and one reach."""
         first, last = own[0], self.binning.last
         sizes = sizes_of(2 * last, self.fineness)
@@ -135,7 +246,7 @@ class Zoomed:
     """
 
     found: FoundBounds
-    histograms: Sequence[OctaveHistogram | DistanceHistogram]
+    histograms: Sequence[OctaveHistogram | DistanceHistogram | SharedHistogram]
     histogram: Integers
     centre: Integers
 
@@ -144,24 +255,20 @@ class Zoomed:
         used = np.flatnonzero(np.bincount(self.histogram[groups]))
         return min(self.histograms[int(own)].left for own in used)
 
-    def tails(self, bounds: Bounds, groups: Integers) -> Tails:
-        """Return what is known of rows beyond the bounds that groups of one histogram share."""
+    def tails(self, bounds: Bounds, groups: Integers, rows: Floats) -> Tails:
+        """Return what is known of rows beyond the bounds that groups of one histogram share.
+
+        `rows` are the noisy rows of these groups.
+        """
         own = self.histograms[int(self.histogram[groups[0]])]
-        return own.tails(bounds, np.searchsorted(own.groups, groups))
+        return own.tails(bounds, np.searchsorted(own.groups, groups), rows)
 
 
 def zoomed_bounds(
     table: BinTable, loss: Epsilon | Rho, entropy: EntropySource = system_entropy
 ) -> Zoomed:
-    """Return the bounds of each group of an octave table; what they cost and `left` is `loss`.
-
-    Where bins are octaves themselves there is one step, of `SHARE`.
-    """
-    assert isinstance(table.binning, Octaves)  # noqa: S101 the part has chosen it
+    """Return the bounds of each group of an octave table; what they cost and `left` is `loss`."""
     steps, everyone = _Steps(table, loss, entropy), np.arange(table.groups)
-    if table.binning.bits == 1:
-        steps.look(everyone, ONCE, PLAIN)
-        return steps.done()
     rows = steps.look(everyone, FIRST, PLAIN)
     steps.zoom(everyone, rows)
     missing = np.isnan(steps.lower)  # before the second looks: nobody has both
@@ -171,44 +278,155 @@ def zoomed_bounds(
     return steps.done()
 
 
+def group_bounds(
+    table: BinTable,
+    loss: Epsilon | Rho,
+    pooled: Epsilon | Rho,
+    entropy: EntropySource = system_entropy,
+) -> Zoomed:
+    """Return the bounds of each group of a table of octaves; what they cost and `left` is `loss`.
+
+    Shares of all groups together are shares of `pooled`, the loss of a row where these are counted
+    in one.
+    """
+    whole, one = _Steps(in_one(table), pooled, entropy), np.zeros(1, np.int64)
+    for share in (POOLED, EVERYTHING):
+        whole.look(one, share, TAILS, dense=True)
+        if whole.found:
+            break
+    together, everyone = whole.done(), np.arange(table.groups)
+    steps = _Steps(table, loss, entropy, together.left(one))
+    histogram = together.histograms[-1]
+    assert isinstance(histogram, OctaveHistogram)  # noqa: S101 nobody zooms here
+    if not whole.found:
+        return steps.without(together)
+    if share == POOLED:
+        noisy = histogram.noisy
+        standing = noisy.bins[noisy.heights >= LEAST]
+        beside = [standing.min() - NEXT, standing, standing.max() + NEXT]
+        standing = np.unique(np.clip(np.concatenate(beside), -noisy.last, noisy.last))
+        steps.look(everyone, OWN, WITHIN, standing)
+    bounds = Bounds(float(together.found.lower[0]), float(together.found.upper[0]))
+    steps.share(bounds, histogram)
+    return steps.done()
+
+
 class _Steps:
     """The bounds of each group so far, and what they were read off."""
 
-    def __init__(self, table: BinTable, loss: Epsilon | Rho, entropy: EntropySource) -> None:
-        self._table, self._loss, self._entropy = table, loss, entropy
+    def __init__(
+        self, table: BinTable, loss: Epsilon | Rho, entropy: EntropySource, left: int = PARTS
+    ) -> None:
+        self._table, self._loss, self._entropy, self._most = table, loss, entropy, left
         fine = isinstance(table.binning, Octaves) and table.binning.bits > 1
         self._octaves = in_octaves(table) if fine else table
         self.lower, self._upper = np.full((2, table.groups), np.nan)
-        self._zeros, self._clear = np.zeros((2, table.groups), dtype=bool)
+        self._zeros = np.zeros(table.groups, dtype=bool)
         self._histogram, self._centre = np.zeros((2, table.groups), dtype=np.int64)
-        self._histograms: list[OctaveHistogram | DistanceHistogram] = []
+        self._histograms: list[OctaveHistogram | DistanceHistogram | SharedHistogram] = []
 
     def done(self) -> Zoomed:
         """Return what was found."""
-        found = FoundBounds(self.lower, self._upper, self._zeros, self._clear)
+        found = FoundBounds(self.lower, self._upper, self._zeros)
         return Zoomed(found, self._histograms, self._histogram, self._centre)
 
     def _left(self, groups: Integers) -> int:
         if not self._histograms:
-            return PARTS
+            return self._most
         return self._histograms[int(self._histogram[groups[0]])].left
 
-    def look(self, groups: Integers, share: int, joining: Joining) -> Floats:
-        """Draw the octaves of some groups; return their rows, in units of the noise, if far."""
+    @property
+    def found(self) -> bool:
+        """Tell whether anybody has bounds."""
+        return not np.isnan(self.lower).all()
+
+    def look(
+        self,
+        groups: Integers,
+        share: int,
+        joining: Joining,
+        standing: Integers | None = None,
+        *,
+        dense: bool = False,
+    ) -> Floats:
+        """Draw the octaves of some groups; return their rows, in units of the noise, if far.
+
+        Where some octaves are `standing` out of all groups, others have to be as tall as a core;
+        `dense` octaves can be asked for again and again.
+        """
         if not len(groups):
             return np.zeros(0)
         own = self._octaves
         if len(groups) < own.groups:
             own = of_groups(own, groups)
         noise = _part(self._loss, share).noise(1, 1)
-        noisy = exceedances(own, noise, joining.least, self._entropy)
-        found = octave_bounds(noisy, len(groups), joining)
+        if standing is not None:
+            noisy = exceedances(own, noise, CORE, self._entropy, (standing, joining.least))
+        elif dense:
+            noisy = every_count(own, noise, self._entropy)
+        else:
+            noisy = exceedances(own, noise, joining.least, self._entropy)
+        seen = noisy.at_least(joining.least) if dense else noisy
+        found = octave_bounds(seen, len(groups), joining)
         self.lower[groups], self._upper[groups] = found.lower, found.upper
-        self._zeros[groups], self._clear[groups] = found.zeros, found.clear
+        self._zeros[groups] = found.zeros
         left = self._left(groups) - share
         self._histograms.append(OctaveHistogram(groups, left, own, noisy))
         self._histogram[groups] = len(self._histograms) - 1
         return rows_if_far(noisy, found)
+
+    def without(self, together: Zoomed) -> Zoomed:
+        """Return that no group has bounds, as all groups together have none."""
+        self._zeros |= together.found.zeros[0]
+        self._histograms.append(together.histograms[-1])
+        return self.done()
+
+    def share(self, bounds: Bounds, everyone: OctaveHistogram) -> None:
+        """Give each group the bounds that all share, or its own where they narrow them, or beyond.
+
+        Of few rows the octaves that stand out tell a size, hardly a tail: own bounds have as much
+        room on either side.
+        """
+        groups = len(self.lower)
+        marked = everyone.tails(bounds, np.zeros(1, np.int64), np.ones(1)).surely(
+            everyone.heights(bounds.lower, bounds.upper, zero=False), SURELY_FAR
+        )
+        shared = SharedHistogram(
+            np.arange(groups), self._most, everyone, max(everyone.rows(bounds), 1.0), marked
+        )
+        self._zeros[:] = False
+        if not self._histograms:  # nobody was looked at
+            self._histograms.append(shared)
+            self.lower[:], self._upper[:] = bounds.lower, bounds.upper
+            return
+        (own,) = self._histograms
+        assert isinstance(own, OctaveHistogram)  # noqa: S101 nobody zooms here
+        found, profile = FoundBounds(self.lower, self._upper, self._zeros), everyone.profile(bounds)
+        tall = own.heights(-np.inf, np.inf)
+        low, high = profile.ends(own.heights(bounds.lower, bounds.upper))
+        most = np.fmin(found.lower, bounds.lower), np.fmax(found.upper, bounds.upper)
+        lower, upper = self._roomy(found, own)
+        lower, upper = np.maximum(lower, most[0]), np.minimum(upper, most[1])
+        seen = tall - own.heights(found.lower, found.upper)
+        less = found.found & (tall * profile.outside(found) - seen >= UNLIKE)
+        less &= upper - lower < high - low
+        more = (tall - own.heights(low, high) >= UNLIKE) | (most[0] < bounds.lower)
+        more = ~less & (more | (most[1] > bounds.upper))
+        ends = np.where(less, [lower, upper], np.where(more, most, [low, high]))
+        self.lower, self._upper = on_grid(ends[0], ends[1])
+        tall = own.heights(bounds.lower, bounds.upper, zero=False)
+        alike = replace(own, tall=tall, marked=marked)
+        self._histograms = [replace(shared, left=own.left), alike, replace(own, tall=tall)]
+        self._histogram[:] = more + 2 * less
+
+    def _roomy(self, found: FoundBounds, own: OctaveHistogram) -> tuple[Floats, Floats]:
+        """Return own bounds with room on either side: the more, the fewer rows stand out."""
+        room = np.array(list(ROOM.values()))
+        room = room[np.searchsorted([*ROOM], own.heights(found.lower, found.upper), "right") - 1]
+        room[rows_if_far(own.noisy, found, SETTLED) > 0] = 1.0
+        size = room * np.maximum(-found.lower, found.upper)
+        lower, upper = np.where(room > 1, [-size, size], [found.lower, found.upper])
+        return lower, upper
 
     def zoom(self, groups: Integers, rows: Floats) -> None:
         """Find bounds about a centre for groups that are far, by the height of all their rows."""
@@ -243,8 +461,8 @@ def _classes(rows: Floats) -> Iterator[tuple[Integers, int, int]]:
             )
 
 
-def rows_if_far(noisy: Exceedances, found: FoundBounds) -> Floats:
-    """Return the rows of each group whose data are far from zero, over the noise's spread, or 0."""
+def rows_if_far(noisy: Exceedances, found: FoundBounds, least: float = min(CENTRE)) -> Floats:
+    """Return the rows of each group far from zero, over the noise's spread, at `least`; or 0."""
     octaves, groups = Octaves(), len(found.lower)
     group, bins, scaled = noisy.group, noisy.bins, noisy.counts / spread_of(noisy.noise)
     lower, upper = octaves.lower(bins), octaves.upper(bins)
@@ -258,7 +476,7 @@ def rows_if_far(noisy: Exceedances, found: FoundBounds) -> Floats:
     pairs[:-1] += np.where(follows & within[1:], scaled[1:], 0.0)
     most = np.zeros(groups)
     np.maximum.at(most, group, pairs)
-    far = (most + 1 >= TOGETHER * rows) & (rows >= min(CENTRE)) & found.found
+    far = (most + 1 >= TOGETHER * rows) & (rows >= least) & found.found
     return np.where(far, rows, 0.0)
 
 
