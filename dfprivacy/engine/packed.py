@@ -58,7 +58,7 @@ _BLOCK = 31 * 2**11  # rows that are added up at once: whole vectors of DuckDB, 
 _MULTIPLIED = 2**15  # rows whose terms are multiplied at once
 _FEW_PLACES, _MOST_PLACES, _FEW_WORDS = 2**15, 2**21, 2**14
 _COUNT = 47
-"""A row counts so many bits above its integer, which has 32 bits: words of a block do not meet."""
+"""A row counts so many bits above its integer, at most 2**31: words of a block do not meet."""
 _WORD = 2**52 + 2**_COUNT
 _BITS = int(np.float64(_WORD).view(np.int64))
 """The bits of a float are these and an integer, where this number and the integer make it up."""

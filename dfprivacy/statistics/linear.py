@@ -15,10 +15,11 @@ from abc import abstractmethod
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from typing import ClassVar, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
@@ -91,27 +92,26 @@ def notes_of(counts: NoisyVector, bounds: Bounds) -> list[str]:
         groups = np.flatnonzero(seen[place])
         own = NoisyVector(counts.coordinates[:, groups], counts.noise)
         share = ProportionEstimator(3, place, WHOLE)
-        written = _percents(np.stack([share.value(own), *share.interval(own, _LEVEL)]))
-        said = [
-            f"{value} % [{low}, {high}] {side}" for value, low, high in zip(*written, strict=True)
-        ]
+        value, low, high = _percents(np.stack([share.value(own), *share.interval(own, _LEVEL)]))
+        said = value + " % [" + low + ", " + high + f"] {side}"
         before = texts[groups]
-        texts[groups] = [
-            f"{old}, {new}" if old else f"clipped: {new}"
-            for old, new in zip(before, said, strict=True)
-        ]
+        texts[groups] = np.where(before == "", "clipped: ", before + ", ") + said
     notes: list[str] = texts.tolist()
     return notes
 
 
-def _percents(shares: Floats) -> list[list[str]]:
+def _percents(shares: Floats) -> npt.NDArray[np.object_]:
     """Write shares as percentages of three digits; many are alike, and each is written once."""
     exact = 100 * shares
     digit = 10.0 ** (np.floor(np.log10(np.maximum(exact, 1e-300))) - 2)
     alike, places = np.unique(np.rint(exact / digit) * digit, return_inverse=True)
-    texts = np.array([f"{own:.3g}" for own in alike.tolist()], dtype=object)
-    written: list[list[str]] = texts[places.reshape(shares.shape)].tolist()
-    return written
+    texts = np.array([_written(own) for own in alike.tolist()], dtype=object)
+    return texts[places.reshape(shares.shape)]
+
+
+@cache
+def _written(percent: float) -> str:
+    return f"{percent:.3g}"
 
 
 class LinearStatistic(Statistic):

@@ -444,7 +444,7 @@ def test_faults_say_nothing_of_a_row():
     assert not found.different, differing(found)
 
 
-CELLS, FAULTS = 24, 6
+CELLS, FAULTS = 12, 6
 """The slow lane tries one of so many cells and faults, `benchmarks.boundary` all of them."""
 
 
