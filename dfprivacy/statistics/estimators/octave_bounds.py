@@ -28,6 +28,7 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from types import EllipsisType
 
 import numpy as np
 import numpy.typing as npt
@@ -275,7 +276,9 @@ class Tail:
         The width of each of these bins, or how far it reaches from the centre, and how far beyond
         the end the rows of the first bins outside lie on average, in units of the column.
     scale : float, or array of float
-        The rows of a unit of height, or those of each group.
+        The rows of a unit of height, or those of some groups.
+    alike : array of int, optional
+        Which of these is that of each group.
     """
 
     heights: Floats
@@ -283,17 +286,13 @@ class Tail:
     widths: Floats
     distances: Floats
     scale: float | Floats
-
-    def among(self, shares: Floats) -> Tail:
-        """Return the same of groups that have such shares of the rows."""
-        heights = np.broadcast_to(self.heights, (len(shares), self.heights.shape[1]))
-        return replace(self, heights=heights, scale=self.scale * shares[:, None])
+    alike: Integers | EllipsisType = ...
 
     def moved(self, level: float) -> tuple[Floats, Floats]:
         """Return the sums of distance and of its square that rows beyond may plausibly have."""
-        groups = len(self.heights)
+        groups = max(len(self.heights), np.size(self.scale))
         if not self.outer:
-            return np.zeros(groups), np.zeros(groups)
+            return np.zeros(groups)[self.alike], np.zeros(groups)[self.alike]
         more = max(_PLAUSIBLE + math.log(0.05 / (1 - level)), 0.0)
         first = self.heights[:, self.outer - 1]
         fall, most = self._falls(more), np.maximum(first + more, 0.5)
@@ -301,15 +300,16 @@ class Tail:
         tallest, slowest = most.max(initial=0) * np.max(self.scale), fall.max(initial=0)
         if 0 < slowest < 1 and tallest > 0:
             reach = min(reach, 1 + max(math.ceil(math.log(_FEW / 2 / tallest, slowest)), 0))
-        rows, likely = np.zeros((2, groups, len(self.distances)))
-        falls = fall[:, None] ** np.arange(reach)
-        for own, height in ((rows, most), (likely, np.maximum(first, 0.0))):
-            held = height[:, None] * falls * self.scale
-            own[:, :reach] = np.where(held < _FEW, 0.0, held)
+        falls, distances = fall[:, None] ** np.arange(reach), self.distances[:reach]
+        rows, likely = (
+            np.where(held < _FEW, 0.0, held)
+            for height in (most, np.maximum(first, 0.0))
+            for held in (height[:, None] * falls * self.scale,)
+        )
         z = statistics.NormalDist().inv_cdf((1 + level) / 2)
         return tuple(
-            rows @ power + z * np.sqrt(likely @ power**2)
-            for power in (self.distances, self.distances**2)
+            (rows @ power + z * np.sqrt(likely @ power**2))[self.alike]
+            for power in (distances, distances**2)
         )  # type: ignore[return-value]
 
     def far(self, least: float = _FAR) -> Mask:
@@ -366,7 +366,11 @@ class Tails:
 
     def among(self, shares: Floats, marked: tuple[Mask, Mask]) -> Tails:
         """Return the same of groups that have such shares of the rows, and these marks."""
-        below, above = self.below.among(shares), self.above.among(shares)
+        different, alike = np.unique(shares, return_inverse=True)
+        below, above = (
+            replace(own, scale=own.scale * different[:, None], alike=alike)
+            for own in (self.below, self.above)
+        )
         low, high = (np.repeat(mark, len(shares)) for mark in marked)
         return Tails(below, above, self.bounds, marked=(low, high))
 

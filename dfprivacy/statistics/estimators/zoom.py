@@ -17,6 +17,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -135,26 +136,30 @@ class OctaveHistogram:
         low, high = self.marked or (False, False)
         return replace(found, marked=(below | low, above | high))
 
+    @cached_property
+    def _ends(self) -> tuple[Floats, Floats]:
+        octaves = Octaves()
+        return octaves.lower(self.noisy.bins), octaves.upper(self.noisy.bins)
+
     def rows(self, bounds: Bounds) -> float:
         """Return the noisy rows of all groups within bounds, or zero, in octaves that stand out."""
-        bins, octaves = self.noisy.bins, Octaves()
-        within = (octaves.lower(bins) >= bounds.lower) & (octaves.upper(bins) <= bounds.upper)
-        counted = (within | (bins == 0)) & (self.noisy.heights >= LEAST)
+        lower, upper = self._ends
+        within = (lower >= bounds.lower) & (upper <= bounds.upper)
+        counted = (within | (self.noisy.bins == 0)) & (self.noisy.heights >= LEAST)
         return float(self.noisy.counts[counted].sum())
 
     def heights(self, low: Any, high: Any, *, zero: bool = True) -> Floats:
         """Return the height of all octaves of each group that stand out between two ends."""
-        noisy, octaves = self.noisy, Octaves()
-        low, high = (np.broadcast_to(end, len(self.groups))[noisy.group] for end in (low, high))
-        within = (octaves.lower(noisy.bins) >= low) & (octaves.upper(noisy.bins) <= high)
+        noisy, (lower, upper) = self.noisy, self._ends
+        low, high = (end if np.ndim(end) == 0 else end[noisy.group] for end in (low, high))
+        within = (lower >= low) & (upper <= high)
         within &= (noisy.bins != 0) | zero
         tall = np.bincount(noisy.group[within], noisy.counts[within], len(self.groups))
         return np.asarray(tall / spread_of(noisy.noise), np.float64)
 
     def profile(self, bounds: Bounds) -> Profile:
         """Return which part of the rows of all groups each octave within bounds has."""
-        noisy, octaves = self.noisy, Octaves()
-        lower, upper = octaves.lower(noisy.bins), octaves.upper(noisy.bins)
+        noisy, (lower, upper) = self.noisy, self._ends
         within = (lower >= bounds.lower) & (upper <= bounds.upper)
         rows = np.where(noisy.heights[within] >= LEAST, noisy.counts[within], 0.0)
         return Profile(lower[within], upper[within], rows / max(rows.sum(), 1.0))
