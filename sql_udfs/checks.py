@@ -146,12 +146,17 @@ def _number_types(function: str, sql_types: tuple[str, ...]) -> Iterator[DType]:
         head = type_head(sql_type)
         dtype = None if sql_type.endswith("]") else _DTYPES.get(head)
         if dtype is None:
-            call = example_calls(function, _statistic(function))[0].replace(
-                "(x", "(TRY_CAST(x AS DOUBLE)"
-            )
+            statistic = _statistic(function)
+            call = example_calls(function, statistic)[0]
+            hint = f"convert it first, e.g. {call.replace('(x', '(TRY_CAST(x AS DOUBLE)')}"
+            if sql_type in MOMENT_TYPES and any(map(takes_moments, forms_of(statistic))):
+                hint = (
+                    f"of dates and times write {call}; dfp.sql(..., con=con) takes bounds of them"
+                )
+            elif sql_type in MOMENT_TYPES:
+                hint = "of dates and times ask dp_median(x), or count: date_diff('day', x, y)"
             raise UnsupportedDtypeError(
-                f"{function} needs numbers; its {place} argument is declared {head}",
-                hint=f"convert it first, e.g. {call}",
+                f"{function} needs numbers; its {place} argument is declared {head}", hint=hint
             )
         yield dtype
 

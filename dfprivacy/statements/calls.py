@@ -13,6 +13,7 @@ from dfprivacy.accounting.loss import Epsilon, delta_of, positive_number
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.release.terms import Bounds
 from dfprivacy.statements.expressions import display, is_dp
+from dfprivacy.statements.functions import OF_FRAMES, of_frame
 from dfprivacy.statements.rules import Node, nearly, only, refuse, refuse_node
 from dfprivacy.statements.tree import (
     arguments,
@@ -315,22 +316,12 @@ def _wrong(function: str) -> RefusedStatementError:
     )
 
 
-_BY_VALUE = ", or SELECT x, dp_count(*) FROM t GROUP BY x"
-_OF_FRAMES = {
-    "regression": ", or the line of one column: dp_slope(y, x, 0, 100, 0, 100), dp_intercept",
-    "describe": "", "crosstab": ", or GROUP BY both columns", "pivot": ", or GROUP BY both columns",
-    "value_counts": _BY_VALUE, "top": _BY_VALUE, "mode": _BY_VALUE,
-}  # fmt: skip
-"""Questions that frames have and SQL has not, and what SQL has instead."""
-
-
 def _unknown(name: str) -> RefusedStatementError:
     if name == KEEP:
         return refuse("dp_keep elsewhere")
     asked = name.removeprefix("dp_")
-    if asked in _OF_FRAMES:
-        frame = f"dfp.frame(con.table('t')).{asked}(...)"
-        return refuse("dp_ call of a frame", name=name, instead=frame + _OF_FRAMES[asked])
+    if asked in OF_FRAMES:
+        return refuse("dp_ call of a frame", name=name, instead=of_frame(asked))
     return refuse(
         "no such dp_ call",
         name=name,

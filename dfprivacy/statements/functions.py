@@ -25,6 +25,7 @@ from dfprivacy.engine.files import quoted
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.statements.rules import Node, nearly, refuse
 from dfprivacy.statements.tree import arguments, called, cast_to, folded, literal, text_of
+from dfprivacy.statistics.forms import example_calls, functions
 
 _WHOLE = frozenset(
     ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
@@ -214,37 +215,40 @@ NESTED = _words(
 )
 ROW_FUNCTIONS = NUMBERS | CHOICES | TEXT | TIMES | NESTED
 
-_PRIVATE = {
-    "count": "dp_count(*)",
-    "sum": "dp_sum(x, 0, 100)",
-    "avg": "dp_mean(x, 0, 100)",
-    "mean": "dp_mean(x, 0, 100)",
-    "var_pop": "dp_var(x, 0, 100)",
-    "var_samp": "dp_var(x, 0, 100)",
-    "variance": "dp_var(x, 0, 100)",
-    "stddev": "dp_stddev(x, 0, 100)",
-    "stddev_pop": "dp_stddev(x, 0, 100)",
-    "stddev_samp": "dp_stddev(x, 0, 100)",
-    "covar_pop": "dp_cov(x, y, 0, 100, 0, 100)",
-    "covar_samp": "dp_cov(x, y, 0, 100, 0, 100)",
-    "corr": "dp_corr(x, y, 0, 100, 0, 100)",
-    "regr_slope": "dp_slope(y, x, 0, 100, 0, 100)",
-    "regr_intercept": "dp_intercept(y, x, 0, 100, 0, 100)",
-    "regr_r2": "dp_r_squared(y, x, 0, 100, 0, 100)",
-    "median": "dp_median(x)",
-    "quantile": "dp_quantile(x, 0.9)",
-    "quantile_cont": "dp_quantile(x, 0.9)",
-    "quantile_disc": "dp_quantile(x, 0.9)",
-    "approx_quantile": "dp_quantile(x, 0.9)",
-    "min": "dp_min(x)",
-    "max": "dp_max(x)",
-}
-AGGREGATES = frozenset(_PRIVATE) | _words(
+_BY_VALUE = ", or SELECT x, dp_count(*) FROM t GROUP BY x"
+OF_FRAMES = {
+    "regression": ", or the line of one column: dp_slope(y, x, 0, 100, 0, 100), dp_intercept",
+    "describe": "", "crosstab": ", or GROUP BY both columns", "pivot": ", or GROUP BY both columns",
+    "value_counts": _BY_VALUE, "top": _BY_VALUE, "mode": _BY_VALUE,
+    "histogram": ", or SELECT floor(x / 10), dp_count(*) FROM t GROUP BY 1", "mean_vector": "",
+}  # fmt: skip
+"""Questions that frames have and SQL has not, and what SQL has instead."""
+
+
+def of_frame(question: str) -> str:
+    """Return where a question of `OF_FRAMES` can be asked."""
+    return f"dfp.frame(con.table('t')).{question}(...){OF_FRAMES[question]}"
+
+
+def _private() -> dict[str, str]:
+    """Return a private call for each ordinary aggregate that a statistic answers."""
+    found: dict[str, str] = {}
+    for name, own in reversed(functions().items()):
+        calls = example_calls(name, own)
+        bounded = (call for call in calls if call.endswith(", 0, 100)"))
+        found |= dict.fromkeys(own.sql_names, next(bounded, calls[0]))
+    return found
+
+
+AGGREGATES = _words(
+    "count sum avg mean var_pop var_samp variance stddev stddev_pop stddev_samp median "
+    "quantile quantile_cont quantile_disc approx_quantile min max regr_r2 count_distinct "
     "list array_agg string_agg group_concat listagg first last any_value arg_min arg_max "
-    "argmin argmax min_by max_by mode histogram entropy kurtosis skewness mad bit_and bit_or "
-    "bit_xor bool_and bool_or count_if countif count_star product fsum favg sumkahan "
-    "sum_no_overflow approx_count_distinct approx_top_k corr covar_pop covar_samp regr_slope "
-    "regr_intercept regr_count reservoir_quantile geomean grouping grouping_id summary"
+    "argmin argmax min_by max_by mode histogram entropy kurtosis skewness mad bit_and "
+    "bit_or bit_xor bool_and bool_or count_if countif count_star product fsum favg sumkahan "
+    "sum_no_overflow approx_count_distinct approx_top_k corr covar_pop covar_samp "
+    "regr_slope regr_intercept regr_count reservoir_quantile geomean grouping grouping_id "
+    "summary"
 )
 CHANGING = _words(
     "random uuid gen_random_uuid uuidv4 uuidv7 setseed now today current_date current_time "
@@ -266,7 +270,7 @@ def not_a_row_function(name: str) -> RefusedStatementError:
     if name == "count_star":  # count(*) in DuckDB's tree
         name = "count"
     if name in AGGREGATES:
-        instead = _PRIVATE.get(name, "dp_count(*)")
+        instead = of_frame(name) if name in OF_FRAMES else _private().get(name, "dp_count(*)")
         return refuse("aggregate", name=name, instead=instead)
     if name in CHANGING:
         return refuse("changing", name=name)

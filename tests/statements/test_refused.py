@@ -54,6 +54,21 @@ def refusal(connection, query, **terms):
     return caught.value
 
 
+FRAME = pd.DataFrame({"x": [1.0, 2.0]})
+QUESTIONS = {name for name in dir(FRAME.dp) if not name.startswith("_")} - {
+    "agg", "explain", "group_by", "local", "shuffle"
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(QUESTIONS))
+def test_every_question_of_a_frame_is_a_call_or_says_where_to_ask(name):
+    """What frames answer, SQL answers by a function, or its refusal shows how to ask the frame."""
+    with pytest.raises(dfp.DPError) as caught:
+        dfp.sql(f"SELECT dp_{name}(x{', x' * 9}) FROM t", t=FRAME, epsilon=1)
+    said = str(caught.value)
+    assert f"write one of dp_{name}(" in said or f"frame(con.table('t')).{name}(...)" in said
+
+
 def test_there_are_enough():
     """At least eighty statements are refused."""
     assert len({query for query, _, _ in CASES}) >= 80
