@@ -173,6 +173,7 @@ def _meaning(statistic: type[Statistic], name: str) -> str:
 
 _ELSEWHERE = {
     "groupby": "group_by",
+    "pivot": "crosstab",
 }
 """Names of other libraries, each with the nearest name here."""
 

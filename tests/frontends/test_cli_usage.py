@@ -13,6 +13,11 @@ WRONG = {
     "a near command of a group": (
         ["ledger", "creat"], "No such command 'creat'", "write dfprivacy ledger create, or",
     ),
+    "a question that tables answer": (["pivot", "f.csv"], "'pivot'", "write dfprivacy crosstab"),
+    "a command as an option": (
+        ["agg", "f.csv", "--value-counts", "c"], "No such option: --value-counts",
+        "value_counts is a command of its own: dfprivacy value_counts",
+    ),
     "no column": (["mean", "f.csv"], "Missing argument 'COLUMN'", "dfprivacy mean --help lists"),
     "no option": (["count", "f.csv", "--epsilom", "1"], "--epsilom", "dfprivacy count --help"),
     "no number": (["count", "f.csv", "--epsilon", "x"], "'--epsilon'", "dfprivacy count --help"),
