@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import cache
 from importlib.metadata import PackageNotFoundError, entry_points, version
@@ -67,9 +68,10 @@ class Commands(TyperGroup):
         names = error.ctx.command.list_commands(error.ctx) if _is_group(error) else []
         quoted = error.message.split("'")
         other = meant(quoted[1], names) if len(quoted) > 1 else None
-        option = (getattr(error, "option_name", None) or "").lstrip("-").replace("-", "_")
-        if option and option in error.ctx.find_root().command.list_commands(error.ctx):
-            return f"{option} is a command of its own: dfprivacy {option} --help"
+        option = re.match(r"No such option: --([a-z-]+)", error.message)
+        question = option[1].replace("-", "_") if option else ""
+        if option and question in error.ctx.find_root().command.list_commands(error.ctx):
+            return f"{question} is a command of its own: dfprivacy {question} --help"
         if other is None:
             return f"{path} --help lists what it takes"
         return f"write {path} {other}, or see {path} --help"

@@ -56,6 +56,8 @@ BAD_LOSSES = ["0", "-1", "NULL", "'1'", "TRUE", "'nan'::DOUBLE", "'inf'::DOUBLE"
 BAD_DELTAS = ["0", "1", "-0.5", "2", "NULL", "'x'", "TRUE", "'nan'::DOUBLE", "1e-400"]
 FUNCTIONS = ["dp_sum", "dp_mean", "dp_avg", "dp_var", "dp_stddev", "dp_mean_interval"]
 NO_NUMBERS = ["s", "day", "l", "r", "b", "e", "v", "ts", "upper(s)"]
+MOMENTS = {"day", "v", "ts"}
+"""Columns of dates, times and durations, which have medians."""
 
 UNBOUNDED = [f"{name}({{}})" for name in (*FUNCTIONS, "dp_stddev_interval", "dp_bounds")]
 UNBOUNDED += ["dp_median({})", "dp_quantile({}, 0.9)", "dp_quantiles({}, [0.25, 0.5, 0.75])"]
@@ -97,17 +99,28 @@ def test_columns_without_a_mean_are_refused_by_their_type(function, column):
     """Text, dates and nested values are refused by declared type; no value is ever converted."""
     text = refusal(f"SELECT {function}({column}, 0, 100) FROM {{table}}")
     assert "UnsupportedDtypeError: " in text
-    assert "TRY_CAST(x AS DOUBLE)" in text
+    mend = "of dates and times ask dp_median(x)" if column in MOMENTS else "TRY_CAST(x AS DOUBLE)"
+    assert mend in text
 
 
 @pytest.mark.parametrize(("call", "column"), crossed(UNBOUNDED, NO_NUMBERS))
 def test_columns_that_are_no_numbers_are_refused_without_bounds(call, column):
-    """The hint is the same call on a number."""
+    """The hint is the same call on a number, or of dates and times what they have, and it runs."""
     text = refusal(f"SELECT {call.format(column)} FROM {{table}}")
-    converted = call.format("TRY_CAST(x AS DOUBLE)")
+    mend, own = call.format("TRY_CAST(x AS DOUBLE)"), "s"
+    hint = f"convert it first, e.g. {mend}"
+    if column in MOMENTS:
+        mend, own, hint = "dp_median(x)", column, "of dates and times ask dp_median(x)"
     assert f"UnsupportedDtypeError: {call.split('(')[0]} needs numbers" in text
-    assert f"Hint: convert it first, e.g. {converted}" in text
-    con.execute(f"SELECT {converted.replace('x', 's')} FROM full_table")
+    assert f"Hint: {hint}" in text
+    con.execute(f"SELECT {mend.replace('x', own)} FROM full_table")
+
+
+@pytest.mark.parametrize("column", sorted(MOMENTS))
+def test_bounds_of_dates_are_asked_elsewhere(column):
+    """A median of dates within bounds is refused with where it can be asked."""
+    text = refusal(f"SELECT dp_median({column}, 0, 100) FROM {{table}}")
+    assert "Hint: of dates and times write dp_median(x); dfp.sql(..., con=con) takes" in text
 
 
 @pytest.mark.parametrize(
