@@ -23,6 +23,7 @@ from dfprivacy.statements.functions import AGGREGATES, CHANGING, OUTSIDE, PARTS,
 from dfprivacy.statements.gate import fence
 from dfprivacy.statements.reading import read
 from dfprivacy.statements.rows import Reader
+from dfprivacy.statistics import STATISTICS
 
 ATOMS = [
     "CAST(s AS BOOLEAN)", "CAST(t AS BOOLEAN)", "(CAST(s AS INTEGER) > 0)", "(i = 0)",
@@ -151,8 +152,12 @@ def test_functions_of_one_row_have_no_memory():
 
 
 def test_the_lists_of_functions_are_apart():
-    """No function is both of one row and something else, and no aggregate of DuckDB's is of one."""
+    """No function is both of one row and something else, and no aggregate of DuckDB's is of one.
+
+    What a statistic answers by its ordinary name is an aggregate.
+    """
     assert not ROW_FUNCTIONS & (AGGREGATES | CHANGING | OUTSIDE)
+    assert {name for kind in STATISTICS.values() for name in kind.sql_names} <= AGGREGATES
     rows = duckdb.execute(
         "SELECT function_name FROM duckdb_functions() "
         "WHERE function_type IN ('aggregate', 'table', 'table_macro') OR stability = 'VOLATILE'"

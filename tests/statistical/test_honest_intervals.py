@@ -41,14 +41,27 @@ def answered(bulk, make, kind, seed, rows=1000):
     return columns, np.array(made["note"].to_list()), TRUTHS[kind](values)
 
 
+def shares(bulk, make, kind, seed, *, or_marked=False):
+    """Return how many groups hold the truth, or have a mark, and how many have one.
+
+    Groups share what all of them together tell, so that one draw in a few hundred marks them all:
+    these are the medians of nine releases, of which five would have to be such.
+    """
+    found = []
+    for _ in range(9):
+        seen, notes, truth = answered(bulk, make, kind, seed)
+        held = (seen["low"] <= truth) & (truth <= seen["high"])
+        found.append((int((held | (or_marked & (notes != ""))).sum()), int((notes != "").sum())))
+    return map(int, np.median(found, axis=0))
+
+
 @pytest.mark.parametrize("kind", TRUTHS)
 @pytest.mark.parametrize("name", LIGHT)
 def test_light_tails_are_covered_and_not_marked(name, kind, bulk, upper_limit, lower_limit):
     """The rows' own mean, sum and deviation are held in 93 %, and at most 5 % are marked."""
-    seen, notes, truth = answered(bulk, LIGHT[name], kind, 1)
-    held = (seen["low"] <= truth) & (truth <= seen["high"])
-    assert upper_limit(int(held.sum()), GROUPS) >= 0.93
-    assert lower_limit(int((notes != "").sum()), GROUPS) <= 0.05
+    held, marked = shares(bulk, LIGHT[name], kind, 1)
+    assert upper_limit(held, GROUPS) >= 0.93
+    assert lower_limit(marked, GROUPS) <= 0.05
 
 
 @pytest.mark.parametrize("kind", ["mean", "sum"])
@@ -56,10 +69,9 @@ def test_light_tails_are_covered_and_not_marked(name, kind, bulk, upper_limit, l
 def test_heavy_tails_are_covered_or_marked(name, kind, bulk, upper_limit):
     """Where few rows decide, 93 % hold the truth or say that they may not; most say it."""
     for seed in range(3):
-        seen, notes, truth = answered(bulk, HEAVY[name], kind, seed)
-        held = (seen["low"] <= truth) & (truth <= seen["high"])
-        assert upper_limit(int((held | (notes != "")).sum()), GROUPS) >= 0.93
-        assert upper_limit(int((notes != "").sum()), GROUPS) >= 0.5
+        held, marked = shares(bulk, HEAVY[name], kind, seed, or_marked=True)
+        assert upper_limit(held, GROUPS) >= 0.93
+        assert upper_limit(marked, GROUPS) >= 0.5
 
 
 def test_what_clipping_hides_widens_one_end():

@@ -97,8 +97,8 @@ def test_notes_are_of_each_group(lower_limit):
     generator = np.random.default_rng(8)
     rows = list(generator.integers(1990, 2026, (200, 200)).astype(float))
     rows.append(np.append(rows[0], np.full(200, 1e9)))
-    notes = grouped(rows).mean("x", epsilon=1)["note"].to_numpy()[:-1]
-    assert lower_limit(int((notes != "").sum()), 200) <= 0.05
+    notes = [grouped(rows).mean("x", epsilon=1)["note"].to_numpy()[:-1] for _ in range(RELEASES)]
+    assert lower_limit(int(np.median([(own != "").sum() for own in notes])), 200) <= 0.05
 
 
 def test_groups_are_answered_wherever_their_rows_lie():

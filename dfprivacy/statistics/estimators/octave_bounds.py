@@ -292,7 +292,8 @@ class Tail:
         """Return the sums of distance and of its square that rows beyond may plausibly have."""
         groups = max(len(self.heights), np.size(self.scale))
         if not self.outer:
-            return np.zeros(groups)[self.alike], np.zeros(groups)[self.alike]
+            nothing = np.zeros(groups)[self.alike]
+            return nothing, nothing
         more = max(_PLAUSIBLE + math.log(0.05 / (1 - level)), 0.0)
         first = self.heights[:, self.outer - 1]
         fall, most = self._falls(more), np.maximum(first + more, 0.5)
@@ -302,10 +303,9 @@ class Tail:
             reach = min(reach, 1 + max(math.ceil(math.log(_FEW / 2 / tallest, slowest)), 0))
         falls, distances = fall[:, None] ** np.arange(reach), self.distances[:reach]
         rows, likely = (
-            np.where(held < _FEW, 0.0, held)
-            for height in (most, np.maximum(first, 0.0))
-            for held in (height[:, None] * falls * self.scale,)
+            height[:, None] * falls * self.scale for height in (most, np.maximum(first, 0.0))
         )
+        rows[rows < _FEW] = likely[likely < _FEW] = 0.0
         z = statistics.NormalDist().inv_cdf((1 + level) / 2)
         return tuple(
             (rows @ power + z * np.sqrt(likely @ power**2))[self.alike]
