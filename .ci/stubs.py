@@ -1,4 +1,4 @@
-"""Write the stub of the methods that statistics become, or check that it is up to date.
+"""Write the stubs of the package and of the methods of statistics, or check that they are current.
 
 python .ci/stubs.py --write
 python .ci/stubs.py --check
@@ -14,7 +14,11 @@ import dfprivacy
 from dfprivacy.frames.methods import signature_of
 from dfprivacy.statistics import STATISTICS, Statistic
 
-STUB = Path(dfprivacy.__file__).with_name("frames") / "methods.pyi"
+ROOT = Path(dfprivacy.__file__).parent
+PACKAGE = """# The public names, as type checkers see them. Written by .ci/stubs.py.
+# ruff: noqa: A004, I001, N813
+
+"""
 HEAD = """# Methods of statistics, as type checkers see them. Written by .ci/stubs.py.
 
 from collections.abc import Callable, Collection, Hashable, Sequence
@@ -30,9 +34,18 @@ def meant(name: str, known: Collection[str]) -> str | None: ...
 """
 
 
-def stub() -> str:
-    """Return the text of the stub."""
-    return HEAD + _class("Methods", of_column=False) + _class("ColumnMethods", of_column=True)
+def stubs() -> dict[Path, str]:
+    """Return the texts of the stubs by their files."""
+    names, package = dfprivacy.__all__, PACKAGE
+    for name in names:
+        module, own = dfprivacy._HOMES[name]  # noqa: SLF001
+        package += f"from dfprivacy.{module} import {own} as {name}\n"
+    for name, place in dfprivacy._LATER.items():  # noqa: SLF001
+        room, _, module = f"dfprivacy.{place}".rpartition(".")
+        package += f"from {room} import {module} as {name}\n"
+    package += "\n__all__ = [\n" + "".join(f'    "{name}",\n' for name in names) + "]\n"
+    methods = _class("Methods", of_column=False) + _class("ColumnMethods", of_column=True)
+    return {ROOT / "__init__.pyi": package, ROOT / "frames" / "methods.pyi": HEAD + methods}
 
 
 def _class(name: str, *, of_column: bool) -> str:
@@ -60,9 +73,10 @@ def _method(statistic: type[Statistic], *, of_column: bool) -> str:
 def main() -> int:
     """Write or check."""
     if sys.argv[1:] == ["--write"]:
-        STUB.write_text(stub(), encoding="utf-8")
+        for path, text in stubs().items():
+            path.write_text(text, encoding="utf-8")
         return 0
-    same = STUB.is_file() and STUB.read_text(encoding="utf-8") == stub()
+    same = all(p.is_file() and p.read_text(encoding="utf-8") == t for p, t in stubs().items())
     sys.stdout.write("up to date\n" if same else "run python .ci/stubs.py --write\n")
     return 0 if same else 1
 

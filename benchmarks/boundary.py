@@ -49,6 +49,7 @@ import dfprivacy as dfp
 from benchmarks import ledger_faults
 from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.errors import _INSIDE
+from dfprivacy.frames import UNLOADED
 from dfprivacy.frames.explanation import Explanation
 from dfprivacy.frames.tables import origin_of
 from dfprivacy.frames.viz.numbers import Readable
@@ -389,6 +390,13 @@ ASKS: dict[str, Callable[[Any, Kind], Any]] = {
     "units by key": lambda own, _: (
         own(unit="k", max_rows=2, max_groups=1).group_by("x", keys=[0.0, 1.0]).count(**LARGE)
     ),
+    "without bounds by key": lambda own, _: own.group_by("x", keys=[0.0, 1.0]).agg(
+        mean=dfp.mean("k"), sum=dfp.sum("k"), **LARGE
+    ),
+    "others": lambda own, kind: own(unit="x", max_rows=9).value_counts(
+        "k", keys=[kind.usual[0]], other=True, **LARGE
+    ),
+    "regression": lambda own, _: own.regression("x", ["k"], {"x": (0, 9), "k": (0, 9)}, **LARGE),
     "sql": lambda own, _: _sql(own, "SELECT k, dp_count(*) AS n FROM t GROUP BY k"),
     "describe": lambda own, _: own.describe(**KEPT),
     "crosstab": lambda own, _: own.crosstab("k", "x", margins=True, **KEPT),
@@ -841,6 +849,8 @@ def forks(found: Found) -> None:
 _LIMITED = """
 import resource, sys, numpy as np, polars as pl, dfprivacy as dfp
 rows = pl.DataFrame({"k": np.arange(400_000), "x": np.arange(400_000) % 1000 * 1.0})
+if sys.argv[2] == "after":
+    rows.dp
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + int(sys.argv[1]) * 2**20,) * 2)
 try:
@@ -855,18 +865,22 @@ _SAID = {
     "released",
     "MemoryError dfprivacy ran out of memory None",
     f"EngineError {dfp.errors.engine_failed()} None",
+    f"ImportError {UNLOADED} None",
 }
 """What a process may say that has too little memory."""
 
 
 def limited(megabytes: Sequence[int], found: Found) -> None:
-    """Limit the memory of a process: what it says is fixed, or it is ended by the system."""
-    for size in megabytes:
+    """Limit the memory of a process: what it says is fixed, or it is ended by the system.
+
+    The limit begins before or after the package has loaded its libraries.
+    """
+    for size, when in itertools.product(megabytes, ("before", "after")):
         found.runs += 1
-        command = [sys.executable, "-c", _LIMITED, str(size)]
+        command = [sys.executable, "-c", _LIMITED, str(size), when]
         said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
         if said.returncode >= 0 and said.stdout.strip() not in _SAID:
-            found.different.append(f"{size} MiB: {said.stdout[:200]}")
+            found.different.append(f"{size} MiB, {when}: {said.stdout[:200]}")
 
 
 def battery(sample: int = 1) -> Found:

@@ -4,7 +4,9 @@
 
 Every data set is measured once and released many times, with the noise of the package. Counted are
 the releases whose 95 % interval holds the mean, the sum or the standard deviation of the rows as
-they are, not clipped; those with a note; and the width of intervals over that of the noise alone.
+they are, not clipped; those with a note; the width of intervals over that of the noise alone; and
+those that are absurdly wide, half their width more than WIDE standard deviations of the rows (of a
+sum, of as many rows at their root mean square).
 Data whose tails are light should hardly be marked. One row that is far larger than all others can't
 be seen: it is shown, and counts in no verdict. Writes honesty.md, and ends with exit code 1 if less
 than 93 % of the releases of a data set hold the truth or are marked, or more than 5 % of the
@@ -13,6 +15,7 @@ releases of light tails are marked.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -39,6 +42,7 @@ HELD, MARKED = 0.93, 0.05
 SIZES = (200, 1000, 10**4, 10**5, 10**6)
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
 ENOUGH = 200  # rows times epsilon from which on there is a verdict
+WIDE = 5.0
 TRUTHS: dict[str, Callable[[np.ndarray], float]] = {"mean": np.mean, "sum": np.sum, "std": np.std}
 LIGHT: dict[str, Callable[[Any, int], np.ndarray]] = {
     "normal(100, 15)": lambda r, n: r.normal(100, 15, n),
@@ -66,7 +70,10 @@ FLIGHTS = {"flights by carrier": "carrier", "by month": "month", "by destination
 
 @dataclass(frozen=True)
 class Found:
-    """Shares of releases of one data set, and the median width over that of the noise alone."""
+    """Shares of releases of one data set, and the median width over that of the noise alone.
+
+    `wide` is the share of intervals that are absurdly wide, whether marked or not.
+    """
 
     data: str
     rows: int
@@ -76,6 +83,8 @@ class Found:
     marked: float
     either: float
     width: float
+    wide: float
+    answered: int
 
     @property
     def counts(self) -> bool:
@@ -83,12 +92,22 @@ class Found:
         enough = self.rows * self.epsilon >= ENOUGH and not np.isnan(self.either)
         return enough and self.data not in HIDDEN
 
+    @property
+    def misses(self) -> bool:
+        """Tell whether fewer hold or are marked than HELD, beyond what chance does once in 100."""
+        wrong = round((1 - self.either) * self.answered)
+        fewer = (
+            math.comb(self.answered, own) * (1 - HELD) ** own * HELD ** (self.answered - own)
+            for own in range(wrong)
+        )
+        return 1 - sum(fewer) < 0.01
+
     def line(self) -> str:
         """Return a line of the table."""
         shares = " | ".join(f"{100 * own:.0f}" for own in (self.held, self.marked, self.either))
         return (
             f"| {self.data} | {self.rows:,} | {self.epsilon:g} | {self.statistic} | {shares} "
-            f"| {self.width:.2f} |"
+            f"| {self.width:.2f} | {100 * self.wide:.1f} |"
         )
 
 
@@ -102,11 +121,12 @@ class Data:
 
 def measured(values: np.ndarray, by: np.ndarray | None = None) -> Data:
     """Return values with their table, by group where there are groups."""
-    part = OctavePart("x", {"x": STATISTICS["std"]("x")}, grouped=by is not None)
+    deviation: Any = STATISTICS["std"]
+    part = OctavePart("x", {"x": deviation("x")}, grouped=by is not None, fine=True)
     frame = pl.DataFrame({"x": values} | ({} if by is None else {"g": by}))
     names = [] if by is None else sorted(set(by.tolist()))
     labels, keys = (["g"], keys_of(names, ["g"])) if names else ([], None)
-    _, (exact,) = measure(frame, labels, keys, [part])
+    exact: Any = measure(frame, labels, keys, [part])[1][0]
     groups = (values,) if by is None else tuple(values[by == name] for name in names)
     return Data(groups, exact.table)
 
@@ -121,26 +141,23 @@ def copies_of(table: BinTable, count: int) -> BinTable:
     return BinTable(keys, groups * count, table.binning, group, bins, rows, moments)
 
 
-def released(
-    data: Data, kind: str, epsilon: float, count: int
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield hits, marks and widths over the noise for each group, one entry a release.
+def released(data: Data, kind: str, epsilon: float, count: int) -> Iterator[tuple[np.ndarray, ...]]:
+    """Yield hits, marks, widths over the noise, and who is wide, for each group by release.
 
     Releases without bounds, which say so, are left out.
     """
     grouped = len(data.groups) > 1  # groups find bounds together: each release has all of them
-    part = OctavePart("x", {"x": STATISTICS[kind]("x")}, grouped=grouped)
+    question: Any = STATISTICS[kind]
+    part = OctavePart("x", {"x": question("x")}, grouped=grouped)
     for table in [data.table] * count if grouped else [copies_of(data.table, count)]:
         own, loss = part.measured(table), Epsilon(Fraction(str(epsilon)))
         with permit("benchmarks.honesty"):
             answered = own.answer(loss, None) if grouped else own.answer_apart(loss)
-        yield from told(data, TRUTHS[kind], answered.answers["x"][0])
+        yield from told(data, kind, answered.answers["x"][0])
 
 
-def told(
-    data: Data, of: Callable[[np.ndarray], float], answer: Any
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield hits, marks and widths over the noise of the releases of each group."""
+def told(data: Data, kind: str, answer: Any) -> Iterator[tuple[np.ndarray, ...]]:
+    """Yield hits, marks, widths over the noise, and who is wide, of the releases of each group."""
     _, low, high, notes = answer.columns(LEVEL)
     widths = np.full(len(low), np.nan)
     for piece in answer.pieces:
@@ -152,19 +169,21 @@ def told(
     for place, values in enumerate(data.groups):
         own = np.arange(place, len(low), len(data.groups))
         own = own[finite[own]]
-        truth = of(values)
-        yield (low[own] <= truth) & (truth <= high[own]), marks[own], widths[own]
+        truth = TRUTHS[kind](values)
+        size = len(values) * np.sqrt(np.mean(values**2)) if kind == "sum" else np.std(values)
+        wide = (high - low)[own] / 2 > WIDE * size
+        yield (low[own] <= truth) & (truth <= high[own]), marks[own], widths[own], wide
 
 
 def summed(name: str, rows: int, epsilon: float, kind: str, found: list[Any]) -> Found:
     """Return the shares over all releases of all groups."""
-    hits, marks, widths = (np.concatenate([own[i] for own in found]) for i in range(3))
+    hits, marks, widths, wide = (np.concatenate(own) for own in zip(*found, strict=True))
     if not len(hits):  # no release has found bounds
-        return Found(name, rows, epsilon, kind, np.nan, np.nan, np.nan, np.nan)
+        return Found(name, rows, epsilon, kind, np.nan, np.nan, np.nan, np.nan, np.nan, 0)
     clean = widths[np.isfinite(widths) & ~marks]
     return Found(
         name, rows, epsilon, kind, hits.mean(), marks.mean(), (hits | marks).mean(),
-        float(np.median(clean)) if len(clean) else np.nan,
+        float(np.median(clean)) if len(clean) else np.nan, wide.mean(), len(hits),
     )  # fmt: skip
 
 
@@ -195,34 +214,46 @@ def flights(count: int) -> Iterator[Found]:
 
 
 _HEAD = (
-    "| data | rows | epsilon | of | held | marked | either | width / noise |",
-    "|---|---:|---:|---|---:|---:|---:|---:|",
+    "| data | rows | epsilon | of | held | marked | either | width / noise | wide |",
+    "|---|---:|---:|---|---:|---:|---:|---:|---:|",
 )
+
+
+def shares_wide(found: list[Found]) -> str:
+    """Return the share of absurdly wide intervals of each statistic, in words."""
+    shares = {
+        kind: np.nanmean([one.wide for one in found if one.statistic == kind]) for kind in TRUTHS
+    }
+    return ", ".join(f"{100 * own:.2f} % of intervals of a {kind}" for kind, own in shares.items())
 
 
 def report(found: list[Found], releases: int) -> tuple[str, bool]:
     """Return the page, and whether all verdicts are kept."""
     own = [one for one in found if one.counts]
-    noise = 3 * (0.05 * 0.95 / releases) ** 0.5  # of the shares themselves
-    low = [one for one in own if one.either < HELD - noise]
+    low = [one for one in own if one.misses]
     light = [one for one in own if one.data in LIGHT]
     marked = float(np.mean([one.marked for one in light]))
     head = [
         (
             f"Intervals at 95 % of answers without bounds, {releases} releases a line; shares "
-            f"in per cent. Verdicts count where rows times epsilon is {ENOUGH} and more."
+            f"in per cent of those that found bounds; others say so. Verdicts count where rows "
+            f"times epsilon is {ENOUGH} and more, and allow for chance."
         ),
         "",
         (
             f"- {len(own) - len(low)} of {len(own)} lines hold the truth about the rows, or are "
             f"marked, in {100 * HELD:.0f} % of releases; the least has "
-            f"{100 * min(one.either for one in own):.0f} %."
+            f"{100 * min(one.either for one in own if one.answered > releases / 20):.0f} %."
         ),
         f"- Light tails are marked in {100 * marked:.1f} % of releases.",
         (
             f"- Width over that of the noise alone, median over lines: light tails "
             f"{np.nanmedian([one.width for one in light]):.2f}, all "
             f"{np.nanmedian([one.width for one in own]):.2f}."
+        ),
+        (
+            f"- Absurdly wide, half the width more than {WIDE:g} standard deviations: "
+            f"{shares_wide(own)}."
         ),
         "",
         "Below, those that are not kept; then all lines at epsilon 1.",

@@ -18,16 +18,17 @@ import math
 import sys
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import polars as pl
 
+import dfprivacy as dfp
 from benchmarks.honesty import EPSILONS, HELD, LEVEL, LIGHT, OTHER, copies_of
 from benchmarks.page import run
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.frames.releasing import measure
 from dfprivacy.release.pipeline import permit
-from dfprivacy.statistics import STATISTICS
 from dfprivacy.statistics.split import split
 
 SIZES = (200, 1000, 10**4, 10**5)
@@ -41,9 +42,9 @@ def lines(sizes: tuple[int, ...], releases: int) -> Iterator[tuple[float, str]]:
             values = make(np.random.default_rng([18, rows]), rows)
             frame = pl.DataFrame({"x": values, "g": np.zeros(rows, np.int64)})
             for q in LEVELS:
-                question = STATISTICS["quantile"]("x", q, ends=True)
-                (part,) = split({"x": question}, grouped=True)
-                _, (exact,) = measure(frame, ["g"], None, [part])
+                question = dfp.quantile
+                part: Any = split({"x": question("x", q, ends=True)}, grouped=True)[0]
+                exact: Any = measure(frame, ["g"], None, [part])[1][0]
                 table = copies_of(exact.table, releases)
                 for epsilon in EPSILONS:
                     with permit("benchmarks.honesty_quantiles"):
@@ -77,9 +78,8 @@ def by_destination(releases: int = 100) -> tuple[bool, str]:
     keys = rows["dest"].unique().sort().to_list()
     held = [rows.filter(dest=key)["arr_delay"].sort().to_numpy() for key in keys]
     sizes = np.array([len(own) for own in held])
-    group, asked = rows.dp.group_by("dest", keys=keys), {}
-    for name, q in LATE.items():
-        asked[name] = STATISTICS["quantile"]("arr_delay", q)
+    group, question = rows.dp.group_by("dest", keys=keys), dfp.quantile
+    asked = {name: question("arr_delay", q) for name, q in LATE.items()}
     beyond, shown, crossing = np.zeros((len(LATE), len(keys))), np.zeros(len(LATE)), 0
     for _ in range(releases):
         made = group.agg(**asked, epsilon=len(LATE))

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -45,7 +46,7 @@ def flush(descriptor: int) -> None:
 
 def works(directory: Path, descriptor: int) -> dict[str, Callable[[], object]]:
     """Return what is timed, by name."""
-    frame = pd.DataFrame({"x": range(1000)})
+    frame: Any = pd.DataFrame({"x": range(1000)})
     ledger = dfp.Ledger(directory / "budget.db", epsilon=1000, remember=True)
     charged = frame.dp(ledger=ledger, dataset="benchmark")
     own, charge = account(ledger, "benchmark", version="1"), Charge(loss_of(0.01), question="q")

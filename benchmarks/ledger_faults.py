@@ -2,8 +2,8 @@
 
     python -m benchmarks.ledger_faults [--every 1]
 
-A job makes a ledger, charges it, keeps and forgets releases; another goes on with a ledger that an
-earlier version kept in SQLite. Each runs in a child, once for each operation and each fault there:
+A job makes a ledger, charges it, keeps and forgets releases. It runs in a child, once for each
+operation and each fault there:
 
 * killed before it, after it, or half-way through a write;
 * the power fails: what was not flushed is there, is not, in part, or as zeros; renames too;
@@ -24,12 +24,11 @@ import itertools
 import os
 import shutil
 import signal
-import sqlite3
 import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from pathlib import Path
@@ -45,7 +44,6 @@ from dfprivacy.accounting.loss import Epsilon
 UNIT = Charge(Epsilon(Fraction(1, 1000)), question="count()")
 MARKS = bytes(31) + b"1", bytes(31) + b"2"
 KEPT = pa.table({"n": [7]})
-OLDER = Path(__file__).parents[1] / "tests" / "accounting" / "schema2.sql"
 FILE = "b.db"
 
 Step = tuple[int, Callable[[Path], object]]
@@ -61,13 +59,10 @@ KEEP: Step = (0, lambda path: _open(path).store("d", MARKS[0], KEPT))
 CLAIM: Step = (1, lambda path: IdempotentLedger(path, "d", MARKS[1]).charge("d", UNIT))
 SETTLE: Step = (0, lambda path: IdempotentLedger(path, "d", MARKS[1]).keep(KEPT))
 FORGET: Step = (0, lambda path: _open(path).forget())
-JOBS: dict[str, list[Step]] = {
-    "a new ledger": [
-        (0, lambda path: dfp.Ledger(path, epsilon=1, remember=True)),
-        CHARGE, CHARGE, KEEP, CLAIM, SETTLE, CHARGE, FORGET, CHARGE,
-    ],
-    "a ledger of an earlier version": [CHARGE, CHARGE],
-}  # fmt: skip
+STEPS: list[Step] = [
+    (0, lambda path: dfp.Ledger(path, epsilon=1, remember=True)),
+    CHARGE, CHARGE, KEEP, CLAIM, SETTLE, CHARGE, FORGET, CHARGE,
+]  # fmt: skip
 ERRORS: dict[str, tuple[int | None, ...]] = {
     "EIO": (errno.EIO,), "ENOSPC": (errno.ENOSPC,), "a short write": (None,),
     "a short write, ENOSPC": (None, errno.ENOSPC), "a full disk": (errno.ENOSPC,) * 10_000,
@@ -150,9 +145,6 @@ class Disk:
         """Yield what may be on the disk after the power failed, by name."""
         now = {path.name: path.stat().st_ino for path in self._files()}
         cache = {path.stat().st_ino: path.read_bytes() for path in self._files()}
-        for inode, content in cache.items():
-            if content.startswith(b"SQLite"):  # which flushes by itself
-                self.flushed[inode] = content
         for names in (self.names, now):
             yield from (
                 {
@@ -206,11 +198,9 @@ def die() -> None:
 
 @dataclass
 class Case:
-    """A job in a folder, and how far it came."""
+    """The job in a folder, and how far it came."""
 
     folder: Path
-    steps: list[Step]
-    older: bool
 
     @property
     def path(self) -> Path:
@@ -221,13 +211,10 @@ class Case:
         """Start from what is there before the job."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.path.parent.mkdir(parents=True)
-        if self.older:
-            with closing(sqlite3.connect(self.path)) as connection:
-                connection.executescript(OLDER.read_text(encoding="utf-8"))
 
     def run(self) -> None:
         """Do all steps; note each that was confirmed, and the ledger as it was then."""
-        for number, (_, step) in enumerate(self.steps, 1):
+        for number, (_, step) in enumerate(STEPS, 1):
             with (self.folder / "begun").open("a") as file:
                 file.write("x")
             step(self.path)
@@ -243,26 +230,23 @@ class Case:
     def holds(self, path: Path, *, refused: bool = False) -> bool:
         """Tell whether a ledger has what was confirmed, and can go on; it may be `refused`."""
         done, begun = self.length("done"), self.length("begun")
-        costs = [cost for cost, _ in self.steps]
-        start = 250 if self.older else 0
+        costs = [cost for cost, _ in STEPS]
         try:
-            ledger = dfp.Ledger(path, **({} if self.older else {"epsilon": 1, "remember": True}))
-            spent = round((ledger.spent("d").epsilon or 0) * 1000) - start
+            ledger = dfp.Ledger(path, epsilon=1, remember=True)
+            spent = round((ledger.spent("d").epsilon or 0) * 1000)
             if not sum(costs[:done]) <= spent <= sum(costs[:begun]) or not self._kept(ledger, done):
                 return False
             ledger.charge("d", UNIT)
             again = path.with_name("again.db")
             for end in ("", "-head"):
                 shutil.copy(f"{path}{end}", f"{again}{end}")
-            return round((dfp.Ledger(again).spent("d").epsilon or 0) * 1000) == start + spent + 1
+            return round((dfp.Ledger(again).spent("d").epsilon or 0) * 1000) == spent + 1
         except dfp.LedgerFileError:
             return refused
 
     def _kept(self, ledger: dfp.Ledger, done: int) -> bool:
         """Tell whether the releases are there that were kept, but those that were forgotten."""
-        if self.older:
-            return ledger.stored() == 2
-        sure, begun = self.steps[:done], self.steps[: self.length("begun")]
+        sure, begun = STEPS[:done], STEPS[: self.length("begun")]
         for mark, step in zip(MARKS, (KEEP, SETTLE), strict=True):
             table = ledger.recall("d", mark)
             if table is None and step in sure and FORGET not in begun:
@@ -369,7 +353,7 @@ def survive_errors(case: Case, at: int, errors: tuple[int | None, ...]) -> None:
 
     def work() -> None:
         Disk(case.path.parent, failing_at(at, errors, case.folder))
-        for number, (cost, step) in enumerate(case.steps, 1):
+        for number, (cost, step) in enumerate(STEPS, 1):
             with (case.folder / "begun").open("a") as file:
                 file.write("x")
             try:
@@ -384,16 +368,16 @@ def survive_errors(case: Case, at: int, errors: tuple[int | None, ...]) -> None:
 def holds_after_errors(case: Case) -> bool:
     """Tell whether a ledger has what was confirmed, and at most what failed besides."""
     failed = sum(int(path.name.split()[2]) for path in case.folder.glob("failed *"))
-    total = sum(cost for cost, _ in case.steps)
-    if case.length("begun") != len(case.steps):
+    total = sum(cost for cost, _ in STEPS)
+    if case.length("begun") != len(STEPS):
         return False
     try:
-        if not case.older and not case.path.exists():
+        if not case.path.exists():
             return len(list(case.folder.glob("failed *"))) > 0
         spent = round((dfp.Ledger(case.path).spent("d").epsilon or 0) * 1000)
     except dfp.LedgerFileError:
         return False
-    return total - failed <= spent - (250 if case.older else 0) <= total
+    return total - failed <= spent <= total
 
 
 def battery(every: int = 1) -> Figures:
@@ -404,22 +388,19 @@ def battery(every: int = 1) -> Figures:
     figures = Figures()
     with tempfile.TemporaryDirectory() as directory, no_waits():
         numbers = itertools.count()
-        for name, steps in JOBS.items():
-            older = name.startswith("a ledger of")
 
-            def case(steps: list[Step] = steps, *, older: bool = older) -> Case:
-                return Case(Path(directory) / str(next(numbers)), steps, older)
+        def case() -> Case:
+            return Case(Path(directory) / str(next(numbers)))
 
-            count = operations(case())
-            figures.operations += count
-            for at in range(1 + next(numbers) % every, count + 1, every):
-                _crashes(case, at, figures)
-                for errors in ERRORS.values():
-                    own = case()
-                    survive_errors(own, at, errors)
-                    figures.errors += 1
-                    figures.broken += not holds_after_errors(own)
-                    shutil.rmtree(own.folder)
+        figures.operations = operations(case())
+        for at in range(1 + next(numbers) % every, figures.operations + 1, every):
+            _crashes(case, at, figures)
+            for errors in ERRORS.values():
+                own = case()
+                survive_errors(own, at, errors)
+                figures.errors += 1
+                figures.broken += not holds_after_errors(own)
+                shutil.rmtree(own.folder)
     return figures
 
 

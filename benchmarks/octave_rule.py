@@ -69,7 +69,7 @@ def octaves_alone(table: BinTable, loss: Epsilon, *, held: bool = False) -> Zoom
     found = shipped.octave_bounds(Exceedances(*own, noise=noisy.noise), table.groups)
     left, none = int(PARTS * (1 - shipped.SHARE)), np.zeros(table.groups, np.int64)
     one = OctaveHistogram(np.arange(table.groups), left, table, noisy)
-    return Zoomed(found, [one], none, none)
+    return Zoomed(table, found, [one], none, none)
 
 
 def flights(name: str) -> np.ndarray:
@@ -182,7 +182,7 @@ def distant_bounds(
             next_ = next_ + step
     low, high = (np.minimum(ends, len(place) - 1) for ends in (low, high))
     ends = np.where(found, lower[low], np.nan), np.where(found, upper[high], np.nan)
-    return shipped.FoundBounds(*ends, zeros=~found, clear=found)
+    return shipped.FoundBounds(*ends, zeros=~found)
 
 
 def measured(

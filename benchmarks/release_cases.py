@@ -347,7 +347,10 @@ def _doors(places: Places) -> Iterator[Case]:
             {"unit": "u", "max_rows": 2}, {"epsilon": 8, "parts_per_unit": 1},
         ),
     }.items():  # fmt: skip
-        yield f"merge/{name}", lambda stream, facts=facts: _merged(places, *facts, stream)
+        yield (
+            f"merge/{name}",
+            lambda stream, facts=facts: _merged(places, facts[0], facts[1], stream),
+        )
     yield "ledger", lambda _: _with_ledger(places)
     for name, wrong in _wrong(places).items():
         yield f"error/{name}", lambda _, wrong=wrong: plain(wrong())

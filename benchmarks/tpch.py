@@ -5,8 +5,8 @@
 
 The texts (tpch.sql) are those of the specification with the parameters of its validation run. Each
 is answered as it stands; is about public tables alone; or is refused with a reason. Times are those
-of one run, over that of the plain text on the same connection; errors are medians over the cells
-that are answered, relative to them.
+of the processor in one run, over that of the plain text on the same connection; errors are medians
+over the cells that are answered, relative to them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import re
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -138,11 +139,11 @@ def terms_of(name: str) -> dict[str, Any]:
 
 
 def timed(work: Any) -> tuple[float, list[tuple[Any, ...]], list[str]]:
-    """Return the seconds of a query, its rows and the names of its columns."""
-    start = time.perf_counter()
+    """Return the processor seconds of a query, its rows and the names of its columns."""
+    start = time.process_time()
     made = work()
     rows = made.fetchall()
-    return time.perf_counter() - start, rows, made.columns
+    return time.process_time() - start, rows, made.columns
 
 
 def error_of(private: list[Any], exact: list[Any]) -> tuple[float, int, int]:
@@ -226,7 +227,10 @@ def beside(con: duckdb.DuckDBPyConnection, times: int = 5) -> str:
             made = dfp.sql(asked, con=con, **{**terms, "max_rows": rows}).fetchall()
             drawn.append({row[:2]: row[2:6] for row in made})
         ours = [
-            statistics.median(abs(own[key][place] / float(exact[key][place]) - 1) for own in drawn)
+            statistics.median(
+                abs(own[key][place] / float(exact[key][place]) - 1) if key in own else math.inf
+                for own in drawn
+            )
             for key, place in cells
         ]
         worse = sum(one > other for one, other in zip(ours, theirs, strict=True))
@@ -249,11 +253,15 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="a Markdown file for the table")
     given = parser.parse_args()
     chosen = [f"Q{number}" for number in given.queries.split(",") if number] or list(QUERIES)
+    unknown = [name for name in chosen if name not in QUERIES]
+    if unknown:
+        raise SystemExit(f"TPC-H has no {', '.join(unknown)}: write numbers, --queries 1,6,14")
     with tempfile.TemporaryDirectory() as place:
-        folder = given.data or _generated(Path(place), given.scale)
-        con = tables(folder)
+        con = tables(_complete(given.data or _generated(Path(place), given.scale)))
     page = f"Scale {given.scale:g}, epsilon 1, delta 1e-6; {os.cpu_count()} cores, DuckDB "
-    page += f"{duckdb.__version__}. Times are over the plain query of the same run: the official "
+    page += (
+        f"{duckdb.__version__}. Processor times over the plain query of the same run: the official "
+    )
     page += "text (bounds are found), the text with the bounds of TPC-H, and each customer's "
     page += "totals clipped by hand without noise. Errors are those with bounds where there are "
     page += "some.\n" + HEAD
@@ -272,12 +280,24 @@ def main() -> None:
 
 
 def _generated(folder: Path, scale: float) -> Path:
-    program = shutil.which("tpchgen-cli")
+    """Make the data, or end with one sentence that says what is missing."""
+    beside = Path(sys.executable).parent  # of an environment that is not activated, too
+    program = shutil.which("tpchgen-cli") or shutil.which("tpchgen-cli", path=str(beside))
     if program is None:
-        message = "the data are made by tpchgen-cli: pip install tpchgen-cli"
-        raise SystemExit(message)
+        raise SystemExit("the data are made by tpchgen-cli: pip install tpchgen-cli")
     command = [program, "parquet", "-s", f"{scale:g}", f"--output-dir={folder}"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    made = subprocess.run(command, check=False, capture_output=True, text=True)
+    if made.returncode:
+        raise SystemExit(f"tpchgen-cli ended with an error: {made.stderr.strip() or made.stdout}")
+    return folder
+
+
+def _complete(folder: Path) -> Path:
+    """Return a folder that has the files of all tables, or end with a sentence."""
+    names = [line.strip().split(":", 1)[0] for line in COLUMNS.split(";")]
+    missing = [f"{name}.parquet" for name in names if not (folder / f"{name}.parquet").is_file()]
+    if missing:
+        raise SystemExit(f"the folder {folder} has no {', '.join(missing)}")
     return folder
 
 

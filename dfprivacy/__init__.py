@@ -8,172 +8,74 @@ Importing the package puts `.dp` on pandas and polars frames:
 ['carrier', 'delay', 'low', 'high', 'note', 'count']
 """
 
-import importlib as _importlib
+import sys as _sys
+import types as _types
 import typing as _typing
 
-from dfprivacy import statistics as _kinds
-from dfprivacy.accounting.charge import Budget
-from dfprivacy.accounting.ledger import Ledger
-from dfprivacy.accounting.spending import require_ledger, spending
-from dfprivacy.engine.embedded import Engine
-from dfprivacy.engine.progress import progress
-from dfprivacy.errors import (
-    AlreadyReportedError,
-    BudgetExceededError,
-    DPError,
-    EngineError,
-    EntropyError,
-    InvalidBoundsError,
-    InvalidDescriptionError,
-    InvalidEngineError,
-    InvalidKeysError,
-    InvalidLedgerError,
-    InvalidLossError,
-    InvalidProtocolError,
-    InvalidQuestionError,
-    InvalidUnitError,
-    LedgerBudgetError,
-    LedgerError,
-    LedgerFileError,
-    MissingBoundsError,
-    MissingColumnError,
-    MissingDeltaError,
-    MissingLedgerError,
-    OutputError,
-    PictureError,
-    RefusedStatementError,
-    StatisticsFileError,
-    TooManyRowsError,
-    UnknownAccountError,
-    UnknownArgumentError,
-    UnknownMethodError,
-    UnsupportedDtypeError,
-    UnsupportedFrameError,
-)
-from dfprivacy.errors import close as _close
-from dfprivacy.frames.limits import suggest_limits
-from dfprivacy.frames.merging import merge, statistics
-from dfprivacy.frames.numbers import Choice, Estimate, Number
-from dfprivacy.frames.private import Private
-from dfprivacy.frames.private import register as _register
-from dfprivacy.frames.released import released
-from dfprivacy.frames.vector_release import VectorEstimate
-from dfprivacy.frames.viz.pictures import plot, save_plot, show
-from dfprivacy.release.terms import Bounds, Unit
-from dfprivacy.statements.connection import Connection, connect
-from dfprivacy.statements.interface import explain, sql
-from dfprivacy.statements.schema import Schema, public
-from dfprivacy.statistics import Statistic, argument
+from dfprivacy import frames as _frames
 
-if _typing.TYPE_CHECKING:
-    from dfprivacy import local as local
-    from dfprivacy import shuffle as shuffle
-    from dfprivacy.statements import dbapi as dbapi
+_PUBLIC: _typing.Final = {
+    "accounting.charge": "Budget",
+    "accounting.ledger": "Ledger",
+    "accounting.spending": "require_ledger spending",
+    "engine.embedded": "Engine",
+    "engine.progress": "progress",
+    "errors": """AlreadyReportedError BudgetExceededError DPError EngineError EntropyError
+        InvalidBoundsError InvalidDescriptionError InvalidEngineError InvalidKeysError
+        InvalidLedgerError InvalidLossError InvalidProtocolError InvalidQuestionError
+        InvalidUnitError LedgerBudgetError LedgerError LedgerFileError MissingBoundsError
+        MissingColumnError MissingDeltaError MissingLedgerError OutputError PictureError
+        RefusedStatementError StatisticsFileError TooManyRowsError UnknownAccountError
+        UnknownArgumentError UnknownMethodError UnsupportedDtypeError UnsupportedFrameError""",
+    "frames.limits": "suggest_limits",
+    "frames.merging": "merge statistics",
+    "frames.numbers": "Choice Estimate Number",
+    "frames.private": "Private frame=Private",
+    "frames.released": "released",
+    "frames.vector_release": "VectorEstimate",
+    "frames.viz.pictures": "plot save_plot show",
+    "release.terms": "Bounds Unit",
+    "statements.connection": "Connection connect",
+    "statements.interface": "explain sql",
+    "statements.schema": "Schema public",
+    "statistics": """Statistic argument center=Center corr=Correlation count=Count cov=Covariance
+        intercept=Intercept max=Max mean=Mean median=Median min=Min nunique=NUnique
+        quantile=Quantile quantiles=Quantiles r_squared=RSquared share=Share slope=Slope
+        std=StandardDeviation sum=Sum var=Variance""",
+}
+"""The public names by the modules that have them, which are imported on first use."""
 
-frame = Private
-count, sum, mean = _kinds.Count, _kinds.Sum, _kinds.Mean  # noqa: A001 the field's own words
-var, std, center = _kinds.Variance, _kinds.StandardDeviation, _kinds.Center
-min, max = _kinds.Min, _kinds.Max  # noqa: A001 the field's own words
-nunique, share = _kinds.NUnique, _kinds.Share
-cov, corr = _kinds.Covariance, _kinds.Correlation
-slope, intercept, r_squared = _kinds.Slope, _kinds.Intercept, _kinds.RSquared
-median, quantile, quantiles = _kinds.Median, _kinds.Quantile, _kinds.Quantiles
+_HOMES: _typing.Final = {
+    name: (module, own or name)
+    for module, names in _PUBLIC.items()
+    for name, _, own in (each.partition("=") for each in names.split())
+}
+_LATER: _typing.Final = {"dbapi": "statements.dbapi", "local": "local", "shuffle": "shuffle"}
 
-__all__ = [
-    "AlreadyReportedError",
-    "Bounds",
-    "Budget",
-    "BudgetExceededError",
-    "Choice",
-    "Connection",
-    "DPError",
-    "Engine",
-    "EngineError",
-    "EntropyError",
-    "Estimate",
-    "InvalidBoundsError",
-    "InvalidDescriptionError",
-    "InvalidEngineError",
-    "InvalidKeysError",
-    "InvalidLedgerError",
-    "InvalidLossError",
-    "InvalidProtocolError",
-    "InvalidQuestionError",
-    "InvalidUnitError",
-    "Ledger",
-    "LedgerBudgetError",
-    "LedgerError",
-    "LedgerFileError",
-    "MissingBoundsError",
-    "MissingColumnError",
-    "MissingDeltaError",
-    "MissingLedgerError",
-    "Number",
-    "OutputError",
-    "PictureError",
-    "Private",
-    "RefusedStatementError",
-    "Schema",
-    "Statistic",
-    "StatisticsFileError",
-    "TooManyRowsError",
-    "Unit",
-    "UnknownAccountError",
-    "UnknownArgumentError",
-    "UnknownMethodError",
-    "UnsupportedDtypeError",
-    "UnsupportedFrameError",
-    "VectorEstimate",
-    "argument",
-    "center",
-    "connect",
-    "corr",
-    "count",
-    "cov",
-    "explain",
-    "frame",
-    "intercept",
-    "max",
-    "mean",
-    "median",
-    "merge",
-    "min",
-    "nunique",
-    "plot",
-    "progress",
-    "public",
-    "quantile",
-    "quantiles",
-    "r_squared",
-    "released",
-    "require_ledger",
-    "save_plot",
-    "share",
-    "show",
-    "slope",
-    "spending",
-    "sql",
-    "statistics",
-    "std",
-    "suggest_limits",
-    "sum",
-    "var",
-]
+__all__ = sorted(_HOMES)  # noqa: PLE0605 type checkers read __init__.pyi
 
 
-_LATER = {"dbapi": "statements.dbapi", "local": "local", "shuffle": "shuffle"}
+class _Package(_types.ModuleType):
+    """The package, which imports a public name on first use and keeps it as a boundary."""
+
+    def __getattr__(self, name: str) -> _typing.Any:
+        if name in _LATER:
+            return _frames.loaded(_LATER[name])
+        if name not in _HOMES:
+            raise AttributeError(f"module 'dfprivacy' has no attribute {name!r}", name=name)
+        module, own = _HOMES[name]
+        found = _frames.loaded("errors").closed(getattr(_frames.loaded(module), own))
+        setattr(self, name, found)
+        return found
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Keep the function `statistics`: its module goes by the same name."""
+        if not (name in _HOMES and isinstance(value, _types.ModuleType)):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted([*_HOMES, *_LATER])
 
 
-def __getattr__(name: str) -> _typing.Any:
-    """Import the names of PEP 249, the local and the shuffle model on first use."""
-    if name in _LATER:
-        return _importlib.import_module(f"dfprivacy.{_LATER[name]}")
-    raise AttributeError(f"module 'dfprivacy' has no attribute {name!r}", name=name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*__all__, *_LATER])
-
-
-_close(globals())
-_register()
+_sys.modules[__name__].__class__ = _Package
+_frames.open_doors()

@@ -52,7 +52,7 @@ import os
 import warnings
 from collections.abc import Callable
 from contextvars import ContextVar
-from functools import wraps
+from functools import partial, wraps
 from types import FunctionType
 from typing import Any, Final, TypeVar
 
@@ -78,7 +78,7 @@ class DPError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Rebuild from message and hint, so that an error crosses processes whole."""
-        return (_rebuild, (type(self), self.message, self.hint))
+        return (partial(type(self), hint=self.hint), (self.message,))
 
 
 class InterfaceError(DPError):
@@ -107,10 +107,6 @@ class OperationalError(DatabaseError):
 
 class ProgrammingError(DatabaseError):
     """What is wrong with what was asked."""
-
-
-def _rebuild(kind: type[DPError], message: str, hint: str | None) -> DPError:
-    return kind(message, hint=hint)
 
 
 class InvalidLossError(ProgrammingError, ValueError):
@@ -267,6 +263,12 @@ def published(error: BaseException) -> BaseException:
         return KeyboardInterrupt()
     if isinstance(error, MemoryError):
         return MemoryError("dfprivacy ran out of memory")
+    if type(error).__name__ == "ResourceInUseException":
+        return EngineError(
+            "the connection has a result of its own that is not fetched to its end",
+            hint="fetch all of it, con.execute(...).fetchall(), or ask on another connection: "
+            "con.cursor()",
+        )
     return engine_failed()
 
 
@@ -299,9 +301,14 @@ def boundary(door: Door) -> Door:
 def close(names: dict[str, Any]) -> None:
     """Make a boundary of everything that a module exports, given its namespace."""
     for name in names["__all__"]:
-        door = names[name]
-        if callable(door) and not (isinstance(door, type) and issubclass(door, BaseException)):
-            names[name] = boundary(door)
+        names[name] = closed(names[name])
+
+
+def closed(door: Any) -> Any:
+    """Return what is exported as a boundary, unless it is an error or no function or class."""
+    if callable(door) and not (isinstance(door, type) and issubclass(door, BaseException)):
+        return boundary(door)
+    return door
 
 
 _CALLED = {"__init__", "__call__", "__enter__", "__exit__"}

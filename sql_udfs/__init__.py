@@ -15,12 +15,13 @@
     dp_corr(...)                     correlation, likewise; dp_covar_pop is dp_cov   DOUBLE
     dp_slope(y, x, y_lo, y_hi, x_lo, x_hi [, epsilon])  least squares; dp_regr_slope  DOUBLE
     dp_intercept(...), dp_r_squared(...)  likewise; dp_regr_intercept, dp_regr_r2    DOUBLE
-    dp_median(x [, epsilon])         median                                          DOUBLE
-    dp_quantile(x, q [, epsilon])    the value that a part q of the rows reach       DOUBLE
-    dp_quantiles(x, qs [, epsilon])  several, for a list of numbers from 0 to 1      DOUBLE[]
+    dp_median(x [, lo, hi] [, epsilon])  median                                      DOUBLE
+    dp_quantile(x, q [, lo, hi] [, epsilon])  what a part q of the rows reach       DOUBLE
+    dp_quantiles(x, qs [, lo, hi] [, epsilon])  several, for a list of numbers      DOUBLE[]
     dp_min(x [, epsilon])            a value that few rows lie below                 DOUBLE
     dp_max(x [, epsilon])            a value that few rows lie above                 DOUBLE
-                                     (these five of dates and times: in their own type)
+                                     (these five of dates and times: in their own type,
+                                     within bounds of their own kind)
     dp_center(x, p [, lo, hi] [, epsilon])  the c with the least sum of |x - c|^p    DOUBLE
     dp_bounds(x [, epsilon])         powers of two around nearly all values          STRUCT
     dp_keep(delta [, epsilon])       for HAVING: is the group large enough to show?  BOOLEAN
@@ -55,13 +56,13 @@ from dfprivacy.engine.terms import (
 )
 from dfprivacy.errors import UnknownArgumentError
 from dfprivacy.errors import close as _close
-from dfprivacy.measurement.grid import CLOCK, DATE, DURATION, TIME, clock_of
+from dfprivacy.measurement.grid import CLOCK, DATE, DURATION, TIME, Clock, clock_of
 from dfprivacy.measurement.linear import WHOLE, Above, Distinct, Equal, OnGrid, Product, Term
 from dfprivacy.release.terms import interval_level
 from dfprivacy.statements.catalog import DEFAULT_EPSILON
 from dfprivacy.statistics.forms import Form, forms_of, functions
 from dfprivacy.statistics.linear import LinearPart
-from sql_udfs.checks import CHECK, CONSTANT, MOMENT_TYPES, is_ranked, takes_moments
+from sql_udfs.checks import CHECK, CONSTANT, MOMENT_TYPES, is_ranked
 from sql_udfs.finalize import finalizer, finalizers, is_summed, part_for
 from sql_udfs.function import existing
 from sql_udfs.local import register_local
@@ -111,7 +112,8 @@ def register(
     several calls add up. The noise is the exact discrete Laplace noise of the frame API, added to
     the same integers; quantiles are selected as there. Functions without bounds keep the values
     of all groups in memory while they run, 8 bytes each, and those of two columns both values;
-    others with bounds keep sums only.
+    others with bounds keep sums only. Of large tables `dfp.sql(..., con=con)` answers without
+    bounds in a fraction of the time, since it needs no lists.
 
     Examples
     --------
@@ -190,8 +192,17 @@ def _macros(defaults: Defaults) -> dict[str, Forms]:
             forms: Forms = {}
             for form in forms_of(statistic):
                 forms |= _bodies(name, form, suffix, defaults)
-            macros[f"{name}{suffix}"] = forms
+            macros[f"{name}{suffix}"] = forms | _refusals(f"{name}{suffix}", forms)
     return macros
+
+
+def _refusals(name: str, forms: Forms) -> Forms:
+    """Return what a macro does with numbers of arguments that no form takes: it says so."""
+    known = {own.count(",") + 1 for own in forms if own}
+    empty = f"CAST([] AS VARCHAR[]), CAST([] AS VARCHAR[]), CAST([] AS {CHECK.parameters[-1]})"
+    body = _checked("argument_0", f"{CHECK.name}('{name}', {empty})")
+    others = [number for number in range(2, 5) if number not in known]
+    return {", ".join(f"argument_{own}" for own in range(number)): body for number in others}
 
 
 def _bodies(name: str, form: Form, suffix: str, defaults: Defaults) -> Forms:
@@ -214,18 +225,44 @@ _TICKS = {
 """What a tick of each clock is."""
 
 
+class _Moments(NamedTuple):
+    """How dates and times of a type go through a macro: as whole ticks of their clock."""
+
+    sql_type: str
+    clock: str
+
+    def end(self, bound: str) -> str:
+        """Return the ticks of a bound, NULL for what is none; one without a zone is of UTC."""
+        own = f"TRY_CAST({bound} AS {self.sql_type})"
+        if self.clock == DATE:
+            return f"TRY(CAST({own} - DATE '1970-01-01' AS DOUBLE))"
+        if self.clock == TIME:
+            own = f"TRY_CAST({bound} AS TIMESTAMP)"
+        ticks = f"TRY(CAST(epoch_us({own}) AS DOUBLE))"
+        if self.sql_type.endswith("ZONE"):
+            zoned = ticks.replace("AS TIMESTAMP)", f"AS {self.sql_type})")
+            ticks = f"CASE WHEN typeof({bound}) LIKE '%ZONE' THEN {zoned} ELSE {ticks} END"
+        return ticks
+
+    def number(self, form: Form) -> str:
+        """Return what is collected of a row: ticks since the lower bound, or a number to rank."""
+        whole = clock_of(self.clock, None, None)
+        if not form.ends:
+            return duckdb_number_of("x", self.sql_type, whole, "us")
+        ((lower, _),) = form.ends.values()
+        ticks = duckdb_number_of("x", self.sql_type, Clock(self.clock, 0, 1, *whole.ends), "us")
+        return f"({ticks} - CAST({self.end(lower)} AS BIGINT))"
+
+
 def _dated(name: str, form: Form, suffix: str, defaults: Defaults) -> Forms:
     """Return what a macro does for dates and times, by the type of its argument."""
     forms: Forms = {}
-    if not takes_moments(form):
-        return forms
-    for kind, clock in MOMENT_TYPES.items():
+    for kind, clock in MOMENT_TYPES.items() if is_ranked(form) else ():
         zoned = kind.endswith("ZONE")
         tick = "make_timestamptz(tick)" if zoned else f"CAST({_TICKS[clock]} AS {kind})"
-        number = duckdb_number_of("x", kind, clock_of(clock, None, None), "us")
         for epsilon in (duckdb_double(defaults.epsilon), "epsilon"):
             own = [f"x {kind}", *form.constants, *(["epsilon"] if epsilon == "epsilon" else [])]
-            ticks = _body(name, form, suffix, epsilon, defaults, (number, f"'{clock}'"))
+            ticks = _body(name, form, suffix, epsilon, defaults, _Moments(kind, clock))
             forms[", ".join(own)] = _typed(ticks, tick, form, suffix)
     return forms
 
@@ -246,10 +283,10 @@ def _body(  # noqa: PLR0917 what a macro is made of
     suffix: str,
     epsilon: str,
     defaults: Defaults,
-    dated: tuple[str, str] | None = None,
+    dated: _Moments | None = None,
 ) -> str:
-    constants = [_constant(form, each) for each in form.constants]
-    check = _check(f"{name}{suffix}", form, [*form.constants, epsilon])
+    constants = [_constant(form, each, dated) for each in form.constants]
+    check = _check(f"{name}{suffix}", form, [*form.constants, epsilon], dated)
     part = part_for(form, suffix)
     if is_summed(form):
         measured = _sums(name, form, part, constants, check)
@@ -261,8 +298,10 @@ def _body(  # noqa: PLR0917 what a macro is made of
         fields += [f"{column} := {_real(column)}" for column in others]
         measured = [f"list(struct_pack({', '.join(fields)}))"]
     else:
-        number, *told = dated or (_real("x"), *([f"bool_or({_WHOLE})"] if is_ranked(form) else []))
-        number = number if dated is None else f"CAST({number} AS DOUBLE)"
+        told = [f"bool_or({_WHOLE})"] if is_ranked(form) else []
+        number = _real("x")
+        if dated:
+            number, told = f"CAST({dated.number(form)} AS DOUBLE)", [f"'{dated.clock}'"]
         measured = [f"list({_checked(number, check)})", *told]
     level = [duckdb_double(defaults.level)] if suffix else []
     arguments = [*measured, *constants, _real(epsilon) if epsilon == "epsilon" else epsilon, *level]
@@ -277,7 +316,9 @@ def _real(argument: str) -> str:
     return f"TRY_CAST({argument} AS DOUBLE)"
 
 
-def _constant(form: Form, name: str) -> str:
+def _constant(form: Form, name: str, dated: _Moments | None = None) -> str:
+    if dated and form.is_end(name):
+        return dated.end(name)
     return f"TRY_CAST({name} AS DOUBLE[])" if form.is_list(name) else _real(name)
 
 
@@ -290,12 +331,13 @@ def _checked(value: str, check: str) -> str:
     return f"struct_extract({{'checked': {value}}}, {check})" if check else value
 
 
-def _check(name: str, form: Form, arguments: list[str]) -> str:
+def _check(name: str, form: Form, arguments: list[str], dated: _Moments | None = None) -> str:
     """Return the check of constants: the types as written, and the values as lists of numbers."""
     about = ", ".join(f"typeof({column})" for column in form.columns)
     types = ", ".join(f"typeof({each})" for each in arguments)
     values = ", ".join(
-        _constant(form, each) if form.is_list(each) else f"[{_real(each)}]" for each in arguments
+        own if form.is_list(each) else f"[{own}]"
+        for each, own in ((each, _constant(form, each, dated)) for each in arguments)
     )
     return f"{CHECK.name}('{name}', CAST([{about}] AS VARCHAR[]), [{types}], [{values}])"
 

@@ -6,7 +6,7 @@ its columns alone, and comes on an empty table as on any other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import Any
@@ -17,11 +17,16 @@ from narwhals.dtypes import DType
 
 from dfprivacy.accounting.loss import Contribution, Epsilon, delta_of, positive_number
 from dfprivacy.engine.columns import check_term_column
-from dfprivacy.errors import InvalidQuestionError, MissingDeltaError, UnsupportedDtypeError
-from dfprivacy.measurement.grid import CLOCK, DATE, DURATION, TIME
-from dfprivacy.measurement.linear import Equal, Term
+from dfprivacy.errors import (
+    InvalidBoundsError,
+    InvalidQuestionError,
+    MissingDeltaError,
+    UnsupportedDtypeError,
+)
+from dfprivacy.measurement.grid import CLOCK, DATE, DURATION, TIME, clock_of, plain_type
+from dfprivacy.measurement.linear import Equal
 from dfprivacy.statistics.base import Statistic
-from dfprivacy.statistics.forms import Form, example_calls, forms_of, functions, part_of
+from dfprivacy.statistics.forms import Form, example_calls, forms_of, function_of, part_of
 from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.statistics.quantile import QuantilePart
 from sql_udfs.function import Column, Function, check_account
@@ -52,9 +57,13 @@ def is_ranked(form: Form) -> bool:
     return isinstance(form.part, QuantilePart)
 
 
-def takes_moments(form: Form) -> bool:
-    """Tell whether a form can be asked of dates and times: without bounds."""
-    return is_ranked(form) and not form.ends
+def bounds_in_kind(form: Form, values: tuple[Any, ...], kind: str) -> tuple[Any, ...]:
+    """Return constants with the ends of bounds, in ticks of a kind, as dates or times."""
+    declared = plain_type(kind)
+    return tuple(
+        pa.scalar(int(value), declared).as_py() if form.is_end(name) else value
+        for name, value in zip(form.constants, values, strict=True)
+    )
 
 
 @dataclass(frozen=True)
@@ -91,7 +100,9 @@ def form_for(name: str, constants: int, *, about_rows: bool) -> Form:
 
 def _statistic(name: str) -> type[Statistic]:
     """Return the statistic that a function asks, with its interval or without."""
-    return functions()[name.removesuffix("_interval")]
+    found = function_of(name.removesuffix("_interval"))
+    assert found is not None  # noqa: S101 its macro calls it by a name that is there
+    return found
 
 
 @lru_cache(maxsize=1024)  # public facts only; DuckDB asks several times a statement
@@ -103,6 +114,9 @@ def check_call(name: str, sql_types: tuple[str, ...], given: tuple[Argument, ...
     UnsupportedDtypeError, InvalidBoundsError, InvalidQuestionError, InvalidLossError
         By the declared type and the constants alone.
     """
+    if not given:
+        calls = " or ".join(example_calls(name, _statistic(name)))
+        raise InvalidQuestionError(f"{name} with these arguments", hint=f"call {calls}")
     *constants, epsilon = given
     if name == "dp_keep":
         (delta,) = constants
@@ -110,10 +124,17 @@ def check_call(name: str, sql_types: tuple[str, ...], given: tuple[Argument, ...
         least_rows(delta.python(), epsilon.python())
         return
     form = form_for(name, len(constants), about_rows=not sql_types)
-    dated = takes_moments(form) and sql_types[0] in MOMENT_TYPES
+    dated = MOMENT_TYPES.get(sql_types[0]) if is_ranked(form) else None
     numbers = any(form.part.columns.values()) and not dated
     dtypes = dict(zip(form.columns, _number_types(name, sql_types), strict=True)) if numbers else {}
     values = [constant.python() for constant in constants]
+    if dated and form.ends:
+        values = _dated(name, form, constants, dated)
+    elif form.ends and any(own.sql_type in MOMENT_TYPES for own in constants):
+        raise InvalidBoundsError(
+            "bounds are dates or times, and what they bound is declared to hold numbers",
+            hint=f"write {example_calls(name, form.statistic)[-2]}",
+        )
     try:
         question = form.question(dict(zip(form.constants, values, strict=True)))
     except InvalidQuestionError as error:
@@ -121,23 +142,43 @@ def check_call(name: str, sql_types: tuple[str, ...], given: tuple[Argument, ...
         raise InvalidQuestionError(error.message, hint=f"call {calls}") from None
     positive_number("epsilon", epsilon.python())
     part = part_of(question)
-    if (
-        any(isinstance(term, Equal) for term in _terms(part))
-        and type_head(sql_types[0]) != "BOOLEAN"
-    ):
+    terms = part.vectors.linears[0].source.terms if isinstance(part, LinearPart) else ()
+    if any(isinstance(own, Equal) for own in terms) and type_head(sql_types[0]) != "BOOLEAN":
         raise UnsupportedDtypeError(
             f"{name} needs true or false; its first argument is declared {type_head(sql_types[0])}",
             hint=f"compare it: {name}(x = 3), {name}(city = 'Rome'), {name}(delay > 60)",
         )
     if isinstance(part, LinearPart) and dtypes:
-        for term in part.vectors.linears[0].source.terms:
+        for term in terms:
             for column in term.columns:
                 check_term_column(column, dtypes[str(column)], term)
         part.vectors.noises(Epsilon(positive_number("epsilon", epsilon.python())))
 
 
-def _terms(part: Any) -> tuple[Term, ...]:
-    return part.vectors.linears[0].source.terms if isinstance(part, LinearPart) else ()
+def _dated(name: str, form: Form, constants: Sequence[Argument], kind: str) -> list[Any]:
+    """Return constants with the ends of bounds as dates or times of a kind, or refuse them."""
+    fitting, ticks = {DATE, TIME} if kind in {DATE, TIME} else {kind}, []
+    first, last = clock_of(kind, None, None).ends
+    for own, argument in zip(form.constants, constants, strict=True):
+        value = argument.python()
+        if form.is_end(own):
+            value = argument.values[0] if argument.values else None
+            known = value is not None and first <= value <= last
+            if not known or MOMENT_TYPES.get(argument.sql_type) not in fitting:
+                call = example_calls(name, form.statistic)[-2]
+                raise InvalidBoundsError(
+                    f"bounds of a {kind} column must be of its own kind",
+                    hint=f"write {call.replace(', 0, 100', _BOUNDS[kind])}",
+                )
+        ticks.append(value)
+    return list(bounds_in_kind(form, tuple(ticks), kind))
+
+
+_BOUNDS = {
+    **dict.fromkeys((DATE, TIME), ", DATE '2013-01-01', DATE '2014-01-01'"),
+    CLOCK: ", TIME '08:00:00', TIME '20:00:00'",
+    DURATION: ", INTERVAL 0 HOUR, INTERVAL 5 HOUR",
+}
 
 
 def _number_types(function: str, sql_types: tuple[str, ...]) -> Iterator[DType]:
@@ -149,11 +190,7 @@ def _number_types(function: str, sql_types: tuple[str, ...]) -> Iterator[DType]:
             statistic = _statistic(function)
             call = example_calls(function, statistic)[0]
             hint = f"convert it first, e.g. {call.replace('(x', '(TRY_CAST(x AS DOUBLE)')}"
-            if sql_type in MOMENT_TYPES and any(map(takes_moments, forms_of(statistic))):
-                hint = (
-                    f"of dates and times write {call}; dfp.sql(..., con=con) takes bounds of them"
-                )
-            elif sql_type in MOMENT_TYPES:
+            if sql_type in MOMENT_TYPES:
                 hint = "of dates and times ask dp_median(x), or count: date_diff('day', x, y)"
             raise UnsupportedDtypeError(
                 f"{function} needs numbers; its {place} argument is declared {head}", hint=hint

@@ -24,10 +24,11 @@ from dfprivacy.measurement.binning import (
     Floats,
     Integers,
     Octaves,
+    Scratch,
     SignificantBits,
     places_of,
 )
-from dfprivacy.measurement.grid import plain_type
+from dfprivacy.measurement.grid import Clock, plain_type
 from dfprivacy.measurement.linear import Source
 from dfprivacy.measurement.sums import Statistics, sum_name
 from dfprivacy.noise.additive import add_to
@@ -38,7 +39,7 @@ from dfprivacy.statistics.forms import Form, forms_of, functions, part_of
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums
 from dfprivacy.statistics.octaves import MeasuredOctaves
 from dfprivacy.statistics.part import Answered
-from sql_udfs.checks import is_ranked, least_rows, takes_moments
+from sql_udfs.checks import bounds_in_kind, is_ranked, least_rows
 from sql_udfs.function import BY_STATEMENT, Column, Function
 
 VALUES = "DOUBLE[]"
@@ -135,7 +136,9 @@ def answers_of(
     TooManyRowsError
         When a group reaches the public limit of rows.
     """
-    part = _part(form, values, suffix)
+    told = measured[1] if is_ranked(form) else None
+    kind = told[0].as_py() if told is not None and pa.types.is_string(told.type) else None
+    part = _part(form, values if kind is None else bounds_in_kind(form, values, kind), suffix)
     if isinstance(part, LinearPart):
         source = part.vectors.linears[0].source
         if not is_summed(form):
@@ -145,12 +148,13 @@ def answers_of(
         exact = MeasuredSums(part, Statistics(table, 0, (source,)).checked())
         (own,) = exact.answer(loss, None).answers.values()
         return own
-    if is_ranked(form) and pa.types.is_string(measured[1].type):
-        part = part.of_kind(plain_type(measured[1][0].as_py()))
-    elif is_ranked(form):
-        part = replace(part, integers=bool(pc.any(measured[1]).as_py()))
+    if kind is not None:
+        part = part.of_kind(plain_type(kind))
+    elif told is not None:
+        part = replace(part, integers=bool(pc.any(told).as_py()))
+    clock = part.clock if kind is not None and form.ends else None
     ((binning, moments), *_) = part.tables
-    table = part.measured(table_of(measured[0], binning, moments))
+    table = part.measured(table_of(measured[0], binning, moments, clock))
     apart = isinstance(table, MeasuredOctaves)
     answered: Answered = table.answer_apart(loss) if apart else table.answer(loss, None)
     (own,) = answered.answers.values()
@@ -199,7 +203,7 @@ def _functions(form: Form) -> list[Function]:
         return (*(sums if summed else values), *kinds, "DOUBLE")
 
     made = []
-    for moments in (False, True) if takes_moments(form) else (False,):
+    for moments in (False, True) if is_ranked(form) else (False,):
         told, end = ("VARCHAR", "BIGINT") if moments else ("BOOLEAN", "DOUBLE")
         own = returns.replace("DOUBLE", end)
         name, given = finalizer(form, moments=moments), parameters("", told)
@@ -293,7 +297,9 @@ _BLOCK = 2**16  # values that stay in the processor's cache while they are count
 _PAIRS = 2**16
 
 
-def table_of(lists: Column, binning: Octaves | SignificantBits, moments: int) -> BinTable:
+def table_of(
+    lists: Column, binning: Octaves | SignificantBits, moments: int, clock: Clock | None = None
+) -> BinTable:
     """Return the bins of each list, as a part of the frame API would have them.
 
     Parameters
@@ -304,6 +310,8 @@ def table_of(lists: Column, binning: Octaves | SignificantBits, moments: int) ->
         The bins.
     moments : int
         How many powers of the values are added up, of octaves: 0, 1 or 2.
+    clock : Clock or None
+        What numbers ticks since its origin are, where these are in the lists.
 
     Raises
     ------
@@ -312,13 +320,16 @@ def table_of(lists: Column, binning: Octaves | SignificantBits, moments: int) ->
     """
     sizes = _sizes(lists)
     values = lists.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    if clock is not None:
+        values = np.clip(np.floor_divide(values, clock.step), clock.least, clock.most)
     if binning.bits > VALUE_BITS:  # numbers of times: too many for a word
         group, rows = np.repeat(np.arange(len(sizes)), sizes), np.ones(len(values), np.int64)
         labels = binning.labels(values)
         return bin_table(pa.table({}), len(sizes), binning, group, labels, rows=rows)
-    words = np.repeat(np.arange(len(sizes)) << 32, sizes)
+    words, scratch = np.repeat(np.arange(len(sizes)) << 32, sizes), Scratch()
     for start in range(0, len(words), _BLOCK):
-        words[start : start + _BLOCK] += places_of(values[start : start + _BLOCK], binning)
+        here = slice(start, start + _BLOCK)
+        words[here] += places_of(values[here], binning, scratch)
     group, bins, rows, *sums = known_cells(counted(words, binning, moments), binning)
     table = BinTable(pa.table({}), len(sizes), binning, group, bins, rows, tuple(sums))
     return table.checked()

@@ -79,11 +79,7 @@ def _counted(call: Callable[..., Any], arity: int, paid_by: str) -> Callable[...
         with permit(paid_by) if paid_by else nullcontext():
             return call(*columns)
 
-    within = boundary(paid)
-
-    def counted(*columns: Column) -> Any:
-        return within(*columns)
-
+    counted = boundary(paid)
     kind = inspect.Parameter.POSITIONAL_ONLY
     names = [inspect.Parameter(f"column_{index}", kind) for index in range(arity)]
     counted.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]

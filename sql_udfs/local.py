@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from dfprivacy.errors import InvalidProtocolError
 from dfprivacy.local import Aggregate, Protocol
-from dfprivacy.local.reports import COLUMNS, report_table, user_numbers
+from dfprivacy.local.reports import COLUMNS, report_table, user_numbers, value_matrix
 from dfprivacy.local.rounds import NOBODY
 from dfprivacy.noise.entropy import system_entropy
 from sql_udfs.function import Column, Function, existing
@@ -59,7 +59,7 @@ def _report(values: Column, users: Column, protocols: Column) -> pa.Array:
         except pa.ArrowInvalid:
             users = np.array([-1])
     numbers = user_numbers(own, users, len(values))
-    made = report_table(own, values, users, system_entropy)
+    made = report_table(own, value_matrix(values, 0), numbers, system_entropy)
     asked = own.groups(numbers) != NOBODY
     rows = np.where(asked, np.cumsum(asked) - 1, 0)
     columns = [made.column(name).combine_chunks() for name in COLUMNS]

@@ -17,15 +17,16 @@ from typing import Literal
 
 from dfprivacy.accounting.exact import decimal_number, describe
 from dfprivacy.accounting.loss import Epsilon, Rho, loss_of, positive_number
-from dfprivacy.errors import InvalidLedgerError, InvalidLossError, UnknownAccountError
+from dfprivacy.errors import InvalidLossError, UnknownAccountError, boundary
 
 Measure = Literal["epsilon", "rho"]
 
 PER_ONE = 10**9  # units of epsilon or rho
 PER_ONE_DELTA = 10**18  # units of delta
-MOST_UNITS = 2**62  # with one more charge within the 64 bits of older ledgers
+MOST_UNITS = 2**62  # with one more charge within 64 bits
 
 
+@boundary
 @dataclass(frozen=True)
 class Budget:
     """An amount of privacy loss, as floats: epsilon or rho, and delta.
@@ -41,7 +42,6 @@ class Budget:
     delta: float = 0.0
 
     def __repr__(self) -> str:
-        """Show the one measure that counts, and delta where there is some."""
         return f"Budget({self.arguments()})"
 
     def arguments(self) -> str:
@@ -79,7 +79,6 @@ class Units:
         return Budget(rho=loss, delta=delta)
 
     def __str__(self) -> str:
-        """Name the amount in a message."""
         loss = f"{self.measure} {short(Fraction(self.loss, PER_ONE))}"
         return f"{loss}, delta {short(Fraction(self.delta, PER_ONE_DELTA))}" if self.delta else loss
 
@@ -208,17 +207,12 @@ def is_period(kind: str, text: object) -> bool:
 
 
 def periods_kind(kind: object) -> str:
-    """Return the length of a dataset's periods.
-
-    Raises
-    ------
-    InvalidLedgerError
-        When there is no such length.
-    """
+    """Return the length of a dataset's periods."""
     if isinstance(kind, str) and kind in PERIODS:
         return kind
-    raise InvalidLedgerError(
-        f"the periods of a dataset are its years, months, weeks or days, not {describe(kind)}",
+    named = repr(kind) if isinstance(kind, str) else describe(kind)
+    raise UnknownAccountError(
+        f"the periods of a dataset are its years, months, weeks or days, not {named}",
         hint='pass periods="month"',
     )
 

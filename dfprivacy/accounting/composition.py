@@ -53,10 +53,7 @@ class Composition:
     delta: Fraction = Fraction(0)
 
     def epsilon(self) -> Fraction | None:
-        """Return the sum of the epsilons; None if a release was asked for in rho.
-
-        Pure losses add up (Dwork and Roth 2014, Theorem 3.16).
-        """
+        """Return the sum of the epsilons (Dwork and Roth 2014, Theorem 3.16); None beside a rho."""
         total = Fraction(0)
         for loss, times in self.losses:
             if isinstance(loss, Rho):
@@ -234,10 +231,7 @@ def _library() -> Any:
 
 
 def _searched(library: Any, composition: Composition, delta: float, most: float) -> float:
-    """Return an epsilon up to `most` at which the composed distribution has a delta below `delta`.
-
-    The delta is compared with what floats could have hidden, which is why `most` may come out.
-    """
+    """Return an epsilon up to `most` whose composed delta, rounding included, is below `delta`."""
     cell = _cell(composition)
     pld, lost = _composed(library, _laws(composition, cell), cell)
     low, high = 0.0, most
@@ -302,10 +296,7 @@ def responses_law(cells: int, times: int, cell: float) -> LossLaw:
 
 
 def _binomial(times: int, epsilon: float) -> Floats:
-    """Return the probabilities of 0, ..., times successes of odds exp(epsilon).
-
-    Products from the likeliest number outwards: their relative error is below `times` * 2**-50.
-    """
+    """Return the probabilities of 0, ..., times successes, outwards from the likeliest number."""
     number = np.arange(times, dtype=np.float64)
     ratios = (times - number) / (number + 1) * math.exp(min(epsilon, _REACH))
     mode = int(np.searchsorted(-ratios, -1.0))
@@ -371,10 +362,7 @@ def concentrated_law(rho: float, cell: float, reach: float) -> LossLaw:
 
 
 def profile(rho: float, epsilons: Floats) -> Floats:
-    """Return, for each epsilon >= 0, a delta at which rho-zCDP is (epsilon, delta)-DP.
-
-    The formula of Canonne, Kamath and Steinke (2020) at the best of some orders, a little inflated.
-    """
+    """Return a delta for each epsilon >= 0 (Canonne, Kamath, Steinke 2020), a little inflated."""
     most = float(epsilons[-1])
     beyond = np.geomspace(1e-4, 1 + 2 * most / rho, _ORDERS)
     constant = beyond * (1 + beyond) * rho - beyond * np.log1p(1 / beyond) - np.log1p(beyond)

@@ -21,6 +21,25 @@ def exact_number(value: object) -> Fraction | None:
     return Fraction(float(value)) if math.isfinite(value) else None
 
 
+def read_once(value: object) -> object:
+    """Return a number of another class as one of Python's own; anything else as it is.
+
+    A number of a class that a caller has written could be another one each time it is asked: a
+    small one for a ledger, and a large one for the noise.
+    """
+    if isinstance(value, bool) or type(value) in _PLAIN:
+        return value
+    if isinstance(value, numbers.Rational):
+        whole = Fraction(int(value.numerator), int(value.denominator))
+        return whole.numerator if whole.denominator == 1 else whole
+    if isinstance(value, Decimal):
+        return Decimal(value)
+    return float(value) if isinstance(value, numbers.Real) else value
+
+
+_PLAIN = frozenset((int, float, Fraction, Decimal))
+
+
 def decimal_number(value: object) -> Fraction | None:
     """Return a real, finite number as a fraction; a float as the decimal that Python prints.
 
@@ -62,11 +81,6 @@ def quantile_fraction(q: object) -> Fraction:
 
     >>> quantile_fraction(0.95)
     Fraction(19, 20)
-
-    Raises
-    ------
-    InvalidQuestionError
-        When `q` is not a number from 0 to 1.
     """
     exact = decimal_number(q)
     if exact is None or not 0 <= exact <= 1:
@@ -85,11 +99,6 @@ def center_power(p: object) -> float:
 
     >>> center_power(2)
     2.0
-
-    Raises
-    ------
-    InvalidQuestionError
-        When `p` is not a number above 1, as a float too, and up to 64.
     """
     exact = exact_number(p)
     if exact is None or not 1 < exact <= _LARGEST_POWER or float(exact) == 1:

@@ -1,9 +1,7 @@
 """Charge a release once, however often it is interrupted: an idempotent charge.
 
-The charge and a note that it is pending are one durable transaction. Whoever finds the charge
-pending may make the release without another one until a release has been kept, which is all that
-ever comes out, or until one has failed: an error may tell something about its draw, so it uses the
-charge up. docs/etl.md has the proof.
+The charge and a note that it is pending are one durable transaction. Whoever finds it pending may
+make the release until one has been kept, or has failed; docs/etl.md has the proof.
 """
 
 from __future__ import annotations
@@ -122,11 +120,7 @@ class IdempotentLedger(Ledger):
         return kept
 
     def _used_up(self) -> pa.Table | None:
-        """Let a draw that failed use its charge up; return what another process has kept.
-
-        When the charge is no longer pending, a draw that failed before has used it up, and this one
-        is charged too.
-        """
+        """Let a failed draw, this one or one before, use up a charge; return what others kept."""
         if self._drawn_under is None:
             return None
         with self._writing() as found:
@@ -137,10 +131,7 @@ class IdempotentLedger(Ledger):
         return self.kept()
 
     def keep(self, table: pa.Table) -> pa.Table:
-        """Keep the release that was charged, as no longer pending, and return what is kept.
-
-        Unlike a remembered release it must be kept: what could not be is not for anyone's eyes.
-        """
+        """Keep the release that was charged; what can't be kept is for nobody's eyes."""
         content = content_of(table)
         with self._writing() as found:
             if not self._is_settled(found.log):

@@ -58,6 +58,7 @@ from dfprivacy.errors import (
     LedgerBudgetError,
     LedgerFileError,
     UnknownAccountError,
+    boundary,
 )
 
 _LONGEST = 200  # characters of a dataset's name
@@ -83,6 +84,7 @@ class Statement:
     remembered: int
 
 
+@boundary
 class Ledger:
     """A privacy budget for each dataset, kept in a file for ever.
 
@@ -202,15 +204,12 @@ class Ledger:
         self._closed = True
 
     def __enter__(self) -> Self:
-        """Return the ledger, to be closed at the end."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the ledger."""
         self.close()
 
     def __repr__(self) -> str:
-        """Show the call that opens this ledger."""
         return f"Ledger({str(self._path)!r}, {self._founding.arguments()})"
 
     @contextmanager
@@ -338,7 +337,8 @@ class Ledger:
         kind = log.announced.get(dataset)
         if kind and not is_period(kind, period):
             raise UnknownAccountError(
-                f"the data of {dataset!r} come in periods, and no {kind} was named",
+                f"the data of {dataset!r} come in periods, and "
+                + (f"{period!r} is no {kind}" if period else f"no {kind} was named"),
                 hint=f'name it, period="{PERIODS[kind][1]}", and ask rows of it alone',
             )
         if period and not kind:
@@ -568,7 +568,7 @@ class Ledger:
 
     def _require_left(
         self, log: Log, name: str, cost: Units, what: str = "this release",
-        hint: str = "ask for no more than what is left: ledger.remaining(dataset)",
+        hint: str = "",
     ) -> None:  # fmt: skip
         left = self._left(log, name)
         if left.covers(cost):
@@ -584,10 +584,12 @@ class Ledger:
                 "it is the delta that lacks: each release by secret keys spends its own. Ask with "
                 "a smaller delta, or list the keys, which needs none"
             )
+        dataset, period = dataset_of(name)
+        own = f"{dataset!r}, period={period!r}" if period else "dataset"
         raise BudgetExceededError(
             f"the budget of dataset {name!r} does not cover {what}: it costs {cost}, "
             f"and what is left is {left}",
-            hint=hint,
+            hint=hint or f"ask for no more than what is left: ledger.remaining({own})",
         )
 
     # What the releases amount to

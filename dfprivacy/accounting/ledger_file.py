@@ -1,34 +1,18 @@
 """Keep a ledger's file: an append-only log of charges with a running hash.
 
 The first line names the format. Each other line is one transaction: the running hash, the number of
-bytes that follow the line (a release that is kept), and a JSON list of entries. The hash is SHA-256
-over the previous hash and the entries, so that it stands for all that came before it.
-
-The newest hash lies in a second file beside the log, in one of two slots that take turns. A
-transaction is written to the log and flushed, then its hash to the second file, and then only is it
-confirmed to the caller. What lies beyond the newest confirmed hash and is not whole was under way
-in a crash, and is dropped. A log that does not pass through that hash, or through one that this
-process has seen, lacks charges: it is refused.
-
-Readers take no lock: what they see is a log as it was. Of writers there is one at a time, for a
-lock on the log keeps other processes away. `Log` holds the rules that no file may break: what is
-spent never exceeds the total; a release is kept only where its dataset has been charged.
-
-Ledgers that earlier versions kept as files of SQLite (schema 2) are read, too.
-A ledger is read as it is until something is written to it; then a log takes its place. The number
-of the schema is raised within that transaction, so that no process with an older version, which has
-the file open, charges what nobody would read.
+bytes that follow the line (a release that is kept), and a JSON list of entries. The newest hash
+lies in a second file, in one of two slots that take turns. `Log` holds the rules that no file may
+break. docs/ledger.md says what the order of writes guarantees, and proves it.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
-import io
 import json
 import os
 import shutil
-import sqlite3
 import stat
 import sys
 import tempfile
@@ -36,8 +20,8 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from operator import itemgetter
@@ -88,10 +72,7 @@ _ALIKE = {
 
 @dataclass(frozen=True)
 class Founding:
-    """What a ledger is made with, and keeps: the budget of each dataset, if it remembers releases.
-
-    One that is `strict` has accounts for datasets that were announced, and for no others.
-    """
+    """What a ledger is made with: each dataset's budget, if it remembers, if it is strict."""
 
     total: Units
     remember: bool
@@ -187,13 +168,7 @@ class Log:
         return b"%s %d %s\n" % (_running(self.digest, body), size, body)
 
     def step(self, line: bytes) -> None:
-        """Take in the transaction that comes next.
-
-        Raises
-        ------
-        ValueError, KeyError, TypeError
-            When it breaks a rule.
-        """
+        """Take in the next transaction: a ValueError, KeyError or TypeError if it breaks a rule."""
         digest, size, body = _split(line)
         self.last, self.start, self.end = line, self.end, self.end + len(line) + size
         self.number, self.digest = self.number + 1, digest.decode()
@@ -342,10 +317,7 @@ class Writing(Reading):
         self.second.write(self.log.head)
 
     def rewrite(self) -> None:
-        """Put a file in place of this one that lacks the releases which were dropped.
-
-        Not where the file has another name: that would keep an older copy, and spend on its own.
-        """
+        """Put a file without the dropped releases in place of this one, if it has one name."""
         if os.fstat(self.descriptor).st_nlink > 1:
             return
         wanted = {own.number: own for own in self.log.kept.values() if own.size}
@@ -377,10 +349,7 @@ class _Second:
             os.close(self.descriptor)
 
     def read(self) -> Head | None:
-        """Return the newest hash, None where there is no file, or an empty one.
-
-        Of two slots one at most is being written, or was in a crash.
-        """
+        """Return the newest hash of the two slots; None where there is no file, or an empty one."""
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
@@ -441,13 +410,7 @@ class LedgerFile:
 
     @contextmanager
     def writing(self) -> Iterator[Writing]:
-        """Keep other processes away, drop what is torn, confirm what is not.
-
-        Raises
-        ------
-        LedgerFileError
-            When another process holds the lock for longer than the timeout.
-        """
+        """Keep other processes away, drop what is torn, confirm what is not."""
         with _GATE.passed(self.path, self.timeout), _readable(self.path):
             descriptor, second = self._locked(), _Second(self.path)
             try:
@@ -466,16 +429,14 @@ class LedgerFile:
                 os.close(descriptor)
 
     def _locked(self) -> int:
-        """Return the log, open and locked; a file of SQLite is replaced by a log first."""
+        """Return the log, open and locked."""
         end = time.monotonic() + self.timeout
         while True:
             descriptor = os.open(self.path, os.O_RDWR | _BINARY)
             try:
                 self._lock(descriptor, end)
                 if _identity(os.fstat(descriptor)) == _identity(self.path.stat()):
-                    if os.read(descriptor, len(MAGIC)) != MAGIC:
-                        return descriptor
-                    _migrate(self.path, self.timeout)
+                    return descriptor
             except BaseException:
                 os.close(descriptor)
                 raise
@@ -495,19 +456,15 @@ class LedgerFile:
         confirmed = second.read()
         file: BinaryIO = os.fdopen(os.open(self.path, os.O_RDONLY | _BINARY), "rb")
         try:
-            own: tuple[int, int] | None = _identity(os.fstat(file.fileno()))
-            if file.read(len(MAGIC)) == MAGIC:
-                file.close()
-                file, own = io.BytesIO(_converted(self.path, self.timeout)), None
-            log = self._log
+            own, log = _identity(os.fstat(file.fileno())), self._log
             _require_format(file, self.path)
             file.seek(log.start)
-            if own is None or log.file != own or file.read(len(log.last)) != log.last:
+            if log.file != own or file.read(len(log.last)) != log.last:
                 log = Log(own)
             seen = _SEEN.get(str(second.path))
             _read_on(log, file, self.path, confirmed, seen)
             newest = confirmed or log.head
-            if own and (not seen or seen.ledger != log.ledger or seen.number < newest.number):
+            if not seen or seen.ledger != log.ledger or seen.number < newest.number:
                 _SEEN[str(second.path)] = newest
         except BaseException:
             file.close()
@@ -526,7 +483,12 @@ def _require_format(file: BinaryIO, path: Path) -> None:
             hint="name the file that Ledger(path, epsilon=...) made",
         )
     if first != _FIRST:
-        raise wrong_schema(path, first[len(_NAME) : -1].decode("ascii", "replace")[:20])
+        found = first[len(_NAME) : -1].decode("ascii", "replace")[:20]
+        raise LedgerFileError(
+            f"the ledger {str(path)!r} has schema {found}, and this version of dfprivacy reads "
+            f"schema {SCHEMA}",
+            hint="use the version of dfprivacy that wrote it",
+        )
 
 
 def _read_on(
@@ -586,21 +548,8 @@ def damaged(path: Path) -> LedgerFileError:
     )
 
 
-def wrong_schema(path: Path, found: str) -> LedgerFileError:
-    """Return the error of a file that another version of dfprivacy has written."""
-    return LedgerFileError(
-        f"the ledger {str(path)!r} has schema {found}, and this version of dfprivacy reads "
-        f"schema {SCHEMA}, or 2",
-        hint="use the version of dfprivacy that wrote it",
-    )
-
-
 def charge_entry(log: Log, fields: dict[str, Any]) -> Entry:
-    """Return a charge with its time, and an identifier that no other charge has.
-
-    The identifier is made from the running hash: the operating system's random bytes are for the
-    noise alone: a charge itself draws none.
-    """
+    """Return a charge with its time and an identifier, made of the running hash and not drawn."""
     own = {"time": datetime.now(UTC).isoformat(timespec="microseconds"), **fields}
     seed = hashlib.sha256(f"{log.ledger} {log.digest} {os.getpid()} {own}".encode()).digest()
     return "charge", {"uuid": str(uuid.UUID(bytes=seed[:16], version=4)), **own}
@@ -613,13 +562,7 @@ def release_entry(dataset: str, fingerprint: bytes, content: bytes) -> Entry:
 
 
 def ledger_path(path: str | os.PathLike[str]) -> Path:
-    """Return where a ledger's file is, or is to be made.
-
-    Raises
-    ------
-    LedgerFileError
-        When nothing can have that name, or what has it is no file: a device has no end.
-    """
+    """Return where a ledger's file is, or is to be made."""
     found = Path(path).absolute()
     with _readable(found), suppress(FileNotFoundError, NotADirectoryError):
         try:
@@ -635,20 +578,15 @@ def ledger_path(path: str | os.PathLike[str]) -> Path:
 
 
 def create(path: Path, founding: Founding) -> None:
-    """Make the file of a new ledger, whole or not at all; leave a file that is there already.
-
-    It is made in a directory of its own beside the path and then linked to the path, which fails
-    if another process was first.
-    """
+    """Make the file of a new ledger beside the path and link it there, if no process was first."""
     with _readable(path):
-        for left in (second_file(path), journal(path)):
-            if left.exists() and not path.exists():
-                raise LedgerFileError(
-                    f"where the ledger {str(path)!r} is to be made lies a part of another: "
-                    f"{str(left)!r}",
-                    hint="that ledger's file is gone, and its charges with it: put it back, or "
-                    "move this one away to begin anew",
-                )
+        if (left := second_file(path)).exists() and not path.exists():
+            raise LedgerFileError(
+                f"where the ledger {str(path)!r} is to be made lies a part of another: "
+                f"{str(left)!r}",
+                hint="that ledger's file is gone, and its charges with it: put it back, or "
+                "move this one away to begin anew",
+            )
         total, log = founding.total, Log()
         fields = {
             "ledger": uuid.uuid4().hex, "measure": total.measure, "total": total.loss,
@@ -681,41 +619,6 @@ def _in_place_of(path: Path, like: Path | None = None) -> Iterator[int]:
             shutil.copymode(like, whole)
             whole.replace(real)
         sync_directory(real.parent)
-
-
-def _converted(path: Path, timeout: float) -> bytes:
-    """Return a ledger that is a file of SQLite as a log."""
-    with transactions(path, timeout) as found:
-        return b"".join(_lines(found, path))
-
-
-def _lines(found: Iterable[tuple[list[Entry], bytes]], path: Path) -> Iterator[bytes]:
-    log = Log()
-    yield _FIRST
-    for entries, content in found:
-        try:
-            line = log.line(entries, len(content))
-            log.step(line)
-        except (ValueError, KeyError, TypeError):
-            raise damaged(path) from None
-        yield line
-        yield content
-
-
-def _migrate(path: Path, timeout: float) -> None:
-    """Put a log in place of a file of SQLite, which no older version can use meanwhile."""
-    if path.stat().st_nlink > 1:
-        raise LedgerFileError(
-            f"the ledger {str(path)!r} was made by an older version, and its file has other names",
-            hint="keep one name of it: another would go on as a second ledger",
-        )
-    with (
-        _in_place_of(path, path) as descriptor,
-        transactions(path, timeout, last=True) as found,
-    ):
-        place = 0
-        for part in _lines(found, path):
-            place += _write(descriptor, part, place)
 
 
 def _write(descriptor: int, content: bytes, place: int) -> int:
@@ -777,10 +680,7 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 class _Gate:
-    """Lets one thread at a time at the files of ledgers, and no fork while one is there.
-
-    A child would share the lock of a transaction that is under way.
-    """
+    """Lets one thread at a time at the files, and no fork meanwhile: children share locks."""
 
     def __init__(self) -> None:
         self.renew()
@@ -811,98 +711,3 @@ class _Gate:
 
 
 _GATE = _Gate()
-
-
-MAGIC = b"SQLite format 3\x00"
-_APPLICATION, _SCHEMAS = 0x64667072, (2, 3)  # 3: a log was about to take its place
-_CHARGE = (
-    "uuid", "time", "dataset", "question", "asked", "amount", "cost", "cost_delta", "note",
-    "version",
-)  # fmt: skip
-_FOUNDING = ("ledger", "measure", "total", "total_delta", "remember")
-
-Transactions = Iterator[tuple[list[tuple[str, dict[str, Any]]], bytes]]
-
-
-def journal(path: Path) -> Path:
-    """Return where SQLite keeps what undoes a transaction."""
-    return Path(f"{os.path.realpath(path)}-journal")
-
-
-@contextmanager
-def transactions(path: Path, timeout: float, *, last: bool = False) -> Iterator[Transactions]:
-    """Yield what a ledger holds as the transactions of a log, and their contents.
-
-    With `last=True` no other process can use the file until the end, nor an older version then.
-
-    Raises
-    ------
-    LedgerFileError
-        When it can't be read, breaks its own rules, or lies beside a journal.
-    """
-    end = time.monotonic() + timeout
-    while journal(path).exists():
-        if time.monotonic() > end:
-            raise LedgerFileError(
-                f"beside the ledger {str(path)!r} lies a journal, which may undo charges: "
-                f"{str(journal(path))!r}",
-                hint="open the ledger once with the version of dfprivacy that wrote it, or move "
-                "the journal away if the ledger has all its charges",
-            )
-        time.sleep(0.01)
-    uri = f"{Path(os.path.realpath(path)).as_uri()}?mode={'rw' if last else 'ro'}"
-    try:
-        with closing(
-            sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None)
-        ) as connection:
-            connection.execute("BEGIN EXCLUSIVE" if last else "BEGIN")
-            _require_whole(connection, path)
-            yield _read(connection)
-            if last:
-                connection.execute("PRAGMA user_version = 3")
-                connection.execute("COMMIT")
-    except (sqlite3.Error, UnicodeDecodeError):
-        raise LedgerFileError(
-            f"the ledger {str(path)!r} can't be read: it is in use, damaged, or not a ledger",
-            hint="try again; if that does not help, restore the newest copy",
-        ) from None
-
-
-def _require_whole(connection: sqlite3.Connection, path: Path) -> None:
-    def one(query: str) -> Any:
-        return connection.execute(query).fetchone()[0]
-
-    if one("PRAGMA application_id") != _APPLICATION:
-        raise LedgerFileError(
-            f"the ledger {str(path)!r} is not a ledger",
-            hint="name the file that Ledger(path, epsilon=...) made",
-        )
-    if (schema := one("PRAGMA user_version")) not in _SCHEMAS:
-        raise LedgerFileError(
-            f"the ledger {str(path)!r} has schema {schema}, and this version of dfprivacy reads "
-            "schemas 2 and 3",
-            hint="use the version of dfprivacy that wrote it",
-        )
-    cut = path.stat().st_size < one("PRAGMA page_count") * one("PRAGMA page_size")
-    off = one(
-        "SELECT count(*) FROM account LEFT JOIN "
-        "(SELECT dataset, sum(cost) AS cost, sum(cost_delta) AS cost_delta "
-        "FROM charge GROUP BY dataset) AS summed USING (dataset) "
-        "WHERE spent <> coalesce(cost, 0) OR spent_delta <> coalesce(cost_delta, 0)"
-    )
-    if cut or off or one("PRAGMA integrity_check(1)") != "ok":
-        raise sqlite3.DatabaseError
-
-
-def _read(connection: sqlite3.Connection) -> Transactions:
-    for kind, table, names in (("founding", "budget", _FOUNDING), ("charge", "charge", _CHARGE)):
-        order = "only" if kind == "founding" else "number"
-        for row in connection.execute(f"SELECT {', '.join(names)} FROM {table} ORDER BY {order}"):  # noqa: S608 our own names
-            yield [(kind, dict(zip(names, row, strict=True)))], b""
-    kept = connection.execute(
-        "SELECT lower(hex(fingerprint)), dataset, lower(hex(digest)), length(content), content "
-        "FROM release ORDER BY number"
-    )
-    for fingerprint, dataset, digest, length, content in kept:
-        fields = {"fingerprint": fingerprint, "dataset": dataset, "digest": digest}
-        yield [("release", {**fields, "length": length})], content

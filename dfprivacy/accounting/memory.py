@@ -1,12 +1,8 @@
 """Know a release that can be repeated by its fingerprint, and write it as bytes.
 
-A fingerprint stands for the data's name and version, the question and the terms; nothing of the
-data is in it. Two requests have one fingerprint if and only if they have the same canonical text:
-every value is written with its type and its length, so that no two read the same.
-
-The bytes hold what was released, and nothing that lies beside it. An Arrow table can carry more
-than it shows: a dictionary of values that no row has, values under NULLs, the rows around a slice,
-descriptions of the frame it came from. So a release is rebuilt from its own values first.
+Two requests have one fingerprint if and only if they have the same canonical text: every value is
+written with its type and its length. The bytes hold what was released and nothing that lies beside
+it (docs/ledger.md): a table is rebuilt from its own values first.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from dfprivacy.accounting.ledger import (
     version_name,
 )
 from dfprivacy.accounting.memory import fingerprint
-from dfprivacy.errors import InvalidLedgerError, MissingLedgerError
+from dfprivacy.errors import InvalidLedgerError, MissingLedgerError, boundary
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,11 +64,7 @@ class Account:
         return None if mark is None else self.ledger.recall(self.dataset, mark)
 
     def remember(self, mark: bytes | None, table: pa.Table) -> None:
-        """Keep a release that was paid for.
-
-        It never fails: the release is made and charged, and its caller must get it. A release that
-        could not be kept is made anew, and charged again, when it is asked for again.
-        """
+        """Keep a release that was paid for, and never fail: its caller must get it."""
         if mark is not None:
             with suppress(Exception):  # whatever it is, the release must come out
                 self.ledger.store(self.dataset, mark, table)
@@ -129,6 +125,7 @@ def require_ledger() -> None:
     NoAccount.required = True
 
 
+@boundary
 class spending:  # noqa: N801 it is used like a function
     """Charge every release in this block to a dataset's account.
 
@@ -267,7 +264,7 @@ def account_of(
         return account(ledger, dataset, note, version, period=period, analyst=analyst)
     if any(own is not None for own in (dataset, note, version, period, analyst)):
         raise InvalidLedgerError(
-            "a dataset, a version or a note was named, and no ledger to charge",
+            "a dataset, period, version, note or analyst was named, and no ledger to charge",
             hint='name the ledger too: df.dp(ledger=dfp.Ledger("budget.db", epsilon=10), '
             'dataset="flights")',
         )

@@ -65,20 +65,22 @@ class Commands(TyperGroup):
     def _hint(self, error: Any) -> str:
         """Return the nearest command, or where the options are listed."""
         path = error.ctx.command_path if error.ctx is not None else "dfprivacy"
-        names = error.ctx.command.list_commands(error.ctx) if _is_group(error) else []
+        listing = getattr(getattr(error.ctx, "command", None), "list_commands", None)
+        names = listing(error.ctx) if listing else []
         quoted = error.message.split("'")
         other = meant(quoted[1], names) if len(quoted) > 1 else None
         option = re.match(r"No such option: --([a-z-]+)", error.message)
         question = option[1].replace("-", "_") if option else ""
+        ends = sorted(
+            own for own in getattr(error, "possibilities", None) or () if "-bounds" in own
+        )
+        if question == "bounds" and ends:
+            return f"write {path} ... {' '.join(f'{own} 0 100' for own in ends)}"
         if option and question in error.ctx.find_root().command.list_commands(error.ctx):
             return f"{question} is a command of its own: dfprivacy {question} --help"
         if other is None:
             return f"{path} --help lists what it takes"
         return f"write {path} {other}, or see {path} --help"
-
-
-def _is_group(error: Any) -> bool:
-    return error.ctx is not None and hasattr(error.ctx.command, "list_commands")
 
 
 class Program(typer.Typer):

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from rich.console import Console
 
+from dfprivacy.accounting.charge import short
 from dfprivacy.cli.output import (
     UNKNOWN,
     check_output,
@@ -34,16 +35,7 @@ from dfprivacy.frames.private import Private
 from dfprivacy.frames.released import released
 from dfprivacy.frames.tables import NOTE
 from dfprivacy.release.terms import EPSILON, Unit, interval_of, unit_of
-from dfprivacy.statistics import (
-    Center,
-    Mean,
-    Median,
-    PrivateBounds,
-    Quantile,
-    Quantiles,
-    Share,
-    Statistic,
-)
+from dfprivacy.statistics import Quantiles, Share, Statistic
 from dfprivacy.statistics.histogram import Histogram
 
 Asked = Statistic | Histogram
@@ -59,10 +51,7 @@ Ask = Callable[[Any, Any, dict[str, Any]], Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What a call says beside its question: which file, groups and terms, and where answers go.
-
-    Where `about` names columns, keys are of these, and not of groups.
-    """
+    """What a call says beside its question; where `about` names columns, keys are of these."""
 
     file: Path
     where: str | None
@@ -71,7 +60,7 @@ class Request:
     output: Path | None
     terms: dict[str, float | None]
     unit: Unit | None
-    target: tuple[str, int] | None
+    target: tuple[str | dict[str, str], int] | None
     about: Sequence[str] = ()
     bounds: Mapping[Hashable, tuple[float, float]] = field(default_factory=dict)
 
@@ -133,19 +122,14 @@ class Request:
     def spent(self) -> str:
         """What the call has cost, in words."""
         epsilon, rho, delta = (self.terms.get(name) for name in ("epsilon", "rho", "delta"))
-        loss = f"rho {_short(rho)}" if rho is not None else f"epsilon {_short(epsilon or EPSILON)}"
+        loss = f"rho {short(rho)}" if rho is not None else f"epsilon {short(epsilon or EPSILON)}"
         if delta is None or not self.keyed or self.keys:
             return f"Spent {loss}"
-        return f"Spent {loss}, delta {_short(delta)}"
+        return f"Spent {loss}, delta {short(delta)}"
 
 
-def _short(number: float) -> str:
-    """Return a number with up to six digits: 1e-6, not 1e-06."""
-    return f"{number:.6g}".replace("e-0", "e-").replace("e+0", "e")
-
-
-def _target(given: Mapping[str, Any]) -> tuple[str, int] | None:
-    """Return the half-width that --within names, and its size."""
+def _target(given: Mapping[str, Any]) -> tuple[str | dict[str, str], int] | None:
+    """Return the half-width that --within names, or some by answer, and their size."""
     if given.get("within") is None:
         if given.get("size") is not None:
             raise InvalidQuestionError(
@@ -158,7 +142,10 @@ def _target(given: Mapping[str, Any]) -> tuple[str, int] | None:
             "--within and a loss were both given: one says what the other is to be",
             hint="leave --epsilon and --rho out",
         )
-    return given["within"], SIZE if given["size"] is None else given["size"]
+    within = given["within"]
+    if "=" in within:
+        within = dict(own.strip().rsplit("=", 1) for own in within.split(",") if "=" in own)
+    return within, SIZE if given["size"] is None else given["size"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,9 +157,10 @@ class Call(Request):
     long: bool = False
 
     @property
-    def law(self) -> str:
-        """The noise that the loss asks for."""
-        return "discrete Laplace" if self.terms["rho"] is None else "discrete Gaussian"
+    def mechanism(self) -> str:
+        """What makes the answers private, as `--explain` has it."""
+        answers = self.explained(self.ask).answers
+        return ", ".join(dict.fromkeys(own.mechanism for own in answers))
 
     @property
     def name(self) -> str:
@@ -202,7 +190,7 @@ def release(call: Call) -> None:
     call = call.settled(call.ask)
     if call.keys:
         split_keys(call.keyed, call.keys)  # refuses them where there are no groups
-    answers, found = call.answers(call.ask), ""
+    law, answers, found = call.mechanism, call.answers(call.ask), ""
     if call.long:
         answers = released(answers).long()
     elif not call.keyed and isinstance(call.question, Statistic):
@@ -216,7 +204,7 @@ def release(call: Call) -> None:
         heading = title(call.question, call.keyed, call.terms.get("interval"))
         shares = (call.name, *_ENDS) if isinstance(call.question, Share) else ()
         show_table(console, _shown(call, answers), _keys(call), heading, shares)
-        made = f"{call.spent}; {mechanism(call.question, call.law)}{found}"
+        made = f"{call.spent}; {law}{found}"
         whose = "a row" if call.unit is None else f"all rows of one {call.unit.column}"
         show_line(console, f"{made}; neighbours: add/remove {whose}")
     if has_unknowns(answers, _keys(call)):
@@ -260,7 +248,8 @@ def _table(call: Call, answers: dict[str, Any]) -> pa.Table:
 
 def _found(call: Call, answers: dict[str, Any]) -> str:
     """Return the bounds that were found, in brackets."""
-    for answer in answers.values() if finds_bounds(call.question) else ():
+    lacks = getattr(call.question, "bounds", call.question) is None
+    for answer in answers.values() if lacks else ():
         if isinstance(answer, Estimate) and answer.bounds is not None:
             return f" ({answer.bounds.lower:.6g} to {answer.bounds.upper:.6g})"
     return ""
@@ -316,10 +305,6 @@ def show_explanation(explanation: Explanation) -> None:
         show_line(console, line)
 
 
-_ONE, _SEVERAL = "a private selection", "private selections"
-_HISTOGRAM = "a noisy histogram"
-
-
 def kind(asked: Asked) -> str:
     """Return what is asked for, in one word."""
     return "histogram" if isinstance(asked, Histogram) else asked.kind
@@ -353,48 +338,6 @@ def has_interval(asked: Asked) -> bool:
     return asked.tells_interval and getattr(asked, "method", "") != "inverse"
 
 
-def is_summed(asked: Asked) -> bool:
-    """Tell whether the answers are read off noisy sums, and not selected."""
-    return has_interval(asked) and not isinstance(asked, Median | Quantile)
-
-
-def finds_bounds(asked: Asked) -> bool:
-    """Tell whether a noisy sum is taken within bounds that were found privately."""
-    lacks = getattr(asked, "bounds", asked) is None
-    return lacks and is_summed(asked) and not isinstance(asked, Histogram)
-
-
-def mechanism(asked: Asked, law: str) -> str:
-    """Return what made the answer private; `law` is the noise that the loss asks for.
-
-    What is not read off noisy sums comes with a noisy count of the rows, by group or not.
-    """
-    return _noise(asked, law) if is_summed(asked) else f"{_choice(asked)} and {law} counts"
-
-
-def _noise(asked: Asked, law: str) -> str:
-    if isinstance(asked, Histogram):
-        return law if asked.edges is not None else f"{law} within bounds from {_HISTOGRAM}"
-    if not finds_bounds(asked):
-        return law
-    if isinstance(asked, Mean) and asked.method == "dick":
-        return f"discrete Laplace within bounds from {_SEVERAL}"
-    if isinstance(asked, Mean) and asked.method == "subset":
-        return f"{law} within bounds from {_SEVERAL}"
-    return f"{law} within bounds from {_HISTOGRAM}"
-
-
-def _choice(asked: Asked) -> str:
-    if isinstance(asked, PrivateBounds):
-        return f"{_HISTOGRAM} (discrete Laplace)" if asked.rank is None else _SEVERAL
-    if isinstance(asked, Center) and asked.method == "dick":
-        return _SEVERAL
-    if isinstance(asked, Quantiles) and len(asked.qs) > 1:
-        return _SEVERAL
-    found = isinstance(asked, Mean) or (isinstance(asked, Center) and asked.bounds is None)
-    return f"{_ONE} within bounds from {_HISTOGRAM} (discrete Laplace)" if found else _ONE
-
-
 def file_columns(path: Path) -> pa.Schema:
     """Return the declared columns of a file; no row is read."""
 
@@ -425,10 +368,7 @@ def typed_column(name: str, keys: Sequence[object], declared: pa.DataType) -> li
 
 
 def answers_table(numbers: Mapping[str, Any]) -> pa.Table:
-    """Return answers about all rows: one row each; the ends of no interval are missing.
-
-    Dates or times of one kind stay what they are; those of several, or beside numbers, are texts.
-    """
+    """Return answers about all rows, one row each; dates of several kinds are texts."""
     if not all(isinstance(own, float) for own in numbers.values()):
         return _dated_table(numbers)
     known = numbers_table(numbers)

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import pyarrow as pa
 import typer
@@ -64,9 +64,6 @@ from dfprivacy.statistics import STATISTICS, Argument, Statistic
 from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.statistics.quantile import end_of
 
-if TYPE_CHECKING:
-    from dfprivacy.cli.description import Description
-
 Command = Callable[..., None]
 Run = TypeVar("Run", bound=Command)
 
@@ -79,8 +76,6 @@ FILE = Annotated[
     ),
 ]
 
-COLUMN = Annotated[str, typer.Argument(metavar="COLUMN", help="The column.", show_default=False)]
-
 
 def _level(text: object) -> float | str:
     """Return a level as a number; other words are those of `Terms.interval`."""
@@ -90,107 +85,110 @@ def _level(text: object) -> float | str:
         return str(text)
 
 
-def option(name: str, kind: Any, told: Any, default: Any = None) -> inspect.Parameter:
-    """Return an option as the parameter of a command."""
-    place = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, place, default=default, annotation=Annotated[kind, told])
-
-
-def _shared(
-    name: str, kind: Any, words: str, metavar: str | None = None, *, shown: bool = True
+def option(
+    name: str, kind: Any, words: str, metavar: str | None = None, *names: str, **how: Any
 ) -> inspect.Parameter:
-    told = typer.Option(metavar=metavar, help=words, show_default=shown)
-    return option(name, kind | None, told)
+    """Return an option as the parameter of a command: a flag, or None where it is left out."""
+    default = how.pop("default", False if kind is bool else None)
+    own = (f"--{name}",) if kind is bool and not names else names
+    told = typer.Option(*own, metavar=metavar, help=words, **how)
+    form: Any = Annotated[kind | None if default is None else kind, told]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=form)
 
 
-_TEXTS = list[str]
+def place(name: str, kind: Any, metavar: str, words: str, **how: Any) -> inspect.Parameter:
+    """Return an argument without a name as the parameter of a command."""
+    told = typer.Argument(metavar=metavar, help=words, show_default=False)
+    where = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Parameter(name, where, annotation=Annotated[kind, told], **how)
+
+
+_TEXTS, _ANY = list[str], list[str] | None
+_PAIR = tuple[float, float]
 _SHARED = (
-    _shared(
+    option(
         "where",
         str,
         "Ask about the rows for which this holds: what stands behind WHERE in SQL, e.g. "
         "\"age >= 18 AND city = 'Rome'\".",
         "CONDITION",
     ),
-    _shared("by", _TEXTS, "Group by this column; repeat for several.", "COLUMN"),
-    _shared(
+    option("by", _TEXTS, "Group by this column; repeat for several.", "COLUMN"),
+    option(
         "keys",
         _TEXTS,
         "A group that everybody may know of; repeat for each. Exactly these are shown, and no "
         "delta is needed. With several --by: AA,1.",
         "KEY",
     ),
-    _shared(
+    option(
         "epsilon",
         float,
         "Privacy loss of the whole call; smaller is more private and noisier. 1.0 unless --rho is "
         "given.",
-        shown=False,
     ),
-    _shared("rho", float, "Privacy loss in zCDP (Gaussian noise), instead of --epsilon."),
-    _shared(
+    option("rho", float, "Privacy loss in zCDP (Gaussian noise), instead of --epsilon."),
+    option(
         "within",
         str,
-        "The half-width to reach, instead of --epsilon: 2.0 in the answer's unit, or 2%. The least "
-        "epsilon of three digits is spent.",
+        "The half-width to reach, instead of --epsilon: 2.0 in the answer's unit, 2%, or of some "
+        "answers NAME=2%,NAME=3. The least epsilon of three digits is spent.",
         "HALF",
     ),
-    _shared("size", int, "The rows of the group that --within is for; 1000 when left out.", "N"),
-    _shared(
+    option("size", int, "The rows of the group that --within is for; 1000 when left out.", "N"),
+    option(
         "delta",
         float,
         "Probability with which a group of a single row may show up, e.g. 1e-6. Needed with --by "
         "unless --keys are listed.",
     ),
-    _shared(
+    option(
         "unit",
         str,
         "Whose rows they are, e.g. a user's number: all rows of one are protected together. Limits "
         "are found when left out. One row is protected without a unit.",
         "COLUMN",
     ),
-    _shared(
+    option(
         "max_rows", int, "A unit's rows in one group count as N at most; noise grows with N.", "N"
     ),
-    _shared(
+    option(
         "max_groups", int, "A unit counts in N groups at most, with --by; noise grows with N.", "N"
     ),
     option(
         "interval",
         Any,
-        typer.Option(
-            help="How surely low and high enclose the answer without noise; population: sampling "
-            "as well, at 95 %, or as in 'population 0.9'.",
-            parser=_level,
-            metavar="LEVEL",
-        ),
-        float(INTERVAL),
+        "How surely low and high enclose the answer without noise; population: sampling as well, "
+        "at 95 %, or as in 'population 0.9'.",
+        "LEVEL",
+        parser=_level,
+        default=float(INTERVAL),
     ),
-    _shared(
+    option(
         "ledger",
         Path,
         "Charge the call to this ledger, made by `dfprivacy ledger create`. Needs --dataset.",
         "FILE",
     ),
-    _shared("dataset", str, "Whose budget in the ledger is charged.", "NAME"),
-    _shared(
+    option("dataset", str, "Whose budget in the ledger is charged.", "NAME"),
+    option(
         "period",
         str,
         "The period that all rows are of, e.g. 2024-01, where the dataset was announced by period.",
         "PERIOD",
     ),
-    _shared("analyst", str, "Who asks, where the budget is shared out.", "NAME"),
-    _shared(
+    option("analyst", str, "Who asks, where the budget is shared out.", "NAME"),
+    option(
         "output", Path, "Write a .csv, .parquet or .json file instead of printing a table.", "FILE"
     ),
-    _shared(
+    option(
         "memory",
         str,
         "What the engine may hold in memory, e.g. 500MB or 2GiB; more spills.",
         "SIZE",
     ),
-    _shared("threads", int, "How many threads it may use.", "N"),
-    _shared(
+    option("threads", int, "How many threads it may use.", "N"),
+    option(
         "temporary",
         Path,
         "Where it spills, into a private folder that is removed at the end.",
@@ -199,24 +197,20 @@ _SHARED = (
     option(
         "explain",
         bool,
-        typer.Option(
-            "--explain",
-            help="Show what the call would cost and how wrong it would be; nothing is read or "
-            "spent.",
-        ),
-        default=False,
+        "Show what the call would cost and how wrong it would be; nothing is read or spent.",
     ),
 )
 SHARED = {own.name: own for own in _SHARED}
 
 
 def with_options(*names: str, own: Iterable[inspect.Parameter] = ()) -> Callable[[Run], Run]:
-    """Give a command options in place of its `**given`: its `own`, then shared ones by name."""
+    """Give a command the file, its `own` options, then shared ones by name."""
+    told = list(own)
 
     def made(run: Run) -> Run:
         written = inspect.signature(run, eval_str=True).parameters.values()
-        kept = [each for each in written if each.kind is not each.VAR_KEYWORD]
-        options: list[Any] = [*kept, *own, *(SHARED[name] for name in names)]
+        file = [each for each in written if each.annotation == FILE]
+        options: list[Any] = [*file, *told, *(SHARED[name] for name in names)]
         options.sort(key=lambda each: each.kind)
         run.__annotations__ = {each.name: each.annotation for each in options}
         run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
@@ -241,10 +235,8 @@ def commands() -> dict[str, Command]:
     for kind, own in STATISTICS.items():
         shared = [name for name in SHARED if own.has_interval or name != "interval"]
         found[kind] = _command(own, map(_parameter, own.arguments()), _help(own), shared)
-    bins = inspect.signature(_histogram, eval_str=True).parameters.values()
-    found["histogram"] = _command(_histogram, bins, _HISTOGRAM)
-    table = inspect.signature(_crosstab, eval_str=True).parameters.values()
-    found["crosstab"] = _command(_crosstab, table, _CROSSTAB, [n for n in SHARED if n != "by"])
+    found["histogram"] = _command(_histogram, _BINS, _HISTOGRAM)
+    found["crosstab"] = _command(_crosstab, _TABLE, _CROSSTAB, [n for n in SHARED if n != "by"])
     return found | _frequency_commands()
 
 
@@ -269,13 +261,13 @@ def _help(kind: type[Statistic]) -> tuple[str, str]:
 
 
 _TYPES: Mapping[str, Any] = {
-    "bounds": tuple[float, float] | None,
+    "bounds": _PAIR,
     "number": float,
     "numbers": list[float],
-    "whole": int | None,
+    "whole": int,
     "choice": str,
     "flag": bool,
-    "value": str | None,
+    "value": str,  # of the column's type once the file is known
 }
 
 
@@ -283,48 +275,37 @@ def _parameter(own: Argument) -> inspect.Parameter:
     """Return an argument of a question as a parameter of its command."""
     default = inspect.Parameter.empty if own.required else own.default
     if own.form == "column":
-        metavar = "COLUMN" if own.required else "[COLUMN]"
-        told = typer.Argument(metavar=metavar, help=own.doc, show_default=False)
-        kind: Any = str if own.required else str | None
-        place = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        annotation: Any = Annotated[kind, told]
-        return inspect.Parameter(own.name, place, default=default, annotation=annotation)
-    if own.form == "value":  # a text, of the column's type once the file is known
+        metavar, kind = ("COLUMN", str) if own.required else ("[COLUMN]", str | None)
+        return place(own.name, kind, metavar, own.doc, default=default)
+    if own.form == "value":
         default = None
     values = {"bounds": "LOW HIGH", "number": own.name.upper()}.get(own.form)
-    shown = own.form == "choice"
     words = f"{own.doc} One of {', '.join(own.choices)}." if own.choices else own.doc
     name = option_of(own)
     name = f"{name}/--no-{own.name}" if own.form == "flag" and own.default else name
-    ends = end_of if own.form == "bounds" else None  # of each
-    told_ = typer.Option(name, metavar=values, help=words, show_default=shown, parser=ends)
-    form = float | None if own.form == "number" and not own.required else _TYPES[own.form]
-    return option(own.name, form, told_, default)
+    how = {"show_default": own.form == "choice", "parser": end_of if values == "LOW HIGH" else None}
+    return option(own.name, _TYPES[own.form], words, values, name, default=default, **how)
+
+
+_BINS = (
+    place("column", str, "COLUMN", "The column of numbers."),
+    option("bins", int, "So many equal bins; or name each --edge."),
+    option(
+        "bounds",
+        _PAIR,
+        "Where the first of --bins begins and the last one ends; values beyond are not counted. "
+        "Found privately when left out.",
+        "LOW HIGH",
+    ),
+    option("edge", list[float], "Where a bin begins or ends; repeat, in ascending order.", "X"),
+)
 
 
 def _histogram(
-    column: Annotated[
-        str, typer.Argument(metavar="COLUMN", help="The column of numbers.", show_default=False)
-    ],
-    *,
-    bins: Annotated[
-        int | None, typer.Option(help="So many equal bins; or name each --edge.")
-    ] = None,
-    bounds: Annotated[
-        tuple[float, float] | None,
-        typer.Option(
-            metavar="LOW HIGH",
-            help="Where the first of --bins begins and the last one ends; values beyond are not "
-            "counted. Found privately when left out.",
-            show_default=False,
-        ),
-    ] = None,
-    edge: Annotated[
-        list[float] | None,
-        typer.Option(
-            "--edge", metavar="X", help="Where a bin begins or ends; repeat, in ascending order."
-        ),
-    ] = None,
+    column: str,
+    bins: int | None,
+    bounds: tuple[float, float] | None,
+    edge: list[float] | None,
 ) -> Histogram:
     """Return the histogram that options ask for."""
     if (bins is None) == (not edge):
@@ -339,46 +320,23 @@ def _histogram(
     return Histogram.of(column, edge or bins, bounds_of(bounds))
 
 
-def _crosstab(
-    index: Annotated[
-        str, typer.Argument(metavar="INDEX", help="The column of the rows.", show_default=False)
-    ],
-    columns: Annotated[
-        str,
-        typer.Argument(metavar="COLUMNS", help="The column of the columns.", show_default=False),
-    ],
-    *,
-    values: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="What is aggregated; rows are counted without it."),
-    ] = None,
-    aggregate: Annotated[
-        str | None,
-        typer.Option(help="sum, mean, median and the like; the sum when left out."),
-    ] = None,
-    bounds: Annotated[
-        tuple[float, float] | None,
-        typer.Option(metavar="LOW HIGH", help="What values are clipped to.", show_default=False),
-    ] = None,
-    margins: Annotated[
-        bool, typer.Option("--margins", help="Add the totals of rows, of columns and of all.")
-    ] = False,
-    rounded: Annotated[
-        bool, typer.Option("--rounded", help="Show whole numbers that add up.")
-    ] = False,
-    nonnegative: Annotated[
-        bool, typer.Option("--nonnegative", help="Show no number below 0.")
-    ] = False,
-    long: Annotated[
-        bool, typer.Option("--long", help="Show one row a cell, with the ends of intervals.")
-    ] = False,
-) -> Crosstab:
+_TABLE = (
+    place("index", str, "INDEX", "The column of the rows."),
+    place("columns", str, "COLUMNS", "The column of the columns."),
+    option("values", str, "What is aggregated; rows are counted without it.", "COLUMN"),
+    option("aggregate", str, "sum, mean, median and the like; the sum when left out."),
+    option("bounds", _PAIR, "What values are clipped to.", "LOW HIGH"),
+    option("margins", bool, "Add the totals of rows, of columns and of all."),
+    option("rounded", bool, "Show whole numbers that add up."),
+    option("nonnegative", bool, "Show no number below 0."),
+    option("long", bool, "Show one row a cell, with the ends of intervals."),
+)
+
+
+def _crosstab(*, rounded: bool, long: bool, **asked: Any) -> Crosstab:
     """Return the table that options ask for; `long` is how it is shown."""
     del long
-    return Crosstab.of(
-        index, columns, values, aggregate, bounds, margins=margins,
-        rounded="integer" if rounded else None, nonnegative=nonnegative,
-    )  # fmt: skip
+    return Crosstab.of(**asked, rounded="integer" if rounded else None)
 
 
 def _command(
@@ -423,45 +381,54 @@ def _asking(kind: type[Statistic]) -> inspect.Parameter:
     name = "--bounds-of" if kind.kind == "bounds" else f"--{kind.kind.replace('_', '-')}"
     asked = f"ask_{kind.kind}"
     if not kind.arguments()[0].required:
-        told = typer.Option(name, help="Ask for the number of rows.")
-        return option(asked, bool, told, default=False)
+        return option(asked, bool, "Ask for the number of rows.", None, name)
     metavar = ",".join(["COLUMN", *[place.upper() for place in kind.places()[1:]]])
     metavar += f"={','.join(own.name.upper() for own in needed)}" if needed else ""
     metavar += "[=VALUE]" if _takes_value(kind) else ""
     words = f"Ask for {kind.title}; repeat for several."
-    return option(asked, list[str] | None, typer.Option(name, metavar=metavar, help=words))
+    return option(asked, _TEXTS, words, metavar, name)
+
+
+def _bounds_option(words: str) -> inspect.Parameter:
+    return option("bounds_of_columns", _TEXTS, words, "COLUMN=LOW,HIGH", "--bounds")
+
+
+BOUNDS_OF = _bounds_option("Bounds of a column, e.g. delay=-60,240; found privately when left out.")
 
 
 @with_options(
     *("where", "by", "epsilon", "rho", "ledger", "dataset", "period", "analyst"),
-    *("memory", "threads"),
-    *("temporary", "explain"),
-    own=map(_asking, STATISTICS.values()),
+    *("memory", "threads", "temporary", "explain"),
+    own=(
+        option(
+            "unit",
+            str,
+            "Whose rows they are, e.g. a user's number.",
+            "COLUMN",
+            default=inspect.Parameter.empty,
+        ),
+        option(
+            "share",
+            float,
+            "The part of the units, from 0 to 1, that the limits leave alone.",
+            default=0.95,
+        ),
+        _bounds_option("Bounds of a column that is asked about."),
+        option(
+            "spending",
+            float,
+            "The epsilon (or rho) that the question will cost; as much as this call.",
+        ),
+        *map(_asking, STATISTICS.values()),
+    ),
 )
 def limits(
     file: FILE,
     *,
-    unit: Annotated[
-        str,
-        typer.Option("--unit", metavar="COLUMN", help="Whose rows they are, e.g. a user's number."),
-    ],
-    share: Annotated[
-        float,
-        typer.Option(help="The part of the units, from 0 to 1, that the limits leave alone."),
-    ] = 0.95,
-    within: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--bounds", metavar="COLUMN=LOW,HIGH", help="Bounds of a column that is asked about."
-        ),
-    ] = None,
-    spending: Annotated[
-        float | None,
-        typer.Option(
-            help="The epsilon (or rho) that the question will cost; as much as this call.",
-            show_default=False,
-        ),
-    ] = None,
+    unit: str,
+    share: float,
+    bounds_of_columns: list[str] | None,
+    spending: float | None,
     **given: Any,
 ) -> None:
     """Find limits of a unit privately: those that suit a question, or that nearly all stay within.
@@ -478,7 +445,7 @@ def limits(
             raise InvalidQuestionError(
                 "limits are found for one question", hint="ask again for the others, or for none"
             )
-        question = asked[0].completed(_bounds(within)) if asked else None
+        question = asked[0].completed(_bounds(bounds_of_columns)) if asked else None
         losses: dict[str, Any] = {"question": question, "epsilon": loss, "rho": rho}
         if given["explain"]:
             goal_of(question, spending, loss, rho)
@@ -493,17 +460,8 @@ def limits(
 _KEPT = {kind: own for kind, own in STATISTICS.items() if own.adds_up}
 
 
-BOUNDS_OF = typer.Option(
-    "--bounds",
-    metavar="COLUMN=LOW,HIGH",
-    help="Bounds of a column, e.g. delay=-60,240; found privately when left out.",
-)
-
-
-@with_options(*SHARED, own=map(_asking, STATISTICS.values()))
-def agg_command(
-    file: FILE, *, bounds_of_columns: Annotated[list[str] | None, BOUNDS_OF] = None, **given: Any
-) -> None:
+@with_options(*SHARED, own=(BOUNDS_OF, *map(_asking, STATISTICS.values())))
+def agg_command(file: FILE, *, bounds_of_columns: list[str] | None, **given: Any) -> None:
     """Answer several questions at once: all of them share one epsilon.
 
     [bold]Example[/bold]
@@ -511,11 +469,7 @@ def agg_command(
     dfprivacy agg flights.csv --count --mean delay --bounds delay=-60,240
     """
     with session(given):
-        asked = [
-            question
-            for kind, own in STATISTICS.items()
-            for question in _questions(own, given[f"ask_{kind}"], file)
-        ]
+        asked = list(_all_questions(STATISTICS, given, file))
         own = Request.of(file, given, bounds=_bounds(bounds_of_columns))
 
         def ask(frame: Any, _: object, terms: dict[str, Any]) -> Any:
@@ -538,10 +492,7 @@ def _answer(own: Request, ask: Ask, keys: int, title: str, *, explain: bool) -> 
 
 
 def _show(answers: Any, keys: int, title: str, output: Path | None) -> None:
-    """Print answers, as a table or as `show` writes them where nothing tells rows apart.
-
-    With an output they are written.
-    """
+    """Write answers to `output`, or print them: as `show` does where nothing tells rows apart."""
     if output is not None:
         numbers = not isinstance(answers, pa.Table)
         table = answers_table(answers).rename_columns(_ANSWERS) if numbers else answers
@@ -559,9 +510,8 @@ def _show(answers: Any, keys: int, title: str, output: Path | None) -> None:
 
 def _frequency_commands() -> dict[str, Command]:
     """Return the commands that count the values of a column, by name."""
-    most = _shared("k", int, "How many values; 10 when left out.", "K")
-    told = typer.Option("--other", help="Count the values that are none of --keys together.")
-    other = option("other", bool, told, default=False)
+    most = option("k", int, "How many values; 10 when left out.", "K")
+    other = option("other", bool, "Count the values that are none of --keys together.")
     return {
         "value_counts": _frequencies("value_counts", "how often each value is there", (other,)),
         "top": _frequencies("top", "the values with the largest counts", (most,)),
@@ -570,7 +520,7 @@ def _frequency_commands() -> dict[str, Command]:
 
 
 def _frequencies(kind: str, title: str, own: Iterable[inspect.Parameter]) -> Command:
-    def run(file: FILE, column: COLUMN, **given: Any) -> None:
+    def run(file: FILE, column: str, **given: Any) -> None:
         with session(given):
             if given["keys"] and given["by"]:
                 raise InvalidKeysError(
@@ -592,33 +542,37 @@ def _frequencies(kind: str, title: str, own: Iterable[inspect.Parameter]) -> Com
         f"Release {title}.\n\n[bold]Example[/bold]\n\n"
         f"dfprivacy {kind} flights.csv carrier --delta 1e-6\n"
     )
-    return with_options(*SHARED, own=own)(run)
+    return with_options(*SHARED, own=(place("column", str, "COLUMN", "The column."), *own))(run)
 
 
-_DESCRIBING = [name for name in SHARED if name not in {"by", "keys", "within", "size"}]
+_DESCRIBING = [name for name in SHARED if name not in {"by", "keys"}]
 
 
-@with_options(*_DESCRIBING)
+@with_options(
+    *_DESCRIBING,
+    own=(
+        place(
+            "columns", _TEXTS | None, "[COLUMN]...", "The columns; all when left out.", default=None
+        ),
+        option("exclude", _TEXTS, "Leave a column out; repeat for several.", "COLUMN"),
+        option(
+            "number",
+            _TEXTS,
+            "Read a column of a text file as numbers, as those with --bounds are; repeat.",
+            "COLUMN",
+        ),
+        option("top", int, "How many frequent values of text are named.", default=SHOWN),
+        BOUNDS_OF,
+    ),
+)
 def describe(
     file: FILE,
-    columns: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[COLUMN]...", help="The columns; all when left out."),
-    ] = None,
     *,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN", help="Leave a column out; repeat for several."),
-    ] = None,
-    number: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Read a column of a text file as numbers, as those with --bounds are; repeat.",
-        ),
-    ] = None,
-    top: Annotated[int, typer.Option(help="How many frequent values of text are named.")] = SHOWN,
-    bounds_of_columns: Annotated[list[str] | None, BOUNDS_OF] = None,
+    columns: list[str] | None,
+    exclude: list[str] | None,
+    number: list[str] | None,
+    top: int,
+    bounds_of_columns: list[str] | None,
     **given: Any,
 ) -> None:
     """Describe every column by its type, for one price.
@@ -629,36 +583,29 @@ def describe(
     """
     with session(given):
         own = Request.of(file, given, bounds=_bounds(bounds_of_columns))
-        frame = own.private.explain if given["explain"] else own.private
-        made = frame.describe(
-            columns or None, exclude=exclude or (), numbers=number or (), top=top, **own.given
-        )
+
+        def ask(frame: Any, _: object, terms: dict[str, Any]) -> Any:
+            return frame.describe(
+                columns or None, exclude=exclude or (), numbers=number or (), top=top, **terms
+            )
+
         if given["explain"]:
-            show_explanation(made)
-        else:
-            _show(made, 0, "", own.output)
+            show_explanation(own.explained(ask))
+        else:  # what is shown says what it costs
+            own = own.settled(ask)
+            _show(own.answers(ask), 0, "", own.output)
 
 
-@with_options(*SHARED)
+@with_options(
+    *SHARED,
+    own=(
+        place("y", str, "Y", "The column that is explained."),
+        place("xs", _TEXTS, "X...", "The columns that explain it."),
+        _bounds_option("What a column is clipped to, e.g. delay=-60,240; every column needs it."),
+    ),
+)
 def regression(
-    file: FILE,
-    y: Annotated[
-        str, typer.Argument(metavar="Y", help="The column that is explained.", show_default=False)
-    ],
-    xs: Annotated[
-        list[str],
-        typer.Argument(metavar="X...", help="The columns that explain it.", show_default=False),
-    ],
-    *,
-    bounds_of_columns: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--bounds",
-            metavar="COLUMN=LOW,HIGH",
-            help="What a column is clipped to, e.g. delay=-60,240; every column needs it.",
-        ),
-    ] = None,
-    **given: Any,
+    file: FILE, y: str, xs: list[str], *, bounds_of_columns: list[str] | None, **given: Any
 ) -> None:
     """Release the line of least squares of a column on several others.
 
@@ -684,16 +631,17 @@ def regression(
 
 
 @with_options(
-    *("where", "by", "keys", "unit", "max_rows", "max_groups"), own=map(_asking, _KEPT.values())
+    *("where", "by", "keys", "unit", "max_rows", "max_groups"),
+    own=(
+        option(
+            "output", Path, "The secret file to be made.", "FILE", default=inspect.Parameter.empty
+        ),
+        BOUNDS_OF,
+        *map(_asking, _KEPT.values()),
+    ),
 )
 def statistics_command(
-    file: FILE,
-    *,
-    output: Annotated[
-        Path, typer.Option("--output", metavar="FILE", help="The secret file to be made.")
-    ],
-    within: Annotated[list[str] | None, BOUNDS_OF] = None,
-    **given: Any,
+    file: FILE, *, output: Path, bounds_of_columns: list[str] | None, **given: Any
 ) -> None:
     """Write exact statistics to a [bold]secret[/bold] file, for `dfprivacy merge`.
 
@@ -706,7 +654,7 @@ def statistics_command(
         by = given.pop("by") or ()
         given["keys"] = typed_keys(file, by, given["keys"]) if given["keys"] else None
         rows = rows_of(file, given.pop("where"))
-        path = statistics(rows, output, *asked, by=by, bounds=_bounds(within), **given)
+        path = statistics(rows, output, *asked, by=by, bounds=_bounds(bounds_of_columns), **given)
         show_line(Console(), f"Wrote {path}. It is secret: guard it like the rows.")
 
 
@@ -786,24 +734,19 @@ def _numbers(option: str, text: str, count: int | None) -> tuple[float, ...]:
 
 
 @with_options(
-    "epsilon", "rho", "delta", "interval", "ledger", "dataset", "period", "analyst", "output"
-)
-def merge_command(
-    files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE...", help="Files that `dfprivacy statistics` has made."),
-    ],
-    *,
-    parts_per_unit: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Your promise that no unit has rows in more than N of the files; nothing can "
-            "check it. All of them when left out.",
+    *("epsilon", "rho", "delta", "interval", "ledger", "dataset", "period", "analyst", "output"),
+    own=(
+        place("files", list[Path], "FILE...", "Files that `dfprivacy statistics` has made."),
+        option(
+            "parts_per_unit",
+            int,
+            "Your promise that no unit has rows in more than N of the files; nothing can check it. "
+            "All of them when left out.",
+            "N",
         ),
-    ] = None,
-    **given: Any,
-) -> None:
+    ),
+)
+def merge_command(files: list[Path], *, parts_per_unit: int | None, **given: Any) -> None:
     """Add up files of exact statistics and release the answers once, with noise.
 
     [bold]Example[/bold]
@@ -822,37 +765,28 @@ def merge_command(
 
 
 @with_options(
-    "epsilon", "delta", "unit", "max_rows", "max_groups", "interval", "ledger", "dataset",
-    "period", "analyst", "output", "memory", "threads", "temporary", "explain",
-)  # fmt: skip
+    *("epsilon", "delta", "unit", "max_rows", "max_groups", "interval", "ledger", "dataset"),
+    *("period", "analyst", "output", "memory", "threads", "temporary", "explain"),
+    own=(
+        place("query", str, "QUERY", "One statement of dfp.sql."),
+        option(
+            "table",
+            _TEXTS,
+            "A .csv, .tsv or .parquet file that the statement calls NAME; repeat for each.",
+            "NAME=FILE",
+        ),
+        option("database", Path, "A DuckDB file, which is opened for reading only.", "FILE"),
+        option(
+            "schema",
+            Path,
+            "Who is protected in several tables: a .yml file of unit, links, public, bounds.",
+            "FILE",
+        ),
+        option("intervals", bool, "Show the interval behind each answer."),
+    ),
+)
 def sql_command(
-    query: Annotated[
-        str, typer.Argument(metavar="QUERY", help="One statement of dfp.sql.", show_default=False)
-    ],
-    *,
-    table: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--table",
-            metavar="NAME=FILE",
-            help="A .csv, .tsv or .parquet file that the statement calls NAME; repeat for each.",
-        ),
-    ] = None,
-    database: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A DuckDB file, which is opened for reading only."),
-    ] = None,
-    schema: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Who is protected in several tables: a .yml file of unit, links, public, bounds.",
-        ),
-    ] = None,
-    intervals: Annotated[
-        bool, typer.Option("--intervals", help="Show the interval behind each answer.")
-    ] = False,
-    **given: Any,
+    query: str, *, table: list[str] | None, database: Path | None, intervals: bool, **given: Any
 ) -> None:
     """Answer one SQL statement privately.
 
@@ -873,7 +807,6 @@ def sql_command(
         for file in (database,) if database is not None else tables.values():
             check_output(given["output"], file)
         names = ("epsilon", "delta", "interval", "unit", "max_rows", "max_groups", "schema")
-        given |= {"schema": schema}
         terms = {name: given[name] for name in names if given[name] is not None}
         with connect(database or tables, **terms, intervals=intervals) as connection:
             if given["explain"]:
@@ -901,27 +834,22 @@ def _pairs(given: Sequence[str], wrong: DPError) -> dict[str, str]:
 WRONG, REFUSED, FAILED = 2, 3, 1
 
 
-def run(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A .yml or .yaml file.", show_default=False)
-    ],
-    *,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
+@with_options(
+    own=(
+        place("file", Path, "FILE", "A .yml or .yaml file."),
+        option(
+            "set_",
+            _TEXTS,
+            "Set a parameter that the file declares; repeat it for each.",
+            "NAME=VALUE",
             "--set",
-            metavar="NAME=VALUE",
-            help="Set a parameter that the file declares; repeat it for each.",
         ),
-    ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Only check the file; nothing else is read.")
-    ] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Show what a run would cost; no row is read.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
-) -> None:
+        option("check", bool, "Only check the file; nothing else is read."),
+        option("explain", bool, "Show what a run would cost; no row is read."),
+        option("quiet", bool, "Print nothing but errors.", None, "--quiet", "-q"),
+    )
+)
+def run(file: Path, *, set_: list[str] | None, check: bool, explain: bool, quiet: bool) -> None:
     """Make the releases that a file describes. To run it again spends nothing.
 
     A release asks questions of one table, or is an SQL query over several with a schema.
@@ -933,6 +861,7 @@ def run(
     dfprivacy run release.yml --set date=2024-01-31
     """
     from dfprivacy.cli.description import read_description  # noqa: PLC0415 loads pydantic
+    from dfprivacy.cli.running import cost, planned, run_releases  # noqa: PLC0415 the same
 
     console = Console(quiet=quiet)
     wrong = InvalidDescriptionError(
@@ -942,40 +871,18 @@ def run(
     with _exit_codes():
         description = read_description(file, _pairs(set_ or [], wrong))
         if check:
-            _say(console, _checked(description))
-        elif explain:
-            _say(Console(), _explained(description))
-        else:
-            _say(console, _ran(description))
-
-
-def _say(console: Console, lines: Iterator[str]) -> None:
-    for line in lines:
-        show_line(console, line)
-
-
-def _checked(description: Description) -> Iterator[str]:
-    names = ", ".join(release.name for release in description.releases)
-    yield f"{description.file}: no faults; releases: {names}"
-
-
-def _explained(description: Description) -> Iterator[str]:
-    from dfprivacy.cli.running import cost, planned  # noqa: PLC0415 as above
-
-    for step in planned(description):
-        budget = step.release.budget
-        again = ", paid before" if step.settled else ""
-        price = f"{cost(step.charge)} of {budget.dataset} in {budget.ledger.path.name}"
-        yield f"{step.release.name}: {price}{again}"
-
-
-def _ran(description: Description) -> Iterator[str]:
-    from dfprivacy.cli.running import cost, run_releases  # noqa: PLC0415 as above
-
-    for done in run_releases(description):
-        written = ", ".join(output.text for output in done.release.outputs)
-        spent = "paid before, nothing spent" if done.paid_before else f"spent {cost(done.charge)}"
-        yield f"{done.release.name}: wrote {written}; {spent}"
+            names = ", ".join(release.name for release in description.releases)
+            show_line(console, f"{description.file}: no faults; releases: {names}")
+            return
+        for step in planned(description) if explain else ():
+            budget, again = step.release.budget, ", paid before" if step.settled else ""
+            price = f"{cost(step.charge)} of {budget.dataset} in {budget.ledger.path.name}"
+            show_line(Console(), f"{step.release.name}: {price}{again}")
+        for done in () if explain else run_releases(description):
+            written = ", ".join(output.text for output in done.release.outputs)
+            spent = f"spent {cost(done.charge)}"
+            spent = "paid before, nothing spent" if done.paid_before else spent
+            show_line(console, f"{done.release.name}: wrote {written}; {spent}")
 
 
 @contextmanager

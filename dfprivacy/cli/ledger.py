@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,6 +41,8 @@ _DATASET = Annotated[
     str, typer.Argument(metavar="DATASET", help="The name of the data.", show_default=False)
 ]
 _MEASURES = ("epsilon", "rho", "delta")
+_LEFT = ("left", "delta spent", "left")
+_NUMERIC: dict[str, Any] = {"justify": "right", "no_wrap": True}
 
 ledger_app = typer.Typer(
     no_args_is_help=True,
@@ -151,9 +153,16 @@ def show(file: _FILE) -> None:
         if not names:
             show_line(console, "Nothing has been spent")
             return
-        console.print(_accounts(ledger, names))
+        heads = [f"{'epsilon' if ledger.budget.rho is None else 'rho'} spent", *_LEFT]
+        kept = ["remembered"] if ledger.remembers else []
+        accounts = (
+            (ledger.spent(n), ledger.remaining(n), [n], [f"{ledger.stored(n):,}" for _ in kept])
+            for n in names
+        )
+        console.print(_spent("What is left", ["dataset", *heads, *kept], accounts))
         if analysts := ledger.analysts():
-            console.print(_analysts(ledger, analysts))
+            parts = [(spent, left, [name, who], list[str]()) for name, who, spent, left in analysts]
+            console.print(_spent("Analysts", ["dataset", "analyst", *heads], parts))
         console.print(_history(ledger))
 
 
@@ -226,17 +235,18 @@ def _promises(ledger: Ledger) -> Iterator[str]:
         )
 
 
-def _analysts(ledger: Ledger, analysts: Sequence[tuple[str, str, Budget, Budget]]) -> Table:
-    measure = "epsilon" if ledger.budget.rho is None else "rho"
-    table = Table(title="Analysts", title_justify="left")
-    for column in ("dataset", "analyst"):
-        table.add_column(column, overflow="fold")
-    for column in (f"{measure} spent", "left", "delta spent", "left"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for name, who, spent, left in analysts:
-        pairs = [(getattr(spent, m), getattr(left, m)) for m in (measure, "delta")]
-        numbers = [_number(value) for pair in pairs for value in pair]
-        table.add_row(plain(name), plain(who), *numbers)
+def _spent(
+    title: str, heads: Sequence[str], rows: Iterable[tuple[Budget, Budget, list[str], list[str]]]
+) -> Table:
+    """Return what was spent and what is left: of each row's names, with more numbers behind."""
+    table = Table(title=title, title_justify="left")
+    for place, column in enumerate(heads):
+        numeric = place >= heads.index("left") - 1
+        table.add_column(column, **_NUMERIC if numeric else {"overflow": "fold"})
+    for spent, left, names, more in rows:
+        measures = ("epsilon" if spent.rho is None else "rho", "delta")
+        numbers = [_number(getattr(own, m)) for m in measures for own in (spent, left)]
+        table.add_row(*map(plain, names), *numbers, *more)
     return table
 
 
@@ -251,26 +261,11 @@ def _number(value: float | None) -> str:
     return "" if exact is None else short(exact)
 
 
-def _accounts(ledger: Ledger, names: list[str]) -> Table:
-    measure = "epsilon" if ledger.budget.rho is None else "rho"
-    table = Table(title="What is left", title_justify="left")
-    table.add_column("dataset", overflow="fold")
-    for column in (f"{measure} spent", "left", "delta spent", "left"):
-        table.add_column(column, justify="right", no_wrap=True)
-    if ledger.remembers:
-        table.add_column("remembered", justify="right", no_wrap=True)
-    for name in names:
-        spent, left = ledger.spent(name), ledger.remaining(name)
-        pairs = [(getattr(spent, m), getattr(left, m)) for m in (measure, "delta")]
-        kept = [f"{ledger.stored(name):,}"] if ledger.remembers else []
-        table.add_row(plain(name), *(_number(value) for pair in pairs for value in pair), *kept)
-    return table
-
-
 def _history(ledger: Ledger) -> Table:
     frame = ledger.history()
     kept = [m for m in _MEASURES if frame[m].notna().any() and (frame[m] != 0).any()]
-    table = Table(title=_title(len(frame)), title_justify="left")
+    cut = f"The last {MOST_ROWS} of {len(frame):,} charges" if len(frame) > MOST_ROWS else "Charges"
+    table = Table(title=f"{cut}, times in UTC", title_justify="left")
     who = ["analyst"] if frame["analyst"].notna().any() else []
     for column in ("time", "dataset", *who, "question", *kept, "note"):
         table.add_column(column, overflow="fold")
@@ -279,12 +274,6 @@ def _history(ledger: Ledger) -> Table:
         texts = [plain(_text(row[name])) for name in ("dataset", *who, "question")]
         table.add_row(f"{row['time']:%Y-%m-%d %H:%M}", *texts, *amounts, plain(_text(row["note"])))
     return table
-
-
-def _title(charges: int) -> str:
-    if charges > MOST_ROWS:
-        return f"The last {MOST_ROWS} of {charges:,} charges, times in UTC"
-    return "Charges, times in UTC"
 
 
 def _text(value: Any) -> str:

@@ -201,13 +201,7 @@ def _protocol(path: Path) -> Protocol:
 
 
 def _column(path: Path, column: str, where: str | None = None, *, numbers: bool) -> Any:
-    """Return a column of a file as Arrow: as numbers, or as it is; NULL where no condition holds.
-
-    Raises
-    ------
-    DPError
-        When there is no such column, or the condition can't be asked.
-    """
+    """Return a column of a file as Arrow, as numbers or as it is; NULL where `where` fails."""
     if path.suffix.lower() in _JSON_LINES:
         if where is not None:
             raise InvalidQuestionError(
@@ -234,10 +228,7 @@ def _users(path: Path, column: str | None, protocol: Protocol) -> Any:
 
 
 def _reports(path: Path, protocol: Protocol) -> Any:
-    """Return what holds the reports in a file: its path, or a table for JSON lines.
-
-    Lines that are no JSON, or hold other things than reports, become malformed reports.
-    """
+    """Return what holds the reports in a file: its path, or a table for JSON lines."""
     if path.suffix.lower() not in _JSON_LINES:
         return path
     value = "BIGINT[]" if protocol.assignment.reported_width else "BIGINT"

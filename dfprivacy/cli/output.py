@@ -47,10 +47,7 @@ def show_table(
 
 
 def _terminal_table(table: pa.Table, keys: int, shares: Collection[str]) -> Table:
-    """Return a table for the terminal: keys may be folded, a number is never cut.
-
-    Notes are shown where there are any.
-    """
+    """Return a table for the terminal: keys may be folded, a number is never cut."""
     notes = [n for n in table.column_names[keys:] if pa.types.is_string(table.schema.field(n).type)]
     table = table.drop_columns([name for name in notes if not any(table[name].to_pylist())])
     places = decimal_places(table, keys)
@@ -121,16 +118,12 @@ def _number(value: float, places: int) -> Text:
 
 def write_json(table: pa.Table, path: Path) -> None:
     """Write a list of records, one a group."""
-    records = [
-        {name: _json_value(value) for name, value in row.items()} for row in table.to_pylist()
-    ]
+    records = table.to_pylist()
+    for row in records:
+        unknown = [n for n, own in row.items() if isinstance(own, float) and not math.isfinite(own)]
+        row.update(dict.fromkeys(unknown))  # JSON has no number for them
     text = json.dumps(records, indent=2, ensure_ascii=False, default=str)
     path.write_text(text + "\n", encoding="utf-8")
-
-
-def _json_value(value: object) -> object:
-    """Return null for a float that JSON has no number for."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 _WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
@@ -205,7 +198,7 @@ _SPELLINGS = (  # the library's words, as they are spelled on the command line
     ),
     (r"ledger\.announce\('(.+?)'\)", r"dfprivacy ledger announce FILE \1"),
     (r"ledger\.allow\(.*?\)", "dfprivacy ledger allow FILE DATASET ann --epsilon 1"),
-    (r'\b(period|analyst)="([\w-]+)"', r"--\1 \2"),
+    (r'\b(periods?|analyst)="([\w-]+)"', r"--\1 \2"),
     (r"edges such as \[0, 10, 100\]", "--edge 0 --edge 10 --edge 100"),
     (r"\[0\.25, 0\.5, 0\.75\]", "--q 0.25 --q 0.5 --q 0.75"),
     (r"pass 0\.5 for the median, 0\.9 for", "pass --q 0.5 for the median, --q 0.9 for"),
@@ -222,6 +215,12 @@ _SPELLINGS = (  # the library's words, as they are spelled on the command line
         r"dfp\.suggest_limits\(df, unit='user_id', by='city'\)",
         "dfprivacy limits FILE --unit user_id",
     ),
+    (
+        r"name the answers that matter: within=\{.*\}",
+        "name one that matters, --within NAME=2%, or --epsilon",
+    ),
+    (r"\bwithin=", "--within "),
+    (r"\bsize=", "--size "),
     (r"\bmax_(rows|groups)=", r"--max-\1 "),
     (r"\bmax_(rows|groups)\b", r"--max-\1"),
     (r'\bunit="(\w+)"', r"--unit \1"),

@@ -1,11 +1,8 @@
 """Make the releases that a file describes: checked together, each charged once, kept and written.
 
 The only things that leave a run are released tables that a ledger has kept, and what the
-description says about them (docs/etl.md). A release that is there is repeated for free.
-
-Files and tables are read with their declared types, DuckDB files are opened for reading only. A
-file that is written is there wholly or not at all, a table is made in one transaction; an output
-that is there without a note of where it came from was not made by a run, and is never replaced.
+description says about them (docs/etl.md). Files are written wholly or not at all, tables in one
+transaction; an output without a note of where it came from is never replaced.
 """
 
 from __future__ import annotations
@@ -37,11 +34,9 @@ from dfprivacy.errors import (
     RefusedStatementError,
     UnsupportedFrameError,
 )
-from dfprivacy.frames.crosstabs import release_long
 from dfprivacy.frames.describing import description_of, release_description
-from dfprivacy.frames.frequencies import Frequencies, release_frequencies
-from dfprivacy.frames.regressions import release_regression
-from dfprivacy.frames.releasing import release_frame, release_histogram, release_numbers
+from dfprivacy.frames.frequencies import Frequencies
+from dfprivacy.frames.releasing import release_numbers
 from dfprivacy.release.terms import PublicKeys, Terms
 from dfprivacy.statements.gate import fence
 from dfprivacy.statements.jobs import Job, filtered, job_of
@@ -73,18 +68,16 @@ class Done:
 
 def planned(description: Description) -> list[Step]:
     """Return the steps of a run, once everything that can be checked without a row has been."""
-    steps = [_step(release) for release in description.releases]
+    steps = []
+    for release in description.releases:
+        budget = release.budget
+        ledger = IdempotentLedger(budget.ledger.path, budget.account, release.mark)
+        steps.append(Step(release, ledger, _required_charge(release), ledger.settled()))
     for step in steps:
         for output in step.release.outputs:
             require_writable(output)
     _require_room([step for step in steps if not step.settled])
     return steps
-
-
-def _step(release: Release) -> Step:
-    budget = release.budget
-    ledger = IdempotentLedger(budget.ledger.path, budget.account, release.mark)
-    return Step(release, ledger, _required_charge(release), ledger.settled())
 
 
 def _required_charge(release: Release) -> Charge:
@@ -129,7 +122,8 @@ def run_releases(description: Description) -> Iterator[Done]:
             table = kept
         paid = step.ledger.paid()
         for output in step.release.outputs:
-            write_note(_note(description, step, output, paid), output)
+            note = _note(description, step, output, paid)
+            _put(note_of(output), partial(Path.write_text, data=note, encoding="utf-8"))
             own = output.compared
             write(table if own is None else own.of(table, step.release.origin), output)
         yield Done(step.release, step.charge, step.settled or kept is not None)
@@ -156,20 +150,7 @@ def made(release: Release, ledger: IdempotentLedger) -> pa.Table:
     with rows_of(release) as rows:
         if release.numbers and not release.by:
             return answers_table(release_numbers(rows, release.numbers, terms))
-        return frame_table(_frame(release, rows, keys, terms))
-
-
-def _frame(release: Release, rows: object, keys: PublicKeys | None, terms: Terms) -> Any:
-    """Return the answers of a release that are a frame."""
-    if release.histogram is not None:
-        return release_histogram(rows, release.by, keys, release.histogram, terms)
-    if release.regressed is not None:
-        return release_regression(rows, release.regressed, terms)
-    if release.counted is not None:
-        return release_frequencies(rows, release.counted, release.by, keys, terms)
-    if release.table is not None:
-        return release_long(rows, release.table, terms, keys)[0]
-    return release_frame(rows, release.by, keys, release.numbers, terms)
+        return frame_table(release.asked.release(rows, terms, release.by, keys, shaped=False))
 
 
 @contextmanager
@@ -202,11 +183,7 @@ def _statement(release: Release, terms: Terms) -> Iterator[Job]:
 
 
 def _note(description: Description, step: Step, output: Output, paid: Paid | None) -> str:
-    """Return the note of an output: what was asked, what it cost, and what is promised.
-
-    It holds what the description says and what the history of the ledger says about the charge:
-    nothing of the data, and no number of rows. The same release has the same note, byte by byte.
-    """
+    """Return the note of an output, the same byte by byte: asked, paid, promised; no data."""
     release, charge = step.release, step.charge
     note = {
         "release": release.name,
@@ -396,11 +373,6 @@ def _is_there(output: Output) -> bool:
             return connection.execute(query, [output.table]).fetchone() != (0,)
     except UnsupportedFrameError:
         return True
-
-
-def write_note(note: str, output: Output) -> None:
-    """Write the note of an output."""
-    _put(note_of(output), lambda path: path.write_text(note, encoding="utf-8"))
 
 
 def write(table: pa.Table, output: Output) -> None:

@@ -181,7 +181,8 @@ class Adopted:
         else:
             raise UnsupportedDtypeError(
                 f"column {column!r} is declared {schema[name]}, which can't be ranked here",
-                hint="ask about a file of the columns, or cast it to a number first",
+                hint="write the columns to a Parquet file and ask dfp.frame(path), which ranks "
+                "dates and times, or turn them into numbers first, such as days since a date",
             )
         return replace(self, lazy=nw.from_native(made), values={**self.values, column: own})
 

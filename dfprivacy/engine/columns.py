@@ -39,6 +39,7 @@ from dfprivacy.measurement.grid import (
     typed_moments,
 )
 from dfprivacy.measurement.linear import Above, OnGrid
+from dfprivacy.release.terms import OF_MOMENTS
 
 INTEGER, NUMBER, BOOLEAN, TEXT, OTHER = "integer", "number", "boolean", "text", "other"
 
@@ -200,9 +201,11 @@ def check_number_column(label: Hashable, dtype: DType) -> None:
 
 def no_numbers(label: object, declared: object) -> UnsupportedDtypeError:
     """Return the error for a column whose declared type holds no numbers."""
+    hint = "convert it to an integer, float, decimal or boolean column first"
+    if str(declared).lower().startswith(("date", "time", "duration")):
+        hint = OF_MOMENTS
     return UnsupportedDtypeError(
-        f"column {label!r} is declared {declared}, which holds no numbers",
-        hint="convert it to an integer, float, decimal or boolean column first",
+        f"column {label!r} is declared {declared}, which holds no numbers", hint=hint
     )
 
 

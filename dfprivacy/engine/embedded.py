@@ -26,7 +26,7 @@ import duckdb
 
 from dfprivacy.accounting.exact import describe, exact_number
 from dfprivacy.engine.progress import watched
-from dfprivacy.errors import InvalidEngineError
+from dfprivacy.errors import InvalidEngineError, boundary
 
 T = TypeVar("T")
 
@@ -35,6 +35,7 @@ _MEMORY = re.compile(r"[1-9][0-9]{0,5}(\.[0-9]{1,3})? ?([KMGT]i?B)")
 _HINT = "e.g. dfp.Engine(memory='1GB', threads=2, temporary='/fast/disk')"
 
 
+@boundary
 @dataclass(frozen=True)
 class Engine:
     """Limits of the embedded engine, for every call in a `with` block.
@@ -170,6 +171,8 @@ class _Lent:
     again: bool
     """Whether the next call may have the database: it has no limits, and nothing has failed."""
     since: float = field(default_factory=monotonic)
+    idle: bool = False
+    """Whether others read the rows, so that it is brief however long its call takes."""
 
 
 _LENT: WeakKeyDictionary[duckdb.DuckDBPyConnection, _Lent] = WeakKeyDictionary()
@@ -242,7 +245,8 @@ def close_connection(connection: duckdb.DuckDBPyConnection) -> None:
 
 def _hold_or_close(lent: _Lent) -> None:
     held = _HELD.setdefault(os.getpid(), [])
-    if lent.again and monotonic() < lent.since + _BRIEF and len(held) < _MOST_HELD:
+    brief = lent.idle or monotonic() < lent.since + _BRIEF
+    if lent.again and brief and len(held) < _MOST_HELD:
         with suppress(duckdb.Error):
             _spill_to(lent.database, "")  # nowhere, while no call uses it
             held.append(lent.database)
@@ -263,9 +267,10 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextmanager
-def embedded() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open an embedded connection for a block."""
+def embedded(*, idle: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open an embedded connection for a block, which plans alone and reads no rows if `idle`."""
     with opening() as connection:
+        _LENT[connection].idle = idle
         yield connection
     close_connection(connection)
 
@@ -313,7 +318,8 @@ def interruptible(work: Callable[[], T], connection: duckdb.DuckDBPyConnection) 
     with watched(connection):
         try:
             thread.start()
-            _wait(done)
+            while wait([done], 0.5).not_done:  # in steps: some systems take signals between them
+                pass
         except BaseException:
             _spoil(connection)
             for _ in range(_TIMES if thread.ident is not None else 0):
@@ -322,9 +328,3 @@ def interruptible(work: Callable[[], T], connection: duckdb.DuckDBPyConnection) 
                 connection.interrupt()
             raise
     return done.result()
-
-
-def _wait(done: Future[Any]) -> None:
-    """Wait in steps: on some systems only the time between them takes signals."""
-    while wait([done], 0.5).not_done:
-        pass

@@ -97,10 +97,6 @@ def _complex(value: Any) -> Plain | None:
     return Plain(("complex", parts), complex(*parts))
 
 
-def _decimal(value: Decimal) -> Plain | None:
-    return None if value.is_nan() else Plain((_name(Decimal), (value, str(value))), value)
-
-
 def _fraction(value: Fraction) -> Plain:
     own = Fraction(int.__int__(value.numerator), int.__int__(value.denominator))
     return Plain((_name(Fraction), (own, own.denominator)), own)
@@ -170,18 +166,6 @@ def _in_unit(value: Any, nanoseconds: int) -> Any:
         return value
 
 
-def _numpy_time(value: Any) -> Plain | None:
-    return None if np.isnat(value) else _timestamp(pd.Timestamp(value))
-
-
-def _numpy_difference(value: Any) -> Plain | None:
-    return None if np.isnat(value) else _timedelta(pd.Timedelta(value))
-
-
-def _period(value: Any) -> Plain:
-    return Plain((_name(pd.Period), (str.__str__(value.freqstr), int(value.ordinal))), value)
-
-
 def _interval(value: Any, levels: int) -> Plain | None:
     ends = [plain(end, levels - 1) for end in (value.left, value.right)] if levels else [None]
     if any(end is None for end in ends):
@@ -233,7 +217,9 @@ _CONVERTERS: dict[type, Callable[[Any], Plain | None]] = {
     complex: _complex,
     bytes: lambda value: Plain(("bytes", value), value),
     np.bytes_: lambda value: Plain(("bytes", bytes(value)), bytes(value)),
-    Decimal: _decimal,
+    Decimal: lambda value: (
+        None if value.is_nan() else Plain((_name(Decimal), (value, str(value))), value)
+    ),
     Fraction: _fraction,
     UUID: _uuid,
     dt.date: _date,
@@ -242,9 +228,11 @@ _CONVERTERS: dict[type, Callable[[Any], Plain | None]] = {
     dt.timedelta: _difference,
     pd.Timestamp: _timestamp,
     pd.Timedelta: _timedelta,
-    pd.Period: _period,
-    np.datetime64: _numpy_time,
-    np.timedelta64: _numpy_difference,
+    pd.Period: lambda value: Plain(
+        (_name(pd.Period), (str.__str__(value.freqstr), int(value.ordinal))), value
+    ),
+    np.datetime64: lambda value: None if np.isnat(value) else _timestamp(pd.Timestamp(value)),
+    np.timedelta64: lambda value: None if np.isnat(value) else _timedelta(pd.Timedelta(value)),
 }
 _CONVERTERS |= {np.dtype(code).type: lambda value: _whole(int(value)) for code in "bhilqBHILQ"}
 _CONVERTERS |= {np.dtype(code).type: _float for code in "efdg"}

@@ -37,25 +37,34 @@ from dfprivacy.measurement.binning import (
     Floats,
     Integers,
     Octaves,
+    Patterns,
+    Scratch,
     bins_of,
+    bins_of_lines,
+    count_lines,
     firsts_of,
+    least_first,
+    line_begins,
+    lines_of,
+    on_lines,
     places_of,
     seconds_of,
     units_of,
+    within_lines,
 )
 from dfprivacy.measurement.linear import Above, OnGrid, Product, Source, Term
 from dfprivacy.measurement.sums import Statistics, key_name, sum_names
 
 _SORTED = 2**25  # that are sorted at once, about: their words lie in memory
 _FEW_CELLS, _CELLS_OF_ROW = 2**20, 16
-_SUM_BITS, _WORD_ROWS = 42, 2**20 - 1
-"""A word of a cell holds so many rows above the sum of their numbers, which have 22 bits."""
+_SUM_BITS, _WORD_ROWS = 43, 2**20 - 1
+"""A word of a cell holds so many rows above the sum of their patterns, which have 23 bits there."""
+_ONE = np.uint64(2**_SUM_BITS)
 _LEAST = -(2**63)
 _MOST_GROUPS = 2**31  # a group's number stands above 32 bits of a value
 _FEW_THREADS = 4
 _SPARE = 8  # the part of the places that is added where keys lie beyond them
 _BLOCK = 31 * 2**11  # rows that are added up at once: whole vectors of DuckDB, less than 2**16
-_MULTIPLIED = 2**15  # rows whose terms are multiplied at once
 _FEW_PLACES, _MOST_PLACES, _FEW_WORDS = 2**15, 2**21, 2**14
 _COUNT = 47
 """A row counts so many bits above its integer, at most 2**31: words of a block do not meet."""
@@ -85,15 +94,19 @@ def is_packable(adopted: Adopted, binning: ByBits) -> bool:
     others = [own for own in adopted.keys if not are_whole(schema, [own])]
     coded = adopted.in_memory and all(schema[own] in _CODED for own in others)
     narrow = isinstance(binning, Octaves) or binning.bits <= VALUE_BITS
-    return narrow and _is_near(adopted) and (coded or not others)
+    return narrow and adopted.unit is None and is_near(adopted) and (coded or not others)
 
 
-def _is_near(adopted: Adopted) -> bool:
-    """Tell whether arrays of rows without units are at hand."""
+def is_near(adopted: Adopted) -> bool:
+    """Tell whether arrays of rows are at hand."""
     engine = adopted.lazy.implementation
     limited = adopted.connection is not None and engine_options().memory is not None
-    near = adopted.in_memory or (engine.is_duckdb() and not limited and not adopted.from_files)
-    return near and adopted.unit is None
+    return adopted.in_memory or (engine.is_duckdb() and not limited and not adopted.from_files)
+
+
+def has_few_threads() -> bool:
+    """Tell whether one thread with less work than the engine's takes less time, too."""
+    return pl.thread_pool_size() <= _FEW_THREADS
 
 
 def packed_bins(adopted: Adopted, asked: Sequence[Asked], *, public: bool) -> Iterator[BinTable]:
@@ -163,7 +176,7 @@ class _Block:
 
     def __init__(self, keys: pa.Table, values: Mapping[Hashable, Floats], rows: int) -> None:
         self.keys, self.values, self.rows = keys, values, rows
-        self._known: tuple[_Places, Integers] | None = None
+        self._known: tuple[_Places, Patterns] | None = None
 
     def __repr__(self) -> str:
         """Show nothing of them."""
@@ -174,10 +187,10 @@ class _Block:
         """Where its keys lie."""
         return _Places.of(self.keys)
 
-    def codes(self, places: _Places) -> Integers:
-        """Return the number of each row's keys, which is kept for the next table."""
+    def codes(self, places: _Places) -> Patterns:
+        """Return the number of each row's keys, one of few: it is kept for the next table."""
         if self._known is None or self._known[0] != places:
-            self._known = places, places.codes(self.keys)
+            self._known = places, places.codes(self.keys).astype(np.uint32)
         return self._known[1]
 
 
@@ -194,7 +207,8 @@ class _Part(NamedTuple):
 
 def _counted(blocks: Iterable[_Block], asked: Sequence[Asked]) -> list[list[_Part]]:
     """Count blocks for every table asked for."""
-    counters = [_Counter(own, _SORTED // len(asked)) for own in asked]
+    scratch = Scratch()
+    counters = [_Counter(own, _SORTED // len(asked), scratch) for own in asked]
     for block in blocks:
         for counter in counters:
             counter.add(block)
@@ -204,8 +218,8 @@ def _counted(blocks: Iterable[_Block], asked: Sequence[Asked]) -> list[list[_Par
 class _Counter:
     """Counts blocks: in all cells where these are few, otherwise many rows at once by sorting."""
 
-    def __init__(self, asked: Asked, most: int) -> None:
-        self._asked, self._most = asked, most
+    def __init__(self, asked: Asked, most: int, scratch: Scratch) -> None:
+        self._asked, self._most, self._scratch = asked, most, scratch
         self._made: list[_Part] = []
         self._held: list[_Block] = []
         self._counts: _Counts | None = None
@@ -224,13 +238,13 @@ class _Counter:
                 places = places.joined(counts.places)
             cells = places.size * _width(self._asked.binning)
             few = cells <= min(_FEW_CELLS, _CELLS_OF_ROW * block.rows)
-            self._counts = _Counts(places, self._asked) if few else None
+            self._counts = _Counts(places, self._asked, self._scratch) if few else None
         if self._counts:
             self._counts.add(block)
             return
         self._held.append(block)
         if sum(own.rows for own in self._held) >= self._most:
-            self._made.append(_sorted(self._held, self._asked))
+            self._made.append(_sorted(self._held, self._asked, self._scratch))
             self._held = []
 
     def parts(self) -> list[_Part]:
@@ -238,29 +252,30 @@ class _Counter:
         if self._counts:
             self._made.append(self._counts.part())
         if self._held:
-            self._made.append(_sorted(self._held, self._asked))
+            self._made.append(_sorted(self._held, self._asked, self._scratch))
         return self._made
 
 
 def _width(binning: ByBits) -> int:
-    """Return how many cells a group has: one for each bin, the last for rows without a value."""
-    return 2 * binning.last + 2
+    """Return how many cells a group has."""
+    return 2 * count_lines(binning)
 
 
 class _Counts:
     """Rows and sums in all cells of groups whose keys have places. Secret.
 
-    A row and what it adds to the first sum go into one word, which holds so many rows. All groups
-    of a bin lie together: most bins have no rows at all, and their words are never touched.
+    A row adds its pattern and a one far above it to the word of its cell, which holds so many rows.
+    All patterns of a cell begin with its line, so that one division tells the rows. All groups of a
+    line lie together: most lines have no rows at all, and their words are never touched.
     """
 
-    def __init__(self, places: _Places, asked: Asked) -> None:
-        self.places, self._asked = places, asked
-        size = places.size * _width(asked.binning)
-        self._words = np.zeros(size, dtype=np.int64)
-        self._seconds = np.zeros(size if asked.moments > 1 else 0)
-        self._emptied: tuple[Integers, Integers] | None = None  # rows and sums that words held
-        self._room = _WORD_ROWS
+    def __init__(self, places: _Places, asked: Asked, scratch: Scratch) -> None:
+        self.places, self._asked, self._scratch = places, asked, scratch
+        half = count_lines(asked.binning)
+        self._words = np.zeros((2, half, places.size), dtype=np.uint64)
+        self._seconds = np.zeros(self._words.shape if asked.moments > 1 else 0)
+        self._emptied: Integers | None = None  # what `_read` told of words before
+        self._room, self._first, self._last = _WORD_ROWS, half, -1
 
     def __repr__(self) -> str:
         """Show nothing that was counted."""
@@ -269,55 +284,77 @@ class _Counts:
     def add(self, block: _Block) -> None:
         """Count a block of rows."""
         if block.rows > self._room:
-            self._room = _WORD_ROWS - int(self._words.max() >> _SUM_BITS)
+            self._room = _WORD_ROWS - (int(self._words.max()) >> _SUM_BITS)
         if block.rows > self._room:
             self._empty()
         self._room -= block.rows
-        column, binning, moments = self._asked
-        places = places_of(block.values[column], binning)
-        numbers = bins_of(places, binning)
-        numbers += binning.last
+        (column, binning, moments), scratch = self._asked, self._scratch
+        patterns, first, last = on_lines(block.values[column], binning, scratch)
+        self._first, self._last = min(self._first, first), max(self._last, last)
+        lines, cells, sums = (
+            scratch.array(number, block.rows, kind)
+            for number, kind in ((3, np.uint32), (0, np.int64), (1, np.uint64))
+        )
+        numbers = lines_of(patterns, binning, lines)
         numbers *= self.places.size  # few cells: 32 bits hold them
-        cells = numbers.astype(np.int64)
         if self.places.names:
-            cells += block.codes(self.places)
+            numbers += block.codes(self.places)
+        cells[:], words = numbers, self._words.reshape(-1)
         if not moments:
-            np.add.at(self._words, cells, 1 << _SUM_BITS)
+            np.add.at(words, cells, _ONE)
             return
-        firsts = firsts_of(places, binning)
-        np.add.at(self._words, cells, firsts + np.int64(1 << _SUM_BITS))
+        np.add.at(words, cells, np.add(patterns, _ONE, out=sums))
         if moments > 1:
-            np.add.at(self._seconds, cells, seconds_of(firsts, binning))
+            firsts = within_lines(patterns, binning) + least_first(binning)
+            seconds = seconds_of(firsts.view(np.int32), binning)
+            np.add.at(self._seconds.reshape(-1), cells, seconds)
 
     def _empty(self) -> None:
-        self._emptied = self._held(slice(None))
-        self._words[:], self._room = 0, _WORD_ROWS
+        if self._emptied is None:
+            self._emptied = np.zeros((2, *self._words.shape), dtype=np.int64)
+        cells: Any = np.nonzero(self._words)
+        self._emptied[:, *cells] += self._read(cells)
+        self._words[cells], self._room = 0, _WORD_ROWS
 
-    def _held(self, cells: Any) -> tuple[Integers, Integers]:
-        """Return the rows of some cells and what they add up to."""
-        words = self._words[cells]
-        rows, firsts = words >> _SUM_BITS, words & ((1 << _SUM_BITS) - 1)
-        if self._emptied:
-            rows, firsts = (
-                own + held[cells] for own, held in zip((rows, firsts), self._emptied, strict=True)
-            )
-        return rows, firsts
+    def _read(self, cells: Any) -> Integers:
+        """Return how many rows the words of some cells hold, and the sums of where in their lines.
+
+        Cells are told by the sign of values, their line and the group.
+        """
+        ones: Any = _ONE
+        if self._asked.moments:
+            ones = _ONE + line_begins(cells[1], cells[0], self._asked.binning)
+        rows, within = np.divmod(self._words[cells], ones)
+        return np.stack([rows, within >> np.uint64(2)]).view(np.int64)
 
     def part(self) -> _Part:
         """Return the cells that are not empty."""
         binning, moments = self._asked.binning, self._asked.moments
-        words = self._words | self._emptied[0] if self._emptied else self._words
-        by_bin = words.reshape(_width(binning), self.places.size)
-        there = np.flatnonzero(by_bin.any(axis=1))
-        code, place = np.nonzero(by_bin[there].T)
-        cells = there[place] * self.places.size + code
-        rows, firsts = self._held(cells)
-        sums = [firsts, *([self._seconds[cells]] if moments > 1 else [])]
-        bins = there[place] - binning.last
-        return _part((code, bins, rows, *sums[:moments]), self.places.keys_of, binning)
+        lines = slice(self._first, self._last + 1)
+        words = self._words[:, lines]
+        if self._emptied is not None:
+            words = words | self._emptied[0, :, lines].view(np.uint64)
+        negative, line = np.nonzero(words.any(axis=2))
+        bins = bins_of_lines(line + self._first, negative, binning)
+        order = np.argsort(bins, kind="stable")
+        negative, line, bins = negative[order], line[order], bins[order]
+        group, place = np.nonzero(words[negative, line].T)
+        cells, bins = (negative[place], line[place] + self._first, group), bins[place]
+        sums: list[Any] = [*self._read(cells)]
+        if self._emptied is not None:
+            sums = [own + held for own, held in zip(sums, self._emptied[:, *cells], strict=True)]
+        sums[1] += sums[0] * least_first(binning)
+        if moments > 1:
+            sums.append(self._seconds[cells])
+        new = _begins(bins) | _begins(group)
+        if not new.all():  # zero has several lines
+            starts = np.flatnonzero(new)
+            group, bins = group[starts], bins[starts]
+            sums = [np.add.reduceat(own, starts) for own in sums]
+        return _part((group, bins, *sums[: 1 + moments]), self.places.keys_of, binning)
 
 
-def _sorted(held: Sequence[_Block], asked: Asked) -> _Part:
+def _sorted(held: Sequence[_Block], asked: Asked, scratch: Scratch) -> _Part:
     """Sort one word a row, the number of its keys above the place of its value; count runs."""
     column, binning, moments = asked
     keys = pa.concat_tables([block.keys for block in held])
@@ -331,12 +368,12 @@ def _sorted(held: Sequence[_Block], asked: Asked) -> _Part:
     for block, end in zip(held, ends, strict=True):
         own = words[end - block.rows : end]
         if not places.names:
-            own[:] = places_of(block.values[column], binning)
+            own[:] = places_of(block.values[column], binning, scratch)
             continue
         if not far:
             own[:] = places.codes(block.keys)
         own <<= 32
-        own += places_of(block.values[column], binning)
+        own += places_of(block.values[column], binning, scratch)
     return _part(counted(words, binning, moments), keys_of, binning)
 
 
@@ -470,9 +507,9 @@ def is_addable(adopted: Adopted, sources: Sequence[Source]) -> bool:
     numbers = not any(term.told for term in terms) and all(
         source.terms or not source.columns for source in sources
     )
-    near = _is_near(adopted) and are_whole(adopted.lazy.collect_schema(), adopted.keys)
-    near = near and not adopted.reads_once
-    return bool(terms) and numbers and near and pl.thread_pool_size() <= _FEW_THREADS
+    near = is_near(adopted) and are_whole(adopted.lazy.collect_schema(), adopted.keys)
+    near = near and adopted.unit is None and not adopted.reads_once
+    return bool(terms) and numbers and near and has_few_threads()
 
 
 def packed_sums(adopted: Adopted, sources: Sequence[Source]) -> Statistics | None:
@@ -579,7 +616,7 @@ def _added_up(read: _Read, sources: Sequence[Source]) -> pa.Table | None:
     """Return the sums of all rows; None where keys are far apart."""
     totals = [_Totals(source) for source in sources]
     counts = not all(own.thresholds for own in totals)
-    seen, room = np.zeros(0, dtype=np.int64), np.empty(0)
+    seen, scratch = np.zeros(0, dtype=np.int64), Scratch()
     places: _Places | None = None
     rows = 0
 
@@ -600,9 +637,8 @@ def _added_up(read: _Read, sources: Sequence[Source]) -> pa.Table | None:
                 total.move(wider.size, old, new)
         if not block.rows:
             continue
-        room = room if len(room) >= block.rows else np.empty(block.rows)
         codes = places.codes(block.keys) if places.names else None
-        whole = [own.add(codes, block.values, block.rows, room) for own in totals]
+        whole = [own.add(codes, block.values, block.rows, scratch) for own in totals]
         if counts or not any(whole):
             _add(seen, codes, None, block.rows)
     assert places is not None  # noqa: S101 there is one block at least
@@ -643,28 +679,36 @@ def _multiplies(source: Source) -> bool:
 
 
 class _Step(NamedTuple):
-    """A term or a factor of one, and the places of the steps it multiplies."""
+    """A term or a factor of one: where it is kept; of a product, where its factors are."""
 
     term: Term
-    factors: tuple[int, ...]
+    slot: int
+    factors: tuple[int, int] | None
+    divisor: np.uint64
+
+    @classmethod
+    def of(cls, term: Term, slots: Mapping[Term, int]) -> _Step:
+        """Return a term, where factors have these slots: what it is made of is looked at here."""
+        slot = slots.get(term, 0)
+        if not isinstance(term, Product):
+            return cls(term, slot, None, np.uint64(1))
+        return cls(term, slot, (slots[term.left], slots[term.right]), np.uint64(term.divisor))
 
 
 def _steps(sums: Iterable[Term]) -> list[_Step]:
-    """Return each term once, after its factors. What a term is made of is looked at only here."""
-    places: dict[Term, int] = {}
-    steps: list[_Step] = []
+    """Return each term once, after its factors; what is no factor lies in the first slot."""
+    slots: dict[Term, int] = {}
+    order: dict[Term, None] = {}
 
-    def place_of(term: Term) -> int:
-        if term not in places:
-            factors = (term.left, term.right) if isinstance(term, Product) else ()
-            step = _Step(term, tuple(map(place_of, factors)))
-            places[term] = len(steps)
-            steps.append(step)
-        return places[term]
+    def add(term: Term) -> None:
+        for factor in (term.left, term.right) if isinstance(term, Product) else ():
+            add(factor)
+            slots.setdefault(factor, 1 + len(slots))
+        order.setdefault(term)
 
-    for term in sums:
-        place_of(term)
-    return steps
+    for own in sums:
+        add(own)
+    return [_Step.of(term, slots) for term in order]
 
 
 class _Totals:
@@ -699,12 +743,16 @@ class _Totals:
         self.sums = {term: _moved(own, size, old, new) for term, own in self.sums.items()}
         few = self.counting is not None and self.levels.size <= _FEW_WORDS
         self._words = np.zeros_like(self.levels) if few else None
+        self._into = [self.sums.get(step.term) for step in self.steps]
+        self._slots = 1 + max((step.slot for step in self.steps), default=0)
 
     def add(
-        self, codes: Integers | None, values: Mapping[Hashable, Floats], rows: int, room: Floats
+        self, codes: Integers | None, values: Mapping[Hashable, Floats], rows: int, scratch: Scratch
     ) -> bool:
-        """Add a block of rows; tell whether all of them count. `room` holds as many numbers."""
+        """Add a block of rows; tell whether all of them count."""
         own = {label: values[label] for label in self.source.columns}
+        if codes is None and self._add_whole(own, rows, scratch):
+            return True
         whole = not any(math.isnan(np.minimum.reduce(each)) for each in own.values())
         if not whole:
             there = ~np.logical_or.reduce([np.isnan(each) for each in own.values()])
@@ -716,19 +764,20 @@ class _Totals:
             rows = int(np.count_nonzero(there))
         cells = None
         if self.thresholds:
-            cells = self._cells(codes, own[self.source.columns[0]])
+            cells = self._cells(codes, own[self.source.columns[0]], scratch)
         if cells is not None and self._words is None:
             np.add.at(self.levels.reshape(-1), cells, 1)
         if self.steps:
-            self._multiply(codes, own, room[:rows])
+            self._multiply(codes, own, scratch)
             return whole
+        room = scratch.array(0, rows, np.float64)
         for term in self.sums:
             total = self.sums[term]
             if not isinstance(term, OnGrid):
                 _add(total, codes, term.of(own), rows)
                 continue
-            wholes = term.grid.wholes(own[term.column], room[:rows])
-            if codes is None:  # of size at most 2**30: floats add up a block exactly
+            wholes = term.grid.wholes(own[term.column], room)
+            if codes is None:
                 total += int(np.add.reduce(wholes))
                 continue
             wholes += _WORD - term.least
@@ -745,38 +794,61 @@ class _Totals:
             self._words[:] = 0
         return whole
 
-    def _multiply(
-        self, codes: Integers | None, values: Mapping[Hashable, Floats], room: Floats
-    ) -> None:
-        """Add up terms and products; each factor is made once, where the cache still holds it."""
-        made = np.empty((len(self.steps), min(len(room), _MULTIPLIED)), dtype=np.int64)
-        for first in range(0, len(room), _MULTIPLIED):
-            here = slice(first, first + _MULTIPLIED)
-            rows = len(room[here])
-            for step, kept in zip(self.steps, made, strict=True):
-                term, out = step.term, kept[:rows]
-                if isinstance(term, Product):  # never negative: unsigned division is faster
-                    left, right = step.factors
-                    np.multiply(made[left, :rows], made[right, :rows], out=out)
-                    whole = out.view(np.uint64)
-                    np.floor_divide(whole, np.uint64(term.divisor), out=whole)
-                elif isinstance(term, OnGrid):
-                    out[:] = term.grid.wholes(values[term.column][here], room[here])
-                else:
-                    out[:] = term.of({own: values[own][here] for own in term.columns})
-                if step.term in self.sums:
-                    _add(self.sums[step.term], None if codes is None else codes[here], out, rows)
+    def _add_whole(self, values: Mapping[Hashable, Floats], rows: int, scratch: Scratch) -> bool:
+        """Add rows without keys if all of them have values and add whole numbers of grids.
 
-    def _cells(self, codes: Integers | None, values: Floats) -> Integers | None:
+        These are of size at most 2**30: floats add up a block exactly, and NaN where there is one.
+        """
+        grids = [own for own in self.sums if isinstance(own, OnGrid)]
+        if self.steps or not grids or len(grids) < len(self.sums):
+            return False
+        room = scratch.array(0, rows, np.float64)
+        added = [float(np.add.reduce(own.grid.wholes(values[own.column], room))) for own in grids]
+        if math.isnan(sum(added)):
+            return False
+        for total, more in zip(self.sums.values(), added, strict=True):
+            total += int(more)  # noqa: PLW2901 where it lies
+        if self.thresholds:
+            self._cells(None, values[self.source.columns[0]], scratch)
+        return True
+
+    def _multiply(
+        self, codes: Integers | None, values: Mapping[Hashable, Floats], scratch: Scratch
+    ) -> None:
+        """Add up terms and products; each factor is made once, what is added at once not kept."""
+        size = len(next(iter(values.values())))
+        room = scratch.array(0, size, np.float64)
+        held = scratch.array(1, self._slots * size, np.int64).reshape(self._slots, size)
+        for step, total in zip(self.steps, self._into, strict=True):
+            out, term = held[step.slot], step.term
+            if step.factors is not None:  # never negative: unsigned division is faster
+                np.multiply(held[step.factors[0]], held[step.factors[1]], out)
+                whole = out.view(np.uint64)
+                np.floor_divide(whole, step.divisor, whole)
+            elif isinstance(term, OnGrid):  # whole numbers of floats, read off their bits
+                wholes = term.grid.wholes(values[term.column], room)
+                wholes += _WORD
+                np.subtract(wholes.view(np.int64), _BITS, out)
+            else:
+                out[:] = term.of(values)
+            if total is not None:
+                _add(total, codes, out, size)
+
+    def _cells(self, codes: Integers | None, values: Floats, scratch: Scratch) -> Integers | None:
         """Return the cell of each row's level; count the levels where there are no keys."""
-        above = [values > threshold for threshold in self.thresholds]
+        size = len(values)
+        above, level = scratch.array(2, size, np.bool_), scratch.array(3, size, np.uint8)
+        above_each = (np.greater(values, own, out=above) for own in self.thresholds)
         if codes is None:
-            reached = [len(values), *(int(np.count_nonzero(own)) for own in above), 0]
+            reached = [size, *(int(np.count_nonzero(own)) for own in above_each), 0]
             for total, most, more in zip(self.levels, reached, reached[1:], strict=False):
                 total += most - more  # noqa: PLW2901 where it lies
             return None
-        level: Integers = sum(own.view(np.uint8) for own in above)  # type: ignore[assignment]
-        cells = np.multiply(level, self.levels.shape[1], dtype=np.int64)
+        level[:] = 0
+        for own in above_each:
+            level += own.view(np.uint8)
+        cells: Integers = scratch.array(1, size, np.int64)
+        np.multiply(level, self.levels.shape[1], out=cells, dtype=np.int64)
         cells += codes
         return cells
 

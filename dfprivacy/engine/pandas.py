@@ -50,7 +50,8 @@ def value_column(label: Hashable, series: pd.Series[Any]) -> pa.Array | pa.Chunk
             return _microseconds(times)
         zoned = pa.types.is_timestamp(declared) and declared.tz
         return times.cast(pa.timestamp(declared.unit)) if zoned else times
-    if dtype.kind not in "biuf" and not _is_arrow_decimal(dtype):
+    arrow = dtype.pyarrow_dtype if isinstance(dtype, pd.ArrowDtype) else None
+    if dtype.kind not in "biuf" and not pa.types.is_decimal(arrow or pa.null()):
         raise UnsupportedDtypeError(
             f"column {label!r} is declared {dtype}, which holds no numbers",
             hint=f"declare it, e.g. df[{label!r}].astype(float)",
@@ -59,7 +60,7 @@ def value_column(label: Hashable, series: pd.Series[Any]) -> pa.Array | pa.Chunk
         dtype = dtype.subtype
     if isinstance(dtype, np.dtype):
         return pa.array(np.asarray(series, dtype=_read_dtype(dtype)), from_pandas=False)
-    if isinstance(dtype, pd.ArrowDtype) and pa.types.is_float16(dtype.pyarrow_dtype):
+    if arrow is not None and pa.types.is_float16(arrow):
         return pa.array(series).cast(pa.float32())
     return pa.array(series)
 
@@ -105,10 +106,6 @@ def presence_column(series: pd.Series[Any]) -> pa.Array:
         if series.dtype.kind == "f":  # some dtypes do not take NaN for a missing value
             present = ~np.isnan(series.to_numpy(dtype=np.float64, na_value=np.nan))
     return pa.array(present, mask=None if present.all() else ~present)
-
-
-def _is_arrow_decimal(dtype: object) -> bool:
-    return isinstance(dtype, pd.ArrowDtype) and pa.types.is_decimal(dtype.pyarrow_dtype)
 
 
 @dataclass(frozen=True)

@@ -38,12 +38,21 @@ from dfprivacy.engine.embedded import (
     remove_with,
 )
 from dfprivacy.engine.keys import Listed, key_expressions, number_groups, told_expression
-from dfprivacy.engine.packed import Asked, is_addable, is_packable, packed_bins, packed_sums
+from dfprivacy.engine.packed import (
+    Asked,
+    has_few_threads,
+    is_addable,
+    is_near,
+    is_packable,
+    packed_bins,
+    packed_sums,
+)
 from dfprivacy.engine.run import changed, exact_table, guarded
 from dfprivacy.engine.terms import distinct, sums_of, unshifted, with_terms
 from dfprivacy.engine.units import (
     entries_of_units,
     few_values,
+    hashed_rows,
     known_units,
     scaled,
     thinned,
@@ -188,7 +197,8 @@ def _together(
     names = [key_name(index) for index in range(len(labels))]
 
     def summed(numbers: DType) -> Statistics:
-        build = partial(build_pass, labels=labels, sources=sources, numbers=numbers)
+        read = None if adopted.unit is None else guarded(lambda: _read(adopted, labels, sources))
+        build = partial(build_pass, labels=labels, sources=sources, numbers=numbers, read=read)
         table = exact_table(adopted, build, names)
         return Statistics(table, len(names), tuple(sources)).checked()
 
@@ -203,12 +213,36 @@ def _together(
     return slow
 
 
-def build_pass(
+def _read(
+    adopted: Adopted, labels: Sequence[Hashable], sources: Sequence[Source]
+) -> nw.LazyFrame[Any]:
+    """Return the rows of units: of a relation as they are read, hashed, if not left to DuckDB."""
+    rows = _of_units(adopted, labels, sources, nw.Int64())
+    again = adopted.lazy.implementation.is_duckdb() and not adopted.reads_once
+    if not (labels and again and is_near(adopted) and has_few_threads()):
+        return rows
+    names = [key_name(index) for index in range(len(labels))]
+    read = hashed_rows(rows, names, adopted)
+    return rows if read is None else nw.from_native(read.lazy())
+
+
+def _of_units(
     adopted: Adopted, labels: Sequence[Hashable], sources: Sequence[Source], numbers: DType
+) -> nw.LazyFrame[Any]:
+    return known_units(with_terms(adopted, labels, unscaled(sources), numbers), adopted)
+
+
+def build_pass(
+    adopted: Adopted,
+    labels: Sequence[Hashable],
+    sources: Sequence[Source],
+    numbers: DType,
+    read: nw.LazyFrame[Any] | None = None,
 ) -> nw.LazyFrame[Any]:
     """Return the lazy query of one release: key columns, then the sums of each source.
 
-    Grid integers are added up as `numbers`; the sums are Int64 whatever it is.
+    Grid integers are added up as `numbers`; the sums are Int64 whatever it is. The rows of units
+    may have been `read` before.
 
     Raises
     ------
@@ -217,14 +251,14 @@ def build_pass(
     """
     engine = adopted.lazy.implementation
     once = sources if adopted.unit is None else unscaled(sources)
-    integers, sums = (
-        with_terms(adopted, labels, once, numbers),
-        sums_of(once, engine, units=adopted.unit is not None),
-    )
+    sums = sums_of(once, engine, units=adopted.unit is not None)
     names = [key_name(index) for index in range(len(labels))]
-    if adopted.unit is not None:  # what each contributes to each group, within its limits
-        of_units = known_units(integers, adopted)
-        added = entries_of_units(of_units, names, adopted.unit, sums, in_memory=adopted.in_memory)
+    if adopted.unit is None:
+        integers = with_terms(adopted, labels, once, numbers)
+    else:  # what each contributes to each group, within its limits
+        rows = _of_units(adopted, labels, sources, numbers) if read is None else read
+        near = adopted.in_memory or adopted.lazy.implementation.is_duckdb()
+        added = entries_of_units(rows, names, adopted.unit, sums, in_memory=near)
         integers = scaled(added, sources, adopted.unit.rows)
         sums = [nw.col(name).sum().cast(nw.Int64) for name in sum_names(sources)]
     added = integers.group_by(*names).agg(*sums) if names else integers.select(*sums)
@@ -287,7 +321,8 @@ def run_several_bins(
     adopted: Adopted, labels: Sequence[Hashable], asked: Sequence[Asked], *, public: bool
 ) -> list[BinTable]:
     """Return the tables of `run_bins` for several columns: of one reading where that can be."""
-    together = [own for own in asked if is_packable(adopted, own.binning)]
+    able = {own: is_packable(adopted, own) for own in {own.binning for own in asked}}
+    together = [own for own in asked if able[own.binning]]
     packed = packed_bins(adopted, together, public=public) if together else iter(())
     return [
         next(packed) if own in together else hashed_bins(adopted, labels, *own, public=public)

@@ -61,7 +61,7 @@ def collect(
     interrupted from outside.
     """
     native: Any = lazy.to_native()
-    if connection is not None:
+    if connection is not None and lazy.implementation.is_duckdb():
         return interruptible(native.to_arrow_table, connection)
     with watched():
         if lazy.implementation.is_polars():

@@ -20,7 +20,6 @@ from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.columns import check_term_column, clipped_to
 from dfprivacy.engine.files import quoted
 from dfprivacy.engine.keys import key_expressions, with_told
-from dfprivacy.measurement.grid import Grid
 from dfprivacy.measurement.linear import Above, Distinct, Equal, OnGrid, Product, Source, Term, Told
 from dfprivacy.measurement.sums import sum_name
 
@@ -342,11 +341,6 @@ _ZERO = duckdb_double(0.0)
 _BEYOND = duckdb_double(2.0**972)  # times a whole number: infinite from 2**52 on
 
 
-def _grid_text(grid: Grid) -> GridText:
-    numbers = (grid.origin, grid.inverse_step, float(grid.first), float(grid.last))
-    return GridText(*map(duckdb_double, numbers))
-
-
 def duckdb_number(value: str) -> str:
     """Tell a number, finite or not, from NaN, as `dfprivacy.engine.columns.is_number` does.
 
@@ -398,11 +392,14 @@ def _duckdb_leaf(column: str, leaf: _Number, kind: str, *, floating: bool, shift
     value = f"CAST({column} AS DOUBLE)"
     if isinstance(leaf, Above):
         return duckdb_above(value, duckdb_double(leaf.threshold), floating=floating)
-    grid = _grid_text(leaf.grid)
+    own = leaf.grid
+    numbers = (own.origin, own.inverse_step, float(own.first), float(own.last))
+    grid = GridText(*map(duckdb_double, numbers))
     if not floating and not shifted:  # no NaN, which no comparison tells from numbers
         y = _on_grid(value, grid)
-        clipped = f"CAST(least(greatest({y}, {grid.first}), {grid.last}) AS {kind})"
-        return f"CASE WHEN {column} IS NOT NULL THEN {clipped} END"
+        inside = f"WHEN {y} BETWEEN {grid.first} AND {grid.last} THEN {y}"
+        ends = f"WHEN {y} < {grid.first} THEN {grid.first} WHEN {y} > {grid.last} THEN {grid.last}"
+        return f"CAST(CASE {inside} {ends} END AS {kind})"
     doubled = duckdb_on_grid(value, grid)
     number = doubled if shifted else f"({doubled} + {grid.ends}) * CAST(0.5 AS DOUBLE)"
     return number if kind == "DOUBLE" else f"CAST({number} AS {kind})"

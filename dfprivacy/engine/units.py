@@ -8,6 +8,7 @@ chance and comes out the same each time. Proof: docs/users.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,11 +17,14 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import UNIT, Adopted, UnitColumn
 from dfprivacy.engine.columns import are_whole
+from dfprivacy.engine.embedded import interruptible
 from dfprivacy.engine.keys import key_expressions, only_listed
+from dfprivacy.engine.progress import watched
 from dfprivacy.engine.run import exact_table
 from dfprivacy.engine.terms import sums_of, with_terms
 from dfprivacy.measurement.binning import Integers
@@ -28,7 +32,7 @@ from dfprivacy.measurement.linear import OnGrid, Product, Source
 from dfprivacy.measurement.sums import key_name, sum_name
 from dfprivacy.release.terms import LARGEST_LIMIT
 
-_PLACE, _ONE, _NUMBER, _EVERY, _WORD = "place", "one", "number", "every", "word"
+_PLACE, _HASH, _ONE, _NUMBER, _EVERY, _WORD = "place", "hash", "one", "number", "every", "word"
 _ROWS, _MOST, _GROUPS, _UNITS = "rows", "most", "groups", "units"
 _HELD, _FIRSTS, _SECONDS = "held", "firsts", "seconds"
 _ALL_ROWS = Source(())
@@ -37,11 +41,12 @@ _PLACES = 2**52
 _PLACE_BITS = 31
 _WORDS = 2**63
 _FEW_UNITS = 2**16
+_BATCH, _MOST_ROWS = 2**20, 2**25
 
 
 def known_units(frame: nw.LazyFrame[Any], adopted: Adopted) -> nw.LazyFrame[Any]:
     """Return the rows that have a unit and, where keys are public, one of these keys."""
-    of_units = frame.filter(~nw.col(UNIT).is_null())
+    of_units = frame.drop_nulls(UNIT)  # as IS NOT NULL, of which DuckDB guesses right how few go
     return only_listed(of_units, adopted.listed) if any(adopted.listed) else of_units
 
 
@@ -57,16 +62,17 @@ def within_groups(
     if unit.groups is None or not names:
         return frame
     placed = _placed(frame, unit.placed(names))
-    first = nw.lit(1, nw.Int64).alias(_ONE)
-    order = (nw.col(_PLACE) // _HALF).alias(_PLACE)
-    entries = placed.with_columns(first, order)
-    if apart and frame.implementation.is_duckdb():  # the same number by one sort instead of two
-        by = ", ".join(f"{name} ASC NULLS FIRST" for name in (_PLACE, *names))
-        ranked = f"dense_rank() OVER (PARTITION BY {UNIT} ORDER BY {by}) AS {_NUMBER}"
-        native: Any = entries.to_native()
+    if frame.implementation.is_duckdb():  # the same number by one sort
+        by = ", ".join(f"{name} ASC NULLS FIRST" for name in (f"{_PLACE} // {_HALF}", *names))
+        rank = "dense_rank" if apart else "row_number"
+        ranked = f"{rank}() OVER (PARTITION BY {UNIT} ORDER BY {by}) AS {_NUMBER}"
+        native: Any = placed.to_native()
         found = native.project(f"*, {ranked}").filter(f"{_NUMBER} <= {unit.groups}")
         kept: nw.LazyFrame[Any] = nw.from_native(found)
         return kept
+    first = nw.lit(1, nw.Int64).alias(_ONE)
+    order = (nw.col(_PLACE) // _HALF).alias(_PLACE)
+    entries = placed.with_columns(first, order)
     if apart:
         number = nw.col(_ONE).cum_sum().over(UNIT, *names, order_by=apart)
         entries = entries.with_columns((number == 1).cast(nw.Int64).alias(_ONE))
@@ -83,83 +89,159 @@ def entries_of_units(
     in_memory: bool,
 ) -> nw.LazyFrame[Any]:
     """Return the sums of each unit and group, of at most so many groups a unit."""
-
-    def worked_out(rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        return within_groups(rows.group_by(*unit.entries(names)).agg(*sums), names, unit)
-
-    keys = unit.entries(names)
+    keys, added = unit.entries(names), frame.group_by(*unit.entries(names)).agg(*sums)
     whole = in_memory and are_whole(frame.collect_schema(), keys)
     if not (whole and frame.implementation.is_polars()):
-        return worked_out(frame)
+        return within_groups(added, names, unit)
 
     def quick(rows: pl.DataFrame) -> pl.DataFrame:
-        added = _packed_sums(rows, keys, sums)
-        few = None if added is None else _with_first_groups(added, names, unit)
-        if few is None:
-            few = worked_out(nw.from_native(rows.lazy())).to_native().collect()
-        return few.select(list(found))
+        entries = _packed_entries(rows, names, unit, sums)
+        return entries.select(list(found)).collect(engine="streaming")
 
+    found = added.drop(UNIT).to_native().collect_schema()
     native: Any = frame.to_native()
-    found = frame.group_by(*keys).agg(*sums).to_native().collect_schema()
-    quickly = native.map_batches(quick, schema=found)
-    lazy: nw.LazyFrame[Any] = nw.from_native(quickly)
+    lazy: nw.LazyFrame[Any] = nw.from_native(native.map_batches(quick, schema=found))
     return lazy
 
 
-def _packed_sums(
-    rows: pl.DataFrame, keys: Sequence[str], sums: Sequence[nw.Expr]
+def hashed_rows(
+    frame: nw.LazyFrame[Any], names: Sequence[str], adopted: Adopted
 ) -> pl.DataFrame | None:
-    """Return the sums by whole keys that fit into one 64-bit word together, None if they don't."""
-    word, places, total = pl.lit(0, pl.Int64), [], 1
-    for key in keys:
-        column = rows[key]
-        whole = column.drop_nulls().to_numpy()
-        least, most = (int(whole.min()), int(whole.max())) if len(whole) else (0, 0)
-        size = most - least + 2  # the last place is that of NULL
-        total *= size
-        places.append((key, column.dtype, least, size))
-        code = (pl.col(key).cast(pl.Int64) - least).fill_null(size - 1)
-        word = word * size + code
-    if total >= _WORDS:
-        return None
-    of_words = nw.from_native(rows.lazy().with_columns(word.alias(_WORD))).group_by(_WORD)
-    added: pl.DataFrame = of_words.agg(*sums).to_native().collect(engine="streaming")
-    rest, columns = pl.col(_WORD), []
-    for key, dtype, least, size in reversed(places):
-        code, rest = rest % size, rest // size
-        known = pl.when(code < size - 1).then(code + least)
-        columns.append(known.cast(dtype).alias(key))
-    return added.with_columns(columns)
+    """Return the rows of a relation with DuckDB's hash of unit and keys: the same groups count.
 
-
-def _with_first_groups(
-    added: pl.DataFrame, names: Sequence[str], unit: UnitColumn
-) -> pl.DataFrame | None:
-    """Return what `within_groups` keeps, by sorting one word an entry; None where it can't tell.
-
-    A word is the unit's number and the hash: where the last one that is kept equals the next, the
-    keys have to decide.
+    None where a key is not whole, where all groups count, or where there are too many rows.
     """
-    if unit.groups is None or not names or not added.height:
-        return added
-    units = added[UNIT].cast(pl.Int64).to_numpy()
-    least, most = int(units.min()), int(units.max())
-    size = most - least + 1
-    if size > max(4 * added.height, _FEW_UNITS) or size > _HALF // 2:
+    unit, connection = adopted.unit, adopted.connection
+    whole = unit is not None and are_whole(frame.collect_schema(), unit.entries(names))
+    if unit is None or unit.groups is None or not whole:
         return None
-    placed: Any = _placed(nw.from_native(added.lazy()), unit.placed(names)).to_native()
-    place = placed.select(_PLACE).collect().to_series().to_numpy()
-    number = units - least
-    words = (number << _PLACE_BITS) | (place >> (63 - _PLACE_BITS))
-    ordered = pl.Series(words).sort().to_numpy()
+
+    def read() -> pa.Table | None:
+        reader = native.to_arrow_reader(_BATCH)
+        batches: list[pa.RecordBatch] = []
+        for batch in reader:
+            batches.append(batch)
+            if sum(map(len, batches)) > _MOST_ROWS:
+                return None
+        return pa.Table.from_batches(batches, reader.schema)
+
+    native: Any = _placed(frame, unit.placed(names)).rename({_PLACE: _HASH}).to_native()
+    with watched():
+        table = interruptible(read, connection) if connection else read()
+    return None if table is None else pl.DataFrame(table)
+
+
+def _packed_entries(
+    rows: pl.DataFrame, names: Sequence[str], unit: UnitColumn, sums: Sequence[nw.Expr]
+) -> pl.LazyFrame:
+    """Return the entries of `within_groups`, by whole keys, and their sums.
+
+    Where most rows are entries by themselves, those beyond a unit's groups go before the others are
+    added up, else after. There are more entries than marks where hashes begin alike: units with too
+    many are left to `within_groups` then.
+    """
+    groups = unit.groups if names and rows.height else None
+    most = min(max(4 * rows.height, _FEW_UNITS), _HALF)
+    if groups is not None and _Word.of(rows, [UNIT]).size > most:
+        rank = pl.col(UNIT).rank("dense").cast(rows.schema[UNIT])  # near each other, unlike units
+        rows = rows.with_columns(_hashed(rows, unit.placed(names)).alias(_HASH), rank)
+    word = _Word.of(rows, unit.entries(names))
+    if groups is None:
+        return word.added_up(rows, sums).lazy().with_columns(word.keys())
+    some = rows.select(word.code().approx_n_unique()).item() if word.fits else rows.height
+    early, marks = 2 * some > rows.height, 0
+    if early:
+        rows, marks = _first_groups(rows, unit.placed(names), groups)
+    hashes = [nw.col(_HASH).min()] if _HASH in rows.columns else []
+    added = word.added_up(rows, sums if early else [*sums, *hashes])
+    entries = added.lazy().with_columns(word.keys())
+    if not early:
+        added, marks = _first_groups(entries.collect(), unit.placed(names), groups)
+        entries = added.lazy()
+    if added.height == marks:
+        return entries
+    units = entries.select(pl.col(UNIT).cast(pl.Int64)).collect().to_series().to_numpy()
+    more = np.flatnonzero(np.bincount(units - units.min()) > groups) + units.min()
+    several = pl.col(UNIT).is_in(pl.Series(more, dtype=rows.schema[UNIT]).implode())
+    again = nw.from_native(rows.lazy().filter(several)).group_by(*unit.entries(names))
+    others: Any = within_groups(again.agg(*sums, *hashes), names, unit).to_native()
+    shown = [own for own in entries.collect_schema() if own not in {_WORD, _HASH}]
+    kept: pl.LazyFrame = pl.concat(own.select(shown) for own in (entries.filter(~several), others))
+    return kept
+
+
+class _Word(NamedTuple):
+    """How whole keys go into one number: the least of each, and how many there can be. Secret."""
+
+    places: Sequence[tuple[str, Any, int, int]]
+
+    def __repr__(self) -> str:
+        """Show nothing of them."""
+        return "_Word()"
+
+    @classmethod
+    def of(cls, rows: pl.DataFrame, names: Sequence[str]) -> _Word:
+        """Return the word of keys as far apart as those of some rows; the last place is NULL's."""
+        places = []
+        for name in names:
+            least, most = rows.select(pl.min(name), pl.max(name).alias("")).row(0)
+            width = 1 if least is None else most - least + 2
+            places.append((name, rows.schema[name], least or 0, width))
+        return cls(places)
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        return math.prod(width for *_, width in self.places)
+
+    @property
+    def fits(self) -> bool:
+        """Tell whether the number has 63 bits."""
+        return self.size <= _WORDS
+
+    def code(self) -> pl.Expr:
+        """Return the number of a row's keys."""
+        code = pl.lit(0, pl.Int64)
+        for name, _, least, width in self.places:
+            code = code * width + (pl.col(name).cast(pl.Int64) - least).fill_null(width - 1)
+        return code
+
+    def keys(self) -> Iterator[pl.Expr]:
+        """Yield the keys of what has been added up."""
+        code = pl.col(_WORD)
+        for name, dtype, least, width in reversed(self.places if self.fits else []):
+            place, code = code % width, code // width
+            yield pl.when(place < width - 1).then(place + least).cast(dtype).alias(name)
+
+    def added_up(self, rows: pl.DataFrame, sums: Sequence[nw.Expr]) -> pl.DataFrame:
+        """Return sums by the number, or by the keys where it does not fit."""
+        lazy, by = rows.lazy(), [name for name, *_ in self.places]
+        if self.fits:
+            lazy, by = lazy.with_columns(self.code().alias(_WORD)), [_WORD]
+        query: Any = nw.from_native(lazy).group_by(*by).agg(*sums).to_native()
+        added: pl.DataFrame = query.collect(engine="streaming")
+        return added
+
+
+def _first_groups(rows: pl.DataFrame, hashed: Sequence[str], most: int) -> tuple[pl.DataFrame, int]:
+    """Return the rows with the least marks, at most so many different ones a unit, and how many.
+
+    A mark is the unit's number above the part of the hash that `within_groups` looks at.
+    """
+    place = (_hashed(rows, hashed) // 2 ** (63 - _PLACE_BITS)).cast(pl.Int64)
+    number = pl.col(UNIT).cast(pl.Int64) - rows.select(pl.min(UNIT)).item()
+    marks = rows.lazy().select(number * 2**_PLACE_BITS + place).collect(engine="streaming")
+    words = marks.to_series().to_numpy()
+    ordered = np.sort(words)
+    ordered = ordered[np.append(True, ordered[1:] != ordered[:-1])]
     of_unit = ordered >> _PLACE_BITS
     starts = np.append(0, np.flatnonzero(of_unit[1:] != of_unit[:-1]) + 1)
-    last = starts[np.diff(starts, append=len(ordered)) > unit.groups] + unit.groups - 1
-    if (ordered[last] == ordered[last + 1]).any():
-        return None
-    limits = np.full(size, np.iinfo(np.int64).max)
+    groups = np.diff(starts, append=len(ordered))
+    last = starts + np.minimum(groups, most) - 1
+    limits = np.zeros(of_unit[-1] + 1, dtype=np.int64)
     limits[of_unit[last]] = ordered[last]
-    return added.filter(pl.Series(words <= limits[number]))
+    few = rows.filter(pl.Series(words <= limits[words >> _PLACE_BITS]))
+    return few, int((last - starts + 1).sum())
 
 
 def scaled(frame: nw.LazyFrame[Any], sources: Sequence[Source], rows: int) -> nw.LazyFrame[Any]:
@@ -285,8 +367,7 @@ def _placed(frame: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]
     """Add a hash of some columns, a whole number below 2**63, by the engine's own function."""
     native: Any = frame.drop(_PLACE, strict=False).to_native()
     if frame.implementation.is_polars():
-        hashed = pl.struct(*names).hash(seed=0) // 2
-        placed = native.with_columns(hashed.cast(pl.Int64).alias(_PLACE))
+        placed = native.with_columns(_hashed(native, names).alias(_PLACE))
     elif frame.implementation.is_ibis():
         placed = native.mutate(**{_PLACE: _ibis_hash(native, names)})
     elif frame.implementation.is_spark_like():
@@ -297,6 +378,13 @@ def _placed(frame: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]
         placed = native.project(f"*, ({twice} // 2)::BIGINT AS {_PLACE}")
     lazy: nw.LazyFrame[Any] = nw.from_native(placed)
     return lazy
+
+
+def _hashed(frame: pl.LazyFrame | pl.DataFrame, names: Sequence[str]) -> pl.Expr:
+    """Return the hash of polars, or what has been hashed before, by another engine even."""
+    if _HASH in frame.collect_schema():
+        return pl.col(_HASH)
+    return (pl.struct(*names).hash(seed=0) // 2).cast(pl.Int64)
 
 
 def _ibis_hash(native: Any, names: Sequence[str]) -> Any:

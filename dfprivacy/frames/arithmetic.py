@@ -1,9 +1,8 @@
 """Intervals of sums, differences, products and ratios of numbers that have intervals.
 
-A range is a value with its two ends. Of independent numbers the squares of the distances to the
-ends add up (Zou and Donner 2008), which for a ratio is Fieller's interval with ends of its own on
-either side; of numbers that may share their noise the distances themselves add up, which holds for
-any dependence between sums of the same draws.
+Of independent numbers the squares of the distances to the ends add up (Zou and Donner 2008), which
+for a ratio is Fieller's interval; of numbers that may share their noise the distances themselves
+add up, which holds for any dependence between sums of the same draws.
 """
 
 from __future__ import annotations
@@ -94,10 +93,7 @@ def part_of(one: Range, rest: Range) -> Range:
 
 
 def _part(one: Range, rest: Range, *, up: bool) -> float:
-    """Return the least or the largest part p: (one - p total)^2 = ((1-p) off)^2 + (p other)^2.
-
-    The largest part has the number too small and the rest too large, and the other way round.
-    """
+    """Return the least or largest part p: (one - p total)^2 = ((1-p) off)^2 + (p other)^2."""
     off, other = (one.above, rest.below) if up else (one.below, rest.above)
     total = one.value + rest.value
     a = total**2 - off**2 - other**2

@@ -3,20 +3,96 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
+import pyarrow as pa
+
+from dfprivacy.engine.columns import Declared
 from dfprivacy.errors import InvalidQuestionError
+from dfprivacy.frames.explanation import Explanation
+from dfprivacy.frames.forecasting import explained
 from dfprivacy.frames.methods import Methods
-from dfprivacy.frames.releasing import release_histogram
+from dfprivacy.frames.releasing import histogram_request, release_parts, request_of
+from dfprivacy.frames.tables import Origin, frame_names, released_table
 from dfprivacy.frames.vector_release import release_vector, release_vector_frame
+from dfprivacy.release.pipeline import Answers
+from dfprivacy.release.request import Request
 from dfprivacy.release.terms import EPSILON, INTERVAL, PublicKeys, Terms, bounds_of, label_of
 from dfprivacy.statistics import Statistic
-from dfprivacy.statistics.histogram import Histogram
+from dfprivacy.statistics.histogram import Histogram, bins_table, histogram_names
 from dfprivacy.statistics.mean_vector import MeanVector, mean_vector_question
 
 One = TypeVar("One")
 Many = TypeVar("Many")
+By = Sequence[Hashable]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a release asks, whose answers are one table in the caller's own frame type.
+
+    It reads `columns` beside those of the groups. `request` is the release to be made, `names` are
+    the columns of its table, `table` holds the answers, and `origin` is what a frame remembers of
+    them. `shape` makes what a method returns, where that is no such table.
+    """
+
+    columns: By
+    request: Callable[[Terms, By, PublicKeys | None], Request]
+    names: Callable[[Request], Sequence[str]]
+    table: Callable[[Answers, Request, Sequence[str]], pa.Table] = released_table
+    origin: Callable[[Request], Origin] = Origin.of
+    shape: Callable[[Any, Request], Any] | None = None
+    noted: str = ""
+
+    def release(
+        self, frame: object, terms: Terms, by: By, keys: PublicKeys | None, *, shaped: bool = True
+    ) -> Any:
+        """Release the answers about a frame."""
+        request = self.request(terms, by, keys)
+        names, origin = self.names(request), self.origin(request)
+        made = release_parts(frame, request, names, self.table, origin)
+        return self.shape(made, request) if shaped and self.shape is not None else made
+
+    def explanation(
+        self,
+        terms: Terms,
+        by: By,
+        keys: PublicKeys | None,
+        sizes: tuple[int, ...],
+        declared: Declared | None = None,
+    ) -> Explanation:
+        """Return what a release costs and how wrong it is; `noted` tells of groups in bins."""
+        request = self.request(terms, by, keys)
+        self.names(request)
+        made = explained(request, declared, sizes=sizes)
+        if made.shown is None or not self.noted:
+            return made
+        return replace(made, answers=tuple(own.noted(self.noted) for own in made.answers))
+
+
+def together(questions: Mapping[str, Statistic], form: str = "frame") -> Asked:
+    """Return questions that share one release, by group."""
+    columns = [column for own in questions.values() for column in own.columns]
+    return Asked(
+        columns,
+        partial(request_of, questions, form=form),
+        lambda own: frame_names(own.parts, questions, list(map(str, own.by))) if own.by else [],
+    )
+
+
+def bin_counts(question: Histogram) -> Asked:
+    """Return a histogram, whole or by group."""
+    return Asked(
+        [question.column],
+        partial(histogram_request, question),
+        lambda own: histogram_names(own.by),
+        bins_table,
+        partial(Origin.of, about=question.column),
+        noted="a group is shown by its fullest bin",
+    )
 
 
 class Asking(Methods[One], ABC, Generic[One, Many]):
@@ -88,11 +164,13 @@ class Asking(Methods[One], ABC, Generic[One, Many]):
         question = Histogram.of(
             column, bins, self._bounds(column, bounds), given=bounds is not None
         )
-        return self._histogram(question, terms)
+        return self._release(bin_counts(question), terms, *self._grouping())
 
-    def _histogram(self, question: Histogram, terms: Terms) -> Any:
-        by, keys = self._grouping()
-        return release_histogram(self._frame, by, keys, question, terms)
+    def _release(
+        self, asked: Asked, terms: Terms, by: By = (), keys: PublicKeys | None = None
+    ) -> Any:
+        """Release what is asked, in its shape."""
+        return asked.release(self._frame, terms, by, keys)
 
     def mean_vector(
         self,

@@ -19,8 +19,8 @@ from dfprivacy.engine.objects import is_missing, mark_of
 from dfprivacy.engine.returning import frame_of, values_of
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, InvalidUnitError
-from dfprivacy.frames.asking import Asking, Many, One
-from dfprivacy.frames.releasing import release_parts, request_of
+from dfprivacy.frames.asking import Asked, Asking, Many, One
+from dfprivacy.frames.releasing import request_of
 from dfprivacy.frames.tables import (
     ADDED_UP,
     Grid,
@@ -28,9 +28,7 @@ from dfprivacy.frames.tables import (
     Wide,
     floats_in,
     frame_names,
-    origin_of,
     released_arrow,
-    released_table,
     text_of,
     with_origin,
 )
@@ -84,16 +82,7 @@ class Crosstab:
         rounded: object = None,
         nonnegative: bool = False,
     ) -> Crosstab:
-        """Return a table as it is asked for.
-
-        Raises
-        ------
-        InvalidQuestionError
-            When the columns are one, there is no such aggregate, or the answers don't add up and
-            are to be rounded.
-        MissingBoundsError
-            When totals need bounds.
-        """
+        """Return a table as it is asked for."""
         by = label_of(index), label_of(columns)
         if by[0] == by[1]:
             raise InvalidQuestionError(
@@ -118,16 +107,25 @@ class Crosstab:
         """The two group columns."""
         return self.index, self.column
 
-    def require_totals(self) -> None:
-        """Refuse questions whose totals can't be read off noisy cells.
+    @property
+    def asked(self) -> Asked:
+        """The release of the table, one row a cell, and how it is read."""
+        return Asked(
+            self.question.columns,
+            lambda terms, _, keys: self.request(terms, keys),
+            lambda own: frame_names(own.parts, own.questions, list(map(str, own.by))),
+            origin=_origin,
+            shape=self._shaped,
+        )
 
-        Raises
-        ------
-        MissingBoundsError
-            When bounds would be found first, cell by cell.
-        InvalidQuestionError
-            When the answers are selected, or count different values.
-        """
+    def _shaped(self, long: Any, request: Request) -> Any:
+        part, (name, *_) = request.parts[0], request.questions
+        titles = tuple(part.titles.values()) if isinstance(part, MarginsPart) else (name,)
+        wide = Wide(long, titles, request.keys is not None, _origin(request))
+        return wide_frame(wide, rounded=self.rounded, nonnegative=self.nonnegative)
+
+    def require_totals(self) -> None:
+        """Refuse questions whose totals can't be read off noisy cells."""
         question = self.question
         if question.finds_bounds:
             question.required_bounds()
@@ -259,7 +257,7 @@ class CrosstabMethods(Asking[One, Many]):
             margins=margins, rounded=rounded, nonnegative=nonnegative,
         )  # fmt: skip
         asked = replace(asked, question=self._complete(asked.question))
-        return self._table(asked, terms, terms.keys_for(asked.by, keys))
+        return self._release(asked.asked, terms, asked.by, terms.keys_for(asked.by, keys))
 
     def pivot(
         self,
@@ -283,45 +281,18 @@ class CrosstabMethods(Asking[One, Many]):
         """
         return self.crosstab(index, columns, values, aggregate, bounds, **terms)
 
-    def _table(self, asked: Crosstab, terms: Terms, keys: PublicKeys | None) -> Any:
-        return release_crosstab(self._frame, asked, terms, keys)
 
-
-def release_crosstab(frame: object, asked: Crosstab, terms: Terms, keys: PublicKeys | None) -> Any:
-    """Release a table in the caller's own frame type, as it is read."""
-    _, wide = release_long(frame, asked, terms, keys)
-    return wide_frame(wide, rounded=asked.rounded, nonnegative=asked.nonnegative)
-
-
-def release_long(
-    frame: object, asked: Crosstab, terms: Terms, keys: PublicKeys | None
-) -> tuple[Any, Wide]:
-    """Release a table with one row a cell, and return what its shape is made of.
-
-    Columns: both keys, the answer of the cell, and with totals those that it belongs to, each with
-    the ends of its interval; the noisy count of the cell, where the answer is none.
-    """
-    request = asked.request(terms, keys)
-    names = frame_names(request.parts, request.questions, list(map(str, asked.by)))
-    long = release_parts(
-        frame, request, names, lambda settled, made: released_table(made, settled, names)
-    )
-    own = origin_of(long)
-    assert own is not None  # noqa: S101 it was released this moment
-    part, titles = request.parts[0], names[2:3]
-    if isinstance(part, MarginsPart):
-        own, titles = with_totals(own, part, public=keys is not None), list(part.titles.values())
-        with_origin(long, own)
-    return long, Wide(long, tuple(titles), keys is not None, own)
-
-
-def with_totals(own: Origin, part: MarginsPart, *, public: bool) -> Origin:
-    """Return the origin of cells with totals: where these are, and which of them share noise."""
+def _origin(request: Request) -> Origin:
+    """Return the origin of cells: where their totals are, and which of them share noise."""
+    own, part = Origin.of(request), request.parts[0]
+    if not isinstance(part, MarginsPart):
+        return own
     row, column = map(str, part.by)
     _, *titles = part.titles.values()
     totals = dict(zip([(row,), (column,), ()], titles, strict=True))
     measured = any(part.shares[1:])
-    return replace(own, apart=not (measured and public), totals=totals, measured=measured)
+    apart = not measured or request.keys is None
+    return replace(own, apart=apart, totals=totals, measured=measured)
 
 
 @dataclass(frozen=True)
@@ -477,10 +448,7 @@ def _cells(table: pa.Table, rows: _Axis, columns: _Axis, titles: Sequence[str]) 
 def _framed(
     wide: Wide, rows: _Axis, columns: _Axis, numbers: Floats, *, whole: bool, totals: bool
 ) -> Any:
-    """Return numbers as a frame of the caller's type; without missing cells counts are integers.
-
-    Which cells can be missing follows from the keys: public ones are all there.
-    """
+    """Return numbers as a frame of the caller's type: public keys' counts are integers."""
     every = whole and wide.public
     if isinstance(wide.long, pd.DataFrame):
         long = wide.long

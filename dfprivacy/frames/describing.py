@@ -1,10 +1,8 @@
 """Describe every column of a frame: what it is asked follows from its declared type, for one price.
 
 A description is several releases with one charge: one of all numbers, and one of the values of each
-column of text, which are secret keys. Every noisy vector, selection and set of values has the same
-share of the loss: a column of numbers has two (mean and deviation; quantiles), a date two (how many
-there are; quantiles), text two (how many there are; the values), a boolean one, any other type one,
-and the number of rows one. Columns and types are what the frame declares: they are public.
+column of text, which are secret keys. docs/describe.md says how they share the loss. Columns and
+types are what the frame declares: they are public.
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ from dfprivacy.accounting.composition import rho_within
 from dfprivacy.accounting.exact import describe as shown_value
 from dfprivacy.accounting.exact import exact_number
 from dfprivacy.accounting.loss import Epsilon, Rho, delta_of, loss_of
+from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.engine.adopt import Adopted, Filtered, rereadable
 from dfprivacy.engine.columns import (
     BOOLEAN,
@@ -49,16 +48,16 @@ from dfprivacy.errors import (
 from dfprivacy.frames.arithmetic import divided
 from dfprivacy.frames.asking import Asking, Many, One
 from dfprivacy.frames.explanation import Draw, Explanation
-from dfprivacy.frames.forecasting import account_after, drawn, explained, named_loss
+from dfprivacy.frames.forecasting import drawn, explained, in_one
 from dfprivacy.frames.frequencies import ranked
 from dfprivacy.frames.numbers import Number, Release, number_of
 from dfprivacy.frames.releasing import measured_for, request_of
-from dfprivacy.frames.tables import Origin, released_arrow, released_table, with_origin
+from dfprivacy.frames.tables import Origin, released_arrow, with_origin
 from dfprivacy.frames.viz.text import legible, shortened
 from dfprivacy.measurement.grid import plain_type
 from dfprivacy.release.pipeline import Answers, answered, released
 from dfprivacy.release.request import Request, together
-from dfprivacy.release.terms import EPSILON, INTERVAL, Sought, Terms, label_of, no_limit
+from dfprivacy.release.terms import EPSILON, INTERVAL, Sought, Terms, label_of
 from dfprivacy.statistics import Count, Mean, Quantiles, Share, StandardDeviation, Statistic
 from dfprivacy.statistics.part import Measured
 from dfprivacy.statistics.split import shares, split
@@ -166,13 +165,7 @@ class Describe:
 
 
 def description_of(frame: object, asked: Describe, terms: Terms) -> Description:
-    """Return the description of a frame, to be made.
-
-    Raises
-    ------
-    DPError
-        When there is no such column, or anything about the question can't be.
-    """
+    """Return the description of a frame, to be made."""
     columns = _described(frame, asked.columns, asked.exclude, asked.numbers, terms)
     made = Description(frame, terms, columns, tuple(asked.quantiles), _count_of(asked.top))
     if isinstance(terms.interval, str):
@@ -180,7 +173,13 @@ def description_of(frame: object, asked: Describe, terms: Terms) -> Description:
             "the intervals of a description are of noise alone", hint="pass interval=0.95"
         )
     if isinstance(terms.unit, Sought):
-        raise no_limit()
+        unit = terms.unit.column
+        raise InvalidUnitError(
+            "a description has one limit for all questions, and nothing says how many rows of a "
+            "unit count",
+            hint=f"pass max_rows=5, a number chosen without looking at the data, or find limits "
+            f"first: unit=dfp.suggest_limits(df, unit={unit!r}, epsilon=0.1)",
+        )
     if terms.unit is not None and terms.unit.max_groups is None and made.secret:
         raise InvalidUnitError(
             "a unit may hold any number of values of text, and nothing says of how many it counts",
@@ -313,23 +312,24 @@ class Description:
 
     @cached_property
     def allowed(self) -> Rho | None:
-        """The rho that epsilon and delta allow, if a share of it is more than one of epsilon."""
+        """The rho that epsilon and delta allow, if a share of it answers better than of epsilon.
+
+        Noise of rho = epsilon**2 / 4 has the variance of that of epsilon. Of half as much rho it
+        has 1.4 times the deviation, and quantiles have twice the epsilon, as each of them takes
+        only the root of its part.
+        """
         if not self._delta or isinstance(self.named, Rho):
             return None
         delta = self._delta / 2 if self.secret else self._delta
         rho = Rho(rho_within(self.named.value, delta))
-        pure = self.named.share(1 / self._weights[1]).as_rho()
-        return rho if rho.share(1 / self._weights[1]).value > pure.value else None
+        each = 1 / self._weights[1]
+        ranked = any(isinstance(own, Quantiles) for own in self.questions.values())
+        least = self.named.share(each).value ** 2 / (8 if ranked else 4)
+        return rho if rho.share(each).value > least else None
 
     @cached_property
     def requests(self) -> tuple[Request, ...]:
-        """The release of all numbers, then one of the values of each column of text.
-
-        Raises
-        ------
-        DPError
-            When anything about the terms can't be: nothing depends on data.
-        """
+        """The release of all numbers, then one of the values of each column of text."""
         own, whole = self._weights
         loss, delta = self.allowed or self.named, self._delta
         if self.secret and not delta:
@@ -406,8 +406,8 @@ Value = tuple[str, int, float, float]
 def _frequent(frame: object, request: Request, found: Found, top: int) -> list[Value]:
     """Return the most frequent values of a column."""
     adopted, exact = found
-    table = released_table(answered(request, exact), request, ["value", "count", "low", "high"])
-    table = ranked(table, 1, request, top)
+    names = ["value", "count", "low", "high"]
+    table = ranked(answered(request, exact), request, names, top)
     values = table["value"]
     if isinstance(frame, pd.DataFrame):  # its objects stand behind codes
         values = released_arrow(adopted.wrap(table))["value"]
@@ -434,9 +434,25 @@ def _table(made: Description, answers: Answers, values: Mapping[Hashable, list[V
             number = own[f"quantiles_{q}"]
             row[_level(q, kind)] = _value(number, kind)
         row |= _named(values.get(column, []), own.get("mean") if kind == BOOLEAN else None)
-        row["note"] = getattr(own.get("mean"), "note", "") or None
+        row["note"] = "; ".join(_notes(made, row, own)) or None
         rows.append(row)
     return pa.Table.from_pylist(rows, schema)
+
+
+def _notes(made: Description, row: Mapping[str, Any], own: Mapping[str, Any]) -> list[str]:
+    """Return what is to be known of a row, by its answers alone: also why quantiles are unknown."""
+    known = getattr(own.get("mean"), "note", "")
+    told = [f"{100 * q:.12g}%" for q in made.quantiles if _is_unknown(row, _level(q, row["type"]))]
+    few = f"too few rows for this loss: {', '.join(told)}"
+    if told and made.allowed is None and isinstance(made.named, Epsilon):
+        few += " (rho=0.05 instead of epsilon, or delta=1e-6 beside it, needs far fewer)"
+    return [note for note in (known, few if told else "") if note]
+
+
+def _is_unknown(row: Mapping[str, Any], level: str) -> bool:
+    """Tell a quantile that is asked and not known."""
+    value = row.get(level, 0.0)
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _schema(made: Description) -> pa.Schema:
@@ -509,23 +525,11 @@ def explain_description(made: Description, known: Declared, sizes: tuple[int, ..
         for name in made.questions
         if name.partition("_")[0] == str(place)
     }
-    whole, *values = made.requests
+    whole, *values = (replace(own, account=NoAccount()) for own in made.requests)
     pages = [explained(whole, known, titles, sizes)]
     for column, own in zip(made.texts, values, strict=True):
         pages.append(explained(own, known, {"count": f"{column} values"}, sizes))
-    epsilon, rho = named_loss(made.request.charge.loss)
-    return replace(
-        pages[0],
-        asks=made.request.charge.question,
-        epsilon=epsilon,
-        rho=rho,
-        delta=float(made.request.charge.delta),
-        draws=_column_draws(made),
-        answers=tuple(answer for page in pages for answer in page.answers),
-        shown=next((page.shown for page in pages if page.shown is not None), None),
-        account=account_after(made.request.account, made.request.charge),
-        remembered=made.request.account.remembered(made.request.mark) is not None,
-    )
+    return in_one(pages, made.request, _column_draws(made))
 
 
 def _column_draws(made: Description) -> tuple[Draw, ...]:

@@ -1,12 +1,8 @@
 """Write exact tables to one Parquet file, whole or not at all, and read them back, checked.
 
-The groups are the first table: their keys, and the sums of linear queries. Each part that counts
-by bin is a further one, with one row a bin. Every table has row groups of its own in one schema;
-columns that it lacks are NULL there and take no room. So any Parquet reader can show the file, each
-table is compressed by column, and none meets the 2 GiB that a single Parquet value may have.
-
-The metadata say what was asked, of whom, and how the tables are laid out. That follows from the
-questions and from this version's code: a reader takes only what its own code would have written.
+Each table has row groups of its own in one schema (docs/partial.md). What the metadata say follows
+from the questions and from this version's code: a reader takes only what its own code would have
+written.
 """
 
 from __future__ import annotations
@@ -40,7 +36,7 @@ from dfprivacy.statistics.part import Bins, Part
 from dfprivacy.statistics.split import split
 
 FORMAT = "dfprivacy exact statistics"
-VERSION = 3
+VERSION = 4
 """Of the file format; to be raised when the same questions would be laid out otherwise."""
 
 ROWS = 2**22
@@ -234,11 +230,7 @@ class StatisticsFile:
         return self._read([pa.schema([(name, pa.null()) for name in names])])[0]
 
     def _read(self, tables: Sequence[pa.Schema]) -> list[pa.Table]:
-        """Read columns of the first tables, from a file that has the header known before.
-
-        A file is opened anew for its tables, so that thousands can be added up. Another one may lie
-        there by then; its header, which is read from the same handle as its tables, tells.
-        """
+        """Read columns of the first tables from the file, if its header is still the known one."""
         held: list[pa.Table] = []
         first = 0
         with _opened(self.path) as (file, header):
@@ -340,8 +332,7 @@ def _parsed(written: JSON, kinds: Mapping[str, pa.DataType]) -> Header | None:
 def _exact(header: Header, groups: pa.Table, *bins: pa.Table) -> ExactTables:
     """Return tables as they were read; a ValueError where one is not as it was written."""
     if not np.array_equal(_numbers(groups, "group"), np.arange(groups.num_rows)):
-        message = "groups are numbered as they stand"
-        raise ValueError(message)
+        raise ValueError("groups are numbered as they stand")
     keys = groups.select([key_name(index) for index in range(len(header.by))])
     keys = keys if header.by else pa.table({})
     sums = {name: _numbers(groups, name) for name in sum_names(header.sources)}
@@ -357,8 +348,7 @@ def _numbers(table: pa.Table, name: str) -> Integers:
     """Return a column of whole numbers; a ValueError where one is missing."""
     column = table.column(name)
     if column.null_count:
-        message = "a number is missing"
-        raise ValueError(message)
+        raise ValueError("a number is missing")
     return np.asarray(column.to_numpy(), dtype=np.int64)
 
 

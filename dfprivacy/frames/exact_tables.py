@@ -1,12 +1,8 @@
 """Hold the exact tables of a release, secret; add them up; tell which no rows can have given.
 
-Also: which group keys a file can hold, and the one type in which keys of several files meet.
-Columns must declare the type of their keys: what stands for Python objects within one pass means
-another key in the next file. Integers meet as int64 (uint64 stays apart), floats as float64, text
-as large_string, times of day as microseconds (nanoseconds stay apart), times with a time zone as
-UTC, decimals with the most digits of their scale. Datetimes and durations of different units stay
-apart: a unit holds times that a finer one can't. A cast from a type to its form succeeds for every
-value of the type, and loses no bit of any.
+Also: which group keys a file can hold, and the one type in which declared types meet: int64 (uint64
+stays apart), float64, large_string, microseconds, UTC, the most digits. A cast from a type to its
+form succeeds for every value of the type, and loses no bit of any (docs/partial.md).
 """
 
 from __future__ import annotations
@@ -119,11 +115,7 @@ def added(several: Sequence[ExactTables], *, public: bool) -> ExactTables:
 
 
 def is_possible(tables: ExactTables, sources: Sequence[Source]) -> bool:
-    """Tell whether some rows could have given these tables.
-
-    No pass over any rows writes what is refused here, so that a file that a pass has written is
-    never refused, and no refusal tells one data set from its neighbour.
-    """
+    """Tell whether some rows could have given these tables: no pass writes any others."""
     sums = all(_sums_possible(tables.sums, index, own) for index, own in enumerate(sources))
     return sums and all(map(_bins_possible, tables.bins))
 
@@ -181,11 +173,7 @@ def _between(
 
 
 def keepable(frame: object, labels: Sequence[Hashable]) -> object:
-    """Return a frame whose group keys a file can keep.
-
-    Text of pandas without a UTF-8 form becomes NULL, each by itself; nothing else changes. Only
-    declared dtypes decide what is refused, never a row.
-    """
+    """Return a frame whose group keys a file can keep; text without a UTF-8 form becomes NULL."""
     if not isinstance(frame, pd.DataFrame):
         return frame
     known: list[Hashable] = list(frame.columns)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeVar
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from dfprivacy.accounting.charge import Budget, short
 from dfprivacy.accounting.exact import decimal_number, describe, exact_number
-from dfprivacy.errors import InvalidLossError, InvalidQuestionError
+from dfprivacy.errors import InvalidLossError, InvalidQuestionError, boundary
 from dfprivacy.frames.viz.text import rendered
 from dfprivacy.release.terms import Default, Terms
 from dfprivacy.statistics.forecast import SIZES, Forecast, Reach
@@ -49,7 +49,6 @@ class Draw:
     rho: float | None = None
 
     def __repr__(self) -> str:
-        """Show the one measure that counts."""
         loss = f"epsilon={self.epsilon!r}" if self.rho is None else f"rho={self.rho!r}"
         return f"Draw({loss}, questions={self.questions!r})"
 
@@ -69,34 +68,17 @@ class Account:
     after: Budget | None
 
 
+@boundary
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Explanation:
     """The cost and the error of a release that is not made. It reads no data and spends nothing.
 
-    Attributes
-    ----------
-    asks : str
-        What is asked, as a ledger's history would show it.
-    protects : str
-        Who may be added or removed.
-    epsilon, rho : float or None
-        What the whole release costs one privacy unit: the one that was named.
-    delta : float
-        What secret group keys cost on top.
-    draws : tuple of Draw
-        How the loss is shared; the losses of all draws add up to it.
-    level : float
-        The level of half-widths.
-    answers : tuple of Forecast
-        Each answer with its noise and its half-widths.
-    shown : Reach or None
-        Sizes from which on a group of secret keys is shown, for three probabilities.
-    account : Account or None
-        What the ledger has left, where one was named.
-    remembered : bool
-        Whether the ledger remembers this release: it is then returned again, at no cost.
-    reaches : str
-        What epsilon or rho was found for, where a half-width was named instead of it.
+    `asks` is the question as a ledger's history would show it, `protects` who may be added or
+    removed. `epsilon` or `rho`, the one that was named, and `delta`, for secret keys, are what one
+    privacy unit pays; `draws` say how that is shared. `answers` are the forecasts with their
+    half-widths at `level`, `shown` the sizes from which on a group of secret keys is shown, for
+    three probabilities. `account` is what a ledger has left, `remembered` whether it returns this
+    release again at no cost, `reaches` what a loss was found for, where a half-width was named.
     """
 
     asks: str
@@ -113,13 +95,7 @@ class Explanation:
     reaches: str = ""
 
     def __getitem__(self, name: str) -> Forecast:
-        """Return the forecast of an answer by its name.
-
-        Raises
-        ------
-        KeyError
-            When no answer is called that.
-        """
+        """Return the forecast of an answer by its name; a `KeyError` where none is called that."""
         for answer in self.answers:
             if answer.name == name:
                 return answer
@@ -168,7 +144,6 @@ class Explanation:
         return [line for title, text in self.head() for line in _titled(title, text)]
 
     def __repr__(self) -> str:
-        """Show everything, in lines of at most 100 characters."""
         lines = self.lines()
         for answer in self.answers:
             lines += ["", *_answer_lines(answer, self.level)]
@@ -203,11 +178,10 @@ def _answer_lines(answer: Forecast, level: float) -> list[str]:
     for title, text in _facts(answer, level):
         lines += _titled("", f"{title}: {text}")
     columns = zip(*_widths(answer), strict=True)
-    return lines + [f"{'':<{_TITLE}}{name:<9}{_aligned(texts)}" for name, *texts in columns]
-
-
-def _aligned(texts: Sequence[str]) -> str:
-    return "".join(f"{text:>12}" for text in texts)
+    return lines + [
+        "".join([f"{'':<{_TITLE}}{name:<9}", *(f"{text:>12}" for text in texts)])
+        for name, *texts in columns
+    ]
 
 
 def _facts(answer: Forecast, level: float) -> list[tuple[str, str]]:
@@ -267,7 +241,6 @@ class Within:
     relative: bool
 
     def __str__(self) -> str:
-        """Show it as it was named."""
         return f"{short(100 * self.amount)}%" if self.relative else short(self.amount)
 
 
@@ -284,13 +257,7 @@ class Target:
 
 
 def no_loss_beside(epsilon: object, rho: object = None) -> None:
-    """Refuse a loss that is named beside what it is to reach.
-
-    Raises
-    ------
-    InvalidLossError
-        When one is.
-    """
+    """Refuse a loss that is named beside what it is to reach."""
     if rho is not None or not isinstance(epsilon, Default):
         raise InvalidLossError(
             "within and a loss were both given: one says what the other is to be",
@@ -299,13 +266,7 @@ def no_loss_beside(epsilon: object, rho: object = None) -> None:
 
 
 def target_of(within: object, size: object = SIZE) -> Target:
-    """Return the target that a caller named.
-
-    Raises
-    ------
-    InvalidQuestionError
-        When it is no half-width, or the size is no number of rows.
-    """
+    """Return the target that a caller named."""
     exact = exact_number(size)
     if exact is None or exact.denominator != 1 or not 1 <= exact <= 10**12:
         raise InvalidQuestionError(
@@ -340,13 +301,6 @@ def solved(target: Target, terms: Terms, explain: Making[Made]) -> tuple[Terms, 
     Of each answer that is the half-width that holds for all data within the bounds, "at most",
     where a loss brings it down to the target; the "ordinary" one where none does. The loss is
     epsilon, or rho where the terms name rho.
-
-    Raises
-    ------
-    InvalidLossError
-        When none of up to 999 does.
-    InvalidQuestionError
-        When there is no answer of a name, or none with a half-width.
     """
     sizes, top = (target.size,), _DECADES * _STEPS - 1
     chosen = _chosen(target, explain(_with_loss(terms, top), sizes))
@@ -424,10 +378,7 @@ def _reaches(own: Forecast, target: Target, *, certain: bool) -> bool:
 
 
 def reached(target: Target | None, terms: Terms, explain: Making[Made]) -> Made:
-    """Return the explanation of a release, with the loss that reaches a target if there is one.
-
-    Half-widths are shown for the size of the target in place of the one nearest to it.
-    """
+    """Return the explanation of a release, at the loss and size of its target if it has one."""
     if target is None:
         return explain(terms, SIZES)
     found, words = solved(target, terms, explain)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -18,7 +18,6 @@ from dfprivacy.errors import InvalidProtocolError
 from dfprivacy.frames.explanation import Account, Draw, Explanation
 from dfprivacy.frames.limit_finding import finding_draws
 from dfprivacy.frames.limits import group_labels, limit_losses, limits_charge
-from dfprivacy.frames.releasing import histogram_request
 from dfprivacy.frames.vector_release import (
     DENSE,
     GROUP_COUNT_SHARE,
@@ -42,10 +41,8 @@ from dfprivacy.statistics.forecast import (
     halving_loss,
     reaching,
 )
-from dfprivacy.statistics.histogram import Histogram, histogram_names
 from dfprivacy.statistics.linear import shown_from
 from dfprivacy.statistics.mean_vector import MeanVector
-from dfprivacy.statistics.part import Part
 from dfprivacy.statistics.quantile import Quantile, QuantilePart
 from dfprivacy.statistics.split import counting_part
 
@@ -61,11 +58,7 @@ def explained(
     titles: Mapping[str, str] | None = None,
     sizes: tuple[int, ...] = SIZES,
 ) -> Explanation:
-    """Return the explanation of a request. No data, no charge, no noise.
-
-    `declared` says what columns are declared to hold; `titles` are what the questions are called,
-    where that is not their name in the request; `sizes` are the groups that half-widths are for.
-    """
+    """Return the explanation of a request. No data, no charge, no noise."""
     draws = draws_of(request)
     known = Circumstances(
         request.level,
@@ -78,38 +71,37 @@ def explained(
     )
     found: dict[str, list[Forecast]] = {name: [] for name in request.questions}
     for part, loss in zip(request.parts, request.row_losses, strict=True):
-        for name, answer in _of_part(part, loss, request, known):
+        names = {shown: name for name in part.names for shown in (*part.names[name], name)}
+        for answer in part.forecasts(loss, request.questions, known):
+            name = names[answer.name]
             own = answer.name.startswith(name)  # the total of a table has a name of its own
             title = (titles or {}).get(name, name) + answer.name.removeprefix(name)
             whole = tuple(map(getattr(request.questions[name], "whole", float), sizes))
             made = replace(answer, name=title if own else answer.name).about(sizes, whole)
             found[name].append(made if request.search is None else made.noted(_SMALLEST))
-    epsilon, rho = named_loss(request.charge.loss)
-    return Explanation(
-        asks=request.charge.question,
-        protects=protects(
-            request.unit if request.search is None else request.search.unit, request.copies
-        ),
-        epsilon=epsilon,
-        rho=rho,
-        delta=float(request.charge.delta),
-        draws=draws,
-        level=request.level,
-        answers=tuple(answer for own in found.values() for answer in own),
+    unit = request.unit if request.search is None else request.search.unit
+    return _page(
+        request.charge,
+        [answer for own in found.values() for answer in own],
+        draws,
+        request.level,
+        request.account,
+        protects=protects(unit, request.copies),
         shown=_shown(request),
-        account=account_after(request.account, request.charge),
         remembered=request.account.remembered(request.mark) is not None,
     )
 
 
-def plain_explanation(
+def _page(
     charge: Charge,
     answers: Sequence[Forecast],
-    draws: Sequence[tuple[Epsilon | Rho, str]],
+    draws: Sequence[Draw],
     level: float,
     account: Paying | NoAccount,
     *,
     protects: str,
+    shown: Reach | None = None,
+    remembered: bool = False,
 ) -> Explanation:
     """Return an explanation from a charge, its draws and the forecasts of its answers."""
     epsilon, rho = named_loss(charge.loss)
@@ -119,10 +111,12 @@ def plain_explanation(
         epsilon=epsilon,
         rho=rho,
         delta=float(charge.delta),
-        draws=tuple(drawn(loss, (what,)) for loss, what in draws),
+        draws=tuple(draws),
         level=level,
         answers=tuple(answers),
-        account=account_after(account, charge),
+        shown=shown,
+        account=_account_after(account, charge),
+        remembered=remembered,
     )
 
 
@@ -130,15 +124,6 @@ def drawn(loss: Epsilon | Rho, questions: tuple[str, ...]) -> Draw:
     """Return a draw of this loss."""
     epsilon, rho = named_loss(loss)
     return Draw(epsilon, questions, rho)
-
-
-def _of_part(
-    part: Part, loss: Epsilon | Rho, request: Request, known: Circumstances
-) -> Iterator[tuple[str, Forecast]]:
-    """Yield the forecasts of a part, each with the name of its question."""
-    names = {shown: name for name in part.names for shown in (*part.names[name], name)}
-    for answer in part.forecasts(loss, request.questions, known):
-        yield names[answer.name], answer
 
 
 def named_loss(loss: Epsilon | Rho) -> tuple[float | None, float | None]:
@@ -166,7 +151,23 @@ def groups_text(request: Request) -> str:
     return f"secret, shown if the noisy count is large enough, delta {short(request.charge.delta)}"
 
 
-def account_after(account: Paying | NoAccount, charge: Charge) -> Account | None:
+def in_one(
+    pages: Sequence[Explanation], request: Request, draws: tuple[Draw, ...] | None = None
+) -> Explanation:
+    """Return one explanation of several releases that are charged together."""
+    return _page(
+        request.charge,
+        [answer for page in pages for answer in page.answers],
+        draws or [draw for page in pages for draw in page.draws],
+        pages[0].level,
+        request.account,
+        protects=pages[0].protects,
+        shown=next((page.shown for page in pages if page.shown is not None), None),
+        remembered=request.account.remembered(request.mark) is not None,
+    )
+
+
+def _account_after(account: Paying | NoAccount, charge: Charge) -> Account | None:
     """Return what a ledger has left for a dataset, and what a charge would leave of it."""
     if isinstance(account, NoAccount):
         return None
@@ -209,8 +210,8 @@ def explain_survey(
     charge: Charge, forecast: Forecast, level: float, account: Paying | NoAccount
 ) -> Explanation:
     """Return the explanation of a protocol over a column."""
-    draws = [(charge.loss, charge.question)]
-    return plain_explanation(charge, (forecast,), draws, level, account, protects=REPLACED)
+    draws = [drawn(charge.loss, (charge.question,))]
+    return _page(charge, (forecast,), draws, level, account, protects=REPLACED)
 
 
 def by_users(half_width: Callable[[int], float | None]) -> HalfWidths:
@@ -225,22 +226,6 @@ def by_users(half_width: Callable[[int], float | None]) -> HalfWidths:
     return tuple(map(planned, SIZES))
 
 
-def explain_histogram(
-    by: Sequence[Hashable],
-    keys: PublicKeys | None,
-    question: Histogram,
-    terms: Terms,
-    sizes: tuple[int, ...] = SIZES,
-) -> Explanation:
-    """Return the explanation of a histogram, whole or by group."""
-    request, _ = histogram_request(question, terms, by, keys), histogram_names(by)
-    made = explained(request, sizes=sizes)
-    if made.shown is None:
-        return made
-    (count,) = made.answers
-    return replace(made, answers=(count.noted("a group is shown by its fullest bin"),))
-
-
 def explain_limits(
     unit: Hashable,
     by: Hashable | Sequence[Hashable],
@@ -250,24 +235,21 @@ def explain_limits(
     epsilon: object,
     rho: object,
 ) -> Explanation:
-    """Return the explanation of `suggest_limits`.
-
-    For a question these are its draws; for a share of the units, two quantiles in ranks of units.
-    """
+    """Return the explanation of `suggest_limits`: draws of a question, or two quantiles."""
     labels, quantile = group_labels(by), Quantile(label_of(unit), share)
     charge = limits_charge(quantile, labels, epsilon, rho, question)
     who, level = f"all rows of one {unit!r}", float(INTERVAL)
     known = Circumstances(level, charge.loss, None, grouped=False, draws=1)
     made, draws = [], []
     if question is not None:
-        draws = finding_draws(charge.loss, grouped=bool(labels))
+        found = finding_draws(charge.loss, grouped=bool(labels))
+        draws = [drawn(loss, (what,)) for loss, what in found]
     for name, loss in limit_losses(charge, labels).items() if question is None else ():
         part = QuantilePart(name, quantile, grouped=False)
         (own,) = part.forecasts(loss, {name: quantile}, known)
         made.append(replace(own, unit="ranks of units"))
-        draws.append((loss, name))
-    account = account_of(None, None, None)
-    return plain_explanation(charge, made, draws, level, account, protects=who)
+        draws.append(drawn(loss, (name,)))
+    return _page(charge, made, draws, level, account_of(None, None, None), protects=who)
 
 
 _UNTOLD = "noise goes by private deviations of the coordinates: no half-width before there is data"
@@ -288,18 +270,16 @@ def explain_vector(
     assert isinstance(loss, Rho)  # noqa: S101 it is named in rho
     left = loss.share(1 - GROUP_COUNT_SHARE) if by else loss
     noise = loss.share(GROUP_COUNT_SHARE).noise(1, 1) if by else None
-    draws = [(left, question.text)]
+    draws = [drawn(left, (question.text,))]
     if noise is not None:
-        draws = [(loss.share(GROUP_COUNT_SHARE), "the rows of each group"), *draws]
+        draws.insert(0, drawn(loss.share(GROUP_COUNT_SHARE), ("the rows of each group",)))
     made = vector_forecast(question, left, level, counted=noise, sizes=sizes)
     made = made.about(sizes, (1.0,) * len(sizes))
     who = "one row, replaced by another" if question.neighbours == "replace" else protects(None)
-    explanation = plain_explanation(
-        request.charge, (made,), draws, level, request.account, protects=who
-    )
-    if request.rule is None or noise is None:
-        return explanation
-    return replace(explanation, shown=reaching(request.rule.least(noise, 1, 1), noise))
+    shown = None
+    if request.rule is not None and noise is not None:
+        shown = reaching(request.rule.least(noise, 1, 1), noise)
+    return _page(request.charge, [made], draws, level, request.account, protects=who, shown=shown)
 
 
 def vector_forecast(

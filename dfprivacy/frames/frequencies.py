@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,9 @@ from dfprivacy.accounting.exact import describe, exact_number
 from dfprivacy.engine.objects import is_missing
 from dfprivacy.engine.returning import values_of
 from dfprivacy.errors import InvalidKeysError, InvalidQuestionError
-from dfprivacy.frames.asking import Asking, Many, One
-from dfprivacy.frames.releasing import release_parts, request_of
-from dfprivacy.frames.tables import released_table
+from dfprivacy.frames.asking import Asked, Asking, Many, One
+from dfprivacy.frames.releasing import request_of
+from dfprivacy.frames.tables import Origin, released_table
 from dfprivacy.release.pipeline import Answers
 from dfprivacy.release.request import Request
 from dfprivacy.release.terms import EPSILON, INTERVAL, PublicKeys, Terms, label_of
@@ -31,10 +32,7 @@ OTHERS = "values that are not listed"
 
 @dataclass(frozen=True)
 class Frequencies:
-    """Counts of the values of a column, `name` in the result: all, or the `k` largest a group.
-
-    With `other` the values that are not listed are counted together.
-    """
+    """Counts of the values of a column, called `name`: all, or the `k` largest a group."""
 
     column: Hashable
     k: int | None = None
@@ -49,13 +47,7 @@ class Frequencies:
         return f"{'value_counts' if self.k is None else 'top'}({self.column!r}{most})"
 
     def names(self, by: Sequence[Hashable]) -> list[str]:
-        """Return the columns of the result; those that are grouped by end with the value.
-
-        Raises
-        ------
-        InvalidQuestionError
-            When two would have one name.
-        """
+        """Return the columns of the result; those that are grouped by end with the value."""
         noted = ["note"] if self.other or self.k is not None else []
         names = [*map(str, by), self.name, "low", "high", *noted]
         if len(set(names)) < len(names):
@@ -64,6 +56,17 @@ class Frequencies:
                 hint="rename it; counts by value have the columns count, low, high, note",
             )
         return names
+
+    @property
+    def asked(self) -> Asked:
+        """The release of the counts by value; the last group column is the value."""
+        return Asked(
+            [self.column],
+            self.request,
+            lambda own: self.names(own.by),
+            lambda made, request, names: ranked(made, request, names, self.k),
+            partial(Origin.of, about=self.column),
+        )
 
     def request(self, terms: Terms, by: Sequence[Hashable], keys: PublicKeys | None) -> Request:
         """Return the release of the counts, to be made."""
@@ -76,13 +79,7 @@ class Frequencies:
 
 
 def _with_others(keys: PublicKeys | None) -> PublicKeys:
-    """Return public keys with one more for the other values, in each group.
-
-    Raises
-    ------
-    InvalidKeysError
-        When no values are listed, or others in one group than in another.
-    """
+    """Return public keys with one more for the other values, in each group."""
     rows = () if keys is None else keys.rows
     values = list(dict.fromkeys(row[-1] for row in rows if not is_missing(row[-1])))
     groups = list(dict.fromkeys(row[:-1] for row in rows))
@@ -100,13 +97,7 @@ def _with_others(keys: PublicKeys | None) -> PublicKeys:
 
 
 def largest(column: Hashable, k: object) -> Frequencies:
-    """Return the counts of the `k` most frequent values of a column.
-
-    Raises
-    ------
-    InvalidQuestionError
-        When `k` is no whole number from 1 on.
-    """
+    """Return the counts of the `k` most frequent values of a column."""
     exact = exact_number(k)
     if exact is None or exact.denominator != 1 or not 1 <= exact < 2**31:
         raise InvalidQuestionError(
@@ -114,22 +105,6 @@ def largest(column: Hashable, k: object) -> Frequencies:
             hint="pass e.g. k=10",
         )
     return Frequencies(column, int(exact))
-
-
-def release_frequencies(
-    frame: object,
-    asked: Frequencies,
-    by: Sequence[Hashable],
-    keys: PublicKeys | None,
-    terms: Terms,
-) -> Any:
-    """Release counts by value; the columns that are grouped by end with the value."""
-    request, names, groups = asked.request(terms, by, keys), asked.names(by), len(by)
-
-    def table(settled: Request, made: Answers) -> pa.Table:
-        return ranked(released_table(made, settled, names[: groups + 3]), groups, settled, asked.k)
-
-    return release_parts(frame, request, names, table, asked.column)
 
 
 class FrequencyMethods(Asking[One, Many]):
@@ -215,8 +190,7 @@ class FrequencyMethods(Asking[One, Many]):
 
     def _frequencies(self, asked: Frequencies, given: object, terms: Terms) -> Any:
         """Release the counts, all of them or the largest of each group."""
-        by, keys = self._by_value(asked.column, given, terms)
-        return release_frequencies(self._frame, asked, by, keys, terms)
+        return self._release(asked.asked, terms, *self._by_value(asked.column, given, terms))
 
     def _by_value(
         self, column: Hashable, given: object, terms: Terms
@@ -235,12 +209,14 @@ class FrequencyMethods(Asking[One, Many]):
         return (*outer, column), PublicKeys(tuple((*a, *b) for a, b in rows))
 
 
-def ranked(table: pa.Table, groups: int, request: Request, k: int | None) -> pa.Table:
+def ranked(made: Answers, request: Request, names: Sequence[str], k: int | None) -> pa.Table:
     """Return counts by value in each group, the largest first, and the `k` largest alone.
 
-    The columns of keys are the first `groups`, the value the last of them: where it is missing
-    there is nothing to count, or it stands for other values, which come last.
+    The value is the last of the keys: where it is missing there is nothing to count, or it stands
+    for other values, which come last.
     """
+    groups = len(request.by)
+    table = released_table(made, request, names[: groups + 3])
     others = request.keys is not None and request.keys.others
     if not others:
         table = table.filter(table.column(groups - 1).is_valid())

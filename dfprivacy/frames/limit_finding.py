@@ -92,10 +92,7 @@ class Found:
 
 
 def valued(questions: Sequence[object]) -> Source:
-    """Return the source whose means of units are measured: of the column and bounds of questions.
-
-    Without bounds, or where they name several columns, rows alone are counted.
-    """
+    """Return the source of the means of units; of rows alone without bounds of one column."""
     found = []
     for own in questions:
         bounds = bounds_of(getattr(own, "bounds", None))
@@ -145,10 +142,7 @@ def _bin(sizes: Integers) -> Integers:
 def found_sizes(
     exact: Exact, loss: Epsilon | Rho, *, grouped: bool, listed: int | None = None
 ) -> Found:
-    """Draw the noise of the histograms: a unit moves each of them by a constant in L1.
-
-    `listed` is the number of groups whose keys are public.
-    """
+    """Draw the histograms' noise: a unit moves each by a constant in L1."""
     losses = _losses(loss, grouped=grouped, listed=listed)
     groups, number = np.ones(1), float(listed or 1)
     if grouped:
@@ -213,11 +207,7 @@ def best_limits(
     rows: int | None = None,
     groups: int | None = None,
 ) -> tuple[int, int]:
-    """Return the rows and groups with which questions that share a loss have the least error.
-
-    Limits that are given, `rows` or `groups`, stay. Of several questions the product of the errors
-    is the least.
-    """
+    """Return limits with which the questions' errors are least; given ones stay."""
     limits = CANDIDATES[: len(found.rows)] if rows is None else np.asarray([rows])
     places = CANDIDATES[: len(found.groups)] if groups is None else np.asarray([groups])
     part = loss.share(Fraction(1, len(questions)))
@@ -298,10 +288,7 @@ def _of_sums(
 
 
 def _totals(found: Found, bounds: Bounds, limits: Integers) -> Floats:
-    """Return what a unit of each size adds to a sum, in larger bounds: clipped to each limit.
-
-    Its mean is taken to be that of its size, or as far from it as units are on average.
-    """
+    """Return what a unit of each size adds to a sum in larger bounds: clipped to each limit."""
     assert found.firsts is not None  # noqa: S101 looked at
     means = np.clip(found.firsts / np.maximum(found.rows, 1.0), 0, 1)
     far = np.clip([means - found.spread, means + found.spread], 0, 1)

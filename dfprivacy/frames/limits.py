@@ -102,9 +102,10 @@ def suggest_limits(
     >>> dfp.suggest_limits(visits, unit="user", by="shop", question=dfp.count(), epsilon=2)
     Unit(column='user', max_rows=2, max_groups=1)
     """
-    labels, goal = group_labels(by), goal_of(question, spending, epsilon, rho)
+    named = _named_loss(epsilon, rho)
+    labels, goal = group_labels(by), goal_of(question, spending, *named)
     quantile = Quantile(label_of(unit), share)
-    charge = limits_charge(quantile, labels, epsilon, rho, question)
+    charge = limits_charge(quantile, labels, *named, question)
     request = Request(charge, account_of(ledger, dataset, note))
     asked, grouped = Unit(unit, 1), bool(labels)
     if goal is None:
@@ -147,15 +148,7 @@ class Goal:
 
 
 def goal_of(question: object, spending: object, epsilon: object, rho: object) -> Goal | None:
-    """Return what limits are found for; None where a share of the units is to stay within.
-
-    Raises
-    ------
-    InvalidQuestionError
-        When it is no question, or the question itself is wrong.
-    InvalidLossError
-        When `spending` comes without a question, or is no loss.
-    """
+    """Return what limits are found for; None where a share of the units is to stay within."""
     loss = loss_of(*_named_loss(epsilon, rho))
     if question is None:
         if spending is not None:

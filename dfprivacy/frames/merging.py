@@ -27,6 +27,7 @@ from dfprivacy.errors import (
     StatisticsFileError,
     UnsupportedDtypeError,
 )
+from dfprivacy.frames.asking import together
 from dfprivacy.frames.exact_files import (
     Header,
     StatisticsFile,
@@ -43,7 +44,7 @@ from dfprivacy.frames.exact_tables import (
     meet,
 )
 from dfprivacy.frames.private import Private, PrivateGroupBy
-from dfprivacy.frames.releasing import measure, measured_for, release_frame, release_numbers
+from dfprivacy.frames.releasing import measure, measured_for, release_numbers
 from dfprivacy.frames.tables import frame_names
 from dfprivacy.noise.entropy import fresh_id
 from dfprivacy.release.request import Request, limits_of
@@ -51,6 +52,7 @@ from dfprivacy.release.terms import EPSILON, INTERVAL, Files, PublicKeys, Terms,
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.statistics.mean_vector import MeanVector
+from dfprivacy.statistics.octaves import in_fine_bins
 from dfprivacy.statistics.part import Measured
 from dfprivacy.statistics.split import split
 
@@ -137,7 +139,7 @@ def statistics(
     header.json()  # refuses labels that have no name there
 
     kept = keepable(frame, labels)
-    adopted, measured = measure(kept, labels, public, parts, unit=limited)
+    adopted, measured = measure(kept, labels, public, in_fine_bins(parts), unit=limited)
     if any(getattr(getattr(own, "part", None), "clock", None) for own in measured):
         raise _dated()
     found = measured[0].keys
@@ -283,7 +285,7 @@ def merge(
     )  # fmt: skip
     if not header.by:
         return release_numbers(files, header.questions, terms)
-    return release_frame(files, header.by, files.public_keys(), header.questions, terms)
+    return together(header.questions).release(files, terms, header.by, files.public_keys())
 
 
 def _listed(paths: Paths) -> list[Path]:
@@ -325,10 +327,7 @@ _TERMS = {
 
 @dataclass(frozen=True)
 class Pooled:
-    """Files that go together, as a release sees them: a frame whose passes have been run.
-
-    `kinds` are the types of their keys.
-    """
+    """Files that go together, as a frame whose passes have been run; `kinds` are types of keys."""
 
     files: tuple[StatisticsFile, ...]
     kinds: tuple[pa.DataType, ...]
@@ -412,10 +411,7 @@ def _meeting(files: Sequence[StatisticsFile]) -> tuple[pa.DataType, ...]:
 
 
 def _parts_per_unit(header: Header, files: int, given: object) -> int:
-    """Return in how many files a unit can have rows: all of them, unless the caller promises less.
-
-    A row is in one file; so is a unit that is a row.
-    """
+    """Return in how many files a unit can have rows: all, unless the caller promises less."""
     if given is None:
         return 1 if header.unit is None else files
     if header.unit is None:

@@ -97,13 +97,7 @@ def method_of(statistic: type[Statistic], *, of_column: bool = False) -> Callabl
 def bound_arguments(
     signature: inspect.Signature, kind: str, args: tuple[Any, ...], given: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the arguments of a call by name.
-
-    Raises
-    ------
-    UnknownArgumentError
-        When there are too many, too few, or some that do not exist.
-    """
+    """Return the arguments of a call by name."""
     known = [name for name in signature.parameters if name != "self"]
     for name in given:
         if name not in known:
@@ -126,15 +120,16 @@ def signature_of(statistic: type[Statistic], *, of_column: bool = False) -> insp
     """Return the signature of a method: arguments, then the terms, then methods and the like."""
     place = inspect.Parameter.POSITIONAL_OR_KEYWORD
     own = statistic.arguments()[1:] if of_column else statistic.arguments()
-    first = [argument for argument in own if not argument.keyword]
+    named = [each for each in own if each.form in {"choice", "flag"} and not each.required]
     terms = [name for name in TERMS if name != "interval" or statistic.has_interval]
-    parameters = [inspect.Parameter("self", place), *(_parameter(each, place) for each in first)]
+    parameters = [inspect.Parameter("self", place)]
+    parameters += [_parameter(each, place) for each in own if each not in named]
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters += [
         inspect.Parameter(name, keyword, default=TERMS[name][1], annotation=TERMS[name][0])
         for name in terms
     ]
-    parameters += [_parameter(each, keyword) for each in own if each.keyword]
+    parameters += [_parameter(each, keyword) for each in named]
     return inspect.Signature(parameters)
 
 
@@ -150,11 +145,15 @@ def documentation(statistic: type[Statistic], *, of_column: bool = False) -> str
     """Return the docstring of a method: what the statistic says, and every parameter."""
     text = inspect.cleandoc(statistic.__doc__ or "")
     lines = [text, "", "Parameters", "----------"]
+    said = {name: meaning for name, (*_, meaning) in TERMS.items()}
+    for own in statistic.arguments():
+        among = f" One of {', '.join(map(repr, own.choices))}." if own.choices else ""
+        said[own.name] = f"{own.doc}{among}"
     for name, parameter in signature_of(statistic, of_column=of_column).parameters.items():
         if name == "self":
             continue
         lines.append(f"{name} : {parameter.annotation}")
-        lines.append(f"    {_meaning(statistic, name)}")
+        lines.append(f"    {said[name]}")
     lines += ["", "Returns", "-------", "Estimate, Choice or frame"]
     lines.append("    A number that knows its cost; by group, the caller's own frame type.")
     lines += ["", "Raises", "------", "DPError"]
@@ -162,13 +161,6 @@ def documentation(statistic: type[Statistic], *, of_column: bool = False) -> str
     if statistic.example:
         lines += ["", "Examples", "--------", statistic.example]
     return "\n".join(lines)
-
-
-def _meaning(statistic: type[Statistic], name: str) -> str:
-    if name in TERMS:
-        return TERMS[name][2]
-    own = next(each for each in statistic.arguments() if each.name == name)
-    return f"{own.doc} One of {', '.join(map(repr, own.choices))}." if own.choices else own.doc
 
 
 _ELSEWHERE = {
@@ -191,6 +183,12 @@ def _unknown(owner: object, name: str) -> NoReturn:
     if name.startswith("_"):
         message = f"{kind.__name__!r} object has no attribute {name!r}"
         raise AttributeError(message, name=name, obj=owner)
+    of_frame = _ELSEWHERE.get(name, name)
+    if getattr(owner, "_of_column", False) and hasattr(getattr(owner, "_owner", None), of_frame):
+        raise UnknownMethodError(
+            f"{name} is a question about a frame, and this is one column",
+            hint=f"ask the frame: df.dp.{of_frame}(...)",
+        )
     public = [known for known in dir(owner) if not known.startswith("_")]
     asked = [known for known in public if known not in {"explain", "local", "shuffle"}]
     other = meant(name, public)

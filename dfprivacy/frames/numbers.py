@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.errors import InvalidQuestionError
+from dfprivacy.errors import InvalidQuestionError, boundary
 from dfprivacy.frames.arithmetic import Range, added, divided, multiplied, negated
 from dfprivacy.frames.viz.numbers import Readable, Reading
 from dfprivacy.frames.viz.text import figure, shortened
@@ -103,18 +103,10 @@ class Moments:
         return "none" if value is None else str(value)
 
 
-class _Private(Readable, float):
-    """A private number that knows what it cost."""
+class _Paid(Readable):
+    """What was released, and knows what it cost."""
 
-    _name: str
     _release: Release
-    moments: Moments | None = None
-    """What it stands for, where that is a date or time."""
-
-    @property
-    def _written(self) -> Callable[[float], str] | None:
-        """What writes numbers that stand for dates or times."""
-        return None if self.moments is None else self.moments.text
 
     @property
     def epsilon(self) -> float | None:
@@ -127,14 +119,27 @@ class _Private(Readable, float):
         return self._release.rho
 
     @property
-    def delta(self) -> float:
-        """The delta that the call spent on secret group keys; 0 without groups."""
-        return self._release.delta
-
-    @property
     def limits(self) -> Unit | None:
         """The unit with the limits that the call found itself; None where it was given limits."""
         return self._release.limits
+
+
+class _Private(_Paid, float):
+    """A private number that knows what it cost."""
+
+    _name: str
+    moments: Moments | None = None
+    """What it stands for, where that is a date or time."""
+
+    @property
+    def _written(self) -> Callable[[float], str] | None:
+        """What writes numbers that stand for dates or times."""
+        return None if self.moments is None else self.moments.text
+
+    @property
+    def delta(self) -> float:
+        """The delta that the call spent on secret group keys; 0 without groups."""
+        return self._release.delta
 
     @property
     def _is_whole(self) -> bool:
@@ -209,10 +214,10 @@ class _Ranged(_Private):
     __truediv__, __rtruediv__ = _operators("/")
 
     def __neg__(self) -> Any:
-        """Return the negative number, with its interval."""
         return _computed("-", 0.0, self)
 
 
+@boundary
 class Computed(_Ranged):
     """A number computed from released ones by + - * and /: it has an interval and costs nothing.
 
@@ -243,7 +248,6 @@ class Computed(_Ranged):
         return number
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        """Return what a copy or a pickle is made from."""
         return (self._name, float(self), self._steps)
 
     @property
@@ -252,13 +256,7 @@ class Computed(_Ranged):
         return self._steps
 
     def interval(self, level: float | None = None) -> tuple[float, float]:
-        """Return ends between which the number without noise lies with probability `level`.
-
-        Raises
-        ------
-        InvalidQuestionError
-            When `level` does not lie between 0 and 1.
-        """
+        """Return ends between which the number without noise lies with probability `level`."""
         found = self.range_at(self._release.level if level is None else interval_level(level))
         return found.low, found.high
 
@@ -315,6 +313,7 @@ def _computed(sign: str, left: Any, right: Any) -> Any:
     return Computed(shortened(f"({f' {sign} '.join(names)})"), value, made)
 
 
+@boundary
 class Estimate(_Ranged):
     """A private number: a float that knows its interval, its noise and what it cost.
 
@@ -350,11 +349,7 @@ class Estimate(_Ranged):
         It covers the noise, and where bounds were found also what they have clipped, or `note`
         says that it may not. Where bounds were given it holds the answer about the clipped values.
         It covers sampling error where `interval="population"` asked for it (docs/intervals.md).
-
-        Raises
-        ------
-        InvalidQuestionError
-            When `level` does not lie between 0 and 1.
+        `level` lies between 0 and 1.
         """
         chosen = self._release.level if level is None else interval_level(level)
         low, high = self._estimator.interval(self._vector, chosen)
@@ -401,6 +396,7 @@ class Estimate(_Ranged):
         )  # fmt: skip
 
 
+@boundary
 class Choice(_Private):
     """A private number that a selection has chosen: it knows its cost, and has no interval.
 
@@ -417,7 +413,6 @@ class Choice(_Private):
         return choice
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        """Return what a copy or a pickle is made from."""
         return (self._name, float(self), self._release)
 
     def reading(self) -> Reading:
@@ -426,11 +421,9 @@ class Choice(_Private):
         return Reading(self._name, float(self), cost, law="chosen", moment=self._written)
 
 
+@boundary
 class Recalled(_Ranged):
-    """A private number that a ledger has remembered: its interval is the one that was released.
-
-    It costs nothing: what it says was paid for when it was made.
-    """
+    """A private number that a ledger has remembered: it was paid for, with its interval, before."""
 
     _ends: tuple[float, float]
     _error: float
@@ -451,17 +444,10 @@ class Recalled(_Ranged):
         return number
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        """Return what a copy or a pickle is made from."""
         return (self._name, float(self), self._ends, self._error, self._release, self._note)
 
     def interval(self, level: float | None = None) -> tuple[float, float]:
-        """Return the interval that was released.
-
-        Raises
-        ------
-        InvalidQuestionError
-            For another level: the noisy numbers behind it were not kept.
-        """
+        """Return the interval that was released: what other levels need was not kept."""
         if level is not None and interval_level(level) != self._release.level:
             raise InvalidQuestionError(
                 "the ledger remembers the interval at one level only",
@@ -492,11 +478,8 @@ Number = Estimate | Choice | Recalled
 """What a question about a whole frame is answered with, for annotations: a float in any case."""
 
 
-class _Moment(Readable):
-    """A private date or time: it knows its cost, and its interval where one was asked for.
-
-    What is computed from it is a plain date or time.
-    """
+class _Moment(_Paid):
+    """A private date or time; what is computed from it is a plain one."""
 
     _number: Number
     _plain: ClassVar[Any]
@@ -509,27 +492,11 @@ class _Moment(Readable):
     def of(cls, value: Any, number: Number) -> Self:
         """Return a date or time with the number behind it."""
         moment: Self = cls._plain.__new__(cls, *value.__reduce_ex__(4)[1])
-        moment._number = number
+        moment._number, moment._release = number, number._release  # noqa: SLF001 of this module
         return moment
 
     def __reduce_ex__(self, protocol: object) -> tuple[Any, ...]:
-        """Return what a copy or a pickle is made from."""
         return (moment_of, (self._number,))
-
-    @property
-    def epsilon(self) -> float | None:
-        """What the whole call spent, where it was asked for as epsilon."""
-        return self._number.epsilon
-
-    @property
-    def rho(self) -> float | None:
-        """What the whole call spent, where it was asked for as rho (zCDP)."""
-        return self._number.rho
-
-    @property
-    def limits(self) -> Unit | None:
-        """The unit with the limits that the call found itself; None where it was given limits."""
-        return self._number.limits
 
     @property
     def low(self) -> Any:
@@ -587,10 +554,7 @@ _MOMENTS = {
 
 
 def moment_of(number: Number) -> Any:
-    """Return a number as it is handed over: one that stands for a date or time as that.
-
-    What is not a number is None then.
-    """
+    """Return a number as it is handed over: as the date or time that it stands for."""
     if number.moments is None:
         return number
     value = number.moments.value(number)

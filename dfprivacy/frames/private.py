@@ -1,12 +1,7 @@
-"""What `.dp` returns, and how it is put on pandas frames and series and on polars frames.
-
-The questions are methods, on a whole frame or by group, answered or explained. `.dp` is never put
-on expressions of polars: there that name belongs to OpenDP.
-"""
+"""What `.dp` returns: questions as methods, on a whole frame or by group, to answer or explain."""
 
 from __future__ import annotations
 
-import atexit
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -25,7 +20,8 @@ from dfprivacy.errors import (
     UnknownMethodError,
     boundary,
 )
-from dfprivacy.frames.crosstabs import Crosstab, CrosstabMethods
+from dfprivacy.frames.asking import Asked, By, together
+from dfprivacy.frames.crosstabs import CrosstabMethods
 from dfprivacy.frames.describing import (
     DescribeMethods,
     Description,
@@ -40,13 +36,12 @@ from dfprivacy.frames.explanation import (
     reached,
     target_of,
 )
-from dfprivacy.frames.forecasting import explain_histogram, explain_vector, explained
-from dfprivacy.frames.frequencies import Frequencies, FrequencyMethods
+from dfprivacy.frames.forecasting import explain_vector
+from dfprivacy.frames.frequencies import FrequencyMethods
 from dfprivacy.frames.methods import ColumnMethods
 from dfprivacy.frames.numbers import Number
-from dfprivacy.frames.regressions import RegressionMethods, regression_request
-from dfprivacy.frames.releasing import release_frame, release_numbers, request_of
-from dfprivacy.frames.tables import frame_names
+from dfprivacy.frames.regressions import RegressionMethods
+from dfprivacy.frames.releasing import release_numbers
 from dfprivacy.frames.viz.text import code
 from dfprivacy.release.terms import (
     EPSILON,
@@ -58,9 +53,7 @@ from dfprivacy.release.terms import (
     unit_of,
 )
 from dfprivacy.statistics import STATISTICS, Statistic
-from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.statistics.mean_vector import MeanVector
-from dfprivacy.statistics.regression import Regression
 
 if TYPE_CHECKING:
     from dfprivacy.frames.surveys import LocalMethods, ShuffleMethods
@@ -182,23 +175,12 @@ class Explaining(
         return Explaining(self._frame, self._terms, self._by, self._keys, target)
 
     def __repr__(self) -> str:
-        """Say what it does with questions."""
         by = f" by {', '.join(map(repr, self._by))}" if self._by else ""
         return f"Explaining(questions{by}; no data is read, nothing is spent)"
 
     def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> Explanation:
-        form = "frame" if self._by else "numbers"
-        request = request_of(questions, terms, self._by, self._keys, form=form)
-        if self._by:
-            frame_names(request.parts, questions, [str(label) for label in self._by])
-        needed = [name for part in request.parts for name in part.columns]
-        declared = self._declared(needed, request.unit)
-
-        def make(terms: Terms, sizes: tuple[int, ...]) -> Explanation:
-            again = request_of(questions, terms, self._by, self._keys, form=form)
-            return explained(again, declared, sizes=sizes)
-
-        return reached(self._target, terms, make)
+        asked = together(questions, "frame" if self._by else "numbers")
+        return self._release(asked, terms, self._by, self._keys)
 
     def _several(self, question: Statistic, answers: Explanation) -> Explanation:  # noqa: ARG002 it holds all
         return answers
@@ -215,36 +197,14 @@ class Explaining(
 
         return reached(self._target, description.terms, make)
 
-    def _table(self, asked: Crosstab, terms: Terms, keys: PublicKeys | None) -> Explanation:
-        declared = self._declared([*asked.by, *asked.question.columns], terms.unit)
+    def _release(
+        self, asked: Asked, terms: Terms, by: By = (), keys: PublicKeys | None = None
+    ) -> Explanation:
+        declared = self._declared([*by, *asked.columns], terms.unit)
 
         def make(terms: Terms, sizes: tuple[int, ...]) -> Explanation:
-            request = asked.request(terms, keys)
-            frame_names(request.parts, request.questions, [str(label) for label in asked.by])
-            return explained(request, declared, sizes=sizes)
+            return asked.explanation(terms, by, keys, sizes, declared)
 
-        return reached(self._target, terms, make)
-
-    def _frequencies(self, asked: Frequencies, given: object, terms: Terms) -> Any:
-        declared = self._declared([asked.column], terms.unit)
-
-        def make(terms: Terms, sizes: tuple[int, ...]) -> Explanation:
-            by, keys = self._by_value(asked.column, given, terms)
-            return explained(asked.request(terms, by, keys), declared, sizes=sizes)
-
-        return reached(self._target, terms, make)
-
-    def _regression(self, asked: Regression, terms: Terms) -> Explanation:
-        declared = self._declared(list(asked.columns), terms.unit)
-
-        def make(terms: Terms, sizes: tuple[int, ...]) -> Explanation:
-            return explained(regression_request(asked, terms), declared, sizes=sizes)
-
-        return reached(self._target, terms, make)
-
-    def _histogram(self, question: Histogram, terms: Terms) -> Explanation:
-        self._declared([question.column], terms.unit)
-        make = partial(explain_histogram, self._by, self._keys, question)
         return reached(self._target, terms, make)
 
     def _vector(self, question: MeanVector, terms: Terms) -> Explanation:
@@ -260,6 +220,7 @@ class Explaining(
         return declared_columns(self._frame, [*self._by, *columns, *units])
 
 
+@boundary
 class Private(
     DescribeMethods[Number, dict[str, Number]],
     CrosstabMethods[Number, dict[str, Number]],
@@ -351,8 +312,11 @@ class Private(
         Without, keys are secret: a group comes out only if its noisy count
         shows, up to `delta`, that it can't have been made by one row alone.
         """
-        columns = tuple(keys) if not by and isinstance(keys, Mapping) else _labels(by)
-        return PrivateGroupBy(self._frame, self._terms, columns, keys)
+        if not by and isinstance(keys, Mapping):
+            by = tuple(keys)
+        elif len(by) == 1 and isinstance(by[0], list):
+            by = tuple(by[0])
+        return PrivateGroupBy(self._frame, self._terms, by, keys)
 
     @property
     def explain(self) -> Explaining:
@@ -445,7 +409,6 @@ class PrivateGroupBy(FrequencyMethods[Frame, Frame], RegressionMethods[Frame, Fr
         return name in map(str, getattr(self._frame, "columns", ()))
 
     def __repr__(self) -> str:
-        """Show the group columns."""
         keys = "secret keys" if self._keys is None else f"{len(self._keys.rows)} public keys"
         return f"PrivateGroupBy({', '.join(map(repr, self._by))}; {keys})"
 
@@ -453,7 +416,7 @@ class PrivateGroupBy(FrequencyMethods[Frame, Frame], RegressionMethods[Frame, Fr
         return code(repr(self))
 
     def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> Frame:
-        made: Frame = release_frame(self._frame, self._by, self._keys, questions, terms)
+        made: Frame = self._release(together(questions), terms, self._by, self._keys)
         return made
 
     def _several(self, question: Statistic, answers: Any) -> Any:  # noqa: ARG002 frames hold all
@@ -502,7 +465,6 @@ class PrivateColumn(ColumnMethods[Answer]):
         return self._owner.agg(*questions, **named)
 
     def __repr__(self) -> str:
-        """Show the column, and what it is a column of."""
         return f"{self._owner!r}[{self._column!r}]"
 
     def _ask(
@@ -510,11 +472,6 @@ class PrivateColumn(ColumnMethods[Answer]):
     ) -> Any:
         place = statistic.places()[0]
         return self._owner._ask(statistic, {place: self._column, **asked}, terms)  # noqa: SLF001
-
-
-def _labels(by: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
-    """Return the group columns: as arguments, or as one list."""
-    return tuple(by[0]) if len(by) == 1 and isinstance(by[0], list) else by
 
 
 def _unit(terms: Terms, unit: object, max_rows: object, max_groups: object) -> Unit | None:
@@ -577,24 +534,3 @@ class PrivateSeries(PrivateColumn[Number]):
             frame[label] = pd.Series(values).array
         owner = self._owner.__class__(frame, self._owner._terms)  # noqa: SLF001 one of ours
         return PrivateSeries(self._series, owner(unit=label, **terms))
-
-
-def register() -> None:
-    """Put `.dp` on frames and series of pandas, until Python ends, and of polars."""
-    pd.api.extensions.register_dataframe_accessor("dp")(Private)
-    pd.api.extensions.register_series_accessor("dp")(PrivateSeries)
-    atexit.register(unregister)
-    pl.api.register_dataframe_namespace("dp")(Private)
-    pl.api.register_lazyframe_namespace("dp")(Private)
-    pl.api.register_series_namespace("dp")(PrivateSeries)
-
-
-def unregister() -> None:
-    """Take `.dp` off pandas and series of polars again.
-
-    These classes outlive the interpreter. What hangs on them would keep our modules alive,
-    and DuckDB's types with them, of which DuckDB would complain on stderr.
-    """
-    for kind in (pd.DataFrame, pd.Series, pl.Series):
-        if "dp" in vars(kind):
-            delattr(kind, "dp")

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.errors import InvalidBoundsError
-from dfprivacy.frames.asking import Asking, Many, One
-from dfprivacy.frames.releasing import release_parts, request_of
-from dfprivacy.frames.tables import origin_of, with_origin
+from dfprivacy.frames.asking import Asked, Asking, Many, One
+from dfprivacy.frames.releasing import request_of
+from dfprivacy.frames.tables import Origin
 from dfprivacy.release.answers import arrow
 from dfprivacy.release.pipeline import Answers
 from dfprivacy.release.request import Request
@@ -91,10 +91,7 @@ class RegressionMethods(Asking[One, Many]):
         asked = Regression.of(y, xs, {**self._terms.bounds, **given})
         if self._grouping()[0]:
             return self._answer(asked.questions, terms)
-        return self._regression(asked, terms)
-
-    def _regression(self, asked: Regression, terms: Terms) -> Any:
-        return release_regression(self._frame, asked, terms)
+        return self._release(line(asked), terms)
 
 
 def regression_request(asked: Regression, terms: Terms) -> Request:
@@ -105,16 +102,19 @@ def regression_request(asked: Regression, terms: Terms) -> Request:
     return replace(made, charge=replace(made.charge, question=asked.text + rest))
 
 
-def release_regression(frame: object, asked: Regression, terms: Terms) -> Any:
-    """Release a regression, as the caller's own frame type: one row a coefficient."""
-    made = release_parts(frame, regression_request(asked, terms), NAMES, coefficients)
-    origin = origin_of(made)
-    assert origin is not None  # noqa: S101 it was released this moment
-    return with_origin(made, replace(origin, keys=NAMES[:1]))
+def line(asked: Regression) -> Asked:
+    """Return a regression about all rows: one row a coefficient."""
+    return Asked(
+        asked.columns,
+        lambda terms, *_: regression_request(asked, terms),
+        lambda _: NAMES,
+        coefficients,
+        lambda request: replace(Origin.of(request), keys=NAMES[:1]),
+    )
 
 
-def coefficients(settled: Request, made: Answers) -> pa.Table:
+def coefficients(made: Answers, request: Request, _: Sequence[str]) -> pa.Table:
     """Return one row a term: its coefficient with the ends of its interval."""
-    found = [own.columns(settled.level) for (own,) in made.answers.values()]
+    found = [own.columns(request.level) for (own,) in made.answers.values()]
     values = [arrow(np.concatenate(own)) for own in zip(*found, strict=True)]
     return pa.table([pa.array(list(made.answers), pa.string()), *values], names=list(NAMES))

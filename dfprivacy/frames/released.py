@@ -1,9 +1,7 @@
 """Read released frames further: differences, ratios and changes of answers, with intervals.
 
 All of it is computed from what was released, so that it costs nothing. Groups are disjoint and
-their noise is independent: the squares of the distances to the ends of intervals add up, as in
-`arithmetic`. A total that holds the part it is compared with shares its noise; the interval is then
-that of the part and the rest.
+their noise is independent, but for a total and its part (docs/frames.md, docs/crosstabs.md).
 """
 
 from __future__ import annotations
@@ -168,7 +166,6 @@ class Released:
         return _Long.of(wide.long, guarded(lambda: released_arrow(wide.long)), wide.origin)
 
     def __repr__(self) -> str:
-        """Show what was asked."""
         return f"Released({self._origin.question})"
 
 

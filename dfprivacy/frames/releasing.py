@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho, loss_of
+from dfprivacy.accounting.memory import release_bytes
 from dfprivacy.engine.adopt import Adopted, Columns, Wrap, adopt, rereadable
 from dfprivacy.engine.keys import with_others
 from dfprivacy.engine.returning import frame_of, kept_table
-from dfprivacy.engine.run import guarded
+from dfprivacy.engine.run import changed, guarded
 from dfprivacy.errors import EngineError, UnsupportedDtypeError
 from dfprivacy.frames.limit_finding import (
     Exact,
@@ -34,11 +35,10 @@ from dfprivacy.frames.numbers import (
 from dfprivacy.frames.tables import (
     Origin,
     answers_table,
-    frame_names,
     prove_way_back,
-    released_table,
     with_origin,
 )
+from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.release.pipeline import Answers, answered, released
 from dfprivacy.release.request import (
     SELECTION,
@@ -50,9 +50,14 @@ from dfprivacy.release.request import (
 )
 from dfprivacy.release.terms import PublicKeys, Terms, Unit, interval_of
 from dfprivacy.statistics import NUnique, Statistic, question_text
-from dfprivacy.statistics.histogram import Histogram, HistogramPart, bins_table, histogram_names
+from dfprivacy.statistics.histogram import Histogram, HistogramPart
 from dfprivacy.statistics.linear import LinearPart
-from dfprivacy.statistics.octaves import OctavePart, measured_together
+from dfprivacy.statistics.octaves import (
+    MeasuredOctaves,
+    OctavePart,
+    in_fine_bins,
+    measured_together,
+)
 from dfprivacy.statistics.part import Grouping, Measured, Part
 from dfprivacy.statistics.split import shares, split
 
@@ -79,11 +84,6 @@ def request_of(
     `own` names questions that spend a loss of their own; the others share that of the terms. `form`
     is what the answers are made into: a ledger remembers one form as another release than another.
     `sets` are grouping sets: the answers are totals of the groups by some of the keys.
-
-    Raises
-    ------
-    DPError
-        When anything about the questions or their terms can't be: nothing depends on data.
     """
     unit, apart = terms.unit, own or {}
     if unit is not None and all(
@@ -94,7 +94,7 @@ def request_of(
     def settled(unit: Unit | None, part: Fraction) -> Request:
         own = {name: loss.share(part) for name, loss in apart.items()}
         left = replace(_part_of(terms, part), unit=unit)
-        parts, losses = _shared_out(questions, left, own, grouped=bool(by))
+        parts, losses = _shared_out(questions, left, own, by, keys)
         made = request_for(
             question_text(questions, by),
             left,
@@ -125,15 +125,18 @@ def _shared_out(
     questions: Mapping[str, Statistic],
     terms: Terms,
     own: Mapping[str, Epsilon],
-    *,
-    grouped: bool,
+    by: Sequence[Hashable],
+    keys: PublicKeys | None,
 ) -> tuple[tuple[Part, ...], list[Epsilon | Rho]]:
     """Return the parts of a release and the loss of each."""
     loss = loss_of(terms.epsilon, terms.rho)
     sharing = {name: question for name, question in questions.items() if name not in own}
     rows = 1 if terms.unit is None else terms.unit.max_rows
     cluster = rows if interval_of(terms.interval)[1] else 0
-    made = partial(split, grouped=grouped, cluster=cluster, units=terms.unit is not None)
+    groups = limits_of(terms.unit, by, keys)[1].groups
+    made = partial(
+        split, grouped=bool(by), cluster=cluster, units=terms.unit is not None, groups=groups
+    )
     parts = made(sharing) if sharing or not own else ()
     losses = [loss.share(share) for share in shares(parts)]
     for name, apart in own.items():
@@ -151,13 +154,7 @@ def histogram_request(
     by: Sequence[Hashable] = (),
     keys: PublicKeys | None = None,
 ) -> Request:
-    """Return the release of a histogram, to be made: each of its bins can show a group.
-
-    Raises
-    ------
-    DPError
-        When anything about the question or its terms can't be: nothing depends on data.
-    """
+    """Return the release of a histogram, to be made: each of its bins can show a group."""
     text = f"{question.text} by {', '.join(map(repr, by))}" if by else question.text
 
     def settled(unit: Unit | None, share: Fraction) -> Request:
@@ -204,54 +201,25 @@ def release_numbers(
     return {name: moment_of(number) for name, number in made.items()}
 
 
-def release_frame(
-    frame: object,
-    by: Sequence[Hashable],
-    keys: PublicKeys | None,
-    questions: Mapping[str, Statistic],
-    terms: Terms,
-) -> Any:
-    """Release the answers by group, as the caller's own frame type."""
-    request = request_of(questions, terms, by, keys)
-    names = frame_names(request.parts, questions, [str(label) for label in by])
-    return release_parts(
-        frame, request, names, lambda settled, made: released_table(made, settled, names)
-    )
-
-
-def release_histogram(
-    frame: object,
-    by: Sequence[Hashable],
-    keys: PublicKeys | None,
-    question: Histogram,
-    terms: Terms,
-) -> Any:
-    """Release a histogram, whole or by group, as the caller's own frame type: one row a bin."""
-    request, names = histogram_request(question, terms, by, keys), histogram_names(by)
-    return release_parts(
-        frame, request, names, lambda settled, made: bins_table(made, settled, names),
-        question.column,
-    )  # fmt: skip
-
-
 def release_parts(
     frame: object,
     request: Request,
     names: Sequence[str],
-    table: Callable[[Request, Answers], pa.Table],
-    about: object = "",
+    table: Callable[[Answers, Request, Sequence[str]], pa.Table],
+    origin: Origin,
 ) -> Any:
     """Release what the parts of a request answer, as a table in the caller's own frame type."""
     frame = _again(frame, request)
+
+    def drawn(found: Found[Gathered]) -> pa.Table:
+        settled, made = _answered(frame, request, found[2])
+        return table(made, settled, names)
 
     def measured() -> Found[Gathered]:
         adopted, exact = gathered(frame, request)
         return adopted.wrap, exact.measured[0].keys, exact
 
-    return release_table(
-        frame, request, names, measured,
-        lambda found: table(*_answered(frame, request, found[2])), about,
-    )  # fmt: skip
+    return release_table(frame, request, names, measured, drawn, origin)
 
 
 def release_table(  # noqa: PLR0917 the steps in their order
@@ -260,7 +228,7 @@ def release_table(  # noqa: PLR0917 the steps in their order
     names: Sequence[str],
     measured: Callable[[], Found[T]],
     draw: Callable[[Found[T]], pa.Table],
-    about: object = "",
+    origin: Origin,
 ) -> Any:
     """Release a table of columns with these names, keys first, in the caller's own frame type."""
     made = released(
@@ -272,7 +240,7 @@ def release_table(  # noqa: PLR0917 the steps in their order
         keep=lambda made: kept_table(made, frame, request.by),
         prove=lambda found: _prove(frame, request, names, found),
     )
-    return with_origin(made, Origin.of(request, about=about))
+    return with_origin(made, origin)
 
 
 def _prove(frame: object, request: Request, names: Sequence[str], found: Found[Any]) -> None:
@@ -336,16 +304,9 @@ def release_several(
         lambda _, tables: tables,
         recall=lambda table: [pa.ipc.open_stream(own[0].as_buffer()).read_all() for own in table],
         keep=lambda tables: pa.table(
-            {f"release_{index}": [_bytes_of(own)] for index, own in enumerate(tables)}
+            {f"release_{index}": [release_bytes(own)] for index, own in enumerate(tables)}
         ),
     )
-
-
-def _bytes_of(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    return bytes(sink.getvalue())
 
 
 @dataclass(frozen=True)
@@ -381,10 +342,7 @@ def gathered(frame: object, request: Request) -> tuple[Adopted, Gathered]:
 
 
 def _answered(frame: object, request: Request, found: Gathered) -> tuple[Request, Answers]:
-    """Answer a request: within limits that are drawn first, where there are none yet.
-
-    The frame is measured again within these, which are public by then.
-    """
+    """Answer a request, measured again within limits that are drawn first where there are none."""
     search = request.search
     if search is None or found.sizes is None:
         return request, answered(request, found.measured)
@@ -413,29 +371,39 @@ def measure(
     *,
     unit: Unit | None = None,
 ) -> tuple[Adopted, list[Measured]]:
-    """Run the exact passes, one a part.
-
-    Raises
-    ------
-    EngineError
-        When the frame's groups change while it is read.
-    """
+    """Run the exact passes, one a part."""
     values: dict[Hashable, bool] = {}
     told = dict.fromkeys(own for part in parts if isinstance(part, LinearPart) for own in part.told)
     for part in parts:
         for column, numbers in part.columns.items():
             values[column] = values.get(column, False) or numbers
     grouping = Grouping(by, public=keys is not None)
+    if len(parts) > 1:
+        frame = guarded(lambda: rereadable(frame))
+    if isinstance(frame, pa.RecordBatchReader):
+        parts = in_fine_bins(parts)
     adopted, measured = read(
-        guarded(lambda: rereadable(frame)) if len(parts) > 1 else frame,
+        frame,
         replace(named_columns(by, keys, values, unit), told=tuple(told)),
         lambda a: _measured(parts, a, grouping),
     )
     if by and any(not m.keys.equals(measured[0].keys) for m in measured[1:]):
-        raise EngineError(
-            "the frame changed while it was read", hint="ask again, on a copy of the data"
-        )
-    return adopted, measured
+        raise changed()
+
+    def finer(part: OctavePart, keyed: pa.Table) -> BinTable:
+        """Count the groups again, in finer bins."""
+        _, (own,) = measure(frame, by, keys, [replace(part, fine=True)], unit=unit)
+        assert isinstance(own, MeasuredOctaves)  # noqa: S101 what the part measures
+        if not own.keys.equals(keyed):
+            raise changed()
+        return own.table
+
+    return adopted, [
+        replace(own, finer=partial(finer, own.part, own.keys))
+        if isinstance(own, MeasuredOctaves) and own.part.grouped and not own.part.fine
+        else own
+        for own in measured
+    ]
 
 
 def _measured(parts: Sequence[Part], adopted: Adopted, grouping: Grouping) -> list[Measured]:

@@ -25,7 +25,7 @@ import pyarrow as pa
 from dfprivacy.engine.returning import values_of
 from dfprivacy.errors import InvalidQuestionError, UnsupportedFrameError
 from dfprivacy.frames.numbers import Release
-from dfprivacy.release.answers import Answer, arrow
+from dfprivacy.release.answers import arrow
 from dfprivacy.release.pipeline import Answers
 from dfprivacy.release.request import Request
 from dfprivacy.release.totals import totals
@@ -40,14 +40,24 @@ ENDS = ("", "_low", "_high", f"_{NOTE}")
 def frame_names(
     parts: Sequence[Any], questions: Mapping[str, Any], keys: Sequence[str]
 ) -> list[str]:
-    """Return the column names of a grouped release.
-
-    Raises
-    ------
-    InvalidQuestionError
-        When two columns would share a name.
-    """
-    names = [*keys, *_value_names(parts, questions, keys)]
+    """Return names of columns of a grouped release; ones called low, high or count stay so."""
+    known: dict[str, list[tuple[str, bool]]] = {}
+    for part in parts:
+        for question, own in part.names.items():
+            known.setdefault(question, []).extend(own.items())
+    answers = [
+        (name, has_interval, questions[question].has_note)
+        for question in questions
+        for name, has_interval in known.get(question, ())
+    ]
+    taken = {*keys, *(name for name, _, _ in answers)}
+    alone = len(answers) == 1 and not taken & {"low", "high", NOTE}
+    names = list(keys)
+    for name, has_interval, noted in answers:
+        ends = [*(["low", "high"] if has_interval else []), *([NOTE] if noted else [])]
+        names += [name, *(ends if alone else [f"{name}_{end}" for end in ends])]
+    if shows_count(parts):
+        names.append("count" if "count" not in taken else "rows")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidQuestionError(
@@ -55,26 +65,6 @@ def frame_names(
             hint="name the answer: .agg(delay=dfp.mean(...)) or rename the group column",
         )
     return names
-
-
-def _value_names(
-    parts: Sequence[Any], questions: Mapping[str, Any], keys: Sequence[str]
-) -> list[str]:
-    """Name answers, ends and count: a column called low, high or count keeps its own name."""
-    answers = [
-        (name, has_interval, questions[question].has_note)
-        for question in questions
-        for part in parts
-        for name, has_interval in part.names.get(question, {}).items()
-    ]
-    taken = {*keys, *(name for name, _, _ in answers)}
-    alone = len(answers) == 1 and not taken & {"low", "high", NOTE}
-    names = []
-    for name, has_interval, noted in answers:
-        ends = [*(["low", "high"] if has_interval else []), *([NOTE] if noted else [])]
-        names += [name, *(ends if alone else [f"{name}_{end}" for end in ends])]
-    counted = "count" if "count" not in taken else "rows"
-    return [*names, counted] if shows_count(parts) else names
 
 
 def shows_count(parts: Sequence[Any]) -> bool:
@@ -99,10 +89,7 @@ GROUPING = "grouping"
 
 
 def answers_table(made: Answers, request: Request) -> pa.Table:
-    """Return one row a kept group: the keys, then the columns of each answer under its question.
-
-    In grouping sets it is one row a group of each of them, and `GROUPING` comes last.
-    """
+    """Return one row a kept group, of each grouping set: its keys, then all answers' columns."""
     if not request.sets:
         return _answers_table(made, request)
     tables = []
@@ -118,45 +105,26 @@ def _answers_table(made: Answers, request: Request) -> pa.Table:
     keys = made.keys.rename_columns([str(label) for label in request.by])
     columns = {name: keys.column(name).take(pa.array(made.kept)) for name in keys.column_names}
     for name, own in made.answers.items():
-        titles = _titles(name, request.questions[name], own)
-        for title, answer in zip(titles, own, strict=True):
-            ends = zip(ENDS, answer.columns(request.level), strict=False)
-            columns |= {
-                f"{title}{end}": arrow(values[made.kept], answer.declared) for end, values in ends
-            }
+        for suffix, answer in zip(request.questions[name].suffixes, own, strict=True):
+            for end, values in zip(ENDS, answer.columns(request.level), strict=False):
+                columns[f"{name}{suffix}{end}"] = arrow(values[made.kept], answer.declared)
     return pa.table(columns)
-
-
-def _titles(name: str, question: Any, answers: Sequence[Answer]) -> list[str]:
-    if question.kind == "bounds":
-        return [f"{name}_lower", f"{name}_upper"]
-    if question.kind == "quantiles":
-        return [f"{name}_{index}" for index in range(len(answers))]
-    return [name]
 
 
 def prove_way_back(
     wrap: Callable[[pa.Table], object], keys: pa.Table, names: Sequence[str], *, public: bool
 ) -> None:
-    """Wrap a table of no row, then one of a NULL key, as a release will be wrapped.
-
-    What can't be wrapped raises here, before it is paid for. Secret keys may be NULL whatever they
-    are; public ones, which are `keys`, only where one of them is.
-    """
+    """Wrap a table of no row, then one of a NULL key if there may be one, before it is paid for."""
     values = names[keys.num_columns :]
     for rows in (0, 1):
         if rows and public and not any(column.null_count for column in keys.columns):
             return
         columns = [pa.nulls(rows, field.type) for field in keys.schema]
-        columns += [_any(name, rows) for name in values]
+        for name in values:  # notes are text
+            noted = name == NOTE or name.endswith(f"_{NOTE}")
+            blank, kind = ("", pa.string()) if noted else (0.0, pa.float64())
+            columns.append(pa.array([blank] * rows, kind))
         wrap(pa.table(columns, names=list(names)))
-
-
-def _any(name: str, rows: int) -> pa.Array:
-    """Return a column of a released table, whatever is in it: notes are text."""
-    if name == NOTE or name.endswith(f"_{NOTE}"):
-        return pa.array([""] * rows, pa.string())
-    return pa.array([0.0] * rows, pa.float64())
 
 
 Frame = TypeVar("Frame")
@@ -253,12 +221,7 @@ def with_origin(frame: Frame, origin: Origin) -> Frame:
     """Keep the origin of a frame until the frame is gone, and return the frame as it is."""
     place = id(frame)
     kept = (origin, None if origin.wide is not None else _content(frame))
-
-    def drop(gone: weakref.ref[Any]) -> None:
-        if place in _KNOWN and _KNOWN[place][0] is gone:
-            del _KNOWN[place]
-
-    _KNOWN[place] = (weakref.ref(frame, drop), kept)
+    _KNOWN[place] = (weakref.ref(frame, lambda _: _KNOWN.pop(place, None)), kept)
     if kept[1] is not None:
         _RECENT.append(kept)
     return frame
@@ -363,10 +326,7 @@ def _agree(shown: Any, released: Any) -> bool:
 
 
 def _is_arrow(column: pd.Series[Any]) -> bool:
-    """Tell whether Arrow takes a column: not as what it knows from pandas alone, nor as objects.
-
-    Dates of Python are objects to pandas, and dates to Arrow.
-    """
+    """Tell whether Arrow takes a column: dates among objects, and nothing of pandas alone."""
     if column.dtype.kind == "O" and not pd.api.types.is_numeric_dtype(column):
         return pd.api.types.infer_dtype(column, skipna=True) == "date"
     with suppress(Exception):  # its numbers may be too long, its text none

@@ -24,9 +24,10 @@ from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.engine.adopt import Columns
 from dfprivacy.engine.keys import align
 from dfprivacy.engine.progress import watched
-from dfprivacy.errors import InvalidLedgerError, InvalidLossError, InvalidQuestionError
+from dfprivacy.errors import InvalidLedgerError, InvalidLossError, InvalidQuestionError, boundary
 from dfprivacy.frames.numbers import Release
 from dfprivacy.frames.releasing import Found, named_columns, release_table
+from dfprivacy.frames.tables import Origin
 from dfprivacy.frames.viz.charts import Dot, vector_chart
 from dfprivacy.frames.viz.numbers import plain_card
 from dfprivacy.frames.viz.text import MeasuredIn, chart_text
@@ -57,6 +58,7 @@ from dfprivacy.statistics.mean_vector import MeanVector
 from dfprivacy.statistics.vector_source import VectorSource, by_group, open_source, prepared
 
 
+@boundary
 @dataclass(frozen=True, eq=False, repr=False)
 class VectorEstimate:
     """A private mean of vectors. It behaves like a sequence of floats and like a numpy array.
@@ -81,12 +83,8 @@ class VectorEstimate:
         """Return ends, one a coordinate, that cover the noise with probability `level` each.
 
         They cover what noise does to the clipped mean: not sampling error, and not what clipping
-        and quantisation have done. No interval is wider than what clipping allows.
-
-        Raises
-        ------
-        InvalidQuestionError
-            When `level` does not lie between 0 and 1.
+        and quantisation have done. No interval is wider than what clipping allows. `level` lies
+        between 0 and 1.
         """
         chosen = self.release.level if level is None else interval_level(level)
         return self.noisy.interval(chosen)
@@ -127,19 +125,15 @@ class VectorEstimate:
         return self.question.neighbours
 
     def __len__(self) -> int:
-        """Return the dimension."""
         return len(self.noisy.sums)
 
     def __iter__(self) -> Iterator[float]:
-        """Yield the coordinates."""
         return iter(self.values.tolist())
 
     def __getitem__(self, index: Any) -> Any:
-        """Return a coordinate, or several."""
         return self.values[index]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:  # noqa: FBT001 numpy's protocol
-        """Return the mean as an array."""
         return np.array(self.values, dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:
@@ -164,12 +158,8 @@ class VectorEstimate:
         """Return a chart of all coordinates with their intervals (an altair chart).
 
         Up to 40 coordinates are dots, more of them a line with a band; 2,000 are shown at most.
-        `measured_in` names the unit of the columns for the axis.
-
-        Raises
-        ------
-        PictureError
-            When altair is not installed: pip install 'dfprivacy[plot]'.
+        `measured_in` names the unit of the columns for the axis. It needs altair:
+        pip install 'dfprivacy[plot]'.
         """
         low, high = self.interval()
         names = self.question.labels if self.question.wide else range(len(self))
@@ -220,10 +210,7 @@ def run_estimators(
     estimators: Mapping[int, Passes],
     labelled: Labelled | None = None,
 ) -> dict[int, NoisyMean]:
-    """Run estimators side by side, one a group: a pass of the source fills a table of each.
-
-    Without labels all rows belong to the only estimator, number 0.
-    """
+    """Run estimators side by side, one a group, in passes of the source."""
     means: dict[int, NoisyMean] = {}
     tables = _advanced(estimators, list(estimators), means)
     while tables:
@@ -270,10 +257,7 @@ _MERGED = 64
 def group_rows(
     source: VectorSource, question: MeanVector, columns: int, *, public: bool
 ) -> Statistics:
-    """Return the number of whole vectors of each group, sorted by key. Secret.
-
-    With public keys exactly these are the groups, whatever the rows are.
-    """
+    """Return how many whole vectors each group has, sorted by key, or as listed. Secret."""
     names = [key_name(index) for index in range(columns)]
     parts: list[Statistics] = []
     grid = None if question.binary else grid_of(question, source.dimension)
@@ -296,10 +280,7 @@ def _counted(keys: pa.Table, kept: npt.NDArray[np.bool_] | None, names: list[str
 
 
 def labels_among(keys: pa.Table) -> Labelled:
-    """Return a function that finds the group of each row: its place in `keys`, or -1.
-
-    Keys are numbered column by column, and numbers stay below those of `keys` times a column's.
-    """
+    """Return a function that finds the group of each row: its place in `keys`, or -1."""
     numbering, codes = [], np.zeros(keys.num_rows, np.int64)
     for column in keys.columns:
         values = pc.unique(column)
@@ -412,7 +393,7 @@ def release_vector_frame(
 
         return release_table(
             frame, request, names, measured,
-            lambda found: _group_means(*found[2], question, request, names),
+            lambda found: _group_means(*found[2], question, request, names), Origin.of(request),
         )  # fmt: skip
 
 

@@ -1,11 +1,8 @@
 """Plan and read the mean of a Gaussian: Joseph, Kulkarni, Mao and Wu (2019), all four protocols.
 
-Half of the users report a base-4 digit of their value at one level each; that locates the mean up
-to two standard deviations, and the standard deviation up to a small factor (steps 1 and 1.5). The
-other half refines it: in a second round around what was found, or in the same round around every
-point that might be found. Errors of digits are bounded by Hoeffding's inequality for the very
-probabilities that randomised response uses, which is tighter than the paper's closed form. A fit to
-all digits gives a finer start, for free.
+Half of the users report a base-4 digit of their value at one level each, which locates the mean and
+the standard deviation; the other half refines it, in a second round around what was found or in the
+same round around every point that might be found. docs/local.md has what differs from the paper.
 """
 
 from __future__ import annotations
@@ -123,10 +120,7 @@ class GaussianPlan(Plan):
         return Distance(1, (point,), (2 * (self.spread or 1.0) * reach,))
 
     def _everywhere(self) -> Query:
-        """Ask around all that might be found, on lattices so wide that values stay near.
-
-        For sides they are a fifth of sigma apart; for distances there are some for every spread.
-        """
+        """Ask around all that might be found, on lattices so wide that values stay near."""
         far = math.sqrt(math.log(4 * self.users))
         if self.sigma is not None:
             width, sigma = math.ceil(2 * far), self.sigma or 1.0
@@ -174,10 +168,7 @@ class GaussianPlan(Plan):
         return LocalEstimate.of(self.kind, refined, protocol.loss, level, known.spread)
 
     def half_width(self, protocol: Protocol, level: float) -> float | None:
-        """Return half of the interval that half of the users give, asked at the mean itself.
-
-        None where the error is not known before there are reports.
-        """
+        """Return half of the interval around the mean itself; None where reports decide."""
         if self.sigma is None or self.rounds == 1:
             return None
         reports = self.users // 2
@@ -390,11 +381,7 @@ def located(digits: Digits, sigma: float | None, limit: float) -> Gaussian:
 
 
 def of_present(digits: Digits) -> Digits:
-    """Return the digits of owners who have a value, where some seem to have none.
-
-    Those without one show all digits alike. At the highest level nobody else shows a 2: values are
-    from -1 to 1 in its unit.
-    """
+    """Return the digits of owners who have a value: nobody else shows a 2 at the highest level."""
     share, error = float(digits.shares[-1, 2]), float(digits.deviation[-1])
     if share <= error / 2:
         return digits
@@ -546,10 +533,7 @@ class Refined(abc.ABC):
         """Return the ends so many standard deviations of the reports away."""
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Return ends around the mean that hold with probability `level`; the value is between.
-
-        Reports that lie beyond what any mean explains would leave it outside.
-        """
+        """Return ends that hold with probability `level`, the value always between them."""
         if not (self.trusted and self.reports):
             return -self.limit, self.limit
         outside = 1 - level
@@ -665,23 +649,12 @@ class LocalEstimate(Answer):
     Unlike the intervals of `.dp`, this one covers the sampling of owners as well: the mean is that
     of the distribution that values are drawn from, assumed Gaussian.
 
-    Attributes
-    ----------
-    low, high : float
-        Ends of the interval at the level asked for.
-    std_error : float
-        Standard deviation over owners and noise, given the located mean.
-    coarse : float
-        The located mean: the point around which the last reports were read.
-    spread : float or None
-        The standard deviation that round 1 has found, where sigma was not known.
-    reports : int
-        How many reports the last step was read from.
-    epsilon, rho : float or None
-        What a report cost its owner, in the terms that it was asked for.
+    `low` and `high` are the ends of the interval at the level asked for, `std_error` is the
+    standard deviation over owners and noise, given the located mean: `coarse`, the point around
+    which the last `reports` were read. `spread` is the standard deviation that round 1 has found,
+    where sigma was not known; `epsilon` or `rho` is what a report cost its owner, as it was asked
+    for.
 
-    Examples
-    --------
     >>> import dfprivacy as dfp, statistics
     >>> normal = statistics.NormalDist(3.0, 1.0)
     >>> values = [normal.inv_cdf((k + 0.5) / 50_000) for k in range(50_000)]
@@ -725,7 +698,6 @@ class LocalEstimate(Answer):
         return self._refined.interval(self._level if level is None else interval_level(level))
 
     def __repr__(self) -> str:
-        """Show the number, its interval and its cost on one line."""
         cost = f"rho={self.rho:.6g}" if self.epsilon is None else f"epsilon={self.epsilon:.6g}"
         ends = f"[{self.low:.6g}, {self.high:.6g}] at {100 * self._level:.6g}%"
         return f"{self._name} {float(self):.6g} {ends}, {cost} for each owner"

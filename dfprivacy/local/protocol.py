@@ -1,9 +1,8 @@
 """Run a survey in the local model: the protocol of a round, the reports that answer it, a journal.
 
 Who answers in which round is fixed by the campaign's name, the shares of its parts and the user.
-A journal at the owner's holds on to these, so that no analyst gets a second report out of anybody:
-one entry a campaign and round, written before a report is drawn, and a later round must keep to the
-terms of the earlier ones.
+A journal holds on to these, one entry a campaign and round, written before a report is drawn, so
+that no analyst gets a second report out of anybody.
 """
 
 from __future__ import annotations
@@ -31,8 +30,9 @@ from dfprivacy.local.randomisers import Counts
 from dfprivacy.local.reports import (
     Distinct,
     collected,
+    owners,
+    report_many,
     report_one,
-    report_table,
     settled,
     value_column,
 )
@@ -79,25 +79,12 @@ class Protocol(Published):
     messages (sequential interactivity). What is public: this protocol, the number of users, who
     reports in which round and group.
 
-    Attributes
-    ----------
-    campaign : str
-        The survey's public name. Who is in which part follows from it and the user.
-    loss : Epsilon or Rho
-        What a report costs its owner.
-    users : int
-        How many users there are: public.
-    shares : tuple of Fraction
-        The parts of the users, over all rounds.
-    plan : Plan
-        The analyst's method, and what it has found so far.
-    named : bool
-        Whether users go by name (text) instead of an index from 0 to users - 1.
-    round : int
-        Which round this is, from 1.
+    `campaign` is the survey's public name: who is in which part follows from it and the user.
+    `loss` is what a report costs its owner, `users` the public number of users, `shares` the parts
+    of the users, over all rounds. `plan` is the analyst's method and what it has found so far;
+    `named` says whether users go by name (text) instead of an index from 0 to users - 1, `round`
+    which round this is, from 1.
 
-    Examples
-    --------
     >>> import dfprivacy as dfp
     >>> protocol = dfp.local.gaussian_mean(users=100_000, epsilon=1, sigma=2.0, limit=1000)
     >>> protocol.round, protocol.rounds
@@ -187,9 +174,9 @@ class Protocol(Published):
 
         `values` has one number an owner (NULL and NaN are missing), `users` who they are; without
         it they are 0, 1, 2, ... The table has the columns protocol, user, group and value, and one
-        row for each user that is asked in this round.
+        row for each user that is asked in this round. Users who are there twice are refused.
         """
-        return report_table(self.assignment, values, users, entropy)
+        return report_many(self.assignment, values, users, entropy)
 
     def aggregate(self, *reports: Any) -> Aggregate:
         """Add up reports of this round: see `Aggregate`.
@@ -257,18 +244,11 @@ class Aggregate:
 
     What it holds is as private as the reports are; it may be published.
 
-    Attributes
-    ----------
-    protocol : Protocol
-        The round that the reports answer.
-    rejected : dict
-        How many reports do not count, by reason: malformed, protocol (another one, or another
-        round), user (no such user), group (not the user's own), value (beyond what the
-        randomiser returns), and repeated (users with two different reports: none of theirs
-        counts). The same report twice counts once, and is not listed.
+    `protocol` is the round that the reports answer. `rejected` says how many reports do not count,
+    by reason: malformed, protocol (another one, or another round), user (no such user), group (not
+    the user's own), value (beyond what the randomiser returns), and repeated (users with two
+    different reports: none of theirs counts). The same report twice counts once, and is not listed.
 
-    Examples
-    --------
     >>> import dfprivacy as dfp
     >>> protocol = dfp.local.gaussian_mean(users=4000, epsilon=2, sigma=1.0, limit=8)
     >>> reports = protocol.reports([0.5] * 4000)
@@ -343,7 +323,6 @@ class Aggregate:
         return cls(protocol, Distinct(users, groups, flat, barred), rejected)
 
     def __repr__(self) -> str:
-        """Show how many reports there are of which round."""
         own, out = f"{self.protocol.round} of {self.protocol.rounds}", sum(self.rejected.values())
         return f"Aggregate({self.reports} reports of round {own}, {out} rejected)"
 
@@ -400,40 +379,60 @@ class Journal:
     def report(self, protocol: Protocol, value: float | None, user: int | str) -> Any:
         """Return one owner's report as `Protocol.report` does, and remember that it was made.
 
-        Raises
-        ------
-        AlreadyReportedError, LedgerFileError
-            When this round was answered before, terms have changed, or nothing can be written.
+        None is made where the round was answered before, terms have changed, or nothing can be
+        written.
         """
         self._enter(protocol)
         return protocol.report(value, user)
 
     def reports(self, protocol: Protocol, values: Any, users: Any = None) -> Any:
-        """Return many owners' reports as `Protocol.reports` does: all users at once, or never."""
+        """Return many owners' reports as `Protocol.reports` does: all users at once, or never.
+
+        What is refused for its values or users leaves the round unanswered.
+        """
+        owners(protocol.assignment, values, users)
         self._enter(protocol)
         return protocol.reports(values, users)
 
     def _enter(self, protocol: Protocol) -> None:
-        """Write an entry for this round, unless there is one or its terms have changed."""
+        """Write an entry for this round, unless there is one or its terms have changed.
+
+        It is written before the others are read: of two entries that are made at one time under
+        different terms, one at least sees the other, and is taken back.
+        """
         terms = {name: each for name, each in protocol.terms().items() if name != "asks"}
         terms |= {"kind": protocol.plan.kind, "rounds": protocol.rounds}
         name = hashlib.blake2b(protocol.campaign.encode(), digest_size=16).hexdigest()
-        for earlier in self._folder.glob(f"{name}-*.json"):
-            if json.loads(earlier.read_text(encoding="utf-8")) != terms:
-                raise AlreadyReportedError(
-                    "the terms of this campaign are not those of an earlier round",
-                    hint="ask the analyst for the protocol that aggregate.next_round() gave",
-                )
+        entry, new = self._folder / f"{name}-{protocol.round:d}.json", True
         try:
-            entry = self._folder / f"{name}-{protocol.round:d}.json"
-            put_new(entry, lambda file: file.write(json.dumps(terms).encode()))
-        except FileExistsError:
+            try:
+                put_new(entry, lambda file: file.write(json.dumps(terms).encode()))
+            except FileExistsError:
+                new = False
+            entries = map(_read, self._folder.glob(f"{name}-*.json"))
+            changed = any(own not in (None, terms) for own in entries)
+            if new and changed:
+                entry.unlink()
+        except OSError as error:
+            raise _unusable(self._folder) from error
+        if changed:
+            raise AlreadyReportedError(
+                "the terms of this campaign are not those of an earlier round",
+                hint="ask the analyst for the protocol that aggregate.next_round() gave",
+            )
+        if not new:
             raise AlreadyReportedError(
                 f"round {protocol.round} of this campaign was answered before",
                 hint="send the reports that were made then once more; new ones would cost again",
-            ) from None
-        except OSError as error:
-            raise _unusable(self._folder) from error
+            )
+
+
+def _read(entry: Path) -> Any:
+    """Return the terms of an entry of a journal; None for one that was taken back meanwhile."""
+    try:
+        return json.loads(entry.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
 
 
 def _unusable(folder: Path) -> LedgerFileError:

@@ -37,7 +37,6 @@ class Plan(Record, abc.ABC):
     kinds: ClassVar[dict[str, type[Any]]]
 
     def __init_subclass__(cls) -> None:
-        """List a method under its kind."""
         if "kind" in vars(cls):
             cls.kinds[cls.kind] = cls
 
@@ -96,7 +95,14 @@ class Published(abc.ABC):
             given = json.loads(text)
             found = cls.read(given)
             whole = found.to_json() == json.dumps(given, sort_keys=True)
-        except (ValueError, TypeError, KeyError, ArithmeticError, AttributeError, RecursionError):
+        except (
+            ValueError,
+            TypeError,
+            LookupError,
+            ArithmeticError,
+            AttributeError,
+            RecursionError,
+        ):
             whole = False
         if not whole:
             raise InvalidProtocolError(

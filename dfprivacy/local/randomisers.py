@@ -1,11 +1,9 @@
 """Make integers private at their owner: randomised response, and noise on a grid or in a ball.
 
 Before that, users are hashed and vectors are turned by a public rotation. A histogram is estimated
-from single bits, in the Haar form of Cormode, Kulkarni and Srivastava (2019): over 2**height leaves
-it is known by its Haar coefficients, for every inner node the share of owners in its left half less
-the share in its right half. An owner is asked about one level, by a public hash, where the
-coefficients are zero but for one +1 or -1; of that vector's Hadamard transform the owner reports
-one sign, at a row that the hash names too, by randomised response.
+from single bits, in the Haar form of Cormode, Kulkarni and Srivastava (2019): of the coefficients
+of one level, zero but for one +1 or -1, an owner reports one sign of the Hadamard transform, at a
+row that a public hash names (docs/local.md).
 """
 
 from __future__ import annotations
@@ -119,7 +117,7 @@ class RandomisedResponse:
     def privatise(self, inputs: Integers, entropy: EntropySource = system_entropy) -> Integers:
         """Return one report for each input, each from a 64-bit word of its own."""
         words = random_words(len(inputs), entropy)
-        reports = inputs.copy()
+        reports = np.array(inputs)  # of numpy's own type: under a mask nothing would be added
         for index in range(1, self.categories):  # so many words further on: index categories on
             reports += words < np.uint64(index * self.words_for_another)
         reports &= self.categories - 1
@@ -180,7 +178,7 @@ class GridLaplace:
 
     def privatise(self, inputs: Integers, entropy: EntropySource = system_entropy) -> Integers:
         """Return one report for each input; inputs are clipped to the grid first."""
-        kept = np.minimum(np.maximum(inputs, 0), self.steps)
+        kept = np.minimum(np.maximum(np.asarray(inputs), 0), self.steps)
         drawn: Integers = self.noise.sample(len(kept), entropy)
         return np.add(kept, drawn, out=drawn)
 
@@ -231,8 +229,9 @@ class BallGaussian:
         Coordinates are looked at first, so that no product or sum leaves 64 bits.
         """
         drawn: Integers = self.noise.sample(inputs.size, entropy).reshape(inputs.shape)
-        near = ((inputs >= -self.radius) & (inputs <= self.radius)).all(axis=1, keepdims=True)
-        short = np.where(near, inputs, 0)
+        own = np.asarray(inputs)
+        near = ((own >= -self.radius) & (own <= self.radius)).all(axis=1, keepdims=True)
+        short = np.where(near, own, 0)
         inside = (short * short).sum(axis=1, keepdims=True) <= self.radius**2
         return np.asarray(drawn + np.where(inside, short, 0))
 
@@ -290,11 +289,7 @@ def salt_of(campaign: str) -> np.uint64:
 
 
 def hashed(users: Integers, salt: np.uint64) -> Words:
-    """Return a well-mixed word for each user number; different users get different words.
-
-    Multiplication by an odd number and the finaliser of SplitMix64 (Steele, Lea and Flood 2014)
-    are bijections of 64-bit words.
-    """
+    """Return a well-mixed word for each user number, by a bijection of words (SplitMix64)."""
     words = users.view(np.uint64) * _GOLDEN
     words += salt
     spare = np.right_shift(words, np.uint64(30))
@@ -313,10 +308,7 @@ def _signs(campaign: str, dimensions: int) -> Floats:
 
 
 def rotated(vectors: Floats, campaign: str) -> Floats:
-    """Return each row with signs changed, zero-padded and transformed; lengths are kept.
-
-    Missing numbers count as 0.
-    """
+    """Return each row with signs changed, zero-padded and transformed; missing is 0."""
     rows, dimensions = vectors.shape
     size = padded_size(dimensions)
     wide = np.zeros((rows, size))
@@ -367,10 +359,7 @@ class HaarTree:
         return self.height * self.rows
 
     def sides(self, parts: Floats, groups: Integers) -> Integers:
-        """Return 0 or 1 for the sign that each owner's group asks for: + or -.
-
-        `parts` says where between 0 and 1 each owner's value lies; NaN is somewhere.
-        """
+        """Return 0 or 1 for the sign, + or -, that each owner's group asks for."""
         last = 2**self.height - 1
         clipped = np.clip(np.floor(np.nan_to_num(parts) * (last + 1)), 0, last)
         leaves = np.asarray(clipped, dtype=np.int64)
@@ -401,10 +390,7 @@ class HaarTree:
 
 
 def quantile_of(shares: Floats, q: float) -> float:
-    """Return where between 0 and 1 a share q of the owners lies below.
-
-    Cumulated shares are noisy; the non-decreasing numbers nearest to them are used instead.
-    """
+    """Return where a share q of the owners lies below, by the nearest non-decreasing shares."""
     below = np.clip(increasing(np.cumsum(shares)), 0.0, 1.0)
     leaf = min(int(np.searchsorted(below, q)), len(below) - 1)
     start = float(below[leaf - 1]) if leaf else 0.0

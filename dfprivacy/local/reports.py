@@ -1,10 +1,8 @@
 """Make reports at their owner, and collect them at the analyst's.
 
-A report is a row of protocol, user, group and value; many of them are an Arrow table. An owner's is
-private already: nothing that makes it looks at more than one value, and many owners are simply
-served in blocks. The analyst reads reports once, checks each, counts each user once and adds up;
-the result does not depend on the order of reports, on how they are split into files, or on the
-order in which collections are merged.
+A report is a row of protocol, user, group and value; many of them are an Arrow table. Nothing that
+makes one looks at more than one value. The analyst checks each report, counts each user once and
+adds up; the result does not depend on the order of reports, files or merges.
 """
 
 from __future__ import annotations
@@ -44,17 +42,31 @@ def report_one(
     """Return one owner's report, or None where the user is not asked."""
     numbers = np.array([_user_number(asked, user)])
     matrix = value_matrix(np.array([_floats(value)]), asked.width)
-    rows: list[dict[str, Any]] = _table(asked, matrix, numbers, entropy).to_pylist()
+    rows: list[dict[str, Any]] = report_table(asked, matrix, numbers, entropy).to_pylist()
     return rows[0] if rows else None
 
 
-def report_table(asked: Assignment, values: Any, users: Any, entropy: EntropySource) -> pa.Table:
-    """Return the reports of many owners, one row for each that is asked in this round."""
+def report_many(asked: Assignment, values: Any, users: Any, entropy: EntropySource) -> pa.Table:
+    """Return the reports of many owners, each of whom is there once."""
+    return report_table(asked, *owners(asked, values, users), entropy)
+
+
+def owners(asked: Assignment, values: Any, users: Any) -> tuple[Floats, Integers]:
+    """Return the values of many owners as floats, and their numbers, which are all different."""
     matrix = value_matrix(values, asked.width)
-    return _table(asked, matrix, user_numbers(asked, users, len(matrix)), entropy)
+    numbers = user_numbers(asked, users, len(matrix))
+    if users is not None and len(np.unique(numbers)) < len(numbers):
+        raise InvalidProtocolError(
+            "a user is there twice, and each sends one message: a second one costs as much again",
+            hint="make one value of each user's first",
+        )
+    return matrix, numbers
 
 
-def _table(asked: Assignment, matrix: Floats, users: Integers, entropy: EntropySource) -> pa.Table:
+def report_table(
+    asked: Assignment, matrix: Floats, users: Integers, entropy: EntropySource
+) -> pa.Table:
+    """Return the reports of many owners, one row for each that is asked in this round."""
     size, width = len(matrix), asked.reported_width
     made = {"user": np.empty(size, np.int64), "group": np.empty(size, np.int64)}
     made["value"] = np.empty((size, width) if width else size, np.int64)
@@ -105,10 +117,10 @@ def value_column(values: Integers) -> pa.Array:
 
 def _floats(value: Any) -> Any:
     """Return a number, or the numbers of a vector, as floats; what is missing as NaN."""
+    if value is None or value is np.ma.masked:
+        return math.nan
     if isinstance(value, list | tuple | np.ndarray):
         return [_floats(each) for each in value]
-    if value is None:
-        return math.nan
     try:
         return float(value)
     except OverflowError:  # an integer or a fraction beyond all floats
@@ -116,14 +128,10 @@ def _floats(value: Any) -> Any:
 
 
 def value_matrix(values: Any, width: int) -> Floats:
-    """Return values as floats: one a row, or `width` a row where that is not 0.
-
-    NULL, NaN, and vectors of another length or with a missing coordinate are NaN. Declared types
-    that hold no numbers, or no vectors where they are needed, are refused.
-    """
+    """Return values as floats, one or `width` a row; what is no number or whole vector is NaN."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
         if values.ndim == (2 if width else 1) and (not width or values.shape[1] == width):
-            return values.astype(np.float64, copy=False)
+            return _plain(values)
         raise _no_numbers(f"an array of {values.ndim} dimensions", width)
     column = _arrow_column(values)
     if not width:
@@ -137,6 +145,15 @@ def value_matrix(values: Any, width: int) -> Floats:
     matrix[whole] = _numbers(column.take(pa.array(whole)).flatten()).reshape(-1, width)
     matrix[np.isnan(matrix).any(axis=1)] = np.nan
     return matrix
+
+
+def _plain(values: npt.NDArray[Any]) -> Floats:
+    """Return an array as floats of numpy's own type, which every operation reaches; masked is NaN.
+
+    Noise would not be added to what is under a mask.
+    """
+    mask, floats = np.ma.getmask(values), np.asarray(values, dtype=np.float64)
+    return floats if mask is np.ma.nomask else np.where(mask, math.nan, floats)
 
 
 def _arrow_column(values: Any) -> pa.Array:
@@ -195,7 +212,7 @@ def user_numbers(asked: Assignment, users: Any, rows: int) -> Integers:
         fit = all(isinstance(name, str | bytes) for name in names)
         numbers = np.array([asked.number_of(name) for name in names if fit], dtype=np.int64)
     else:
-        plain = isinstance(users, np.ndarray)
+        plain = type(users) is np.ndarray  # under a mask is no user
         numbers = users if plain else _arrow_column(users).to_numpy(zero_copy_only=False)
     fits = len(numbers) == rows and numbers.dtype.kind in "iu"
     if not (fits and asked.known(numbers).all()):
@@ -336,11 +353,7 @@ def _possible(asked: Assignment, groups: Integers, values: Integers) -> Mask:
 
 
 def settled(pieces: Sequence[Distinct], asked: Assignment) -> Distinct:
-    """Return several pieces as one.
-
-    Equal reports of a user count once; a user with two different ones is barred, with all of
-    theirs, from here on.
-    """
+    """Return several pieces as one, without the users who have two different reports."""
     width = (asked.reported_width,) if asked.reported_width else ()
     users = np.concatenate([np.empty(0, np.int64), *(piece.users for piece in pieces)])
     groups = np.concatenate([np.empty(0, np.int32), *(piece.groups for piece in pieces)])

@@ -1,10 +1,9 @@
 """Say who is asked what in a round, and how a value becomes the input of an exact randomiser.
 
-A query is plain data. It maps one owner's value, by any function of that value alone, to an
-integer, and names the randomiser that makes the integer private; whatever the mapping, the report
-is as private as the randomiser. A value that is missing (NaN) is mapped to the input that carries
-nothing. Who answers it follows from a public hash of the user, an index from 0 to n - 1 or a name:
-that a user reports in round 2, in group 5, tells nobody anything.
+A query is plain data: any function of one owner's value to an integer, and the randomiser that
+makes it private; NaN is mapped to the input that carries nothing. Who answers follows from a public
+hash of the user, an index or a name: that a user reports in round 2, in group 5, tells nobody
+anything.
 """
 
 from __future__ import annotations
@@ -268,10 +267,7 @@ def _present(values: Floats, inputs: Integers) -> Integers:
 
 @dataclass(frozen=True)
 class Part:
-    """One part of the users with what it is asked; its groups are numbered from `first` on.
-
-    A user belongs to it whose hash, on the scale from 0 to 2**32, lies from `low` to `high`.
-    """
+    """The users whose hash, from 0 to 2**32, lies in a part; groups are numbered from `first`."""
 
     query: Query
     law: Law

@@ -48,16 +48,9 @@ SHARES = (Fraction(1, 4), Fraction(1, 8), Fraction(5, 8))
 class VectorMean:
     """A mean of vectors from private reports.
 
-    Attributes
-    ----------
-    mean : numpy.ndarray
-        One number a dimension, in units of the vectors.
-    std_error : float
-        Standard deviation of each coordinate, over owners and noise, given centre and clipping.
-    clip : float
-        The distance from the centre at which vectors were clipped.
-    reports : int
-        How many reports the last round was read from.
+    `mean` has one number a dimension, in units of the vectors; `std_error` is the standard
+    deviation of each, over owners and noise, given the centre and the distance `clip` from it at
+    which vectors were clipped. The last round was read from so many `reports`.
     """
 
     mean: Floats
@@ -132,11 +125,7 @@ class VectorPlan(Plan):
         return replace(self, clip=self.longest * max(part, leaf))
 
     def _tail(self, protocol: Protocol) -> float:
-        """Return the share of owners to clip.
-
-        The error of the mean is about 2 C sqrt(d / (2 rho m)) of noise for m reports, and what
-        clipping at C takes off; it is least where a share 2 sqrt(d / (2 rho m)) is clipped.
-        """
+        """Return the share of owners to clip, 2 sqrt(d / (2 rho m)): noise and clipping balance."""
         reports = max(self.users * float(protocol.shares[2]), 1.0)
         rho = float(protocol.loss.value)
         return min(2 * math.sqrt(padded_size(self.dimensions) / (2 * rho * reports)), 0.9)

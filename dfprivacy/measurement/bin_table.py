@@ -1,17 +1,9 @@
 """Bin tables: exact counts by group and bin, with the sums of what the bins hold. Secret.
 
 A bin table with counts alone is a value-count table; with the sums of its octaves it is an octave
-table. Each row of data adds one to one count: a partition of unity for any number of bins.
-
-An octave lies wholly between bounds at octave edges or wholly beyond one of them. Between, the sum
-of values is exact, and so is its floor in units of the grid's step: a row moves it by
-floor(x / step) or that plus 1, an integer between those of the bounds. Beyond, a row counts as the
-bound itself. So one row adds an integer of [first, last] whatever it holds, as it does on the grid
-of given bounds: the partition of unity of docs/partition-of-unity.md holds unchanged
-(docs/octaves.md).
-
-Where a caller knows what values can be, values count as the nearest of the multiples of a step
-between bounds (`Steps`): each a function of its own row, and as public as the bounds and the step.
+table. Each row of data adds one to one count, and to the sums within bounds at octave edges what it
+adds on the grid of given bounds: the partition of unity holds unchanged (docs/octaves.md). Where
+values are known to be multiples of a step, they count as the nearest of these (`Steps`).
 """
 
 from __future__ import annotations
@@ -30,7 +22,14 @@ import pyarrow as pa
 
 from dfprivacy.accounting.exact import decimal_number
 from dfprivacy.errors import InvalidQuestionError, TooManyRowsError
-from dfprivacy.measurement.binning import Binning, Floats, Integers, Octaves, SignificantBits
+from dfprivacy.measurement.binning import (
+    Binning,
+    Distances,
+    Floats,
+    Integers,
+    Octaves,
+    SignificantBits,
+)
 from dfprivacy.measurement.grid import Grid
 from dfprivacy.measurement.linear import Linear, OnGrid, Product, Source, Term
 from dfprivacy.measurement.sums import Statistics, sum_name
@@ -47,24 +46,14 @@ BIN_ROW_LIMIT = 2**31
 class BinTable:
     """Non-empty bins of each group, sorted by group and bin. Secret: only noise may read it.
 
-    Parameters
-    ----------
-    keys : pyarrow.Table
-        One row a group, in the order of the release; no columns, one group, for a whole frame.
-    groups : int
-        How many groups there are; a group may be empty.
-    binning : Binning
-        What the numbers of bins mean.
-    group, bins, rows : numpy.ndarray
-        int64, one entry a non-empty bin: the index of its group, the number of the bin, its rows.
-    moments : tuple of numpy.ndarray
-        float64, exact: the sum of what rounded values exceed the bases of their bins by
-        (`Octaves.bases`), then that of the squares of it.
+    `keys` has one row a group, in the order of the release, and no columns for a whole frame. Of
+    each bin, `group` is the index of its group, beside `bins` and `rows`; `moments` are exact
+    sums of what rounded values exceed the bases of their bins by (`Octaves.bases`), and squared.
     """
 
     keys: pa.Table = field(repr=False)
     groups: int
-    binning: Binning
+    binning: Binning | Distances
     group: Integers
     bins: Integers
     rows: Integers
@@ -74,14 +63,10 @@ class BinTable:
         """Show nothing that was counted."""
         return f"BinTable(secret; {self.binning})"
 
-    def starts(self) -> Integers:
-        """Return where each group's entries begin, and the total at the end."""
-        return self._starts
-
     def totals(self) -> Integers:
         """Return the rows of each group."""
         before = np.concatenate([[0], np.cumsum(self.rows)])
-        return np.asarray(np.diff(before[self._starts]), dtype=np.int64)
+        return np.asarray(np.diff(before[self.starts]), dtype=np.int64)
 
     def parts(self, size: int) -> Iterator[range]:
         """Yield the numbers of all groups, at most `size` at a time; once where there are none."""
@@ -97,21 +82,14 @@ class BinTable:
         return self
 
     def values(self) -> Floats:
-        """Return the value of each entry, in units of the column, of a value-count table.
-
-        Raises
-        ------
-        ValueError
-            When bins are octaves or lie between edges: they hold many values.
-        """
+        """Return the value of each entry, in units of the column, of a value-count table."""
         if isinstance(self.binning, SignificantBits):
             return self.binning.values(self.bins)
-        message = "only the bins of significant bits are values"
-        raise ValueError(message)
+        raise ValueError("only the bins of significant bits are values")
 
     def slices(self) -> Iterator[slice]:
         """Yield where the entries of each group are."""
-        return (slice(first, stop) for first, stop in itertools.pairwise(self._starts.tolist()))
+        return (slice(first, stop) for first, stop in itertools.pairwise(self.starts.tolist()))
 
     def held(self) -> Iterator[Held]:
         """Yield the values of each group, with their rows: see `values`."""
@@ -124,19 +102,14 @@ class BinTable:
         return codes_of(self.group, self.bins, self.binning.last)
 
     @cached_property
-    def _starts(self) -> Integers:
+    def starts(self) -> Integers:
+        """Where each group's entries begin, and the total at the end."""
         starts = np.zeros(self.groups + 1, dtype=np.int64)
         np.cumsum(np.bincount(self.group, minlength=self.groups), out=starts[1:])
         return starts
 
     def checked(self) -> BinTable:
-        """Return this table if no bin reached the public limit of rows.
-
-        Raises
-        ------
-        TooManyRowsError
-            When some group has 2**31 rows or more in one bin.
-        """
+        """Return this table if no bin reached the public limit of rows."""
         if len(self.rows) and int(self.rows.max()) >= BIN_ROW_LIMIT:
             raise TooManyRowsError(
                 "a group reaches 2**31 rows, the public limit of a release without bounds",
@@ -160,10 +133,7 @@ def bin_table(
     rows: Integers,
     moments: Sequence[Floats] = (),
 ) -> BinTable:
-    """Return a table from an engine's entries in any order; equal bins of a group are added up.
-
-    `labels` are what the binning's `labels` gives; NaN labels hold no value and are left out.
-    """
+    """Return a table of an engine's entries, equal bins added up, NaN labels left out."""
     known = ~np.isnan(labels)
     if not known.all():
         group, labels, rows = group[known], labels[known], rows[known]
@@ -189,12 +159,9 @@ def added_up(table: BinTable) -> BinTable:
 
 
 def _ordered(
-    group: Integers, bins: Integers, binning: Binning
+    group: Integers, bins: Integers, binning: Binning | Distances
 ) -> tuple[Integers, Integers, Integers]:
-    """Return groups and bins in order, and the order; entries of one bin stay in theirs.
-
-    Group, bin and place fit into one integer: sorting these is much faster than sorting places.
-    """
+    """Return groups and bins in order, by one integer for both and the place, and the order."""
     bits = (2 * binning.last + 2).bit_length()
     places = max(len(bins) - 1, 1).bit_length()
     if int(group.max(initial=0)).bit_length() + bits + places > 63:
@@ -215,13 +182,7 @@ def rebinned(
     *,
     pooled: bool = False,
 ) -> BinTable:
-    """Return the counts of a value-count table by another binning; of all groups if `pooled`.
-
-    Raises
-    ------
-    ValueError
-        When the bins of the table are no values.
-    """
+    """Return the counts of a value-count table by another binning; of all groups if `pooled`."""
     group = np.zeros_like(table.group) if pooled else table.group
     labels = binning.labels(table.values())
     groups, keys = (1, pa.table({})) if pooled else (table.groups, table.keys)
@@ -229,17 +190,10 @@ def rebinned(
 
 
 def merge_tables(parts: Sequence[BinTable]) -> BinTable:
-    """Add up tables of disjoint parts of a data set with the same groups, bin by bin.
-
-    Raises
-    ------
-    ValueError
-        When the parts have other bins or other groups.
-    """
+    """Add up tables of disjoint parts of a data set with the same groups, bin by bin."""
     first = parts[0]
     if any(part.binning != first.binning or not part.keys.equals(first.keys) for part in parts):
-        message = "bin tables of different groups or bins can't be merged"
-        raise ValueError(message)
+        raise ValueError("bin tables of different groups or bins can't be merged")
     group, bins, rows = (
         np.concatenate([getattr(part, name) for part in parts])
         for name in ("group", "bins", "rows")
@@ -253,18 +207,8 @@ def merge_tables(parts: Sequence[BinTable]) -> BinTable:
 class StoredBins:
     """What a `BinTable` of counts holds, a file for some whole groups each. Secret, files too.
 
-    Parameters
-    ----------
-    keys : pyarrow.Table
-        One row a group, in the order of the release.
-    binning : Binning
-        What the numbers of bins mean.
-    rows : numpy.ndarray
-        int64, the rows of each group.
-    files : tuple of Path
-        Arrays of three rows: group, counted from the first of its file, bin, and rows.
-    sizes : tuple of int
-        How many groups each file has.
+    `rows` are those of each group; `files` hold arrays of three rows (group, counted from the first
+    of its file, bin, and rows), `sizes` how many groups each file has.
     """
 
     keys: pa.Table = field(repr=False)
@@ -305,6 +249,9 @@ class StoredBins:
         return BinTable(self.keys, self.groups, self.binning, group, bins, rows)
 
 
+_FEW_BINS = 2**16
+"""So many bins are counted in place, rather than sorted."""
+
 FINE = Octaves(12)
 """The bins of a whole frame: values exceed them by so few bits that sums of squares are exact."""
 
@@ -313,20 +260,46 @@ SQUARES_SLACK = 2**16
 rounded several times in floating point, the squares of octaves to 21 bits (docs/octaves.md, 6)."""
 
 
-def in_octaves(table: BinTable) -> BinTable:
-    """Return how many rows each octave of a table of finer bins has."""
+def in_octaves(table: BinTable, distances: Distances | None = None) -> BinTable:
+    """Return how many rows each octave of a table of finer bins has, or each of some distances."""
     assert isinstance(table.binning, Octaves)  # noqa: S101 the caller has made it
-    octaves, bins = Octaves(), table.binning.octaves(table.bins)
+    octaves = distances or Octaves()
+    bins = distances.numbers(table.bins) if distances else table.binning.octaves(table.bins)
     code = codes_of(table.group, bins, octaves.last)
     starts = np.flatnonzero(np.diff(code, prepend=np.int64(-1)))
     rows = np.add.reduceat(table.rows, starts) if len(starts) else table.rows
     return BinTable(table.keys, table.groups, octaves, table.group[starts], bins[starts], rows)
 
 
-def in_one(table: BinTable) -> BinTable:
-    """Return how many rows each bin of a table has in all groups together."""
-    group = np.zeros_like(table.group)
-    return added_up(replace(table, keys=pa.table({}), groups=1, group=group, moments=()))
+def in_one(table: BinTable, columns: int = 1) -> BinTable:
+    """Return how many rows each bin of a table has in all groups of each of so many columns."""
+    last, each = table.binning.last, max(table.groups // columns, 1)
+    group = table.group // each if columns > 1 else np.zeros_like(table.group)
+    one = replace(table, keys=pa.table({}), groups=columns, group=group, moments=())
+    width = 2 * last + 1
+    if columns * width > max(_FEW_BINS, len(table.rows)):
+        return added_up(one)
+    rows = np.bincount(one.codes, table.rows, columns * width).astype(np.int64)  # below 2**53
+    places = np.flatnonzero(rows)
+    group, bins = np.divmod(places, width)
+    return replace(one, group=group, bins=bins - last, rows=rows[places]).checked()
+
+
+def stacked(tables: Sequence[BinTable]) -> BinTable:
+    """Return tables of the same groups as one, without keys: its groups are those of each in turn.
+
+    Every group is as it was: whose column it is of is told by its number alone.
+    """
+    first = tables[0]
+    if len(tables) == 1:
+        return first
+    group = np.concatenate([own.group + first.groups * at for at, own in enumerate(tables)])
+    bins, rows, *moments = (
+        np.concatenate(arrays)
+        for arrays in zip(*((own.bins, own.rows, *own.moments) for own in tables), strict=True)
+    )
+    groups = first.groups * len(tables)
+    return BinTable(pa.table({}), groups, first.binning, group, bins, rows, tuple(moments))
 
 
 def of_groups(table: BinTable, groups: Integers) -> BinTable:
@@ -374,7 +347,7 @@ def octave_statistics(table: BinTable, groups: Integers, sources: tuple[Source, 
     `groups` are the numbers, ascending, of the groups wanted, which come without their keys; the
     bounds of every source are ends of bins, 0 among them, and multiples of the grid's step.
     """
-    starts, own = table.starts(), groups
+    starts, own = table.starts, groups
     entries: slice | Integers = slice(None)
     if 2 * len(groups) < table.groups:  # else the sums of all, of which these are taken
         entries, starts = _entries(table, groups)
@@ -388,7 +361,7 @@ def octave_statistics(table: BinTable, groups: Integers, sources: tuple[Source, 
 
 def _entries(table: BinTable, groups: Integers) -> tuple[Integers, Integers]:
     """Return the entries of the groups, and where each group begins among them, and the end."""
-    first, stop = table.starts()[groups], table.starts()[groups + 1]
+    first, stop = table.starts[groups], table.starts[groups + 1]
     starts = np.concatenate([[0], np.cumsum(stop - first)])
     return np.arange(starts[-1]) + np.repeat(first - starts[:-1], stop - first), starts
 
@@ -411,10 +384,6 @@ class _Entries:
     rows: Integers
     base: Any
     powers: list[Floats]
-
-    def __repr__(self) -> str:
-        """Show nothing that was counted."""
-        return "_Entries()"
 
     def beyond(self, grid: Grid) -> tuple[Any, Any]:
         """Tell which entries lie below the bounds of a grid, and which above: ends of bins."""
@@ -512,13 +481,7 @@ class Steps:
 
 
 def steps_within(bounds: Bounds, step: object = None) -> Steps:
-    """Return the multiples of a step between bounds; without one, of a fine power of two.
-
-    Raises
-    ------
-    InvalidQuestionError
-        When the step is no positive number, or no or too many multiples lie between the bounds.
-    """
+    """Return the multiples of a step between bounds; without one, of a fine power of two."""
     if step is None:
         exponent = math.ceil(math.log2(bounds.width / _FINE))
         size = Fraction(2) ** exponent

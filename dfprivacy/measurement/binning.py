@@ -8,7 +8,8 @@ grids here span every magnitude: sizes below 2**-126 are zero, sizes above 2**12
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +61,7 @@ class Octaves:
     """
 
     bits: int = 1
+    centre: ClassVar[float] = 0.0
 
     @property
     def last(self) -> int:
@@ -104,20 +106,30 @@ class Octaves:
 
     def upper(self, numbers: Integers) -> Floats:
         """Return the largest value of each bin."""
-        return np.where(numbers > 0, self._ends(numbers + 1), -self._inner(-numbers))
+        return -self.lower(-numbers)
 
     def lower(self, numbers: Integers) -> Floats:
         """Return the end that no value of a bin is below."""
-        return np.where(numbers < 0, -self._ends(1 - numbers), self._inner(numbers))
+        if self.bits == 1:
+            return _octave_ends().take(numbers + (self.last + 1), mode="clip")
+        return self._lower(numbers)
+
+    def _lower(self, numbers: Integers) -> Floats:
+        inner = np.where(numbers > 1, self._ends(numbers), 0.0)  # nothing is nearer to zero
+        return np.where(numbers < 0, -self._ends(1 - numbers), inner)
 
     def octaves(self, numbers: Integers) -> Integers:
         """Return the numbers of the octaves that hold these bins."""
         whole = (np.abs(numbers) - 1 >> (self.bits - 1)) + 1
         return np.asarray(np.sign(numbers) * whole, dtype=np.int64)
 
-    def _inner(self, ranks: Integers) -> Floats:
-        """Return the end nearer to zero, which is zero where nothing is between."""
-        return np.where(ranks > 1, self._ends(ranks), 0.0)
+    def smaller(self, widths: Floats) -> Integers:
+        """Return the numbers of the octaves that are as large as some widths."""
+        return np.asarray(np.frexp(widths)[1] - LEAST_EXPONENT, dtype=np.int64)
+
+    def outwards(self, lower: Any, upper: Any) -> tuple[Any, Any]:
+        """Return ends of octaves around bounds, which are some."""
+        return lower, upper
 
     def _ends(self, ranks: Integers) -> Floats:
         ends = (np.clip(ranks, 0, self.last + 1) + self._offset) << (53 - self.bits)
@@ -127,6 +139,83 @@ class Octaves:
     def _offset(self) -> int:
         least = int(np.float64(2.0 ** (LEAST_EXPONENT - 1)).view(np.int64))
         return (least >> (53 - self.bits)) - 1
+
+
+@lru_cache(maxsize=1)
+def _octave_ends() -> Floats:
+    """Return the lower ends of all octaves, and of one more on either side."""
+    whole = Octaves()
+    return whole._lower(np.arange(-whole.last - 1, whole.last + 2))  # noqa: SLF001 its own table
+
+
+@dataclass(frozen=True)
+class Distances:
+    """How many `bins` lie between a value and the lower end of the `middle` one, by doublings.
+
+    Bin 1 is the middle one, bin k begins 2**(k - 2) bins beyond it, until it is as wide as an
+    octave; further out all are. Negative ones lie below.
+
+    >>> about = Distances(Octaves(3), 520)
+    >>> about.numbers(np.arange(514, 531)).tolist()
+    [-4, -4, -3, -3, -2, -1, 1, 2, 3, 3, 4, 4, 4, 4, 5, 5, 5]
+    """
+
+    bins: Octaves
+    middle: int
+
+    @property
+    def last(self) -> int:
+        """The number of the uppermost bin; the lowest is its negative."""
+        return self.bins.bits + (2 * self.bins.last >> (self.bins.bits - 1))
+
+    @property
+    def centre(self) -> float:
+        """What distances are counted from."""
+        return float(self.bins.lower(np.array([self.middle]))[0])
+
+    def numbers(self, bins: Integers) -> Integers:
+        """Return how far some bins are."""
+        far = bins - self.middle
+        steps, bits = far ^ (far >> 63), self.bins.bits  # below it -1 is none
+        near = np.frexp(steps.astype(np.float64))[1] + 1
+        ranks = np.where(near <= bits, near, bits + (steps >> (bits - 1)))
+        return np.where(far < 0, -ranks, ranks).astype(np.int64)
+
+    def upper(self, numbers: Integers) -> Floats:
+        """Return the largest value of each bin."""
+        inner, outer = self._steps(np.abs(numbers))
+        own = self.bins.upper(self._at(np.where(numbers > 0, outer - 1, -1 - inner)))
+        return np.where(numbers == 0, self.centre, own)
+
+    def lower(self, numbers: Integers) -> Floats:
+        """Return the end that no value of a bin is below."""
+        inner, outer = self._steps(np.abs(numbers))
+        own = self.bins.lower(self._at(np.where(numbers > 0, inner, -outer)))
+        return np.where(numbers == 0, self.centre, own)
+
+    def smaller(self, widths: Floats) -> Integers:
+        """Return the numbers of the bins that are as large as some widths."""
+        unit = self.upper(np.array([1])) - self.centre
+        return np.asarray(np.frexp(widths / unit)[1], dtype=np.int64)
+
+    def outwards(self, lower: Any, upper: Any) -> tuple[Any, Any]:
+        """Return the nearest ends of bins around bounds."""
+        every = np.arange(-self.last, self.last + 1)
+        low, high = self.lower(every), self.upper(every)
+        below = np.maximum(np.searchsorted(low, lower, "right") - 1, 0)
+        return low[below], high[np.minimum(np.searchsorted(high, upper), len(high) - 1)]
+
+    def _steps(self, ranks: Integers) -> tuple[Integers, Integers]:
+        """Return the least distance of bins, and one more than the largest."""
+        bits = self.bins.bits
+        near = np.left_shift(1, np.clip(ranks - 1, 0, bits - 1))
+        far = (ranks - bits) << (bits - 1)
+        inner = np.where(ranks > 1, near >> 1, 0)
+        beyond = ranks > bits
+        return np.where(beyond, far, inner), np.where(beyond, far + near, near)
+
+    def _at(self, far: Integers) -> Integers:
+        return np.clip(self.middle + far, -self.bins.last, self.bins.last)
 
 
 @dataclass(frozen=True)
@@ -175,24 +264,72 @@ class SignificantBits:
 ByBits = Octaves | SignificantBits
 Places = npt.NDArray[np.int32]
 """Where values lie in the order of all numbers of single precision."""
+Patterns = npt.NDArray[np.uint32]
+"""The bits of numbers of single precision."""
+
+_LARGEST_PATTERN = int(np.float32(2 * LARGEST_VALUE).view(np.uint32))
+_NO_VALUE = 2**31 - 1
+_LIFTED = 2**23 - 4  # a bin has its larger end, and the patterns of rounded sizes are even fours
 
 
-def places_of(values: Floats, binning: ByBits) -> Places:
-    """Return whole numbers in the order of values, of which `bins_of` tells the bins.
+class Scratch:
+    """Arrays of rows that are written again and again: new memory costs more than arithmetic."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, Floats] = {}
+        self._made: dict[tuple[int, int, type], npt.NDArray[Any]] = {}
+
+    def __repr__(self) -> str:
+        """Show nothing of them."""
+        return "Scratch()"
+
+    def array(self, number: int, size: int, kind: type) -> npt.NDArray[Any]:
+        """Return the first elements of an array with this number, whatever is in them."""
+        made = self._made.get((number, size, kind))
+        if made is None:
+            if number not in self._held or len(self._held[number]) < size:
+                self._held[number], self._made = np.empty(size), {}
+            made = self._made[number, size, kind] = self._held[number].view(kind)[:size]
+        return made
+
+
+def _patterns(values: Floats, binning: ByBits, scratch: Scratch) -> tuple[Patterns, int, int]:
+    """Return the patterns of twice the rounded values, and the ends of those of their sizes.
 
     Twice a rounded value is a normal number of single precision where its bin is not 0, exact with
-    its 22 bits; the bits of its size, read as an integer, count upwards. Bins have their larger
-    end, in size. What is NaN comes last.
+    its 22 bits; the bits of its size, read as an integer, count upwards. Where some size exceeds
+    2**126, or some value is NaN, the ends are those of all patterns.
     """
-    least = values.min(initial=0)  # NaN where a value is
-    ordinary = least >= -LARGEST_VALUE and values.max(initial=0) <= LARGEST_VALUE
-    twice = values + values if ordinary else 2 * clipped(values)
     bits = binning.bits if isinstance(binning, SignificantBits) else VALUE_BITS
-    product = twice * splitter(bits)  # as `rounded`, where it lies
+    found = _single(values, bits, scratch)
+    sizes = np.left_shift(found, 1, out=scratch.array(3, len(found), np.uint32))
+    least, most = int(sizes.min(initial=2**32 - 1)) >> 1, int(sizes.max(initial=0)) >> 1
+    if most <= _LARGEST_PATTERN:
+        return found, least, most
+    return _single(clipped(values), bits, scratch), 0, _NO_VALUE
+
+
+@np.errstate(over="ignore", invalid="ignore")  # of what is clipped then
+def _single(values: Floats, bits: int, scratch: Scratch) -> Patterns:
+    twice, product = (scratch.array(number, len(values), np.float64) for number in (0, 1))
+    found = scratch.array(2, len(values), np.float32)
+    np.add(values, values, out=twice)
+    np.multiply(twice, splitter(bits), out=product)  # as `rounded`, where it lies
     twice -= product
     product += twice
-    sizes = product.astype(np.float32).view(np.int32)
-    sign = sizes >> 31  # -1 below zero
+    np.copyto(found, product, casting="same_kind")
+    return found.view(np.uint32)
+
+
+def places_of(values: Floats, binning: ByBits, scratch: Scratch) -> Places:
+    """Return whole numbers in the order of values, of which `bins_of` tells the bins.
+
+    Bins have their larger end, in size. What is NaN comes last. They lie in the scratch.
+    """
+    found, _, most = _patterns(values, binning, scratch)
+    sizes = found.view(np.int32)
+    sign = scratch.array(3, len(values), np.int32)
+    np.right_shift(sizes, 31, out=sign)  # -1 below zero
     sizes &= 2**31 - 1
     sizes -= binning.lowest
     np.maximum(sizes, 0, out=sizes)
@@ -201,16 +338,51 @@ def places_of(values: Floats, binning: ByBits) -> Places:
     np.invert(sign, out=sign)
     sign &= 2 ** _dropped(binning) - 1
     sizes += sign
-    if np.isnan(least):
+    if most == _NO_VALUE:
         sizes[np.isnan(values)] = (binning.last + 1) << _dropped(binning)
     return sizes
 
 
-def bins_of(numbers: Any, binning: ByBits) -> Any:
-    """Return the numbers of bins of `places_of`, or of these behind the number of a group.
+def count_lines(binning: ByBits) -> int:
+    """Return how many lines of `on_lines` there are for values of one sign."""
+    return 1 << 31 - _dropped(binning)
 
-    Behind such a number, with 32 bits for the place, it has so many fewer for the bin.
+
+def on_lines(values: Floats, binning: ByBits, scratch: Scratch) -> tuple[Patterns, int, int]:
+    """Return a pattern for each value, and the first and last line of all, whatever the sign.
+
+    The leading bits of a pattern are its line: first come those of positive values, then as many
+    for negative ones, the larger the size, the later. The others, times four, are what `firsts_of`
+    tells, but for `least_first`. NaN is in the last line of positive values. They lie in array 2 of
+    the scratch.
     """
+    found, least, most = _patterns(values, binning, scratch)
+    if most == _NO_VALUE:
+        found[np.isnan(values)] = _NO_VALUE - _LIFTED
+    found += _LIFTED
+    first, last = ((end + _LIFTED) >> _dropped(binning) for end in (least, most))
+    return found, first, min(last, count_lines(binning) - 1)
+
+
+def lines_of(patterns: Patterns, binning: ByBits, out: Patterns) -> Patterns:
+    """Write the lines of patterns, and return them."""
+    return np.right_shift(patterns, _dropped(binning), out=out)
+
+
+def line_begins(lines: Integers, negative: Integers, binning: ByBits) -> npt.NDArray[np.uint64]:
+    """Return the least patterns of lines of one sign: `negative` are 0 or 1."""
+    own = lines + negative * count_lines(binning) << _dropped(binning)
+    return own.view(np.uint64)
+
+
+def bins_of_lines(lines: Integers, negative: Integers, binning: ByBits) -> Integers:
+    """Return the numbers of the bins of lines of one sign; that of NaN is larger than the last."""
+    ranks = np.maximum(lines - (binning.lowest + _LIFTED >> _dropped(binning)), 0)
+    return np.asarray(np.where(negative, -ranks, ranks))
+
+
+def bins_of(numbers: Any, binning: ByBits) -> Any:
+    """Return the numbers of bins of `places_of`, or of these behind the number of a group."""
     return numbers >> _dropped(binning)
 
 
@@ -225,8 +397,18 @@ def firsts_of(numbers: Places, octaves: ByBits) -> Places:
     within ^= numbers
     within &= 2 ** _dropped(octaves) - 1
     within >>= 2
-    within += 1 if octaves.bits > 1 else 1 + 2**21  # what bases leave of a value
+    within += least_first(octaves)
     return within
+
+
+def within_lines(patterns: Patterns, octaves: ByBits) -> Patterns:
+    """Return what patterns tell of `firsts_of`, but for `least_first`."""
+    return patterns % np.uint32(1 << _dropped(octaves)) >> np.uint32(2)
+
+
+def least_first(octaves: ByBits) -> int:
+    """Return what the smallest size in a bin adds to its first sum: what bases leave of it."""
+    return 1 if octaves.bits > 1 else 1 + 2**21
 
 
 def seconds_of(firsts: Places, octaves: ByBits) -> Floats:
@@ -247,10 +429,7 @@ def units_of(numbers: Integers, octaves: Octaves) -> Floats:
 
 @dataclass(frozen=True)
 class Edges:
-    """Bins 1, 2, ... between ascending edges, each with its lower edge, the last with both.
-
-    What lies below the first edge is in bin 0, what lies above the last in one bin more.
-    """
+    """Bins between ascending edges, each with its lower edge, the last with both."""
 
     edges: tuple[float, ...]
 
@@ -269,5 +448,8 @@ class Edges:
         """Return the numbers of bins from their labels."""
         return np.asarray(labels, dtype=np.int64)
 
+
+Doublings = Octaves | Distances
+"""What bounds are read off."""
 
 Binning = Octaves | SignificantBits | Edges

@@ -37,10 +37,7 @@ _LEAST_EXPONENT = -1022  # 2**1022 is the largest inverse step that is a normal 
 
 @dataclass(frozen=True)
 class Grid:
-    """Integers for values in [lower, upper], in steps of 2**exponent units of the column.
-
-    With `even`, the distance of the bounds has `EVEN` steps.
-    """
+    """Integers for values in [lower, upper], in steps of 2**exponent, or `EVEN` ones."""
 
     lower: float
     upper: float
@@ -112,8 +109,8 @@ def even_grid(bounds: Bounds) -> Grid:
 
 
 def grid_from_zero(bounds: Bounds) -> Grid:
-    """Return the grid that counts from 0: integers of absolute value at most 2**30."""
-    size = max(abs(bounds.lower), abs(bounds.upper))
+    """Return the grid that counts from 0: the largest less the least is at most 2**30."""
+    size = max(bounds.upper, 0.0) - min(bounds.lower, 0.0)
     grid = Grid(bounds.lower, bounds.upper, 0.0, _exponent(size))
     if grid.largest == 0:
         raise InvalidBoundsError("bounds around zero are too small for a sum")
@@ -246,15 +243,13 @@ def clock_of(kind: str, bounds: Sequence[Moment] | None, step: dt.timedelta | No
 
     Without bounds it goes from the year 1 to 9999, or round the day, in days or seconds; durations
     are then counted in microseconds. Without a step, bounds have about 2**17 steps at most.
-
-    Raises
-    ------
-    InvalidBoundsError, InvalidQuestionError
-        When bounds or step don't fit the kind, or there are none or too many multiples.
     """
     if bounds is None and kind == DURATION:
         if step is not None:
-            raise _needs_bounds()
+            raise InvalidQuestionError(
+                "a step needs bounds to lie between",
+                hint="pass bounds=(timedelta(0), timedelta(hours=5)) as well",
+            )
         return Clock(kind, 0, 1, -MOST_TICKS, MOST_TICKS)
     lower, upper = (_ticks(end, kind) for end in bounds or _WHOLE_RANGES[kind])
     if lower > upper:
@@ -267,13 +262,6 @@ def clock_of(kind: str, bounds: Sequence[Moment] | None, step: dt.timedelta | No
             "the step is too small for these bounds", hint="pass a larger one, or leave it out"
         )
     return Clock(kind, lower, size, 0, most)
-
-
-def _needs_bounds() -> InvalidQuestionError:
-    return InvalidQuestionError(
-        "a step needs bounds to lie between",
-        hint="pass bounds=(timedelta(0), timedelta(hours=5)) as well",
-    )
 
 
 def _step_within(kind: str, width: int) -> int:

@@ -33,10 +33,7 @@ from dfprivacy.measurement.grid import Grid
 
 @dataclass(frozen=True)
 class Told:
-    """A column of any type that can be grouped by, whose values are told apart as keys are.
-
-    With a `constant`, of some `kind`, the values that are the constant are told from the others.
-    """
+    """A column of any type whose values are told apart, or a `constant` from all others."""
 
     column: Hashable
     constant: Any = None
@@ -203,11 +200,11 @@ class Product(Term):
     def __post_init__(self) -> None:
         """Refuse products that can be negative or too large for 63 bits."""
         if self.left != self.right and min(self.left.least, self.right.least) < 0:
-            message = "a product of terms must not be negative"
-            raise ValueError(message)
+            raise ValueError("a product of terms must not be negative")
         if self.left.largest * self.right.largest >= 2**62 or self.divisor < 1:
-            message = "a product of terms must fit 62 bits, and its divisor must be positive"
-            raise ValueError(message)
+            raise ValueError(
+                "a product of terms must fit 62 bits, and its divisor must be positive"
+            )
 
     def __floordiv__(self, divisor: int) -> Product:
         """Return the product divided by a constant and rounded down."""
@@ -243,10 +240,7 @@ class Product(Term):
         return right // self.divisor if left == self.divisor and not right % left else None
 
     def ends(self, rows: Any, left: Any, right: Any) -> tuple[Any, list[Any]]:
-        """Return the least sum of the products that sums of their factors allow, and the most.
-
-        The sums are arrays or an engine's expressions.
-        """
+        """Return the least and the most sum of products that sums of their factors allow."""
         ratio = self._ratio or 0
         mosts = [right] if self.left == self.right else [right, ratio * left]
         return right + ratio * left - ratio * self.divisor * rows, mosts

@@ -35,10 +35,7 @@ def sum_names(sources: Sequence[Source]) -> list[str]:
 
 @dataclass(frozen=True, repr=False)
 class Statistics:
-    """Exact sums of a data set. Secret: only noise may read them.
-
-    `table` holds `keys` key columns and the sums of each source, int64, one row a group.
-    """
+    """Exact sums of a data set, int64, one row a group behind its `keys` columns. Secret."""
 
     table: pa.Table = field(repr=False)
     keys: int
@@ -61,13 +58,7 @@ class Statistics:
         return self.table.select([key_name(index) for index in range(self.keys)])
 
     def checked(self) -> Statistics:
-        """Return these statistics if no group reached the public limit of rows.
-
-        Raises
-        ------
-        TooManyRowsError
-            When some group has 2**33 rows or more, where int64 sums may have wrapped.
-        """
+        """Return these statistics if no group has 2**33 rows: int64 sums may have wrapped then."""
         for index, source in enumerate(self.sources):
             rows = self._column(sum_name(index))
             wrapped = any(
@@ -92,13 +83,7 @@ class Statistics:
         return int(max(sizes, default=0))
 
     def pooled(self, numbers: Integers, groups: int) -> Statistics:
-        """Return the sums of groups of groups: `numbers` has that of each, from 0 on.
-
-        Raises
-        ------
-        TooManyRowsError
-            When one of them reaches the public limit of rows.
-        """
+        """Return the sums of groups of groups: `numbers` has that of each, from 0 on."""
         columns = {}
         for name in sum_names(self.sources):
             columns[name] = np.zeros(groups, dtype=np.int64)
@@ -118,10 +103,7 @@ class Statistics:
 
 
 def _combine(row: Sequence[int], bases: Sequence[Integers]) -> Integers:
-    """Add up integer multiples of the base sums.
-
-    An intermediate may wrap modulo 2**64; the result fits an int64 and is exact.
-    """
+    """Add up integer multiples of base sums: intermediates may wrap, the result is exact."""
     total = np.zeros(len(bases[0]), dtype=np.int64)
     for factor, base in zip(row, bases, strict=True):
         if factor:
@@ -130,19 +112,10 @@ def _combine(row: Sequence[int], bases: Sequence[Integers]) -> Integers:
 
 
 def merge(parts: Sequence[Statistics]) -> Statistics:
-    """Add up statistics of disjoint parts of a data set, group by group.
-
-    The result is the same, bit for bit, as that of one pass over all rows.
-
-    Raises
-    ------
-    ValueError
-        When the parts answer different sources.
-    """
+    """Add up statistics of disjoint parts by group: bit for bit those of one pass over all rows."""
     first = parts[0]
     if any(part.sources != first.sources or part.keys != first.keys for part in parts):
-        message = "statistics of different questions can't be merged"
-        raise ValueError(message)
+        raise ValueError("statistics of different questions can't be merged")
     names = [name for name in first.table.column_names if not name.startswith("key_")]
     keys = [key_name(index) for index in range(first.keys)]
     table = pa.concat_tables([part.table for part in parts])

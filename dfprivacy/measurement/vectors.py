@@ -87,21 +87,14 @@ class Buffers:
     """Arrays by name, made once and cut to the size asked for."""
 
     def __init__(self) -> None:
-        self._held: dict[str, npt.NDArray[Any]] = {}
+        self._held: dict[str, Floats] = {}
 
-    def floats(self, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
-        """Return an array of float64 with anything in it."""
-        return self._array(name, shape, np.float64)
-
-    def integers(self, name: str, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
-        """Return an array of int64 with anything in it."""
-        return self._array(name, shape, np.int64)
-
-    def _array(self, name: str, shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
+    def floats(self, name: str, shape: tuple[int, ...]) -> Floats:
+        """Return an array with anything in it."""
         size = math.prod(shape)
         held = self._held.get(name)
         if held is None or len(held) < size:
-            held = np.empty(size, dtype)
+            held = np.empty(size)
             self._held[name] = held
         return held[:size].reshape(shape)
 
@@ -190,18 +183,12 @@ Integers = npt.NDArray[np.int64]
 class VectorTable(ABC):
     """What one pass over vectors adds up. Secret: only noise and selections may read it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *shape: int) -> None:
         self.rows = 0
-        self.counts: Integers = np.zeros(0, np.int64)
+        self.counts: Integers = np.zeros(shape, np.int64)
 
     def add(self, rows: Floats, buffers: Buffers) -> None:
-        """Add a block of whole numbers, one row a vector.
-
-        Raises
-        ------
-        TooManyRowsError
-            From 2**33 rows on, the public limit.
-        """
+        """Add a block of whole numbers, one row a vector."""
         if len(rows):
             self.rows += len(rows)
             if self.rows >= ROW_LIMIT:
@@ -230,11 +217,8 @@ class Windows:
 
     def within(self, chosen: Integers, bins: int) -> Windows:
         """Return the windows that split one chosen bin of each coordinate into `bins`."""
-        return Windows(self.lower_edges(chosen), self.shift - (bins.bit_length() - 1), bins)
-
-    def lower_edges(self, chosen: Integers) -> Floats:
-        """Return where the chosen bins begin."""
-        return self.starts + chosen * math.ldexp(1.0, self.shift)
+        starts = self.starts + chosen * math.ldexp(1.0, self.shift)
+        return Windows(starts, self.shift - (bins.bit_length() - 1), bins)
 
     def middles(self, chosen: Integers) -> Floats:
         """Return the middle of the chosen bins, rounded down to a whole number."""
@@ -242,27 +226,23 @@ class Windows:
 
 
 class CoordinateCounts(VectorTable):
-    """How many rows lie in each bin of each coordinate; the first and the last slot are outside.
-
-    `counts` has one row a coordinate and bins + 2 columns.
-    """
+    """How many rows lie in each bin of each coordinate, with a slot outside either end."""
 
     def __init__(self, windows: Windows, rotation: Rotation | None = None) -> None:
-        super().__init__()
-        self._rotation = rotation
         slots = windows.bins + 2
+        super().__init__(len(windows.starts), slots)
+        self._rotation = rotation
         self._scale = math.ldexp(1.0, -windows.shift)
         self._first = np.arange(len(windows.starts)) * float(slots)
         self._last = self._first + (slots - 1)
         self._offset = self._first + 1 - windows.starts * self._scale
-        self.counts = np.zeros((len(windows.starts), slots), np.int64)
 
     def _add(self, rows: Floats, buffers: Buffers) -> None:
         slots = self._scaled(rows, buffers)
         np.add(slots, self._offset, out=slots)
         np.maximum(slots, self._first, out=slots)
         np.minimum(slots, self._last, out=slots)
-        whole = buffers.integers("slot numbers", slots.shape)
+        whole = buffers.floats("slot numbers", slots.shape).view(np.int64)
         np.copyto(whole, slots, casting="unsafe")  # towards zero, and no slot is negative
         self.counts += np.bincount(whole.reshape(-1), minlength=self.counts.size).reshape(
             self.counts.shape
@@ -277,11 +257,7 @@ class CoordinateCounts(VectorTable):
 
 @dataclass(frozen=True)
 class Shifted:
-    """Rows less a public centre, optionally scaled by coordinate and rounded again.
-
-    Results are whole numbers of absolute value up to 2**bits, where d * 4**bits <= 2**53: squared
-    norms are exact.
-    """
+    """Rows less a public centre, perhaps scaled, as whole numbers whose squared norms are exact."""
 
     centre: Floats
     bits: int
@@ -305,16 +281,11 @@ def squared_norms(rows: Floats) -> Floats:
 
 
 class NormCounts(VectorTable):
-    """How many shifted rows have a squared norm in each bin of `distance_slots`.
-
-    Bins are 1/32 octave of the norm. What is longer than 2**bits, the bits of `shifted`, counts in
-    the last one.
-    """
+    """How many shifted rows have a squared norm in each bin, of 1/32 octave of the norm."""
 
     def __init__(self, shifted: Shifted) -> None:
-        super().__init__()
+        super().__init__(_norm_bins(shifted.bits))
         self._shifted = shifted
-        self.counts = np.zeros(_norm_bins(shifted.bits), np.int64)
 
     def _add(self, rows: Floats, buffers: Buffers) -> None:
         _count_norms(squared_norms(self._shifted.apply(rows, buffers)), self.counts)
@@ -343,10 +314,8 @@ class ClippedSums(VectorTable):
     """
 
     def __init__(self, shifted: Shifted, limit: float) -> None:
-        super().__init__()
-        self._shifted = shifted
-        self._limit = limit
-        self.counts = np.zeros(len(shifted.centre), np.int64)
+        super().__init__(len(shifted.centre))
+        self._shifted, self._limit = shifted, limit
 
     def _add(self, rows: Floats, buffers: Buffers) -> None:
         values = self._shifted.apply(rows, buffers)
@@ -388,16 +357,11 @@ def distance_of(bins: Integers) -> Floats:
 
 
 class Distances(VectorTable):
-    """How many rows lie in each bin of |x_j - centre_j|, for each coordinate j.
-
-    The form of `CoordinateCounts`: a row a coordinate, bins + 2 slots, nothing below.
-    """
+    """How many rows lie in each bin of |x_j - centre_j|, for each j, as in `CoordinateCounts`."""
 
     def __init__(self, centre: Floats, bits: int) -> None:
-        super().__init__()
+        super().__init__(len(centre), distance_bins(bits) + 2)
         self._centre = centre
-        self.bins = distance_bins(bits)
-        self.counts = np.zeros((len(centre), self.bins + 2), np.int64)
 
     def _add(self, rows: Floats, buffers: Buffers) -> None:
         distances = buffers.floats("distances", rows.shape)
@@ -420,12 +384,9 @@ class PairDistances(VectorTable):
     """
 
     def __init__(self, dimension: int, bits: int, pairs: int) -> None:
-        super().__init__()
-        self._size = 2 * pairs
+        super().__init__(dimension, distance_bins(bits) + 2)
+        self._size, self.groups = 2 * pairs, 0
         self._waiting = np.empty((0, dimension))
-        self.groups = 0
-        self.bins = distance_bins(bits)
-        self.counts = np.zeros((dimension, self.bins + 2), np.int64)
 
     def _add(self, rows: Floats, buffers: Buffers) -> None:  # noqa: ARG002 one interface
         together = np.concatenate([self._waiting, rows])
@@ -450,12 +411,9 @@ class BucketSpreads(VectorTable):
     def __init__(
         self, centre: Floats, buckets: int, bits: int, labels: Callable[[int], Integers]
     ) -> None:
-        super().__init__()
-        self._centre, self._labels = centre, labels
-        self._bits = bits
-        self.counts = np.zeros(buckets, np.int64)
-        self.sums = np.zeros((buckets, len(centre)), np.int64)
-        self.squares = np.zeros((buckets, len(centre)), np.int64)
+        super().__init__(buckets)
+        self._centre, self._labels, self._bits = centre, labels, bits
+        self.sums, self.squares = np.zeros((2, buckets, len(centre)), np.int64)
 
     def _add(self, rows: Floats, buffers: Buffers) -> None:  # noqa: ARG002 one interface
         labels = self._labels(len(rows))
@@ -491,58 +449,35 @@ class ItemRows:
     item: Integers
 
     def __len__(self) -> int:
-        """Return how many sets there are, empty ones too."""
         return self.rows
 
 
-class ItemTable(VectorTable):
-    """What one pass over item sets adds up."""
+class ItemCounts(VectorTable):
+    """How many sets hold each of so many items."""
 
     def _add(self, rows: Any, buffers: Buffers) -> None:  # noqa: ARG002 one interface
-        self._add_items(rows)
-
-    @abstractmethod
-    def _add_items(self, rows: ItemRows) -> None:
-        """Add a block of sets."""
-
-
-class ItemCounts(ItemTable):
-    """How many sets hold each item."""
-
-    def __init__(self, universe: int) -> None:
-        super().__init__()
-        self.counts = np.zeros(universe, np.int64)
-
-    def _add_items(self, rows: ItemRows) -> None:
         self.counts += np.bincount(rows.item, minlength=len(self.counts))
 
 
-class ItemNormCounts(ItemTable):
-    """How many sets have a squared norm in each bin, as `NormCounts`.
-
-    An item weighs `scale`, a whole number; squares of all items together are at most 2**(2 bits),
-    and below 2**53, so that squared norms are exact.
-    """
+class ItemNormCounts(VectorTable):
+    """How many sets have an exact squared norm in each bin, as `NormCounts`, by items' `scale`."""
 
     def __init__(self, scale: Floats, bits: int) -> None:
-        super().__init__()
+        super().__init__(_norm_bins(bits))
         self._squares = scale**2
-        self.counts = np.zeros(_norm_bins(bits), np.int64)
 
-    def _add_items(self, rows: ItemRows) -> None:
+    def _add(self, rows: Any, buffers: Buffers) -> None:  # noqa: ARG002 one interface
         _count_norms(added_up(rows.row, self._squares[rows.item], rows.rows), self.counts)
 
 
-class ItemClippedSums(ItemTable):
+class ItemClippedSums(VectorTable):
     """The sum of scaled sets, each shortened where its squared norm is above `limit`."""
 
     def __init__(self, scale: Floats, limit: float) -> None:
-        super().__init__()
-        self._own = scale
-        self._limit = limit
-        self.counts = np.zeros(len(scale), np.int64)
+        super().__init__(len(scale))
+        self._own, self._limit = scale, limit
 
-    def _add_items(self, rows: ItemRows) -> None:
+    def _add(self, rows: Any, buffers: Buffers) -> None:  # noqa: ARG002 one interface
         values = self._own[rows.item]
         squared = added_up(rows.row, values**2, rows.rows)
         long = squared > self._limit

@@ -58,10 +58,7 @@ def add_noise(
 def add_to(
     exact: npt.NDArray[np.int64], noise: Noise, entropy: EntropySource = system_entropy
 ) -> npt.NDArray[Any]:
-    """Return integers plus noise, added in unbounded integers where an int64 could overflow.
-
-    The dtype of the result, int64 or object, follows from the noisy integers alone.
-    """
+    """Return integers plus noise, unbounded where noisy integers say int64 could overflow."""
     drawn = noise.sample(exact.size, entropy).reshape(exact.shape)
     if not (_is_large(exact) or _is_large(drawn)):
         return np.asarray(exact + drawn)

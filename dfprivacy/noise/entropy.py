@@ -36,13 +36,7 @@ PERMIT: ContextVar[Permit | None] = ContextVar("dfprivacy_permit", default=None)
 
 
 def system_entropy(size: int) -> bytes:
-    """Return `size` fresh random bytes of the operating system, for noise that is paid for.
-
-    Raises
-    ------
-    EntropyError
-        Without an open permit, or when the operating system has no random bytes.
-    """
+    """Return `size` fresh random bytes of the operating system, within an open permit."""
     permit = PERMIT.get()
     if permit is None or permit.closed:
         raise EntropyError(
@@ -53,32 +47,19 @@ def system_entropy(size: int) -> bytes:
 
 
 def fresh_id(size: int) -> str:
-    """Return `size` random bytes as hexadecimal text: a name that nothing else has, and no noise.
-
-    Raises
-    ------
-    EntropyError
-        When the operating system has no random bytes.
-    """
+    """Return `size` random bytes as hexadecimal text: a name of its own, and no noise."""
     return _system_bytes(size).hex()
 
 
 def _system_bytes(size: int) -> bytes:
     try:
-        data = os.urandom(size)
+        return os.urandom(size)
     except (OSError, NotImplementedError) as failure:
         raise EntropyError("the operating system gave no random bytes") from failure
-    return data
 
 
 def random_words(count: int, entropy: EntropySource) -> npt.NDArray[np.uint64]:
-    """Return `count` uniform 64-bit words.
-
-    Raises
-    ------
-    EntropyError
-        When the source returns fewer bytes than asked for.
-    """
+    """Return `count` uniform 64-bit words."""
     data = entropy(8 * count)
     if len(data) != 8 * count:
         raise EntropyError("the random source returned fewer bytes than asked for")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import decimal
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -45,7 +45,8 @@ class Exceedances:
     """The noisy bins that reach the least count, sorted by group and bin. Public.
 
     `counts` are noisy counts as floats; bins that are not here have a noisy count below `least`,
-    one number or that of each bin, and this `noise`. Bins are numbered from -last to last.
+    and this `noise`: one number, or one a bin for each `each` groups. Bins are numbered from -last
+    to last.
     """
 
     group: Integers
@@ -54,6 +55,7 @@ class Exceedances:
     least: int | Integers = 2**62
     noise: Noise = _PLAIN
     last: int = Octaves().last
+    each: int = 1
 
     @functools.cached_property
     def heights(self) -> Floats:
@@ -71,12 +73,17 @@ class Exceedances:
         """The place of each among all bins of all groups, ascending."""
         return codes_of(self.group, self.bins, self.last)
 
+    def least_of(self, group: Integers, bins: Integers) -> Integers:
+        """Return what the noisy counts of some bins have to reach."""
+        if isinstance(self.least, int):
+            return np.full(len(bins), self.least)
+        if len(self.least) == 1:
+            return np.asarray(self.least[0].take(bins + self.last))
+        return np.asarray(self.least[group // self.each, bins + self.last])
+
 
 def heights_of(totals: Floats, noise: Noise, bins: int = 1) -> Floats:
-    """Return how tall sums of so many noisy counts are: Laplace noise in units of its scale.
-
-    Gaussian noise reaches a height of h > 2, too, with a probability of at most exp(-h) / 2.
-    """
+    """Return how tall sums of so many noisy counts are, in units of the scale of Laplace noise."""
     spread = spread_of(noise)
     if is_laplace(noise):
         return totals / spread
@@ -102,33 +109,31 @@ def exceedances(
     noise: Noise,
     height: float,
     entropy: EntropySource = system_entropy,
-    among: tuple[Integers, float] | None = None,
+    among: tuple[npt.NDArray[np.bool_], float] | None = None,
 ) -> Exceedances:
     """Return the bins whose noisy count is at least so tall, from 1 on.
 
     Adding or removing a row changes one count by 1, so that noise for a sensitivity of 1 in L1 and
-    in L2 norm is enough. `among` some public bins another height may be enough.
-
-    Raises
-    ------
-    EntropyError
-        When the random source fails. Nothing was released then.
+    in L2 norm is enough. `among` some public bins another height may be enough: these have one row
+    for as many groups each, and one column a bin.
     """
     last = table.binning.last
-    least: Integers = np.full(2 * last + 1, count_of(height, noise))
+    rare: npt.NDArray[np.bool_] = np.zeros((1, 2 * last + 1), bool) if among is None else among[0]
+    least = np.full(rare.shape, count_of(height, noise))
     if among is not None:
-        least[among[0] + last] = count_of(among[1], noise)
-    found, each = [], least[table.bins + last]
+        least[rare] = count_of(among[1], noise)
+    none, many = np.zeros(0, np.int64), max(table.groups // len(rare), 1)
+    own = Exceedances(none, none, np.zeros(0), least, noise, last, many)
+    found, each = [], own.least_of(table.group, table.bins)
     for enough in np.unique(least).tolist():
-        own = np.flatnonzero(each == enough)
-        places, noisy = _counted_exceedances(table.rows[own], enough, noise, entropy)
-        found.append((table.group[own[places]], table.bins[own[places]], noisy))
-        bins = np.flatnonzero(least == enough) - last
-        found.append(_empty_exceedances(table, bins, enough, noise, entropy))
-    groups, numbers, counts = (np.concatenate(own) for own in zip(*found, strict=True))
-    order = np.argsort(codes_of(groups, numbers, last))
+        counted = np.flatnonzero(each == enough)
+        places, noisy = _counted_exceedances(table.rows[counted], enough, noise, entropy)
+        found.append((table.group[counted[places]], table.bins[counted[places]], noisy))
+        found.append(_empty_exceedances(table, own, enough, entropy))
+    groups, numbers, counts = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+    order = np.argsort(codes_of(groups, numbers, last), kind="stable")  # a few runs
     counts = counts[order].astype(np.float64)
-    return Exceedances(groups[order], numbers[order], counts, least, noise, last)
+    return replace(own, group=groups[order], bins=numbers[order], counts=counts)
 
 
 def every_count(
@@ -156,20 +161,12 @@ def counts_at(
     A bin that was forgotten is drawn now, as it must have been: its noisy count is below `least`.
     So counts and exceedances together have the law of dense noise, and cost nothing more. A bin
     may be asked for once in the life of a histogram: a second draw would be another one.
-
-    Raises
-    ------
-    ValueError
-        When a bin is asked for twice.
-    EntropyError
-        When the random source fails.
     """
     asked = codes_of(group, bins, noisy.last)
     ascending = np.sort(asked)
     if (ascending[1:] == ascending[:-1]).any():
-        message = "a bin of a noisy histogram can be drawn once"
-        raise ValueError(message)
-    least = np.broadcast_to(noisy.least, 2 * noisy.last + 1)[bins + noisy.last]
+        raise ValueError("a bin of a noisy histogram can be drawn once")
+    least = noisy.least_of(group, bins)
     counts: Floats = _looked_up(asked, noisy.codes, noisy.counts, np.nan)
     exact = _looked_up(asked, table.codes, table.rows, 0)
     open_ = np.flatnonzero(np.isnan(counts))
@@ -236,19 +233,30 @@ def rare_noise(
 
 
 def _empty_exceedances(
-    table: BinTable, bins: Integers, least: int, noise: Noise, entropy: EntropySource
+    table: BinTable, own: Exceedances, least: int, entropy: EntropySource
 ) -> tuple[Integers, Integers, npt.NDArray[Any]]:
-    """Return group, bin and noisy count of those of some bins that are empty and reach `least`."""
-    places, drawn = rare_noise(table.groups * len(bins), least, noise, entropy)
-    group, place = np.divmod(places, len(bins))
-    taken, asked = table.codes, codes_of(group, bins[place], table.binning.last)
+    """Return group, bin and noisy count of those empty bins that reach a `least` that is theirs."""
+    every = np.atleast_2d(own.least)
+    columns, among = np.nonzero(every == least)
+    many = np.bincount(columns, minlength=len(every))
+    begins, firsts = (np.append(0, np.cumsum(size)) for size in (many * own.each, many))
+    cells = int(begins[-1]) if table.groups else 0
+    places, drawn = rare_noise(cells, least, own.noise, entropy)
+    column: Any = 0 if len(every) == 1 else np.searchsorted(begins, places, "right") - 1
+    places -= begins[column]
+    group = places // many[column]
+    places -= group * many[column]  # faster than the rest of a division
+    bins = among[firsts[column] + places] - own.last
+    group += column * own.each
+    taken, asked = table.codes, codes_of(group, bins, own.last)
     found = np.searchsorted(taken, asked)
     known = np.zeros(len(places), dtype=bool)
     inside = found < len(taken)
     known[inside] = taken[found[inside]] == asked[inside]
-    return group[~known], bins[place[~known]], drawn[~known]
+    return group[~known], bins[~known], drawn[~known]
 
 
+@functools.lru_cache(maxsize=256)  # public arguments only
 def skip_scale(least: int, noise: Noise) -> Fraction:
     """Return s with P(proposal) <= 1 - exp(-1/s), and nearly equal: see `_proposed`."""
     with decimal.localcontext(arithmetic(_fall(least, noise))):

@@ -36,25 +36,11 @@ class Noise(abc.ABC):
     """A symmetric law on the integers; of sums only the variance and quantiles are known."""
 
     def sample(self, size: int, entropy: EntropySource = system_entropy) -> npt.NDArray[Any]:
-        """Return `size` independent draws in a one-dimensional array.
+        """Return `size` independent draws; the system's random bytes, unless a test has its own.
 
-        Parameters
-        ----------
-        size : int
-            How many.
-        entropy : callable
-            Source of random bytes; the operating system, unless a test hands in its own.
-
-        Returns
-        -------
-        numpy.ndarray
-            int64; Python integers (dtype object) once the scale exceeds 2**51. Add it to
-            totals of any size in Python integers, or where int64 is known not to overflow.
-
-        Raises
-        ------
-        EntropyError
-            When the random source fails or returns too little. Nothing was drawn then.
+        They are int64; Python integers (dtype object) once the scale exceeds 2**51. Add them to
+        totals of any size in Python integers, or where int64 is known not to overflow. When the
+        random source fails or returns too little (EntropyError), nothing was drawn.
         """
         raise NotImplementedError
 
@@ -64,24 +50,13 @@ class Noise(abc.ABC):
         """Variance of one draw, rounded up."""
 
     def tail(self, at_least: int, terms: int = 1) -> Fraction:
-        """Return an upper bound on P(Z_1 + ... + Z_terms >= at_least), independent copies.
-
-        Raises
-        ------
-        InvalidQuestionError
-            When `terms` is not 1 to 64.
-        """
+        """Return an upper bound on P(Z_1 + ... + Z_terms >= at_least), up to 64 copies."""
         raise NotImplementedError
 
     def quantile(self, probability_outside: float, terms: int = 1) -> int:
         """Return the smallest c >= 0 with P(``|Z_1 + ... + Z_terms|`` > c) <= probability_outside.
 
         "Smallest" by the bound of `tail`, so that the probability is certain to be met.
-
-        Raises
-        ------
-        InvalidQuestionError
-            When the probability is not strictly between 0 and 1, or `terms` is not 1 to 64.
         """
         return _quantile(self, probability_outside, terms)
 
@@ -93,20 +68,9 @@ class DiscreteLaplace(Noise):
     Added to integer sums that one unit (added or removed) moves by at most D in L1 norm, one
     independent draw for each sum, it makes them epsilon-differentially private with
     epsilon = D / scale (Ghosh, Roughgarden and Sundararajan 2009). Sampled as in Canonne, Kamath
-    and Steinke 2020, Algorithm 2, with an exact inversion for the magnitude.
+    and Steinke 2020, Algorithm 2, with an exact inversion for the magnitude. `scale` is in units of
+    the integer grid, from 2**-500 to 2**500.
 
-    Parameters
-    ----------
-    scale : Fraction
-        In units of the integer grid; from 2**-500 to 2**500.
-
-    Raises
-    ------
-    InvalidLossError
-        When the scale is not such a fraction.
-
-    Examples
-    --------
     >>> from fractions import Fraction
     >>> noise = DiscreteLaplace(Fraction(3, 2))
     >>> noise
@@ -120,7 +84,6 @@ class DiscreteLaplace(Noise):
     scale: Fraction
 
     def __post_init__(self) -> None:
-        """Refuse everything but an exact number within reach."""
         object.__setattr__(self, "scale", exact_parameter("scale", self.scale, 500))
 
     def sample(self, size: int, entropy: EntropySource = system_entropy) -> npt.NDArray[Any]:
@@ -144,20 +107,9 @@ class DiscreteGaussian(Noise):
     Added to integer sums that one unit (added or removed) moves by at most D in L2 norm, one
     independent draw for each sum, it makes them rho-zero-concentrated differentially private with
     rho = D**2 / (2 * sigma_squared). Law, proof and sampler: Canonne, Kamath and Steinke 2020;
-    the sampler is their Algorithm 3.
+    the sampler is their Algorithm 3. `sigma_squared` is in squared units of the integer grid, from
+    2**-1000 to 2**1000.
 
-    Parameters
-    ----------
-    sigma_squared : Fraction
-        In squared units of the integer grid; from 2**-1000 to 2**1000.
-
-    Raises
-    ------
-    InvalidLossError
-        When sigma_squared is not such a fraction.
-
-    Examples
-    --------
     >>> from fractions import Fraction
     >>> noise = DiscreteGaussian(Fraction(100))
     >>> noise
@@ -171,7 +123,6 @@ class DiscreteGaussian(Noise):
     sigma_squared: Fraction
 
     def __post_init__(self) -> None:
-        """Refuse everything but an exact number within reach."""
         value = exact_parameter("sigma_squared", self.sigma_squared, 1000)
         object.__setattr__(self, "sigma_squared", value)
 
@@ -193,17 +144,9 @@ class DiscreteGaussian(Noise):
 class Summed(Noise):
     """The law of a weighted sum of independent draws of one family, which are drawn one by one.
 
-    Parameters
-    ----------
-    noise : DiscreteLaplace or DiscreteGaussian
-        The family of the draws; their scales may differ.
-    total_variance : float
-        The variance of the sum.
-    many : int
-        How many draws of this very law are added up; 0 for any other weights.
+    `noise` is the family, whose scales may differ; `many` says how many draws of this very law are
+    added up, 0 for any other weights.
 
-    Examples
-    --------
     >>> one = DiscreteGaussian(Fraction(100))
     >>> Summed(one, 4 * one.variance, many=4).quantile(0.05)
     41
@@ -219,10 +162,7 @@ class Summed(Noise):
         return self.total_variance
 
     def quantile(self, probability_outside: float, terms: int = 1) -> int:
-        """Return a whole number that a sum stays within; see `half_width_factor`.
-
-        Of up to three equal draws it is the smallest one; of more, one is added, as sums are whole.
-        """
+        """Return a whole number that a sum stays within, the smallest of three equal draws."""
         if 0 < self.many * terms <= 3:
             return self.noise.quantile(probability_outside, self.many * terms)
         factor = half_width_factor(self, probability_outside)
@@ -315,38 +255,13 @@ def threshold(noise: Noise, contribution: int, terms: int, delta: Fraction) -> i
     Releasing a group if and only if its noisy total is at least T (>=, not >) makes a group that
     consists of one unit's contribution alone appear with probability at most delta: releasing the
     keys is then (0, delta)-differentially private for one unit in one group, added or removed. A
-    unit in several groups needs its delta divided by their number first.
+    unit in several groups needs its delta divided by their number first. `contribution` is the most
+    that one unit adds to the total of a group, in grid units as T; the tail of `noise` at
+    T - contribution is a certified bound, for up to 64 `terms`.
 
-    Parameters
-    ----------
-    noise : Noise
-        Law of one noise term, on the integer grid of the total.
-    contribution : int
-        The most that one unit adds to the total of a group, in grid units.
-    terms : int
-        How many independent noise terms are in the total, 1 to 64.
-    delta : Fraction
-        Probability in (0, 1).
-
-    Returns
-    -------
-    int
-        T in grid units; the tail of `noise` at T - contribution is a certified bound.
-
-    Raises
-    ------
-    InvalidLossError
-        When delta is not between 2**-1074 and 1.
-    InvalidQuestionError
-        When there are more terms than the tail bounds know.
-
-    Notes
-    -----
     Korolova et al. 2009 and Wilson et al. 2020 introduced thresholds; the proof for >= and for
     several noise terms is in docs/sampling.md.
 
-    Examples
-    --------
     >>> from fractions import Fraction
     >>> from dfprivacy.noise.laws import DiscreteLaplace
     >>> threshold(DiscreteLaplace(Fraction(1)), 1, 1, Fraction(1, 10**6))

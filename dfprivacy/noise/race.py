@@ -27,6 +27,7 @@ from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.noise.entropy import EntropySource, random_words
 from dfprivacy.noise.samplers import stuck
+from dfprivacy.noise.tails import isolated
 from dfprivacy.noise.uniform import BITS, LazyUniform, Workspace, certified, negative_log
 
 Ends = tuple[decimal.Decimal, decimal.Decimal]
@@ -51,7 +52,7 @@ class Rounding:
     @classmethod
     def to(cls, digits: int) -> Rounding:
         """Return arithmetic of so many digits, independent of the caller's decimal context."""
-        return cls(_context(digits, decimal.ROUND_FLOOR), _context(digits, decimal.ROUND_CEILING))
+        return cls(isolated(digits, decimal.ROUND_FLOOR), isolated(digits, decimal.ROUND_CEILING))
 
     def quotient(self, low: int, high: int, divisor: int) -> Ends:
         """Enclose [low, high] / divisor."""
@@ -112,26 +113,14 @@ class Entrant:
         return rounding.down.add(log[0], level[0]), rounding.up.add(log[1], level[1])
 
     def extend(self) -> None:
-        """Append 64 digits to the uniform.
-
-        Raises
-        ------
-        EntropyError
-            When the source is broken: more than 2,048 digits do not decide.
-        """
+        """Append 64 digits to the uniform, which 2,048 decide unless the source is broken."""
         if self.uniform.bits >= _MOST_BITS:
             raise stuck()
         self.uniform.extend()
 
 
 def first(entrants: Sequence[Entrant], times: ArrivalTimes) -> int:
-    """Return the index of the entrant with the least key, exactly.
-
-    Raises
-    ------
-    EntropyError
-        When the random source fails, or repeats itself.
-    """
+    """Return the index of the entrant with the least key, exactly."""
     rivals = list(range(len(entrants)))
     while len(rivals) > 1:
         keys = [entrants[index].key(times) for index in rivals]
@@ -141,19 +130,6 @@ def first(entrants: Sequence[Entrant], times: ArrivalTimes) -> int:
             for index in rivals:
                 entrants[index].extend()
     return rivals[0]
-
-
-def _context(digits: int, rounding: str) -> decimal.Context:
-    return decimal.Context(
-        prec=digits,
-        rounding=rounding,
-        Emin=-999_999,
-        Emax=999_999,
-        capitals=1,
-        clamp=0,
-        flags=[],
-        traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow],
-    )
 
 
 LARGEST_LENGTH = 2**62
@@ -178,10 +154,6 @@ class Times:
     log_ratio: Callable[[Floats], Floats]
     error: float
     exact: ArrivalTimes
-
-
-def _no_ratio(x: Floats) -> Floats:
-    return np.zeros_like(x)
 
 
 def log_uniform_ratio(x: Floats) -> Floats:
@@ -209,7 +181,7 @@ def log_uniform_ratio(x: Floats) -> Floats:
 
 _TAYLOR = [(-1) ** k / math.factorial(k + 1) for k in range(_TERMS)]
 
-EXPONENTIAL = Times(_no_ratio, _LEAST_LOSS_ERROR, exponential_times)
+EXPONENTIAL = Times(np.zeros_like, _LEAST_LOSS_ERROR, exponential_times)
 UNIFORM = Times(log_uniform_ratio, _UNIFORM_TIMES_ERROR, uniform_times)
 
 
@@ -332,26 +304,10 @@ class Runs:
 
     What a group may choose from, the union of its runs, has to be public and the same on
     neighbouring data; where its runs begin and end, and their losses, may depend on the data.
+    All are int64 arrays: `group_starts` has where the runs of a group begin in the other three,
+    ascending from 0, so that every group has a run; `first` is a run's first candidate, `length`
+    how many it has, from 1 to 2**62 - 1, `loss` that of each of them, from 0 to 2**53 - 1.
 
-    Parameters
-    ----------
-    group_starts : numpy.ndarray
-        int64, one a group: where its runs begin in the other three arrays. Ascending from 0, so
-        that every group has a run.
-    first : numpy.ndarray
-        int64, one a run: its first candidate.
-    length : numpy.ndarray
-        int64, one a run: how many candidates it has, from 1 to 2**62 - 1.
-    loss : numpy.ndarray
-        int64, one a run: the loss of each of its candidates, from 0 to 2**53 - 1.
-
-    Raises
-    ------
-    InvalidQuestionError
-        When the arrays are not of this form. The message is the same for all of them.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> Runs(np.array([0]), np.array([0, 10]), np.array([10, 5]), np.array([3, 0]))
     Runs(secret)
@@ -364,7 +320,7 @@ class Runs:
 
     def __post_init__(self) -> None:
         """Refuse arrays that are not runs, without a word about their values."""
-        if not (_are_columns(self) and _are_groups(self) and _are_in_range(self)):
+        if not _are_runs(self.group_starts, self.first, self.length, self.loss):
             raise InvalidQuestionError(
                 "these arrays are not runs of candidates",
                 hint="Pass four int64 arrays as the docstring of Runs describes them.",
@@ -388,29 +344,20 @@ def blocks(starts: Integers, total: int) -> Iterator[tuple[slice, slice]]:
         yield slice(low, high), slice(left, right)
 
 
-def _are_columns(runs: Runs) -> bool:
-    arrays = (runs.group_starts, runs.first, runs.length, runs.loss)
-    return all(
-        isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype == np.int64
-        for array in arrays
-    ) and len(runs.first) == len(runs.length) == len(runs.loss)
-
-
-def _are_groups(runs: Runs) -> bool:
-    starts, total = runs.group_starts, len(runs.first)
-    if not len(starts):
-        return total == 0
-    return bool(starts[0] == 0 and group_sizes(starts, total).min() > 0)
-
-
-def _are_in_range(runs: Runs) -> bool:
-    if not len(runs.first):
-        return True
-    largest = np.iinfo(np.int64).max
+def _are_runs(starts: Integers, first: Integers, length: Integers, loss: Integers) -> bool:
+    arrays = (starts, first, length, loss)
+    if not all(isinstance(own, np.ndarray) and own.dtype == np.int64 for own in arrays):
+        return False
+    if any(own.ndim != 1 for own in arrays) or not len(first) == len(length) == len(loss):
+        return False
+    if not (len(starts) and len(first)):
+        return len(starts) == len(first)
     return bool(
-        runs.length.min() >= 1
-        and runs.length.max() < LARGEST_LENGTH
-        and runs.loss.min() >= 0
-        and runs.loss.max() < LARGEST_LOSS
-        and (runs.first <= largest - (runs.length - 1)).all()
+        starts[0] == 0
+        and group_sizes(starts, len(first)).min() > 0
+        and length.min() >= 1
+        and length.max() < LARGEST_LENGTH
+        and loss.min() >= 0
+        and loss.max() < LARGEST_LOSS
+        and (first <= np.iinfo(np.int64).max - (length - 1)).all()
     )

@@ -170,15 +170,10 @@ def sample_laplace(scale: Fraction, size: int, entropy: EntropySource) -> npt.ND
         draws = np.empty(size, dtype=object)
         draws[:] = [exact_laplace(scale, entropy) for _ in range(size)]
         return draws
-    odds = _odds_of_refusal(scale)
+    refused = -math.expm1(-1 / float(max(scale, _LEAST_SCALE))) / 2
+    odds = refused / (1 - refused)  # words that give (-, 0) for one that does not, on average
     blocks = LaplaceBlocks(scale, _words_for(size, odds), entropy)
     return collected(blocks.draw, size, lambda missing: _words_for(missing, odds))
-
-
-def _odds_of_refusal(scale: Fraction) -> float:
-    """Return how many words give (-, 0) for one that does not, on average."""
-    refused = -math.expm1(-1 / float(max(scale, _LEAST_SCALE))) / 2
-    return refused / (1 - refused)
 
 
 def _words_for(missing: int, odds: float) -> int:
@@ -222,13 +217,7 @@ class LaplaceBlocks:
 
 
 def collected(draw: Callable[[int], Integers], size: int, block: Callable[[int], int]) -> Integers:
-    """Return the first `size` draws of successive blocks; `block` sizes one by what is missing.
-
-    Raises
-    ------
-    EntropyError
-        When 4,096 words in a row give no draw, of probability below 2**-1000.
-    """
+    """Return the first `size` draws of successive blocks; `block` sizes one by what is missing."""
     draws = np.empty(size, np.int64)
     filled = fruitless = 0
     while filled < size:

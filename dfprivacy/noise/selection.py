@@ -41,19 +41,11 @@ class Selection:
     """A choice that is epsilon-DP is epsilon**2 / _divisor-zCDP."""
 
     def __post_init__(self) -> None:
-        """Refuse everything but an exact number within reach."""
         object.__setattr__(self, "rate", exact_parameter("rate", self.rate, 500))
 
     @classmethod
     def for_epsilon(cls, epsilon: Fraction | int, sensitivity: int) -> Self:
-        """Return the mechanism that is epsilon-DP for losses of this sensitivity.
-
-        Raises
-        ------
-        InvalidLossError
-            When epsilon is not a positive fraction or integer, or sensitivity not a positive
-            integer.
-        """
+        """Return the mechanism that is epsilon-DP for losses of this sensitivity."""
         return cls(exact_parameter("epsilon", epsilon, 1000) / (2 * _whole(sensitivity)))
 
     @classmethod
@@ -61,11 +53,6 @@ class Selection:
         """Return a mechanism that is rho-zCDP for losses of this sensitivity.
 
         Its epsilon is rounded down, by less than 2**-320, so that the charge covers the loss.
-
-        Raises
-        ------
-        InvalidLossError
-            As for `for_epsilon`.
         """
         return cls.for_epsilon(
             root_below(cls._divisor * exact_parameter("rho", rho, 1000)), sensitivity
@@ -80,26 +67,21 @@ class Selection:
         return self.epsilon(sensitivity) ** 2 / self._divisor
 
     def select(self, runs: Runs, entropy: EntropySource = system_entropy) -> Integers:
-        """Return the chosen candidate of each group.
+        """Return the chosen candidate of each group, independently of each other.
 
-        Parameters
-        ----------
-        runs : Runs
-            The candidates.
-        entropy : callable
-            Source of random bytes; the operating system, unless a test hands in its own.
-
-        Returns
-        -------
-        numpy.ndarray
-            int64, one a group, independent of each other.
-
-        Raises
-        ------
-        EntropyError
-            When the random source fails or returns too little. Nothing was chosen then.
+        When the random source fails or returns too little (EntropyError), nothing was chosen.
         """
-        return _selected(runs, self._times, self.rate, entropy)
+        chosen = np.empty(len(runs.group_starts), np.int64)
+        cut = list(blocks(runs.group_starts, len(runs.first)))
+        largest = max((block.stop - block.start for _, block in cut), default=0)
+        race = Race(self._times, self.rate, largest, entropy)
+        for groups, block in cut:
+            starts = runs.group_starts[groups] - block.start
+            lengths = runs.length[block]
+            winners = race.winners(starts, lengths, runs.loss[block])
+            offsets = uniform_below(lengths[winners], entropy)
+            np.add(runs.first[block][winners], offsets, out=chosen[groups])
+        return chosen
 
 
 class ExponentialMechanism(Selection):
@@ -109,18 +91,6 @@ class ExponentialMechanism(Selection):
     range of at most epsilon, epsilon**2 / 8-zCDP (Cesar and Rogers 2021). Sampled by an
     exponential race between runs (docs/selection.md).
 
-    Parameters
-    ----------
-    rate : Fraction
-        In units of 1 / loss; from 2**-500 to 2**500.
-
-    Raises
-    ------
-    InvalidLossError
-        When the rate is not such a fraction.
-
-    Examples
-    --------
     A median of 0, 0, 7 on the grid 0, ..., 9: the loss is the distance of #{x <= c} and #{x > c}.
 
     >>> from fractions import Fraction
@@ -151,28 +121,10 @@ class PermuteAndFlip(Selection):
     the first of uniform arrivals (docs/selection.md), which is report-noisy-max with exponential
     noise (Ding et al. 2021).
 
-    Parameters
-    ----------
-    rate : Fraction
-        In units of 1 / loss; from 2**-500 to 2**500.
-
-    Raises
-    ------
-    InvalidLossError
-        When the rate is not such a fraction.
-
-    Examples
-    --------
     >>> from fractions import Fraction
-    >>> import numpy as np
-    >>> runs = Runs(np.array([0]), np.array([0, 7]), np.array([7, 3]), np.array([1, 3]))
     >>> mechanism = PermuteAndFlip.for_rho(Fraction(200), sensitivity=1)
-    >>> mechanism
-    PermuteAndFlip(rate=Fraction(10, 1))
-    >>> int(mechanism.select(runs)[0]) in range(7)
-    True
-    >>> mechanism.epsilon(sensitivity=1), mechanism.rho(sensitivity=1)
-    (Fraction(20, 1), Fraction(200, 1))
+    >>> mechanism, mechanism.epsilon(sensitivity=1), mechanism.rho(sensitivity=1)
+    (PermuteAndFlip(rate=Fraction(10, 1)), Fraction(20, 1), Fraction(200, 1))
     """
 
     _times: ClassVar[Times] = UNIFORM
@@ -183,12 +135,7 @@ def uniform_below(lengths: Integers, entropy: EntropySource) -> Integers:
     """Return a uniform integer in [0, length) for each length below 2**63.
 
     A 63-bit number below the largest multiple of the length, taken modulo the length; others, of
-    probability below 1/2, are refused.
-
-    Raises
-    ------
-    EntropyError
-        When the random source fails, or 4,096 numbers in a row are refused.
+    probability below 1/2, are refused, but no 4,096 in a row (EntropyError).
     """
     chosen = np.empty(len(lengths), np.int64)
     missing = np.arange(len(lengths))
@@ -203,20 +150,6 @@ def uniform_below(lengths: Integers, entropy: EntropySource) -> Integers:
 
 
 _TOP = np.uint64(2**63)
-
-
-def _selected(runs: Runs, times: Times, rate: Fraction, entropy: EntropySource) -> Integers:
-    chosen = np.empty(len(runs.group_starts), np.int64)
-    cut = list(blocks(runs.group_starts, len(runs.first)))
-    largest = max((block.stop - block.start for _, block in cut), default=0)
-    race = Race(times, rate, largest, entropy)
-    for groups, block in cut:
-        starts = runs.group_starts[groups] - block.start
-        lengths = runs.length[block]
-        winners = race.winners(starts, lengths, runs.loss[block])
-        offsets = uniform_below(lengths[winners], entropy)
-        np.add(runs.first[block][winners], offsets, out=chosen[groups])
-    return chosen
 
 
 def _whole(sensitivity: object) -> int:

@@ -52,10 +52,7 @@ def laplace_variance(scale: Fraction) -> float:
 
 
 def _laplace_exceedance(scale: Fraction, at_least: int, terms: int) -> Decimal:
-    """Sum over j >= m of the probability of j, for m >= 1; see docs/sampling.md.
-
-    The law of the sum mixes n laws of C(j + r, r) * a**j, each a tail of a binomial law.
-    """
+    """Sum over j >= m of the probability of j, by n binomial tails; see docs/sampling.md."""
     if at_least / scale > LARGEST_EXPONENT:
         return Decimal(0)
     with decimal.localcontext(arithmetic(scale)):
@@ -80,11 +77,7 @@ def _laplace_exceedance(scale: Fraction, at_least: int, terms: int) -> Decimal:
 
 
 def smallest_exceedance(tail: Callable[[int], Fraction], probability: Fraction) -> int:
-    """Return the smallest integer m with tail(m) <= probability, for a falling `tail`.
-
-    Secant steps between an end above and an end below: the logarithm of a tail is smooth. Every
-    fourth step halves what is left, whatever the tail is.
-    """
+    """Return the smallest integer m with tail(m) <= probability, by secant and halving steps."""
     known = [_excess(tail, 0, probability)]
     low, high = _ends(tail, probability, known)
     while high - low > 1:
@@ -143,15 +136,16 @@ def check_terms(terms: int) -> None:
 def arithmetic(*sizes: Fraction) -> decimal.Context:
     """Return a context that keeps 60 digits though numbers as large as `sizes` cancel."""
     digits = sum(max(0, int(size).bit_length()) * 2 // 3 for size in sizes)
+    return isolated(_PRECISION + digits, reach=999_999_999)
+
+
+def isolated(
+    digits: int, rounding: str = decimal.ROUND_HALF_EVEN, reach: int = 999_999
+) -> decimal.Context:
+    """Return arithmetic of so many digits that the caller's decimal context can't influence."""
+    traps = [decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow]
     return decimal.Context(
-        prec=_PRECISION + digits,
-        rounding=decimal.ROUND_HALF_EVEN,
-        Emin=-999_999_999,
-        Emax=999_999_999,
-        capitals=1,
-        clamp=0,
-        flags=[],
-        traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow],
+        digits, rounding, -reach, reach, capitals=1, clamp=0, flags=[], traps=traps
     )
 
 

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from dfprivacy.errors import EntropyError
 from dfprivacy.noise.entropy import EntropySource, random_words
+from dfprivacy.noise.tails import isolated
 
 _LEAST_BITS = 1024
 """More leading zeros than this, of probability below 2**-1024, mean a broken source."""
@@ -35,10 +36,7 @@ _GUARD_DIGITS = 4
 
 
 class LazyUniform:
-    """A uniform number in the closed cell [mantissa, mantissa + 1] / 2**bits.
-
-    Further digits are appended when a decision needs them; the prefix never changes.
-    """
+    """A uniform number in [mantissa, mantissa + 1] / 2**bits, to which digits are appended."""
 
     __slots__ = ("bits", "entropy", "mantissa")
 
@@ -48,13 +46,7 @@ class LazyUniform:
         self.entropy = entropy
 
     def extend(self) -> None:
-        """Append 64 fresh binary digits.
-
-        Raises
-        ------
-        EntropyError
-            When more than 1,024 leading digits are all zero.
-        """
+        """Append 64 fresh binary digits."""
         word = int(random_words(1, self.entropy)[0])
         self.mantissa = (self.mantissa << 64) | word
         self.bits += 64
@@ -68,7 +60,7 @@ class LazyUniform:
         digits = self.bits * 302 // 1000 + 16
         unit = 10 ** (digits - _GUARD_DIGITS)
         logarithm = natural_log(self.mantissa, self.bits, digits)
-        truncated = int(logarithm.copy_abs().scaleb(digits - _GUARD_DIGITS, _context(digits)))
+        truncated = int(logarithm.copy_abs().scaleb(digits - _GUARD_DIGITS, isolated(digits)))
         cell = unit // self.mantissa + 1  # ln((m + 1) / m) <= 1 / m
         return max(0, truncated - 1 - cell), truncated + 2, unit
 
@@ -98,22 +90,8 @@ def log_exceeds(uniform: LazyUniform, level: Fraction) -> bool:
 
 def natural_log(mantissa: int, bits: int, digits: int) -> decimal.Decimal:
     """Return ln(mantissa / 2**bits) for mantissa > 0, correctly rounded to `digits` digits."""
-    exact = decimal.Decimal(mantissa * 5**bits).scaleb(-bits, _context(bits + 1))
-    return _context(digits).ln(exact)
-
-
-def _context(digits: int) -> decimal.Context:
-    """Return arithmetic that the caller's decimal context can't influence."""
-    return decimal.Context(
-        prec=digits,
-        rounding=decimal.ROUND_HALF_EVEN,
-        Emin=-999_999,
-        Emax=999_999,
-        capitals=1,
-        clamp=0,
-        flags=[],
-        traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow],
-    )
+    exact = decimal.Decimal(mantissa * 5**bits).scaleb(-bits, isolated(bits + 1))
+    return isolated(digits).ln(exact)
 
 
 BITS = 63
@@ -174,11 +152,8 @@ def negative_log(mantissas: npt.NDArray[np.int64], work: Workspace) -> None:
 
 def certified() -> bool:
     """Tell whether the enclosure of `negative_log` holds here and now."""
-    return _rounds_to_nearest() and _log_is_accurate()
-
-
-def _rounds_to_nearest() -> bool:
-    return _one + _tiny == _one and _one - _tiny == _one
+    rounds_to_nearest = _one + _tiny == _one and _one - _tiny == _one
+    return rounds_to_nearest and _log_is_accurate()
 
 
 @functools.cache
@@ -190,10 +165,7 @@ def _log_is_accurate() -> bool:
 
 
 def _test_points() -> list[int]:
-    """Return about 2,000 integers that float64 holds: every octave, its two ends, and near 2**63.
-
-    The count is odd, so that the part of numpy.log for the end of an array is tested as well.
-    """
+    """Return an odd number of integers that are floats: every octave, its ends, near 2**63."""
     points = {2**power for power in range(BITS + 1)}
     points |= {2**power - 2 ** max(0, power - 53) for power in range(2, BITS + 1)}
     points |= {2**power + 2 ** max(0, power - 52) for power in range(2, BITS)}

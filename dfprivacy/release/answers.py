@@ -27,10 +27,7 @@ def everyone(groups: int) -> Integers:
 
 
 class Answer(Protocol):
-    """One named answer for every group of a release.
-
-    `declared` is the Arrow type of dates and times, which it has then; None for numbers.
-    """
+    """One named answer for every group; `declared` is the Arrow type of dates and times."""
 
     @property
     def name(self) -> str:
@@ -41,20 +38,12 @@ class Answer(Protocol):
         """The declared type of dates and times."""
 
     def columns(self, level: float) -> list[Column]:
-        """Return value, low and high of each group; the value alone where there is no interval.
-
-        A note of each group comes last where the question has some: see `Piece`.
-        """
+        """Return the value, and low, high and note where there are some, of each group."""
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """What the noisy total of a group has reached, where the group is shown. Public.
-
-    A count was shown because it was high: its interval is that of the noise given so much, and
-    that of an answer whose noise is in part that of the count holds given so much as well
-    (docs/intervals.md).
-    """
+    """What the noisy total of a group has reached where it is shown (docs/intervals.md). Public."""
 
     weights: CountWeights
     least: int
@@ -100,10 +89,7 @@ _EDGE = 1e-9  # a true count at the very end of an interval stays inside despite
 
 @dataclass(frozen=True)
 class Piece:
-    """The estimates of some groups: their numbers, and the noisy vector they are read off.
-
-    `notes` says of each group where its interval can't be relied on; None where it always can.
-    """
+    """The estimates of some groups, their numbers, the noisy vector behind, and notes if any."""
 
     groups: Integers
     estimator: Estimator
@@ -127,10 +113,7 @@ NO_COUNT = (np.int64(0), -np.inf, np.inf)
 
 @dataclass(frozen=True)
 class Estimated:
-    """An answer read off noisy sums; a group that is in no piece has `blank`, of the same dtype.
-
-    `has_notes` tells whether each group has a note.
-    """
+    """An answer read off noisy sums, `blank` in groups of no piece, perhaps with notes."""
 
     name: str
     groups: int
@@ -151,7 +134,13 @@ class Estimated:
             )
             for index in range(3)
         ]
-        return [*made, self._notes()] if self.has_notes else made
+        if self.has_notes:  # empty for most groups
+            notes = np.full(self.groups, "", dtype=object)
+            for piece in self.pieces:
+                if piece.notes is not None:
+                    notes[piece.groups] = piece.notes
+            made.append(notes)
+        return made
 
     def shown_by(self, counted: Counted, rule: KeyRule, kept: Integers) -> Estimated:
         """Return the answer with intervals that hold for groups which their noisy count shows.
@@ -168,14 +157,6 @@ class Estimated:
             if len(self.pieces) == 1 or shown[own.groups].any()
         ]
         return replace(self, pieces=tuple(pieces))
-
-    def _notes(self) -> Column:
-        """Return the note of each group, empty for most."""
-        notes = np.full(self.groups, "", dtype=object)
-        for piece in self.pieces:
-            if piece.notes is not None:
-                notes[piece.groups] = piece.notes
-        return notes
 
 
 def _scattered(parts: Sequence[tuple[Integers, Column]], groups: int, blank: Any) -> Column:
@@ -202,10 +183,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Dated:
-    """An answer in dates or times: that in numbers of a clock, and the declared type it comes in.
-
-    What is no number, or infinite, is missing.
-    """
+    """An answer in dates or times of a declared type; what is not finite is missing."""
 
     number: Chosen | Estimated
     clock: Clock

@@ -124,10 +124,7 @@ class CountEstimator:
         return _rounded(vector.total(self.weights.indices), self.weights.divisor)
 
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
-        """Return the interval of the exact law of the noise, and the count itself in any case.
-
-        Where the divisor is above 1 and noise is small, no whole number may lie in the interval.
-        """
+        """Return the interval of the exact law of the noise, and the count in any case."""
         terms = len(self.weights.indices)
         half = vector.noise.quantile(1 - level, terms) / self.weights.divisor
         middle = to_floats(vector.total(self.weights.indices)) / self.weights.divisor
@@ -266,17 +263,7 @@ class RatioEstimator:
 
 @dataclass(frozen=True)
 class ProportionEstimator:
-    """One coordinate of a partition of unity as a part of all: from 0 to 1, times `unit`.
-
-    Parameters
-    ----------
-    size, place : int
-        How many coordinates there are, and which one is the part.
-    k : int
-        What the coordinates of a row add up to.
-    unit : float
-        What the whole is in units of the answer.
-    """
+    """The coordinate at `place` of `size` ones that add up to `k` a row, as a part of all."""
 
     size: int
     place: int

@@ -6,10 +6,10 @@ is drawn before the charge is durable, so that no failure gives noise away for f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
@@ -28,11 +28,6 @@ def permit(paid_by: str) -> Iterator[None]:
     instead: the epsilon that stands in a statement on a raw connection, or the owner of a report,
     who gives nothing else away. It holds for this thread, may be nested, and ends with the block:
     a context that was copied inside draws nothing afterwards.
-
-    Parameters
-    ----------
-    paid_by : str
-        What pays, e.g. "the epsilon of the statement".
     """
     made = Permit(paid_by)
     token = PERMIT.set(made)
@@ -102,27 +97,39 @@ def released(
     return made
 
 
-class Answered(Protocol):
+@dataclass(frozen=True)
+class Answered:
     """What a part has answered about which groups, and the count that can select them. Public."""
 
-    @property
-    def keys(self) -> pa.Table:
-        """The keys of the groups, sorted."""
-
-    @property
-    def answers(self) -> Mapping[str, tuple[Answer, ...]]:
-        """The answers to each question, in their order."""
-
-    @property
-    def counted(self) -> Counted | None:
-        """The counts of the groups, where the part has them."""
+    keys: pa.Table
+    answers: Mapping[str, tuple[Answer, ...]]
+    counted: Counted | None = None
 
 
 class Measured(Protocol):
-    """What a part of a request has measured: exact and secret."""
+    """What a part of a request has measured: exact and secret, one entry a group."""
 
-    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None, groups: int = 1) -> Answered:
-        """Draw the noise that pays for the loss of one row, and answer."""
+    @property
+    def keys(self) -> pa.Table:
+        """The keys of the groups, sorted, or as listed."""
+
+    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
+        """Draw the noise that pays for the loss of one row, and answer.
+
+        `rule` says which groups of secret keys are shown: a part may forget the others.
+        """
+
+
+@runtime_checkable
+class Joint(Measured, Protocol):
+    """What is answered together with what other parts have measured that is alike."""
+
+    @property
+    def alike(self) -> Hashable:
+        """What is the same of those."""
+
+    def answer_together(self, several: Sequence[Self], loss: Epsilon | Rho) -> Sequence[Answered]:
+        """Draw the noise that pays for the loss of one row of each, and answer."""
 
 
 @dataclass(frozen=True)
@@ -138,10 +145,7 @@ class Answers:
 def answered(request: Request, measured: Sequence[Measured]) -> Answers:
     """Let every part answer for its loss; the first that counts selects the groups to show."""
     rule = request.each
-    own = [
-        exact.answer(loss, rule, request.groups)
-        for exact, loss in zip(measured, request.row_losses, strict=True)
-    ]
+    own = _drawn(measured, request.row_losses, rule)
     found = {name: answers for part in own for name, answers in part.answers.items()}
     counting = [each for part, each in zip(request.parts, own, strict=True) if part.counts]
     counted = (counting[0].counted if counting else None) or Counted(1, ())
@@ -157,3 +161,22 @@ def answered(request: Request, measured: Sequence[Measured]) -> Answers:
             for name, several in answers.items()
         }
     return Answers(keys, answers, counted, kept)
+
+
+def _drawn(
+    measured: Sequence[Measured], losses: Sequence[Epsilon | Rho], rule: KeyRule | None
+) -> list[Answered]:
+    """Return what each part answers for its loss, those together that are alike."""
+    made: dict[int, Answered] = {}
+    together: dict[Hashable, list[int]] = {}
+    for place, (exact, loss) in enumerate(zip(measured, losses, strict=True)):
+        alike = (exact.alike, loss) if isinstance(exact, Joint) else place
+        together.setdefault(alike, []).append(place)
+    for places in together.values():
+        first, loss = measured[places[0]], losses[places[0]]
+        if isinstance(first, Joint):
+            several: list[Any] = [measured[place] for place in places]
+            made |= zip(places, first.answer_together(several, loss), strict=True)
+        else:
+            made[places[0]] = first.answer(loss, rule)
+    return [made[place] for place in range(len(measured))]

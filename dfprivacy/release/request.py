@@ -41,10 +41,7 @@ SELECTION = "answer_selection"
 
 @dataclass(frozen=True)
 class Search:
-    """Limits of a unit that a release finds before it answers: for this part of its loss.
-
-    `settle` returns the rest of the release, for what is left of the loss, within limits.
-    """
+    """Limits that a release finds for this part of its loss; `settle` returns the rest of it."""
 
     unit: Sought
     loss: Epsilon | Rho
@@ -58,7 +55,6 @@ class Request:
 
     `mark` is what a ledger remembers the release by; None where it is not remembered. Questions
     that are answered from one pass each come in `parts`, each with the loss it has for one row.
-    A unit is in at most so many `groups`.
     `rule` says which groups are shown, for all noisy counts that select together, which are
     `selections`; None where keys are public or there are no groups. `unit` has the limits as they
     hold for these groups: the smallest where there is a `search` for them. Without a unit each row
@@ -77,7 +73,6 @@ class Request:
     questions: Mapping[str, Any] = field(default_factory=dict)
     parts: tuple[Any, ...] = ()
     row_losses: tuple[Epsilon | Rho, ...] = ()
-    groups: int = 1
     search: Search | None = None
     sets: tuple[tuple[int, ...], ...] = ()
     """Grouping sets, as places in `by`, where answers are totals of the groups."""
@@ -107,11 +102,6 @@ def request_for(
     `known_by` is what else than question, level, keys and costs tells this release from others that
     a ledger remembers; None leaves it forgotten. `sampled` says that the parts know of intervals of
     the population where the terms ask for them.
-
-    Raises
-    ------
-    DPError
-        When anything about the terms can't be: nothing depends on data.
     """
     (level, population), given = interval_of(terms.interval), delta_of(terms.delta)
     delta = required_delta(given, keys) if by else None
@@ -155,16 +145,12 @@ def request_for(
         questions or {},
         tuple(parts),
         tuple(contribution.row_loss(loss) for loss in losses),
-        contribution.groups,
         copies=terms.copies,
     )
 
 
 def together(requests: Sequence[Request], form: str) -> Request:
-    """Return one request for several, of the same terms: what is charged, remembered and paid once.
-
-    `form` is what the answers are made into.
-    """
+    """Return one request for several of the same terms: charged, remembered and paid once."""
     first = requests[0]
     charge = Charge(
         _total([own.charge.loss for own in requests]),
@@ -202,10 +188,7 @@ def searching(
     by: Sequence[Hashable],
     keys: PublicKeys | None,
 ) -> Request:
-    """Return the release that `settle` makes of a unit with its limits and a part of the loss.
-
-    Where limits are left out it searches for them first, for `SEARCH` of the loss.
-    """
+    """Return the release that `settle` makes of a unit's limits, searched first if left out."""
     unlimited = by and keys is None and unit is not None and unit.max_groups is None
     if unit is None or not (isinstance(unit, Sought) or unlimited):
         return settle(unit, Fraction(1))  # type: ignore[arg-type]
@@ -233,16 +216,7 @@ def searching(
 def limits_of(
     unit: Unit | None, by: Sequence[Hashable], keys: PublicKeys | None
 ) -> tuple[Unit | None, Contribution]:
-    """Return the unit with the limits that hold for these groups, and what it can contribute.
-
-    No unit is in more groups than are listed. Without groups there is one.
-
-    Raises
-    ------
-    InvalidUnitError
-        When keys are secret and nothing limits in how many groups a unit counts, or its limits are
-        still to be found.
-    """
+    """Return the unit with the limits for these groups, and what it can contribute."""
     if unit is None:
         return None, Contribution()
     if isinstance(unit, Sought):
@@ -262,13 +236,7 @@ def limits_of(
 
 
 def required_delta(delta: Fraction | None, keys: PublicKeys | None) -> Fraction | None:
-    """Return the delta that key selection spends; None where keys are public.
-
-    Raises
-    ------
-    MissingDeltaError
-        When keys are secret and there is none.
-    """
+    """Return the delta that key selection spends; None where keys are public."""
     if keys is not None:
         return None
     if delta is None:

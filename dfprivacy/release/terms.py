@@ -2,49 +2,41 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from dfprivacy.accounting.exact import describe, exact_number
+from dfprivacy.accounting.exact import describe, exact_number, read_once
 from dfprivacy.errors import (
     InvalidBoundsError,
     InvalidKeysError,
     InvalidQuestionError,
     InvalidUnitError,
+    boundary,
 )
 
 
 def label_of(column: object) -> Hashable:
-    """Return a column's label, as the frame's own list of columns has it.
-
-    Raises
-    ------
-    InvalidQuestionError
-        For an expression, a list or a column itself.
-    """
-    if _is_hashable(column) and not hasattr(column, "__array__"):
-        return column
+    """Return a column's label, as the frame's own list of columns has it."""
+    with suppress(TypeError):
+        hash(column)
+        if not hasattr(column, "__array__"):
+            return column
     raise InvalidQuestionError(
         f"a column is named by its label, not by {describe(column)}",
         hint='pass its name, e.g. "income"; compute new columns on the frame first, row by row',
     )
 
 
-def _is_hashable(value: object) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
-
-
 LARGEST_LIMIT = 2**20
 
 
+@boundary
 @dataclass(frozen=True)
 class Unit:
     """The privacy unit: all rows that share a value of `column`, and what counts of them.
@@ -66,7 +58,6 @@ class Unit:
     max_groups: int | None = None
 
     def __post_init__(self) -> None:
-        """Check the limits."""
         label_of(self.column)
         object.__setattr__(self, "max_rows", _limit("max_rows", self.max_rows))
         if self.max_groups is not None:
@@ -119,15 +110,7 @@ def _limit(name: str, value: object) -> int:
 
 
 def unit_of(unit: object, max_rows: object, max_groups: object) -> Unit | None:
-    """Return the privacy unit that a caller has named; None for single rows.
-
-    Without max_rows it is one whose limits a release finds.
-
-    Raises
-    ------
-    InvalidUnitError
-        When limits come without a unit, or are no whole numbers in range.
-    """
+    """Return the privacy unit that a caller has named, its limits perhaps sought."""
     if unit is None:
         if max_rows is not None or max_groups is not None:
             raise InvalidUnitError(
@@ -150,6 +133,7 @@ def unit_of(unit: object, max_rows: object, max_groups: object) -> Unit | None:
 _LITERALS = "two numbers that you know without looking at the data, e.g. bounds=(0, 100)"
 
 
+@boundary
 @dataclass(frozen=True)
 class Bounds:
     """The interval that values are clipped to; known beforehand, never read off the data.
@@ -168,9 +152,14 @@ class Bounds:
     upper: float
 
     def __post_init__(self) -> None:
-        """Check both ends and keep them as floats."""
-        object.__setattr__(self, "lower", _end(self.lower))
-        object.__setattr__(self, "upper", _end(self.upper))
+        for name, end in (("lower", self.lower), ("upper", self.upper)):
+            exact = exact_number(end)
+            if exact is None or abs(exact) > 2**1023:
+                raise InvalidBoundsError(
+                    f"a bound must be a finite number of size at most 2**1023, not {describe(end)}",
+                    hint=OF_MOMENTS if isinstance(end, dt.date | dt.time) else f"pass {_LITERALS}",
+                )
+            object.__setattr__(self, name, float(exact))
         width = self.upper - self.lower
         if not self.lower < self.upper:
             raise InvalidBoundsError(
@@ -189,18 +178,14 @@ class Bounds:
         return self.upper - self.lower
 
 
+OF_MOMENTS = (
+    "of dates and times ask the median, a quantile, min or max; or turn them into numbers, such as "
+    "days since a date, first"
+)
+"""What to do where numbers are needed, and there are dates or times."""
+
 BoundsLike = Bounds | tuple[float, float]
 """Bounds, or the pair of numbers that they are made of."""
-
-
-def _end(value: object) -> float:
-    exact = exact_number(value)
-    if exact is None or abs(exact) > 2**1023:
-        raise InvalidBoundsError(
-            f"a bound must be a finite number of size at most 2**1023, not {describe(value)}",
-            hint=f"pass {_LITERALS}",
-        )
-    return float(exact)
 
 
 def bounds_of(value: object) -> Bounds | None:
@@ -228,13 +213,7 @@ class PublicKeys:
 
 
 def keys_of(value: Any, columns: Sequence[Any]) -> PublicKeys | None:
-    """Return the public keys of a group-by over `columns`; None means that keys are secret.
-
-    Raises
-    ------
-    InvalidKeysError
-        For an empty list, something that is not a list of constants, or tuples of another length.
-    """
+    """Return the public keys of a group-by over `columns`; None means that keys are secret."""
     if value is None:
         return None
     for listing in ("to_list", "tolist"):  # an Index, a Series or an array of any library
@@ -367,6 +346,13 @@ class Terms:
     analyst: object = None
     copies: int = 1
 
+    def __post_init__(self) -> None:
+        """Read numbers once: what is charged and what is spent come of the same ones."""
+        for name in ("epsilon", "rho", "delta", "interval"):
+            given = getattr(self, name)
+            if type(given) is not Default:
+                object.__setattr__(self, name, read_once(given))
+
     def updated(self, **given: object) -> Terms:
         """Return these terms with what was given; naming rho sets a default epsilon aside."""
         chosen = {
@@ -381,13 +367,7 @@ class Terms:
         return replace(self, **chosen)  # type: ignore[arg-type]
 
     def keys_for(self, columns: Sequence[Hashable], given: object) -> PublicKeys | None:
-        """Return the public keys of a group-by: those given, else all combinations of the terms'.
-
-        Raises
-        ------
-        InvalidKeysError
-            When keys do not fit the columns, or only some of the columns have public keys.
-        """
+        """Return the public keys of a group-by: those given, or all combinations of the terms'."""
         if given is not None:
             return keys_of(given, columns)
         known = [column for column in columns if column in self.keys]

@@ -88,19 +88,10 @@ class Protocol(Published):
     noise take their share of it away; messages alone, unshuffled, hide nothing. Public: this
     protocol, the number of users.
 
-    Attributes
-    ----------
-    users : int
-        How many users there are, all of whom answer every round.
-    epsilon, delta : Fraction
-        What all rounds together cost.
-    plan : Plan
-        The analyst's method and what it has found so far.
-    round : int
-        Which round this is, from 1; one more than `rounds` when all is done.
+    All `users` answer every round; `epsilon` and `delta` are what all rounds together cost. `plan`
+    is the analyst's method and what it has found so far, `round` which round this is, from 1; one
+    more than `rounds` when all is done.
 
-    Examples
-    --------
     >>> import dfprivacy as dfp
     >>> protocol = dfp.shuffle.total(users=1000, bounds=(0, 10), epsilon=1, delta=1e-6)
     >>> messages = dfp.shuffle.shuffle(protocol.messages([4.0] * 1000))
@@ -150,15 +141,9 @@ class Protocol(Published):
     def messages(self, values: Any, *, entropy: EntropySource = system_entropy) -> pa.Table:
         """Return the messages of some users: the randomiser, at each of them.
 
-        Parameters
-        ----------
-        values : array, column or list
-            One number a user (vectors: one row a user). NULL and NaN are missing.
-
-        Returns
-        -------
-        pyarrow.Table
-            Columns query and word. Hand it to the shuffler: unshuffled it protects nobody.
+        `values` has one number a user (vectors: one row a user); NULL and NaN are missing. The
+        table has the columns query and word. Hand it to the shuffler: unshuffled it protects
+        nobody.
         """
         self._open()
         floats = value_matrix(values, self.plan.width)
@@ -219,21 +204,14 @@ class ShuffleChoice(Answer):
     delta: float
 
     def __repr__(self) -> str:
-        """Show the number and its cost on one line."""
         return f"{float(self):.6g}, epsilon={self.epsilon:.6g}, delta={self.delta:.6g}"
 
 
 class ShuffleEstimate(ShuffleChoice):
     """A total or mean from shuffled messages: a float that knows its interval and its cost.
 
-    Attributes
-    ----------
-    low, high : float
-        Between them lies the answer without noise and rounding, at the level asked for.
-    std_error : float
-        Standard deviation of noise and rounding.
-    epsilon, delta : float
-        What the whole protocol cost.
+    Between `low` and `high` lies the answer without noise and rounding, at the level asked for;
+    `std_error` is their standard deviation, `epsilon` and `delta` what the whole protocol cost.
     """
 
     low: float
@@ -241,7 +219,6 @@ class ShuffleEstimate(ShuffleChoice):
     std_error: float
 
     def __repr__(self) -> str:
-        """Show the number, its interval and its cost on one line."""
         number, cost = super().__repr__().split(",", 1)
         return f"{number} [{self.low:.6g}, {self.high:.6g}],{cost}"
 
@@ -263,7 +240,6 @@ class Total(Plan):
     found: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no plan has."""
         Bounds(self.lower, self.upper)
         if not (is_whole(self.steps, 1, 2**30) and is_whole(self.divisor, 1, MOST_USERS)):
             raise no_plan()
@@ -325,7 +301,6 @@ class Quantile(Plan):
     asked: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what no plan has and no round finds."""
         Bounds(self.lower, self.upper)
         sized = is_whole(self.height, 1, 40) and is_whole(self.asked, 0, self.height)
         if not (sized and is_whole(self.cell, 0, 2**self.asked - 1)):
@@ -362,16 +337,9 @@ class Quantile(Plan):
 class ShuffledVector:
     """A mean of vectors from shuffled messages.
 
-    Attributes
-    ----------
-    mean : numpy.ndarray
-        One number a dimension.
-    std_error : float
-        Standard deviation of noise and rounding in each coordinate.
-    clip : float
-        The distance from the centre at which vectors were clipped.
-    epsilon, delta : float
-        What the whole protocol cost.
+    `mean` has one number a dimension, `std_error` is the standard deviation of noise and rounding
+    in each, `clip` the distance from the centre at which vectors were clipped; `epsilon` and
+    `delta` are what the whole protocol cost.
     """
 
     mean: Floats

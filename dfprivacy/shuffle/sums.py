@@ -156,10 +156,7 @@ class Share:
 
 
 def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return the rho that implies (epsilon, delta) (Bun and Steinke 2016, Proposition 1.3).
-
-    rho + 2 sqrt(rho log(1 / delta)) <= epsilon, rounded down.
-    """
+    """Return the rho with rho + 2 sqrt(rho log(1 / delta)) <= epsilon (Bun and Steinke 2016)."""
     log = math.log(1 / delta)
     root = math.sqrt(log + float(epsilon)) - math.sqrt(log)
     return Fraction(root * root) * _SAFETY
@@ -231,10 +228,7 @@ class Sums:
         return messages_needed(self.users, self.bits, self.share.security)
 
     def half_width(self, outside: float) -> float:
-        """Return how far, in steps, a noisy total lies from that of the exact numbers at most.
-
-        Half of `outside` goes to noise and half to rounding, by Hoeffding's inequality.
-        """
+        """Return how far a noisy total may lie off, noise and rounding together (Hoeffding)."""
         chance = math.sqrt(self.users * math.log(4 / outside) / 2)
         return self.noise.quantile(outside / 2) + chance
 
@@ -248,10 +242,7 @@ class Sums:
         return self
 
     def randomise(self, integers: Integers, entropy: EntropySource = system_entropy) -> pa.Table:
-        """Return the messages of some users: one row of integers each, one column a query.
-
-        Integers are clipped to the grid first: the noise covers no others.
-        """
+        """Return some users' messages, integers clipped to the grid: a column a query."""
         kept = np.clip(integers.reshape(-1), 0, self.precision)
         noisy = kept + laplace_shares(self.users, self.noise.scale, integers.size, entropy)
         words = split(noisy, self.messages, self.bits, entropy)
@@ -272,10 +263,7 @@ class Sums:
 
 
 def rounded(parts: Floats, precision: int, entropy: EntropySource = system_entropy) -> Integers:
-    """Return numbers from 0 to 1 as integers from 0 to `precision`, right on average.
-
-    Rounded up with the probability of the fraction, in steps of 2**-32.
-    """
+    """Return numbers from 0 to 1 as integers up to `precision`, by chance, right on average."""
     scaled = np.clip(parts, 0.0, 1.0) * precision
     whole = np.floor(scaled)
     chance = np.rint((scaled - whole) * 2.0**32).astype(np.uint64)

@@ -26,19 +26,20 @@ from dfprivacy.statements.tree import (
     text_of,
 )
 from dfprivacy.statistics import Median, Quantile, Statistic
-from dfprivacy.statistics.forms import Form, example_calls, forms_of, functions, part_of
+from dfprivacy.statistics.forms import (
+    Form,
+    example_calls,
+    forms_of,
+    function_of,
+    functions,
+    part_of,
+)
 
 _MOST_DIGITS = 400
 
 
 def number(node: Node, what: str) -> int | float:
-    """Return the number that a constant expression stands for.
-
-    Raises
-    ------
-    RefusedStatementError
-        For anything but numbers, signs, parentheses, +, -, * and /.
-    """
+    """Return the number that a constant expression stands for."""
     exact = _exact(node, what)
     if exact.denominator == 1:
         return int(exact)
@@ -46,26 +47,14 @@ def number(node: Node, what: str) -> int | float:
 
 
 def numbers(node: Node, what: str) -> list[int | float]:
-    """Return the numbers of a list in brackets.
-
-    Raises
-    ------
-    RefusedStatementError
-        For anything but a list of constants.
-    """
+    """Return the numbers of a list in brackets."""
     if called(node) != "list_value":
         raise refuse("no constant", what=what)
     return [number(item, what) for item in arguments(node)]
 
 
 def whole_number(node: Node, what: str) -> int:
-    """Return a number of rows, 0 or more.
-
-    Raises
-    ------
-    RefusedStatementError
-        For anything else.
-    """
+    """Return a number of rows, 0 or more."""
     sort, text = literal(node)
     if sort == "INTEGER" and text.isdecimal():
         return int(text)
@@ -146,20 +135,10 @@ def read_call(
     shown: Callable[[Node], str],
     bounds: Mapping[str, Bounds] = MappingProxyType({}),
 ) -> Call:
-    """Return what a dp_ call asks; `written` gives the SQL of its expression, `shown` its text.
-
-    `bounds` are those of expressions that everybody knows: such a call need not find its own.
-
-    Raises
-    ------
-    RefusedStatementError
-        For an unknown function, a wrong number of arguments, or one that is no constant.
-    InvalidBoundsError, InvalidQuestionError, InvalidLossError
-        For constants out of range.
-    """
+    """Return what a dp_ call asks; `written` gives the SQL of its expression, `shown` its text."""
     name = called(node)
     function = name.removesuffix("_interval")
-    statistic = functions().get(function)
+    statistic = function_of(function)
     if statistic is None or (name != function and not statistic.has_interval):
         raise _unknown(name)
     given = _in_order(function, node)  # DuckDB's tree has dp_count() for dp_count(*)
@@ -183,10 +162,7 @@ def _form(
     given: Sequence[Node],
     known: Callable[[Node], Bounds | None],
 ) -> tuple[Form, dict[str, Any], Epsilon | None]:
-    """Return the form of a call, its constants, and the loss that it names.
-
-    Bounds that a form needs and a call leaves out are those that are known of its expressions.
-    """
+    """Return the form of a call, its constants or known bounds, and the loss it names."""
     for form in forms_of(statistic):
         if form.about_rows:
             if not given:
@@ -226,7 +202,9 @@ def _known_ends(form: Form, bounds: Sequence[Bounds | None]) -> dict[str, float]
 def _constant(form: Form, name: str, node: Node) -> Any:
     if form.is_list(name):
         return tuple(numbers(node, "a list of numbers"))
-    if form.is_end(name) and form.sample.answers_in_kind and cast_to(node) in _MOMENTS:
+    if form.is_end(name) and cast_to(node) in _MOMENTS:
+        if not form.sample.answers_in_kind:
+            raise refuse("dates as bounds", function=f"dp_{form.statistic.kind}")
         return _moment(node)
     return number(node, "a bound" if form.is_end(name) else f"the {name} of {form.statistic.kind}")
 
@@ -289,13 +267,7 @@ def _own(node: Node) -> Epsilon:
 
 
 def read_keep(node: Node) -> tuple[int | float, Epsilon | None]:
-    """Return the delta of dp_keep(delta), and the epsilon of dp_keep(delta, epsilon).
-
-    Raises
-    ------
-    RefusedStatementError
-        For other arguments than one or two constants.
-    """
+    """Return the delta of dp_keep(delta), and the epsilon of dp_keep(delta, epsilon)."""
     given = _in_order(KEEP, node)
     if not 1 <= len(given) <= 2:
         raise _wrong(KEEP)
@@ -307,9 +279,12 @@ def _wrong(function: str) -> RefusedStatementError:
         return refuse("arguments of dp_keep")
     single = len(functions()[function].places()) == 1
     known = "" if single else "; or bound both columns in a schema: bounds={'t.x': (0, 100), ...}"
+    told = (
+        function if single else f"{function}, which answers {functions()[function].sql_names[0]},"
+    )
     return refuse(
         "arguments of a dp_ call",
-        function=function,
+        function=told,
         values="an expression" if single else "two expressions",
         calls=", ".join(example_calls(function, functions()[function])),
         known=known,
@@ -352,10 +327,7 @@ class Written:
 
 
 def written_calls(select: Node, items: Sequence[tuple[str, Node]]) -> tuple[Written, ...] | None:
-    """Return the calls that DuckDB draws, at most once each; None where it may draw one again.
-
-    An expression of ORDER BY that the SELECT list has too is drawn with that.
-    """
+    """Return the calls that DuckDB draws once each; None where it may draw one again."""
     orders = [item for one in select["modifiers"] for item in one.get("orders", ())]
     chosen = {display(item) for _, item in items}
     sorts = [item["expression"] for item in orders if kind(item["expression"])[0] != "STAR"]

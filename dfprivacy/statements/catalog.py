@@ -106,13 +106,7 @@ _Found = tuple[str, str, str, str | None, str]
 def looked_up(
     connection: duckdb.DuckDBPyConnection, query: str, given: Sequence[str] = ()
 ) -> list[Any]:
-    """Return what the catalog says.
-
-    Raises
-    ------
-    EngineError
-        When it can't be read.
-    """
+    """Return what the catalog says."""
     with suppress(duckdb.Error):
         return connection.execute(query, list(given)).fetchall()
     raise EngineError(
@@ -122,13 +116,7 @@ def looked_up(
 
 
 def search_path(connection: duckdb.DuckDBPyConnection) -> tuple[str, list[tuple[str, str]]]:
-    """Return the current database, and the databases and schemas in which plain names are.
-
-    Raises
-    ------
-    RefusedStatementError
-        When the setting can't be read.
-    """
+    """Return the current database, and the databases and schemas in which plain names are."""
     ((database, schema, text, schemas),) = looked_up(connection, _LOOKS_IN)
     if not schemas:
         return database, [(database, schema)]
@@ -144,23 +132,14 @@ def _plain(name: str) -> str:
 
 @dataclass(frozen=True)
 class ConnectionSource(Place):
-    """The tables and views of a connection; Python variables are none of them.
-
-    `functions` are databases and names of the functions that are not DuckDB's own.
-    """
+    """The tables and views of a connection, and the `functions` that are not DuckDB's own."""
 
     connection: duckdb.DuckDBPyConnection
     functions: Sequence[tuple[str, str]]
     lent: list[str] = field(default_factory=list)
 
     def find(self, parts: Names, near: Relation | None = None) -> Relation:
-        """Return the table or view of a name, in the order in which DuckDB looks for it.
-
-        Raises
-        ------
-        RefusedStatementError
-            When there is none, several, or one that another system stores.
-        """
+        """Return the table or view of a name, in the order in which DuckDB looks for it."""
         found = self._found(parts[-1], parts[:-1], near)
         if not found:
             raise self._no_such(parts)
@@ -186,7 +165,8 @@ class ConnectionSource(Place):
             chosen = ", ".join(map(quoted, wanted)) or NO_COLUMN
             return self.connection.sql(f"SELECT {chosen} FROM {'.'.join(map(quoted, path))}")  # noqa: S608 names are quoted
 
-        return Relation(path, names, None, Source(names, rows, twin, self.connection.from_arrow))
+        source = Source(names, rows, twin, self.connection.from_arrow, kinds=stored)
+        return Relation(path, names, None, source)
 
     def stored(
         self, relation: Relation, names: Names, engine: duckdb.DuckDBPyConnection
@@ -210,13 +190,7 @@ class ConnectionSource(Place):
             self.connection.unregister(self.lent.pop())
 
     def check_texts(self) -> None:
-        """Refuse a default collation: which of two equal texts is taken would depend on others.
-
-        Raises
-        ------
-        RefusedStatementError
-            When the connection has one.
-        """
+        """Refuse a default collation: which of two equal texts is taken would depend on others."""
         ((collation,),) = looked_up(self.connection, "SELECT current_setting('default_collation')")
         if collation:
             raise refuse("collation")
@@ -281,13 +255,7 @@ class ConnectionSource(Place):
         return fenced(self.connection)
 
     def check(self, target: Target, protected: Relation, empty: pa.Table) -> None:
-        """Refuse a target that could not be made of the released rows, before anything is spent.
-
-        Raises
-        ------
-        RefusedStatementError
-            When it is the protected table, is there and may not be replaced, or can't be made.
-        """
+        """Refuse a target that could not be made of the released rows, before anything is spent."""
         found = self._found(target.path[-1], target.path[:-1], None)
         if any(row[:3] == protected.path for row in found):
             raise refuse("protected target")
@@ -317,13 +285,7 @@ class ConnectionSource(Place):
             self.connection.unregister(name)
 
     def make(self, target: Target, table: pa.Table) -> None:
-        """Make a fresh table of released rows.
-
-        Raises
-        ------
-        OutputError
-            When it can't be made after all: the rows are paid for, and are handed over with it.
-        """
+        """Make a fresh table of released rows; an error hands them over, as they are paid for."""
         with suppress(EngineError):
             return guarded(lambda: self._sent(_creation(target), table))
         raise OutputError(
@@ -341,16 +303,7 @@ def _creation(target: Target) -> str:
 
 
 def connection_source(connection: object) -> ConnectionSource:
-    """Return a connection as a source.
-
-    Raises
-    ------
-    UnsupportedFrameError
-        When it is no DuckDB connection.
-    RefusedStatementError
-        When a function of its own hides one of DuckDB's, its calendar is not the usual one, its
-        settings can't be changed, or it profiles what it runs.
-    """
+    """Return a connection as a source."""
     if not isinstance(connection, duckdb.DuckDBPyConnection):
         raise UnsupportedFrameError(
             f"con= is no DuckDB connection, but an object of type {type(connection).__name__}",
@@ -422,15 +375,7 @@ class FrameSource(Place):
     known: dict[str, Source] = field(default_factory=dict)
 
     def find(self, parts: Names, near: Relation | None = None) -> Relation:  # noqa: ARG002 no views
-        """Return what stands for a frame.
-
-        Raises
-        ------
-        RefusedStatementError
-            When no frame has that name.
-        MissingColumnError
-            When two columns differ in capital letters alone.
-        """
+        """Return what stands for a frame."""
         names = {folded(name): name for name in self.frames}
         name = names.get(folded(parts[0])) if len(parts) == 1 else None
         if name is None:
@@ -447,13 +392,7 @@ class FrameSource(Place):
 
 @singledispatch
 def source_of(frame: object) -> Source:
-    """Return a frame as a source.
-
-    Raises
-    ------
-    UnsupportedFrameError
-        When it is none that can be read.
-    """
+    """Return a frame as a source."""
     raise UnsupportedFrameError(
         f"an object of type {type(frame).__name__} is not a frame that can be read",
         hint="pass a pandas or polars frame, an Arrow table, a DuckDB relation, or the path of a "
@@ -562,30 +501,18 @@ def _chosen(relation: duckdb.DuckDBPyRelation, names: Names) -> duckdb.DuckDBPyR
 
 
 def arrow_columns(frame: pd.DataFrame, names: Names) -> pa.Table:
-    """Return some columns of a frame as Arrow.
-
-    Missing values, NaN among them, are NULL, as in DuckDB's own view of a frame. A column of
-    objects is text: each object as its own text, whatever the others are.
-
-    Raises
-    ------
-    UnsupportedDtypeError
-        For a dtype that SQL has no type for.
-    MissingColumnError
-        When a name stands for several columns.
-    """
+    """Return some columns of a frame as Arrow: missing is NULL, an object is its own text."""
     if not names:
         return pa.table({"row": pa.nulls(len(frame), pa.bool_())})
-    return pa.table({name: _arrow(name, _series(frame, name)) for name in names})
-
-
-def _series(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
-    found = frame[name]
-    if not isinstance(found, pd.Series):
-        raise MissingColumnError(
-            f"the frame has several columns {name!r}", hint="rename them so that one is meant"
-        )
-    return found
+    columns = {}
+    for name in names:
+        found = frame[name]
+        if not isinstance(found, pd.Series):
+            raise MissingColumnError(
+                f"the frame has several columns {name!r}", hint="rename them so that one is meant"
+            )
+        columns[name] = _arrow(name, found)
+    return pa.table(columns)
 
 
 def _arrow(name: str, series: pd.Series[Any]) -> Any:

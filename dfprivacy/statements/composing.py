@@ -73,14 +73,7 @@ class Asked:
 
 
 def taken_apart(select: Node, asked: Asked) -> Composition:
-    """Return the releases of a statement and what is done with them and with public tables.
-
-    Raises
-    ------
-    RefusedStatementError
-        When the rest names anything but releases, or is no plain query; for whatever `read` of
-        `asked` refuses.
-    """
+    """Return the releases of a statement and what is done with them and with public tables."""
     for node in nodes(select):
         if kind(node) == ("SUBQUERY", "SUBQUERY"):
             node["subquery"]["node"]["inner"] = True
@@ -135,10 +128,7 @@ def own_nodes(tree: object) -> Iterator[Node]:
 
 @dataclass(frozen=True)
 class _Common:
-    """A CTE, as the part of a statement that can name it has it.
-
-    Where it is `released` it is over released tables, else over rows and what is lent to these.
-    """
+    """A CTE as a statement can name it: over released tables, or over rows."""
 
     entry: Node
     released: bool
@@ -425,10 +415,7 @@ def _all_of(name: str) -> Node:
 
 @contextmanager
 def apart() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open an engine on which any query sees what is registered there, and nothing else.
-
-    It is no embedded connection: one of those can be in use again, and these settings stay.
-    """
+    """Open an engine of its own on which queries see what is registered there, and nothing else."""
     engine = duckdb.connect(config=_APART)
     try:
         yield engine
@@ -448,13 +435,7 @@ _APART: dict[str, str | bool | int | float | list[str]] = {
 
 
 def text_of_rest(rest: Node, engine: duckdb.DuckDBPyConnection) -> str:
-    """Return a query as DuckDB writes it, from its tree.
-
-    Raises
-    ------
-    RefusedStatementError
-        When it is no tree that DuckDB knows.
-    """
+    """Return a query as DuckDB writes it, from its tree."""
     tree = json.dumps({"error": False, "statements": [{"node": rest, "named_param_map": []}]})
     try:
         ((text,),) = engine.execute("SELECT json_deserialize_sql(?::JSON)", [tree]).fetchall()
@@ -487,13 +468,7 @@ def aggregates() -> Mapping[str, str]:
 
 
 def private(select: Node, *, ordinary: bool) -> Node:
-    """Return a SELECT whose aggregates are dp_ calls; ordinary ones where they mean these.
-
-    Raises
-    ------
-    RefusedStatementError
-        For a part of a call that has no private form.
-    """
+    """Return a SELECT whose aggregates are dp_ calls; ordinary ones where they mean these."""
     known = aggregates() if ordinary else {}
     return {
         name: _within(part, known) if name in _CLAUSES else part for name, part in select.items()

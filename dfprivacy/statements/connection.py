@@ -14,7 +14,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import duckdb
 import numpy as np
@@ -133,7 +133,30 @@ def _no_name(what: str) -> UnsupportedFrameError:
     )
 
 
-class Connection:
+class _Closing:
+    """What is open until it is closed, at the end of its block at the latest."""
+
+    _open = True
+    _hints: ClassVar = {"connection": "dfp.connect(...)", "cursor": "con.cursor()"}
+
+    def _require_open(self) -> None:
+        if not self._open:
+            what = type(self).__name__.lower()
+            raise EngineError(f"the {what} is closed", hint=f"open another: {self._hints[what]}")
+
+    def close(self) -> None:
+        """End its use."""
+        self._open = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@boundary
+class Connection(_Closing):
     """What `dfp.connect` returns. See there."""
 
     def __init__(
@@ -143,16 +166,10 @@ class Connection:
         *,
         owned: duckdb.DuckDBPyConnection | None,
     ) -> None:
-        self._place, self._terms, self._owned, self._open = dict(place), dict(terms), owned, True
+        self._place, self._terms, self._owned = dict(place), dict(terms), owned
 
     def sql(self, query: str, **terms: Any) -> Result:
-        """Answer a statement; terms that are named here go before those of the connection.
-
-        Raises
-        ------
-        DPError
-            What `dfp.sql` raises.
-        """
+        """Answer a statement as `dfp.sql` does; terms named here go before the connection's."""
         given = self._with(terms)
         named = {name: given.pop(name) for name in list(given) if name in ASKED}
         with asked(query, given, **{**ASKED, **named}) as job:
@@ -164,12 +181,7 @@ class Connection:
     ) -> StatementExplanation:
         """Return what a statement would do and cost; it reads no row and spends nothing.
 
-        With `within` the loss of the connection is set aside, as `dfp.explain` says.
-
-        Raises
-        ------
-        DPError
-            What `dfp.explain` raises.
+        With `within` the loss of the connection is set aside; it does as `dfp.explain` says.
         """
         given = self._with(terms)
         if within is not None and "epsilon" not in terms:
@@ -185,10 +197,6 @@ class Connection:
                 hint=f"its terms are {', '.join(sorted(TERMS))}",
             )
         return {**self._place, **self._terms, **terms}
-
-    def _require_open(self) -> None:
-        if not self._open:
-            raise EngineError("the connection is closed", hint="open another: dfp.connect(...)")
 
     def cursor(self) -> Cursor:
         """Return a cursor of PEP 249."""
@@ -209,27 +217,13 @@ class Connection:
 
     def close(self) -> None:
         """End the connection, and that to a file that it has opened."""
-        self._open = False
+        super().close()
         if self._owned is not None:
             self._owned.close()
 
-    def __enter__(self) -> Self:
-        """Begin a block at whose end the connection is closed."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close the connection."""
-        self.close()
-
 
 def with_constants(query: str, parameters: Sequence[Any]) -> str:
-    """Return a query with constants in the places of its parameters, as DuckDB writes it.
-
-    Raises
-    ------
-    RefusedStatementError
-        When they do not go together.
-    """
+    """Return a query with constants in the places of its parameters, as DuckDB writes it."""
     if isinstance(parameters, str | bytes | Mapping) or not isinstance(parameters, Sequence):
         raise _wrong_parameters("they are no list or tuple")
     with embedded() as engine:
@@ -308,11 +302,9 @@ class Result:
         return self.table.__arrow_c_stream__(requested_schema)
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return int(self.table.num_rows)
 
     def __repr__(self) -> str:
-        """Show the rows."""
         return repr(pl.DataFrame(printable(self.table)))
 
     def _repr_html_(self) -> str:
@@ -322,7 +314,7 @@ class Result:
 
 
 @boundary
-class Cursor:
+class Cursor(_Closing):
     """A cursor of PEP 249: one statement at a time, and its rows."""
 
     arraysize = 1
@@ -331,17 +323,11 @@ class Cursor:
         self.connection = connection
         self._result: Result | None = None
         self._rows: Iterator[tuple[Any, ...]] = iter(())
-        self._open = True
 
     def execute(self, operation: str, parameters: Sequence[Any] | None = None) -> Self:
         """Run one statement of `dfp.sql`; `parameters` are constants in the places of its `?`.
 
-        Raises
-        ------
-        DPError
-            What `dfp.sql` raises.
-        RefusedStatementError
-            When there are more or fewer parameters than places, or one is no plain constant.
+        More or fewer parameters than places, and what is no plain constant, are refused.
         """
         self._require_open()
         self._result, self._rows = None, iter(())
@@ -354,13 +340,7 @@ class Cursor:
         return self
 
     def executemany(self, operation: str, parameters: Sequence[Any]) -> None:  # noqa: ARG002 as PEP 249 has it
-        """Refuse: every statement is one release.
-
-        Raises
-        ------
-        NotSupportedError
-            Always.
-        """
+        """Raise a `NotSupportedError`: every statement is one release."""
         raise NotSupportedError(
             "executemany would make many releases", hint="execute each statement by itself"
         )
@@ -382,13 +362,7 @@ class Cursor:
         return next(self._fetched(), None)
 
     def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
-        """Return the next rows: so many, or `arraysize`.
-
-        Raises
-        ------
-        InvalidQuestionError
-            When it is no whole number from 0 on.
-        """
+        """Return the next rows: so many, a whole number from 0 on, or `arraysize`."""
         wanted = self.arraysize if size is None else size
         if not isinstance(wanted, int) or not 0 <= wanted < 2**31:
             raise InvalidQuestionError(
@@ -425,13 +399,10 @@ class Cursor:
         self._made()
         return self._rows
 
-    def _require_open(self) -> None:
-        if not self._open:
-            raise EngineError("the cursor is closed", hint="open another: con.cursor()")
-
     def close(self) -> None:
         """Drop the rows; the cursor can't be used any more."""
-        self._open, self._result, self._rows = False, None, iter(())
+        super().close()
+        self._result, self._rows = None, iter(())
 
     def setinputsizes(self, sizes: object) -> None:
         """Do nothing, as PEP 249 allows."""
@@ -440,13 +411,4 @@ class Cursor:
         """Do nothing, as PEP 249 allows."""
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows that are left."""
         return self._fetched()
-
-    def __enter__(self) -> Self:
-        """Begin a block at whose end the cursor is closed."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close the cursor."""
-        self.close()

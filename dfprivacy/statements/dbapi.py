@@ -94,13 +94,11 @@ class _Kind:
         self._checks = checks
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether a type of `description` is of this kind."""
         return self is other or (
             isinstance(other, pa.DataType) and any(check(other) for check in self._checks)
         )
 
     def __hash__(self) -> int:
-        """Return a number of its own."""
         return id(self)
 
 

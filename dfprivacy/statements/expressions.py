@@ -7,8 +7,11 @@ each call by the name that DuckDB's tree has for it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date
 
 from dfprivacy.statements.functions import ROW_FUNCTIONS, check_dates, not_a_row_function, shielded
 from dfprivacy.statements.rules import (
@@ -23,6 +26,7 @@ from dfprivacy.statements.rules import (
 from dfprivacy.statements.tree import (
     arguments,
     called,
+    cast_to,
     folded,
     is_column,
     kind,
@@ -48,13 +52,7 @@ class Scope:
 
 
 def write(node: Node, scope: Scope) -> str:
-    """Return the SQL of an expression.
-
-    Raises
-    ------
-    RefusedStatementError
-        For anything in it that is not known to be a function of one row.
-    """
+    """Return the SQL of an expression that is known to be a function of one row."""
     special = scope.special(node)
     if special is not None:
         return special
@@ -124,13 +122,7 @@ _NULLS = {"ORDER_DEFAULT": "NULLS LAST", "NULLS LAST": "NULLS LAST", "NULLS FIRS
 
 
 def direction(item: Node) -> str:
-    """Return the direction of an item of ORDER BY.
-
-    Raises
-    ------
-    RefusedStatementError
-        For any other than DuckDB's usual ones.
-    """
+    """Return the direction of an item of ORDER BY."""
     only(item, "expression", "null_order")
     way, nulls = _DIRECTIONS.get(item["type"]), _NULLS.get(item["null_order"])
     if way is None or nulls is None:
@@ -139,13 +131,7 @@ def direction(item: Node) -> str:
 
 
 def window(node: Node, inner: Inner) -> str:
-    """Return a function with OVER; `inner` writes the expressions in it.
-
-    Raises
-    ------
-    RefusedStatementError
-        For a part of it that is not known.
-    """
+    """Return a function with OVER; `inner` writes the expressions in it."""
     only(node, "function_name", "arguments", "partitions", "orders", "start", "end", "start_expr",
          "end_expr", "filter_expr", "exclude_clause", "distinct", "ignore_nulls",
          "has_ignore_nulls", "arg_orders")  # fmt: skip
@@ -197,10 +183,7 @@ def _frame(node: Node, inner: Inner) -> str:
 
 
 def condition(node: Node, sql: str) -> str:
-    """Return a condition, as it was written, that is true, false or NULL.
-
-    DuckDB would cast any other value itself, where no TRY is around it.
-    """
+    """Return a condition that is true, false or NULL, as it was written."""
     plain = kind(node) in _TRUTHS or called(node) in _TRUE or literal(node)[0] == "BOOLEAN"
     return sql if plain else f"CAST({sql} AS BOOLEAN)"
 
@@ -379,13 +362,7 @@ _TYPES = frozenset(
 
 
 def type_name(node: Node) -> str:
-    """Return a type that is cast to, by one name for each.
-
-    Raises
-    ------
-    RefusedStatementError
-        For nested types, types that a user has made, and whatever else is not listed.
-    """
+    """Return a type that is cast to, by one name for each."""
     name = str(node.get("type_name")).upper()
     name = _SPELLINGS.get(name, name)
     known = kind(node) == ("TYPE", "TYPE") and name in _TYPES
@@ -437,3 +414,83 @@ _RULES: dict[tuple[str, str], Callable[[Node, Inner], str]] = {
 _TRUTHS = frozenset(key for key in _RULES if key[0] in {"COMPARISON", "BETWEEN", "CONJUNCTION"}) | {
     ("OPERATOR", f"OPERATOR_{name}") for name in ("NOT", "IS_NULL", "IS_NOT_NULL")
 } | {("OPERATOR", "COMPARE_IN")}  # fmt: skip
+
+Kinds = Callable[[Sequence[str]], str]
+"""Declared types of columns, "" where none is known."""
+_LITERAL = re.compile(r"-?([0-9]{1,18})(?:\.([0-9]{1,18}))?\Z")
+
+
+def certain(node: Node, kinds: Kinds) -> str:
+    """Return the type of an expression that fails for no row, whatever is stored; "" for others.
+
+    That of a number is its own text. Types that are compared are alike, so that no value of a
+    column is cast, not even one that its declared type does not have.
+    """
+    if is_column(node):
+        return kinds(node["column_names"])
+    name, below = called(node), _parts(node)
+    if name in {"~~", "!~~"}:
+        is_pattern = len(below) == 2 and text_of(below[1]) is not None
+        return "BOOLEAN" if is_pattern and certain(below[0], kinds) == "VARCHAR" else ""
+    if kind(node) not in _TRUTHS:
+        return _certain_constant(node)
+    found = [certain(own, kinds) for own in below]
+    if kind(node)[0] == "CONJUNCTION" or kind(node)[1] == "OPERATOR_NOT":
+        fits = set(found) == {"BOOLEAN"}
+    else:
+        fits = any(wide and all(_holds(wide, own) for own in found) for wide in found)
+    return "BOOLEAN" if fits else ""
+
+
+def _certain_constant(node: Node) -> str:
+    """Return the type of a constant that can be none of another, as `certain` does."""
+    sort, text = literal(node)
+    if cast_to(node) == "DATE":
+        with suppress(ValueError):
+            day = text_of(node["child"]) or ""
+            return "DATE" if date.fromisoformat(day).isoformat() == day else ""
+    if called(node) in {"+", "-"}:
+        few = (sort == "INTEGER" and len(own) < 9 for sort, own in map(literal, _parts(node)))
+        return "INTEGER" if all(few) else ""
+    plain = text if _LITERAL.match(text) else ""
+    return {"STRING": "VARCHAR", "BOOLEAN": "BOOLEAN", "": ""}.get(sort, plain)
+
+
+def by_row(node: Node, kinds: Kinds) -> bool:
+    """Tell an expression of which one row computes the same, whatever optimiser knows of others.
+
+    It is certain, or arithmetic, all of which is computed for each row, or a choice among such by
+    certain conditions: no part of it that fails can be left out as it makes no difference.
+    """
+    if kind(node) == ("CASE", "CASE_EXPR"):
+        checks = node["case_checks"]
+        results = [node["else_expr"], *(own["then_expr"] for own in checks)]
+        whens = (certain(own["when_expr"], kinds) for own in checks)
+        return all(own == "BOOLEAN" for own in whens) and all(by_row(own, kinds) for own in results)
+    if called(node) in {"+", "-", "*"}:
+        return all(by_row(own, kinds) for own in _parts(node))
+    return bool(certain(node, kinds)) or literal(node)[0] == "NULL_LITERAL"
+
+
+def _parts(node: Node) -> list[Node]:
+    """Return the expressions that a node is made of, as far as `certain` knows of its kind."""
+    if called(node):
+        return [own["expression"] for own in node["arguments"]]
+    named = [node[part] for part in ("left", "input", "right", "lower", "upper") if part in node]
+    return named or list(node.get("children") or ())
+
+
+_HELD = {"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 19}
+"""Digits of types of whole numbers."""
+_DECIMAL = re.compile(r"DECIMAL\(([0-9]+), ?([0-9]+)\)\Z")
+
+
+def _holds(wide: str, own: str) -> bool:
+    """Tell whether values of a type compare with those of a wide one, none of which is cast."""
+    if own == wide or {own, wide} <= _HELD.keys():
+        return True
+    digits, size = _LITERAL.match(own), _DECIMAL.match(wide)
+    if size is None:
+        return bool(digits) and (wide == "DOUBLE" or (wide in _HELD and "." not in own))
+    whole, after = (len(digits[1]), len(digits[2] or "")) if digits else (_HELD.get(own, 99), 0)
+    return whole <= int(size[1]) - int(size[2]) and after <= int(size[2])

@@ -1,17 +1,11 @@
 """Functions of one row, by name: deterministic, without memory, files, settings or clocks.
 
-What is not listed is refused. Left out on purpose: what can make a value of any size out of a
-small one (repeat, lpad, format), what depends on the moment (age(x), now), and what only some
-supported version of DuckDB has.
-
-DuckDB ends a query, in spite of TRY, when it does not know a part of a date, when a type has no
-such part (the week of an interval, the day of a time), and when a bucket has no plain width. So
-parts and widths stand on lists, and each argument is written so that a type without the part can't
-be planned: whether the query fails then follows from the text and the declared types.
-
-Aggregates, windows and types are listed that have one value, in whatever order rows are read.
-What a unit's rows give must be the same bits with and without any other unit's: a sum of floats,
-the first of several rows or a value that compares as equal to another would depend on their order.
+What is not listed is refused: what can make a value of any size out of a small one, what depends on
+the moment, and what only some version of DuckDB has. Parts and widths of dates stand on lists, and
+arguments are written so that a type without the part can't be planned: whether a query fails
+follows from the text and the declared types. Aggregates, windows and types are listed that have one
+value, in whatever order rows are read: what a unit's rows give must be the same bits with and
+without any other unit's.
 """
 
 from __future__ import annotations
@@ -63,10 +57,7 @@ def require_single(sort: Any, what: str) -> None:
 
 
 def one_float(name: str, sort: Any) -> str:
-    """Return the SQL of a column of floats in which equal values are the same bits.
-
-    0.0 equals -0.0, and NaN any NaN: which of them stands for both would depend on the order.
-    """
+    """Return the SQL of floats in which equal values have one form: 0.0 is -0.0, NaN is any NaN."""
     own = quoted(name)
     return (
         f"CASE WHEN isnan({own}) THEN CAST('NaN' AS {sort}) "
@@ -80,9 +71,14 @@ def require_exact(sort: Any, name: str) -> None:
         raise refuse("running sum", name=name, base=_base(sort))
 
 
+def both_whole(one: Any, two: Any) -> bool:
+    """Tell two types of whole numbers."""
+    return _base(one) in _WHOLE and _base(two) in _WHOLE
+
+
 def alike(one: Any, two: Any) -> bool:
     """Tell types that compare without turning a value into what it may not be."""
-    if _base(one) in _WHOLE and _base(two) in _WHOLE:
+    if both_whole(one, two):
         return "UBIGINT" not in {_base(one), _base(two)} or str(one) == str(two)
     return {_base(one), _base(two)} == FLOATS or str(one) == str(two)
 
@@ -97,10 +93,7 @@ BY_LIST: Mapping[str, str] = {
 
 
 def exact_sum(name: str, argument: str, *, unique: bool, sort: Any) -> tuple[str, str]:
-    """Return an aggregate that has one value in any order of rows, and can't fail.
-
-    Second is the function of the sorted list that it collects, where it collects one.
-    """
+    """Return an aggregate with one value in any order, and what reads the list it collects."""
     own, base = quoted(argument), _base(sort)
     once = "DISTINCT " if unique else ""
     if not argument:
@@ -164,6 +157,18 @@ _ENDS = {
 }  # fmt: skip
 
 
+_MOST = 2**31
+
+
+def is_number_of_rows(node: Node) -> bool:
+    """Tell a constant that a window takes for a number of rows, whatever rows there are.
+
+    Nothing is tried here: a larger number would end the query, if there is any row.
+    """
+    sort, text = literal(node)
+    return sort == "INTEGER" and text.isdecimal() and int(text) < _MOST
+
+
 def frame_of(node: Node) -> str:
     """Return the frame of a window; nothing for the usual one."""
     start, end = node["start"], node["end"]
@@ -173,9 +178,11 @@ def frame_of(node: Node) -> str:
     for place, expression in ((start, node.get("start_expr")), (end, node.get("end_expr"))):
         if place not in _ENDS:
             raise refuse("a window frame by RANGE or GROUPS")
-        sort, text = literal(expression) if expression else ("", "")
-        if place.startswith("EXPR") and (sort != "INTEGER" or not text.isdecimal()):
-            raise refuse("a window frame that is not so many rows")
+        text = ""
+        if place.startswith("EXPR"):
+            if expression is None or not is_number_of_rows(expression):
+                raise refuse("a window frame that is not so many rows")
+            _, text = literal(expression)
         parts.append(f"{text} {_ENDS[place]}".strip())
     rows = "RANGE" if {start, end} <= {
         "UNBOUNDED_PRECEDING", "UNBOUNDED_FOLLOWING", "CURRENT_ROW_RANGE"
@@ -306,10 +313,7 @@ _MADE = {f"to_{part}s": part for part in _WIDTHS} | {
 
 
 def shielded(node: Node, inner: Inner) -> Inner:
-    """Return what writes the arguments of a node so that only types with its parts can be planned.
-
-    A time can't be cut to days; times and intervals have no type in common with a date.
-    """
+    """Return what writes the arguments so that only types with the parts named can be planned."""
     name = called(node)
     shield = _shield(name, node)
     if shield is None:
@@ -327,22 +331,13 @@ def _shield(name: str, node: Node) -> tuple[str, str] | None:
     if name not in _PARTED or name in _CUT:
         return None
     part = folded(next(map(text_of, arguments(node)), None) or "").removesuffix("s")
-    return _shield_of(part) if name in _TAKEN or part in _CLOCK else _DATED
-
-
-def _shield_of(part: str) -> tuple[str, str] | None:
-    """Return what stands around a value of which a part is taken."""
+    if name not in _TAKEN and part not in _CLOCK:
+        return _DATED
     return ("date_trunc('day', ", ")") if part in _LENGTHS else _DATED if part in _PLACES else None
 
 
 def check_dates(node: Node) -> None:
-    """Refuse a call that names a part or a width that is not known.
-
-    Raises
-    ------
-    RefusedStatementError
-        The same on any rows.
-    """
+    """Refuse a call that names a part or a width that is not known."""
     name, given = called(node), arguments(node)
     if name == "time_bucket":
         _check_width(given[0] if given else None)

@@ -2,21 +2,18 @@
 
 A value that does not fit its declared type is NULL. What has no plain type is refused by its
 declaration. Statements are planned over an empty twin that is made from the declared types: until
-the release nothing meets the rows.
-
-To DuckDB's optimiser a condition is true that all values fulfil by their least and largest,
-whatever fails beside it, so that one row would change what failing ones are worth; rows are
-therefore read with the optimiser off, unless columns are read as they are and nothing is computed
-of them: nothing can fail then. Arrow, Parquet and arithmetic leave numbers in columns of times and
-decimals that are none; as a text, one of them ends a query in spite of TRY, so that the gate takes
-them out.
+the release nothing meets the rows. Rows are read with DuckDB's optimiser off, unless nothing is
+computed of them that could fail or be left out, so that no row changes what failing ones are worth
+(docs/dfp-sql.md, docs/owned-rows.md). Arrow,
+Parquet and arithmetic leave numbers in columns of times and decimals that are none; as a text, one
+of them ends a query in spite of TRY, so that the gate takes them out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -39,7 +36,7 @@ class Source:
     """A relation's rows, the same columns without rows, and what makes released rows a frame.
 
     `columns` are all its names in order; those of a file that declares no types are `texts`. Values
-    of `gated` columns have come through the gate.
+    of `gated` columns have come through the gate. `kinds` are types as a catalog declares them.
     """
 
     columns: Names
@@ -48,6 +45,7 @@ class Source:
     wrap: Callable[[pa.Table], Any] = lambda table: table
     texts: bool = False
     gated: frozenset[str] = frozenset()
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
 
 _PLAIN = frozenset(
@@ -88,11 +86,6 @@ def gated(
 
     It is the relation itself where all its values can be read as they are. Columns that are `known`
     to have such values are.
-
-    Raises
-    ------
-    UnsupportedDtypeError
-        For a column of a type that is not on the list of plain ones, or that holds one.
     """
     names, read = map(quoted, relation.columns), reads(relation.columns, relation.types)
     pairs = [
@@ -105,13 +98,7 @@ def gated(
 
 
 def reads(columns: Sequence[str], kinds: Sequence[Any]) -> list[str]:
-    """Return how columns of some types are read, one by one.
-
-    Raises
-    ------
-    UnsupportedDtypeError
-        As `gated`.
-    """
+    """Return how columns of some types are read, one by one."""
     return [_read(quoted(name), kind, name) for name, kind in zip(columns, kinds, strict=True)]
 
 
@@ -150,13 +137,7 @@ def _read(sql: str, kind: Any, column: str, depth: int = 0) -> str:
 def twin_of(
     names: Sequence[str], kinds: Sequence[object], engine: duckdb.DuckDBPyConnection
 ) -> duckdb.DuckDBPyRelation:
-    """Return columns of these types without rows, on an engine that holds nothing else.
-
-    Raises
-    ------
-    UnsupportedDtypeError
-        For a type that DuckDB knows on the caller's connection alone.
-    """
+    """Return columns of these types without rows, on an engine that holds nothing else."""
     pairs = zip(names, kinds, strict=True)
     made = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in pairs)
     with suppress(duckdb.Error):  # raised below, without DuckDB's words
@@ -197,13 +178,7 @@ _TURNS: WeakKeyDictionary[duckdb.DuckDBPyConnection, RLock] = WeakKeyDictionary(
 
 
 def held(table: pa.Table, names: Names) -> pa.Table:
-    """Return a table of Arrow types whose values have a place in DuckDB; others are NULL.
-
-    Raises
-    ------
-    UnsupportedDtypeError
-        For a declared type that DuckDB has no plain type for.
-    """
+    """Return a table of Arrow types whose values have a place in DuckDB; others are NULL."""
     if not names:
         return pa.table({"row": pa.nulls(table.num_rows, pa.bool_())})
     columns = [_held(table.column(name), name) for name in names]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from dfprivacy.errors import RefusedStatementError
+from dfprivacy.errors import RefusedStatementError, UnknownArgumentError
 from dfprivacy.frames.explanation import SIZE, no_loss_beside, target_of
 from dfprivacy.release.terms import EPSILON, INTERVAL, Terms, unit_of
 from dfprivacy.statements.schema import schema_of, unit_in
@@ -195,6 +195,13 @@ def asked(
             raise RefusedStatementError(
                 f"a frame can't go by the name {name!r}, which is that of a term",
                 hint="pass it by another name, which the statement reads it by",
+            )
+    for name in ("period", "analyst"):
+        if isinstance(frames.get(name), str) and "." not in frames[name]:
+            raise UnknownArgumentError(
+                f"a statement takes no {name}: the block that pays for it names it",
+                hint=f'with dfp.spending(ledger, dataset="visits", {name}={frames[name]!r}): '
+                "dfp.sql(...)",
             )
     schema = None if schema is None else schema_of(schema)
     terms = Terms(unit=unit_of(unit_in(schema, unit), max_rows, max_groups), **given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from dfprivacy.engine.files import quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, RefusedStatementError
 from dfprivacy.frames.explanation import Explanation, Target, reached
-from dfprivacy.frames.forecasting import account_after, explained, groups_text, named_loss
+from dfprivacy.frames.forecasting import explained, groups_text, in_one
 from dfprivacy.frames.releasing import gathered, release_answers, release_several
 from dfprivacy.frames.tables import Origin, with_origin
 from dfprivacy.release.request import Request, together
@@ -72,14 +72,15 @@ class Job:
         return with_origin((sources or public)[whole].wrap(table), origin)
 
     def release(self) -> tuple[pa.Table, Origin]:
-        """Measure, charge, draw, and run the rest of the text over what was released.
-
-        Types follow from declared ones, whatever rows there are. A target is made of the rows.
-        """
+        """Measure, charge, draw, and run the rest of the text over what was released."""
         drawn = _Drawn(self)
         if self.plans:
             drawn.add(self._answers(drawn))
-        table = guarded(lambda: self._resulting(drawn.tables))
+        table = guarded(
+            lambda: resulting(
+                self.script, drawn.tables, _public(self.script, self.engine, rows=True)
+            )
+        )
         if self.script.target is not None:
             self.place.make(self.script.target, table)
         keys = self.script.keys if self.script.rest is None else _leading_texts(table)
@@ -99,9 +100,8 @@ class Job:
         pairs = list(zip(self.plans, rows, strict=True))
         read = guarded(lambda: [None if own is None else _gated(plan, own) for plan, own in pairs])
         plain = all(own is was for own, was in zip(read, rows, strict=True))
-        fails = not plain or any(plan.computes for plan in self.plans)
         try:
-            with self.place.fenced() if fails else fenced(self.engine, off=False):
+            with self.reading(plain=plain):
                 found = guarded(
                     lambda: [
                         partial(self._later, plan, drawn) if own is None
@@ -116,10 +116,17 @@ class Job:
         finally:
             self.place.take_back()
 
+    def reading(self, *, plain: bool) -> AbstractContextManager[None]:
+        """Return a block in which rows are read; they are `plain` where no gate changes them.
+
+        The optimiser is off there, unless no row's failing could make a difference to others.
+        """
+        fails = not plain or any(plan.computes(self.engine) for plan in self.plans)
+        return self.place.fenced() if fails else fenced(self.engine, off=False)
+
     def _try(self, plan: Plan) -> None:
         """Measure a release that waits for others without rows: what refuses its types does so."""
-        source = plan.statement.rows.source
-        twin = guarded(lambda: _gated(plan, source.twin(plan.used, self.engine)))
+        twin = _twin(plan, self.engine)
         gathered(Stored(guarded(lambda: plan.rows_of(twin))), plan.request)
 
     def _later(self, plan: Plan, drawn: _Drawn, answers: Sequence[pa.Table]) -> Stored:
@@ -127,9 +134,6 @@ class Job:
         drawn.add(answers)
         drawn.give(plan)
         return guarded(lambda: Stored(plan.rows_of(_gated(plan, self._rows(plan)))))
-
-    def _resulting(self, tables: Sequence[pa.Table]) -> pa.Table:
-        return resulting(self.script, tables, _public(self.script, self.engine, rows=True))
 
     def _rows(self, plan: Plan) -> duckdb.DuckDBPyRelation:
         return plan.statement.rows.source.rows(plan.used, self.engine)
@@ -162,6 +166,10 @@ class _Drawn:
 
 def _gated(plan: Plan, rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
     return gated(rows, plan.statement.rows.source.gated)
+
+
+def _twin(plan: Plan, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+    return guarded(lambda: _gated(plan, plan.statement.rows.source.twin(plan.used, engine)))
 
 
 def _waits(plan: Plan) -> bool:
@@ -205,13 +213,7 @@ def job_of(
     schema: Schema | None = None,
     intervals: bool = False,
 ) -> Iterator[Job]:
-    """Return a statement as a job whose types and target fit; nothing is read, nothing spent.
-
-    Raises
-    ------
-    DPError
-        Whatever is wrong with the statement or its terms.
-    """
+    """Return a statement as a job whose types and target fit; nothing is read, nothing spent."""
     if con is not None and frames:
         named = ", ".join(map(repr, frames))
         raise RefusedStatementError(
@@ -227,7 +229,7 @@ def job_of(
         )
     frames, schema, terms = declared(frames, schema, terms)
     place: Place = FrameSource(frames) if con is None else connection_source(con)
-    with embedded() as engine:
+    with embedded(idle=con is not None) as engine:
         fence(engine)
         ordinary = terms.unit is not None or schema is not None
         reader = Reader(
@@ -245,22 +247,11 @@ def job_of(
         yield Job(script, plans, place, engine, terms, keys)
 
 
-def _empty(plan: Plan, engine: duckdb.DuckDBPyConnection) -> pa.Table:
-    source = plan.statement.rows.source
-    return planned(plan, guarded(lambda: _gated(plan, source.twin(plan.used, engine))), engine)
-
-
 def _without_rows(
     script: Script, plans: Sequence[Plan], engine: duckdb.DuckDBPyConnection
 ) -> pa.Table:
-    """Return what a text makes of releases without rows, in declared types.
-
-    Raises
-    ------
-    InvalidQuestionError
-        When what is done with answers can't be planned.
-    """
-    tables = [_empty(plan, engine) for plan in plans]
+    """Return what a text makes of releases without rows, in declared types."""
+    tables = [planned(plan, _twin(plan, engine), engine) for plan in plans]
     try:
         return resulting(script, tables, _public(script, engine, rows=False))
     except (duckdb.Error, pa.ArrowException) as error:
@@ -320,16 +311,7 @@ class StatementExplanation(Explanation):
 
 
 def explanation_of(job: Job, target: Target | None = None) -> StatementExplanation:
-    """Return what a job would do, and what its text costs on the connection itself.
-
-    With a target it is that with the least epsilon that reaches it.
-
-    Raises
-    ------
-    DPError
-        Whatever would be refused before anything is charged, but for a budget that is too small:
-        the explanation says so.
-    """
+    """Return what a job would do, and what its text costs on the connection itself."""
     if not job.plans:
         return _exact(job.script)
 
@@ -363,19 +345,6 @@ def _explanation(job: Job, sizes: tuple[int, ...]) -> StatementExplanation:
     on_connection, remark = (None, "")
     if script.rest is None and len(plans) == 1:
         on_connection, remark = _elsewhere(plans[0], job.place)
-    epsilon, rho = named_loss(request.charge.loss)
-    whole = replace(
-        known[0],
-        asks=request.charge.question,
-        epsilon=epsilon,
-        rho=rho,
-        delta=float(request.charge.delta),
-        draws=tuple(draw for page in known for draw in page.draws),
-        answers=tuple(answer for page in known for answer in page.answers),
-        shown=next((page.shown for page in known if page.shown is not None), None),
-        account=account_after(request.account, request.charge),
-        remembered=request.account.remembered(request.mark) is not None,
-    )
     keys = [key.name for plan in plans for key in plan.statement.keys]
     queries = [released_query(plan) for plan in plans]
     if len(plans) > 1 or script.rest is not None:
@@ -385,7 +354,7 @@ def _explanation(job: Job, sizes: tuple[int, ...]) -> StatementExplanation:
     if script.rest is not None:
         queries.append(script.rest)
     return StatementExplanation(
-        **vars(whole),
+        **vars(in_one(known, request)),
         relation=", ".join(dict.fromkeys(plan.statement.rows.named.name for plan in plans)),
         keys=tuple(dict.fromkeys(keys)),
         selection=_selection(plans, request),

@@ -7,7 +7,7 @@ what runs: an author who joins the orders of everybody with those of everybody i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,7 +19,15 @@ from dfprivacy.errors import DPError, MissingColumnError, RefusedStatementError
 from dfprivacy.release.terms import Bounds
 from dfprivacy.statements.calls import holds_dp
 from dfprivacy.statements.composing import plain
-from dfprivacy.statements.expressions import Scope, condition, direction, field_of, is_dp, write
+from dfprivacy.statements.expressions import (
+    Scope,
+    certain,
+    condition,
+    direction,
+    field_of,
+    is_dp,
+    write,
+)
 from dfprivacy.statements.functions import (
     AGGREGATES,
     BY_LIST,
@@ -30,6 +38,7 @@ from dfprivacy.statements.functions import (
     alike,
     exact_sum,
     frame_of,
+    is_number_of_rows,
     is_single,
     one_float,
     require_exact,
@@ -139,6 +148,11 @@ class View:
             raise refuse("column of several tables", name=name, names=" or ".join(names))
         return next(iter(found), None)
 
+    def kind(self, parts: Sequence[str]) -> str:
+        """Return the declared type of a column, where a catalog says it; "" for other names."""
+        sql, found = self.find(parts) or ("", "")
+        return self.bag.kinds.get(found, "") if sql == quoted(found) else ""
+
     def missing(self, parts: Sequence[str]) -> Exception:
         """Return the error for a name that is no column."""
         name = ".".join(parts)
@@ -203,26 +217,53 @@ class Compiler:
     """The view that is being taken apart: its names are looked for from where it is."""
     about_all: list[Node] = field(default_factory=list)
     """SELECTs whose aggregates are about several units."""
+    later: list[Node] = field(default_factory=list)
+    """Conditions of joins that hold subqueries: they filter what has been joined, as in WHERE."""
 
     def from_where(
-        self, select: Node, sees: Sees, items: Items, outer: View | None = None
+        self,
+        select: Node,
+        sees: Sees,
+        items: Items,
+        outer: View | None = None,
+        taken: set[str] | None = None,
     ) -> tuple[View, list[Condition]]:
         """Return the rows of FROM and WHERE, and the conditions that name columns around them."""
-        taken = {folded(name) for name in outer.bag.columns} if outer else set[str]()
+        if outer is not None and kind(select["from_table"]) == ("", "EMPTY"):
+            raise refuse("subquery without FROM")
+        if taken is None:
+            taken = {folded(name) for name in outer.bag.columns} if outer else set[str]()
+        before, self.later = self.later, []
         views, conditions, _ = self._flat(select["from_table"], sees, taken)
+        later, self.later = self.later, before
         whole = replace(_beside(views), outer=outer)
-        later: list[Node] = []
         around: list[Condition] = []
         for node in _conjuncts(select["where_clause"]):
-            if any(kind(part) == ("SUBQUERY", "SUBQUERY") for part in nodes(node)):
+            if _holds_subquery(node):
                 later.append(node)
                 continue
             made = self.condition_of(node, whole, items)
             (around if made.expression.outer else conditions).append(made)
+            conditions += self._implied(node, views, whole, items)
         view = replace(self._greedy(views, conditions), outer=outer)
         for node in later:
             view = self._where(node, view, sees, items, taken)
         return view, around
+
+    def _implied(
+        self, node: Node, views: Sequence[View], whole: View, items: Items
+    ) -> Iterator[Condition]:
+        """Yield certain conditions on one relation each that follow from an OR over several."""
+        if kind(node) != ("CONJUNCTION", "CONJUNCTION_OR"):
+            return
+        sides = [_conjuncts(child) for child in node["children"]]
+        for view in views if len(views) > 1 else ():
+            own = [[part for part in side if _is_about(view, part)] for side in sides]
+            if all(own) and own != sides:
+                every = [{**node, "type": "CONJUNCTION_AND", "children": side} for side in own]
+                made = self.condition_of({**node, "children": every}, whole, items)
+                if made.expression.sure:
+                    yield made
 
     # FROM
 
@@ -247,32 +288,30 @@ class Compiler:
         left, ahead, whole = self._flat(node["left"], sees, taken, before)
         around = [] if whole else [*before]
         sides = [*around, *left] if way == "INNER" else []
-        right, behind, over = self._flat(node["right"], sees, taken, sides)
-        conditions: list[Condition] = []
-        mine, theirs = _beside(left), _beside(right)
-        for name in node.get("using_columns") or ():
-            one, two = mine.find([name]), theirs.find([name])
-            if one is None or two is None or over:
-                raise (theirs if two is None else mine).missing([name])
-            pair = column(one[1]), column(two[1])
-            equal = Expression(f"({one[0]} = {two[0]})", frozenset([one[1], two[1]]))
-            conditions.append(Condition(equal, pair))
-            right = [_hidden(view, name) for view in right]
+        near, later, waiting, correlated = self.near, self.later, len(self.later), list[Condition]()
+        beside = _is_beside(node)
+        try:
+            if not beside:
+                right, behind, over = self._flat(node["right"], sees, taken, sides)
+        except MissingColumnError as error:
+            if not _names_left(node, left, error):
+                raise
+            beside = True
+        if beside:
+            self.near, self.later, behind, over = near, later[:waiting], [], False
+            left, right, correlated = self._lateral(node, left, ahead, sees, taken)
+            way, ahead = (way, ahead) if right else ("INNER", [])  # one row beside each
+        right, conditions = _by_names(node, left, right, over=over)
+        conditions += correlated
         if over:
             left, around, whole = [], [], True
-        both = _beside([*left, *right])
-        for part in _conjuncts(node.get("condition")):
-            try:
-                conditions.append(self.condition_of(part, both, ()))
-            except MissingColumnError:
-                if not around:
-                    raise
-                every = _beside([*around, *left, *right])
-                conditions.append(self.condition_of(part, every, ()))
+        if way != "INNER" and len(self.later) > waiting:
+            raise refuse("subquery in ON")
+        conditions += self._on(node.get("condition"), way, [*left, *right], around)
         if way == "INNER":
             return [*left, *right], [*ahead, *behind, *conditions], whole
         uses = frozenset[str]().union(*(own.uses for own in (*ahead, *conditions)))
-        if around and not uses <= frozenset(both.bag.columns):
+        if around and not uses <= frozenset(_beside([*left, *right]).bag.columns):
             left, whole = [*around, *left], True
         first, second = self._greedy(left, ahead), self._greedy(right, behind)
         if way == "LEFT":  # a condition on one side says which rows of the right have a match
@@ -282,6 +321,64 @@ class Compiler:
         bag = self.join(first, second, way, conditions)
         seen = (*first.seen, *second.seen) if way == "LEFT" else first.seen
         return [View(bag, seen)], [], whole
+
+    def _on(
+        self, node: Node | None, way: str, sides: Sequence[View], around: Sequence[View]
+    ) -> list[Condition]:
+        """Return the conditions of a join; those with subqueries are `later`."""
+        conditions = []
+        for part in _conjuncts(node):
+            if _holds_subquery(part):
+                if way != "INNER":
+                    raise refuse("subquery in ON")
+                self.later.append(part)
+                continue
+            try:
+                conditions.append(self.condition_of(part, _beside(sides), ()))
+            except MissingColumnError:
+                if not around:
+                    raise
+                conditions.append(self.condition_of(part, _beside([*around, *sides]), ()))
+        return conditions
+
+    def _lateral(
+        self, node: Node, left: list[View], ahead: list[Condition], sees: Sees, taken: set[str]
+    ) -> tuple[list[View], list[View], list[Condition]]:
+        """Return the sides of a join whose right one names columns of the left; what joins them.
+
+        Where that aggregates, its columns are beside those of the left, and there is no right side.
+        """
+        only(node["right"], "subquery")
+        select, path = node["right"]["subquery"]["node"], (node["right"]["alias"],)
+        if not _is_plain(select):
+            alone = {**select, "select_list": []}
+            always = literal(node["condition"]) == ("BOOLEAN", "true")
+            if not _is_plain(alone) or (node["join_type"] == "LEFT" and not always):
+                raise refuse("LATERAL")
+            beside = _Subqueries(self, self._greedy(left, ahead), sees, (), taken)
+            return [beside.extended(alone, select["select_list"], path)], [], []
+        without = _is_beside(node)
+        if without:  # without FROM: expressions over the row beside it
+            inner = self._greedy(left, ahead)
+            where = _conjuncts(select["where_clause"])
+            kept = [self.condition_of(own, inner, ()).expression for own in where]
+            bag, conditions = filtered(inner.bag, kept) if kept else inner.bag, list[Condition]()
+        else:
+            inner, conditions = self.from_where(
+                select, commons(select, sees, several=True), (), _beside(left), taken
+            )
+            bag = inner.bag
+        seen = list[Seen]()
+        for name, item in (own for part in select["select_list"] for own in unfolded(part, inner)):
+            made = self.written(item, inner, ())
+            if made.outer:
+                raise refuse("LATERAL")
+            bag, own = _as_column(bag, made, [*taken])
+            taken.add(folded(own))
+            seen.append(Seen(path, name, own))
+        if without:
+            return [View(bag, (*inner.seen, *seen))], [], []
+        return left, [View(bag, tuple(seen))], [_opened(own) for own in conditions]
 
     def _relation(self, node: Node, sees: Sees, taken: set[str]) -> View:
         self.made += 1
@@ -464,14 +561,17 @@ class Compiler:
             return write(part, Scope(lambda parts: named(parts, before), own))
 
         sql = checked_growth(inner(node, None))
-        return Expression(sql, frozenset(uses), frozenset(outer))
+        sure = special is None and bool(certain(node, view.kind))
+        return Expression(sql, frozenset(uses), frozenset(outer), sure)
 
     def condition_of(
         self, node: Node, view: View, items: Items, special: Special | None = None
     ) -> Condition:
         """Return a condition on rows."""
         made = self.written(node, view, items, special)
-        made = replace(made, sql=condition(node, made.sql))
+        whole = condition(node, made.sql)
+        sure = made.sure and (whole == made.sql or certain(node, view.kind) == "BOOLEAN")
+        made = replace(made, sql=whole, sure=sure)
         if kind(node) != ("COMPARISON", "COMPARE_EQUAL") or special is not None:
             return Condition(made)
         sides = [self.written(node[side], view, items) for side in ("left", "right")]
@@ -644,6 +744,20 @@ class _Subqueries:
                     continue
             others.append(own.expression)
         self._become(marked(left, right, name, equal, others))
+
+    def extended(self, select: Node, items: Sequence[Node], path: tuple[str, ...]) -> View:
+        """Return the rows with what a SELECT without items aggregates for each row, by items."""
+        seen = [*self.view.seen]
+        for item in items:
+            uses = set[str]()
+            sub = {"class": "SUBQUERY", "type": "SUBQUERY", "subquery_type": "SCALAR",
+                   "subquery": {"node": {**select, "select_list": [item]}}}  # fmt: skip
+            sql = str(self.answer(sub, uses, set()))
+            bag, own = _as_column(self.view.bag, Expression(sql, frozenset(uses)), [*self.taken])
+            self.taken.add(folded(own))
+            self._become(bag)
+            seen.append(Seen(path, item["alias"] or f"column {id(item)}", own))
+        return View(self.view.bag, tuple(seen))
 
     def _become(self, bag: Bag) -> None:
         self.view = replace(self.view, bag=bag)
@@ -966,11 +1080,9 @@ class _Stage:
             for item in node.get("arguments") or node.get("children") or []
         ]
         given = [item for item in given if kind(item) != ("STAR", "STAR")]
-        constants = [literal(item) for item in given[rule.values :]]
-        constants += [literal(node[p]) for p in ("offset_expr", "default_expr") if node.get(p)]
-        if any(
-            sort != "INTEGER" or not text.isdecimal() or int(text) < 1 for sort, text in constants
-        ):
+        more = [node[part] for part in ("offset_expr", "default_expr") if node.get(part)]
+        constants = [*given[rule.values :], *more]
+        if not all(is_number_of_rows(own) and int(literal(own)[1]) > 0 for own in constants):
             raise refuse("argument of a window function", name=name)
         arguments_ = tuple(self._ahead(item) for item in given[: rule.values])
         if len(arguments_) < rule.values and name != "count":
@@ -979,8 +1091,8 @@ class _Stage:
         order = tuple((self._ahead(item["expression"]), direction(item)) for item in node["orders"])
         frame = frame_of(node)
         window = Window(
-            CALLED.get(name, name), arguments_, tuple(text for _, text in constants), partition,
-            order, frame, rule.orders or frame.startswith("ROWS"),
+            CALLED.get(name, name), arguments_, tuple(literal(own)[1] for own in constants),
+            partition, order, frame, rule.orders or frame.startswith("ROWS"),
         )  # fmt: skip
         return self._windowed(window, sums=rule.sums)
 
@@ -1089,11 +1201,48 @@ def _beside(views: Sequence[View]) -> View:
     columns = tuple(name for view in views for name in view.bag.columns)
     keys = {name: key for view in views for name, key in view.bag.keys.items()}
     owned = any(view.bag.owned for view in views)
-    return View(Bag(columns, owned, _no_text, keys), seen)
+    kinds = {name: own for view in views for name, own in view.bag.kinds.items()}
+    return View(Bag(columns, owned, _no_text, keys, kinds=kinds), seen)
 
 
 def _no_text(*_: object) -> str:
     raise AssertionError("relations that are not joined have no text")
+
+
+def _is_beside(node: Node) -> bool:
+    """Tell a join with a subquery without FROM, which has one row at most beside each."""
+    if kind(node["right"]) != ("", "SUBQUERY"):
+        return False
+    select = node["right"]["subquery"]["node"]
+    items = _is_plain(select) and kind(select["from_table"]) == ("", "EMPTY")
+    every = literal(node["condition"]) == ("BOOLEAN", "true") and not select["where_clause"]
+    kept = node["join_type"] == "INNER" or (node["join_type"] == "LEFT" and every)
+    return items and kept and not any(kind(own)[0] == "STAR" for own in select["select_list"])
+
+
+def _names_left(node: Node, left: Sequence[View], error: MissingColumnError) -> bool:
+    """Tell whether a column that a subquery in FROM lacks is one of the relations before it."""
+    if kind(node["right"]) != ("", "SUBQUERY") or node["join_type"] not in {"INNER", "LEFT"}:
+        return False
+    names = [own["column_names"] for own in nodes(node["right"]) if is_column(own)]
+    lacking = [own for own in names if repr(".".join(own)) in error.message]
+    return any(_beside(left).find(own) for own in lacking)
+
+
+def _by_names(
+    node: Node, left: Sequence[View], right: Sequence[View], *, over: bool
+) -> tuple[list[View], list[Condition]]:
+    """Return the right side of a join as it is seen beside USING, and what that compares."""
+    mine, theirs, seen = _beside(left), _beside(right), [*right]
+    conditions = []
+    for name in node.get("using_columns") or ():
+        one, two = mine.find([name]), theirs.find([name])
+        if one is None or two is None or over:
+            raise (theirs if two is None else mine).missing([name])
+        equal = Expression(f"({one[0]} = {two[0]})", frozenset([one[1], two[1]]))
+        conditions.append(Condition(equal, (column(one[1]), column(two[1]))))
+        seen = [_hidden(view, name) for view in seen]
+    return seen, conditions
 
 
 def _hidden(view: View, name: str) -> View:
@@ -1128,15 +1277,22 @@ def _conjuncts(node: Node | None) -> list[Node]:
         return []
     if kind(node) == ("CONJUNCTION", "CONJUNCTION_OR"):
         first, *others = [_conjuncts(child) for child in node["children"]]
-        return [node, *(each for each in first if all(_has(other, each) for other in others))]
+        known = [[plain(own) for own in other] for other in others]
+        return [node, *(own for own in first if all(plain(own) in other for other in known))]
     if kind(node) != ("CONJUNCTION", "CONJUNCTION_AND"):
         return [node]
     only(node, "children")
     return [each for child in node["children"] for each in _conjuncts(child)]
 
 
-def _has(conditions: Sequence[Node], wanted: Node) -> bool:
-    return any(plain(own) == plain(wanted) for own in conditions)
+def _is_about(view: View, node: Node) -> bool:
+    """Tell a condition that names columns of one relation, and no others."""
+    names = [own["column_names"] for own in nodes(node) if is_column(own)]
+    return bool(names) and all(view.find(own) is not None for own in names)
+
+
+def _holds_subquery(node: Node) -> bool:
+    return any(kind(part) == ("SUBQUERY", "SUBQUERY") for part in nodes(node))
 
 
 def _across(own: Condition, left: Bag, right: Bag) -> tuple[Expression, Expression] | None:
@@ -1271,6 +1427,18 @@ class OwnedRows(Rows):
         return frozenset(map(quoted, (OWNER, *self.view.bag.keys)))
 
     @property
+    def computes(self) -> bool:
+        """Whether anything is computed of rows that could fail for one of them."""
+        assert self.view is not None  # noqa: S101 as it is made
+        return not self.view.bag.sure
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """The declared types of columns, as far as a catalog says them."""
+        assert self.view is not None  # noqa: S101 as it is made
+        return self.view.bag.kinds
+
+    @property
     def copies(self) -> int:
         """As how many rows a row that is protected by itself counts at most."""
         assert self.view is not None  # noqa: S101 as it is made
@@ -1324,9 +1492,8 @@ def owned_rows(select: Node, reader: Reader) -> Rows:
     def rows(names: tuple[str, ...], engine: duckdb.DuckDBPyConnection) -> Any:
         return place.query(bag.sql(names, tables.leaves(bag, names)), engine)
 
-    def twin(names: tuple[str, ...], engine: duckdb.DuckDBPyConnection) -> Any:
-        tables.kinds(bag, [name for name in names if name != OWNER])
-        return engine.sql(bag.sql(names, tables.twin))
+    def twin(names: tuple[str, ...], _: duckdb.DuckDBPyConnection) -> Any:
+        return tables.planned(bag, names)
 
     base = Relation(unit.path, (*bag.columns, OWNER), None,
                     Source((*bag.columns, OWNER), rows, twin, unit.source.wrap,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import duckdb
 import pyarrow as pa
@@ -13,6 +14,7 @@ from dfprivacy.accounting.loss import Epsilon, delta_of, positive_number
 from dfprivacy.engine.files import quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import (
+    DPError,
     InvalidKeysError,
     InvalidQuestionError,
     MissingColumnError,
@@ -25,7 +27,8 @@ from dfprivacy.release.request import SELECTION, Request
 from dfprivacy.release.terms import PublicKeys, Terms, Unit
 from dfprivacy.release.totals import has_order
 from dfprivacy.statements.calls import Call
-from dfprivacy.statements.gate import NO_COLUMN
+from dfprivacy.statements.expressions import by_row
+from dfprivacy.statements.gate import NO_COLUMN, twin_of
 from dfprivacy.statements.reading import (
     Script,
     Statement,
@@ -36,7 +39,7 @@ from dfprivacy.statements.reading import (
     window_column,
 )
 from dfprivacy.statements.rules import refuse
-from dfprivacy.statements.tree import folded, fresh
+from dfprivacy.statements.tree import folded, fresh, parse
 from dfprivacy.statistics import Count, NUnique, Statistic
 from dfprivacy.statistics.linear import LinearPart
 
@@ -57,12 +60,17 @@ class Plan:
     own: Mapping[str, Epsilon]
     terms: Terms
 
-    @property
-    def computes(self) -> bool:
-        """Tell whether the row query computes anything, or reads not all rows."""
-        plain = {quoted(name) for name in self.statement.rows.base.columns}
-        made = self.statement.rows.filtered or bool(self.conditions)
-        return made or any(sql not in plain for _, sql in self.columns)
+    def computes(self, engine: duckdb.DuckDBPyConnection) -> bool:
+        """Tell whether the row query computes what others' rows could change: see `by_row`."""
+        rows = self.statement.rows
+        plain = {quoted(name) for name in rows.base.columns}
+        made = [sql for _, sql in self.columns if sql not in plain]
+        if rows.computes or self.conditions or (made and not rows.kinds):
+            return True
+        with suppress(DPError):  # a text that is too long to look at
+            items = parse(f"SELECT {', '.join(made)}", engine)[1]["select_list"] if made else ()
+            return not all(by_row(own, lambda name: rows.kinds.get(name[-1], "")) for own in items)
+        return True
 
     @property
     def projection(self) -> str:
@@ -103,7 +111,7 @@ class Plan:
         drawn = {qualified(answer_column(place)) for place, own in asked if own.kind == "share"}
         return tuple(own.name for own in self.statement.released.outputs if own.sql in drawn)
 
-    @property
+    @cached_property
     def request(self) -> Request:
         """The release; what a ledger remembers of it belongs to these rows and no others."""
         form, sets = f"answers of {self.row_query}", self.statement.sets
@@ -122,17 +130,7 @@ class Plan:
 
 
 def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
-    """Return the plan of a statement under a caller's terms.
-
-    Raises
-    ------
-    MissingColumnError
-        When the named relation has no such unit.
-    InvalidKeysError
-        When keys do not fit the GROUP BY.
-    RefusedStatementError
-        When delta is given twice.
-    """
+    """Return the plan of a statement under a caller's terms."""
     columns: dict[str, str] = {}
     unit = _unit(statement, terms.unit, columns)
     by = tuple(_label(columns, key.name, key.sql) for key in statement.keys)
@@ -155,13 +153,7 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
 
 
 def _add_up(request: Request) -> None:
-    """Refuse answers in grouping sets whose totals do not follow from their cells.
-
-    Raises
-    ------
-    RefusedStatementError
-        For whatever is no sum over rows within bounds.
-    """
+    """Refuse answers in grouping sets whose totals do not follow from their cells."""
     plain = {name for part in request.parts if isinstance(part, LinearPart) for name in part.names}
     for name, question in request.questions.items():
         if name not in plain or isinstance(question, NUnique):
@@ -169,10 +161,7 @@ def _add_up(request: Request) -> None:
 
 
 def plan_script(script: Script, terms: Terms, keys: object) -> tuple[Plan, ...]:
-    """Return the plans of all releases in a text: they share the epsilon and delta of its terms.
-
-    A release whose calls all name an epsilon takes no share, nor one of the delta that needs none.
-    """
+    """Return the plans of all releases in a text, which share its terms' epsilon and delta."""
     own = script.statements
     if len(own) > 1:
         sharing = [one for one in own if any(call.epsilon is None for _, call in one.calls)]
@@ -202,10 +191,7 @@ def _shared(name: str, amount: object, shares: int) -> object:
 
 
 def _label(made: dict[str, str], wanted: str, sql: str) -> str:
-    """Return the label of an expression: that which it has, else a new one like that wanted.
-
-    A label has no dot: DuckDB takes it for a qualified name.
-    """
+    """Return the label of an expression, or a new one like that wanted, without dots."""
     known = next((label for label, own in made.items() if own == sql), None)
     label = known or fresh(wanted.replace(".", "\u00b7"), made)
     made[label] = sql
@@ -221,11 +207,7 @@ def _apart(by: tuple[str, ...]) -> str:
 
 
 def _values(statement: Statement, call: Call, columns: dict[str, str]) -> Iterator[str]:
-    """Yield the labels of what a call aggregates; none for rows.
-
-    The columns of a file that declares no types are text, and read as numbers where numbers are
-    asked for, as the frame interface does.
-    """
+    """Yield the labels of what a call aggregates, texts of files as numbers; none for rows."""
     base = statement.rows.base
     texts = base.source is not None and base.source.texts and call.needs_numbers
     for shown, sql in zip(call.shown, call.values, strict=True):
@@ -334,15 +316,10 @@ def _released(plan: Plan, answers: pa.Table) -> pa.Table:
 def planned(
     plan: Plan, twin: duckdb.DuckDBPyRelation, engine: duckdb.DuckDBPyConnection
 ) -> pa.Table:
-    """Return what a statement makes of no groups at all, over a twin of its source without rows.
-
-    Raises
-    ------
-    InvalidQuestionError
-        When types do not go together: found out before anything is spent.
-    """
+    """Return what a statement makes of no groups at all, over a twin of its source without rows."""
     try:
-        rows = plan.rows_of(twin).to_arrow_table().schema
+        made = plan.rows_of(twin)
+        rows = twin_of(made.columns, made.types, engine).to_arrow_table().schema
         engine.register("released", _released(plan, _no_answers(plan, rows)))
         return engine.sql(released_query(plan)).to_arrow_table()
     except (duckdb.Error, pa.ArrowException) as error:  # Arrow lacks some types of keys

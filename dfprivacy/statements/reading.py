@@ -153,15 +153,7 @@ class Script:
 
 
 def read(text: object, reader: Reader) -> Script:
-    """Return a text that has been checked whole; nothing of the data is looked at.
-
-    Raises
-    ------
-    RefusedStatementError
-        For anything that is not known to be safe, or that can't be read.
-    MissingColumnError
-        For a column that does not exist.
-    """
+    """Return a text that has been checked whole; nothing of the data is looked at."""
     try:
         return _read(text, reader)
     except RecursionError:
@@ -232,7 +224,8 @@ def _statement(select: Node, reader: Reader) -> Statement:
     sorts = tuple(pair for item in order for pair in _sorted(item, release))
     windows = tuple(release.windows)
     released = Released(outputs, having, windows, qualify, sorts, limit, offset)
-    _asks_something(release)
+    if not release.calls:
+        raise refuse("no dp_ call")
     where = () if rows.filtered else conditions_of(select, names)
     conditions = (*rows.conditions, *where)
     calls = tuple((shown, release.asked(call)) for call, shown in release.calls.items())
@@ -381,11 +374,6 @@ def _sorted(item: Node, release: Release) -> list[tuple[str, str]]:
     else:
         return [(release.sorted_by(by), way)]
     return [(release.written(node), way) for node in chosen]
-
-
-def _asks_something(release: Release) -> None:
-    if not release.calls:
-        raise refuse("no dp_ call")
 
 
 def key_column(index: int) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Protocol
 
 from dfprivacy.engine.files import quoted
@@ -23,19 +24,20 @@ _OWNER = quoted(OWNER)
 
 @dataclass(frozen=True)
 class Expression:
-    """An expression over the columns of a relation, and those that it names.
+    """An expression over columns, those that it names, and the `outer` ones, around a subquery.
 
-    `outer` are columns that it names of the statement around a subquery.
+    It is `sure` where it fails for no row, whatever is stored.
     """
 
     sql: str
     uses: frozenset[str] = frozenset()
     outer: frozenset[str] = frozenset()
+    sure: bool = False
 
     @property
     def tried(self) -> str:
         """The expression as it is run: NULL where it fails; a column is read as it is."""
-        return self.sql if self.column is not None else f"TRY({self.sql})"
+        return self.sql if self.sure or self.column is not None else f"TRY({self.sql})"
 
     @property
     def column(self) -> str | None:
@@ -55,10 +57,7 @@ class Leaf(Protocol):
     def __call__(
         self, table: str, columns: Mapping[str, str], conditions: Sequence[Expression] = ()
     ) -> str:
-        """Return the SELECT of some columns of a table, given by the names that they get.
-
-        It has the rows that fulfil all conditions, which name no other columns.
-        """
+        """Return the SELECT of columns under new names, of rows that fulfil all conditions."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +88,10 @@ class Bag:
     """As how many rows a row that is protected by itself counts at most."""
     read: frozenset[str] = frozenset()
     """Columns that hold what has been read of stored tables, and nothing that is made of it."""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    """The declared types of such columns, as far as a catalog says them."""
+    sure: bool = False
+    """Whether it reads, filters and joins alone, and nothing that it computes can fail."""
 
     def sql(self, wanted: Iterable[str], leaf: Leaf) -> str:
         """Return a SELECT of the columns that are wanted, and of the owner."""
@@ -113,7 +116,7 @@ class Link:
     few: bool = False
     """Whether conditions are taken to leave few of the rows: the rest depends on their keys."""
     owner: str | None = None
-    """The SQL of the owner, where the key is the unit's column: that of a row's own column."""
+    """The SQL of the owner, where the key is the unit's column: a row's own value of it."""
 
     def said_by(self, equal: Iterable[tuple[str, str]], other: Bag) -> bool:
         """Tell whether equalities of columns, its own first, follow it to pairs of the key."""
@@ -153,13 +156,16 @@ class _Stored:
         return f"SELECT {_list(_named(wanted), owner=owner)} FROM ({below}) AS stored{where}"  # noqa: S608 ours
 
 
-def stored(table: str, columns: Mapping[str, str], owner: tuple[str, str] | None = None) -> Bag:
-    """Return a stored table; `columns` are its own names by those that they have here.
-
-    `owner` is the column that names the unit, and the SQL that makes the owner of it.
-    """
+def stored(
+    table: str,
+    columns: Mapping[str, str],
+    owner: tuple[str, str] | None = None,
+    kinds: Mapping[str, str] = MappingProxyType({}),
+) -> Bag:
+    """Return a stored table by its own names of columns, and the owner of its rows."""
     read, text = frozenset(columns), _Stored(table, columns, owner)
-    return Bag(tuple(columns), owner is not None, text, read=read)
+    known = {name: kinds.get(own, "") for name, own in columns.items()}
+    return Bag(tuple(columns), owner is not None, text, read=read, kinds=known, sure=True)
 
 
 def single(table: str, columns: Mapping[str, str]) -> Bag:
@@ -191,7 +197,7 @@ def _first(bag: Bag, names: Sequence[str], most: int = 1) -> Bag:
             f"QUALIFY {place} <= {most}) AS firsts"
         )
 
-    return replace(bag, text=text, unique=frozenset(names) if most == 1 else None)
+    return replace(bag, text=text, unique=frozenset(names) if most == 1 else None, sure=False)
 
 
 def _few(bag: Bag, equal: Sequence[str]) -> tuple[Bag, int]:
@@ -216,7 +222,7 @@ def linked(link: Link) -> Bag:
         if link.owner is not None:
             return (
                 f"SELECT {_list(_named(wanted), owner=link.owner)} FROM ({own}) AS l "  # noqa: S608
-                f"SEMI JOIN ({above.sql([link.key], leaf)}) AS r ON l.{column} = r.{key}"
+                f"WHERE {link.owner} IS NOT NULL"
             )
         if link.few and above.link is not None:
             start, own = f"WITH {_FEW} AS MATERIALIZED ({own}) ", f"FROM {_FEW}"
@@ -231,7 +237,7 @@ def linked(link: Link) -> Bag:
     depth = link.above.depth + 1
     return Bag(
         link.rows.columns, True, text, depth=depth, origins=origins, link=link,  # noqa: FBT003 owned
-        read=link.rows.read,
+        read=link.rows.read, kinds=link.rows.kinds, sure=link.rows.sure and link.above.sure,
     )  # fmt: skip
 
 
@@ -261,7 +267,7 @@ def chosen(bag: Bag, made: Mapping[str, Expression], conditions: Sequence[Expres
             *(made[name].uses for name in wanted), *(one.uses for one in conditions)
         )
         parts = [f"{made[name].tried} AS {quoted(name)}" for name in wanted]
-        where = " AND ".join(f"TRY({one.sql})" for one in conditions)
+        where = " AND ".join(one.tried for one in conditions)
         return (
             f"SELECT {_list(parts, owner=_OWNER if bag.owned else None)} "  # noqa: S608 ours
             f"FROM ({bag.sql(uses, leaf)}) AS rows{f' WHERE {where}' if where else ''}"
@@ -275,9 +281,12 @@ def chosen(bag: Bag, made: Mapping[str, Expression], conditions: Sequence[Expres
     origins = {name: bag.origins.get(was or "", frozenset()) for name, was in named}
     matches = {new[name]: most for name, most in bag.matches.items() if name in new}
     read = frozenset(name for name, was in named if was in bag.read)
+    kinds = {name: bag.kinds.get(was or "", "") for name, was in named}
+    computed = [own for own in made.values() if own.column is None]
+    sure = bag.sure and all(own.sure for own in (*computed, *conditions))
     return Bag(
         tuple(made), bag.owned, text, keys, bag.depth, bag.single, unique, origins,
-        matches=matches, copies=bag.copies, read=read,
+        matches=matches, copies=bag.copies, read=read, kinds=kinds, sure=sure,
     )  # fmt: skip
 
 
@@ -296,7 +305,7 @@ def filtered(bag: Bag, conditions: Sequence[Expression]) -> Bag:
         return replace(made, keys=bag.keys, origins=bag.origins)
     if isinstance(bag.text, _Stored):
         below = replace(bag.text, conditions=(*bag.text.conditions, *conditions))
-        return replace(bag, text=below)
+        return replace(bag, text=below, sure=bag.sure and all(own.sure for own in conditions))
     return chosen(bag, {name: column(name) for name in bag.columns}, conditions)
 
 
@@ -307,21 +316,13 @@ def joined(
     equal: Sequence[tuple[str, str]],
     others: Sequence[Expression] = (),
 ) -> Bag:
-    """Return a join: INNER, LEFT, SEMI or ANTI; `equal` are pairs of columns of one type.
-
-    Where both have owners, theirs are equal.
-
-    Raises
-    ------
-    RefusedStatementError
-        When public rows would be kept, or left out, by what is in owned ones.
-    """
+    """Return a join of pairs of columns of one type; of two that have owners, owners are equal."""
     if right.owned and not left.owned and how != "INNER":
         raise refuse("public to protected", join=_SHOWN[how])
     both = left.owned and right.owned
     if both:
         _by_itself(left, "a join")
-    elif right.single:
+    elif right.single or (right.link is not None and how == "INNER"):
         return joined(right, left, how, _turned(equal), others)
     copies = left.copies
     if left.single and how in {"INNER", "LEFT"}:
@@ -334,6 +335,9 @@ def joined(
         keys |= right.keys
         origins |= right.origins
     depth, single = max(left.depth, right.depth), left.single
+    if left.link is not None and not right.owned:  # before the rows get their owners
+        rows = joined(left.link.rows, right, how, equal, others)
+        return replace(linked(replace(left.link, rows=rows)), keys=keys, origins=origins)
     if both and right.link is not None and right.link.said_by(_turned(equal), left):
         both, right = False, right.link.rows
     elif both and how == "INNER" and left.link is not None and left.link.said_by(equal, right):
@@ -346,15 +350,18 @@ def joined(
         )
         parts = [f"l.{_OWNER} = r.{_OWNER}"] if both else []
         parts += [f"l.{quoted(one)} = r.{quoted(two)}" for one, two in equal]
-        parts += [f"TRY({one.sql})" for one in others]
+        parts += [one.tried for one in others]
         return (
             f"SELECT {_list(_named(wanted), owner=f'{side}.{_OWNER}' if owned else None)} "  # noqa: S608
             f"FROM ({left.sql(uses, leaf)}) AS l {how} JOIN ({right.sql(uses, leaf)}) AS r "
             f"ON {' AND '.join(parts) or 'true'}"
         )
 
-    read = left.read | right.read
-    return Bag(kept, owned, text, keys, depth, single, origins=origins, copies=copies, read=read)
+    sure = left.sure and right.sure and all(own.sure for own in others)
+    return Bag(
+        kept, owned, text, keys, depth, single, origins=origins, copies=copies,
+        read=left.read | right.read, kinds={**left.kinds, **right.kinds}, sure=sure,
+    )  # fmt: skip
 
 
 def _turned(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -495,10 +502,7 @@ def windowed(bag: Bag, made: Mapping[str, Window]) -> Bag:
 
 
 def renamed(bag: Bag, taken: set[str]) -> tuple[Bag, dict[str, str]]:
-    """Return a relation whose columns have names that nothing else has, and these by the old ones.
-
-    The names are taken from then on.
-    """
+    """Return a relation whose columns have new names, and these by the old ones."""
     new: dict[str, str] = {}
     for name in bag.columns:
         new[name] = fresh(name, [*taken, OWNER])

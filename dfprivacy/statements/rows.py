@@ -48,10 +48,7 @@ from dfprivacy.statements.tree import (
 
 @dataclass(frozen=True)
 class Relation:
-    """What a name stands for: with a `source`, a table or a frame; with a `definition`, a view.
-
-    `path` is its full name, `columns` are their names in order.
-    """
+    """What a name stands for: a table or frame with a `source`, or a view with a `definition`."""
 
     path: tuple[str, ...]
     columns: tuple[str, ...]
@@ -147,6 +144,16 @@ class Rows:
         return frozenset()
 
     @property
+    def computes(self) -> bool:
+        """Whether anything is computed of rows that could fail for one of them."""
+        return self.filtered
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """The declared types of columns that may be computed with the optimiser on."""
+        return {}
+
+    @property
     def copies(self) -> int:
         """As how many rows a row that is protected by itself counts at most."""
         return 1
@@ -210,10 +217,7 @@ def missing(rows: Rows, name: str) -> DPError:
 
 @dataclass(frozen=True)
 class Names:
-    """What names in a SELECT stand for: columns of its rows first, then its own aliases.
-
-    `items` are the SELECT list, by name. An item may use the aliases of those before it.
-    """
+    """What names in a SELECT stand for: columns of its rows, then aliases of the items before."""
 
     rows: Rows
     items: Sequence[tuple[str, Node]]
@@ -319,13 +323,7 @@ class Common:
 
 
 def read_rows(select: Node, reader: Reader) -> Rows:
-    """Return the rows of the outermost SELECT: its FROM.
-
-    Raises
-    ------
-    RefusedStatementError
-        For more than one relation, and whatever looks beyond single rows.
-    """
+    """Return the rows of the outermost SELECT: its FROM."""
     return _from(select, {}, reader, None)
 
 
@@ -341,15 +339,7 @@ def _from(select: Node, outer: Mapping[str, Common], reader: Reader, near: Relat
 def commons(
     select: Node, outer: Mapping[str, Common], *, several: bool = False
 ) -> dict[str, Common]:
-    """Return the CTEs that a query can see.
-
-    Where `several` are used, one may be called as another around the query, and be materialized.
-
-    Raises
-    ------
-    RefusedStatementError
-        For two of one name, and for what is not known of CTEs.
-    """
+    """Return the CTEs that a query can see; with `several`, one name may be used twice."""
     sees, taken = dict(outer), set() if several else set(outer)
     only(select["cte_map"], "map")
     for entry in select["cte_map"]["map"]:
@@ -387,13 +377,7 @@ def _relation(
 
 
 def name_of(node: Node) -> tuple[str, ...]:
-    """Return the parts of the name of a table, view or CTE in FROM.
-
-    Raises
-    ------
-    RefusedStatementError
-        For whatever else can stand there.
-    """
+    """Return the parts of the name of a table, view or CTE in FROM."""
     if kind(node) != ("", "BASE_TABLE"):
         raise refuse_part("unnest" if called(node.get("function")) == "unnest" else node["type"])
     only(node, "table_name", "schema_name", "catalog_name")
@@ -424,13 +408,7 @@ def _named(relation: Relation, reader: Reader) -> Rows:
 
 
 def definition_of(view: Relation, engine: duckdb.DuckDBPyConnection) -> Node:
-    """Return the tree of the query that a view stands for.
-
-    Raises
-    ------
-    RefusedStatementError
-        When it stands for something else.
-    """
+    """Return the tree of the query that a view stands for."""
     text = view.definition
     select = parse_view(text, engine) if text and "_scan(" not in text else None
     if select is None:
@@ -477,10 +455,7 @@ def require_apart(columns: Sequence[tuple[str, object]]) -> None:
 
 
 def conditions_of(select: Node, names: Names) -> tuple[str, ...]:
-    """Return the WHERE of a SELECT, over the base relation; at most one condition.
-
-    A column of a file that declares no types is text; beside a number it is read as one.
-    """
+    """Return the WHERE of a SELECT, over the base relation; at most one condition."""
     where, source = select["where_clause"], names.rows.base.source
     if where is None:
         return ()
@@ -524,13 +499,7 @@ def _unfolded(node: Node, rows: Rows) -> list[tuple[str, Node]]:
 def starred(
     star: Node, seen: Sequence[tuple[str, list[str]]], absent: Callable[[str], Exception]
 ) -> list[tuple[str, Node]]:
-    """Return the items that * stands for; `seen` are columns, each with the parts of its full name.
-
-    Raises
-    ------
-    MissingColumnError
-        As `absent` returns it, for a name in EXCLUDE or REPLACE that is no column.
-    """
+    """Return the items that * stands for; `seen` are columns with the parts of their full names."""
     only(star, "relation_name", "exclude_list", "replace_list")
     left_out = {folded(name) for name in star["exclude_list"]}
     for item in star["replace_list"]:
@@ -570,10 +539,7 @@ _DATE = 40
 
 @dataclass
 class _Size:
-    """A bound: so many times the longest value in the row, and so many characters.
-
-    `exact` is the length of an argument that is one constant, which is all there is to it.
-    """
+    """A bound: so many times the longest value in the row, and so many characters."""
 
     factor: int = 0
     length: int = 0
@@ -654,13 +620,7 @@ _RULES: Mapping[str, Callable[[_Group], _Size]] = {
 
 
 def checked_growth(sql: str) -> str:
-    """Return an expression as this package writes it, unless its values could be of any size.
-
-    Raises
-    ------
-    RefusedStatementError
-        The same on any rows; also when subqueries, taken apart, make 200,000 characters of it.
-    """
+    """Return an expression as this package writes it, unless its values could be of any size."""
     if len(sql) > _LENGTH:
         raise refuse("too long")
     groups, before = [_Group()], ""

@@ -593,6 +593,13 @@ SECTIONS: Mapping[str, Mapping[str, Refusal]] = {
             "write one of {calls}{known}",
             "SELECT dp_mean() FROM visits",
         ),
+        "dates as bounds": Refusal(
+            "{function} within dates or times",
+            "it takes numbers, and these are none",
+            "ask dp_median(x), dp_quantile(x, 0.9), dp_min(x) or dp_max(x), which take such "
+            "bounds, or count days: date_diff('day', DATE '2013-01-01', x)",
+            "SELECT dp_mean(age, DATE '2013-01-01', DATE '2014-01-01') FROM visits",
+        ),
         "no constant": Refusal(
             "{what} that is no constant number",
             "noise and bounds are fixed before a row is read",
@@ -883,11 +890,34 @@ SECTIONS: Mapping[str, Mapping[str, Refusal]] = {
             'c{i} UNION ALL FROM c{i})" for i in range(9)) + " SELECT dp_count(*) FROM '
             'c9", con=con, schema=schema, max_rows=3)',
         ),
+        "subquery in ON": Refusal(
+            "a subquery in ON of a LEFT, SEMI or ANTI JOIN, or on its right side",
+            "it would have to be known of rows that are not joined yet",
+            "filter in a subquery of its own: LEFT JOIN (SELECT * FROM orders WHERE order_id IN "
+            "(SELECT order_id FROM item)) AS o ON o.customer = c.id",
+            "SELECT dp_count(*) FROM customer c LEFT JOIN orders o ON o.customer = c.id AND "
+            "o.order_id IN (SELECT order_id FROM item)",
+        ),
+        "LATERAL": Refusal(
+            "a subquery in FROM that names columns of tables before it in this place",
+            "it may filter the rows of its own tables, or aggregate them without GROUP BY",
+            "number, group or order rows by themselves, and join them: JOIN (SELECT *, "
+            "row_number() OVER (PARTITION BY customer ORDER BY day) AS place FROM orders) AS o "
+            "ON o.customer = c.id AND place <= 2",
+            "SELECT dp_count(*) FROM customer c, LATERAL (SELECT total FROM orders WHERE "
+            "customer = c.id ORDER BY total LIMIT 2)",
+        ),
         "correlated": Refusal(
             "a subquery that names columns of the statement around it in this place",
             "only its WHERE can",
             "compare in its WHERE: EXISTS (SELECT 1 FROM orders AS o WHERE o.customer = c.id)",
             "SELECT dp_count(*) FROM customer c WHERE 1 IN (SELECT c.nation FROM orders)",
+        ),
+        "subquery without FROM": Refusal(
+            "a subquery without FROM in a condition or an expression",
+            "it is no more than what it says of the row beside it",
+            "write that itself: WHERE nation > 2, not WHERE EXISTS (SELECT 1 WHERE nation > 2)",
+            "SELECT dp_count(*) FROM customer c WHERE EXISTS (SELECT 1 WHERE c.nation > 2)",
         ),
         "correlated by more than =": Refusal(
             "a scalar subquery that is compared with the rows around it by more than =",
@@ -959,7 +989,7 @@ SECTIONS: Mapping[str, Mapping[str, Refusal]] = {
         ),
         "argument of a window function": Refusal(
             "{name}(...) with such an argument",
-            "what follows the value is a whole number from 1 on",
+            "what follows the value is a whole number from 1 to 2147483647",
             "lag(x, 2)",
             "SELECT dp_count(*) FROM (SELECT lag(total, id) OVER (PARTITION BY id ORDER BY "
             "day) FROM orders JOIN customer ON customer = id)",
@@ -994,7 +1024,7 @@ SECTIONS: Mapping[str, Mapping[str, Refusal]] = {
         ),
         "a window frame that is not so many rows": Refusal(
             "a window frame that is not so many rows",
-            "how many rows must be plain",
+            "how many rows must be a plain number below 2147483648",
             "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW",
             "SELECT dp_count(*) FROM (SELECT count(*) OVER (PARTITION BY customer ORDER BY "
             "total ROWS BETWEEN total PRECEDING AND CURRENT ROW) FROM orders)",

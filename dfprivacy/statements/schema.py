@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from dfprivacy.errors import InvalidBoundsError, InvalidDescriptionError, InvalidUnitError
+from dfprivacy.errors import InvalidBoundsError, InvalidDescriptionError, InvalidUnitError, boundary
 from dfprivacy.release.terms import Bounds, Terms
 from dfprivacy.statements.rules import nearly
 from dfprivacy.statements.tree import folded
@@ -53,6 +53,7 @@ def public(frame: object) -> Public:
     return Public(frame)
 
 
+@boundary
 @dataclass(frozen=True, repr=False, eq=False)
 class Schema:
     """Who is protected in several tables, how the tables are linked, and which are public.
@@ -104,7 +105,6 @@ class Schema:
     matches: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check the whole and freeze it."""
         if self.rows is None:
             _split(self.unit, "the unit")
         elif not isinstance(self.rows, str) or self.unit is not None or self.links:
@@ -221,11 +221,9 @@ class Schema:
         return f"Schema({', '.join(parts)})"
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether another schema says the same."""
         return isinstance(other, Schema) and repr(self) == repr(other)
 
     def __hash__(self) -> int:
-        """Return the same number for schemas that say the same."""
         return hash(repr(self))
 
 
@@ -257,13 +255,7 @@ def _reaches(table: str, start: str, parents: Mapping[str, str]) -> None:
 
 
 def schema_of(value: object) -> Schema:
-    """Return what a caller gives as a schema: one, a mapping of its parts, or a YAML file of them.
-
-    Raises
-    ------
-    InvalidUnitError
-        When it is none of these.
-    """
+    """Return what a caller gives as a schema: one, a mapping of its parts, or a YAML file."""
     if isinstance(value, Schema):
         return value
     if isinstance(value, str | Path):
@@ -294,13 +286,7 @@ def _read(path: Path) -> object:
 
 
 def unit_in(schema: Schema | None, unit: object) -> object:
-    """Return the unit of a statement: that of its schema, if it has one.
-
-    Raises
-    ------
-    InvalidUnitError
-        When both name one.
-    """
+    """Return the unit of a statement: that of its schema, if it has one."""
     if schema is None:
         return unit
     if unit is not None:
@@ -311,13 +297,7 @@ def unit_in(schema: Schema | None, unit: object) -> object:
 def declared(
     frames: Mapping[str, object], schema: Schema | None, terms: Terms
 ) -> tuple[Mapping[str, object], Schema | None, Terms]:
-    """Return frames without the marks of `dfp.public`, and the schema that the marks make.
-
-    Raises
-    ------
-    InvalidUnitError
-        When frames are marked beside a schema, or several private ones come without one.
-    """
+    """Return frames without the marks of `dfp.public`, and the schema that the marks make."""
     marked = [name for name, frame in frames.items() if isinstance(frame, Public)]
     if not marked:
         return frames, schema, terms

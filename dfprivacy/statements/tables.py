@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import count
 from typing import Any
 
 import duckdb
@@ -14,7 +13,7 @@ from dfprivacy.engine.files import quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, MissingColumnError
 from dfprivacy.release.terms import Bounds
-from dfprivacy.statements.functions import FLOATS, SINGLE, alike, one_float
+from dfprivacy.statements.functions import FLOATS, SINGLE, alike, both_whole, one_float
 from dfprivacy.statements.gate import NO_COLUMN, reads
 from dfprivacy.statements.relations import (
     OWNER,
@@ -31,19 +30,9 @@ from dfprivacy.statements.rules import nearly, refuse
 from dfprivacy.statements.schema import Schema
 from dfprivacy.statements.tree import folded, fresh
 
-_NUMBERS = count()
-
 
 def owner_of(column: str, kind: object) -> str:
-    """Return the SQL of an owner: two of them are equal where they are the same to everybody.
-
-    Texts compare by their bytes, whatever a collation says; 0.0 is -0.0, and NaN is NaN.
-
-    Raises
-    ------
-    RefusedStatementError
-        For a type of which equal values can differ.
-    """
+    """Return an owner's SQL: texts compare by bytes, 0.0 is -0.0, and NaN is NaN."""
     own, base = quoted(column), str(kind).split("(")[0]
     if base in {"VARCHAR", "ENUM"}:
         return f"encode(CAST({own} AS VARCHAR))"
@@ -67,18 +56,12 @@ class Tables:
     twins: dict[tuple[str, tuple[str, ...]], tuple[duckdb.DuckDBPyRelation, str]] = field(
         default_factory=dict
     )
-    types: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Types of columns by the text that they were planned of."""
+    """Columns of tables without rows, and the SQL that reads them as long as they are held."""
+    plans: dict[str, duckdb.DuckDBPyRelation] = field(default_factory=dict)
+    """What has been planned over no rows, by its text."""
     used: dict[str, Relation] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Find every table that the schema names.
-
-        Raises
-        ------
-        RefusedStatementError, MissingColumnError
-            When there is no such table or column, or a view goes by its name.
-        """
         self.place.check_texts()
         for name in (*self.schema.tables, *self.schema.public):
             relation = self.place.find(tuple(name.split(".")))
@@ -127,13 +110,7 @@ class Tables:
         return found
 
     def find(self, parts: Sequence[str], near: Relation | None) -> Relation:
-        """Return the table or view of a name.
-
-        Raises
-        ------
-        RefusedStatementError
-            For a table that the schema does not name.
-        """
+        """Return the table or view of a name."""
         if len(parts) == 1 and parts[0] in self.givens:
             return self.givens[parts[0]].relation
         relation = self.place.find(tuple(parts), near)
@@ -144,10 +121,7 @@ class Tables:
     def bag(
         self, relation: Relation, taken: Iterable[str] = ()
     ) -> tuple[Bag, tuple[tuple[str, str], ...]]:
-        """Return the rows of a table with their owners, and its columns by their own names.
-
-        No column is called as one of those names that are taken.
-        """
+        """Return the rows of a table with their owners, its columns by names not yet taken."""
         name = next(own for own, path in self.names.items() if path == relation.path)
         self.used[name] = relation
         new: dict[str, str] = {}
@@ -155,16 +129,18 @@ class Tables:
             new[own] = fresh(own, [*taken, *new.values(), OWNER])
         columns = {here: own for own, here in new.items()}
         pairs = tuple(new.items())
+        kinds = {} if relation.source is None else relation.source.kinds
         if name not in map(folded, self.schema.tables):
             most = self.matches(relation)
             known = {here: most[folded(own)] for own, here in new.items() if folded(own) in most}
-            return replace(stored(name, columns), matches=known), pairs
+            return replace(stored(name, columns, kinds=kinds), matches=known), pairs
         unit = folded(self.schema.unit_table)
         if self.schema.unit is None:
             return single(name, columns), pairs
         if name == unit:
             own = self._spelt(relation, self.schema.unit_column)
-            bag = stored(name, columns, (new[own], owner_of(new[own], self._kind(name, own))))
+            owner = new[own], owner_of(new[own], self._kind(name, own))
+            bag = stored(name, columns, owner, kinds)
         else:
             link = self.schema.link_of(name)
             assert link is not None  # noqa: S101 a table with owners is the unit's or linked
@@ -172,9 +148,12 @@ class Tables:
             own = self._spelt(relation, link[0])
             one, two = self._check_link(name, own, link)
             target = f"{folded(link[1])}.{folded(link[2])}"
-            direct = str(one) == str(two) and target == folded(str(self.schema.unit))
-            mine = owner_of(new[own], one) if direct else None
-            bag = linked(Link(stored(name, columns), new[own], above, key, target, owner=mine))
+            mine = None
+            if target == folded(str(self.schema.unit)):
+                whole = f"TRY_CAST({quoted(new[own])} AS {two})" if both_whole(one, two) else None
+                mine = owner_of(new[own], one) if str(one) == str(two) else whole
+            rows = stored(name, columns, kinds=kinds)
+            bag = linked(Link(rows, new[own], above, key, target, owner=mine))
         origins = {
             here: bag.origins.get(here, frozenset()) | {f"{name}.{folded(own)}"}
             for here, own in columns.items()
@@ -187,7 +166,9 @@ class Tables:
         return above, dict(pairs)[self._spelt(relation, link[2])]
 
     def _kind(self, name: str, column: str) -> Any:
-        return self.kinds(stored(name, {"x": column}), ["x"])[0]
+        source = self.known[self.names[name]].source
+        assert source is not None  # noqa: S101 a table, no view
+        return self.kinds(stored(name, {"x": column}, kinds=source.kinds), ["x"])[0]
 
     def _check_link(self, name: str, own: str, link: tuple[str, str, str]) -> tuple[Any, Any]:
         above = folded(link[1])
@@ -212,31 +193,28 @@ class Tables:
         return keys
 
     def kinds(self, bag: Bag, names: Sequence[str]) -> list[Any]:
-        """Return the types of some columns, planned over no rows.
+        """Return the types of some columns: declared in a catalog, or planned over no rows."""
+        declared = [bag.kinds.get(name, "") for name in names]
+        if all(own.split("(")[0] in SINGLE | {"DECIMAL"} for own in declared):
+            return declared
+        planned = self.planned(bag, names)
+        types = dict(zip(planned.columns, planned.types, strict=True))
+        return [types[name] for name in names]
 
-        Raises
-        ------
-        InvalidQuestionError
-            When DuckDB can't plan them.
-        """
-        if not names:
-            return []
+    def planned(self, bag: Bag, names: Sequence[str]) -> duckdb.DuckDBPyRelation:
+        """Return some columns of a relation over tables without rows, which plans its text."""
         with suppress(duckdb.Error):
             text = bag.sql(names, self.twin)
-            if text not in self.types:
-                planned = self.engine.sql(text)
-                self.types[text] = dict(zip(planned.columns, planned.types, strict=True))
-            return [self.types[text][name] for name in names]
+            if text not in self.plans:
+                self.plans[text] = self.engine.sql(text)
+            return self.plans[text]
         raise InvalidQuestionError(
             "DuckDB can't plan the statement: its types or fields don't go together",
             hint="check names and types; CAST(x AS DOUBLE) turns text into numbers",
         )
 
     def repeats(self, bag: Bag, names: Sequence[str]) -> bool:
-        """Tell whether several rows of a public relation have the same values in some columns.
-
-        What is to be drawn first is not known yet: relations.py takes one row of each there.
-        """
+        """Tell whether rows of a public relation repeat some columns, if that is known yet."""
         if self._tables_of(bag, names).keys() & self.givens.keys():
             return False
         by = ", ".join(map(quoted, names))
@@ -258,11 +236,10 @@ class Tables:
         """Return the SELECT of a table of the declared types without rows, on the engine."""
         names = tuple(dict.fromkeys(columns.values()))
         if (table, names) not in self.twins:
-            view = f"twin_{next(_NUMBERS)}"  # the engine holds those of other releases, too
             source = self.known[self.names[table]].source
             assert source is not None  # noqa: S101 a table, no view
-            guarded(lambda: self.engine.register(view, source.twin(names, self.engine)))
-            self.twins[table, names] = self.engine.view(view), quoted(view)
+            made = guarded(lambda: source.twin(names, self.engine))
+            self.twins[table, names] = made, f"({made.sql_query()})"
         return _read(*self.twins[table, names], columns, conditions)
 
     def leaves(self, bag: Bag, names: Sequence[str]) -> Leaf:
@@ -312,16 +289,12 @@ def _read(
     columns: Mapping[str, str],
     conditions: Sequence[Expression],
 ) -> str:
-    """Return the SELECT of columns through the gate, and of the rows that fulfil conditions.
-
-    Those on columns that the gate leaves as they are come first, so that it reads fewer rows. Which
-    these are is told by declared types alone.
-    """
+    """Return the SELECT of columns through the gate, conditions that need none first."""
     kinds = dict(zip(found.columns, found.types, strict=True))
     read = dict(zip(columns, reads(list(columns), [kinds[own] for own in columns.values()]),
                     strict=True))  # fmt: skip
     plain = {name for name, sql in read.items() if sql == quoted(name)}
-    first = [own for own in conditions if own.uses <= plain]
+    first = [own for own in conditions if own.sure or own.uses <= plain]
     made = [
         f"{quoted(own)}{' COLLATE C' if str(kinds[own]) == 'VARCHAR' else ''} AS {quoted(name)}"
         for name, own in columns.items()
@@ -338,5 +311,5 @@ def _where(select: str, conditions: Sequence[Expression]) -> str:
     """Return the rows of a SELECT without conditions that fulfil some."""
     if not conditions:
         return select
-    where = " AND ".join(f"TRY({own.sql})" for own in conditions)
+    where = " AND ".join(own.tried for own in conditions)
     return f"SELECT * FROM ({select}) AS every WHERE {where}"  # noqa: S608 ours

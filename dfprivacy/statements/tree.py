@@ -12,6 +12,7 @@ import re
 import string
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import duckdb
 
@@ -103,15 +104,7 @@ class _Words:
 def parse(
     text: object, engine: duckdb.DuckDBPyConnection, *, parameters: bool = False
 ) -> tuple[Target | None, Node]:
-    """Return where the rows of a text's one statement go, and DuckDB's tree of its query.
-
-    `parameters` says whether it may have some.
-
-    Raises
-    ------
-    RefusedStatementError
-        When the text is no statement that can be released, several, too long, or not SQL.
-    """
+    """Return where the rows of a text's one statement go, and DuckDB's tree of its query."""
     if not isinstance(text, str) or not text.strip():
         raise refuse("no text")
     if len(text) > LONGEST:
@@ -132,13 +125,7 @@ def parse(
 
 
 def parse_view(definition: str, engine: duckdb.DuckDBPyConnection) -> Node | None:
-    """Return the tree of the query that defines a view; None where it is not said.
-
-    Raises
-    ------
-    RefusedStatementError
-        When the query can't be read.
-    """
+    """Return the tree of the query that defines a view; None where it is not said."""
     words = _Words(definition)
     if not words.has("CREATE"):
         return None
@@ -207,14 +194,17 @@ def _unread(
 
 def nodes(tree: object) -> Iterator[Node]:
     """Return every node in a tree, the tree itself first."""
-    waiting = [tree]
+    waiting = [tree] if isinstance(tree, _BRANCHES) else []
     while waiting:
         node = waiting.pop()
+        parts: Iterable[object] = node
         if isinstance(node, dict):
             yield node
-            waiting.extend(node.values())
-        elif isinstance(node, list):
-            waiting.extend(node)
+            parts = node.values()
+        waiting += [own for own in parts if isinstance(own, _BRANCHES)]
+
+
+_BRANCHES = (dict, list)
 
 
 def kind(node: object) -> tuple[str, str]:
@@ -258,13 +248,7 @@ def called(node: object) -> str:
 
 
 def arguments(node: Node) -> list[Node]:
-    """Return the arguments of a call.
-
-    Raises
-    ------
-    RefusedStatementError
-        For anything else in it: DISTINCT, FILTER, names of arguments, a schema.
-    """
+    """Return the arguments of a call."""
     only(node, "function_name", "arguments")
     for argument in node["arguments"]:
         only(argument, "expression")
@@ -284,6 +268,7 @@ def shown(name: str) -> str:
     return name if _PLAIN.match(name) else quoted(name)
 
 
+@lru_cache(4096)
 def folded(name: str) -> str:
     """Return a name in the form in which two spellings of it are one.
 

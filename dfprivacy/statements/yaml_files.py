@@ -54,24 +54,12 @@ class Faults:
             raise self._error()
 
     def stop(self, line: int, what: str) -> NoReturn:
-        """Refuse the file for a fault after which nothing more can be read.
-
-        Raises
-        ------
-        InvalidDescriptionError
-            Always.
-        """
+        """Refuse the file for a fault after which nothing more can be read."""
         self.add(line, what)
         raise self._error()
 
     def require_none(self) -> None:
-        """Refuse the file if it has faults.
-
-        Raises
-        ------
-        InvalidDescriptionError
-            With one line a fault.
-        """
+        """Refuse the file if it has faults."""
         if self.found:
             raise self._error()
 
@@ -102,13 +90,7 @@ class Content:
 
 
 def read_content(faults: Faults, given: Mapping[str, str]) -> Content:
-    """Return what a file says, with `given` as its parameters.
-
-    Raises
-    ------
-    InvalidDescriptionError
-        When it can't be read, or does not fit its parameters.
-    """
+    """Return what a file says, with `given` as its parameters."""
     content = _content(faults)
     places = _Places(_parameters(content, given, faults), content, faults)
     faults.require_none()
@@ -118,13 +100,7 @@ def read_content(faults: Faults, given: Mapping[str, str]) -> Content:
 
 
 def read_plainly(path: Path) -> Any:
-    """Return what a file without parameters says, read as a description is.
-
-    Raises
-    ------
-    InvalidDescriptionError
-        When it can't be read.
-    """
+    """Return what a file without parameters says, read as a description is."""
     faults = Faults(path)
     value = _content(faults).value
     faults.require_none()
@@ -132,16 +108,6 @@ def read_plainly(path: Path) -> Any:
 
 
 def _content(faults: Faults) -> Content:
-    raw = _bytes(faults)
-    try:
-        text = raw.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        faults.stop(raw[: error.start].count(b"\n") + 1, "this is not UTF-8 text")
-    reader = _Reader(text, faults)
-    return Content(reader.document(), reader.lines, hashlib.sha256(raw).hexdigest())
-
-
-def _bytes(faults: Faults) -> bytes:
     if faults.file.suffix.lower() not in {".yml", ".yaml"}:
         faults.stop(1, "a description is a .yml or .yaml file")
     try:
@@ -151,7 +117,12 @@ def _bytes(faults: Faults) -> bytes:
         faults.stop(1, f"the file can't be read: {error.strerror}")
     if len(raw) > MOST_BYTES:
         faults.stop(1, "a description has at most 256 KiB")
-    return raw
+    try:
+        text = raw.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        faults.stop(raw[: error.start].count(b"\n") + 1, "this is not UTF-8 text")
+    reader = _Reader(text, faults)
+    return Content(reader.document(), reader.lines, hashlib.sha256(raw).hexdigest())
 
 
 class _Reader:
@@ -164,13 +135,13 @@ class _Reader:
     def document(self) -> Any:
         """Return the one document; None if there is none."""
         try:
-            self._next()  # the start of the stream
+            next(self.events)  # the start of the stream
             self.lines[()] = 1
-            if isinstance(self._next(), yaml.StreamEndEvent):
+            if isinstance(next(self.events), yaml.StreamEndEvent):
                 return None
-            value = self._value(self._next(), (), 1)
-            self._next()  # the end of the document
-            last = self._next()
+            value = self._value(next(self.events), (), 1)
+            next(self.events)  # the end of the document
+            last = next(self.events)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark
             self.faults.stop(mark.line + 1 if mark else 1, f"this is not YAML: {error.problem}")
@@ -179,9 +150,6 @@ class _Reader:
         if not isinstance(last, yaml.StreamEndEvent):
             self.faults.stop(_line(last), "a second document begins here: a description is one")
         return value
-
-    def _next(self) -> Any:
-        return next(self.events)
 
     def _value(self, event: Any, at: At, line: int) -> Any:
         self.lines.setdefault(at, line)
@@ -202,13 +170,13 @@ class _Reader:
 
     def _items(self, at: At) -> list[Any]:
         items: list[Any] = []
-        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+        while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
             items.append(self._value(event, (*at, len(items)), _line(event)))
         return items
 
     def _fields(self, at: At) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        while not isinstance(key := self._next(), yaml.MappingEndEvent):
+        while not isinstance(key := next(self.events), yaml.MappingEndEvent):
             line, name = _line(key), "?"
             if isinstance(key, yaml.ScalarEvent):
                 name = key.value
@@ -217,7 +185,7 @@ class _Reader:
             else:
                 self._value(key, (*at, name), line)
                 self.faults.add(line, "a field's name is a plain text")
-            found[name] = self._value(self._next(), (*at, name), line)
+            found[name] = self._value(next(self.events), (*at, name), line)
         return found
 
 
@@ -244,6 +212,8 @@ _PATHS = frozenset(
 )
 _PLACE = re.compile(r"\$(\$?)\{([^}]*)\}")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?\Z")
+_BEYOND_A_NAME = re.compile(r'\.\.|[/\\*?\[\]{}:~"]')
+"""What is no part of one file's name: a folder, a pattern, a place hidden away."""
 _LONGEST = 200
 
 
@@ -284,11 +254,6 @@ class _Parameter:
         if isinstance(self.value, str):
             return "'" + self.value.replace("'", "''") + "'"
         return f" {self.text} "  # apart from a minus sign, which would begin a comment
-
-    @property
-    def fits_a_path(self) -> bool:
-        """Whether the value is part of one file's name: no folder, no pattern, not hidden away."""
-        return ".." not in self.text and not any(c in '/\\*?[]{}:~"' for c in self.text)
 
 
 def _parameters(
@@ -354,7 +319,7 @@ class _Places:
         if owner in _SQL:
             return self._query(text, line)
         for name in sorted(known):
-            if owner in _PATHS and not self.parameters[name].fits_a_path:
+            if owner in _PATHS and _BEYOND_A_NAME.search(self.parameters[name].text):
                 self.faults.add(line, f"${{{name}}}: the value can't be part of a file's name")
         whole = _PLACE.fullmatch(text)
         if whole is not None and not whole[1]:

@@ -1,5 +1,6 @@
 """The statistics that can be asked: one file each, and what they have in common."""
 
+from dfprivacy.errors import boundary as _boundary
 from dfprivacy.measurement.grid import grid_from_lower, grid_from_zero
 from dfprivacy.measurement.linear import Above, CountWeights, Linear, OnGrid, Product, Source
 from dfprivacy.release.estimator import ProportionEstimator, RatioEstimator
@@ -64,3 +65,6 @@ __all__ = [
     "grid_from_zero",
     "question_text",
 ]
+
+for _kind in STATISTICS.values():
+    _boundary(_kind)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self, get_args, get_type_hints
 
 from dfprivacy.accounting.exact import describe, exact_number
 from dfprivacy.engine.objects import plain as plain_value
-from dfprivacy.errors import InvalidQuestionError, MissingBoundsError
+from dfprivacy.errors import InvalidQuestionError, MissingBoundsError, boundary
 from dfprivacy.release.terms import Bounds, bounds_of, label_of
 
 STATISTICS: dict[str, type[Statistic]] = {}
@@ -57,11 +57,6 @@ class Argument:
         """Tell whether it must be given."""
         return self.default is MISSING
 
-    @property
-    def keyword(self) -> bool:
-        """Tell whether it is given by name only."""
-        return not self.required and self.form in {"choice", "flag"}
-
 
 def argument(
     doc: str,
@@ -89,6 +84,7 @@ BOUNDS_DOC = (
 """What the bounds of a statistic mean that finds its own where it is given none."""
 
 
+@boundary
 class Statistic(ABC):
     """What can be asked of a frame: a frozen dataclass whose fields are its arguments.
 
@@ -132,15 +128,13 @@ class Statistic(ABC):
     """The column that it is about, where it is about one."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Register a statistic that has a kind of its own."""
         super().__init_subclass__(**kwargs)
         kind = cls.__dict__.get("kind")
         if not isinstance(kind, str):  # a property names the kind of a question that is asked apart
             return
         known = STATISTICS.get(kind)
         if known is not None and known.__module__.startswith("dfprivacy."):
-            message = f"there is a statistic called {kind!r} already"
-            raise ValueError(message)
+            raise ValueError(f"there is a statistic called {kind!r} already")
         STATISTICS[kind] = cls
 
     @classmethod
@@ -170,7 +164,6 @@ class Statistic(ABC):
         return "_".join([*map(str, self.columns or [self.kind]), self.kind])
 
     def __post_init__(self) -> None:
-        """Check each argument by its form."""
         for own in type(self).arguments():
             value = getattr(self, own.name)
             object.__setattr__(self, own.name, self._checked(own, value))

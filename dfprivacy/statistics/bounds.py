@@ -19,7 +19,7 @@ from dfprivacy.noise.exceedances import count_of
 from dfprivacy.noise.laws import name_of, spread_of
 from dfprivacy.release.answers import Chosen, Column, Counted
 from dfprivacy.statistics.base import Statistic, argument
-from dfprivacy.statistics.estimators.octave_bounds import GROWTH, LEAST, NARROWEST, find_bounds
+from dfprivacy.statistics.estimators.octave_bounds import GROWTH, LEAST, find_bounds
 from dfprivacy.statistics.estimators.quantile import outer_rows
 from dfprivacy.statistics.estimators.threshold import SIDES, select_thresholds
 from dfprivacy.statistics.forecast import Circumstances, Forecast, halving
@@ -40,10 +40,9 @@ from dfprivacy.statistics.quantile import RANKS, RankPart, law_of, told
 class PrivateBounds(Statistic):
     """Private bounds (lower, upper) that hold nearly all values of a column.
 
-    Powers of two and zero, off a noisy histogram of octaves; NaN where there are too few rows. An
-    end beyond zero by less than a 500,000th of their distance is zero. With `rank`, the values that
-    have about so many rows beyond them at either end (Dick et al. 2023, Corollary 3.8); a rank that
-    a selection can't tell from 0 is raised.
+    Powers of two and zero, off a noisy histogram of octaves; NaN where there are too few rows. With
+    `rank`, the values that have about so many rows beyond them at either end (Dick et al. 2023,
+    Corollary 3.8); a rank that a selection can't tell from 0 is raised.
     """
 
     kind: ClassVar[str] = "bounds"
@@ -57,7 +56,6 @@ class PrivateBounds(Statistic):
     )
 
     def __post_init__(self) -> None:
-        """Check label and rank."""
         super().__post_init__()
         exact = None if self.rank is None else exact_number(self.rank)
         if self.rank is not None and (
@@ -134,10 +132,7 @@ class BoundsPart(RankPart):
     def _by_octaves(self, table: BinTable | StoredBins, loss: Epsilon | Rho, _: Counted) -> Column:
         """Return both ends at octave edges, a row each."""
         found = [find_bounds(block, loss.noise(1, 1)) for block in table.blocks()]
-        ends = np.concatenate([(own.lower, own.upper) for own in found], axis=1)
-        sizes, near = np.abs(ends), 2 * NARROWEST * (ends[1] - ends[0])
-        beyond = (ends[0] < 0) & (ends[1] > 0)  # by an octave that noise alone may have lifted
-        return np.where(beyond & (sizes <= near), 0.0, ends)
+        return np.concatenate([(own.lower, own.upper) for own in found], axis=1)
 
     def _by_rank(
         self, table: BinTable | StoredBins, loss: Epsilon | Rho, counted: Counted

@@ -40,7 +40,6 @@ class Center(Statistic):
     )
 
     def __post_init__(self) -> None:
-        """Check label, p, bounds and method."""
         center_power(self.p)
         super().__post_init__()
         if self.bounds and self.method != "octaves":

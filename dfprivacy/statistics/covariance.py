@@ -1,12 +1,10 @@
 """Read covariances, correlations and straight lines off noisy sums of products of two bases.
 
 With a and b the values of two columns as parts of their bounds, the products of the Bernstein
-polynomials of a with those of b are never negative and add up to 1: a partition of unity, so that
-one vector holds the number of rows, means, variances and the covariance for one epsilon. A
-polynomial f of a and b that these products span has weights w with sum(f) = w.S for the exact sums
-S, so that w.(S + Z) is off by w.Z alone. All answers here are theta = (u.S) / (v.S), where the
-weights u and v hold means that are read off the same sums; theta does not depend on them to first
-order, and its interval is Fieller's. Proofs: docs/partition-of-unity.md.
+polynomials of a with those of b add up to 1: one vector holds the number of rows, means, variances
+and the covariance for one epsilon. A polynomial f of a and b that they span has weights w with
+sum(f) = w.S for the exact sums S. All answers are theta = (u.S) / (v.S), where u and v hold means
+read off the same sums; intervals are Fieller's. Proofs: docs/partition-of-unity.md.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ import numpy.typing as npt
 from dfprivacy.errors import InvalidBoundsError
 from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.grid import Grid, even_grid
-from dfprivacy.measurement.linear import ROUNDED, Linear, OnGrid, Term
+from dfprivacy.measurement.linear import ROUNDED, Linear, OnGrid
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import Noise, half_width_factor
 from dfprivacy.release.estimator import Draw, Foreseen, HalfWidths, to_floats
@@ -68,8 +66,11 @@ class PairStatistic(LinearStatistic):
     def linear(self, *, grouped: bool) -> Linear:  # noqa: ARG002 a count comes with it
         """Return the products of both bases in units of 1/K: near a partition of unity."""
         k = max(grid.last for grid in self.grids)
-        sides = [_side(OnGrid(*own), k) for own in zip((self.x, self.y), self.grids, strict=True)]
-        a, b = ([None, *own[:degree]] for own, degree in zip(sides, self.degrees, strict=True))
+        on_grids = map(OnGrid, (self.x, self.y), self.grids)
+        a, b = (  # the powers of each column as integers from 0 to k
+            [None, *(q, q * q // k)[:degree]]
+            for q, degree in zip(on_grids, self.degrees, strict=True)
+        )
         terms = [own for own in (*a, *b) if own is not None]
         places: dict[tuple[int, int], int] = {(0, 0): 0}
         places |= {(i, 0): i for i in range(1, len(a))}
@@ -106,17 +107,9 @@ class PairStatistic(LinearStatistic):
         return ("halve the width of one column's bounds", "double the number of rows")
 
 
-def _side(q: OnGrid, k: int) -> tuple[Term, Term]:
-    """Return the first two powers of a column as integers from 0 to k."""
-    return q, q * q // k
-
-
 @dataclass(frozen=True)
 class Moments:
-    """Noisy moments of a and b by group: the rows, means within [0, 1], variances, covariance.
-
-    A variance that the basis has not is NaN.
-    """
+    """Noisy moments of a and b by group: rows, means, variances (perhaps NaN), covariance."""
 
     rows: Floats
     mean_x: Floats
@@ -165,13 +158,7 @@ class Ratio:
 
 
 def require_sizes(sizes: Iterable[float], most: float) -> None:
-    """Require that no size is above `most` or below its inverse.
-
-    Raises
-    ------
-    InvalidBoundsError
-        When one is: bounds are too far apart, or too close.
-    """
+    """Require that no size is above `most` or below its inverse."""
     if not all(1 / most <= own <= most for own in sizes):
         raise InvalidBoundsError(
             "the distances between the bounds are too large or too small for this answer",
@@ -197,15 +184,7 @@ class ProductEstimator:
 
 @dataclass(frozen=True)
 class PairEstimator(ProductEstimator, ABC):
-    """A ratio of noisy moments of two columns, in units of the answer.
-
-    Parameters
-    ----------
-    grids : tuple of Grid
-        Those of the x and of the y column.
-    degrees : tuple of int
-        The degrees of the basis in both.
-    """
+    """A ratio of noisy moments of two columns, on `grids`, of bases of these `degrees`."""
 
     grids: tuple[Grid, Grid]
     degrees: tuple[int, int]

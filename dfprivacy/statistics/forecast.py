@@ -42,7 +42,6 @@ class Reach:
     mostly: int
 
     def __str__(self) -> str:
-        """Name the three sizes."""
         return (
             f"with probability 5% from {self.rarely:,} rows on, 50% from {self.half:,}, "
             f"95% from {self.mostly:,}"
@@ -51,10 +50,7 @@ class Reach:
 
 @lru_cache(maxsize=256)
 def reaching(least: int, noise: Noise, divisor: int = 1, terms: int = 1) -> Reach:
-    """Return the sizes at which divisor * rows + Z_1 + ... + Z_terms >= least, by probability.
-
-    The probabilities are the exact tails of the noise that `noise/laws.py` goes by.
-    """
+    """Return the sizes at which divisor * rows + Z_1 + ... + Z_terms >= least, by probability."""
 
     def smallest(chance: Fraction) -> int:
         def reached(rows: int) -> bool:
@@ -75,37 +71,15 @@ def reaching(least: int, noise: Noise, divisor: int = 1, terms: int = 1) -> Reac
 class Forecast:
     """One answer before it is made: its noise, and how far that moves it. Public facts alone.
 
-    Attributes
-    ----------
-    name : str
-        What the answer is called.
-    question : str
-        The question as it was asked.
-    mechanism : str
-        What makes it private, in words.
-    scale : float or None
-        The noise on the sums behind it, in `scale_unit`: the scale of discrete Laplace noise, the
-        standard deviation of discrete Gaussian noise.
-    scale_unit : str
-        The unit of `scale`.
-    unit : str
-        The unit of half-widths.
-    rows : tuple of int
-        Sizes of groups, in rows as they count.
-    certain : tuple of float or None
-        For each size a distance from the answer without noise that holds with probability `level`
-        for all data within the bounds; None where nothing can be said.
-    ordinary : tuple of float or None
-        The same for ordinary data: means in the middle of the bounds, variances as of values spread
-        evenly over them, quantiles among values that are spread evenly.
-    answered : Reach or None
-        Sizes from which on there is an answer, where small groups get none.
-    halve : tuple of str
-        Each of these changes makes the ordinary half-width half as large.
-    remarks : tuple of str
-        What else to know.
-    whole : tuple of float or None
-        For each size what 100 % of a half-width is: the rows, the width of the bounds, ...
+    `mechanism` says in words what makes it private; `scale`, in `scale_unit`, is that of discrete
+    Laplace noise on the sums behind it, or the standard deviation of discrete Gaussian noise. For
+    each of `rows`, the sizes of groups in rows as they count, half-widths in `unit` are distances
+    from the answer without noise that hold with probability `level`: `certain` for all data within
+    the bounds, `ordinary` for means in the middle of the bounds, variances as of values spread
+    evenly over them, quantiles among such values; None where nothing can be said. `whole` is what
+    100 % of one is: the rows, the width of the bounds. `answered` are sizes from which on there is
+    an answer, where small groups get none. Each of the changes in `halve` makes the ordinary
+    half-width half as large; `remarks` are what else to know.
     """
 
     name: str

@@ -62,13 +62,7 @@ class Form:
         return any(own.name == constant and own.form == "numbers" for own in self.arguments)
 
     def question(self, values: Mapping[str, Any]) -> Statistic:
-        """Return the question that constants ask about columns called as in `columns`.
-
-        Raises
-        ------
-        InvalidBoundsError, InvalidQuestionError
-            When the constants are out of range.
-        """
+        """Return the question that constants ask about columns called as in `columns`."""
         given = {name: value for name, value in values.items() if not self.is_end(name)}
         for name, ends in self.ends.items():
             given[name] = tuple(values[end] for end in ends)
@@ -113,6 +107,12 @@ def functions() -> dict[str, type[Statistic]]:
     return {name: own for own in STATISTICS.values() for name in sql_names(own) if forms_of(own)}
 
 
+def function_of(name: str) -> type[Statistic] | None:
+    """Return the statistic that an SQL function asks; the forms of others are not looked at."""
+    named = [own for own in STATISTICS.values() if name in sql_names(own) and forms_of(own)]
+    return named[-1] if named else None
+
+
 @cache
 def forms_of(statistic: type[Statistic]) -> tuple[Form, ...]:
     """Return the ways to call the function of a statistic, without an epsilon of its own."""
@@ -139,11 +139,6 @@ def _is_measured(form: Form) -> bool:
         return False
 
 
-def example_value(argument: Argument) -> str:
-    """Return a value of an argument as SQL, for hints."""
-    return str(list(argument.sample)) if argument.form == "numbers" else str(argument.sample)
-
-
 def example_calls(name: str, statistic: type[Statistic]) -> list[str]:
     """Return how a function may be called, each form with and without an epsilon.
 
@@ -157,7 +152,9 @@ def example_calls(name: str, statistic: type[Statistic]) -> list[str]:
     """
     calls = []
     for form in forms_of(statistic):
-        values = [example_value(own) for own in form.arguments]
+        values = [
+            str(list(own.sample) if own.form == "numbers" else own.sample) for own in form.arguments
+        ]
         values += ["0", "100"] * len(form.ends)
         if form.about_rows:
             calls.append(f"{name}(*)")

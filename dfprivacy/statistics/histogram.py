@@ -55,10 +55,7 @@ class Histogram:
     def of(
         cls, column: Hashable, bins: object, bounds: Bounds | None, *, given: bool = False
     ) -> Histogram:
-        """Return the question for a list of edges, or for a number of bins.
-
-        `given` says that the caller named the bounds in this very question.
-        """
+        """Return the question for edges, or a number of bins; `given` tells of bounds in it."""
         label_of(column)
         count = exact_number(bins)
         if count is None:
@@ -161,14 +158,15 @@ class HistogramPart:
         """Return the forecast of each count."""
         noise, _, _ = self.count_noise(loss)
         half = (float(noise.quantile(1 - known.level)),) * len(known.sizes)
+        found = "" if self.finding is None else " within bounds from a noisy histogram of octaves"
         made = Forecast(
-            self.name, asked[self.name].text, name_of(noise), scale=spread_of(noise),
+            self.name, asked[self.name].text, f"{name_of(noise)}{found}", scale=spread_of(noise),
             scale_unit="rows", unit="rows, in each bin", certain=half, ordinary=half,
             halve=(halving_loss(known.loss),),
         )  # fmt: skip
         if self.finding is not None:
-            found = bounds_reach(self.finding.noise(1, 1))
-            made = made.noted(f"edges are found by rows in one octave, in all groups: {found}")
+            reach = bounds_reach(self.finding.noise(1, 1))
+            made = made.noted(f"edges are found by rows in one octave, in all groups: {reach}")
         return [made]
 
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredHistogram:
@@ -195,12 +193,8 @@ class MeasuredHistogram:
         self,
         loss: Epsilon | Rho,
         rule: KeyRule | None,
-        groups: int = 1,  # noqa: ARG002 `finding` knows of them
     ) -> Answered:
-        """Find edges where none are given, and count between them, some groups at a time.
-
-        What is not shown is forgotten: memory grows with the groups that are, never with all.
-        """
+        """Find edges where none are given, and count between them; forget what is not shown."""
         edges, table = self._within_edges()
         noise = self.part.left(loss).noise(1, 1)
         least = None if rule is None else rule.least(noise, 1, 1)
@@ -241,10 +235,7 @@ def _dense(table: BinTable, bins: int, groups: range) -> Any:
 
 @dataclass(frozen=True)
 class NoisyBins(Counted):
-    """The noisy counts of the groups that are shown, between the edges, a row a group. Public.
-
-    With secret keys a group is shown if one count is too large for a single unit to have made it.
-    """
+    """The noisy counts between the edges of the groups that are shown, a row a group. Public."""
 
     edges: tuple[float, ...]
     shown: Integers

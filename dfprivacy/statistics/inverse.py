@@ -47,10 +47,7 @@ from dfprivacy.statistics.part import (
 
 @dataclass(frozen=True)
 class MonotonePart(ColumnPart):
-    """A property selected by inverse sensitivity: a quantile, or a centre within bounds.
-
-    Without bounds those of a centre are found at octave edges, or `by_rank`.
-    """
+    """A property selected by inverse sensitivity: a quantile, or a centre within bounds."""
 
     law: QuantileLength | CentreLength
     bounds: Bounds | None = None

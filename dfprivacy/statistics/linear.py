@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, cached_property
+from operator import itemgetter
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -44,7 +45,7 @@ from dfprivacy.statistics.forecast import (
     halving,
     reaching,
 )
-from dfprivacy.statistics.part import Answered, Grouping
+from dfprivacy.statistics.part import ROOM, Answered, Grouping
 
 CLIPPING_DOC = "Whether a twentieth of the loss tells, in a note, what given bounds have clipped."
 
@@ -84,20 +85,41 @@ def watched(linear: Linear, column: Hashable, bounds: Bounds) -> tuple[Linear, L
     )
 
 
-def notes_of(counts: NoisyVector, bounds: Bounds) -> list[str]:
-    """Return for each group what its bounds clip, empty where noise alone may have counted it."""
-    seen = counts.coordinates > counts.noise.quantile(_ALONE)
-    texts = np.full(counts.coordinates.shape[1], "", dtype=object)
-    for place, side in ((0, f"below {bounds.lower:g}"), (2, f"above {bounds.upper:g}")):
-        groups = np.flatnonzero(seen[place])
-        own = NoisyVector(counts.coordinates[:, groups], counts.noise)
-        share = ProportionEstimator(3, place, WHOLE)
-        value, low, high = _percents(np.stack([share.value(own), *share.interval(own, _LEVEL)]))
-        said = value + " % [" + low + ", " + high + f"] {side}"
-        before = texts[groups]
-        texts[groups] = np.where(before == "", "clipped: ", before + ", ") + said
-    notes: list[str] = texts.tolist()
+def notes_of(counted: Mapping[int, tuple[NoisyVector, Bounds]]) -> dict[int, list[str]]:
+    """Return for each group what its bounds clip, empty where noise alone may have counted it.
+
+    Counts with the same noise are read together, whichever columns they are of, as many as have
+    room.
+    """
+    notes: dict[int, list[str]] = {}
+    alike: dict[Noise, list[int]] = {}
+    for vector, (own, _) in counted.items():
+        alike.setdefault(own.noise, []).append(vector)
+    for vectors in alike.values():
+        groups = counted[vectors[0]][0].coordinates.shape[1]
+        room = max(ROOM // max(groups, 1), 1)
+        for first in range(0, len(vectors), room):
+            some = vectors[first : first + room]
+            read = _clipped_notes([counted[vector] for vector in some], groups)
+            notes |= zip(some, read, strict=True)
     return notes
+
+
+def _clipped_notes(counted: Sequence[tuple[NoisyVector, Bounds]], groups: int) -> list[list[str]]:
+    """Return the notes of as many groups each by counts with the same noise."""
+    noise = counted[0][0].noise
+    counts = np.concatenate([own.coordinates for own, _ in counted], axis=1)
+    texts, seen = np.full(counts.shape[1], "", dtype=object), counts > noise.quantile(_ALONE)
+    for place, side, end in ((0, "below", "lower"), (2, "above", "upper")):
+        some = np.flatnonzero(seen[place])
+        own, share = NoisyVector(counts[:, some], noise), ProportionEstimator(3, place, WHOLE)
+        value, low, high = _percents(np.stack([share.value(own), *share.interval(own, _LEVEL)]))
+        ends = [f"] {side} {getattr(bounds, end):g}" for _, bounds in counted]
+        beyond = np.array(ends, dtype=object)[some // max(groups, 1)]
+        said = value + " % [" + low + ", " + high + beyond
+        before = texts[some]
+        texts[some] = np.where(before == "", "clipped: ", before + ", ") + said
+    return [own.tolist() for own in texts.reshape(len(counted), groups)]
 
 
 def _percents(shares: Floats) -> npt.NDArray[np.object_]:
@@ -186,10 +208,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Vectors:
-    """The vectors of some questions, and the answers read off them.
-
-    `counts_clipped` has the vector that counts what bounds clip, by that of answers within them.
-    """
+    """The vectors of some questions, the answers, and the counts of what bounds clip."""
 
     linears: tuple[Linear, ...]
     answers: tuple[Read, ...]
@@ -215,17 +234,14 @@ class Vectors:
         return [loss.share(share).noise(own.l1, own.l2_squared) for own, share in pairs]
 
     def counting(self) -> tuple[int, CountWeights]:
-        """Return the vector that counts groups: of rows, else of values, else the first that can.
-
-        A group that has rows but no values in a column would be shown by chance only.
-        """
-        able = [(i, own.count) for i, own in enumerate(self.linears) if own.count is not None]
-
-        def order(one: tuple[int, CountWeights]) -> tuple[bool, bool]:
-            source = self.linears[one[0]].source
-            return bool(source.terms), bool(source.columns)
-
-        return min(able, key=order)
+        """Return the vector that counts groups: of rows, else of values, else the first."""
+        able = [
+            ((bool(own.source.terms), bool(own.source.columns), index), own.count)
+            for index, own in enumerate(self.linears)
+            if own.count is not None
+        ]
+        (*_, vector), weights = min(able, key=itemgetter(0))
+        return vector, weights
 
     @property
     def counts(self) -> bool:
@@ -238,13 +254,12 @@ class Vectors:
         return self.noises(loss)[vector], weights.divisor, len(weights.indices)
 
 
-def vectors_of(questions: Mapping[str, LinearStatistic], *, grouped: bool) -> Vectors:
+def vectors_of(
+    questions: Mapping[str, LinearStatistic], *, grouped: bool, units: bool = False
+) -> Vectors:
     """Return the vectors that answer the questions, in their order.
 
-    Raises
-    ------
-    MissingBoundsError
-        When a question needs bounds and has none.
+    Of `units` what clips a unit's total has a vector of its own.
     """
     own = {name: question.linear(grouped=grouped) for name, question in questions.items()}
     places: dict[Linear, int] = {}
@@ -255,6 +270,8 @@ def vectors_of(questions: Mapping[str, LinearStatistic], *, grouped: bool) -> Ve
     answers = []
     for name, question in questions.items():
         near = alike[question.columns[0]] if question.columns else questions
+        if units:
+            near = {one: each for one, each in near.items() if each.totals == question.totals}
         carrier = _carrier(name, near, own)
         linear, estimator = own[carrier], None
         if carrier != name:
@@ -311,9 +328,10 @@ class LinearPart:
     @cached_property
     def vectors(self) -> Vectors:
         """The vectors that the questions share."""
-        read = self.read or vectors_of
-        made = read(self.questions, grouped=self.grouped)
-        if self.units and self.read is None:
+        if self.read is not None:
+            return with_clipping(self.read(self.questions, grouped=self.grouped), self.questions)
+        made = vectors_of(self.questions, grouped=self.grouped, units=self.units)
+        if self.units:
             made = replace(made, linears=tuple(self._with_totals(made)))
         return with_clipping(made, self.questions)
 
@@ -439,20 +457,23 @@ class MeasuredSums:
         self,
         loss: Epsilon | Rho,
         rule: KeyRule | None,  # noqa: ARG002 one interface
-        groups: int = 1,
     ) -> Answered:
         """Add noise to every vector; each answer reads one."""
         vectors = self.part.vectors
         noisy = add_noise(self.statistics, vectors.linears, vectors.noises(loss))
         groups = noisy.vectors[0].coordinates.shape[1]
         every = everyone(groups)
+        counted = {
+            vectors.counts_clipped[own.vector]: bounds
+            for own in vectors.answers
+            if (bounds := self.part.questions[own.name].watched) is not None
+        }
+        notes = notes_of({own: (noisy.vectors[own], bounds) for own, bounds in counted.items()})
         answers = {}
         for own in vectors.answers:
-            question, notes = self.part.questions[own.name], None
-            if question.watched is not None:
-                counts = noisy.vectors[vectors.counts_clipped[own.vector]]
-                notes = notes_of(counts, question.watched)
-            piece = Piece(every, own.estimator, noisy.vectors[own.vector], notes)
+            question = self.part.questions[own.name]
+            said = None if question.watched is None else notes[vectors.counts_clipped[own.vector]]
+            piece = Piece(every, own.estimator, noisy.vectors[own.vector], said)
             answers[own.name] = (
                 Estimated(own.name, groups, (piece,), has_notes=question.has_note),
             )

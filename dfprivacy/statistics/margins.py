@@ -1,11 +1,9 @@
 """Measure a table of two group columns together with its totals: by row, by column and of all.
 
-The cells of a table are the groups of a release, and its totals groups of these. Their exact sums
-are those of the cells, added up after the one pass. Where keys are public, totals are either noisy
-cells added up, or measured with a part of the loss and made to agree with the cells by weighted
-least squares. Where keys are secret, cells are missing, so that totals are always measured. The
-choice is made by errors that are known beforehand: those of the noise, for so many rows and columns
-(docs/crosstabs.md has the formulas).
+The cells of a table are the groups of a release, and its totals groups of these, added up after the
+one pass. Totals are noisy cells added up, or measured with a part of the loss and made to agree
+with the cells by weighted least squares: the choice is made by errors that are known beforehand
+(docs/crosstabs.md has the formulas). With secret keys cells are missing, and totals are measured.
 """
 
 from __future__ import annotations
@@ -147,18 +145,9 @@ def public_shares(rows: int, columns: int, spread: int, *, laplace: bool) -> Fou
 class MarginsPart(LinearPart):
     """One linear question about the cells of a table, and about its totals.
 
-    Attributes
-    ----------
-    by : sequence
-        The two group columns.
-    size : tuple of int, or None
-        How many rows and columns there are, where keys are public and all combinations are listed.
-    public : bool
-        Whether keys are public.
-    laplace : bool
-        Whether the loss is pure, and noise Laplace noise.
-    groups : int
-        In how many cells a unit can be.
+    `by` are the two group columns; `size` says how many rows and columns there are, where keys are
+    `public` and all combinations are listed. Noise is Laplace noise if the loss is pure
+    (`laplace`), and a unit can be in so many `groups`, or cells.
     """
 
     by: Sequence[Hashable]
@@ -190,10 +179,7 @@ class MarginsPart(LinearPart):
         return public_shares(*self.size, self.groups, laplace=self.laplace)
 
     def noises(self, loss: Epsilon | Rho) -> Four:
-        """Return the noise of cells and totals; None of totals that are cells added up.
-
-        `loss` is that of one row in one cell. A unit can have all its rows under one total.
-        """
+        """Return the noise of cells and totals; None of totals that are cells added up."""
         (linear,) = self.vectors.linears
         apart = Fraction(1) if self.laplace else Fraction(1, self.groups)
         losses = [self.shares.cells, *(share * apart for share in self.shares[1:])]
@@ -216,10 +202,7 @@ class MarginsPart(LinearPart):
         return Four(noises.cells if summed else made[0], *made[1:])
 
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredMargins:
-        """Run the one pass, and add up the cells of each total that is measured.
-
-        Keys that are listed in two spellings are one cell.
-        """
+        """Run the one pass, and add up the cells of each total that is measured."""
         cells = super().measure(adopted, grouping).statistics
         row, column = map(_codes, cells.key_table().columns)
         numbers = (row, column, np.zeros_like(row))
@@ -331,7 +314,6 @@ class MeasuredMargins(MeasuredSums):
         self,
         loss: Epsilon | Rho,
         rule: KeyRule | None,  # noqa: ARG002 one interface
-        groups: int = 1,
     ) -> Answered:
         """Add noise to cells and totals, make them agree, and read the answers off both."""
         vectors, noises = self.part.vectors, self.part.noises(loss)
@@ -404,11 +386,7 @@ def _spread(totals: NoisyVector, numbers: Integers) -> NoisyVector:
 
 
 def _summed(cells: NoisyVector, numbers: Integers) -> NoisyVector:
-    """Return the sums of noisy cells as a vector with one column a cell.
-
-    Where not all combinations are listed totals have different numbers of cells: the law is that
-    of the most.
-    """
+    """Return the sums of noisy cells as a vector, with the law of the most cells."""
     total = added_up(cells.coordinates, numbers, _size(numbers))
     most = int(np.bincount(numbers).max(initial=1))
     return NoisyVector(total[:, numbers], Summed(cells.noise, most * cells.noise.variance, most))

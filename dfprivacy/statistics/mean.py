@@ -1,11 +1,8 @@
 """The mean: the transformed noise of Kulesza, Suresh and Wang (2023), and the papers' other forms.
 
-Within bounds `method` is "transformed" (Algorithm 3), "shifted" (Algorithm 2) or "independent"
-(Algorithm 1). Without, bounds are found privately: at octave edges ("transformed"), or by rank
-("subset", with public constants and the transformed mean; "dick", Algorithm 3 of Dick et al. 2023
-in its own form: printed constants, a private number of rows, Algorithm 1 inside:
-docs/subset-optimal.md); "inverse" finds them at octave edges too, and selects the mean within them
-by inverse sensitivity (their Algorithm 5: `inverse.py`).
+Within bounds `method` is "transformed" (Algorithm 3), "shifted" (2) or "independent" (1). Without,
+bounds are found at octave edges ("transformed"; "inverse", which selects the mean within them:
+`inverse.py`) or by rank ("subset"; "dick", as printed by Dick et al. 2023: docs/subset-optimal.md).
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import BinTable, Held
 from dfprivacy.measurement.binning import Floats, Integers
-from dfprivacy.measurement.grid import Grid, grid_from_lower, grid_from_zero
+from dfprivacy.measurement.grid import grid_from_lower, grid_from_zero
 from dfprivacy.measurement.linear import CountWeights, Linear, OnGrid, Source
 from dfprivacy.measurement.sums import Statistics, sum_name
 from dfprivacy.noise.additive import add_noise
@@ -44,6 +41,7 @@ from dfprivacy.statistics.linear import (
     vectors_of,
 )
 from dfprivacy.statistics.part import Answered, ColumnPart, MeasuredTable
+from dfprivacy.statistics.sum import Sum, SumEstimator
 
 BOUNDED_METHODS = ("transformed", "shifted", "independent")
 UNBOUNDED_METHODS = ("transformed", "subset", "dick", "inverse")
@@ -77,15 +75,7 @@ class Mean(LinearStatistic):
     clipping: bool = argument(CLIPPING_DOC, True)  # noqa: FBT003 a default
 
     def check(self) -> None:
-        """Check that bounds and method go together.
-
-        Raises
-        ------
-        MissingBoundsError
-            When the method needs bounds and there are none.
-        InvalidQuestionError
-            When the method finds bounds and there are some.
-        """
+        """Check that bounds and method go together."""
         if self.bounds is None and self.method not in UNBOUNDED_METHODS:
             self.required_bounds()
         if self.bounds is not None and self.method not in BOUNDED_METHODS:
@@ -131,13 +121,26 @@ class Mean(LinearStatistic):
         """Return the ratio of the two sums."""
         (q,) = linear.source.terms
         assert isinstance(q, OnGrid)  # noqa: S101 `linear` has made it
-        return _ratio(self.method, q.grid)
+        grid, width = q.grid, q.grid.last * q.grid.step
+        if self.method == "transformed":
+            return RatioEstimator((1, 0), (1, 1), 0.0, 1.0, width, grid)
+        if self.method == "shifted":
+            return RatioEstimator((1, 0), (0, 1), -1.0, 1.0, width / 2, grid, offset=width / 2)
+        ends = grid.first / grid.largest, grid.last / grid.largest
+        return RatioEstimator((1, 0), (0, 1), *ends, grid.largest * grid.step, grid)
 
     def carried(self, other: Statistic, linear: Linear) -> Foreseen | None:
-        """Return the count of the column, which comes with the transformed noise."""
-        if self.method != "transformed" or other != Count(self.column) or linear.count is None:
+        """Return the count or the sum of the column, which come with the transformed noise."""
+        if self.method != "transformed":
             return None
-        return CountEstimator(linear.count)
+        if isinstance(other, Sum) and replace(other, clipping=True) == Sum(
+            self.column, self.bounds
+        ):
+            grid = grid_from_lower(self.required_bounds())
+            ends = grid.anchor + grid.last * grid.step, grid.anchor
+            return SumEstimator.of_unity(ends, grid.last, grid)
+        assert linear.count is not None  # noqa: S101 both coordinates count
+        return CountEstimator(linear.count) if other == Count(self.column) else None
 
     @property
     def halve(self) -> tuple[str, ...]:
@@ -152,17 +155,6 @@ class Mean(LinearStatistic):
         if self.method == "inverse":
             return MonotonePart(name, self, grouped, CentreLength(2))
         return super().part(name, grouped=grouped)
-
-
-def _ratio(method: str, grid: Grid) -> RatioEstimator:
-    width = grid.last * grid.step
-    if method == "transformed":
-        return RatioEstimator((1, 0), (1, 1), 0.0, 1.0, width, grid)
-    if method == "shifted":
-        return RatioEstimator((1, 0), (0, 1), -1.0, 1.0, width / 2, grid, offset=width / 2)
-    largest = grid.largest
-    least, most = grid.first / largest, grid.last / largest
-    return RatioEstimator((1, 0), (0, 1), least, most, largest * grid.step, grid)
 
 
 RADIUS = 1e9
@@ -189,10 +181,7 @@ class SubsetPart(ColumnPart):
     whole_bits: ClassVar[int] = 22
 
     def vectors(self, loss: Epsilon | Rho) -> tuple[Vectors, Epsilon | Rho]:
-        """Return the vector of the mean within bounds 0 and 1, and the loss that is left for it.
-
-        The method "dick" has 3/10 of a pure epsilon left where it finds bounds.
-        """
+        """Return the vector of the mean within 0 and 1, and the loss that is left for it."""
         dick = self.question.method == "dick"
         left = Epsilon(loss.pure() * Fraction(3, 10)) if dick else loss.share(Fraction(1, 2))
         mean = Mean(self.question.column, Bounds(0, 1), "shifted" if dick else "transformed")

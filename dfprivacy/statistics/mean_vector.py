@@ -53,7 +53,6 @@ class MeanVector:
     skewed: bool = False
 
     def __post_init__(self) -> None:
-        """Check each part, then what does not go together."""
         _check_labels(self)
         _one_of("method", self.method, VECTOR_METHODS)
         _one_of("neighbours", self.neighbours, NEIGHBOURS)

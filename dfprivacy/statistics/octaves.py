@@ -7,7 +7,7 @@ the rest pays for the answers within these bounds, from the same table. Proof: d
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -58,7 +58,7 @@ from dfprivacy.statistics.estimators.zoom import (
 )
 from dfprivacy.statistics.forecast import Circumstances, Forecast, Reach, reaching
 from dfprivacy.statistics.linear import LinearStatistic, Reader, Vectors, forecast_of, vectors_of
-from dfprivacy.statistics.part import Answered, Bins, Grouping, MeasuredTable
+from dfprivacy.statistics.part import ROOM, Answered, Bins, Grouping, MeasuredTable, Part
 
 _ANY = Bounds(-1, 1)
 """Stands for bounds where only the form of a plan matters, and where none were found."""
@@ -66,12 +66,18 @@ _ANY = Bounds(-1, 1)
 
 @dataclass(frozen=True)
 class OctavePart:
-    """Questions about one column, whose bounds are found first."""
+    """Questions about one column, whose bounds are found first.
+
+    By group a table has octaves, and finer bins are counted where these show data far from zero;
+    or at once, in a `fine` one. A unit is in at most so many `groups`.
+    """
 
     column: Hashable
     questions: Mapping[str, LinearStatistic]
     grouped: bool
     read: Reader | None = None
+    fine: bool = False
+    groups: int = 1
 
     def vectors(self, bounds: Bounds) -> Vectors:
         """Return the vectors that answer the questions within bounds."""
@@ -87,6 +93,15 @@ class OctavePart:
     @cached_property
     def _form(self) -> Vectors:
         return self.vectors(_ANY)
+
+    @cached_property
+    def alike(self) -> Hashable:
+        """What it asks, whichever its column is called."""
+        asked = tuple(
+            own.about(*range(len(own.columns))) if own.columns else own
+            for own in self.questions.values()
+        )
+        return asked, self.read, self.fine, self.groups
 
     @property
     def weight(self) -> Fraction:
@@ -121,7 +136,7 @@ class OctavePart:
     @property
     def binning(self) -> Octaves:
         """How its table counts: by group in octaves, which are few."""
-        return Octaves() if self.grouped else FINE
+        return Octaves() if self.grouped and not self.fine else FINE
 
     @property
     def left(self) -> Fraction:
@@ -132,8 +147,9 @@ class OctavePart:
 
     @property
     def tables(self) -> tuple[Bins, ...]:
-        """The one way its table counts."""
-        return ((self.binning, self.moments),)
+        """How its table can count: by group in octaves too."""
+        able = (FINE, Octaves()) if self.grouped else (FINE,)
+        return tuple((binning, self.moments) for binning in able)
 
     def measured(self, table: BinTable) -> MeasuredOctaves:
         """Return what it would have measured, from its table."""
@@ -190,6 +206,11 @@ def measured_together(
     return map(MeasuredOctaves, parts, tables)
 
 
+def in_fine_bins(parts: Sequence[Part]) -> list[Part]:
+    """Return parts that count in fine bins at once: their rows can't be read again."""
+    return [replace(own, fine=True) if isinstance(own, OctavePart) else own for own in parts]
+
+
 def bounds_reach(noise: Noise) -> Reach:
     """Return how many rows one octave needs for bounds around it."""
     return reaching(count_of(CORE, noise), noise)
@@ -201,17 +222,45 @@ class MeasuredOctaves(MeasuredTable):
 
     part: OctavePart
     table: BinTable
+    finer: Callable[[], BinTable] | None = None
+    """Counts the same groups in finer bins."""
 
     def answer(
         self,
         loss: Epsilon | Rho,
         rule: KeyRule | None,  # noqa: ARG002 one interface
-        groups: int = 1,
     ) -> Answered:
         """Find bounds, of all groups together first where there are groups; answer within them."""
+        return self.answer_together([self], loss)[0]
+
+    @property
+    def alike(self) -> Hashable:
+        """What is the same of columns that are answered together."""
+        return self.part.alike, self.table.groups, self.table.binning, self._finer is None
+
+    @property
+    def _finer(self) -> Callable[[], BinTable] | None:
+        return (lambda: self.table) if self.table.binning == FINE else self.finer
+
+    def answer_together(
+        self, several: Sequence[MeasuredOctaves], loss: Epsilon | Rho
+    ) -> list[Answered]:
+        """Answer about several columns alike: this loss is that of each, which has its own noise.
+
+        All go one step after another together, or as many as have room.
+        """
         if not self.part.grouped:
-            return self._answered(zoomed_bounds(self.table, loss), loss)
-        return self._answered(group_bounds(self.table, loss, loss.pooled(groups)), loss)
+            return [_answered([own], zoomed_bounds(own.table, loss), loss)[0] for own in several]
+        made: dict[int, Answered] = {}
+        room = max(ROOM // max(self.table.groups, 1), 1)
+        for first in range(0, len(several), room):
+            own = several[first : first + room]
+            finer = [one._finer for one in own if one._finer is not None]  # noqa: SLF001 its own kind
+            tables, pooled = [one.table for one in own], loss.pooled(self.part.groups)
+            for columns, zoomed in group_bounds(tables, loss, pooled, finer):
+                some = _answered([own[column] for column in columns.tolist()], zoomed, loss)
+                made |= zip((columns + first).tolist(), some, strict=True)
+        return [made[column] for column in range(len(several))]
 
     def answer_apart(self, loss: Epsilon | Rho) -> Answered:
         """Find bounds, answer within them; a group without bounds has no answer, or 0 for zeros.
@@ -219,64 +268,138 @@ class MeasuredOctaves(MeasuredTable):
         What is said of a group depends on its own rows alone, whichever others there are.
         """
         zoomed = zoomed_bounds(self.table, loss)
-        return self._answered(zoomed, loss, without=zoomed.found.zeros)
+        return _answered([self], zoomed, loss, without=zoomed.found.zeros)[0]
 
-    def _answered(
-        self, zoomed: Zoomed, loss: Epsilon | Rho, without: Mask | None = None
-    ) -> Answered:
-        """Answer within bounds, and for groups `without` any: for all of these if it is None."""
-        cells = [self._cell(b, own, loss, zoomed) for b, own in bounds_classes(zoomed)]
-        missing = np.flatnonzero(~zoomed.found.found if without is None else without)
-        if len(missing):
-            cells.append(self._cell(None, missing, loss, zoomed))
-        return Answered(self.keys, self._answers(cells), self._counted(cells))
 
-    def _cell(
-        self, bounds: Bounds | None, groups: Integers, loss: Epsilon | Rho, zoomed: Zoomed
-    ) -> Cell:
-        """Answer for groups with the same bounds and share; None where there are no bounds."""
-        vectors = self.part.vectors(_ANY if bounds is None else bounds)
-        sources = tuple(dict.fromkeys(linear.source for linear in vectors.linears))
-        exact = octave_statistics(self.table, groups, sources)
-        left = loss.share(Fraction(zoomed.left(groups), PARTS))
-        noisy = add_noise(exact, vectors.linears, vectors.noises(left))
-        count, rows = None, np.ones(len(groups))
-        if self.part.counts:
-            vector, weights = vectors.counting()
-            count = CountPiece(groups, noisy.vectors[vector], weights)
-            rows = CountEstimator(weights).value(noisy.vectors[vector]).astype(np.float64)
-        reads, notes = _reading(zoomed, bounds, groups, rows)
-        pieces = {
-            a.name: Piece(groups, reads(a.estimator), noisy.vectors[a.vector], notes)
-            for a in vectors.answers
-        }
-        return Cell(pieces, count)
+def _answered(
+    several: Sequence[MeasuredOctaves],
+    zoomed: Zoomed,
+    loss: Epsilon | Rho,
+    without: Mask | None = None,
+) -> list[Answered]:
+    """Answer within bounds, and for groups `without` any: for all of these if it is None.
 
-    def _answers(self, cells: list[Cell]) -> dict[str, tuple[Estimated]]:
-        return {
-            name: (
-                Estimated(
-                    name,
-                    self.table.groups,
-                    tuple(cell.pieces[name] for cell in cells),
-                    NO_COUNT if isinstance(question, Count) else UNKNOWN,
-                    has_notes=question.has_note,
-                ),
-            )
-            for name, question in self.part.questions.items()
-        }
+    Groups are those of each column in turn.
+    """
+    part, found = several[0].part, zoomed.found.found
+    cells = [_cell(part, own, groups, loss, zoomed) for own, groups in bounds_classes(zoomed)]
+    missing = np.flatnonzero(~found if without is None else without)
+    if len(missing):
+        cells.append(_cell(part, None, missing, loss, zoomed))
+    groups = zoomed.table.groups // len(several)
+    return [
+        _answered_of(own, [cell.of(column * groups, groups) for cell in cells])
+        for column, own in enumerate(several)
+    ]
 
-    def _counted(self, cells: list[Cell]) -> Counted | None:
-        counts = tuple(cell.count for cell in cells if cell.count is not None)
-        return Counted(self.table.groups, counts) if self.part.counts else None
+
+def _answered_of(measured: MeasuredOctaves, cells: Sequence[Cell]) -> Answered:
+    """Return the answers of one column off its own cells."""
+    part, groups = measured.part, measured.table.groups
+    cells = [cell for cell in cells if len(cell.groups)]
+    answers = {
+        name: (
+            Estimated(
+                name,
+                groups,
+                tuple(cell.pieces[place] for cell in cells),
+                NO_COUNT if isinstance(question, Count) else UNKNOWN,
+                has_notes=question.has_note,
+            ),
+        )
+        for place, (name, question) in enumerate(part.questions.items())
+    }
+    counts = tuple(cell.count for cell in cells if cell.count is not None)
+    return Answered(measured.keys, answers, Counted(groups, counts) if part.counts else None)
+
+
+def _cell(
+    part: OctavePart, bounds: Bounds | None, groups: Integers, loss: Epsilon | Rho, zoomed: Zoomed
+) -> Cell:
+    """Answer for groups with the same bounds and share; None where there are no bounds."""
+    vectors = part.vectors(_ANY if bounds is None else bounds)
+    sources = tuple(dict.fromkeys(linear.source for linear in vectors.linears))
+    exact = octave_statistics(zoomed.table, groups, sources)
+    left = loss.share(Fraction(zoomed.left(groups), PARTS))
+    noisy = add_noise(exact, vectors.linears, vectors.noises(left))
+    count, rows = None, np.ones(len(groups))
+    if part.counts:
+        vector, weights = vectors.counting()
+        count = CountPiece(groups, noisy.vectors[vector], weights)
+        rows = CountEstimator(weights).value(noisy.vectors[vector]).astype(np.float64)
+    reads, notes = _reading(zoomed, bounds, groups, rows)
+    read = {own.name: own for own in vectors.answers}
+    answers = [read[name] for name in part.questions]
+    pieces = [
+        Piece(groups, reads(own.estimator), noisy.vectors[own.vector], notes) for own in answers
+    ]
+    return Cell(groups, pieces, count)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The answers of groups with the same bounds, and their count. Public."""
+    """The answers of groups with the same bounds, one a question, and their count. Public."""
 
-    pieces: Mapping[str, Piece]
+    groups: Integers
+    pieces: Sequence[Piece]
     count: CountPiece | None
+    read: dict[Any, Any] = field(default_factory=dict)
+    """What has been read of all groups."""
+
+    def of(self, first: int, size: int) -> Cell:
+        """Return the answers of so many groups in a row, numbered from the first on."""
+        start, stop = np.searchsorted(self.groups, [first, first + size]).tolist()
+        groups, some, count = self.groups[start:stop] - first, slice(start, stop), self.count
+        if start == stop:
+            return Cell(groups, (), None)
+        vectors = [own.vector for own in self.pieces] + ([count.vector] if count else [])
+        cut = {id(own): NoisyVector(own.coordinates[:, some], own.noise) for own in vectors}
+        pieces = []
+        for place, own in enumerate(self.pieces):
+            estimator, notes = own.estimator, own.notes and own.notes[some]
+            if isinstance(estimator, (Unclipped, UnknownEstimator)) and len(groups) < len(
+                self.groups
+            ):
+                estimator = Among(estimator, own.vector, some, self.read, place)
+            pieces.append(Piece(groups, estimator, cut[id(own.vector)], notes))
+        if count is not None:
+            count = CountPiece(groups, cut[id(count.vector)], count.weights)
+        return Cell(groups, pieces, count)
+
+
+@dataclass(frozen=True, eq=False)
+class Among:
+    """Read the answers of some groups of a cell: those of all are `read` once, whoever asks."""
+
+    estimator: Estimator
+    vector: NoisyVector
+    some: slice
+    read: dict[Any, Any]
+    place: int
+
+    @property
+    def reads(self) -> tuple[int, ...] | None:
+        """The coordinates that are read, None for all."""
+        return getattr(self.estimator, "reads", None)
+
+    def _once(self, name: str, *terms: float) -> Any:
+        key = (self.place, name, *terms)
+        if key not in self.read:
+            self.read[key] = getattr(self.estimator, name)(self.vector, *terms)
+        return self.read[key]
+
+    def value(self, vector: NoisyVector) -> Floats:  # noqa: ARG002 one interface
+        """Return the estimate of each group."""
+        return np.asarray(self._once("value")[self.some])
+
+    def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:  # noqa: ARG002 one interface
+        """Return the ends of the interval of each group."""
+        low, high = self._once("interval", level)
+        return low[self.some], high[self.some]
+
+    def standard_error(self, vector: NoisyVector) -> Floats:  # noqa: ARG002 one interface
+        """Return the standard deviation of the noise."""
+        return np.asarray(self._once("standard_error")[self.some])
 
 
 def _reading(

@@ -19,7 +19,8 @@ from dfprivacy.measurement.binning import Octaves, SignificantBits
 from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.laws import KeyRule, Noise
-from dfprivacy.release.answers import Answer, Column, Counted, CountPiece, everyone
+from dfprivacy.release import pipeline
+from dfprivacy.release.answers import Column, Counted, CountPiece, everyone
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import Circumstances, Forecast, Reach, reaching
 
@@ -32,31 +33,8 @@ class Grouping:
     public: bool = False
 
 
-@dataclass(frozen=True)
-class Answered:
-    """What a part has answered about which groups, and the count that can select them. Public.
-
-    `answers` has those of each question, in their order.
-    """
-
-    keys: pa.Table
-    answers: Mapping[str, tuple[Answer, ...]]
-    counted: Counted | None = None
-
-
-class Measured(Protocol):
-    """What a part has measured: exact and secret, one entry a group."""
-
-    @property
-    def keys(self) -> pa.Table:
-        """The keys of the groups, sorted, or as listed."""
-
-    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None, groups: int = 1) -> Answered:
-        """Draw the noise that pays for the loss of one row, and answer.
-
-        `rule` says which groups of secret keys are shown: a part may forget the others. A unit is
-        in at most so many `groups`, which matters where their rows are counted together.
-        """
+Answered = pipeline.Answered
+Measured = pipeline.Measured
 
 
 class Part(Protocol):
@@ -171,11 +149,7 @@ class ColumnPart(ABC):
         return tuple(dict.fromkeys(both))
 
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredTable:
-        """Run the pass that counts each group's rows by bin: one GROUP BY.
-
-        By secret groups of files a table of values is far larger than memory perhaps: it lies in
-        files.
-        """
+        """Run the pass that counts each group's rows by bin: one GROUP BY, in files if large."""
         column = self.question.column
         integers = self.grouped and self.keeps_integers and adopted.holds_integers(column)
         binning = self.binning(integers=integers)
@@ -217,12 +191,14 @@ class MeasuredTable:
         self,
         loss: Epsilon | Rho,
         rule: KeyRule | None,  # noqa: ARG002 one interface
-        groups: int = 1,  # noqa: ARG002 likewise
     ) -> Answered:
         """Answer as the part does: each group by itself, whichever others are shown."""
         answered: Answered = self.part.answered(self, loss)
         return answered
 
+
+ROOM = 2**16
+"""So many groups of all columns are answered together, or those of one column."""
 
 COUNT_SHARE = Fraction(1, 6)
 """The part of a loss that counts the rows of each group: it selects groups, and tells too few."""

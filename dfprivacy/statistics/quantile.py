@@ -132,13 +132,7 @@ class Ranked(Statistic):
         return None if bounds is None else steps_within(bounds, self.step)
 
     def clock(self, kind: str) -> Clock:
-        """Return the numbers that dates, times or durations are ranked as.
-
-        Raises
-        ------
-        InvalidBoundsError, InvalidQuestionError
-            When bounds or step are none of this kind.
-        """
+        """Return the numbers that dates, times or durations are ranked as."""
         moments = isinstance(self.bounds, tuple) or self.bounds is None
         if not moments or not isinstance(self.step, dt.timedelta | None):
             raise InvalidBoundsError(
@@ -163,13 +157,7 @@ class Ranked(Statistic):
         return replace(self, ends=interval) if hasattr(self, "ends") else self  # type: ignore[type-var]
 
     def check(self) -> None:
-        """Check that bounds, step and method go together.
-
-        Raises
-        ------
-        InvalidQuestionError
-            For a step without bounds, or bounds or ends with a method that takes none.
-        """
+        """Check that bounds, step and method go together."""
         if self.tells_interval and self._is_inverse:
             raise InvalidQuestionError(
                 "inverse sensitivity has no interval", hint="leave method out, or ends"
@@ -235,11 +223,6 @@ def end_of(text: str) -> float | Moment:
 
     >>> end_of("-60"), end_of("2024-01-31")
     (-60.0, datetime.date(2024, 1, 31))
-
-    Raises
-    ------
-    ValueError
-        When it is neither.
     """
     reads: Sequence[Callable[[str], float | Moment]]
     reads = (float, dt.date.fromisoformat, dt.datetime.fromisoformat)
@@ -323,7 +306,6 @@ class Quantile(Ranked):
     ends: bool = argument(ENDS_DOC, False, later=True)  # noqa: FBT003 a default
 
     def __post_init__(self) -> None:
-        """Check label, q and method."""
         quantile_fraction(self.q)
         super().__post_init__()
         if self.method == "inverse" and not 0 < self.fractions[0] < 1:
@@ -357,7 +339,6 @@ class Quantiles(Ranked):
     step: float | dt.timedelta | None = argument(STEP_DOC, None, sample=1)
 
     def __post_init__(self) -> None:
-        """Check label and list, and keep the list as a tuple."""
         if isinstance(self.qs, str) or not isinstance(self.qs, Sequence) or not len(self.qs):
             raise InvalidQuestionError(
                 "quantiles come as a list of at least one number from 0 to 1",
@@ -544,10 +525,7 @@ class QuantilePart(RankPart):
         )
 
     def answered(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
-        """Count, then select every quantile, and the ends of its interval, and count again.
-
-        Where the first count is too small there is no answer.
-        """
+        """Count, select every quantile, and the ends of its interval, and count again."""
         table = measured.table
         assert isinstance(table.binning, SignificantBits)  # noqa: S101 the part has chosen it
         counted = noisy_rows(table, loss.share(COUNT_SHARE))
@@ -613,10 +591,7 @@ class QuantilePart(RankPart):
 
 @lru_cache(maxsize=64)
 def _law(loss: Epsilon | Rho, candidates: int, levels: int, share: Fraction) -> RankLaw:
-    """Return the law of some levels: what is worked out of one serves all columns of a release.
-
-    They are selected with a `share` of the loss; with all but the count, a level costs one part.
-    """
+    """Return the law of levels that are selected with a `share` of the loss, made once."""
     noise, each = loss.share(COUNT_SHARE).noise(1, 1), share / levels
     allowed = ALLOWED / float(loss.share(each / (1 - COUNT_SHARE)).pure())
     return RankLaw(loss.share(each), noise, candidates, levels, allowed)
@@ -625,10 +600,7 @@ def _law(loss: Epsilon | Rho, candidates: int, levels: int, share: Fraction) -> 
 def _ends_of(
     ends: RankEnds, grid: Steps | SignificantBits, *, integers: bool
 ) -> tuple[Floats, Floats]:
-    """Return the ends of an interval as values: half a bin outwards, as values are rounded to bins.
-
-    Multiples of a step are what values count as; between whole numbers there is nothing.
-    """
+    """Return the ends of an interval as values, half a bin outwards, or whole steps."""
     low, high = grid.values(ends.low), grid.values(ends.high)
     if isinstance(grid, Steps):
         return low, high

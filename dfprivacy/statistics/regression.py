@@ -1,22 +1,19 @@
 """Read a line of several columns off noisy sums of products: least squares, no flatter than noise.
 
 With z_i and w the values of the explaining columns and of the explained one, each from -1 to 1
-within its bounds, a row adds 1, z_i, w, z_i z_j and z_i w to one vector of m coordinates. None is
-larger than 1 in size, and all are 1 for a row at the upper bounds: it moves the vector by m in the
-L1 norm and by m in the square of the L2 norm. The coefficients are those of least squares, with a
-ridge where noise could have made the smallest eigenvalue of the covariances: it is read off the
-noisy matrix itself, so that nothing is spent on it. Proofs: docs/partition-of-unity.md.
+within its bounds, a row adds 1, z_i, w, z_i z_j and z_i w to one vector of m coordinates: it moves
+the vector by m at most in the L1 norm and in the square of the L2 norm. Where noise could have made
+the smallest eigenvalue of the covariances, a ridge is read off the noisy matrix itself. Proofs:
+docs/partition-of-unity.md.
 """
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -27,7 +24,7 @@ from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.grid import Grid, even_grid
 from dfprivacy.measurement.linear import ROUNDED, CountWeights, Linear, OnGrid, Source, Term
 from dfprivacy.noise.additive import NoisyVector
-from dfprivacy.noise.laws import Noise, is_laplace
+from dfprivacy.noise.laws import Noise, half_width_factor
 from dfprivacy.release.estimator import Draw, HalfWidths, to_floats
 from dfprivacy.release.terms import Bounds, bounds_of, label_of
 from dfprivacy.statistics.covariance import ProductEstimator, require_sizes
@@ -45,16 +42,10 @@ FLOOR = 4
 _TOLD_APART = 2.0**-40
 """An eigenvalue of so large a part of the largest product is no rounding error of floats."""
 
-TAILS = Fraction(4, 5)
-"""How much of the error probability lies beyond the ends of an interval."""
-
 
 @dataclass(frozen=True)
 class Regression:
-    """A line of least squares: the column that is explained, those that explain it, all bounds.
-
-    The bounds are those of `y`, then those of `xs` in their order.
-    """
+    """A line of least squares: the column explained, those that explain it, all bounds."""
 
     y: Hashable
     xs: tuple[Hashable, ...]
@@ -62,15 +53,7 @@ class Regression:
 
     @classmethod
     def of(cls, y: Hashable, xs: object, bounds: Mapping[Hashable, object]) -> Regression:
-        """Return a regression as it is asked for.
-
-        Raises
-        ------
-        InvalidQuestionError
-            When no column explains `y`, too many do, or one is named twice.
-        MissingBoundsError
-            When a column has no bounds.
-        """
+        """Return a regression as it is asked for."""
         several = xs if isinstance(xs, list | tuple) else [xs]
         explained, labels = label_of(y), tuple(map(label_of, several))
         terms = [INTERCEPT, *map(str, labels)]
@@ -296,49 +279,22 @@ class CoefficientEstimator(ProductEstimator):
     def _ends(self, own: Floats, noise: Noise, level: float) -> tuple[float, float]:
         """Return what the exact coefficient is between: docs/partition-of-unity.md."""
         sums, rounded = sums_of(own, self.size), max(own[0], 1.0) * ROUNDED * ROUNDED / self.k
-        if np.linalg.eigvalsh(sums.products)[0] <= rounded * (self.size + 2):
+        rounded *= self.size + 2
+        if np.linalg.eigvalsh(sums.products)[0] <= rounded:
             return -math.inf, math.inf
-        many = int(min(max(1000.0, 50 / (1 - level)), 50_000.0))
-        beyond = int(many * TAILS * (1 - Fraction(level)) / 2)
-        found = possible(
-            own.tobytes(), self.size, self._deviation(noise), many, laplace=is_laplace(noise)
-        )
-        lost = many - len(found)
-        if beyond <= 10 * lost or not beyond:
-            return -math.inf, math.inf
-        answers = np.sort(self.start + found @ self.direction)
-        held, solved = (
+        held, answer = (
             np.linalg.solve(sums.products, each) for each in (self.direction, sums.with_w)
         )
-        slack = float(np.linalg.norm(held)) * math.hypot(1.0, *solved) * rounded * (self.size + 2)
-        return float(answers[beyond - lost - 1]) - slack, float(answers[lost - beyond]) + slack
-
-
-@lru_cache(maxsize=64)
-def possible(sums: bytes, size: int, deviation: float, many: int, *, laplace: bool) -> Floats:
-    """Return coefficients of 1 and z that exact sums may have had: one row each.
-
-    They are those of the noisy sums less noise of its law, where products are those of any rows.
-    """
-    noisy = np.frombuffer(sums)
-    exact = sums_of(noisy - deviation * spread(len(noisy), many, laplace=laplace), size)
-    there = np.linalg.eigvalsh(exact.products)[:, 0] > 0
-    return np.asarray(
-        np.linalg.solve(exact.products[there], exact.with_w[there][:, :, None])[:, :, 0]
-    )
-
-
-@lru_cache(maxsize=4)
-def spread(size: int, many: int, *, laplace: bool) -> Floats:
-    """Return public numbers spread as noise of deviation 1, always the same: `many` rows of them.
-
-    No noise is drawn with them, and they hide nothing.
-    """
-    digest = hashlib.shake_256(b"regression").digest(16 * size * many)
-    first, second = (np.frombuffer(digest, np.uint64).reshape(2, many, size) + 0.5) / 2.0**64
-    if laplace:
-        return np.asarray(np.log(first) * np.where(second < 0.5, -1.0, 1.0) / math.sqrt(2))
-    return np.asarray(np.sqrt(-2 * np.log(first)) * np.cos(2 * math.pi * second))
+        turned = np.linalg.solve(sums.products, held) / (held @ held)
+        far = self._deviation(noise) * half_width_factor(noise, 1 - level)
+        closed = 1 - far * far * moved_together(held, turned, turned)
+        if closed <= 0:
+            return -math.inf, math.inf
+        middle = far * far * moved_together(held, answer, turned) / closed
+        reach = math.hypot(middle, far * moved(held, answer) / math.sqrt(closed))
+        found = self.start + self.direction @ answer + middle
+        reach += float(np.linalg.norm(held)) * math.hypot(1.0, *answer) * rounded
+        return float(found - reach), float(found + reach)
 
 
 def sums_of(own: Floats, size: int) -> Sums:
@@ -378,6 +334,10 @@ def moved(held: npt.NDArray[Any], answer: npt.NDArray[Any]) -> float:
 
     Z is a symmetric matrix of noise, and z a vector of it.
     """
-    both = np.outer(held, answer)
-    squares = ((both + both.T) ** 2).sum() / 2 - (np.diag(both) ** 2).sum()
-    return math.sqrt(float(squares + held @ held))
+    return math.sqrt(moved_together(held, answer, answer) + float(held @ held))
+
+
+def moved_together(held: npt.NDArray[Any], one: npt.NDArray[Any], two: npt.NDArray[Any]) -> float:
+    """Return the covariance of held Z one and held Z two for such a matrix."""
+    first, second = (own + own.T for own in (np.outer(held, one), np.outer(held, two)))
+    return float((first * second).sum() / 2 - np.diag(first) @ np.diag(second) / 4)

@@ -1,11 +1,8 @@
 """Decide what is measured together, and how the parts of a release share the loss.
 
 Answers about the population that rows were drawn from have noise and sampling in one interval.
-Sampling errors follow from the noisy Bernstein sums of a column, which bring its mean, its variance
-and the number of rows with them. Units are drawn, with all rows that count of each: one unit has at
-most `cluster` rows in a group, so that the variance of sums over units is at most `cluster` times
-that of rows (Cauchy and Schwarz). The number of units is taken to be drawn as well, as by Poisson,
-which counts and sums depend on. docs/intervals.md has the figures.
+Sampling errors follow from the noisy Bernstein sums of a column; units are drawn with all their
+rows, at most `cluster` in a group. docs/intervals.md has the formulas and figures.
 """
 
 from __future__ import annotations
@@ -23,13 +20,9 @@ from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.grid import Grid
 from dfprivacy.noise.additive import NoisyVector
-from dfprivacy.noise.laws import half_width_factor
 from dfprivacy.release.estimator import (
     CountEstimator,
-    Draw,
     Ends,
-    HalfWidths,
-    Moved,
     RatioEstimator,
     ShareEstimator,
     to_floats,
@@ -42,34 +35,34 @@ from dfprivacy.statistics.octaves import OctavePart
 from dfprivacy.statistics.part import Part
 from dfprivacy.statistics.quantile import QuantilePart
 from dfprivacy.statistics.share import Share
-from dfprivacy.statistics.sum import Sum
+from dfprivacy.statistics.sum import Sum, SumEstimator
 from dfprivacy.statistics.variance import (
     StandardDeviation,
     StandardDeviationEstimator,
     UnitVariance,
     Variance,
     VarianceEstimator,
+    mean_of_bernstein,
+    sum_of_bernstein,
 )
 
 
 def split(
-    questions: Mapping[str, Statistic], *, grouped: bool, cluster: int = 0, units: bool = False
+    questions: Mapping[str, Statistic],
+    *,
+    grouped: bool,
+    cluster: int = 0,
+    units: bool = False,
+    groups: int = 1,
 ) -> tuple[Part, ...]:
     """Return the parts of a release; by group, one of them can count.
 
     With a `cluster`, the most rows of a unit in a group, intervals are of the population. `units`
-    says that units of several rows are protected.
+    says that units of several rows are protected, each in at most so many `groups`.
 
     Questions within bounds share one pass; those about one column whose bounds are found share an
     octave table, with the counts of that column; quantiles of one column share a table of its
     values, and are answered in order; every other question is measured by itself.
-
-    Raises
-    ------
-    InvalidQuestionError
-        When there is no question, or the method of one does not go with its bounds.
-    MissingBoundsError
-        When a question needs bounds and has none.
     """
     if not questions:
         raise InvalidQuestionError(
@@ -99,7 +92,9 @@ def split(
             single.append(part)
     read = partial(population_vectors, cluster=cluster) if cluster else None
     parts: list[Part] = [LinearPart(linear, grouped, read, units)] if linear else []
-    parts += [OctavePart(column, own, grouped, read) for column, own in octaves.items()]
+    parts += [
+        OctavePart(column, own, grouped, read, groups=groups) for column, own in octaves.items()
+    ]
     found: tuple[Part, ...] = (*parts, *ranks.values(), *single)
     assert all(part.weight for part in found)  # noqa: S101 plans each part: bounds are looked at
     if grouped and not any(part.counts for part in found):
@@ -127,13 +122,7 @@ KINDS = (Count, Share, Mean, Sum, Variance, StandardDeviation)
 def population_vectors(
     questions: Mapping[str, LinearStatistic], *, grouped: bool, cluster: int
 ) -> Vectors:
-    """Return the vectors off which answers and their sampling errors are read.
-
-    Raises
-    ------
-    InvalidQuestionError
-        For a statistic or a method without an interval of the population.
-    """
+    """Return the vectors off which answers and their sampling errors are read."""
     asked: dict[str, LinearStatistic] = {}
     for name, question in questions.items():
         if not isinstance(question, KINDS) or getattr(question, "method", "transformed") != (
@@ -163,12 +152,12 @@ def not_sampled(question: Statistic) -> InvalidQuestionError:
 
 def _sampled(question: LinearStatistic, known: Any, cluster: int) -> Any:
     """Return the estimator of a question with its sampling error."""
-    if isinstance(question, Sum):
-        return SampledSum(known.grid, cluster)
-    if isinstance(question, Mean):
-        unit = known.grid.last * known.grid.step
-        return SampledMean((0, 1, 2), (2, 2, 2), 0.0, 1.0, unit, known.grid, cluster=cluster)
+    if isinstance(question, Mean | Sum):
+        of_bernstein = mean_of_bernstein if isinstance(question, Mean) else sum_of_bernstein
+        known = of_bernstein(known.grid)
     kinds: dict[type, type] = {
+        RatioEstimator: SampledMean,
+        SumEstimator: SampledSum,
         CountEstimator: SampledCount,
         ShareEstimator: SampledShare,
         VarianceEstimator: SampledVariance,
@@ -239,60 +228,23 @@ class SampledMean(RatioEstimator):
 
 
 @dataclass(frozen=True)
-class SampledSum:
-    """A sum read off Bernstein sums: lower * rows + width * (B1 / 2 + B2)."""
+class SampledSum(SumEstimator):
+    """A sum off Bernstein sums: its variance is the sum of squares."""
 
-    grid: Grid
     cluster: int = 1
 
-    @property
-    def _width(self) -> float:
-        return self.grid.last * self.grid.step
-
-    @property
-    def _weights(self) -> Floats:
-        lower = self.grid.anchor
-        ends = [lower, lower + self._width / 2, lower + self._width]
-        return np.array(ends) / self.grid.last
-
-    def value(self, vector: NoisyVector) -> Floats:
-        """Return the sum of each group, in units of the column."""
-        return np.asarray(self._weights @ to_floats(vector.coordinates))
-
     def interval(self, vector: NoisyVector, level: float) -> Ends:
-        """Return the interval of noise and sampling: the variance is the sum of squares."""
-        value, rows_mean_spread = self.value(vector), _spread(self.grid, vector)
-        rows, mean, spread = rows_mean_spread
-        factor = half_width_factor(vector.noise, 1 - level)
-        half = factor * self.standard_error(vector) + rows * self.grid.step / 2
-        middle = self.grid.anchor + mean * self._width
-        variance = self.cluster * rows * (middle**2 + spread * self._width**2)
-        return _with_sampling(value, (value - half, value + half), variance, level)
-
-    def widened(self, vector: NoisyVector, ends: Ends, moved: Moved) -> Ends:  # noqa: ARG002 one interface
-        """Return the interval of the sum of values that are not clipped."""
-        return ends[0] - moved.below, ends[1] + moved.above
-
-    def standard_error(self, vector: NoisyVector) -> Floats:
-        """Return the standard deviation of the noise, in units of the column."""
-        error = float(np.linalg.norm(self._weights)) * np.sqrt(float(vector.noise.variance))
-        return np.full(vector.coordinates.shape[1], error)
-
-    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
-        """Return the half-width of the noise, and half a grid step for each row."""
-        half = draw.spread() * float(np.linalg.norm(self._weights)) + rows * self.grid.step / 2
-        return HalfWidths(half, half)
-
-    def scale(self, spread: float, unit: str) -> tuple[float, str]:
-        """Return the scale on the sums, in units of the column."""
-        return spread * float(np.abs(self._weights).max()), f"{unit}, on the sums"
+        """Return the interval of noise and sampling."""
+        rows, mean, spread = _spread(self.grid, vector)
+        width = self.grid.last * self.grid.step
+        middle = self.grid.anchor + mean * width
+        variance = self.cluster * rows * (middle**2 + spread * width**2)
+        ends = super().interval(vector, level)
+        return _with_sampling(self.value(vector), ends, variance, level)
 
 
 def _of_variance(grid: Grid, vector: NoisyVector, cluster: int) -> Floats:
-    """Return the most that sampling can move a variance on [0, 1]: squared, by its variance.
-
-    The fourth moment is at most the variance times the square of the distance to the far bound.
-    """
+    """Return the most that sampling can move a variance on [0, 1]: squared, by its variance."""
     rows, mean, spread = _spread(grid, vector)
     far = np.maximum(mean, 1 - mean) ** 2
     return np.asarray(cluster * spread * np.maximum(far - spread, spread) / rows)

@@ -1,9 +1,9 @@
-"""The sum: one noisy coordinate in units of the grid."""
+"""The sum: one noisy coordinate; by group two, which add up to the same for every row."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,11 +11,21 @@ import numpy as np
 
 from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.grid import Grid, grid_from_zero
-from dfprivacy.measurement.linear import CountWeights, Linear, OnGrid, Source
+from dfprivacy.measurement.linear import Linear, OnGrid, Source
 from dfprivacy.noise.additive import NoisyVector
-from dfprivacy.release.estimator import Draw, Ends, HalfWidths, Moved, to_floats
+from dfprivacy.noise.laws import Noise, half_width_factor
+from dfprivacy.release.estimator import (
+    CountEstimator,
+    Draw,
+    Ends,
+    Foreseen,
+    HalfWidths,
+    Moved,
+    to_floats,
+)
 from dfprivacy.release.terms import Bounds, BoundsLike, bounds_of
-from dfprivacy.statistics.base import BOUNDS_DOC, argument
+from dfprivacy.statistics.base import BOUNDS_DOC, Statistic, argument
+from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.linear import CLIPPING_DOC, LinearStatistic
 
 
@@ -23,9 +33,10 @@ from dfprivacy.statistics.linear import CLIPPING_DOC, LinearStatistic
 class Sum(LinearStatistic):
     """The sum of a column, each value clipped to the bounds.
 
-    Sensitivity max(abs(lower), abs(upper)); unbiased for the clipped values. By group, the sum
-    brings a count with it: free where the bounds have one sign, else for a fifth of the
-    sensitivity. Without bounds, bounds are found privately at powers of two.
+    Unbiased for the clipped values. The noise is that of sensitivity max(abs(lower), abs(upper)),
+    by group of hypot(lower, upper) where the bounds have two signs: a count comes with it, off the
+    same vector (docs/partition-of-unity.md). Without bounds, bounds are found privately at powers
+    of two.
     """
 
     kind: ClassVar[str] = "sum"
@@ -41,24 +52,27 @@ class Sum(LinearStatistic):
     clipping: bool = argument(CLIPPING_DOC, True)  # noqa: FBT003 a default
 
     def linear(self, *, grouped: bool) -> Linear:
-        """Return the sum of x, and what counts rows where groups have to be counted."""
-        bounds = self.required_bounds()
-        q = OnGrid(self.column, grid_from_zero(bounds))
-        w = q.grid.largest
+        """Return the sum of x; where groups are counted, of its distances from 0 or both bounds."""
+        q = OnGrid(self.column, grid_from_zero(self.required_bounds()))
         if not grouped:
+            w = q.grid.largest
             return Linear(Source(q.columns, (q,)), ((0, 1),), w, w * w)
-        if bounds.lower >= 0 or bounds.upper <= 0:
-            sign = 1 if bounds.lower >= 0 else -1
-            return Linear.unity((q,), ((0, sign), (w, -sign)), w)
-        aside = math.ceil(w / 4)
-        matrix, l2_squared = ((0, 1), (aside, 0)), w * w + aside * aside
-        source = Source(q.columns, (q,))
-        return Linear(source, matrix, w + aside, l2_squared, CountWeights((1,), aside))
+        first, last = min(q.grid.first, 0), max(q.grid.last, 0)
+        return Linear.unity((q,), ((-first, 1), (last, -1)), last - first)
 
     def estimator(self, linear: Linear) -> SumEstimator:
-        """Return the first coordinate in units of the grid."""
+        """Return what the distances make of both bounds, or the one coordinate."""
         grid = grid_from_zero(self.required_bounds())
-        return SumEstimator(grid.step * linear.matrix[0][1], grid)
+        if len(linear.matrix) == 1:
+            return SumEstimator((grid.step,), grid)
+        (below, _), (last, _) = linear.matrix
+        return SumEstimator.of_unity((grid.step * last, -grid.step * below), last + below, grid)
+
+    def carried(self, other: Statistic, linear: Linear) -> Foreseen | None:
+        """Return the count of the column, which comes with a sum by group."""
+        if other != Count(self.column) or linear.count is None:
+            return None
+        return CountEstimator(linear.count)
 
     def unit(self, *, found: bool = False) -> str:
         """Return units of the column: noise goes by the larger end of bounds that are found."""
@@ -77,23 +91,45 @@ class Sum(LinearStatistic):
 
 @dataclass(frozen=True)
 class SumEstimator:
-    """Unbiased sum; `unit` is the step of the grid, negative where the query counts downwards."""
+    """Unbiased sum: the coordinates times their weights, in units of the column."""
 
-    unit: float
+    weights: tuple[float, ...]
     grid: Grid
-    reads: ClassVar[tuple[int, ...]] = (0,)
-    """The coordinate that it reads."""
+
+    @classmethod
+    def of_unity(cls, values: Sequence[float], k: int, grid: Grid) -> SumEstimator:
+        """Return what reads a sum off coordinates that add up to `k` a row.
+
+        A row's number is the mean of these `values`, weighted by its coordinates.
+        """
+        return cls(tuple(value / k for value in values), grid)
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The coordinates that it reads."""
+        return tuple(place for place, weight in enumerate(self.weights) if weight)
 
     def value(self, vector: NoisyVector) -> Floats:
         """Return the sum of each group, in units of the column; at most the largest float."""
-        return _finite(self.unit, to_floats(vector.coordinates[0]))
+        largest = max(map(abs, self.weights))
+        pairs = zip(self.weights, vector.coordinates, strict=True)
+        total = sum(own / largest * to_floats(row) for own, row in pairs if own)
+        return _finite(largest, np.asarray(total))
 
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
-        """Return the interval of the exact law of the noise."""
-        half = float(vector.noise.quantile(1 - level))
-        middle = to_floats(vector.coordinates[0])
-        ends = _finite(self.unit, middle - half), _finite(self.unit, middle + half)
-        return np.minimum(*ends), np.maximum(*ends)
+        """Return the interval of the noise: of its exact law where one coordinate is read."""
+        middle, half = self.value(vector), self._half(vector.noise, level)
+        return _finite(1.0, middle - half), _finite(1.0, middle + half)
+
+    def _half(self, noise: Noise, level: float) -> float:
+        if len(self.reads) == 1:
+            return self._length * float(noise.quantile(1 - level))
+        spread = half_width_factor(noise, 1 - level) * math.sqrt(noise.variance) + 1
+        return self._length * spread
+
+    @property
+    def _length(self) -> float:
+        return math.hypot(*self.weights)
 
     def widened(self, vector: NoisyVector, ends: Ends, moved: Moved) -> Ends:  # noqa: ARG002 one interface
         """Return the interval of the sum of values that are not clipped."""
@@ -102,21 +138,21 @@ class SumEstimator:
     def standard_error(self, vector: NoisyVector) -> Floats:
         """Return the standard deviation of the noise, in units of the column."""
         error = np.full(vector.coordinates.shape[1], math.sqrt(vector.noise.variance))
-        return _finite(abs(self.unit), error)
+        return _finite(self._length, error)
 
     def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
-        """Return the half-width of the exact law, and half a grid step for each row."""
-        half = abs(self.unit) * (draw.noise.quantile(1 - draw.level) + rows / 2)
+        """Return the half-width of the noise, and half a grid step for each row."""
+        half = self._half(draw.noise, draw.level) + self.grid.step * rows / 2
         return HalfWidths(half, half)
 
     def scale(self, spread: float, unit: str) -> tuple[float, str]:
         """Return the scale in units of the column."""
-        return spread * abs(self.unit), unit
+        return spread * self._length, unit
 
 
-def _finite(unit: float, integers: Floats) -> Floats:
-    """Return unit * integers, the largest float where that overflows."""
+def _finite(unit: float, numbers: Floats) -> Floats:
+    """Return unit * numbers, the largest float where that overflows."""
     with np.errstate(over="ignore"):
-        product = unit * integers
+        product = unit * numbers
     largest = np.finfo(np.float64).max
     return np.clip(product, -largest, largest)

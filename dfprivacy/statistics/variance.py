@@ -40,6 +40,7 @@ from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.forecast import Circumstances
 from dfprivacy.statistics.linear import CLIPPING_DOC, LinearStatistic
 from dfprivacy.statistics.mean import Mean
+from dfprivacy.statistics.sum import Sum, SumEstimator
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,12 @@ class _Spread(LinearStatistic):
         return Linear.unity((q, q * q // k), ((k, -2, 1), (0, 2, -2), (0, 0, 1)), k)
 
     def carried(self, other: Statistic, linear: Linear) -> Foreseen | None:
-        """Return the mean within the same bounds, or the count of the column."""
-        mean = Mean(self.column, self.bounds)
-        if isinstance(other, Mean) and replace(other, clipping=True) == mean:
-            return mean_of_bernstein(self._grid)
+        """Return the mean or the sum within the same bounds, or the count of the column."""
+        about, grid = (self.column, self.bounds), self._grid
+        if isinstance(other, Mean) and replace(other, clipping=True) == Mean(*about):
+            return mean_of_bernstein(grid)
+        if isinstance(other, Sum) and replace(other, clipping=True) == Sum(*about):
+            return sum_of_bernstein(grid)
         assert linear.count is not None  # noqa: S101 all coordinates count
         return CountEstimator(linear.count) if other == Count(self.column) else None
 
@@ -135,6 +138,13 @@ def mean_of_bernstein(grid: Grid) -> RatioEstimator:
     return RatioEstimator((0, 1, 2), (2, 2, 2), 0.0, 1.0, unit, grid)
 
 
+def sum_of_bernstein(grid: Grid) -> SumEstimator:
+    """Return the estimator of the sum that comes with a variance."""
+    half = grid.last * grid.step / 2
+    values = grid.anchor, grid.anchor + half, grid.anchor + 2 * half
+    return SumEstimator.of_unity(values, grid.last, grid)
+
+
 _SQUARABLE = 2.0**-500
 _MOST = 0.25  # the largest variance on [0, 1]
 EVEN = 1 / 12
@@ -162,7 +172,8 @@ class UnitVariance:
         """
         outside = 1 - level
         total, mean, second = self._moments(vector)
-        distance = self._distance_of_mean(vector, 1 - outside / 10, mean)
+        lowest, highest = mean_of_bernstein(self.grid).theta_interval(vector, 1 - outside / 10)
+        distance = np.maximum(np.abs(highest - mean), np.abs(mean - lowest))
         factor = half_width_factor(vector.noise, 0.9 * outside)
         safe = np.where(total > 0, total, 1.0)
         spread = (factor * math.sqrt(vector.noise.variance) + 1) / self.grid.last / safe
@@ -201,10 +212,6 @@ class UnitVariance:
         safe = np.where(total > 0, total, 1.0)
         return total, (b1 / 2 + b2) / safe, b2 / safe
 
-    def _distance_of_mean(self, vector: NoisyVector, level: float, mean: Floats) -> Floats:
-        low, high = mean_of_bernstein(self.grid).theta_interval(vector, level)
-        return np.maximum(np.abs(high - mean), np.abs(mean - low))
-
     @staticmethod
     def _length(mean: Floats, variance: Floats) -> Floats:
         m, v = np.clip(mean, 0, 1), np.clip(variance, 0, _MOST)
@@ -214,13 +221,7 @@ class UnitVariance:
 
 @dataclass(frozen=True)
 class VarianceEstimator:
-    """Population variance, in squared units of the column.
-
-    Raises
-    ------
-    InvalidBoundsError
-        Where the square of the bounds' distance is no normal float.
-    """
+    """Population variance, in squared units of the column."""
 
     grid: Grid
 

@@ -60,11 +60,7 @@ class Block:
 
 @dataclass(frozen=True)
 class VectorSource:
-    """A frame as passes over blocks of vectors of a public dimension.
-
-    `keys` is the declared schema of the group columns; `listed` has the public keys as the engine
-    sees them.
-    """
+    """A frame as passes over blocks of vectors, with keys' schema and `listed` public keys."""
 
     dimension: int
     keys: pa.Schema
@@ -370,10 +366,7 @@ def _matrix_of_lists(column: pa.Array, dimension: int) -> Floats:
 
 
 def _laid_out(column: pa.Array) -> tuple[pa.Array, npt.NDArray[Any]]:
-    """Return what lists hold, one after the other, with where each starts, and the last ends.
-
-    What Arrow keeps under a NULL list is among it.
-    """
+    """Return what lists hold, one after the other, with where each starts, and the end."""
     if pa.types.is_fixed_size_list(column.type):
         size = column.type.list_size
         starts = np.arange(len(column) + 1) * size

@@ -120,10 +120,30 @@ def test_nothing_else_begins_a_budget_anew(path):
     for periods in (None, "day"):
         with pytest.raises(dfp.InvalidLedgerError, match="announced otherwise"):
             ledger.announce("e", periods=periods)
-    with pytest.raises(dfp.InvalidLedgerError, match="years, months, weeks or days"):
+    with pytest.raises(dfp.UnknownAccountError, match="years, months, weeks or days"):
         ledger.announce("f", periods="fortnight")
     with pytest.raises(dfp.InvalidLedgerError, match="no ledger"):
         FRAME.dp(period="2024-01")
+
+
+def test_what_goes_wrong_with_periods_is_named(path):
+    """A refusal shows the word that was given and a call that is right; nothing is charged."""
+    ledger = dfp.Ledger(path, epsilon=1)
+    ledger.announce("visits", periods="month")
+    with pytest.raises(dfp.UnknownAccountError, match="'2024-01-15' is no month"):
+        count(ledger, "visits", period="2024-01-15")
+    with pytest.raises(dfp.UnknownAccountError, match="not 'quarter'"):
+        ledger.announce("others", periods="quarter")
+    with pytest.raises(dfp.BudgetExceededError, match=r"remaining\('visits', period='2024-01'\)"):
+        FRAME.dp(ledger=ledger, dataset="visits", period="2024-01").count(epsilon=2)
+    asked = {"ledger": ledger, "dataset": "visits", "f": FRAME, "epsilon": 0.5}
+    with pytest.raises(dfp.errors.UnknownArgumentError, match=r"dfp.spending\(.*'2024-01'"):
+        dfp.sql("SELECT dp_count(*) FROM f", period="2024-01", **asked)
+    assert ledger.spent("visits").epsilon == 0
+    del asked["ledger"], asked["dataset"]
+    with dfp.spending(ledger, dataset="visits", period="2024-01"):
+        dfp.sql("SELECT dp_count(*) FROM f", **asked)
+    assert ledger.spent("visits").epsilon == 0.5
 
 
 def test_analysts_share_a_budget(path):

@@ -128,7 +128,7 @@ def test_another_database(tmp_path):
 def test_other_schemas(used, refused, version):
     """A ledger of another schema is refused, by an open ledger too."""
     used.path.write_bytes(used.path.read_bytes().replace(b"ledger 3", b"ledger %d" % version))
-    expected = f"has schema {version}, and this version of dfprivacy reads schema 3, or 2"
+    expected = f"has schema {version}, and this version of dfprivacy reads schema 3"
     assert refused(used).endswith(expected)
     with pytest.raises(dfp.LedgerFileError, match=expected):
         dfp.Ledger(used.path)

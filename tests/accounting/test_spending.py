@@ -127,6 +127,45 @@ def test_every_front_end_is_charged(frame, ledger, engine, stored):
     ]  # fmt: skip
 
 
+class Growing(float):
+    """A number that is 0.1 when it is asked first, and a thousand million from then on."""
+
+    asked = 0
+
+    def __float__(self):
+        self.asked += 1
+        return 0.1 if self.asked == 1 else 1e9
+
+
+SPENT = {
+    "count": lambda p, epsilon: p.count(epsilon=epsilon),
+    "terms": lambda p, epsilon: p(epsilon=epsilon).agg(dfp.mean("x", BOUNDS), dfp.median("x")),
+    "groups": lambda p, epsilon: p.group_by("g").mean("x", BOUNDS, epsilon=epsilon, delta=1e-8),
+    "limits": lambda p, epsilon: p(unit="g").sum("x", BOUNDS, epsilon=epsilon),
+    "histogram": lambda p, epsilon: p.histogram("x", 5, epsilon=epsilon),
+    "describe": lambda p, epsilon: p.describe(["x"], epsilon=epsilon),
+    "local": lambda p, epsilon: p.local.gaussian_mean("x", sigma=1, limit=8, epsilon=epsilon),
+    "shuffle": lambda p, epsilon: p.shuffle.mean("x", BOUNDS, epsilon=epsilon, delta=1e-8),
+}
+
+
+@pytest.mark.parametrize("question", SPENT)
+def test_a_number_is_read_once(frame, ledger, question):
+    """What is charged and what is spent come of one reading of a number, whatever its class."""
+    epsilon = Growing(0.1)
+    SPENT[question](frame.dp(ledger=ledger, dataset="flights"), epsilon)
+    assert epsilon.asked == 1
+    assert ledger.spent("flights").epsilon == 0.1
+
+
+def test_numbers_of_a_statement_and_of_limits_are_read_once(frame, ledger):
+    """The same where a statement asks, and where limits are all that is asked for."""
+    terms = {"ledger": ledger, "dataset": "flights"}
+    dfp.sql("SELECT dp_sum(x, 0, 9), dp_count(*) FROM t", t=frame, epsilon=Growing(0.1), **terms)
+    dfp.suggest_limits(frame, unit="g", epsilon=Growing(0.1), **terms)
+    assert ledger.spent("flights").epsilon == 0.2
+
+
 def test_series(frame, ledger):
     """A series is charged like a frame."""
     frame["x"].dp(ledger=ledger, dataset="flights", note="series").mean(BOUNDS, epsilon=0.25)

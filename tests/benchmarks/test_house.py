@@ -3,31 +3,110 @@
 import subprocess
 import sys
 
-from benchmarks.house import ENGINES, imported, modules, room_of
+import pytest
 
-LATER = {
-    "typer",
-    "rich",
-    "altair",
-    "yaml",
-    "dp_accounting",
-    "pyspark",
-    "dask",
-    "ibis",
-    "ssl",
-    "sql_udfs",
-}
-LATER |= {"pyarrow.parquet", "dfprivacy.cli"}
+from benchmarks.house import imported, modules, room_of
+
+FRAME = '.DataFrame({"k": ["a", "b"] * 50, "x": [0.5] * 100})'
+LIBRARIES = {"pandas", "polars", "duckdb", "pyarrow", "narwhals"}
+LATER = {"typer", "rich", "altair", "yaml", "pydantic", "scipy", "dp_accounting", "jinja2"}
+LATER |= {"pyspark", "dask", "ibis", "ssl", "sql_udfs"}
+LATER |= {f"dfprivacy.{room}" for room in ("cli", "local", "shuffle", "statements")}
 
 
-def test_importing_loads_what_every_call_needs():
-    """Parsers, charts, the command line and other engines are loaded when they are first used."""
-    code = f"import sys\n{ENGINES}\nbefore = set(sys.modules)\nimport dfprivacy\n"
+def loaded(first, then):
+    """Return the modules that a fresh Python loads by what comes then."""
+    code = f"import sys\n{first}\nbefore = set(sys.modules)\n{then}\n"
     code += "print(*sorted(set(sys.modules) - before))"
     said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    loaded = set(said.stdout.split())
-    assert "dfprivacy" in loaded
-    assert not loaded & LATER
+    return set(said.stdout.split())
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_an_import_loads_no_library_of_others(library):
+    """What a caller has not imported is loaded on first use, the package's own modules too."""
+    new = loaded(f"import numpy, {library}", "import dfprivacy")
+    assert {name for name in new if name.startswith("dfprivacy")} == {
+        "dfprivacy",
+        "dfprivacy.frames",
+    }
+    assert not new & (LIBRARIES | LATER)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_release_loads_what_it_needs(library):
+    """Parsers, charts, the command line and other models are loaded when they are first used."""
+    release = f'{library}{FRAME}.dp.group_by("k").mean("x", (0, 1), delta=1e-6)'
+    new = loaded(f"import {library}, dfprivacy", release)
+    assert "dfprivacy.statistics.mean" in new
+    assert not new & LATER
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("first", ["dfprivacy, {}", "{}, dfprivacy"])
+def test_frames_answer_whichever_is_imported_first(library, first):
+    """`.dp` is put on frames and series when their library is imported; its classes are known."""
+    asked = f'print({library}{FRAME}.dp(epsilon=9e5).count(), {library}.Series([1]).dp, end=" ")'
+    asked += f"\nprint({library}.DataFrame.dp is dfprivacy.Private, end=' ')"
+    said = loaded(f"import importlib, {first.format(library)}", asked)
+    assert {"100", "True"} <= said
+
+
+AGAIN = "import importlib, dfprivacy\nimportlib.reload(dfprivacy)\nimport {0}"
+PURGED = "import sys, dfprivacy\nfor name in [own for own in sys.modules if 'dfprivacy' in own]:\n"
+PURGED += "    del sys.modules[name]\nimport dfprivacy, {0}"
+BESIDE = "import sys, threading\nother = threading.Thread(target=__import__, args=['{0}'])\n"
+BESIDE += "other.start()\nwhile '{0}' not in sys.modules:\n    pass\n"
+BESIDE += "import dfprivacy\nother.join()\n{0} = sys.modules['{0}']"
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("first", [AGAIN, PURGED, BESIDE])
+def test_frames_answer_however_the_package_is_imported(library, first):
+    """A second import, or one while another thread imports the library, changes nothing."""
+    asked = f"print({library}{FRAME}.dp(epsilon=9e5).count())"
+    assert "100" in loaded(first.format(library), asked)
+
+
+@pytest.mark.parametrize("door", ["polars.DataFrame({'x': [1]}).dp", "dfprivacy.Ledger"])
+@pytest.mark.parametrize("raised", ["OSError", "RecursionError", "AttributeError", "MemoryError"])
+def test_what_a_library_raises_when_it_is_loaded_is_not_told(door, raised):
+    """Whatever it is, the error has one text and no cause; the next call loads what is missing."""
+    code = f"""import sys, polars, dfprivacy
+from dfprivacy.frames import UNLOADED
+class Fails:
+    def find_spec(self, name, path, target=None):
+        if name in ("narwhals", "numpy", "dfprivacy.accounting.ledger"):
+            raise {raised}(name)
+sys.meta_path.insert(0, Fails())
+try:
+    {door}
+except ImportError as error:
+    assert str(error) == UNLOADED and error.__context__ is error.__cause__ is None
+    del sys.meta_path[0]
+    {door}
+    print("told")
+"""
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert said.stdout == "told\n"
+
+
+def test_what_is_handed_out_is_a_boundary_before_any_name_is_used():
+    """Classes guard their own methods: nobody needs to have named them by `dfprivacy`."""
+    code = """import polars, dfprivacy
+rows = polars.DataFrame({"x": [0.5] * 100}).dp
+answers = [rows, rows.count(), rows.median("x"), rows.explain.count(), rows.group_by("x")]
+for kind in map(type, answers):
+    for base in kind.__mro__:
+        if base.__module__.startswith("dfprivacy"):
+            for name, own in vars(base).items():
+                if name[0] != "_" and type(own).__name__ == "function":
+                    print(base.__name__, name, getattr(own, "is_boundary", False))
+"""
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    doors = [line.split() for line in said.stdout.splitlines()]
+    assert {"Private", "Explanation", "Choice", "Estimate"} <= {kind for kind, *_ in doors}
+    assert [door for door in doors if door[2] != "True"] == []
 
 
 def test_imports_are_read_from_the_source(tmp_path):

@@ -56,16 +56,16 @@ def rank(value, bits):
     return -number if value < 0 else number
 
 
-def by_definition(values, kind, bits=8, *, grouped=False):
+def by_definition(values, kind, bits=8):
     """Return the entries of one group by the law in words, added up in fractions.
 
-    Octaves of a whole frame are cut into 2048 bins, whose sums are of what is beyond their ends.
+    Files have octaves cut into 2048 bins, whose sums are of what is beyond their ends.
     """
     present = [float(v) for v in values if v is not None and v == v]
     held = {}
     for value in (min(max(v, -LARGEST), LARGEST) for v in present):
         own = kept(value, 22)
-        number, base = (octave(own), 0.0) if grouped else part(own)
+        number, base = part(own)
         number = rank(kept(value, bits), bits) if kind == "values" else number
         powers = [own - base, kept((own - base) ** 2, 21)][: KINDS[kind]]
         held.setdefault(number, []).append([Fraction(p if number else 0.0) for p in powers])
@@ -82,7 +82,7 @@ def reference(rows, kind, keys=None, column="x"):
     for index, name in enumerate(names):
         own = [row[column] for row in rows if row["g"] == name]
         bits = 16 if column == "i" else 8
-        entries += [(index, *entry) for entry in by_definition(own, kind, bits, grouped=True)]
+        entries += [(index, *entry) for entry in by_definition(own, kind, bits)]
     return [(name,) for name in names], entries
 
 

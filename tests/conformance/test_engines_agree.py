@@ -33,7 +33,7 @@ def reference(rows, low, high):
     low, high = float(low), float(high)
     x, i = [r["x"] for r in rows], [r["i"] for r in rows]
     variance = grid_sums(x, low, high, low, high - low)
-    total = grid_sums(x, low, high, 0.0, max(abs(low), abs(high)))
+    total = grid_sums(x, low, 2 * high, 0.0, max(2 * high, 0.0) - min(low, 0.0))
     whole = grid_sums(i, low, high, low, high - low)
     texts = sum(r["g"] is not None for r in rows)
     integers = sum(r["h"] is not None for r in rows)

@@ -248,11 +248,11 @@ def test_a_saved_page_loads_nothing(tmp_path, means, read_html):
 
 
 def test_files_that_can_not_be_written(tmp_path, means):
-    """Another ending or a folder that is not there is refused, and nothing is written."""
+    """Another ending, a folder that is not there and what is no chart: nothing is written."""
     chart = dfp.plot(means)
-    for path in ("c.pdf", "c", "none/c.svg"):
+    for shown, path in ((chart, "c.pdf"), (chart, "c"), (chart, "none/c.svg"), (means, "c.svg")):
         with pytest.raises(dfp.PictureError):
-            dfp.save_plot(chart, tmp_path / path)
+            dfp.save_plot(shown, tmp_path / path)
     assert list(tmp_path.iterdir()) == []
 
 

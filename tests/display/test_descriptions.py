@@ -50,7 +50,7 @@ def test_pages_escape_names_and_values_and_load_nothing(described, tmp_path):
     assert "<script" not in page
     assert "://" not in page
     assert page.count("<svg") == 3  # x, k and day
-    assert "too few values for quantiles" in page
+    assert "too few rows for this loss: 5%, 25%" in page
 
 
 @pytest.mark.parametrize("engine", ["pandas", "duckdb", "lazy"])

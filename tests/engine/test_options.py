@@ -149,3 +149,15 @@ def test_the_progress_bar_is_off(many_rows, capfd):
     """A long pass prints nothing by itself, on either stream."""
     dfp.frame(many_rows).group_by("g").median("x", delta=1e-6)
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_result_of_the_callers_own_that_is_not_fetched(tmp_path):
+    """DuckDB runs nothing beside it: the error says so, and nothing is charged."""
+    con, ledger = duckdb.connect(), dfp.Ledger(tmp_path / "budget.db", epsilon=1)
+    con.execute("CREATE TABLE t AS SELECT range AS x FROM range(9)")
+    private = dfp.frame(con.table("t"))(ledger=ledger, dataset="t")
+    con.execute("FROM t").fetchone()
+    with pytest.raises(dfp.EngineError, match="not fetched to its end"):
+        private.count(epsilon=1)
+    con.fetchall()
+    assert private.count(epsilon=1) > -100

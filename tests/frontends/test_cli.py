@@ -125,7 +125,7 @@ def test_output_file(run, tmp_path, ending, by):
     target = tmp_path / f"out.{ending}"
     result = run("mean", "flights.parquet", "delay", *by, *BOUNDS, *EXACT, "--output", str(target))
     rows = "2 rows" if by else "1 row"
-    assert result.output.startswith(f"Wrote {rows} to {target}. Spent epsilon 1e9")
+    assert result.output.startswith(f"Wrote {rows} to {target}. Spent epsilon 1000000000")
     assert result.output.count("\n") == 1
     names = ["delay", "low", "high", "note"]
     names = ["month", *names, "count"] if by else names
@@ -236,7 +236,7 @@ def test_regression_prints_or_writes_one_row_a_coefficient(run, tmp_path):
     result = run("regression", *whole, "--bounds", "delay=-60,240", "--epsilon", "1e6")
     lines = {line.split()[1]: line.split() for line in result.output.splitlines() if "│" in line}
     assert list(lines) == ["intercept", "month"]
-    assert result.output.splitlines()[-1] == "Spent epsilon 1e6"
+    assert result.output.splitlines()[-1] == "Spent epsilon 1000000"
     target = tmp_path / "out.csv"
     run("regression", *whole, "--bounds", "delay=-60,240", "--rho", "1", "--output", str(target))
     assert pl.read_csv(target).columns == ["term", "coefficient", "low", "high"]

@@ -14,7 +14,7 @@ def test_a_table_is_printed_with_its_totals(ask, cells):
         ["UA", "500", "500", "1,000"],
         ["All", "1,500", "1,500", "3,000"],
     ]
-    assert "Spent epsilon 1e6, delta 1e-6; discrete Laplace" in result.output
+    assert "Spent epsilon 1000000, delta 1e-6; discrete Laplace" in result.output
 
 
 def test_a_table_of_an_aggregate_takes_public_keys_and_bounds(ask, cells):

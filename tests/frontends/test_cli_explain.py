@@ -60,3 +60,15 @@ def test_a_target_in_place_of_epsilon(ask, folder):
         assert (result.exit_code, hint in result.stderr) == (2, True)
     result = ask("count", "flights.csv", "--size", "10")
     assert "add --within 2%" in result.stderr
+
+
+def test_a_description_reaches_half_widths_of_columns_by_name(ask, folder):
+    """--within names answers of describe, and explains the loss that they take together."""
+    call = ("describe", "flights.csv", "delay", "--bounds", "delay=-60,240")
+    told = ask(*call, "--within", "delay mean=2,delay std=4", "--explain").stdout
+    private = dfp.frame(folder / "flights.csv")(bounds={"delay": (-60, 240)})
+    within = {"delay mean": 2, "delay std": 4}
+    plan = private.explain.within(within, size=1000).describe(["delay"])
+    assert f"costs     epsilon {plan.epsilon:g}\n" in told
+    assert "delay mean within 2" in told
+    assert ask(*call, "--within", "delay mean=2", "--epsilon", "1").exit_code == 2

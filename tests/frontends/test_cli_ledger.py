@@ -137,7 +137,7 @@ MISTAKES = [
     ),
     (
         ["count", "flights.csv", "--dataset", "flights"],
-        "a dataset, a version or a note was named, and no ledger to charge",
+        "a dataset, period, version, note or analyst was named, and no ledger to charge",
         "name the ledger and the dataset: --ledger budget.db --dataset flights",
     ),
     (

@@ -3,6 +3,7 @@
 import pytest
 
 BOUNDS = ["--bounds", "-60", "240"]
+COV_BOUNDS = ["--x-bounds", "0", "9", "--y-bounds", "0", "9"]
 
 
 @pytest.fixture
@@ -42,6 +43,16 @@ MISTAKES = [
         ["count", "flights.parquet", "--by", "month", "--keys", "AA"],
         "a key does not fit column 'month', which is declared int64",
         "give --keys that can be read as int64",
+    ),
+    (
+        ["cov", "flights.csv", "delay", "month", *COV_BOUNDS, "--within", "2%"],
+        "'cov' has nothing that a half-width could be a percentage of",
+        "name it in units of 'delay' times units of 'month': --within 0.1",
+    ),
+    (
+        ["bounds", "flights.csv", "delay", "--within", "2"],
+        "'delay' has no half-width before there is data: none can be a target",
+        "name one that matters, --within NAME=2%, or --epsilon",
     ),
     (
         ["count", "flights.csv", "--keys", "AA"],

@@ -117,18 +117,18 @@ def test_output_file(ask, tmp_path, question, columns):
     assert read(target).columns == columns
 
 
-WITHIN = "a private selection within bounds from a noisy histogram (discrete Laplace)"
+BY_RANK, BY_LENGTH = "permute-and-flip of a bin by its ranks", "a selection by inverse sensitivity"
 
 MECHANISMS = [
     (["count"], "discrete Laplace"),
     (["mean", "delay", "--bounds", "0", "9", "--rho", "1"], "discrete Gaussian"),
     (
         ["mean", "delay", *EXACT],
-        "discrete Laplace within bounds from a noisy histogram (-64 to 16)",
+        "discrete Laplace within bounds from a noisy histogram of octaves (-64 to 16)",
     ),
     (
         ["var", "delay", "--rho", "1", *BY],
-        "discrete Gaussian within bounds from a noisy histogram",
+        "discrete Gaussian within bounds from a noisy histogram of octaves",
     ),
     (
         ["mean", "delay", "--method", "subset", *BY],
@@ -138,42 +138,20 @@ MECHANISMS = [
         ["mean", "delay", "--method", "dick", "--rho", "1", *BY],
         "discrete Laplace within bounds from private selections",
     ),
-    (
-        ["mean", "delay", "--method", "inverse"],
-        f"{WITHIN} and discrete Laplace counts",
-    ),
-    (["median", "delay"], "a private selection and discrete Laplace counts"),
-    (
-        ["median", "delay", "--method", "inverse", "--rho", "1"],
-        "a private selection and discrete Gaussian counts",
-    ),
-    (["quantile", "delay", "--q", "0.9", *BY], "a private selection and discrete Laplace counts"),
-    (["quantiles", "delay", "--q", "0.9"], "a private selection and discrete Laplace counts"),
+    (["mean", "delay", "--method", "inverse"], BY_LENGTH),
+    (["median", "delay"], BY_RANK),
+    (["median", "delay", "--method", "inverse", "--rho", "1"], BY_LENGTH),
+    (["quantile", "delay", "--q", "0.9", *BY], BY_RANK),
     (
         ["quantiles", "delay", "--q", "0.9", "--q", "0.1", "--rho", "1"],
-        "private selections and discrete Gaussian counts",
+        "the exponential mechanism of a bin by its ranks",
     ),
-    (
-        ["center", "delay", "--p", "3", "--rho", "1"],
-        f"{WITHIN} and discrete Gaussian counts",
-    ),
-    (
-        ["center", "delay", "--p", "3", "--bounds", "0", "9"],
-        "a private selection and discrete Laplace counts",
-    ),
-    (
-        ["center", "delay", "--p", "3", "--method", "dick"],
-        "private selections and discrete Laplace counts",
-    ),
-    (
-        ["bounds", "delay", "--rho", "1"],
-        "a noisy histogram (discrete Laplace) and discrete Gaussian counts",
-    ),
-    (["bounds", "delay", "--rank", "99"], "private selections and discrete Laplace counts"),
+    (["center", "delay", "--p", "3", "--method", "dick"], BY_LENGTH),
+    (["bounds", "delay", "--rho", "1"], "a noisy histogram of octaves (discrete Gaussian)"),
     (["histogram", "delay", "--edge", "0", "--edge", "9"], "discrete Laplace"),
     (
         ["histogram", "delay", "--bins", "9"],
-        "discrete Laplace within bounds from a noisy histogram",
+        "discrete Laplace within bounds from a noisy histogram of octaves",
     ),
 ]
 

@@ -7,7 +7,8 @@ import pickle
 
 import dfprivacy as dfp
 
-KINDS = [v for v in vars(dfp).values() if inspect.isclass(v) and issubclass(v, dfp.DPError)]
+NAMED = [getattr(dfp, name) for name in dfp.__all__]
+KINDS = [own for own in NAMED if inspect.isclass(own) and issubclass(own, dfp.DPError)]
 BUILTINS = (ValueError, KeyError, TypeError, OverflowError, RuntimeError, OSError, AttributeError)
 
 

@@ -82,3 +82,11 @@ def test_histogram(delays, engine):
 def test_series_without_a_name(engine):
     """A series needs no name."""
     assert engine.Series([3.0] * 1000).dp.median(epsilon=EXACT) == 3
+
+
+@pytest.mark.parametrize("question", ["regression", "crosstab", "describe", "group_by"])
+def test_questions_about_several_columns_are_those_of_the_frame(delays, question):
+    """A series has no such attribute, and says where to ask."""
+    assert not hasattr(delays.dp, question)
+    with pytest.raises(dfp.DPError, match=rf"ask the frame: df\.dp\.{question}\(\.\.\.\)"):
+        getattr(delays.dp, question)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import sqlite3
 
 import pandas as pd
@@ -178,3 +179,17 @@ def test_numbers_come_back_in_ibis_types(connection):
     kinds = [str(kind) for kind in released.schema().values()]
     assert kinds[0].startswith("timestamp")
     assert kinds[1:] == ["float64", "float64", "float64", "string", "int64"]
+
+
+def test_dates_are_ranked_where_the_backend_is_duckdb(connection):
+    """A median in the column's own type; elsewhere the refusal names what answers."""
+    connection.con.execute(
+        "CREATE TABLE days AS SELECT DATE '2013-01-01' + (i % 365)::INTEGER AS day "
+        "FROM range(9125) r(i)"
+    )
+    found = dfp.frame(connection.table("days")).median("day", epsilon=1e7)
+    assert found == dt.date(2013, 7, 2)
+    days = pl.DataFrame({"day": [dt.date(2013, 1, 1)]})
+    there = ibis.polars.connect({"t": days}).table("t")
+    with pytest.raises(dfp.UnsupportedDtypeError, match="Parquet file"):
+        dfp.frame(there).median("day", epsilon=1)

@@ -16,8 +16,6 @@ import pytest
 
 import dfprivacy as dfp
 import sql_udfs
-from dfprivacy.engine.adopt import Columns, adopt
-from dfprivacy.measurement.grid import clock_of, kind_of
 
 EXACT = {"epsilon": 1e7}
 ROWS = 3000
@@ -37,6 +35,7 @@ TABLE = pa.table(
 PLAIN = {
     "date": dt.date, "time": dt.datetime, "time of day": dt.time, "duration": dt.timedelta,
 }  # fmt: skip
+SECONDS = dt.timedelta(seconds=50)
 COLUMNS = [name for name in TABLE.column_names if name != "group"]
 
 
@@ -67,6 +66,15 @@ def in_arrow(made: object) -> pa.Table:
     if isinstance(made, pl.LazyFrame):
         made = made.collect()
     return made.to_arrow() if isinstance(made, pl.DataFrame) else made
+
+
+def kind_of(kind: pa.DataType) -> str | None:
+    """Return what a declared type holds, by the words of `PLAIN`."""
+    tests = {
+        "date": pa.types.is_date, "time": pa.types.is_timestamp, "time of day": pa.types.is_time,
+        "duration": pa.types.is_duration,
+    }  # fmt: skip
+    return next((word for word, holds in tests.items() if holds(kind)), None)
 
 
 def ticks_of(values: pa.Array | pa.ChunkedArray) -> list[int | None]:
@@ -124,27 +132,30 @@ def test_quantiles_are_those_of_the_rows_in_the_columns_own_type(column, tmp_pat
 @pytest.mark.parametrize("column", COLUMNS)
 def test_all_engines_count_the_same_whole_numbers(column, tmp_path):
     """A value is the multiple at or before it, from the first to the last; NULL is left out."""
-    kind = kind_of(TABLE[column].type)
-    bounds = {
-        "date": (dt.date(1969, 6, 1), dt.date(1970, 3, 3)),
-        "time": (dt.datetime(1969, 6, 1, 0, 0, 7), dt.datetime(1970, 3, 3)),
-        "time of day": (dt.time(5), dt.time(22)),
-        "duration": (-dt.timedelta(days=30), dt.timedelta(days=40)),
-    }[kind]
-    step = dt.timedelta(days=7) if kind == "date" else dt.timedelta(seconds=50)
-    for clock in (clock_of(kind, bounds, step), clock_of(kind, None, None)):
-        first, last = clock.ends
-        wanted = [
-            (min(max(own, first), last) - clock.origin) // clock.step
-            for own in ticks_of(TABLE[column])
-        ]
-        for name, frame in frames(tmp_path).items():
-            if name == "pandas of numpy" and column in {"day", "clock"}:
-                continue
-            adopted = adopt(frame, Columns((), {column: True}, ()))
-            numbered = adopted.numbered(column, clock)
-            native = numbered.lazy.select(numbered.values[column]).collect("pyarrow").to_native()
-            assert sorted(native.column(0).to_pylist()) == sorted(wanted), name
+    lower, upper, step = {
+        "date": (dt.date(1969, 6, 1), dt.date(1970, 3, 3), dt.timedelta(days=7)),
+        "time": (dt.datetime(1969, 6, 1, 0, 0, 7), dt.datetime(1970, 3, 3), SECONDS),
+        "time of day": (dt.time(5), dt.time(22), SECONDS),
+        "duration": (-dt.timedelta(days=30), dt.timedelta(days=40), SECONDS),
+    }[kind_of(TABLE[column].type)]
+    ends = pa.array([lower, upper], TABLE[column].type)
+    (first, last), unit = ticks_of(ends), step.days or step.seconds * 10**6
+    wanted = sorted(
+        first + (min(max(own, first), last) - first) // unit * unit
+        for own in ticks_of(TABLE[column])
+        if own is not None
+    )
+    ranks = range(3, len(wanted), len(wanted) // 20)
+    levels = [(rank + 0.5) / len(wanted) for rank in ranks]
+    for name, frame in frames(tmp_path).items():
+        if name == "reader" or (name == "pandas of numpy" and column in {"day", "clock"}):
+            continue
+        private = dfp.frame(frame)
+        given = {"bounds": (lower, upper), "step": step, "epsilon": 1e9}
+        found = [private.quantile(column, level, **given) for level in levels]
+        zoned = pa.timestamp("us", "UTC") if column == "zoned" else None
+        found = ticks_of(pa.array(found, zoned or ends.type))
+        assert found == [wanted[rank] for rank in ranks], name
 
 
 def test_too_few_rows_are_missing_in_every_frame():
@@ -267,12 +278,59 @@ def test_functions_on_a_connection_answer_in_their_own_type():
     assert day == middle.date()
     assert abs(nano - middle) <= dt.timedelta(hours=1)
     assert dt.time(10) <= clock <= dt.time(13)
-    assert abs(span - dt.timedelta(hours=4499)) <= dt.timedelta(hours=1)
+    assert abs(span - dt.timedelta(hours=4499)) <= dt.timedelta(hours=1, minutes=9)  # and a bin
     assert several[0] == (dt.datetime(1969, 6, 1) + dt.timedelta(hours=899)).date()
     assert interval["low"] <= interval["value"] <= interval["high"]
     few = "SELECT dp_median(t), dp_quantiles(t, [0.5]), dp_median_interval(t) FROM f WHERE i < 3"
     missing = {"value": None, "low": None, "high": None}
     assert connection.execute(few).fetchone() == (None, [None], missing)
+
+
+WITHIN = {
+    "date": ("DATE '1969-06-01'", "DATE '1970-03-03'"),
+    "time": ("TIMESTAMP '1969-06-01 00:00:07'", "DATE '1970-03-03'"),
+    "time of day": ("TIME '05:00:00'", "TIME '22:00:00'"),
+    "duration": ("INTERVAL (-30) DAY", "INTERVAL 40 DAY"),
+}
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_functions_within_bounds_answer_as_frames_do(column):
+    """Rows beyond bounds are their ends, and NULL is no row: the same whole numbers are ranked."""
+    connection = duckdb.connect()
+    sql_udfs.register(connection)
+    connection.register("handed_in", TABLE)
+    connection.execute(f"CREATE TABLE f AS SELECT {column} AS x FROM handed_in")
+    connection.execute("INSERT INTO f SELECT NULL FROM range(700)")
+    lower, upper = WITHIN[kind_of(TABLE[column].type)]
+    (bounds,) = connection.execute(f"SELECT {lower}, {upper}").fetchall()
+    levels = [(rank + 0.5) / ROWS for rank in (37, 1110, 1500, 2700, 2970)]
+    call = f"dp_quantiles(x, {levels}, {lower}, {upper}, 1e9)"
+    ((several,),) = connection.execute(f"SELECT {call} FROM f").fetchall()
+    private = dfp.frame(connection.table("f"))
+    wanted = [private.quantile("x", own, bounds=bounds, epsilon=1e9) for own in levels]
+    assert several == wanted
+    empty = f"SELECT dp_median(x, {lower}, {upper}) FROM f WHERE x IS NULL"
+    assert connection.execute(empty).fetchall() == [(None,)]
+
+
+@pytest.mark.parametrize("rows", [0, 9])
+@pytest.mark.parametrize(
+    "given",
+    [
+        "x, 0, 100", "x, NULL, DATE '2013-01-01'", "x, '2013-01-01', '2014-01-01'",
+        "x, TIME '08:00:00', TIME '09:00:00'", "x, DATE '2014-01-01', DATE '2013-01-01'",
+        "x, 'infinity'::DATE, 'infinity'::DATE", "x, DATE '2013-01-01', DATE '20000-01-01'",
+        "i, DATE '2013-01-01', DATE '2014-01-01'",
+    ],
+)  # fmt: skip
+def test_functions_refuse_bounds_that_do_not_fit(rows, given):
+    """By the types and constants of the query, on any rows alike."""
+    connection = duckdb.connect()
+    sql_udfs.register(connection)
+    table = f"(SELECT i::INTEGER AS i, DATE '2013-01-01' + i::INTEGER AS x FROM range({rows}) r(i))"
+    with pytest.raises(duckdb.InvalidInputException, match="bounds"):
+        connection.execute(f"SELECT dp_median({given}) FROM {table}")
 
 
 def test_statements_compute_with_answers_that_are_dates():

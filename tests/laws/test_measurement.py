@@ -8,14 +8,17 @@ import math
 import operator
 from fractions import Fraction
 
+import duckdb
 import hypothesis.strategies as st
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import assume, example, given, settings
 
 import dfprivacy as dfp
 from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.frames.releasing import measure
 from dfprivacy.measurement import grid as grid_room
 from dfprivacy.measurement.bin_table import (
     BIN_ROW_LIMIT,
@@ -31,25 +34,36 @@ from dfprivacy.measurement.bin_table import FINE as CUT
 from dfprivacy.measurement.binning import (
     SQUARE_BITS,
     VALUE_BITS,
+    Distances,
     Edges,
     Octaves,
+    Scratch,
     SignificantBits,
     bins_of,
+    bins_of_lines,
     clipped,
+    count_lines,
     firsts_of,
+    least_first,
+    line_begins,
+    lines_of,
+    on_lines,
     places_of,
     rounded,
     seconds_of,
     units_of,
+    within_lines,
 )
 from dfprivacy.measurement.grid import BITS, grid_from_lower, grid_from_zero
 from dfprivacy.measurement.linear import CountWeights, Product
 from dfprivacy.measurement.sums import Statistics
+from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.release.pipeline import permit
 from dfprivacy.release.terms import Bounds
-from dfprivacy.statistics import Count, Mean, Sum, Variance, part
+from dfprivacy.statistics import Count, Mean, StandardDeviation, Sum, Variance, part
 from dfprivacy.statistics.linear import vectors_of
 from dfprivacy.statistics.part import blanked, noisy_rows
+from dfprivacy.statistics.regression import Regression
 from dfprivacy.statistics.split import split
 
 
@@ -279,13 +293,34 @@ def test_a_count_is_read_off_the_vector(make):
             assert sum(vector[index] for index in query.count.indices) == query.count.divisor
 
 
-def test_a_sum_of_both_signs_sets_a_fifth_aside():
-    """The count beside a sum costs a fifth of the sensitivity; beside a sum of one sign nothing."""
-    both = sum_and_count_query("x", Bounds(-5, 3))
-    assert both.l1 == pytest.approx(1.25 * sum_query("x", Bounds(-5, 3)).l1)
+def test_a_sum_by_group_is_read_off_both_distances():
+    """A row moves the pair by its width; a sum of one sign has the sensitivity of a whole table."""
+    both = sum_and_count_query("x", Bounds(-4, 4))
+    assert both.l1 == pytest.approx(2 * sum_query("x", Bounds(-4, 4)).l1)
     one = sum_and_count_query("x", Bounds(2, 3))
     assert one.l1 == sum_query("x", Bounds(2, 3)).l1
     assert sum_query("x", Bounds(2, 3)).count is None
+
+
+def test_what_one_vector_holds_is_not_paid_for_twice():
+    """Count, sum, mean and deviation of a column within the same bounds are one vector."""
+    bounds, asked = (-2, 60), [Sum, Mean, StandardDeviation]
+    for first, second in itertools.permutations(asked, 2):
+        both = {"a": Count("x"), "b": first("x", bounds), "c": second("x", bounds)}
+        for grouped in (False, True):
+            (part,) = split(both, grouped=grouped)
+            assert part.weight == 1
+            (apart,) = split(both, grouped=grouped, units=True)
+            assert apart.weight == 1 + (Sum in {first, second})
+    values = {"x": np.random.default_rng(0).normal(20, 30, 500)}
+    total = np.clip(values["x"], *bounds).sum()
+    for other in (Mean, Variance):
+        (part,) = split({"a": Sum("x", bounds), "b": other("x", bounds)}, grouped=True)
+        vectors = part.vectors
+        moved = vectors.linears[0].moved(values).sum(axis=1)[:, None]
+        assert vectors.answers[0].estimator.value(NoisyVector(moved, SURE.noise(1, 1))) == (
+            pytest.approx(total, rel=1e-6)
+        )
 
 
 def test_a_count_moves_by_one():
@@ -401,9 +436,10 @@ def test_bins_are_in_the_order_of_their_values(binning, given_values):
 def test_places_tell_bins_and_sums(binning, given_values):
     """The places of values tell their bins, and by what the values exceed the bases of these."""
     found = numbers(binning, given_values)
-    places = places_of(given_values, binning)
+    places = places_of(given_values, binning, Scratch())
     assert bins_of(places, binning).tolist() == found.tolist()
-    assert bins_of(places_of(np.array([math.nan]), binning), binning) == [binning.last + 1]
+    nothing = places_of(np.array([math.nan]), binning, Scratch())
+    assert bins_of(nothing, binning) == [binning.last + 1]
     if isinstance(binning, Octaves):
         kept = rounded(np.clip(given_values, -(2.0**126), 2.0**126), VALUE_BITS)
         excess = np.where(found == 0, 0.0, kept - binning.bases(found))
@@ -413,6 +449,34 @@ def test_places_tell_bins_and_sums(binning, given_values):
         law = rounded(squares, SQUARE_BITS) if binning.bits == 1 else squares
         seconds = seconds_of(firsts, binning) * units_of(found, binning) ** 2
         assert seconds.tolist() == law.tolist()
+
+
+@pytest.mark.parametrize(
+    "binning", [Octaves(), Octaves(3), CUT, *map(SignificantBits, (8, 16, VALUE_BITS))], ids=str
+)
+@given(given_values=many)
+def test_lines_tell_bins_and_sums(binning, given_values):
+    """The leading bits of a pattern tell a bin, and between the first and last line; NaN has none.
+
+    What is left tells as much as the place of a value does.
+    """
+    given_values = np.append(given_values, math.nan)
+    scratch = Scratch()
+    patterns, first, last = on_lines(given_values, binning, scratch)
+    lines = lines_of(patterns, binning, np.empty_like(patterns)).astype(np.int64)
+    negative, own = np.divmod(lines, count_lines(binning))
+    found = numbers(binning, given_values[:-1])
+    bins = bins_of_lines(own, negative, binning)
+    assert bins[:-1].tolist() == found.tolist()
+    assert bins[-1] > binning.last
+    assert first <= own.min()
+    assert last >= own.max()
+    begins = line_begins(own, negative, binning)
+    assert ((patterns - begins) // 4).tolist() == within_lines(patterns, binning).tolist()
+    if isinstance(binning, Octaves):
+        firsts = within_lines(patterns, binning)[:-1] + least_first(binning)
+        law = firsts_of(places_of(given_values[:-1], binning, scratch), binning)
+        assert firsts[found != 0].tolist() == law[found != 0].tolist()
 
 
 @pytest.mark.parametrize("bits", [8, 16, VALUE_BITS])
@@ -551,6 +615,26 @@ def test_groups_beyond_the_limit_are_refused(rows, first):
     """2**33 rows or more, or sums that cannot be sums of so many rows, are dfp.TooManyRowsError."""
     with pytest.raises(dfp.TooManyRowsError):
         statistics([1, rows], [0, first], [0, 0], ["a", "b"]).checked()
+
+
+@given(st.integers(-CUT.last, CUT.last), st.lists(st.integers(-CUT.last, CUT.last), min_size=1))
+def test_distances_are_doublings_of_whole_bins(middle, bins):
+    """Each bin lies between the ends of its distance, and ends of bounds are ends of bins.
+
+    A distance is the middle bin, the next, or twice as many as the one before, up to an octave.
+    """
+    about, own = Distances(CUT, middle), np.array(sorted(bins))
+    numbers = about.numbers(own)
+    assert (np.diff(numbers) >= 0).all()
+    assert (about.lower(numbers) <= CUT.lower(own)).all()
+    assert (CUT.upper(own) <= about.upper(numbers)).all()
+    every = np.arange(-about.last, about.last + 1)
+    widest = 2 ** np.clip(np.abs(every) - 2, 0, CUT.bits - 1)
+    counted = np.bincount(about.numbers(np.arange(-CUT.last, CUT.last + 1)) + about.last)
+    assert (counted <= np.where(every == 0, 0, widest)[: len(counted)]).all()
+    low, high = about.outwards(CUT.lower(own), CUT.upper(own))
+    assert ((low <= CUT.lower(own)) & (high >= CUT.upper(own))).all()
+    assert (np.isin(low, about.lower(every)) & np.isin(high, about.upper(every))).all()
 
 
 # Sums from a table of octaves
@@ -890,7 +974,7 @@ def test_the_loss_is_shared_out_whole():
         "quiet": Sum("x", (0, 1), clipping=False),
     }
     for grouped in (False, True):
-        (own,) = split(several, grouped=grouped)
+        (own,) = split(several, grouped=grouped, units=True)
         shares = [float(share) for share in own.vectors.shares()]
         assert shares == pytest.approx([0.19, 0.19, 0.19, 0.2, 0.2, 0.02, 0.01])
         assert sum(own.vectors.shares()) == 1
@@ -910,3 +994,52 @@ def test_too_few_rows_blank_an_answer(dtype):
     assert shown[2:].tolist() == [5.0, 6.0]
     assert values.tolist() == [3, 4, 5, 6]
     assert blanked(values, counted, 0).tolist() == [3.0, 4.0, 5.0, 6.0]
+
+
+ODD = [-math.inf, -1e300, -5.0, -0.0, 0.1, 2.5, 2.6, 1e9, math.inf]
+PRODUCT_ENDS = [(0, 1), (-5, 3), (2.5, 2.6), (-1e-100, 1e-99)]
+KNOWN = {"y": (-10, 30), "a": (0, 10), "b": (-5, 5)}
+
+
+@pytest.mark.parametrize("several", [1, 2, 3])
+def test_a_row_moves_the_products_by_no_more_than_is_paid_for(several):
+    """In both norms, whatever the row holds, and rows at the bounds by nearly as much."""
+    for turn in range(len(PRODUCT_ENDS)):
+        names = [f"x{place}" for place in range(several)]
+        ends = [PRODUCT_ENDS[(turn + place) % len(PRODUCT_ENDS)] for place in range(several + 1)]
+        bounds = dict(zip(["y", *names], ends, strict=True))
+        asked = Regression.of("y", names, bounds)
+        linear = asked.questions["intercept"].linear(grouped=False)
+        assert {own.linear(grouped=False) for own in asked.questions.values()} == {linear}
+        values = [bounds[own] + tuple(ODD[turn::2]) for own in ["y", *names]]
+        grid = np.array(list(itertools.product(*values)), dtype=float)
+        moved = linear.moved(dict(zip(["y", *names], grid.T, strict=True)))
+        assert len(moved) == (several + 2) * (several + 3) // 2 - 1
+        first = np.abs(moved).sum(axis=0)
+        second = (moved.astype(object) ** 2).sum(axis=0)
+        assert first.max() <= linear.l1 <= 1.0001 * first.max()
+        assert max(second) <= linear.l2_squared <= 1.0001 * max(second)
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_a_unit_moves_the_products_by_no_more_than_its_rows(most):
+    """In both norms, where its rows are scaled down; the sums are the same from every engine."""
+    names, draws = ["y", "a", "b"], np.random.default_rng(most)
+    questions = Regression.of("y", ["a", "b"], KNOWN).questions
+    (part,) = split(questions, grouped=False)
+    (linear,) = part.vectors.linears
+    unit = dfp.Unit("u", most)
+    for size in (1, 2, 3, 7, 40):
+        spread = draws.choice([1, 10, 100])
+        held = {own: draws.normal(0, spread, size).round(3) for own in names}
+        rows = pl.DataFrame({**held, "u": [7] * size})
+        con = duckdb.connect()
+        con.register("t", rows.to_arrow())
+        made = [
+            measure(own, (), None, [part], unit=unit)[1][0].statistics.coordinates(linear)
+            for own in (rows, rows.to_pandas(), con.table("t"))
+        ]
+        assert all(np.array_equal(made[0], own) for own in made)
+        moved = made[0][:, 0].astype(object)
+        assert sum(abs(moved)) <= linear.l1 * most
+        assert sum(moved**2) <= linear.l2_squared * most**2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import duckdb
@@ -12,13 +11,8 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.frames.releasing import measure
-from dfprivacy.statistics.regression import Regression
-from dfprivacy.statistics.split import split
 
 EXACT = {"epsilon": 1e9}
-ODD = [-math.inf, -1e300, -5.0, -0.0, 0.1, 2.5, 2.6, 1e9, math.inf]
-ENDS = [(0, 1), (-5, 3), (2.5, 2.6), (-1e-100, 1e-99)]
 KNOWN = {"y": (-10, 30), "a": (0, 10), "b": (-5, 5)}
 
 
@@ -39,25 +33,6 @@ def truth(rows: pl.DataFrame, xs: tuple[str, ...] = ("a", "b")) -> list[float]:
 def coefficients(answer: object) -> list[float]:
     """Return the coefficients of a released frame."""
     return list(answer["coefficient"])
-
-
-@pytest.mark.parametrize("several", [1, 2, 3])
-def test_a_row_moves_the_sums_by_no_more_than_is_paid_for(several):
-    """In both norms, whatever the row holds, and rows at the bounds by nearly as much."""
-    for turn in range(len(ENDS)):
-        names = [f"x{place}" for place in range(several)]
-        bounds = {own: ENDS[(turn + i) % len(ENDS)] for i, own in enumerate(["y", *names])}
-        asked = Regression.of("y", names, bounds)
-        linear = asked.questions["intercept"].linear(grouped=False)
-        assert {own.linear(grouped=False) for own in asked.questions.values()} == {linear}
-        values = [bounds[own] + tuple(ODD[turn::2]) for own in ["y", *names]]
-        grid = np.array(list(itertools.product(*values)), dtype=float)
-        moved = linear.moved(dict(zip(["y", *names], grid.T, strict=True)))
-        assert len(moved) == (several + 2) * (several + 3) // 2 - 1
-        first = np.abs(moved).sum(axis=0)
-        second = (moved.astype(object) ** 2).sum(axis=0)
-        assert first.max() <= linear.l1 <= 1.0001 * first.max()
-        assert max(second) <= linear.l2_squared <= 1.0001 * max(second)
 
 
 def test_the_answer_is_that_of_clipped_values():
@@ -127,19 +102,43 @@ def test_rows_that_lack_a_value_are_left_out():
     assert np.allclose(*map(coefficients, found), rtol=1e-9)
 
 
-@pytest.mark.parametrize("loss", [{"epsilon": 1}, {"rho": 0.1}])
-def test_noise_is_what_intervals_say(loss):
-    """Of many releases 95 % or more hold the answer without noise, and are not far wider."""
-    rows = frame(20_000)
+LOSSES = [{"epsilon": 1}, {"rho": 0.1}]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("size", [200, 20_000])
+def test_noise_is_what_intervals_say(loss, size):
+    """Of many releases 95 % or more hold the answer without noise, and are not far wider.
+
+    So it is of few rows, where noise nearly hides that columns vary; most have ends there too.
+    """
+    rows = frame(size)
     exact = np.array(truth(rows))
     made = [rows.dp.regression("y", ["a", "b"], KNOWN, **loss) for _ in range(150)]
     off = np.array([coefficients(own) for own in made]) - exact
     low, high = (np.array([list(own[end]) for own in made]) for end in ("low", "high"))
     held = ((low <= exact) & (exact <= high)).mean(axis=0)
     assert (held > 0.85).all()  # it fails by chance once in 10 million times
+    if size == 200:
+        assert (np.isfinite(low).mean(axis=0) > 0.5).all()
+        return
     wider = (high - low).mean(axis=0) / 2 / (1.96 * np.sqrt((off**2).mean(axis=0)))
     assert (wider < 1.5).all()
     assert (np.abs(off.mean(axis=0)) < np.sqrt((off**2).mean(axis=0)) / 2).all()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_slopes_of_columns_that_are_one_hardly_ever_have_ends(loss):
+    """Rows say nothing of the slopes, and 95 of 100 intervals say so; the line at 0 is known.
+
+    More than 16 of 60 have ends by chance once in 100 million times.
+    """
+    rows, within = frame(20_000).with_columns(b=pl.col("a")), {**KNOWN, "b": KNOWN["a"]}
+    made = [rows.dp.regression("y", ["a", "b"], within, **loss) for _ in range(60)]
+    low, high = (np.array([list(own[end]) for own in made]) for end in ("low", "high"))
+    assert np.isfinite(low[:, 1:]).sum(axis=0).max() <= 16
+    zero = truth(rows, ("a",))[0]
+    assert ((low[:, 0] <= zero) & (zero <= high[:, 0])).mean() > 0.7
 
 
 def test_rho_and_epsilon_cost_what_they_name():
@@ -269,30 +268,6 @@ def test_units_cost_what_their_rows_do():
     assert np.allclose(coefficients(found), truth(rows), rtol=1e-4)
     searched = rows.dp(unit="u", bounds=KNOWN).regression("y", ["a", "b"], **EXACT)
     assert np.allclose(coefficients(searched), truth(rows), rtol=1e-3)
-
-
-@pytest.mark.parametrize("most", [1, 2, 5])
-def test_a_unit_moves_the_sums_by_no_more_than_its_rows(most):
-    """In both norms, where its rows are scaled down; the sums are the same from every engine."""
-    names, draws = ["y", "a", "b"], np.random.default_rng(most)
-    questions = Regression.of("y", ["a", "b"], KNOWN).questions
-    (part,) = split(questions, grouped=False)
-    (linear,) = part.vectors.linears
-    unit = dfp.Unit("u", most)
-    for size in (1, 2, 3, 7, 40):
-        spread = draws.choice([1, 10, 100])
-        held = {own: draws.normal(0, spread, size).round(3) for own in names}
-        rows = pl.DataFrame({**held, "u": [7] * size})
-        con = duckdb.connect()
-        con.register("t", rows.to_arrow())
-        made = [
-            measure(own, (), None, [part], unit=unit)[1][0].statistics.coordinates(linear)
-            for own in (rows, rows.to_pandas(), con.table("t"))
-        ]
-        assert all(np.array_equal(made[0], own) for own in made)
-        moved = made[0][:, 0].astype(object)
-        assert sum(abs(moved)) <= linear.l1 * most
-        assert sum(moved**2) <= linear.l2_squared * most**2
 
 
 def test_a_page_shows_it():

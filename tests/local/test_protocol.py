@@ -4,15 +4,19 @@ import json
 import math
 import subprocess
 import sys
+import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
+from tests.numbered_bytes import NumberedBytes
 
 PLANS = {
     "known, two rounds": {"sigma": 2.0, "limit": 64},
@@ -56,7 +60,9 @@ def test_a_changed_protocol_is_refused(protocol):
     written = json.loads(protocol.to_json())
     written["asks"][0]["levels"][0] -= 1
     named = '{"format": "dfprivacy local 1"}'
-    for text in (json.dumps(written), "{}", "[1]", "nonsense", named, "[" * 100_000):
+    one = json.loads(planned("known, one round").to_json())
+    parts = json.dumps({**one, "shares": ["1"]})  # and asks two parts
+    for text in (json.dumps(written), parts, "{}", "[1]", "nonsense", named, "[" * 100_000):
         with pytest.raises(dfp.InvalidProtocolError, match="no protocol"):
             dfp.local.Protocol.from_json(text)
 
@@ -102,6 +108,57 @@ def test_a_missing_value_looks_like_any_other(protocol):
     assert protocol.aggregate(missing).reports == len(missing)
 
 
+class Deaf(np.ndarray):
+    """An array that no operation of numpy reaches: each returns it as it is."""
+
+    def __array_ufunc__(self, *_, **__):
+        return self
+
+
+@pytest.mark.parametrize("kind", ["masked", "another type"])
+def test_an_array_of_any_type_is_reported_as_numpys_own(kind, protocol):
+    """From the same random bytes a masked value is reported as NaN is, and any other as itself.
+
+    Arithmetic leaves out what is under a mask: noise as well, and the value would be sent.
+    """
+    hidden = (np.arange(6000) % 3 == 0) & (kind == "masked")
+    given = np.ma.masked_array(VALUES, mask=hidden) if kind == "masked" else VALUES.view(Deaf)
+    plain = np.where(hidden, np.nan, VALUES)
+    one, two = (protocol.reports(own, entropy=NumberedBytes()) for own in (given, plain))
+    assert one.equals(two)
+
+
+def test_a_masked_value_is_a_missing_one(protocol):
+    """One owner's masked number is reported as None is, of the same random bytes."""
+    reports = [
+        protocol.report(own, user, entropy=NumberedBytes())
+        for user in range(20)
+        for own in (np.ma.masked, None)
+    ]
+    assert reports[::2] == reports[1::2]
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_user_who_is_there_twice_is_refused(named, tmp_path):
+    """One call makes one message a user at most, as a journal promises of all calls.
+
+    What is refused leaves the round unanswered.
+    """
+    protocol, journal = planned("known, one round", named=named), dfp.local.Journal(tmp_path)
+    users = ["ann", "bob", "ann"] if named else [3, 5, 3]
+    for reports in (protocol.reports, partial(journal.reports, protocol)):
+        with pytest.raises(dfp.InvalidProtocolError, match="twice"):
+            reports([1.0, 2.0, 3.0], users)
+    assert len(journal.reports(protocol, [1.0, 2.0], users[:2])) == 2
+
+
+def test_masked_users_are_refused(protocol):
+    """Under a mask is no user, whatever number lies there."""
+    users = np.ma.masked_array(np.arange(6000), mask=np.arange(6000) == 7)
+    with pytest.raises(dfp.InvalidProtocolError):
+        protocol.reports(VALUES, users)
+
+
 def test_a_missing_digit_is_uniform():
     """Reports without a value are spread evenly over the digits (false alarms below 1e-9)."""
     protocol = planned("known, two rounds", users=40_000)
@@ -133,9 +190,8 @@ def test_users_of_another_kind_are_refused(protocol):
 def test_named_users_report_under_a_number_of_their_own():
     """With names the same name has the same number in a campaign, and another one elsewhere."""
     protocol = planned("known, one round", named=True, campaign="first")
-    reports = protocol.reports([1.0, 2.0, 3.0], ["ann", "bob", "ann"])
-    numbers = reports.column("user").to_pylist()
-    assert numbers[0] == numbers[2] != numbers[1]
+    numbers = protocol.reports([1.0, 2.0], ["ann", "bob"]).column("user").to_pylist()
+    assert numbers[0] != numbers[1]
     assert protocol.report(1.0, "ann")["user"] == numbers[0]
     other = planned("known, one round", named=True, campaign="second")
     assert other.report(1.0, "ann")["user"] != numbers[0]
@@ -231,6 +287,26 @@ def test_a_journal_lets_nobody_answer_twice(tmp_path):
     changed = dearer.aggregate(dearer.reports(VALUES)).next_round()
     with pytest.raises(dfp.AlreadyReportedError, match="terms"):
         journal.report(changed, 1.0, 5)
+
+
+def test_a_journal_lets_nobody_answer_twice_at_one_time(tmp_path):
+    """Rounds that are answered at one moment under different terms send one message a user."""
+    known = planned("known, two rounds", campaign="c")
+    second = known.aggregate(known.reports(VALUES)).next_round()
+    all_again = replace(second, shares=(Fraction(0), Fraction(1)))
+    for attempt in range(30):
+        journal, start = dfp.local.Journal(tmp_path / str(attempt)), threading.Barrier(2)
+
+        def answered(protocol, journal=journal, start=start):
+            start.wait()
+            try:
+                return journal.reports(protocol, VALUES).column("user").to_pylist()
+            except dfp.AlreadyReportedError:
+                return []
+
+        with ThreadPoolExecutor(2) as pool:
+            users = [own for each in pool.map(answered, (known, all_again)) for own in each]
+        assert len(users) == len(set(users))
 
 
 def test_no_protocol_asks_a_part_again(tmp_path):

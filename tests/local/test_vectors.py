@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import dfprivacy as dfp
+from tests.numbered_bytes import NumberedBytes
 
 RANDOM = np.random.default_rng(21)
 
@@ -159,3 +160,17 @@ def test_a_huge_vector_moves_an_answer_no_farther_than_a_clipped_one():
     found, pulled = (plan.aggregate(plan.reports(own)).estimate() for own in (near, far))
     assert np.linalg.norm(found.mean - [3, 4, 0]) < 0.5
     assert np.linalg.norm(pulled.mean - found.mean) <= found.clip / 2 + 0.5
+
+
+def test_a_masked_vector_is_reported_as_a_missing_one():
+    """From the same random bytes, in every round: a vector with a masked number carries nothing."""
+    protocol = dfp.local.mean_vector(users=600, dimensions=2, rho=2, radius=10)
+    vectors = np.random.default_rng(2).normal(3.0, 1.0, (600, 2))
+    hidden = np.arange(1200).reshape(600, 2) % 5 == 0
+    masked, plain = np.ma.masked_array(vectors, mask=hidden), np.where(hidden, np.nan, vectors)
+    while True:
+        one, two = (protocol.reports(own, entropy=NumberedBytes()) for own in (masked, plain))
+        assert one.equals(two)
+        if protocol.round == protocol.rounds:
+            return
+        protocol = protocol.aggregate(two).next_round()

@@ -95,6 +95,21 @@ def test_few_rows_are_unknown(ask):
     assert found.count(None) >= 15  # five of twenty: below 1e-9
 
 
+def test_noise_alone_does_not_take_bounds_across_zero():
+    """Bounds of positive numbers seldom have both signs: in one release of 200, here 9 of 100."""
+    values = pl.DataFrame({"x": np.random.default_rng(1).lognormal(3, 1, 20_000)})
+    ends = [values.dp.bounds("x", epsilon=0.5)[0] for _ in range(100)]
+    assert sum(lower < 0 for lower in ends) < 10
+
+
+def test_numbers_across_zero_are_within_bounds_however_small():
+    """Bounds of both signs are found where rows of the other sign are many, or large."""
+    values = pl.DataFrame({"x": [*[80.0] * 5_000, *[-20.0] * 200, *[-1e-3] * 2_000]})
+    assert all(values.dp.bounds("x", epsilon=2)[0] == -32 for _ in range(10))
+    values = values.filter(pl.col("x") != -20)
+    assert all(-1e-2 < values.dp.bounds("x", epsilon=2)[0] < 0 for _ in range(10))
+
+
 @pytest.mark.parametrize("ask", ["mean", "sum", "var", "std"])
 def test_a_larger_unit_changes_the_scale_only(ask):
     """With the same random bytes, data 2**20 times as large have answers as much larger.

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dfp
+from tests.numbered_bytes import NumberedBytes
 
 RANDOM = np.random.default_rng(31)
 VALUES = RANDOM.normal(50, 10, 3000)
@@ -149,6 +150,15 @@ def test_no_vector_raises_or_warns():
             assert inputs.min() >= 0
             assert inputs.max() <= plan.plan.precision(plan.round)
             plan = plan.analyse(dfp.shuffle.shuffle(plan.messages(odd * 200)))
+
+
+def test_masked_values_are_missing():
+    """From the same random bytes users send for a masked value what they send for NaN."""
+    values, hidden = np.arange(200.0), np.arange(200) % 3 == 0
+    masked, plain = np.ma.masked_array(values, mask=hidden), np.where(hidden, np.nan, values)
+    plan = dfp.shuffle.mean(users=200, bounds=(0, 200), **COST)
+    one, two = (plan.messages(own, entropy=NumberedBytes()) for own in (masked, plain))
+    assert one.equals(two)
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,15 @@ def test_bad_bounds_are_refused_on_any_table(function, bounds):
     assert "\n\nHint: " in text
 
 
+@pytest.mark.parametrize("call", ["dp_min(d, 0, 1)", "dp_max(day, 0, 1, 0.5)"])
+def test_arguments_that_no_form_takes_are_refused(call):
+    """A call with too many arguments says which there are, in words that are not DuckDB's."""
+    text = refusal(f"SELECT {call} FROM {{table}}")
+    name = call.split("(")[0]
+    assert f"{name} with these arguments" in text
+    assert f"Hint: call {name}(x)" in text
+
+
 LOSS_CALLS = [
     *["dp_mean(d, 0, 1, {})", "dp_stddev(d, 0, 1, {})", "dp_count(d, {})", "dp_keep(0.1, {})"],
     *["dp_mean(d, {})", "dp_sum_interval(d, {})", "dp_bounds(d, {})", "dp_median(d, {})"],
@@ -117,10 +126,12 @@ def test_columns_that_are_no_numbers_are_refused_without_bounds(call, column):
 
 
 @pytest.mark.parametrize("column", sorted(MOMENTS))
-def test_bounds_of_dates_are_asked_elsewhere(column):
-    """A median of dates within bounds is refused with where it can be asked."""
+def test_bounds_of_dates_are_dates(column):
+    """A median of dates within numbers is refused with a call that runs."""
     text = refusal(f"SELECT dp_median({column}, 0, 100) FROM {{table}}")
-    assert "Hint: of dates and times write dp_median(x); dfp.sql(..., con=con) takes" in text
+    assert "must be of its own kind" in text
+    mend = text.partition("Hint: write ")[2].splitlines()[0]
+    con.execute(f"SELECT {mend.replace('(x', f'({column}')} FROM full_table")
 
 
 @pytest.mark.parametrize(

@@ -60,3 +60,16 @@ SELECT dp_count(*) AS n FROM orders o WHERE nullif(total, 3) NOT IN (SELECT null
 SELECT name, dp_count(*) AS n FROM nation n, customer c JOIN orders o ON o.customer = c.id AND n.nation = c.nation GROUP BY name
 SELECT dp_count(*) AS n, dp_sum(total, 0, 9) AS s FROM customer c, nation n LEFT JOIN orders o ON o.customer = c.id AND total > n.nation + c.nation
 SELECT dp_count(*) AS n FROM nation n, (customer c JOIN product p ON c.nation = n.nation AND p.product = c.nation) ANTI JOIN orders o ON o.customer = c.id AND o.total > n.region
+SELECT n, dp_sum(twice, 0, 9) AS s FROM customer c JOIN orders o ON o.customer = c.id, LATERAL (SELECT o.total * 2 AS twice, c.nation + 1 AS n WHERE o.total > c.nation) m WHERE twice < 9 GROUP BY n
+SELECT dp_sum(more, 0, 9) AS s FROM orders o LEFT JOIN LATERAL (SELECT o.total * 2 AS twice) m ON true, (SELECT twice + 1 AS more) l
+SELECT dp_sum(total, 0, 9) AS s FROM customer c, LATERAL (SELECT o.total, total * 2 AS twice FROM orders o WHERE o.customer = c.id AND o.total > c.nation) m WHERE twice < 9
+SELECT dp_count(*) AS n, dp_sum(total, 0, 9) AS s FROM customer c LEFT JOIN LATERAL (SELECT o.total FROM orders o WHERE o.customer = c.id AND o.total * 9 > c.balance) m ON total > 2
+SELECT n, dp_sum(most, 0, 9) AS m FROM customer c JOIN LATERAL (SELECT max(total) AS most, count(*) AS n FROM orders o WHERE o.customer = c.id AND status <> 'lost') m ON true WHERE n < 3 GROUP BY n
+SELECT name, dp_count(*) AS n FROM customer c, (SELECT name FROM nation n WHERE n.nation = c.nation AND region NOT IN (SELECT nation FROM nation WHERE nation > 0)) GROUP BY name
+SELECT dp_count(*) AS n FROM customer c LEFT JOIN LATERAL (SELECT min(total) AS least FROM orders o WHERE o.customer = c.id) ON true WHERE balance > least
+SELECT dp_count(*) AS n FROM orders o JOIN customer c ON o.customer = c.id AND (total > 4 OR c.nation NOT IN (SELECT region FROM nation)) LEFT JOIN item i ON i.order_id = o.order_id
+SELECT dp_count(*) AS n FROM orders o WHERE total > 5 OR o.order_id NOT IN (SELECT order_id FROM item WHERE quantity > 2)
+SELECT label, dp_sum(paid, 0, 9) AS s FROM item i, product p WHERE i.product = p.product AND (p.label = 'P1' AND i.quantity < 3 OR p.label IN ('P2', 'P5') AND i.quantity > 1 AND i.paid > 2) GROUP BY label
+SELECT dp_count(*) AS n FROM product p JOIN item i ON i.product = p.product AND price > 2 JOIN orders o ON o.order_id = i.order_id WHERE (o.status = 'open' AND label < 'P5') OR (o.status = 'done' AND quantity = 2)
+SELECT dp_count(*) AS n FROM item i WHERE EXISTS (SELECT 1 FROM product p WHERE p.product = i.product AND p.price > i.quantity) AND i.product NOT IN (SELECT product FROM product WHERE price > 9)
+SELECT price, dp_count(*) AS n FROM item LEFT JOIN product USING (product) ANTI JOIN nation ON nation = quantity WHERE paid < 9 AND quantity < 4 GROUP BY price

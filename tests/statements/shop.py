@@ -79,7 +79,7 @@ def measured(query, con=None, schema=SCHEMA, **frames):
     Of a statement in which releases stand inside of one, it is that one.
     """
     terms = Terms(epsilon=1, delta=1e-6, unit=schema.unit and unit_of(schema.unit, 5, 5))
-    with job_of(query, con, frames, terms, None, schema=schema) as job, job.place.fenced():
+    with job_of(query, con, frames, terms, None, schema=schema) as job:
         plan = job.plans[-1]
         givens = plan.statement.givens
         if any(given.script.statements for given in givens):
@@ -88,9 +88,11 @@ def measured(query, con=None, schema=SCHEMA, **frames):
         else:  # of public tables alone
             _Drawn(job).give(plan)
         source = plan.statement.rows.source
-        found = plan.rows_of(gated(source.rows(plan.used, job.engine), source.gated))
+        rows = source.rows(plan.used, job.engine)
+        read = gated(rows, source.gated)
         try:
-            return plan, found.to_arrow_table()
+            with job.reading(plain=read is rows):
+                return plan, plan.rows_of(read).to_arrow_table()
         finally:
             job.place.take_back()
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from threading import Event
-
 import duckdb
 import numpy as np
 import pandas as pd
@@ -13,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.statements import gate
 
 SECRET = "secret text of one row"
 FAR = np.iinfo(np.int64).max // 2
@@ -293,22 +289,3 @@ def test_conditions_below_the_gate_leave_its_values_alone():
     ):  # fmt: skip
         made = dfp.sql(f"{asked} WHERE {where}", **terms)
         assert list(made.to_pylist()[0].values()) == expected
-
-
-def test_a_block_without_the_optimiser_is_one_thread_s_alone():
-    """The end of a block switches nothing back among the rows of another thread's."""
-    con, entered, left = duckdb.connect(), Event(), Event()
-
-    def other():
-        with gate.fenced(con):
-            entered.set()
-            left.wait(60)
-            return con.execute("SELECT current_setting('enable_optimizer')").fetchall()
-
-    with ThreadPoolExecutor(1) as threads:
-        with gate.fenced(con):
-            found = threads.submit(other)
-            entered.wait(0.5)  # it may not come
-        left.set()
-        assert found.result(60) == [(False,)]
-    assert con.execute("SELECT current_setting('enable_optimizer')").fetchall() == [(True,)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import runpy
 from decimal import Decimal
 from pathlib import Path
@@ -10,7 +11,8 @@ import duckdb
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.statements import owned, relations
+from dfprivacy.statements import catalog, owned, plan, relations
+from dfprivacy.statements.gate import fenced
 from dfprivacy.statements.tables import Tables
 
 HERE = Path(__file__).parent
@@ -119,6 +121,27 @@ def test_the_audit_finds_a_join_without_owners(dirty, both, monkeypatch, query):
     assert not all(differ_in_one_unit(query, dirty, con, unit) for unit, con in both)
 
 
+@pytest.mark.parametrize(
+    ("own", "unit"), [("BIGINT", "BIGINT"), ("INTEGER", "BIGINT"), ("BIGINT", "INTEGER")]
+)
+def test_rows_are_owned_by_their_own_value_of_the_unit(own, unit):
+    """Orders of a customer count without a row of that customer; what is no unit owns nothing.
+
+    A join with the unit's table leaves them out.
+    """
+    con = shop(NOBODY, f"ALTER TABLE orders ALTER customer TYPE {own}")
+    con.execute(f"ALTER TABLE customer ALTER id TYPE {unit}")
+    if (own, unit) == ("BIGINT", "INTEGER"):
+        con.execute("INSERT INTO orders VALUES (9000, 1000000000000, 5.0, 'open', NULL)")
+    for rows in ("orders", "item JOIN orders USING (order_id)"):
+        found = by_owner(f"SELECT dp_count(*) FROM {rows}", con)
+        plain = f"SELECT customer, count(*) FROM {rows} WHERE customer < 1000000 GROUP BY 1"
+        assert {owner: len(of) for owner, of in found.items()} == dict(con.sql(plain).fetchall())
+        assert 99999 in found
+    joined = "SELECT dp_count(*) FROM orders JOIN customer ON customer = id"
+    assert 99999 not in by_owner(joined, con)
+
+
 ALONG = (
     "SELECT dp_count(*) AS n FROM item JOIN orders USING (order_id) JOIN customer ON customer = id"
 )
@@ -128,6 +151,17 @@ def test_a_join_along_links_is_these_links(clean):
     """Tables that a statement joins along their links itself are read once each."""
     text = dfp.explain(ALONG, con=clean, schema=SCHEMA, max_rows=3).row_query
     assert [text.count(f'"main"."{name}"') for name in ("item", "orders")] == [1, 1]
+
+
+def test_few_rows_are_given_owners(clean):
+    """Rows of a linked table meet public ones, and what an OR asks of each table, before links."""
+    query = ALLOWED[-4]
+    text = dfp.explain(query, con=clean, schema=SCHEMA, max_rows=3, max_groups=1, delta=1e-6)
+    rows, links = text.row_query.split("DISTINCT")
+    asked = '(("quantity" < 3)) OR (("quantity" > 1) AND ("paid" > 2))'
+    assert asked in rows
+    assert '"product"' in rows
+    assert '"product"' not in links
 
 
 def test_a_join_on_another_column_is_no_link(monkeypatch):
@@ -406,3 +440,99 @@ def test_matches_are_numbers_of_columns_that_there_are(matches, error):
     with pytest.raises(error):
         dfp.explain("SELECT dp_count(*) FROM orders", con=shop(PRICES), schema=schema)
     assert eval(repr(MATCHES), {"Schema": dfp.Schema}) == MATCHES
+
+
+LINKED = dfp.Schema(unit="who.id", links={"bill.who": "who.id", "line.bill": "bill.bill"})
+SURE = [
+    "paid > 2.5", "paid BETWEEN 0.05 AND 9", "fee <= 1 + 10", "few IN (1, 2, 300)", "many < 5",
+    "word = 'true'", "word LIKE 't%'", "day < DATE '2024-05-01'", "paid = fee", "few < many",
+    "ratio >= 0.5", "word IS NULL", "many = 5000000000", "who > 3", "zero < 7", "level = 0",
+    "none = 1",
+]  # fmt: skip
+NUMBERS = ["paid", "fee", "few", "many", "ratio", "3", "(1 - fee)", "zero", "level", "one", "none"]
+
+
+def sure(choose, depth):
+    """Return a condition that fails on no row."""
+    if depth == 0:
+        return choose.choice(SURE)
+    one, two = (sure(choose, depth - 1) for _ in range(2))
+    return choose.choice([f"({one} AND {two})", f"({one} OR {two})", f"(NOT {one})"])
+
+
+def arithmetic(choose, depth):
+    """Return numbers that are too large on some rows."""
+    if depth == 0:
+        return choose.choice(NUMBERS)
+    one, two = (arithmetic(choose, depth - 1) for _ in range(2))
+    chosen = f"CASE WHEN {sure(choose, 1)} THEN {one} ELSE {two} END"
+    return choose.choice([f"({one} {sign} {two})" for sign in "+-**"] + [chosen])
+
+
+def bills(*, late):
+    """Make bills of 20 units, many of them too large to compute with.
+
+    A `late` unit has what lies beyond all others in every column.
+    """
+    con = duckdb.connect()
+    con.execute("""
+        CREATE TABLE who AS SELECT i AS id FROM range(21) r(i);
+        CREATE TABLE bill AS SELECT i AS bill, i % 20 AS who FROM range(80) r(i);
+        CREATE TABLE line AS SELECT i % 80 AS bill, (i % 9)::DECIMAL(15, 2) AS paid,
+            CASE WHEN i % 7 = 0 THEN 9999999999999.99 ELSE i % 5 END::DECIMAL(15, 2) AS fee,
+            (i % 2 * 100)::TINYINT AS few, CASE WHEN i % 5 = 0 THEN 9e18 ELSE i % 4 END::BIGINT
+            AS many, CASE WHEN i % 2 = 0 THEN 'true' END AS word, (i / 8)::DOUBLE AS ratio,
+            DATE '2024-01-01' + (i % 9)::INTEGER AS day, 0::BIGINT AS zero, 1::BIGINT AS one,
+            0::DECIMAL(15, 2) AS level, NULL::BIGINT AS none FROM range(400) r(i)
+    """)
+    if late:
+        con.execute("""
+            INSERT INTO bill SELECT 1000 + i, 20 FROM range(9) r(i);
+            INSERT INTO line SELECT 1000 + i, -9999999999999.99, -9999999999999.99, -128, -9e18,
+                'zzz', 'NaN', DATE '9999-12-31', 9e18, -9e18, 9999999999999.99, 9e18
+                FROM range(9) r(i)
+        """)
+    return con
+
+
+@pytest.fixture(scope="module")
+def on_time():
+    return bills(late=False)
+
+
+@pytest.fixture(scope="module")
+def with_late():
+    return bills(late=True)
+
+
+def rows_of_others(query, con):
+    """Return the rows that are measured, by owner, but for those of the late unit."""
+    found = by_owner(query, con, schema=LINKED)
+    found.pop(20, None)
+    return found
+
+
+@pytest.mark.parametrize("seed", some(range(60), 0))
+def test_what_the_optimiser_knows_changes_no_row(on_time, with_late, monkeypatch, seed):
+    """Where it stays on, rows are what they are without it, and without a unit beyond all others.
+
+    So it is where conditions can't fail, and numbers are sums and products, too large on some rows.
+    """
+    choose = random.Random(seed)
+    number = arithmetic(choose, 1 + seed % 3)
+    query = f"SELECT dp_count({number}) AS n, dp_count(({number}) * fee) AS m FROM line "
+    query += f"JOIN bill USING (bill) WHERE {sure(choose, seed % 3)}"
+    monkeypatch.setattr(catalog, "fenced", None)
+    found = rows_of_others(query, on_time)
+    assert rows_of_others(query, with_late) == found
+    with fenced(on_time):
+        assert rows_of_others(query, on_time) == found
+
+
+def test_the_audit_finds_an_optimiser_that_is_on(on_time, with_late, monkeypatch):
+    """Where a condition can fail the optimiser is off; were it on, the late unit would be seen."""
+    failing = "CAST(word AS INTEGER) = 7 OR day < DATE '2024-05-01'"
+    query = f"SELECT dp_count(CASE WHEN {failing} THEN 1 END) AS n FROM line"
+    assert rows_of_others(query, on_time) == rows_of_others(query, with_late)
+    monkeypatch.setattr(plan, "by_row", lambda *_: True)
+    assert rows_of_others(query, on_time) != rows_of_others(query, with_late)

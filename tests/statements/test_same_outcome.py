@@ -106,6 +106,29 @@ def test_a_row_that_fails(place, query):
     assert one == other == none
 
 
+OVER = "OVER (PARTITION BY i ORDER BY d"
+SIZED = [
+    f"lag(x, {{n}}) {OVER})",
+    f"lead(x, {{n}}) {OVER})",
+    f"nth_value(x, {{n}}) {OVER})",
+    f"ntile({{n}}) {OVER})",
+    f"sum(i % 7) {OVER} ROWS BETWEEN {{n}} PRECEDING AND CURRENT ROW)",
+    f"max(x) {OVER} ROWS BETWEEN {{n}} FOLLOWING AND {{n}} FOLLOWING)",
+    f"count(*) {OVER} ROWS BETWEEN {{n}} PRECEDING AND {{n}} FOLLOWING)",
+]
+
+
+@pytest.mark.parametrize("size", [1, 2**31 - 1, 2**31, 2**63, 10**40], ids=hex)
+@pytest.mark.parametrize("window", SIZED)
+def test_a_window_of_any_size(window, size):
+    """A window ends in the same way whatever rows there are, or none: no size is too large."""
+    query = f"SELECT dp_sum(v, 0, 9) AS n FROM (SELECT {window.format(n=size)} AS v FROM t)"
+    own = {"schema": dfp.Schema(unit="t.i"), "max_rows": 1, "max_groups": 1}
+    one, other, none = (outcome(terms | own, query) for terms in neighbours("duckdb"))
+    assert one == other == none
+    assert (one[0] == "RefusedStatementError") == (size >= 2**31)
+
+
 OBJECTS = {
     "table": "CREATE TABLE t AS FROM given",
     "temporary": "CREATE TEMP TABLE t AS FROM given",

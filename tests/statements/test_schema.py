@@ -371,7 +371,19 @@ REFUSED = [
         "a running sum",
     ),
     ("range(5)", "a table function"),
-    ("customer, LATERAL (SELECT * FROM orders WHERE customer = id)", "no table in FROM"),
+    (
+        "customer, LATERAL (SELECT * FROM orders WHERE customer = id ORDER BY total LIMIT 2)",
+        "a subquery in FROM that names",
+    ),
+    ("customer JOIN (SELECT x, count(*) FROM orders GROUP BY x) ON true", "has a column 'x'"),
+    (
+        "customer LEFT JOIN orders ON id = customer AND total IN (SELECT paid FROM item)",
+        "a subquery in ON",
+    ),
+    (
+        "customer LEFT JOIN (orders JOIN product ON EXISTS (FROM nation)) ON id = customer",
+        "a subquery in ON",
+    ),
 ]
 
 

@@ -9,20 +9,12 @@ said of the better half of several releases, which fails with a probability belo
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
-from dfprivacy.measurement.bin_table import bin_table
-from dfprivacy.measurement.binning import Octaves
-from dfprivacy.release.pipeline import permit
-from dfprivacy.statistics.estimators import zoom
-from dfprivacy.statistics.estimators.zoom import OWN, PARTS, POOLED, group_bounds
 
 GROUPS, RELEASES = 300, 9
 
@@ -55,8 +47,10 @@ def grouped(rows):
 @pytest.mark.parametrize(
     ("name", "rows", "most"),
     [
-        ("normal", 20, 3.7),
-        ("normal", 200, 1.3),
+        ("normal", 20, 3.1),
+        ("normal", 200, 0.5),
+        ("years", 20, 1.5),
+        ("years", 200, 0.17),
         ("lognormal", 50, 4.5),
         ("lognormal", 200, 2.4),
         ("around zero", 200, 0.04),
@@ -101,6 +95,33 @@ def test_notes_are_of_each_group(lower_limit):
     assert lower_limit(int(np.median([(own != "").sum() for own in notes])), 200) <= 0.05
 
 
+@pytest.mark.parametrize("rows", [20, 100, 200])
+def test_intervals_hold_where_some_groups_are_elsewhere(rows, upper_limit):
+    """Where a twentieth of all groups is far from the others 93 % are held, or marked."""
+    generator = np.random.default_rng(9)
+    hits = []
+    for _ in range(RELEASES):
+        values = DATA["years"](generator, rows)
+        values[: GROUPS // 20] -= 1500
+        made = grouped(values).mean("x", epsilon=1)
+        truth = values.mean(axis=1)
+        held = (made["low"].to_numpy() <= truth) & (truth <= made["high"].to_numpy())
+        hits.append(int((held | (made["note"] != "").to_numpy()).sum()))
+    assert upper_limit(int(np.median(hits)), GROUPS) >= 0.93
+
+
+def test_a_group_far_from_others_has_bounds_of_its_own():
+    """Of 300 groups about one centre another one of 200 rows is answered where it lies."""
+    generator = np.random.default_rng(10)
+    errors = []
+    for size in (0.0, 1.0, 500.0, 1500.0, -2000.0, 1e9):
+        rows = list(DATA["years"](generator, 200))
+        rows[7] = np.full(200, size)
+        made = [grouped(rows).mean("x", epsilon=2) for _ in range(RELEASES)]
+        errors += [np.median([abs(own["x"][7] - size) for own in made]) / max(abs(size), 2000)]
+    assert max(errors) < 0.05
+
+
 def test_groups_are_answered_wherever_their_rows_lie():
     """Empty groups, groups of another size, beyond all others or far from zero have an answer."""
     generator = np.random.default_rng(3)
@@ -135,105 +156,32 @@ def test_a_few_rows_in_many_groups_are_enough_together():
     assert sum(found) >= 18
 
 
-# What it costs
+def test_a_frame_that_changes_is_refused_the_second_time(tmp_path):
+    """Data far from zero are read twice: other keys the second time are refused, and charged."""
+    frame, readings = frame_of(np.full((40, 50), 700.0)), []
+
+    def changing(rows):
+        readings.append(len(rows))
+        return rows.with_columns(pl.col("g") + (len(readings) > 1))
+
+    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=5, delta=1e-3)
+    asked = frame.lazy().map_batches(changing, schema=frame.schema)
+    private = dfp.frame(asked)(ledger=ledger, dataset="changing").group_by("g")
+    with pytest.raises(dfp.EngineError, match="changed while it was read"):
+        private.mean("x", epsilon=2, delta=1e-6)
+    assert len(readings) == 2
+    assert ledger.spent("changing").epsilon == 2
 
 
-def table_of(rows):
-    """Return the table of some groups."""
-    group = np.repeat(np.arange(len(rows)), [len(own) for own in rows])
-    labels = Octaves().labels(np.concatenate([np.asarray(own, float) for own in rows]))
-    ones = np.ones(len(labels), np.int64)
-    return bin_table(pa.table({}), len(rows), Octaves(), group, labels, rows=ones)
+@pytest.mark.parametrize("door", ["frame", "sql", "file", "reader", "secret"])
+@pytest.mark.parametrize("offset", [0, 1900])
+def test_every_door_answers_small_groups(door, offset, tmp_path):
+    """Forty groups of twenty rows: frames, SQL, files and secret keys have answers for all.
 
-
-NEAR = [[5.0] * 40, [300.0] * 12, [-2.0] * 30]
-PAIRS = {
-    "one more": (NEAR, [[5.0] * 41, *NEAR[1:]]),
-    "a group": (NEAR, [NEAR[0], [300.0] * 11, NEAR[2]]),
-    "an outlier": (NEAR, [[*NEAR[0], 1e30], *NEAR[1:]]),
-    "enough": ([[5.0] * 34, [5.0] * 33, []], [[5.0] * 34, [5.0] * 34, []]),
-    "nobody": ([[], [], []], [[5.0], [], []]),
-}
-
-
-def drawn(rows, epsilon, count):
-    """Return what is found in so many releases of a table, and the largest share that was spent."""
-    table, seen, spent = table_of(rows), [], 0.0
-    loss = Epsilon(Fraction(epsilon))
-    with permit("a test"):
-        for _ in range(count):
-            found = group_bounds(table, loss, loss)
-            left = [found.left(np.array([group])) for group in range(table.groups)]
-            spent = max(spent, 1 - min(left) / PARTS)
-            ends = np.nan_to_num([*found.found.lower, *found.found.upper], nan=-1e9)
-            seen.append([*ends, *left, *found.histogram])
-    return np.array(seen).T, spent
-
-
-def audited(pair, epsilon, count, violation, claimed=None):
-    """Return by how much some event of found bounds breaks a claim, or that of what was spent."""
-    (one, first), (other, second) = (drawn(rows, epsilon, count) for rows in PAIRS[pair])
-    claim = epsilon * max(first, second) if claimed is None else claimed
-    return max(violation(a, b, claim, 0.0) for a, b in zip(one, other, strict=True))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("pair", PAIRS)
-def test_bounds_by_group_cost_what_is_not_left(pair, violation):
-    """A row changes no probability of any group's bounds by more than was spent at most.
-
-    4,000 releases a side of three groups each, all in one table; epsilon = 3.
+    However far from zero their rows are.
     """
-    assert audited(pair, 3, 4_000, violation) <= 0
-
-
-@pytest.mark.slow
-def test_the_audit_sees_a_smaller_claim_fail(violation):
-    """Ten rows more than a core of all groups together break a claim of 0.1 at epsilon 5."""
-    PAIRS["ten"] = ([[5.0] * 50, [], []], [[5.0] * 60, [], []])
-    assert audited("ten", 5, 4_000, violation, 0.1) > 0
-
-
-@pytest.mark.parametrize(
-    ("loss", "unit"),
-    [
-        (Epsilon(Fraction(1)), {"max_rows": 2, "max_groups": 3}),
-        (Rho(Fraction(1)), {"max_rows": 2, "max_groups": 3}),
-        (Rho(Fraction(1)), {"max_rows": 1, "max_groups": 5}),
-    ],
-    ids=str,
-)
-def test_a_unit_pays_for_its_rows_of_all_groups(loss, unit, monkeypatch):
-    """What is counted of all groups together has the noise of max_rows * max_groups rows of a unit.
-
-    What is counted by group has that of max_rows in each of max_groups.
-    """
-    seen = {}
-    for name in ("every_count", "exceedances"):
-        plain = getattr(zoom, name)
-
-        def watched(table, noise, *given, name=name, plain=plain):
-            seen[name] = (table.groups, noise)
-            return plain(table, noise, *given)
-
-        monkeypatch.setattr(zoom, name, watched)
-    generator = np.random.default_rng(5)
-    frame = frame_of(generator.lognormal(3, 1, (9, 2_000)))
-    frame = frame.with_columns(u=pl.int_range(pl.len()))
-    asked = frame.dp(unit="u", **unit).group_by("g", keys=range(9))
-    asked.mean("x", **{type(loss).__name__.lower(): float(loss.value)})
-    rows, groups = unit["max_rows"], unit["max_groups"]
-    together = Contribution(rows * groups, 1).row_loss(loss)
-    assert seen["every_count"] == (1, together.share(Fraction(POOLED, PARTS)).noise(1, 1))
-    each = Contribution(rows, groups).row_loss(loss)
-    assert seen["exceedances"] == (9, each.share(Fraction(OWN, PARTS)).noise(1, 1))
-
-
-@pytest.mark.parametrize("door", ["frame", "sql", "file", "secret"])
-def test_every_door_answers_small_groups(door, tmp_path):
-    """Forty groups of twenty rows: frames, SQL, files and secret keys have answers for all."""
     generator = np.random.default_rng(6)
-    frame = frame_of(generator.normal(100, 15, (40, 20)))
+    frame = frame_of(generator.normal(100, 15, (40, 20)) + offset)
     if door == "frame":
         made = frame.dp.group_by("g", keys=range(40)).mean("x", epsilon=2)
     elif door == "sql":
@@ -241,9 +189,12 @@ def test_every_door_answers_small_groups(door, tmp_path):
     elif door == "file":
         path = dfp.statistics(frame, tmp_path / "x.parquet", dfp.mean("x"), by="g")
         made = dfp.merge([path], epsilon=2, delta=0.1)
+    elif door == "reader":
+        private = dfp.frame(frame.to_arrow().to_reader())
+        made = private.group_by("g", keys=range(40)).mean("x", epsilon=2)
     else:
         made = frame.dp.group_by("g").mean("x", epsilon=2, delta=0.1)
     assert made.shape[0] == 40
-    errors = [abs(float(value) - 100) for value in made["x"]]
+    errors = [abs(float(value) - 100 - offset) for value in made["x"]]
     assert all(map(math.isfinite, errors))
     assert np.median(errors) < 10

@@ -36,12 +36,12 @@ def test_a_count_has_the_noise_of_one_epsilon(epsilon, bulk):
 
 
 @pytest.mark.parametrize(
-    ("bounds", "largest"), [((-5, 3), 5 * 1.25), ((0, 3), 3), ((100, 101), 101)]
+    ("bounds", "largest"), [((-5, 3), math.hypot(5, 3)), ((0, 3), 3), ((100, 101), 101)]
 )
 def test_a_sum_has_the_noise_of_its_largest_bound(bounds, largest, bulk):
     """The mean square error of a sum is 2 (max|bound|/epsilon)**2, within 2%.
 
-    By group a sum of both signs sets a fifth of its sensitivity aside for the count beside it.
+    By group that of a sum of both signs is 2 (lower**2 + upper**2)/epsilon**2.
     """
     middle = sum(bounds) / 2
     found, _ = errors(

@@ -87,10 +87,7 @@ def chart_of(spec: Spec) -> Any:
 
 @cache
 def _offline(kind: Any) -> Any:
-    """Return a class of altair whose charts are drawn and saved without the network.
-
-    Where the caller has chosen a renderer of altair, that one draws them.
-    """
+    """Return a class of altair whose charts need no network, unless the caller chose a renderer."""
 
     def bundle(self: Any, *args: Any, **options: Any) -> Any:
         chosen = _library("altair").renderers.active not in {"", "default"}
@@ -116,7 +113,7 @@ def svg_html(spec: Spec) -> str:
     svg = str(_library("vl_convert").vegalite_to_svg({**spec, "background": "transparent"}))
     for ink, around in ((_INK, "currentColor"), (_GREY, "currentColor"), (_GRID, "#80808059")):
         svg = svg.replace(f'"{ink}"', f'"{around}"')
-    start = '<svg style="max-width:100%;height:auto" '
+    start = '<svg style="max-width:max(100%,30rem);height:auto" '
     return f'<div style="overflow-x:auto">{svg.replace("<svg ", start, 1)}</div>'
 
 
@@ -277,7 +274,7 @@ def _tooltip(dots: Sequence[Dot], *, first: str = "group") -> list[Spec]:
 def bins_panel(title: str) -> Spec:
     """Return the bars of a histogram, each with the bar of its interval."""
     x: Spec = {"type": "quantitative", "title": title, "scale": {"zero": False, "nice": False}}
-    y: Spec = {"type": "quantitative", "title": "noisy count (values)"}
+    y: Spec = {"type": "quantitative", "title": "noisy count (values)", "scale": {"nice": False}}
     bar = {
         "mark": {"type": "bar", "color": _BLUE, "opacity": 0.55, "stroke": "white"},
         "encoding": {
@@ -360,10 +357,7 @@ class Line:
 def band_panel(
     lines: Sequence[Line], title: str, across: str, *, domain: Domain | None = None
 ) -> Spec:
-    """Return many values in their order as lines, with the bands of their intervals.
-
-    Few places of a line have a dot each: those between them have no answer.
-    """
+    """Return ordered values as lines with bands; few places of a line have a dot each."""
     dots = [dot for line in lines for dot in line.dots]
     values = [
         {**record, "place": place, "line": line.name}
@@ -432,6 +426,7 @@ def save_plot(chart: Any, path: str | os.PathLike[str]) -> Path:
 
     Nothing is fetched, now or when the file is opened: an HTML page holds the script that draws
     it, and a policy under which a browser loads nothing. The file is written wholly or not at all.
+    It needs vl-convert: pip install 'dfprivacy[plot]'.
 
     >>> import dfprivacy as dfp, polars as pl, tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -439,14 +434,13 @@ def save_plot(chart: Any, path: str | os.PathLike[str]) -> Path:
     >>> dfp.save_plot(count.plot(), folder.name + "/count.svg").name
     'count.svg'
     >>> folder.cleanup()
-
-    Raises
-    ------
-    PictureError
-        For another ending, a path that can't be written, or when vl-convert is not installed:
-        pip install 'dfprivacy[plot]'.
     """
     target = Path(path)
+    if not hasattr(type(chart), "properties"):
+        raise PictureError(
+            f"an object of type {type(chart).__name__} is no chart that can be written",
+            hint="dfp.save_plot(dfp.plot(released), 'plot.png')",
+        )
     ending = target.suffix.lower()
     if ending not in _ENDINGS:
         raise PictureError(

@@ -141,7 +141,6 @@ class ShownDescription(Shown):
         ]  # fmt: skip
 
     def __repr__(self) -> str:
-        """Show one line a column, under what was asked and over what it cost."""
         heads = ["column", "type", "count", "missing", "mean", "std", *self.levels, "values"]
         rows = [list(self._texts(own)) for own in self.told]
         shown = [place for place, head in enumerate(heads)

@@ -83,7 +83,9 @@ def _page(ledger: Ledger, delta: object) -> str:
     """Return the page. Its policy lets a browser load nothing and run this one script alone."""
     total, statements, rows = ledger.statements()
     named = delta_of(delta)
-    quoted = _usual(total) if named is None else named
+    own = Fraction(total.delta, PER_ONE_DELTA)  # a ledger in rho needs some to spare
+    usual = own + _SPARE if total.measure == "rho" else own or _SPARE
+    quoted = usual if named is None else named
     exact = named if total.measure == "epsilon" else quoted
     promised = ledger.promise(delta=None if exact is None else float(exact))
     try:
@@ -117,12 +119,6 @@ def _file(name: str) -> str:
 
 def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
-def _usual(total: Units) -> Fraction:
-    """Return the delta to quote where none is named; a ledger in rho needs some to spare."""
-    own = Fraction(total.delta, PER_ONE_DELTA)
-    return own + _SPARE if total.measure == "rho" else own or _SPARE
 
 
 def _loss(budget: Budget) -> float:

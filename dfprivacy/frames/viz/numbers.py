@@ -187,13 +187,8 @@ class Shown:
         """Write it to a file that ends in .html, .csv, .png or .svg, and return its path.
 
         Each has the cost and the date of writing below: a page, a chart in its caption, CSV in
-        last lines that begin with "#". The file is written wholly or not at all.
-
-        Raises
-        ------
-        PictureError
-            For another ending, or a path that can't be written; for charts (.png, .svg) also
-            without the extra `plot`.
+        last lines that begin with "#". The file is written wholly or not at all. Charts (.png,
+        .svg) need the extra `plot`.
         """
         target = Path(path)
         ending = target.suffix.lower()
@@ -222,7 +217,6 @@ class ShownNumbers(Shown):
     measured_in: MeasuredIn = None
 
     def __repr__(self) -> str:
-        """Show each number on a line."""
         return "\n".join(reading.line for reading in self.readings)
 
     def _repr_html_(self) -> str:
@@ -289,7 +283,6 @@ class Readable:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        """Show the number, its interval if it has one, and its cost on one line."""
         return self.reading().line
 
     def _repr_html_(self) -> str:
@@ -299,11 +292,6 @@ class Readable:
         """Return a chart of the number and its interval (an altair chart).
 
         `measured_in` names the unit of the column for the axis, e.g. `"minutes"`. It costs
-        nothing: the chart shows what was released.
-
-        Raises
-        ------
-        PictureError
-            When altair is not installed: pip install 'dfprivacy[plot]'.
+        nothing: the chart shows what was released. It needs altair: pip install 'dfprivacy[plot]'.
         """
         return readings_chart([self.reading()], measured_in)

@@ -74,6 +74,7 @@ from dfprivacy.frames.viz.text import (
     unique_texts,
     with_unit,
     writer,
+    writers_of,
 )
 from dfprivacy.measurement.grid import kind_of
 from dfprivacy.release.terms import interval_level
@@ -157,7 +158,7 @@ def plot(
     if sort == "value":
         table = table.sort_by([(layout.answers[0][0], "descending")])
     shown = shown_frame(table, layout, origin, most=MOST_COORDINATES).drawn()
-    if sort == "value" or not shown.is_over_time:
+    if sort == "value" or shown.over_time() is None:
         shown = shown_frame(table, layout, origin, most=MOST_DOTS).drawn()
     return shown.plot(measured_in, ", the largest first" if sort == "value" else "")
 
@@ -324,12 +325,19 @@ class Series:
 
     def columns(self, measured_in: MeasuredIn) -> Iterator[Column]:
         """Yield the column of values, and that of intervals with their bars."""
-        errors = [ends[1] / 2 - ends[0] / 2 for _, ends in self.cells if ends]
-        written = writer((value for value, _ in self.cells), errors, percent=self.percent)
-        values = ["unknown" if math.isnan(v) else written(v) for v, _ in self.cells]
+        errors = [ends[1] / 2 - ends[0] / 2 if ends else math.nan for _, ends in self.cells]
+        numbers = [value for value, _ in self.cells]
+        writers = writers_of(numbers, errors, percent=self.percent)
+        values = [
+            "unknown" if math.isnan(own) else written(own)
+            for own, written in zip(numbers, writers, strict=True)
+        ]
         yield Column(with_unit(self.name, measured_in), values)
         if self.has_ends:
-            ends = [[written(one) for one in _told_ends(*own)] for own in self.cells]
+            ends = [
+                [written(one) for one in _told_ends(*own)]
+                for own, written in zip(self.cells, writers, strict=True)
+            ]
             texts = [f"[{', '.join(own)}]" if own else "" for own in ends]
             yield Column("interval", texts, drawn=self.cells)
         if any(self.notes):
@@ -346,10 +354,7 @@ def _told_ends(value: float, ends: tuple[float, float] | None) -> tuple[float, .
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its head, its texts, and the intervals that are drawn with them.
-
-    Sentences wrap, other texts do not.
-    """
+    """A column of a table: head, texts (sentences wrap), and the intervals drawn with them."""
 
     head: str
     texts: Sequence[str]
@@ -377,7 +382,6 @@ class ShownColumns(Shown):
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        """Show the groups as a table, under what was asked and over what it cost."""
         padded = []
         for column in self.columns:
             texts = [column.head, *column.texts]
@@ -434,10 +438,7 @@ class ShownFrame(ShownColumns):
         return self.drawn().plot(self.measured_in, "", more)
 
     def drawn(self) -> ShownFrame:
-        """Return what a chart draws: of groups that are compared, those that have a group before.
-
-        The chart names each group alone; what it is compared with stands in the table.
-        """
+        """Return what a chart draws: of groups that are compared, those with a group before."""
         names = tuple(map(legible, self.origin.keys))
         if self.key_names != (*names, "against"):
             return self
@@ -486,11 +487,8 @@ class ShownFrame(ShownColumns):
         ]  # fmt: skip
 
     def plot(self, measured_in: MeasuredIn, order: str, more: Sequence[str] = ()) -> Any:
-        """Return a chart of the answers of each group; several answers stand side by side.
-
-        Where the last key is a time, the answers are lines over time.
-        """
-        series = None if order else self._over_time()
+        """Return a chart of the answers by group, or of lines where the last key is a time."""
+        series = None if order else self.over_time()
         panels, missing, by = [], 0, ", ".join(self.key_names)
         labels = [chart_text(own) for own in unique_texts([", ".join(own) for own in self.keys])]
         out: list[str] = []
@@ -519,16 +517,8 @@ class ShownFrame(ShownColumns):
         names = f"{self.origin.compared} {names}".strip()
         return chart_of(titled(spec, f"{names} by {by}" if by else names, captions))
 
-    @property
-    def is_over_time(self) -> bool:
-        """Tell whether a chart of it has lines over time."""
-        return self._over_time() is not None
-
-    def _over_time(self) -> dict[str, tuple[list[int], list[str]]] | None:
-        """Return the rows of each line over time, with their times; None if it isn't one.
-
-        The last key is the time, and the others together tell the lines apart.
-        """
+    def over_time(self) -> dict[str, tuple[list[int], list[str]]] | None:
+        """Return rows and times of each line over the last key, a time; None if it isn't one."""
         times = [time_of(own[-1]) for own in self.keys] if self.key_names else []
         found: dict[str, tuple[list[int], list[str]]] = {}
         for row, time in enumerate(times):

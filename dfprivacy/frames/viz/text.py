@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -117,7 +117,7 @@ def decimals_of(values: Iterable[float], errors: Iterable[float]) -> int | None:
 
 def writer(
     values: Iterable[float], errors: Iterable[float], *, percent: bool = False
-) -> Callable[[float], str]:
+) -> partial[str]:
     """Return what writes numbers with the decimals that these errors leave, as `decimals_of`.
 
     >>> written = writer([0.16481], [0.0012], percent=True)
@@ -127,6 +127,26 @@ def writer(
     size = 100 if percent else 1
     decimals = decimals_of((size * one for one in values), (size * one for one in errors))
     return partial(figure, decimals=decimals, percent=percent)
+
+
+def writers_of(
+    values: Sequence[float], errors: Sequence[float], *, percent: bool = False
+) -> list[partial[str]]:
+    """Return what writes each number, as `writer` does all of them.
+
+    One whose error that would round off has the decimals that its own error leaves.
+
+    >>> numbers, errors = [9.92, 0.00021], [0.15, 0.000076]
+    >>> [own(x) for own, x in zip(writers_of(numbers, errors), numbers, strict=True)]
+    ['9.92', '0.000210']
+    """
+    size, shared = 100 if percent else 1, writer(values, errors, percent=percent)
+    together, made = shared.keywords["decimals"], []
+    for value, error in zip(values, errors, strict=True):
+        own = decimals_of([size * value], [size * error])
+        finer = together is not None and own is not None and own > together + 1
+        made.append(writer([value], [error], percent=percent) if finer else shared)
+    return made
 
 
 def figure(value: float, decimals: int | None = None, *, percent: bool = False) -> str:

@@ -1,12 +1,10 @@
 """Select any monotone property privately: median, quantile, mean, centre, or the caller's own.
 
-The length of a candidate says how many rows have to be added or removed until the property has
-that value. It moves by at most 1 with a row, so that a small one can be selected privately: inverse
-sensitivity, Dick et al. Everything is in integers, values and candidates on the public grid
-lowest, ..., highest. At means and l_p centres rows pull from both sides, by integers from a public
-table, and a centre is where the pulls cancel. `select_monotone` is their Algorithm 5 on public
-bounds, `monotone_estimate` their Algorithm 4, which finds bounds first. Derivations, and the errata
-of the paper: docs/monotone.md.
+The length of a candidate says how many rows have to be added or removed until the property has that
+value: inverse sensitivity, Dick et al. Everything is in integers on the public grid lowest, ...,
+highest; a centre is where the pulls of rows, integers from a public table, cancel.
+`select_monotone` is their Algorithm 5 on public bounds, `monotone_estimate` their Algorithm 4,
+which finds bounds first. Derivations, and the errata of the paper: docs/monotone.md.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ import pyarrow as pa
 from dfprivacy.accounting.exact import center_power, decimal_number, describe
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.measurement.bin_table import BinTable, bin_table
+from dfprivacy.measurement.bin_table import bin_table
 from dfprivacy.measurement.binning import Floats, Integers, SignificantBits
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.race import Runs
@@ -72,7 +70,6 @@ class QuantileLength:
     q: Fraction | float
 
     def __post_init__(self) -> None:
-        """Keep q as an exact fraction."""
         q = decimal_number(self.q)
         if q is None or not 0 < q < 1 or q.denominator > _LARGEST_DENOMINATOR:
             raise InvalidQuestionError(
@@ -379,7 +376,8 @@ def monotone_estimate(
     last = checked_intervals(intervals)
     known, counts = known_rows(values, rows)
     grid, quarter = SignificantBits(BITS), loss.share(Fraction(1, 4))
-    table = _one_group(grid, known, counts)
+    group = np.zeros(len(known), np.int64)
+    table = bin_table(pa.table({}), 1, grid, group, grid.labels(known), rows=counts)
     rank = trimmed_rank(quarter, 2 * grid.last + 1)
     ends = [
         int(select_thresholds(table, rank, quarter, side, entropy=entropy)[0]) for side in SIDES
@@ -460,20 +458,14 @@ def on_grid(values: Floats, rows: Integers, bounds: Bounds, last: int) -> tuple[
 
 
 def far(mechanism: ExponentialMechanism, candidates: int) -> int:
-    """Return a length above the least from which on lengths may be taken for equal. Public.
-
-    All candidates so far away are chosen with probability below e**-45 together.
-    """
+    """Return a length above the least from which on candidates are as good as never chosen."""
     return math.ceil((45 + Fraction(math.log(candidates))) / mechanism.rate)
 
 
 def length_runs(
     functional: MonotoneProperty, integers: Integers, rows: Integers, last: int, reach: int
 ) -> Runs:
-    """Return the candidates 0, ..., last as runs of equal length. Secret.
-
-    Lengths of a centre end `reach` above the least, which moves them no more with a row.
-    """
+    """Return the candidates as runs of equal length, which ends `reach` above the least. Secret."""
     candidates = np.arange(last + 1)
     if isinstance(functional, CentreLength):
         lengths = functional.lengths_near(integers, rows, last, reach)
@@ -497,11 +489,6 @@ def checked_intervals(intervals: object) -> int:
     raise InvalidQuestionError(
         "intervals must be a power of two from 2 to 2**20", hint=f"Use intervals={INTERVALS}."
     )
-
-
-def _one_group(grid: SignificantBits, values: Floats, rows: Integers) -> BinTable:
-    group = np.zeros(len(values), np.int64)
-    return bin_table(pa.table({}), 1, grid, group, grid.labels(values), rows=rows)
 
 
 def _apart(low: int, high: int, last: int) -> tuple[int, int]:

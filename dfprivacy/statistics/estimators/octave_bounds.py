@@ -8,8 +8,10 @@ that are together. Walking outwards, a bin joins if its noisy count reaches
 where a height is in units of the scale of Laplace noise, or of Gaussian noise as improbable. Zeros
 alone have no bounds. What a bin costs is the width it adds, so
 that a bin which noise alone has lifted has to be the taller the more harm it would do: the expected
-harm is a convergent sum, whatever the magnitude. docs/octaves.md has the reasoning,
-benchmarks/octave_rule.py the experiment behind the two numbers and the share.
+harm is a convergent sum, whatever the magnitude. A bin across zero joins from width / its outer end
+on, or CORE: a small one adds no width, so that noise lifts one of many into bounds that are then
+of both signs, while what it holds moves a sum by less than the noise does. docs/octaves.md has the
+reasoning, benchmarks/octave_rule.py the experiment behind the two numbers and the share.
 
 What the bounds have clipped is read off the same histogram.
 Rows beyond a bound count as the bound, and how far beyond they lie no noisy count can limit. What
@@ -25,7 +27,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import EllipsisType
@@ -34,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfprivacy.measurement.bin_table import BinTable
-from dfprivacy.measurement.binning import LEAST_EXPONENT, Floats, Integers, Octaves
+from dfprivacy.measurement.binning import Doublings, Floats, Integers, Octaves
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.exceedances import (
     Exceedances,
@@ -131,26 +133,37 @@ def find_bounds(
     return octave_bounds(noisy, table.groups, joining)
 
 
-def octave_bounds(noisy: Exceedances, groups: int, joining: Joining = PLAIN) -> FoundBounds:
-    """Return the bounds of each group: lower < upper, each 0 or plus or minus a power of two."""
-    starts = np.searchsorted(noisy.group, np.arange(groups + 1))
+def octave_bounds(
+    noisy: Exceedances, groups: int, joining: Joining = PLAIN, binning: Doublings = _OCTAVES
+) -> FoundBounds:
+    """Return the bounds of each group: lower < upper, ends of bins.
+
+    Those of octaves are each 0 or plus or minus a power of two.
+    """
     low, high = _cores(noisy, groups, joining)
     zeros = np.zeros(groups, dtype=bool)
     zeros[noisy.group[(noisy.bins == 0) & (noisy.heights >= CORE)]] = True
     zeros &= low < 0
-    walk = _Walk(noisy, joining, low, high)
+    walk = _Walk(noisy, (joining, binning), low, high)
     for _ in range(2):
-        walk.up(starts[1:])
-        walk.down(starts[:-1])
+        walk.up()
+        walk.down()
     return FoundBounds(*on_grid(*walk.bounds()), zeros)
 
 
 class _Walk:
     """The ends of each group's bounds on their way outwards: places of bins, -1 for no bounds."""
 
-    def __init__(self, noisy: Exceedances, joining: Joining, low: Integers, high: Integers) -> None:
-        self._heights, self._bins, self._joining = noisy.heights, noisy.bins, joining
-        self._lower, self._upper = _OCTAVES.lower(noisy.bins), _OCTAVES.upper(noisy.bins)
+    def __init__(
+        self,
+        noisy: Exceedances,
+        rules: tuple[Joining, Doublings],
+        low: Integers,
+        high: Integers,
+    ) -> None:
+        self._heights, self._bins, self._group = noisy.heights, noisy.bins, noisy.group
+        self._joining, self._binning = rules
+        self._lower, self._upper = (end(noisy.bins) for end in (rules[1].lower, rules[1].upper))
         self._low, self._high = low, high
 
     def bounds(self) -> tuple[Floats, Floats]:
@@ -161,41 +174,65 @@ class _Walk:
         lower, upper = self._lower[self._low], self._upper[self._high]
         return np.where(none, np.nan, lower), np.where(none, np.nan, upper)
 
-    def up(self, ends: Integers) -> None:
-        """Move upper ends to the last bin that joins; each group's bins stop before its end."""
-        active = np.flatnonzero(self._high >= 0)
-        place = self._high[active] + 1
-        while len(active := active[inside := place < ends[active]]):
-            place = place[inside]
-            width = self._upper[place] - self._lower[self._low[active]]
-            joins = self._joins(active, self._high[active], place, width)
-            self._high[active[joins]] = place[joins]
-            place = place + 1
+    def up(self) -> None:
+        """Move upper ends to the last bin that joins."""
+        self._move(self._high, np.flatnonzero(self._reached(self._high, 1)), 1)
 
-    def down(self, starts: Integers) -> None:
-        """Move lower ends to the last bin that joins; each group's bins begin at its start."""
-        active = np.flatnonzero(self._low >= 0)
-        place = self._low[active] - 1
-        while len(active := active[inside := place >= starts[active]]):
-            place = place[inside]
-            width = self._upper[self._high[active]] - self._lower[place]
-            joins = self._joins(active, self._low[active], place, width)
-            self._low[active[joins]] = place[joins]
-            place = place - 1
+    def down(self) -> None:
+        """Move lower ends to the last bin that joins."""
+        self._move(self._low, np.flatnonzero(self._reached(self._low, -1))[::-1], -1)
 
-    def _joins(self, active: Integers, end: Integers, place: Integers, width: Floats) -> Mask:
-        """Tell which bins are tall enough for the width that they would make."""
-        now = self._upper[self._high[active]] - self._lower[self._low[active]]
+    def _reached(self, ends: Integers, step: int) -> Mask:
+        """Tell which bins lie beyond the ends of their groups, if these have any."""
+        end = ends[self._group]
+        return (end >= 0) & ((np.arange(len(end)) - end) * step > 0)
+
+    def _move(self, ends: Integers, places: Integers, step: int) -> None:
+        """Move ends through places in their order, of all groups at once to all that join in a row.
+
+        Those after the first that joins do if each one would where the one before has joined.
+        """
+        while len(places):
+            own = self._group[places]
+            begins = np.flatnonzero(np.diff(own, prepend=-1))
+            near = self._joins(own[begins], ends[own[begins]], places[begins], step)
+            others = np.repeat(~near, np.diff(begins, append=len(own)))
+            far = np.flatnonzero(others)  # of groups whose next bin does not join
+            far = far[self._joins(own[far], ends[own[far]], places[far], step)]
+            far = far[np.diff(own[far], prepend=-1) != 0]
+            first = np.sort(np.concatenate([begins[near], far]))
+            breaks = np.ones(len(own), dtype=bool)
+            next_ = np.flatnonzero(own[1:] == own[:-1]) + 1
+            breaks[next_ - 1] = ~self._joins(own[next_], places[next_ - 1], places[next_], step)
+            breaks = np.flatnonzero(breaks)
+            ends[own[first]] = places[breaks[np.searchsorted(breaks, first)]]
+            moved = np.zeros(len(ends), dtype=bool)
+            moved[own[first]] = True
+            places = places[moved[own] & ((places - ends[own]) * step > 0)]
+
+    def _joins(self, own: Integers, end: Integers, place: Integers, step: int) -> Mask:
+        """Tell which bins are tall enough for the width that they would make of that of an end."""
+        if step > 0:
+            inner = self._lower[self._low[own]]
+            now, width = self._upper[end] - inner, self._upper[place] - inner
+        else:
+            inner = self._upper[self._high[own]]
+            now, width = inner - self._lower[end], inner - self._lower[place]
         least = self._joining.least + self._joining.growth * np.log2(np.maximum(width / now, 1.0))
         if self._joining.apart:
-            between = np.abs(self._far(place, now) - self._far(end, now))
-            least += self._joining.apart * np.log(np.maximum(between, 1))
+            some = np.flatnonzero(np.abs(self._bins[place] - self._bins[end]) > 1)
+            now = now[some]
+            between = np.abs(self._far(place[some], now) - self._far(end[some], now))
+            least[some] += self._joining.apart * np.log(np.maximum(between, 1))
+        outer = self._upper[place] if step > 0 else -self._lower[place]
+        crosses = np.flatnonzero((outer > 0) & (width > outer))  # of both signs with it
+        ratio = np.minimum(width[crosses], CORE * outer[crosses]) / outer[crosses]
+        least[crosses] = np.maximum(least[crosses], ratio)
         return np.asarray(self._heights[place] >= least)
 
     def _far(self, place: Integers, width: Floats) -> Floats:
         """Return how many octaves a bin is beyond those that are far smaller than the width."""
-        bins, (_, exponents) = self._bins[place], np.frexp(width)
-        smaller = exponents - LEAST_EXPONENT - _SMALLER
+        bins, smaller = self._bins[place], self._binning.smaller(width) - _SMALLER
         return np.asarray(np.sign(bins) * np.maximum(np.abs(bins) - smaller, 0), np.float64)
 
 
@@ -209,7 +246,7 @@ def _cores(noisy: Exceedances, groups: int, joining: Joining) -> tuple[Integers,
     windows = joining.windows
     counts = np.where(noisy.heights >= min(LEAST, windows[1] / 3), noisy.counts, 0.0)
     apart = 2 * max(windows)
-    code = noisy.bins + apart * np.sign(noisy.bins) + (2 * _OCTAVES.last + 3 * apart) * noisy.group
+    code = noisy.bins + apart * np.sign(noisy.bins) + (2 * noisy.last + 3 * apart) * noisy.group
     gap = np.diff(code, append=code[-1:] + apart)
     for size, least in cores(windows, noisy.noise).items():
         first = np.flatnonzero((low[noisy.group] < 0) & (noisy.bins != 0))
@@ -223,9 +260,13 @@ def _cores(noisy: Exceedances, groups: int, joining: Joining) -> tuple[Integers,
             total[inside] += counts[last[inside]]
         total = heights_of(total, noisy.noise, size)
         tall = np.flatnonzero(total >= least)
-        order = tall[np.lexsort((total[tall], noisy.group[first[tall]]))]
-        own = noisy.group[first[order]]
-        low[own], high[own] = first[order], last[order]  # the last of a group is its tallest
+        if len(tall):
+            own, total = noisy.group[first[tall]], total[tall]
+            starts = np.flatnonzero(np.diff(own, prepend=-1))
+            most = np.repeat(np.maximum.reduceat(total, starts), np.diff(starts, append=len(own)))
+            tall = tall[total == most]
+            own = noisy.group[first[tall]]
+            low[own], high[own] = first[tall], last[tall]  # of a group's tallest the last one
     return low, high
 
 
@@ -252,7 +293,8 @@ _REACH = 30  # bins beyond an end over which an allowance adds up
 _NARROW = 1 / 64  # bins narrower than so many widths of the bounds are passed over
 _MIDDLE = 0.44  # where in its bin a row of a falling tail lies, on average
 _PLAUSIBLE = 1.5  # scales: a count may be so much larger than its noisy count, at 95 %
-_SLOWEST = 0.9  # distance times count never falls more slowly than that from bin to bin
+_SLOWEST = 0.9  # distance times count never falls more slowly than that as the distance doubles
+_EVEN = 0.4  # a tail about a centre that nowhere falls faster as the distance doubles is heavy
 _FEW = 0.02  # expected rows: a bin with fewer holds none
 _SOLID = 12.0  # scales: two bins of a tail tell its index from there on
 _TAIL = 0.3  # the tail of the data is at most so large a part of them
@@ -273,12 +315,16 @@ class Tail:
     outer : int
         How many of these bins lie beyond the end.
     widths, distances : array of float
-        The width of each of these bins, or how far it reaches from the centre, and how far beyond
-        the end the rows of the first bins outside lie on average, in units of the column.
+        The width of each of these bins, or how far it reaches from the centre, and last half of the
+        innermost width, or how far from the centre that bin begins; and how far beyond the end the
+        rows of the first bins outside lie on average, in units of the column.
     scale : float, or array of float
         The rows of a unit of height, or those of some groups.
     alike : array of int, optional
         Which of these is that of each group.
+    nearer : two arrays of float
+        The heights of other bins that are clipped, nearer than the end, one row a group, and how
+        far beyond the bounds their rows lie.
     """
 
     heights: Floats
@@ -287,13 +333,25 @@ class Tail:
     distances: Floats
     scale: float | Floats
     alike: Integers | EllipsisType = ...
+    nearer: tuple[Floats, Floats] = (np.zeros((1, 0)), np.zeros(0))
 
     def moved(self, level: float) -> tuple[Floats, Floats]:
         """Return the sums of distance and of its square that rows beyond may plausibly have."""
         groups = max(len(self.heights), np.size(self.scale))
-        if not self.outer:
-            nothing = np.zeros(groups)[self.alike]
-            return nothing, nothing
+        distances, rows, likely = np.zeros(0), np.zeros((groups, 0)), np.zeros((groups, 0))
+        if self.outer:
+            distances, rows, likely = self._beyond(level)
+        near = np.broadcast_to(self.nearer[0] * self.scale, (groups, len(self.nearer[1])))
+        distances = np.append(self.nearer[1], distances)
+        rows, likely = (np.concatenate([near, own], axis=1) for own in (rows, likely))
+        z = statistics.NormalDist().inv_cdf((1 + level) / 2)
+        return tuple(
+            (rows @ power + z * np.sqrt(likely @ power**2))[self.alike]
+            for power in (distances, distances**2)
+        )  # type: ignore[return-value]
+
+    def _beyond(self, level: float) -> tuple[Floats, Floats, Floats]:
+        """Return the distances of bins beyond the end, the rows these may have, and likely have."""
         more = max(_PLAUSIBLE + math.log(0.05 / (1 - level)), 0.0)
         first = self.heights[:, self.outer - 1]
         fall, most = self._falls(more), np.maximum(first + more, 0.5)
@@ -306,11 +364,12 @@ class Tail:
             height[:, None] * falls * self.scale for height in (most, np.maximum(first, 0.0))
         )
         rows[rows < _FEW] = likely[likely < _FEW] = 0.0
-        z = statistics.NormalDist().inv_cdf((1 + level) / 2)
-        return tuple(
-            (rows @ power + z * np.sqrt(likely @ power**2))[self.alike]
-            for power in (distances, distances**2)
-        )  # type: ignore[return-value]
+        return distances, rows, likely
+
+    @property
+    def height(self) -> Floats:
+        """How tall all bins within the bounds are together."""
+        return np.asarray(self.heights[:, self.outer :].sum(axis=1))
 
     def far(self, least: float = _FAR) -> Mask:
         """Tell who has rows further out than the next bin."""
@@ -340,16 +399,24 @@ class Tail:
             left -= solid
         return marked
 
+    def even(self) -> Mask:
+        """Tell whose counts fall everywhere as slowly as those of a power law, by what is seen."""
+        if not self.outer:
+            return np.zeros(len(self.heights), dtype=bool)
+        return np.asarray(self._falls(0.0) >= _EVEN)
+
     def _falls(self, more: float) -> Floats:
-        """Return the factor by which counts fall from bin to bin outside, at most."""
-        counts = self.heights[:, self.outer - 1 :]
+        """Return the factor by which counts fall as the distance doubles outside, at most."""
+        counts, widths = self.heights[:, self.outer - 1 :], self.widths[self.outer - 1 :]
         beyond = np.cumsum(counts, axis=1)
-        falls = np.ones(len(counts))
+        with np.errstate(divide="ignore"):  # about a centre the innermost may begin at 0
+            doublings = np.maximum(np.log2(widths[:-1] / widths[1:]), 1.0)
+        falls = np.full(len(counts), _SLOWEST / 2)
         for place in range(1, counts.shape[1]):
             most = np.maximum(beyond[:, place - 1] + more * math.sqrt(min(place, 4)), 0.5)
-            falls = np.minimum(falls, most / np.maximum(beyond[:, place], 1e-9))
-        growth = self.distances[-1] / self.distances[-2] if len(self.distances) > 1 else 1.0
-        return np.minimum(falls, _SLOWEST / growth)
+            fall = most / np.maximum(beyond[:, place], 1e-9)
+            falls = np.minimum(falls, fall ** (1 / doublings[place]))
+        return falls
 
 
 @dataclass(frozen=True)
@@ -364,30 +431,65 @@ class Tails:
     marked: tuple[Mask, Mask] | None = None
     """Whose ends are marked, where that is told otherwise than by the rules of a whole frame."""
 
-    def among(self, shares: Floats, marked: tuple[Mask, Mask]) -> Tails:
-        """Return the same of groups that have such shares of the rows, and these marks."""
-        different, alike = np.unique(shares, return_inverse=True)
+    def within(self, bounds: Bounds, bins: tuple[Floats, Floats, Floats]) -> Tails:
+        """Return the same of narrower bounds; bins have lower and upper ends, and rows by group."""
+        lower, upper, rows = bins
+        sides = []
+        for own, shift, distances in (
+            (self.below, bounds.lower - self.bounds.lower, bounds.lower - upper),
+            (self.above, self.bounds.upper - bounds.upper, lower - bounds.upper),
+        ):
+            out = distances >= 0
+            nearer = rows[:, out] / own.scale, (distances + _MIDDLE * (upper - lower))[out]
+            sides.append(replace(own, distances=own.distances + shift, nearer=nearer))
+        return replace(self, below=sides[0], above=sides[1], bounds=bounds)
+
+    def among(self, shares: Sequence[Floats], marked: tuple[Mask, Mask]) -> Tails:
+        """Return the same of groups of each, by their shares of its rows, and with its marks."""
+        known = [np.unique(own, return_inverse=True) for own in shares]
+        sizes = [len(different) for different, _ in known]
+        firsts = np.cumsum([0, *sizes[:-1]])
+        alike = np.concatenate([own + at for (_, own), at in zip(known, firsts, strict=True)])
+        scale = np.concatenate([different for different, _ in known])[:, None]
+        row = np.repeat(np.arange(len(sizes)), sizes) if len(sizes) > 1 else slice(None)
         below, above = (
-            replace(own, scale=own.scale * different[:, None], alike=alike)
+            replace(
+                own, heights=own.heights[row], scale=own.scale * scale, alike=alike,
+                nearer=(own.nearer[0][row], own.nearer[1]),
+            )
             for own in (self.below, self.above)
-        )
-        low, high = (np.repeat(mark, len(shares)) for mark in marked)
+        )  # fmt: skip
+        low, high = (np.repeat(mark, [len(own) for own in shares]) for mark in marked)
         return Tails(below, above, self.bounds, marked=(low, high))
 
-    def surely(self, heights: Floats, far: float = _FAR) -> tuple[Mask, Mask]:
-        """Tell for each end whose tail is heavy, or has rows so far out, of groups so tall."""
-        most = _SURE_TAIL * heights
-        below, above = (own.far(far) | own.slow(most, _TRIES) for own in (self.below, self.above))
+    def surely(self, heights: Floats | None, far: float = _FAR) -> tuple[Mask, Mask]:
+        """Tell for each end whose tail is heavy, or has rows so far out, of groups so tall.
+
+        Those that are not given are as tall as both sides.
+        """
+
+        def slow(own: Tail, others: Tail) -> Mask:
+            tall = own.height + others.height if heights is None else heights
+            return own.slow(_SURE_TAIL * tall, _TRIES)
+
+        sides = ((self.below, self.above), *([self.finer] if self.finer else []))
+        below, above = (
+            np.logical_and.reduce([slow(own[side], own[1 - side]) for own in sides])
+            | sides[0][side].far(far)
+            for side in (0, 1)
+        )
         return below, above
 
     def marks(self) -> tuple[Mask, Mask]:
         """Tell for each end whose interval can't be relied on."""
         if self.marked is not None:
             return self.marked
-        finer = self.finer or (self.below, self.above)
+        if self.finer is None:
+            sides = self.below, self.above
+            return sides[0].far() | sides[0].slow(), sides[1].far() | sides[1].slow()
         below, above = (
-            own.far() | own.slow() & fine.slow()
-            for own, fine in zip((self.below, self.above), finer, strict=True)
+            own.far() | own.slow() & fine.slow() | own.even()
+            for own, fine in zip((self.below, self.above), self.finer, strict=True)
         )
         return below, above
 
@@ -413,7 +515,7 @@ def tails(table: BinTable, noisy: Exceedances, bounds: Bounds, groups: Integers)
     been asked about before.
     """
     binning = table.binning
-    assert isinstance(binning, Octaves)  # noqa: S101 bounds are found at octave edges
+    assert isinstance(binning, Doublings)  # noqa: S101 bounds are found at their edges
     numbers = np.arange(-binning.last, binning.last + 1)
     lower, upper = binning.lower(numbers), binning.upper(numbers)
     wide = upper - lower >= _NARROW * bounds.width
@@ -436,6 +538,7 @@ def tails(table: BinTable, noisy: Exceedances, bounds: Bounds, groups: Integers)
         near = out[:OUTER][::-1]
         heights = np.concatenate([own[:, ::-1], within], axis=1)
         widths = (upper - lower)[np.concatenate([near, in_])]
+        widths = np.append(widths, widths[-1] / 2)
         sides.append(Tail(heights, len(near), widths, distance[out[:_REACH]], scale))
     return Tails(sides[0], sides[1], bounds)
 
@@ -481,7 +584,6 @@ def _sides(
     ):
         sizes = np.abs(edges - centre)
         firsts = np.arange(place, len(sizes) - fineness, fineness)[:_REACH]
-        wide = sizes[firsts + fineness] - sizes[firsts]
         out = [side[:, first : first + fineness].sum(axis=1) for first in firsts[:OUTER]]
         lasts = np.arange(place, fineness, -fineness)
         lasts = lasts[sizes[lasts] - sizes[lasts - fineness] >= _NARROW * units[1]]
@@ -490,10 +592,23 @@ def _sides(
         held = np.column_stack([*within, rest]) / spread
         held = np.where(held < LEAST, 0.0, held)
         heights = np.column_stack([*(own / spread for own in out[::-1]), held])
-        reach = [*sizes[firsts[:OUTER] + fineness][::-1], *sizes[lasts], sizes[1]]
-        distances = sizes[firsts] - sizes[place] + _MIDDLE * wide
+        begins = sizes[place - fineness * len(within)]
+        least = 0.0 if len(lasts) else begins / 2  # of all rows none tells how a tail falls
+        reach = [*sizes[firsts[:OUTER] + fineness][::-1], *sizes[lasts], begins, least]
+        inner, outer = _doublings(sizes[np.append(firsts, firsts[-1:] + fineness)])
+        distances = inner + _MIDDLE * (outer - inner) - sizes[place]
         sides.append(Tail(heights, len(out), np.array(reach), distances, spread))
     return sides
+
+
+def _doublings(sizes: Floats) -> tuple[Floats, Floats]:
+    """Return the ends of bins between sizes, those that more than double cut in equal factors."""
+    growth = sizes[1:] / sizes[:-1]
+    parts = np.maximum(np.rint(np.log2(growth)), 1.0).astype(np.int64)
+    own = np.repeat(np.arange(len(parts)), parts)
+    part = np.arange(len(own)) - (parts.cumsum() - parts)[own]
+    ends = np.append(sizes[own] * growth[own] ** (part / parts[own]), sizes[-1:])[: _REACH + 1]
+    return ends[:-1], ends[1:]
 
 
 def _counts(

@@ -1,8 +1,8 @@
 """Find private quantiles of many coordinates at once, and thresholds of norms, from counts in bins.
 
 Coordinates are searched by noisy counts: PrivQuant of Huang, Liang and Yi 2021 (Section 3.2, with
-the noisy counts of their Theorem 1). A target scores a bin by the rows up to it and all rows:
-negative below the quantile, positive above. A threshold, one number, is selected by the exponential
+the noisy counts of their Theorem 1). A bin scores by the rows up to it and all rows: negative below
+the median, positive above. A threshold, one number, is selected by the exponential
 mechanism of Smith 2011, which seldom strays among empty bins. A `Relation` says what neighbouring
 sets of vectors are, and what follows for sensitivities. Proofs: docs/vectors.md.
 """
@@ -10,11 +10,9 @@ sets of vectors are, and what follows for sensitivities. Proofs: docs/vectors.md
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -45,92 +43,47 @@ class NoisyRows:
         return max(self.value - half, 0), self.value + half
 
 
-class Relation(ABC):
-    """A neighbour relation on tables of vectors."""
+@dataclass(frozen=True)
+class Relation:
+    """A neighbour relation on tables of vectors.
 
-    sum_factor: ClassVar[int]
-    """A sum of vectors of norm at most C moves by at most so many times C in L2 norm."""
+    A sum of vectors of norm at most C moves by at most `sum_factor` times C in L2 norm, and twice
+    the rows up to a bin, less all rows, by `median_moves`. Rows that are no whole vectors count as
+    zeros if it `keeps_incomplete`, else not at all. Where it has `secret_rows` their number is paid
+    for.
+    """
 
-    keeps_incomplete: ClassVar[bool]
-    """Whether rows that are no whole vectors count as zeros, or not at all."""
-
-    secret_rows: ClassVar[bool]
-    """Whether the number of rows is secret, and paid for."""
-
-    @abstractmethod
-    def fraction_sensitivity(self, numerator: int, denominator: int) -> int:
-        """Return how much denominator * F - numerator * n moves, F a count of rows."""
-
-
-class AddRemove(Relation):
-    """A row more or less. The number of rows is secret, and paid for."""
-
-    sum_factor = 1
-    keeps_incomplete = False
-    secret_rows = True
-
-    def fraction_sensitivity(self, numerator: int, denominator: int) -> int:
-        """Return max(a, b - a): a row moves b F by b or 0, and a n by a."""
-        return max(numerator, denominator - numerator)
+    sum_factor: int
+    median_moves: int
+    keeps_incomplete: bool
+    secret_rows: bool
 
 
-class Replace(Relation):
-    """A row instead of another one, in its place. The number of rows is public."""
-
-    sum_factor = 2
-    keeps_incomplete = True
-    secret_rows = False
-
-    def fraction_sensitivity(self, numerator: int, denominator: int) -> int:  # noqa: ARG002 one interface
-        """Return b: n stays, and a row moves F by at most 1."""
-        return denominator
-
-
-RELATIONS: dict[str, Relation] = {"add-remove": AddRemove(), "replace": Replace()}
-
-
-class Target(Protocol):
-    """Which quantile is looked for."""
-
-    def score(self, upto: Integers, rows: int) -> Integers:
-        """Return an integer that grows with the rows up to a bin: positive beyond the target."""
-
-    def sensitivity(self, relation: Relation) -> int:
-        """Return how much a score moves between neighbours, at most."""
+RELATIONS = {
+    "add-remove": Relation(1, 1, keeps_incomplete=False, secret_rows=True),
+    "replace": Relation(2, 2, keeps_incomplete=True, secret_rows=False),
+}
 
 
 @dataclass(frozen=True)
-class FractionBelow:
-    """The value that numerator/denominator of the rows do not exceed: b F - a n."""
+class Middle:
+    """The middle of some rows: a bin lies beyond it if `times` the rows up to it exceed `half`.
 
-    numerator: int
-    denominator: int
+    A neighbour moves the difference by at most `moves`.
+    """
 
-    def score(self, upto: Integers, rows: int) -> Integers:
-        """Return b F - a n."""
-        return self.denominator * upto - self.numerator * rows
+    times: int
+    half: int
+    moves: int
 
-    def sensitivity(self, relation: Relation) -> int:
-        """Return what the relation says."""
-        return relation.fraction_sensitivity(self.numerator, self.denominator)
-
-
-MEDIAN = FractionBelow(1, 2)
+    def score(self, upto: Integers) -> Integers:
+        """Return an integer that grows with the rows up to a bin: positive beyond the middle."""
+        return self.times * upto - self.half
 
 
-@dataclass(frozen=True)
-class PublicTotal:
-    """The median of values of which everybody knows how many there are."""
-
-    total: int
-
-    def score(self, upto: Integers, rows: int) -> Integers:  # noqa: ARG002 one interface
-        """Return the values up to a bin, less half of all, rounded down."""
-        return upto - self.total // 2
-
-    def sensitivity(self, relation: Relation) -> int:  # noqa: ARG002 one interface
-        """Return 1: a neighbour has one value in another place."""
-        return 1
+def public_middle(total: int) -> Middle:
+    """Return the middle of values of which everybody knows how many there are."""
+    return Middle(1, total // 2, 1)  # a neighbour has one value in another place
 
 
 @dataclass(frozen=True)
@@ -140,13 +93,14 @@ class Mechanics:
     relation: Relation
     entropy: EntropySource
 
+    def median(self, rows: int) -> Middle:
+        """Return the middle of so many rows, whose number may be secret."""
+        return Middle(2, rows, self.relation.median_moves)
+
     def counted(
         self, rows: NoisyRows | None, exact: int, rho: Fraction
     ) -> tuple[NoisyRows, Fraction]:
-        """Return the number of rows, and what it costs: nothing where it is known or public.
-
-        Else `rho` pays for noise: sensitivity 1.
-        """
+        """Return the number of rows, free where it is public, else for `rho` (sensitivity 1)."""
         if rows is not None:
             return rows, Fraction(0)
         if not self.relation.secret_rows:
@@ -155,11 +109,11 @@ class Mechanics:
         noisy = add_to(np.array([exact], np.int64), noise, self.entropy)
         return NoisyRows(int(noisy[0]), noise), rho
 
-    def search(self, counts: Integers, rows: int, target: Target, rho: Fraction) -> Integers:
+    def search(self, counts: Integers, middle: Middle, rho: Fraction) -> Integers:
         """Return a bin for each coordinate, from 0, by a binary search over noisy counts.
 
-        A row of `counts` has the rows below, in each of 2**T bins, and above; `rows` are all.
-        Secret. Each of T steps costs rho / T for all coordinates together.
+        A row of `counts` has the rows below, in each of 2**T bins, and above. Secret. Each of T
+        steps costs rho / T for all coordinates together.
         """
         size, width = counts.shape[0], counts.shape[1] - 2
         upto = np.cumsum(counts, axis=1)
@@ -167,11 +121,10 @@ class Mechanics:
         if width == 1:
             return low
         step = Rho(rho).share(Fraction(1, size * (width.bit_length() - 1)))
-        sensitivity = target.sensitivity(self.relation)
-        noise = step.noise(sensitivity, sensitivity**2)
+        noise = step.noise(middle.moves, middle.moves**2)
         while width > 1:
             width //= 2
-            scores = target.score(upto[every, low + width], rows)  # up to bin low + width - 1
+            scores = middle.score(upto[every, low + width])  # up to bin low + width - 1
             low += np.where(add_to(scores, noise, self.entropy) <= 0, width, 0)
         return low
 
@@ -207,8 +160,7 @@ def rows_for_medians(size: int, halvings: int, rho: Fraction, relation: Relation
     Five standard deviations of the noise, in ranks, reach half of so many rows: a search asks
     thousands of counts, and one that runs off spoils the centre.
     """
-    sensitivity = MEDIAN.sensitivity(relation)
-    return math.ceil(5 * sensitivity * math.sqrt(size * halvings / (2 * rho)))
+    return math.ceil(5 * relation.median_moves * math.sqrt(size * halvings / (2 * rho)))
 
 
 def coordinate_medians(
@@ -228,7 +180,8 @@ def coordinate_medians(
         table = make(windows)
         yield table
         rows = rows or table.rows
-        chosen = mechanics.search(table.counts, table.rows, MEDIAN, rho * Fraction(own, total))
+        median = mechanics.median(table.rows)
+        chosen = mechanics.search(table.counts, median, rho * Fraction(own, total))
         if index + 1 < len(halvings):
             windows = windows.within(chosen, 1 << halvings[index + 1])
     return windows.middles(chosen), rows

@@ -1,13 +1,8 @@
 """Select private quantiles by group from the integers of a grid, by the ranks of the data.
 
-Each level is one selection, about a noisy number of rows; several are sorted. docs/quantiles.md has
-the proofs.
-
-For an interval, ends are selected at public distances in rank, then counted.
-What a selection errs depends on the data, and is not relied on: a noisy count of the rows below and
-up to each end says whether the quantile of the rows lies within. An end that the count does not
-show to be on its side is infinite, or a bound where there are some. docs/quantiles.md has the
-proofs.
+Each level is one selection, about a noisy number of rows; several are sorted. For an interval, ends
+are selected at public distances in rank, then counted: an end that the noisy count does not show to
+be on its side is infinite, or a bound where there are some. docs/quantiles.md has the proofs.
 """
 
 from __future__ import annotations
@@ -77,7 +72,7 @@ class RankedRows:
 
 def ranked_rows(table: BinTable) -> RankedRows:
     """Return the rows of a table by their ranks."""
-    grid, starts = table.binning, table.starts()
+    grid, starts = table.binning, table.starts
     ends = (grid.first, grid.most) if isinstance(grid, Steps) else (-grid.last, grid.last)
     edges = ends[0] - 1, ends[1] + 1
     before = np.concatenate([[0], np.cumsum(table.rows)]).astype(np.int64)
@@ -103,10 +98,7 @@ def largest_loss(law: Selection) -> int:
 
 
 def rank_runs(held: RankedRows, targets: Integers, cap: int) -> Runs:
-    """Return all bins for each group with their losses: how far a target is from twice their ranks.
-
-    Bin c has max(0, 2 #{x < c} - target, target - 2 #{x <= c}), at most `cap`.
-    """
+    """Return each group's bins; losses are max(0, 2 #{x<c} - target, target - 2 #{x<=c})."""
     values, below, upto, starts = points(held, *entries_near(held, targets, cap))
     tails = np.append(starts, len(values))[1:] - 1
     aims = np.repeat(targets, tails + 1 - starts)
@@ -117,10 +109,7 @@ def rank_runs(held: RankedRows, targets: Integers, cap: int) -> Runs:
 
 
 def entries_near(held: RankedRows, targets: Integers, cap: int) -> tuple[Integers, Integers]:
-    """Return the slice of each group's entries with losses below `cap`; all others are at it.
-
-    Entry i has a loss below it if 2 #{x <= i} > target - cap and 2 #{x < i} < target + cap.
-    """
+    """Return the slice of each group's entries with losses below `cap`; others are at it."""
     base, before = held.before[held.first], held.before
     least = base + (targets - cap) // 2 + 1
     most = base - (-targets - cap) // 2
@@ -189,10 +178,7 @@ class RankLaw:
 
     @cached_property
     def inwards(self) -> int:
-        """How far from an end of the rows a target must be, for answers among the rows.
-
-        The noise of the count takes up to half of itself off that distance.
-        """
+        """How far from an end of the rows a target must be, the count's noise included."""
 
         def is_enough(rows: int) -> bool:
             return self._risk(lambda off: rows - np.maximum(off, 0) / 2) <= OUTSIDE / 2
@@ -200,10 +186,7 @@ class RankLaw:
         return _first(is_enough)
 
     def aims(self, q: Fraction, rows: Integers) -> Integers:
-        """Return twice the rank that is aimed at among so many rows: q of them, moved `inwards`.
-
-        A rank is whole, or the half between two: all between two fit the same bins.
-        """
+        """Return twice the rank that is aimed at: q of so many rows, moved `inwards`."""
         ranks = rows * q.numerator
         twice = ranks // q.denominator - -ranks // q.denominator
         ends = np.minimum(2 * self.inwards, rows)
@@ -297,10 +280,7 @@ def far_rows(q: Fraction, rows: int) -> int:
 
 
 def outer_rows(law: Selection, candidates: int) -> int:
-    """Return (2 / epsilon) * log(10 candidates) rows.
-
-    A selection whose losses a row moves by 1 is off by more with probability at most 1/10.
-    """
+    """Return (2 / epsilon) * log(10 candidates) rows, beyond which one selection in ten errs."""
     rows = 2 * Fraction(math.log(10 * candidates)) / law.epsilon(1)
     return min(int(rows), _LARGEST_COUNT)
 
@@ -414,13 +394,10 @@ def select_ends(
 
 
 def rows_between(table: BinTable, cuts: Integers) -> Integers:
-    """Return the rows of each group between its cuts, which ascend and end a part each. Secret.
-
-    Each row of a group is in one of the parts, whatever the cuts are.
-    """
+    """Return the rows of each group between its ascending cuts: each row is in one part. Secret."""
     before = np.concatenate([[0], np.cumsum(table.rows)])
     codes = codes_of(np.arange(table.groups), cuts, table.binning.last)
-    starts = before[table.starts()[:-1]]
+    starts = before[table.starts[:-1]]
     upto = before[np.searchsorted(table.codes, codes, side="right")] - starts
     parts = np.diff(upto, axis=0, prepend=0, append=table.totals()[None, :])
     return np.asarray(parts, dtype=np.int64)
@@ -428,11 +405,7 @@ def rows_between(table: BinTable, cuts: Integers) -> Integers:
 
 @dataclass(frozen=True, eq=False)
 class QuantileEstimator:
-    """A selected quantile of each group, between ends that a noisy count certifies.
-
-    The count is of the parts between all ends of a release, in their order. `open_ends` are what
-    an end is that is not certified.
-    """
+    """A selected quantile of each group, between ends certified by a count of all parts."""
 
     q: Fraction
     values: Floats

@@ -1,11 +1,9 @@
 """Private thresholds: a value of about a given rank, from below or from above; bounds of both.
 
-The rank is public and the loss of a candidate is its distance to that rank, so that the number of
-rows stays secret. Two forms of Dick et al.: candidates that are bins of a value-count table, for
-many groups at once (Corollary 3.8), and a window around each candidate of a uniform grid, for one
-group (Algorithm 2). `dick_bounds` are the bounds of Algorithm 3 for one group, with constants that
-follow a noisy count; `subset_bounds` have public constants and take many groups at once. A mean of
-values clipped to them errs by about as much as removing 1/epsilon rows can move it. Proofs:
+The rank is public and the loss of a candidate is its distance to that rank. Two forms of Dick et
+al.: bins of a value-count table, for many groups at once (Corollary 3.8; `subset_bounds`, with
+public constants), and a window around each candidate of a uniform grid, for one group (Algorithm 2;
+`dick_bounds`, Algorithm 3 with constants that follow a noisy count). Proofs:
 docs/subset-optimal.md.
 """
 
@@ -18,7 +16,6 @@ from typing import Literal
 
 import numpy as np
 
-from dfprivacy.accounting.exact import exact_number
 from dfprivacy.accounting.loss import Epsilon, Rho, positive_number
 from dfprivacy.errors import InvalidQuestionError, TooManyRowsError
 from dfprivacy.measurement.bin_table import BinTable
@@ -57,15 +54,12 @@ def select_thresholds(
     number of candidates. Dick et al., Corollary 3.8, in its discrete form. The choices of all
     groups together cost `loss`; neighbours: one row added or removed.
     """
-    runs = threshold_runs(table, checked_rank(rank), checked_side(side))
+    runs = threshold_runs(table, rank, side)
     return loss.selection(sensitivity=1).select(runs, entropy)
 
 
 def threshold_runs(table: BinTable, rank: int, side: Side) -> Runs:
-    """Return all bins of the grid as candidates of each group, with their losses. Secret.
-
-    From above, ranks count from the other end of the rows.
-    """
+    """Return all bins of the grid as candidates of each group, ranks from either end. Secret."""
     values_grid(table)
     held = ranked_rows(table)
     values, below, upto, starts = points(held, held.first, held.stop)
@@ -143,21 +137,18 @@ def window_threshold(
     True
     """
     bounds = Bounds(lower, upper)
-    sign = -1 if checked_side(side) == "upper" else 1
+    sign = -1 if side == "upper" else 1
     ends = sorted((sign * bounds.lower, sign * bounds.upper))
-    grid = window_grid(Bounds(*ends), positive_float("alpha", alpha))
+    grid = window_grid(Bounds(*ends), alpha)
     mechanism = PermuteAndFlip.for_epsilon(positive_number("epsilon", epsilon), sensitivity=1)
     known, counts = known_rows(values, rows)
-    runs = window_runs(grid, grid.integers(sign * known), counts, checked_rank(rank))
+    runs = window_runs(grid, grid.integers(sign * known), counts, rank)
     chosen = sign * grid.value(int(mechanism.select(runs, entropy)[0]))
     return min(max(chosen, bounds.lower), bounds.upper)
 
 
 def window_runs(grid: WindowGrid, integers: Integers, rows: Integers, rank: int) -> Runs:
-    """Return the candidates of a grid with their window losses, as runs. Secret.
-
-    The rows below t - window change at v + window + 1, those up to t + window at v - window.
-    """
+    """Return the candidates of a grid with their window losses, as runs. Secret."""
     order = np.argsort(integers)
     sorted_integers, counted = integers[order], np.append(0, np.cumsum(rows[order]))
     edges = np.append(integers - grid.window, integers + grid.window + 1)
@@ -175,28 +166,6 @@ def known_rows(values: Floats, rows: Integers) -> tuple[Floats, Integers]:
     if np.sum(rows, dtype=np.float64) >= ROW_LIMIT:
         raise TooManyRowsError("2**33 rows, the public limit", hint="Split the data into parts.")
     return np.asarray(values[known], np.float64), np.asarray(rows[known], np.int64)
-
-
-def checked_rank(rank: object) -> int:
-    """Return a public rank in rows."""
-    if isinstance(rank, bool) or not isinstance(rank, int) or not 0 <= rank <= LARGEST_RANK:
-        raise InvalidQuestionError("a rank must be an int from 0 to 2**52", hint="Use rank=50.")
-    return rank
-
-
-def checked_side(side: object) -> Side:
-    """Return the end that ranks are counted from."""
-    if side == "lower" or side == "upper":  # noqa: PLR1714 mypy narrows this form
-        return side
-    raise InvalidQuestionError("side must be 'lower' or 'upper'", hint="Use side='lower'.")
-
-
-def positive_float(name: str, value: object) -> float:
-    """Return a public length in units of the column."""
-    exact = exact_number(value)
-    if exact is None or not Fraction(1, 2**1000) <= exact <= 2**1000:
-        raise InvalidQuestionError(f"{name} must be positive, finite", hint=f"Use {name}=0.01.")
-    return float(exact)
 
 
 def values_grid(table: BinTable) -> SignificantBits:
@@ -217,11 +186,7 @@ _LEAST_WIDTH = 2.0**-1000
 
 @dataclass(frozen=True)
 class DickBounds:
-    """Two private thresholds in units of the column, lower < upper, and what they cost. Public.
-
-    `spent` and `left` add up to the epsilon that was given: a mean with these bounds may cost
-    `left`.
-    """
+    """Two private thresholds, lower < upper, with the epsilon `spent` and `left`. Public."""
 
     lower: float
     upper: float
@@ -255,7 +220,6 @@ def dick_bounds(
     (Epsilon(value=Fraction(7, 5)), Epsilon(value=Fraction(3, 5)))
     """
     whole, public = Epsilon(positive_number("epsilon", epsilon)), Bounds(-radius, radius)
-    gamma = positive_float("gamma", gamma)
     known, counts = known_rows(values, rows)
     least = least_rows(int(counts.sum()), whole.share(SIZE_SHARE), entropy)
     step = whole.share((1 - SIZE_SHARE) / 3)

@@ -1,23 +1,10 @@
 """Average vectors clipped to a private length: around a centre, or scaled by private deviations.
 
-`RecentredMean` clips, moves the centre to the noisy mean, and clips again: the noise of a sum goes
-by the distances to its centre, so that a small part of rho comes near the mean from far away, and
-the rest pays for a sum that is little but noise of its own size. No coordinate is searched.
-
-`ClippedMean` and its add-remove form: Huang, Liang and Yi 2021, Sections 3.1 and 3.2. `ShiftedMean`
-finds a centre by rotated medians: Section 3.3 (Theorem 3) and its statistical wrapper. As noise of
-the same variance on all coordinates does not see rotations, norms and sums are taken in the
-caller's own coordinates, around the centre turned back: the law is that of the paper, without its
-padding.
-
-`PlanMean`, less noise where coordinates vary less, for the error in l_p: Aumueller et al. 2023,
-Algorithm 1 with the scaling of Appendix C, and its trimmed clipping universe. Standard deviations
-are private (Section 7.1 and Appendix D, Algorithm 2): for Gaussian data, and for any with four
-moments. Their groups of rows break when a row is added, as all later rows move on; the add-remove
-forms here are distances to the centre (Gaussian) and buckets drawn at random (generic). Item sets
-are 0/1 vectors over a public universe, never made dense: the binary instance, with deviations from
-private means and no centre. Charged as in docs/vectors.md, where the public code of the paper
-spends more than it says; proofs there.
+`RecentredMean` clips, moves the centre to the noisy mean, and clips again. `ClippedMean` and
+`ShiftedMean`, around rotated medians, are those of Huang, Liang and Yi 2021, Sections 3.1 to 3.3;
+`PlanMean` and `PlanItems`, for the error in l_p, that of Aumueller et al. 2023, Algorithm 1 with
+the scaling of Appendix C. docs/vectors.md says what each draw costs, where their add-remove forms
+and the caller's own coordinates differ from the papers, and has the proofs.
 """
 
 from __future__ import annotations
@@ -58,15 +45,14 @@ from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.laws import DiscreteGaussian
 from dfprivacy.noise.selection import random_labels, random_signs
 from dfprivacy.statistics.estimators.private_quantiles import (
-    MEDIAN,
     SURE,
     Halvings,
     Mechanics,
     NoisyRows,
-    PublicTotal,
     Relation,
     coordinate_medians,
     margin,
+    public_middle,
     rows_for_medians,
 )
 
@@ -188,22 +174,17 @@ def clipped_around(
     )  # fmt: skip
 
 
-def balancing_rank(dimension: int, sum_rho: Fraction, relation: Relation) -> float:
-    """Return the number of rows to clip: where one more would cost more than its noise.
-
-    The derivative of noise plus clipping vanishes at sqrt(d / (2 rho)) rows under add-remove, twice
-    as many under replace.
-    """
-    return relation.sum_factor * math.sqrt(dimension / (2 * sum_rho))
-
-
 def dense_clipping(
     grid: VectorGrid, shifted: Shifted, cost: Round, relation: Relation, needed: int = 0
 ) -> Clipping:
-    """Return the clipped sum of rows of a grid."""
+    """Return the clipped sum of rows of a grid.
+
+    So many rows are clipped that one more would cost more than its noise: the derivative of noise
+    plus clipping vanishes at sqrt(d / (2 rho)) rows under add-remove, twice as many under replace.
+    """
+    rank = relation.sum_factor * math.sqrt(grid.dimension / (2 * cost.sum))
     return Clipping(
-        shifted, lambda limit: ClippedSums(shifted, limit), cost,
-        balancing_rank(grid.dimension, cost.sum, relation),
+        shifted, lambda limit: ClippedSums(shifted, limit), cost, rank,
         grid.step, -grid.radius, grid.radius, needed,
     )  # fmt: skip
 
@@ -380,19 +361,21 @@ class Spread:
         return self.grid.bits + 2
 
 
-def gaussian_deviations(spread: Spread, rho: Fraction, mechanics: Mechanics) -> Deviations:
-    """Return sigma_j by the median of |x_j - centre_j|: 0.6745 sigma_j for normal data.
+def _of_pairs(spread: Spread, rho: Fraction, mechanics: Mechanics, pairs: int) -> Deviations:
+    table = PairDistances(spread.grid.dimension, spread.bits, pairs)
+    yield table
+    chosen = mechanics.search(table.counts, public_middle(table.groups), rho)
+    return distance_of(chosen) / 2**0.5
 
-    Under the replace relation, by the median of |x_j - x'_j| over pairs of rows, as in the paper.
-    """
+
+def gaussian_deviations(spread: Spread, rho: Fraction, mechanics: Mechanics) -> Deviations:
+    """Return sigma_j by the median of |x_j - centre_j|, or of |x_j - x'_j| over pairs."""
     if spread.rows.noise is None:
-        pairs = PairDistances(spread.grid.dimension, spread.bits, 1)
-        yield pairs
-        chosen = mechanics.search(pairs.counts, pairs.groups, PublicTotal(pairs.groups), rho)
-        return distance_of(chosen) / (2**0.5 * NORMAL_MEDIAN)
+        return (yield from _of_pairs(spread, rho, mechanics, 1)) / NORMAL_MEDIAN
     table = Distances(spread.centre, spread.bits)
     yield table
-    return distance_of(mechanics.search(table.counts, table.rows, MEDIAN, rho)) / NORMAL_MEDIAN
+    chosen = mechanics.search(table.counts, mechanics.median(table.rows), rho)
+    return distance_of(chosen) / NORMAL_MEDIAN
 
 
 def generic_deviations(spread: Spread, rho: Fraction, mechanics: Mechanics) -> Deviations:
@@ -403,14 +386,7 @@ def generic_deviations(spread: Spread, rho: Fraction, mechanics: Mechanics) -> D
     buckets follows from the noisy number of rows; under replace groups are consecutive rows.
     """
     if spread.rows.noise is None:
-        pairs = PairDistances(spread.grid.dimension, spread.bits, PAIRS)
-        yield pairs
-        return (
-            distance_of(
-                mechanics.search(pairs.counts, pairs.groups, PublicTotal(pairs.groups), rho)
-            )
-            / 2**0.5
-        )
+        return (yield from _of_pairs(spread, rho, mechanics, PAIRS))
     most = min(MOST_BUCKETS, max(MOST_SUMS // spread.grid.dimension, 1))
     buckets = min(max(spread.rows.value // ROWS_A_BUCKET, 1), most)
     table = BucketSpreads(
@@ -418,7 +394,7 @@ def generic_deviations(spread: Spread, rho: Fraction, mechanics: Mechanics) -> D
         lambda size: random_labels(size, buckets, mechanics.entropy),
     )  # fmt: skip
     yield table
-    return distance_of(mechanics.search(table.distances(), buckets, PublicTotal(buckets), rho))
+    return distance_of(mechanics.search(table.distances(), public_middle(buckets), rho))
 
 
 PLAN_HALVINGS = (10, 10)
@@ -490,10 +466,7 @@ class PlanMean:
 
 
 def clipping_universe(regular: Floats, p: float) -> float:
-    """Return a bound on scaled norms: 2 sqrt(log d log(1 / beta) sum of their squares).
-
-    The paper's universe, twice; it matters only to how finely norms are told apart.
-    """
+    """Return twice the paper's bound on scaled norms: how finely norms are told apart."""
     logs = max(math.log(len(regular)), 1.0) * math.log(1 / BETA)
     return 2 * math.sqrt(logs * float(np.sum(regular ** (2 * p / (p + 2)))))
 

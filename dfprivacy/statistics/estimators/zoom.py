@@ -8,23 +8,24 @@ and what is read off noisy counts costs nothing more: docs/octaves.md.
 
 By group all groups together are looked at first: few rows are enough to tell that they are there,
 but not where. Each group's own octaves, among those that stand out of all, narrow these bounds
-where groups differ in size.
+where groups differ in size. Where all groups together are far from zero, they find bounds about a
+centre, and each group's octaves tell whether it has rows beyond these.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.measurement.bin_table import BinTable, in_octaves, in_one, of_groups
-from dfprivacy.measurement.binning import Floats, Integers, Octaves
+from dfprivacy.measurement.bin_table import BinTable, in_octaves, in_one, of_groups, stacked
+from dfprivacy.measurement.binning import Distances, Doublings, Floats, Integers, Octaves
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.exceedances import Exceedances, every_count, exceedances, heights_of
@@ -33,6 +34,7 @@ from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics.estimators.octave_bounds import (
     CORE,
     LEAST,
+    NARROWEST,
     PLAIN,
     SURELY_FAR,
     FoundBounds,
@@ -47,12 +49,14 @@ from dfprivacy.statistics.estimators.octave_bounds import (
 )
 from dfprivacy.statistics.estimators.quantile import ranked_rows, select_rank
 
+_OCTAVES = Octaves()
+
 PARTS = 200
 """Shares are whole numbers of so many parts of a loss."""
 
-POOLED, EVERYTHING, OWN = 10, 60, 38
+POOLED, EVERYTHING, OWN, ABOUT = 10, 60, 38, 20
 """The shares of the octaves of all groups together, of a second look at these where nothing stands
-out, and of each group's own octaves."""
+out, of each group's own octaves, and of its own distances from a centre."""
 
 WITHIN = Joining(2.0, 1.0, 1.0, {1: 6.0, 2: 7.5, 4: 9.0})
 """How own octaves are found, and join, among those that stand out of all groups together."""
@@ -91,23 +95,33 @@ CENTRE = {36: 24, 120: 12, 240: 6, 480: 2}
 REACH = 40
 """The share of the histogram of distances."""
 
+REACHES = {36: REACH, 240: 20, 480: 10}
+"""That of all groups together, by the height that all rows would have in the first histogram."""
+
 FINENESS = {36: 2, 360: 4, 3600: 8}
 """How many bins double a distance, by the least height of all rows."""
+
+SURELY = 13.0
+"""Two neighbouring distances of all groups together are hardly so tall by noise: with a probability
+below 2e-3, wherever they lie."""
 
 TOGETHER = 0.92
 """Data are far from zero where two neighbouring octaves hold such a part of the rows."""
 
-SURE = 9.0
+SURE = 12.0
 """Octaves below 1/64 of the width count among all rows where they are as tall."""
 
 CORES = {1: 11.0, 2: 13.0, 4: 15.5, 8: 19.0}
 """How tall so many bins of distances must be together to be the core of the bounds."""
 
-NARROWEST = 2.0**-16
+NEAREST = 2.0**-16
 """Ends nearer to zero than so many widths move: ends are multiples of the grid's step then."""
 
 NEAR = 2**12
 """The core is not further from the centre: two octaves of the finest bins."""
+
+SMALLEST = 2.0**-127
+"""The width of the bin of zero: it holds numbers up to so large."""
 
 JOINS, WIDER, APART = 2.0, 2.5, 2.0
 """From what height on a bin of distances joins, and what each factor and each gap adds."""
@@ -122,56 +136,83 @@ class OctaveHistogram:
     table: BinTable
     noisy: Exceedances
 
+    distances: ClassVar[None] = None
+    narrowest: ClassVar[float] = NARROWEST
+
     tall: Floats | None = None
     """How tall the octaves of each group are together, beside zero, where few rows may tell."""
     marked: tuple[Mask, Mask] | None = None
-    """Which ends of all groups together are marked, where groups may be like these."""
+    """Of each group, which ends of all groups together are marked, where it may be like these."""
 
     def tails(self, bounds: Bounds, own: Integers, rows: Floats) -> Tails:  # noqa: ARG002 one interface
         """Return what is known of rows beyond bounds; each group is asked about once."""
         found = tails(self.table, self.noisy, bounds, own)
         if self.tall is None:
             return found
-        below, above = found.surely(self.tall[own])
-        low, high = self.marked or (False, False)
-        return replace(found, marked=(below | low, above | high))
+        marked = found.surely(self.tall[own])
+        if self.marked is not None:
+            marked = marked[0] | self.marked[0][own], marked[1] | self.marked[1][own]
+        return replace(found, marked=marked)
 
     @cached_property
     def _ends(self) -> tuple[Floats, Floats]:
-        octaves = Octaves()
-        return octaves.lower(self.noisy.bins), octaves.upper(self.noisy.bins)
+        return self.binning.lower(self.noisy.bins), self.binning.upper(self.noisy.bins)
 
-    def rows(self, bounds: Bounds) -> float:
-        """Return the noisy rows of all groups within bounds, or zero, in octaves that stand out."""
-        lower, upper = self._ends
-        within = (lower >= bounds.lower) & (upper <= bounds.upper)
-        counted = (within | (self.noisy.bins == 0)) & (self.noisy.heights >= LEAST)
-        return float(self.noisy.counts[counted].sum())
+    @property
+    def binning(self) -> Doublings:
+        """Octaves, or distances from a centre."""
+        assert isinstance(self.table.binning, Doublings)  # noqa: S101 `_Steps` has made it
+        return self.table.binning
+
+    def _own(self, place: int) -> slice:
+        """Return where the noisy octaves of a group are."""
+        return slice(*np.searchsorted(self.noisy.group, [place, place + 1]).tolist())
+
+    def standing(self, place: int, bounds: Bounds) -> Integers:  # noqa: ARG002 one interface
+        """Return the octaves of a group that stand out."""
+        own = self._own(place)
+        return self.noisy.bins[own][self.noisy.heights[own] >= LEAST]
 
     def heights(self, low: Any, high: Any, *, zero: bool = True) -> Floats:
         """Return the height of all octaves of each group that stand out between two ends."""
         noisy, (lower, upper) = self.noisy, self._ends
-        low, high = (end if np.ndim(end) == 0 else end[noisy.group] for end in (low, high))
-        within = (lower >= low) & (upper <= high)
-        within &= (noisy.bins != 0) | zero
-        tall = np.bincount(noisy.group[within], noisy.counts[within], len(self.groups))
+        counts = noisy.counts
+        if np.ndim(low) or np.ndim(high) or low > -np.inf or high < np.inf:
+            low, high = (end if np.ndim(end) == 0 else end[noisy.group] for end in (low, high))
+            counts = np.where((lower >= low) & (upper <= high), counts, 0.0)
+        if not zero:
+            counts = np.where(noisy.bins == 0, 0.0, counts)
+        tall = np.bincount(noisy.group, counts, len(self.groups))
         return np.asarray(tall / spread_of(noisy.noise), np.float64)
 
-    def profile(self, bounds: Bounds) -> Profile:
-        """Return which part of the rows of all groups each octave within bounds has."""
-        noisy, (lower, upper) = self.noisy, self._ends
+    def profile(self, place: int, bounds: Bounds) -> Profile:
+        """Return which part of the rows of a group each octave within bounds has."""
+        own, noisy = self._own(place), self.noisy
+        lower, upper, bins = self._ends[0][own], self._ends[1][own], noisy.bins[own]
         within = (lower >= bounds.lower) & (upper <= bounds.upper)
-        rows = np.where(noisy.heights[within] >= LEAST, noisy.counts[within], 0.0)
-        return Profile(lower[within], upper[within], rows / max(rows.sum(), 1.0))
+        standing = np.where(noisy.heights[own] >= LEAST, noisy.counts[own], 0.0)
+        rows, counted = standing[within], standing[within | (bins == 0)]
+        return Profile(lower[within], upper[within], rows, float(counted.sum()))
+
+    def marked_together(self, places: Integers, bounds: Bounds) -> tuple[Mask, Mask]:
+        """Return which ends of groups with the same bounds are marked, if their draw tells many."""
+        tall = self.heights(bounds.lower, bounds.upper, zero=False)[places]
+        return self.tails(bounds, places, np.ones(1)).surely(tall, SURELY_FAR)
 
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """Adjacent octaves, ascending, and which part of all rows each has. Public."""
+    """Adjacent bins, ascending, the rows of each, and those of all, zero among them. Public."""
 
     lower: Floats
     upper: Floats
-    parts: Floats
+    rows: Floats
+    total: float
+
+    @cached_property
+    def parts(self) -> Floats:
+        """Which part of the rows each bin has."""
+        return np.asarray(self.rows / max(self.rows.sum(), 1.0))
 
     def ends(self, heights: Floats) -> tuple[Floats, Floats]:
         """Return the ends beyond which groups of such heights have few rows, if like all."""
@@ -184,38 +225,50 @@ class Profile:
         )
         return self.lower[low], self.upper[last - high]
 
-    def outside(self, bounds: FoundBounds) -> Floats:
+    def outside(self, lower: Floats, upper: Floats) -> Floats:
         """Return which part of the rows is outside bounds of octaves."""
         before = np.append(0.0, self.parts.cumsum())
-        held = before[np.searchsorted(self.upper, bounds.upper, "right")]
-        return np.asarray(1 - held + before[np.searchsorted(self.lower, bounds.lower)])
+        held = before[np.searchsorted(self.upper, upper, "right")]
+        return np.asarray(1 - held + before[np.searchsorted(self.lower, lower)])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SharedHistogram:
     """The noisy octaves of all groups together, off which bounds of some are read. Secret.
 
-    `total` are the rows within the bounds of all, `marked` which ends of these are.
+    Of several columns that have the same bounds together each has `each` groups, its own place in
+    the histogram, the `profile` of the rows within these bounds, and ends that are `marked`.
     """
 
     groups: Integers
     left: int
-    everyone: OctaveHistogram
-    total: float
+    everyone: OctaveHistogram | DistanceHistogram
+    places: Integers
+    bounds: Bounds
+    profiles: Sequence[Profile]
     marked: tuple[Mask, Mask]
+    each: int
 
-    def tails(self, bounds: Bounds, own: Integers, rows: Floats) -> Tails:  # noqa: ARG002 those of all
+    def tails(self, bounds: Bounds, own: Integers, rows: Floats) -> Tails:
         """Return what is known of rows beyond bounds: groups have as large a part as of all."""
-        found = tails(self.everyone.table, self.everyone.noisy, bounds, np.zeros(1, np.int64))
-        return found.among(np.clip(rows / self.total, 1 / self.total, 1.0), self.marked)
+        columns, ends = np.unique(own // self.each, return_index=True)
+        profiles = [self.profiles[column] for column in columns.tolist()]
+        totals = [max(profile.total, 1.0) for profile in profiles]
+        shares = [
+            np.clip(part / total, 1 / total, 1.0)
+            for part, total in zip(np.split(rows, ends[1:]), totals, strict=True)
+        ]
+        bins, held = profiles[0], np.stack([profile.rows for profile in profiles])
+        found = self.everyone.tails(self.bounds, self.places[columns], np.ones(1))
+        found = found.within(bounds, (bins.lower, bins.upper, held))
+        return found.among(shares, (self.marked[0][columns], self.marked[1][columns]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DistanceHistogram:
     """The noisy distances of some groups from their centres, and what was `left` after it. Public.
 
-    `low` and `high` are the least and the largest distance within the bounds, `binning` that of
-    the values.
+    `binning` is that of the values.
     """
 
     groups: Integers
@@ -224,32 +277,66 @@ class DistanceHistogram:
     noisy: Floats
     noise: Noise
     fineness: int
-    low: Integers
-    high: Integers
     binning: Octaves
+
+    narrowest: ClassVar[float] = NEAREST
+
+    @property
+    def distances(self) -> Distances:
+        """Doublings of the distance from the centre of the first group."""
+        return Distances(self.binning, int(self.centre[0]))
+
+    def standing(self, place: int, bounds: Bounds) -> Integers:  # noqa: ARG002 one interface
+        """Return the doublings that bounds reach."""
+        every = np.arange(-self.distances.last, self.distances.last + 1)
+        lower, upper = self.distances.lower(every), self.distances.upper(every)
+        return every[(lower < bounds.upper) & (upper > bounds.lower)]
+
+    def _ends(self, first: int) -> tuple[Floats, Floats]:
+        """Return how far down and how far up each distance from the centre of a group reaches."""
+        sizes = sizes_of(2 * self.binning.last, self.fineness)
+        return _ends(self.binning, self.centre[first], sizes)
+
+    @property
+    def _bins(self) -> tuple[Floats, Floats]:
+        """Return the lower and upper ends of all distances from the centre of the first group."""
+        below, above = self._ends(0)
+        return np.append(below[::-1], above[:-1]), np.append(below[-2::-1], above)
 
     def tails(self, bounds: Bounds, own: Integers, rows: Floats) -> Tails:  # noqa: ARG002 those of the distances
         """Return what is known of rows beyond bounds, of groups with one centre and one reach."""
-        first, last = own[0], self.binning.last
-        sizes = sizes_of(2 * last, self.fineness)
-        centre = self.centre[first]
-        ends = (
-            self.binning.lower(np.clip(centre - sizes, -last, last)),
-            self.binning.upper(np.clip(centre + sizes, -last, last)),
-        )
-        places = (np.searchsorted(sizes, end) for end in (-self.low[first], self.high[first]))
-        below, above = (int(place) for place in places)
+        ends = self._ends(own[0])
+        places = np.searchsorted(-ends[0], -bounds.lower), np.searchsorted(ends[1], bounds.upper)
+        below, above = (min(int(place), len(ends[0]) - 1) for place in places)
         scale = spread_of(self.noise)
         return tails_about(self.noisy[own], ends, (below, above), self.fineness, scale)
+
+    def profile(self, place: int, bounds: Bounds) -> Profile:  # noqa: ARG002 it is of one
+        """Return which part of the rows of all groups each bin of distances within bounds has."""
+        lower, upper = self._bins
+        within = (lower >= bounds.lower) & (upper <= bounds.upper) & (lower < upper)
+        tall = self.noisy[0] >= JOINS * spread_of(self.noise)
+        rows = np.where(tall, self.noisy[0], 0.0)[within]
+        return Profile(lower[within], upper[within], rows, float(rows.sum()))
+
+    def marked_together(self, places: Integers, bounds: Bounds) -> tuple[Mask, Mask]:
+        """Return which ends are marked where the draw of all groups together tells many."""
+        found = self.tails(bounds, places, np.ones(1)).surely(None, SURELY_FAR)
+        lower, upper = self._bins
+        tall = self.noisy[0, 1:] + self.noisy[0, :-1] >= SURELY * spread_of(self.noise)
+        far = tall[upper[1:] <= bounds.lower].any(), tall[lower[:-1] >= bounds.upper].any()
+        return found[0] | far[0], found[1] | far[1]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Zoomed:
     """The bounds of each group, and by number the histogram that they were read off, and centre.
 
-    What of the loss is left, in PARTS, is that of the histogram.
+    What of the loss is left, in PARTS, is that of the histogram. All bounds are ends of bins of
+    `table`.
     """
 
+    table: BinTable
     found: FoundBounds
     histograms: Sequence[OctaveHistogram | DistanceHistogram | SharedHistogram]
     histogram: Integers
@@ -284,35 +371,53 @@ def zoomed_bounds(
 
 
 def group_bounds(
-    table: BinTable,
+    tables: Sequence[BinTable],
     loss: Epsilon | Rho,
     pooled: Epsilon | Rho,
+    finer: Sequence[Callable[[], BinTable]] = (),
     entropy: EntropySource = system_entropy,
-) -> Zoomed:
-    """Return the bounds of each group of a table of octaves; what they cost and `left` is `loss`.
+) -> Iterator[tuple[Integers, Zoomed]]:
+    """Yield the bounds of each group of tables of octaves: what they cost and `left` is `loss`.
+
+    The tables are of several columns, of the same groups, and each has a loss of its own. Some of
+    them come together: their numbers, and the bounds of the groups of each in turn (`stacked`).
 
     Shares of all groups together are shares of `pooled`, the loss of a row where these are counted
-    in one.
+    in one. Where they are far from zero, bounds are about a centre: ends of bins of a `finer` table
+    of the same groups, if there is any.
     """
-    whole, one = _Steps(in_one(table), pooled, entropy), np.zeros(1, np.int64)
-    for share in (POOLED, EVERYTHING):
-        whole.look(one, share, TAILS, dense=True)
-        if whole.found:
-            break
-    together, everyone = whole.done(), np.arange(table.groups)
-    steps = _Steps(table, loss, entropy, together.left(one))
-    histogram = together.histograms[-1]
-    assert isinstance(histogram, OctaveHistogram)  # noqa: S101 nobody zooms here
-    if not whole.found:
-        return steps.without(together)
-    if share == POOLED:
-        noisy = histogram.noisy
-        standing = noisy.bins[noisy.heights >= LEAST]
-        beside = [standing.min() - NEXT, standing, standing.max() + NEXT]
-        standing = np.unique(np.clip(np.concatenate(beside), -noisy.last, noisy.last))
-        steps.look(everyone, OWN, WITHIN, standing)
-    bounds = Bounds(float(together.found.lower[0]), float(together.found.upper[0]))
-    steps.share(bounds, histogram)
+    every = np.arange(len(tables))
+    whole = _Steps(in_one(stacked(tables), len(tables)), pooled, entropy)
+    rows = whole.look(every, POOLED, TAILS, dense=True, least=SETTLED)
+    first = ~np.isnan(whole.lower)
+    whole.look(every[~first], EVERYTHING, TAILS, dense=True, least=SETTLED)
+    found, far = ~np.isnan(whole.lower), (rows > 0) & bool(finer)
+    for column in every[far].tolist():
+        table, one = finer[column](), every[column : column + 1]
+        whole.zoom(one, rows[one] * FIRST / POOLED, in_one(table))
+        steps = _Steps(table, loss, entropy, *whole.after(one))
+        yield one, _shared(steps, whole, one, look=True)
+    for some, look in ((first & ~far, True), (found & ~first, False), (~found, False)):
+        own = np.flatnonzero(some)
+        if len(own):
+            table = stacked([tables[column] for column in own.tolist()])
+            steps = _Steps(table, loss, entropy, *whole.after(own))
+            yield own, _shared(steps, whole, own, look=look)
+
+
+def _shared(steps: _Steps, whole: _Steps, columns: Integers, *, look: bool) -> Zoomed:
+    """Return the bounds of each group of some columns, by those of all groups of each together.
+
+    Where these tell enough, each group's own octaves have a `look`.
+    """
+    everyone, together = whole.histogram(columns), whole.done().found
+    if not together.found[columns].all():
+        return steps.without(together.zeros[columns], everyone)
+    bounds = [Bounds(float(together.lower[own]), float(together.upper[own])) for own in columns]
+    places = np.searchsorted(everyone.groups, columns)
+    if look:
+        steps.look_within(everyone, places, bounds)
+    steps.share(everyone, places, bounds)
     return steps.done()
 
 
@@ -320,11 +425,16 @@ class _Steps:
     """The bounds of each group so far, and what they were read off."""
 
     def __init__(
-        self, table: BinTable, loss: Epsilon | Rho, entropy: EntropySource, left: int = PARTS
+        self,
+        table: BinTable,
+        loss: Epsilon | Rho,
+        entropy: EntropySource,
+        left: int = PARTS,
+        about: Distances | None = None,
     ) -> None:
         self._table, self._loss, self._entropy, self._most = table, loss, entropy, left
         fine = isinstance(table.binning, Octaves) and table.binning.bits > 1
-        self._octaves = in_octaves(table) if fine else table
+        self._octaves = in_octaves(table, about) if fine else table
         self.lower, self._upper = np.full((2, table.groups), np.nan)
         self._zeros = np.zeros(table.groups, dtype=bool)
         self._histogram, self._centre = np.zeros((2, table.groups), dtype=np.int64)
@@ -333,31 +443,35 @@ class _Steps:
     def done(self) -> Zoomed:
         """Return what was found."""
         found = FoundBounds(self.lower, self._upper, self._zeros)
-        return Zoomed(found, self._histograms, self._histogram, self._centre)
+        return Zoomed(self._table, found, self._histograms, self._histogram, self._centre)
 
     def _left(self, groups: Integers) -> int:
-        if not self._histograms:
-            return self._most
-        return self._histograms[int(self._histogram[groups[0]])].left
+        return self.histogram(groups).left if self._histograms else self._most
 
-    @property
-    def found(self) -> bool:
-        """Tell whether anybody has bounds."""
-        return not np.isnan(self.lower).all()
+    def histogram(self, groups: Integers) -> Any:
+        """Return the histogram that the bounds of some groups were read off."""
+        return self._histograms[int(self._histogram[groups[0]])]
+
+    def after(self, groups: Integers) -> tuple[int, Distances | None]:
+        """Return what is left of the loss, and the distances that were looked at."""
+        histogram = self.histogram(groups)
+        return histogram.left, histogram.distances
 
     def look(
         self,
         groups: Integers,
         share: int,
         joining: Joining,
-        standing: Integers | None = None,
+        standing: Mask | None = None,
         *,
         dense: bool = False,
+        least: float | None = min(CENTRE),
     ) -> Floats:
         """Draw the octaves of some groups; return their rows, in units of the noise, if far.
 
-        Where some octaves are `standing` out of all groups, others have to be as tall as a core;
-        `dense` octaves can be asked for again and again.
+        That they are needs `least` of these; with None nobody's are returned. Where some octaves
+        are `standing` out of all groups, others have to be as tall as a core; `dense` octaves can
+        be asked for again and again.
         """
         if not len(groups):
             return np.zeros(0)
@@ -372,80 +486,136 @@ class _Steps:
         else:
             noisy = exceedances(own, noise, joining.least, self._entropy)
         seen = noisy.at_least(joining.least) if dense else noisy
-        found = octave_bounds(seen, len(groups), joining)
+        binning = self._octaves.binning
+        assert isinstance(binning, Doublings)  # noqa: S101 no other bins come here
+        found = octave_bounds(seen, len(groups), joining, binning)
         self.lower[groups], self._upper[groups] = found.lower, found.upper
         self._zeros[groups] = found.zeros
         left = self._left(groups) - share
         self._histograms.append(OctaveHistogram(groups, left, own, noisy))
         self._histogram[groups] = len(self._histograms) - 1
-        return rows_if_far(noisy, found)
+        return np.zeros(0) if least is None else rows_if_far(seen, found, least, binning)
 
-    def without(self, together: Zoomed) -> Zoomed:
-        """Return that no group has bounds, as all groups together have none."""
-        self._zeros |= together.found.zeros[0]
-        self._histograms.append(together.histograms[-1])
+    def without(self, zeros: Mask, everyone: OctaveHistogram) -> Zoomed:
+        """Return that no group has bounds, as all groups of each column together have none."""
+        self._zeros |= self._of_groups(zeros)
+        self._histograms.append(everyone)
         return self.done()
 
-    def share(self, bounds: Bounds, everyone: OctaveHistogram) -> None:
-        """Give each group the bounds that all share, or its own where they narrow them, or beyond.
+    def _of_groups(self, columns: Any) -> Any:
+        """Return for each group what is known of the columns that it may be of, in turn."""
+        return np.repeat(columns, len(self.lower) // len(columns))
+
+    def look_within(
+        self,
+        everyone: OctaveHistogram | DistanceHistogram,
+        places: Integers,
+        bounds: Sequence[Bounds],
+    ) -> None:
+        """Draw the own octaves of each group: among those that stand out of all, and next to them.
+
+        Its column has these `bounds` together, and this place in the histogram of all.
+        """
+        last = self._octaves.binning.last
+        standing = np.zeros((len(bounds), 2 * last + 1), dtype=bool)
+        for row, place, own in zip(standing, places.tolist(), bounds, strict=True):
+            bins = everyone.standing(place, own)
+            beside = np.concatenate([bins.min() - NEXT, bins, bins.max() + NEXT])
+            row[np.clip(beside, -last, last) + last] = True
+        share = OWN if everyone.distances is None else ABOUT
+        self.look(np.arange(len(self.lower)), share, WITHIN, standing, least=None)
+
+    def share(
+        self,
+        everyone: OctaveHistogram | DistanceHistogram,
+        places: Integers,
+        bounds: Sequence[Bounds],
+    ) -> None:
+        """Give each group the bounds of its column, or its own where they narrow them, or beyond.
 
         Of few rows the octaves that stand out tell a size, hardly a tail: own bounds have as much
-        room on either side.
+        room on either side. About a centre own octaves are those of rows beyond the bounds.
         """
-        groups = len(self.lower)
-        marked = everyone.tails(bounds, np.zeros(1, np.int64), np.ones(1)).surely(
-            everyone.heights(bounds.lower, bounds.upper, zero=False), SURELY_FAR
-        )
-        shared = SharedHistogram(
-            np.arange(groups), self._most, everyone, max(everyone.rows(bounds), 1.0), marked
-        )
+        alike: dict[Bounds, list[int]] = {}
+        for column, one in enumerate(bounds):
+            alike.setdefault(one, []).append(column)
+        each, left = len(self.lower) // len(bounds), self._left(np.zeros(1, np.int64))
+        profiles = [everyone.profile(*own) for own in zip(places.tolist(), bounds, strict=True)]
+        marked, number = np.zeros((2, len(bounds)), dtype=bool), np.zeros(len(bounds), np.int64)
+        shared: list[SharedHistogram] = []
+        for one, columns in alike.items():
+            number[columns] = len(shared)
+            marked[:, columns] = everyone.marked_together(places[columns], one)
+            groups = np.add.outer(np.array(columns) * each, np.arange(each)).reshape(-1)
+            held = [profiles[column] for column in columns]
+            own_marks = marked[0, columns], marked[1, columns]
+            shared.append(
+                SharedHistogram(groups, left, everyone, places[columns], one, held, own_marks, each)
+            )
         self._zeros[:] = False
+        low, high = (np.array([getattr(own, end) for own in bounds]) for end in ("lower", "upper"))
         if not self._histograms:  # nobody was looked at
-            self._histograms.append(shared)
-            self.lower[:], self._upper[:] = bounds.lower, bounds.upper
+            self._histograms += shared
+            self._histogram[:] = self._of_groups(number)
+            self.lower[:], self._upper[:] = self._of_groups(low), self._of_groups(high)
             return
         (own,) = self._histograms
         assert isinstance(own, OctaveHistogram)  # noqa: S101 nobody zooms here
-        found, profile = FoundBounds(self.lower, self._upper, self._zeros), everyone.profile(bounds)
-        tall = own.heights(-np.inf, np.inf)
-        low, high = profile.ends(own.heights(bounds.lower, bounds.upper))
-        most = np.fmin(found.lower, bounds.lower), np.fmax(found.upper, bounds.upper)
+        found, outwards = FoundBounds(self.lower, self._upper, self._zeros), own.binning.outwards
+        wide: tuple[Any, Any] = outwards(low, high)
+        wide = (wide[0][0], wide[1][0]) if len(alike) == 1 else tuple(map(self._of_groups, wide))
+        tall, held_ = own.heights(-np.inf, np.inf), own.heights(*wide)
+        held_ *= OWN / (self._most - own.left)
+        low, high, outside = np.empty((3, len(self.lower)))
+        for column, profile in enumerate(profiles):
+            some = slice(column * each, (column + 1) * each)
+            low[some], high[some] = profile.ends(held_[some])
+            outside[some] = profile.outside(found.lower[some], found.upper[some])
+        most = np.fmin(found.lower, wide[0]), np.fmax(found.upper, wide[1])
         lower, upper = self._roomy(found, own)
         lower, upper = np.maximum(lower, most[0]), np.minimum(upper, most[1])
         seen = tall - own.heights(found.lower, found.upper)
-        less = found.found & (tall * profile.outside(found) - seen >= UNLIKE)
+        less = found.found & (tall * outside - seen >= UNLIKE)
         less &= upper - lower < high - low
-        more = (tall - own.heights(low, high) >= UNLIKE) | (most[0] < bounds.lower)
-        more = ~less & (more | (most[1] > bounds.upper))
-        ends = np.where(less, [lower, upper], np.where(more, most, [low, high]))
-        self.lower, self._upper = on_grid(ends[0], ends[1])
-        tall = own.heights(bounds.lower, bounds.upper, zero=False)
-        alike = replace(own, tall=tall, marked=marked)
-        self._histograms = [replace(shared, left=own.left), alike, replace(own, tall=tall)]
-        self._histogram[:] = more + 2 * less
+        more = (tall - own.heights(*outwards(low, high)) >= UNLIKE) | (most[0] < wide[0])
+        more = ~less & (more | (most[1] > wide[1]))
+        own_ends = outwards(*np.where(less, [lower, upper], most))
+        ends = np.where(less | more, own_ends, [low, high])
+        self.lower, self._upper = on_grid(ends[0], ends[1], everyone.narrowest)
+        tall, marks = own.heights(*wide, zero=False), self._of_groups
+        like = replace(own, tall=tall, marked=(marks(marked[0]), marks(marked[1])))
+        self._histograms = [*shared, like, replace(own, tall=tall)]
+        unlike = more | less
+        self._histogram[:] = np.where(unlike, len(shared) + less, self._of_groups(number))
 
     def _roomy(self, found: FoundBounds, own: OctaveHistogram) -> tuple[Floats, Floats]:
         """Return own bounds with room on either side: the more, the fewer rows stand out."""
         room = np.array(list(ROOM.values()))
         room = room[np.searchsorted([*ROOM], own.heights(found.lower, found.upper), "right") - 1]
-        room[rows_if_far(own.noisy, found, SETTLED) > 0] = 1.0
-        size = room * np.maximum(-found.lower, found.upper)
-        lower, upper = np.where(room > 1, [-size, size], [found.lower, found.upper])
+        room[rows_if_far(own.noisy, found, SETTLED, own.binning) > 0] = 1.0
+        centre = own.binning.centre
+        size = room * np.maximum(centre - found.lower, found.upper - centre)
+        ends = [centre - size, centre + size]
+        lower, upper = np.where(room > 1, ends, [found.lower, found.upper])
         return lower, upper
 
-    def zoom(self, groups: Integers, rows: Floats) -> None:
-        """Find bounds about a centre for groups that are far, by the height of all their rows."""
+    def zoom(self, groups: Integers, rows: Floats, together: BinTable | None = None) -> None:
+        """Find bounds about a centre for groups that are far, by the height of all their rows.
+
+        Those of all groups `together`, if given, are off this table.
+        """
         for some, centre, fineness in _classes(rows):
             own = groups[some]
-            shares = (self._left(own) - centre - REACH, centre, fineness)
-            table = of_groups(self._table, own)
+            reach = REACH if together is None else _by_height(REACHES, rows[some[0]])
+            shares = (self._left(own) - centre - reach, centre, reach, fineness)
+            table = of_groups(self._table, own) if together is None else together
             found, ends, seen = _around(own, table, self._loss, shares, self._entropy)
             before = self._histograms[int(self._histogram[own[0]])]
             assert isinstance(before, OctaveHistogram)  # noqa: S101 nobody zooms twice
             self._histograms += [replace(before, left=shares[0]), found]
             self._histogram[own] = len(self._histograms) - 1 - ~seen
             self._centre[own[seen]] = found.centre[seen]
-            inner = on_grid(ends[0][seen], ends[1][seen], NARROWEST)
+            inner = on_grid(ends[0][seen], ends[1][seen], NEAREST)
             self.lower[own[seen]], self._upper[own[seen]] = inner
 
 
@@ -459,22 +629,30 @@ def _classes(rows: Floats) -> Iterator[tuple[Integers, int, int]]:
     for least, most in zip(edges, [*edges[1:], math.inf], strict=True):
         own = np.flatnonzero((rows >= least) & (rows < most))
         if len(own):
-            yield (
-                own,
-                CENTRE[max(e for e in CENTRE if e <= least)],
-                FINENESS[max(e for e in FINENESS if e <= least)],
-            )
+            yield own, _by_height(CENTRE, least), _by_height(FINENESS, least)
 
 
-def rows_if_far(noisy: Exceedances, found: FoundBounds, least: float = min(CENTRE)) -> Floats:
+def _by_height(values: Mapping[int, int], rows: float) -> int:
+    return values[max(least for least in values if least <= rows)]
+
+
+def rows_if_far(
+    noisy: Exceedances,
+    found: FoundBounds,
+    least: float = min(CENTRE),
+    octaves: Doublings = _OCTAVES,
+) -> Floats:
     """Return the rows of each group far from zero, over the noise's spread, at `least`; or 0."""
-    octaves, groups = Octaves(), len(found.lower)
+    groups, centre = len(found.lower), octaves.centre
     group, bins, scaled = noisy.group, noisy.bins, noisy.counts / spread_of(noisy.noise)
+    many = found.found & (np.bincount(group, scaled, groups) >= least)
+    some = np.flatnonzero(many[group])  # nobody else has as many rows
+    group, bins, scaled, tall = group[some], bins[some], scaled[some], noisy.heights[some]
     lower, upper = octaves.lower(bins), octaves.upper(bins)
     width = (found.upper - found.lower)[group]
     within = (lower >= found.lower[group]) & (upper <= found.upper[group])
-    large = np.maximum(-lower, upper) >= width / 64
-    counted = (bins == 0) | (within & (large | (noisy.heights >= SURE)))
+    large = np.maximum(centre - lower, upper - centre) >= width / 64
+    counted = (bins == 0) | (within & (large | (tall >= SURE)))
     rows = np.bincount(group[counted], scaled[counted], groups)
     pairs = np.where(within & (bins != 0), scaled, 0.0)
     follows = (group[1:] == group[:-1]) & (bins[1:] == bins[:-1] + 1) & (bins[1:] * bins[:-1] > 0)
@@ -489,14 +667,15 @@ def _around(
     groups: Integers,
     table: BinTable,
     loss: Epsilon | Rho,
-    shares: tuple[int, int, int],
+    shares: tuple[int, int, int, int],
     entropy: EntropySource,
 ) -> tuple[DistanceHistogram, tuple[Floats, Floats], Mask]:
     """Return noisy distances from a private median, the bounds they have, and who has some.
 
-    `shares` are what is left, that of the centre, and how many bins double a distance.
+    `shares` are what is left, those of the centre and of the distances, and how many bins double
+    a distance.
     """
-    left, centre_share, fineness = shares
+    left, centre_share, reach, fineness = shares
     held, law = ranked_rows(table), _part(loss, centre_share).selection(sensitivity=1)
     centre = select_rank(held, held.totals(), law, entropy)
     binning, last = table.binning, table.binning.last
@@ -507,12 +686,21 @@ def _around(
     width = 2 * len(sizes) - 1
     counts = np.zeros(table.groups * width, np.int64)
     np.add.at(counts, table.group * width + number + len(sizes) - 1, table.rows)
-    noise = _part(loss, REACH).noise(1, 1)
+    noise = _part(loss, reach).noise(1, 1)
     noisy = add_to(counts.reshape(table.groups, width), noise, entropy).astype(np.float64)
-    low, high, seen = reaching(noisy, noise, sizes)
-    own = DistanceHistogram(groups, left, centre, noisy, noise, fineness, low, high, binning)
-    lower = binning.lower(np.clip(centre + low, -last, last))
-    return own, (lower, binning.upper(np.clip(centre + high, -last, last))), seen
+    ends = _ends(binning, centre[:, None], sizes)
+    own = DistanceHistogram(groups, left, centre, noisy, noise, fineness, binning)
+    lower, upper, seen = reaching(noisy, noise, ends, int(np.searchsorted(sizes, NEAR)))
+    return own, (lower, upper), seen
+
+
+def _ends(binning: Octaves, centre: Any, sizes: Integers) -> tuple[Floats, Floats]:
+    """Return how far down and how far up each distance from a centre reaches, as values."""
+    last = binning.last
+    return (
+        binning.lower(np.clip(centre - sizes, -last, last)),
+        binning.upper(np.clip(centre + sizes, -last, last)),
+    )
 
 
 def sizes_of(most: int, fineness: int) -> Integers:
@@ -523,46 +711,46 @@ def sizes_of(most: int, fineness: int) -> Integers:
     return np.array(sorted({0, *whole}), np.int64)
 
 
-def reaching(noisy: Floats, noise: Noise, sizes: Integers) -> tuple[Integers, Integers, Mask]:
-    """Return the least and largest distance that hold the rows of each group, and whether found.
+def reaching(
+    noisy: Floats, noise: Noise, ends: tuple[Floats, Floats], near: int
+) -> tuple[Floats, Floats, Mask]:
+    """Return bounds that hold the rows of each group, and whether any were found.
 
-    `noisy` has one row a group and one column a bin of distances, the middle one for 0. The core
-    of each side is its shortest window that is tall enough. Beyond it a bin joins at the height
-    JOINS + WIDER log(factor by which it widens the bounds) + APART log(bins that it lies further).
+    `noisy` has one row a group and one column a bin of distances, the middle one for 0, and `ends`
+    are how far down and how far up each distance of a group reaches, in units of the column. The
+    core of each side is its shortest window that is tall enough, `near` bins from the middle at
+    most. Beyond it a bin joins at the height JOINS + WIDER log(factor by which it widens the
+    bounds) + APART log(bins that it lies further).
     """
-    groups, middle = len(noisy), len(sizes) - 1
-    low, high, seen = _cores(noisy, noise, int(np.searchsorted(sizes, NEAR)))
-    inner = np.append(0, sizes[:-1] + 1)  # the least distance of each bin
-    first = np.concatenate([-sizes[:0:-1], inner]).astype(np.float64)
-    last = -first[::-1]
-    heights, every = heights_of(noisy, noise), np.arange(groups)
-    tall = np.flatnonzero((heights >= JOINS).any(axis=0))  # no other bin joins in any group
+    groups, middle = len(noisy), noisy.shape[1] // 2
+    reach, seen = _cores(noisy, noise, near)
+    every, heights = np.arange(groups), heights_of(noisy, noise)
+    sides = heights[:, middle::-1], heights[:, middle:]
+    tall = [np.flatnonzero((own >= JOINS).any(axis=0)) for own in sides]  # nowhere else one joins
     for _ in range(2):
-        for step in (1, -1):
-            places = tall[tall > middle] if step > 0 else tall[tall < middle][::-1]
-            for place in places.tolist():
-                end = high if step > 0 else low
-                gap = (place - end) * step
-                now = last[high] - first[low] + 1
-                wide = last[place] - first[low] + 1 if step > 0 else last[high] - first[place] + 1
-                factor = np.maximum(wide / now, 1.0)
+        for side in (1, 0):
+            for place in tall[side].tolist():
+                gap = place - reach[side]
+                lower, upper = (own[every, far] for own, far in zip(ends, reach, strict=True))
+                wide = np.abs(ends[side][:, place] - (lower if side else upper))
+                factor = np.maximum(wide / np.maximum(upper - lower, SMALLEST), 1.0)
                 least = JOINS + WIDER * np.log(factor) + APART * np.log(np.maximum(gap, 1))
-                joins = (gap > 0) & (heights[every, place] >= least)
-                end[joins] = place
-    return first[low].astype(np.int64), last[high].astype(np.int64), seen
+                joins = (gap > 0) & (sides[side][:, place] >= least)
+                reach[side][joins] = place
+    return ends[0][every, reach[0]], ends[1][every, reach[1]], seen
 
 
-def _cores(noisy: Floats, noise: Noise, reach: int) -> tuple[Integers, Integers, Mask]:
-    """Return the outer ends of each group's cores, and whether there are any.
+def _cores(noisy: Floats, noise: Noise, near: int) -> tuple[list[Integers], Mask]:
+    """Return how many bins below and above the middle each group's cores end, and who has any.
 
-    Each side has one: the shortest window that is tall enough, up to `reach` bins from the middle.
+    Each side has one: the shortest window that is tall enough, up to `near` bins from the middle.
     """
     groups, middle = len(noisy), noisy.shape[1] // 2
     least = cores(CORES, noise)
     seen = heights_of(noisy[:, middle], noise) >= least[1]
     ends = []
     for side in (noisy[:, middle - 1 :: -1], noisy[:, middle + 1 :]):
-        before = np.cumsum(np.pad(side[:, :reach], ((0, 0), (1, 0))), axis=1)
+        before = np.cumsum(np.pad(side[:, :near], ((0, 0), (1, 0))), axis=1)
         end = np.zeros(groups, dtype=np.int64)
         for size, tall in least.items():
             heights = heights_of(before[:, size:] - before[:, :-size], noise, size)
@@ -571,4 +759,4 @@ def _cores(noisy: Floats, noise: Noise, reach: int) -> tuple[Integers, Integers,
             end[own] = best[own] + size
         seen |= end > 0
         ends.append(end)
-    return middle - ends[0], middle + ends[1], seen
+    return ends, seen
