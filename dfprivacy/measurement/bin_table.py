@@ -503,8 +503,47 @@ def steps_within(bounds: Bounds, step: object = None) -> Steps:
     return Steps(size, first, most)
 
 
-def on_steps(table: BinTable, steps: Steps) -> BinTable:
-    """Return the counts of a value-count table by the multiples of a step."""
-    numbers = steps.numbers(table.values())
-    grid: Any = steps  # numbered as bins are, and known by its last one
-    return added_up(replace(table, binning=grid, bins=numbers))
+@dataclass(frozen=True, eq=False)
+class Magnitudes:
+    """Some sizes of the values of a grid, of either sign, and 0.
+
+    Number k holds the bins of the grid from `starts[k - 1]` up to the next of these, and the value
+    `sizes[k - 1]`, NaN where it is not known; -k holds their negatives.
+
+    >>> grid = SignificantBits(2)
+    >>> starts = grid.numbers(np.array([0.5, 1.0, 1.5, 2.0]))
+    >>> near = Magnitudes(grid, starts, np.array([np.nan, 1.0, 1.5, np.nan]))
+    >>> near.values(near.numbers(np.array([0.0, 0.5, -1.5, 1e9]))).tolist()
+    [0.0, nan, -1.5, nan]
+    """
+
+    bins: SignificantBits
+    starts: Integers
+    sizes: Floats
+
+    @property
+    def last(self) -> int:
+        """The number of the largest; the least has its negative."""
+        return len(self.starts)
+
+    def numbers(self, values: Floats) -> Integers:
+        """Return the number of each value."""
+        bins = self.bins.numbers(values)
+        return np.asarray(np.sign(bins) * np.searchsorted(self.starts, np.abs(bins), "right"))
+
+    def values(self, numbers: Integers) -> Floats:
+        """Return the values with these numbers."""
+        return np.append(0.0, self.sizes)[np.abs(numbers)] * np.sign(numbers)
+
+    def held(self, numbers: Integers) -> tuple[Integers, Integers]:
+        """Return the lowest and the uppermost bin of the grid that each number holds."""
+        inner = np.append(0, self.starts)[np.abs(numbers)]
+        outer = np.concatenate([[0], self.starts[1:] - 1, [self.bins.last]])[np.abs(numbers)]
+        below = numbers < 0
+        return np.where(below, -outer, inner), np.where(below, -inner, outer)
+
+
+def on_grid(table: BinTable, grid: Steps | Magnitudes) -> BinTable:
+    """Return the counts of a value-count table by the values of a coarser or shorter grid."""
+    own: Any = grid  # numbered as bins are, and known by its last one
+    return added_up(replace(table, binning=own, bins=grid.numbers(table.values())))

@@ -28,7 +28,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.columns import MOMENTS
 from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
-from dfprivacy.measurement.bin_table import Steps, on_steps, steps_within
+from dfprivacy.measurement.bin_table import Magnitudes, Steps, on_grid, steps_within
 from dfprivacy.measurement.binning import Floats, SignificantBits
 from dfprivacy.measurement.grid import (
     CLOCK,
@@ -40,6 +40,7 @@ from dfprivacy.measurement.grid import (
     kind_of,
 )
 from dfprivacy.noise.additive import NoisyVector
+from dfprivacy.noise.laws import Noise
 from dfprivacy.noise.selection import PermuteAndFlip, Selection
 from dfprivacy.release.answers import Answer, Chosen, Dated, Estimated, Piece
 from dfprivacy.release.terms import BoundsLike, bounds_of
@@ -50,6 +51,7 @@ from dfprivacy.statistics.estimators.quantile import (
     QuantileEstimator,
     RankEnds,
     RankLaw,
+    find_magnitudes,
     select_ends,
     select_quantiles,
 )
@@ -80,6 +82,10 @@ VALUE_SHARE = Fraction(1, 3)
 """What selects answers that have an interval, and again their ends; a sixth each counts rows before
 and after."""
 
+TOGETHER = Fraction(1, 20)
+"""By group this finds the sizes of the values of all groups together, unless candidates are named;
+the rest is as if it were all."""
+
 
 CANDIDATES_DOC = (
     "Answers lie between these bounds, (lower, upper): what you know about the subject, never what "
@@ -94,6 +100,9 @@ ENDS_DOC = (
     "with a third of the loss instead of five sixths."
 )
 
+
+Grid = Steps | Magnitudes | SignificantBits
+"""What answers are selected from."""
 
 Candidates = BoundsLike | tuple[Moment, Moment]
 """Bounds of numbers, or a pair of dates, times or durations."""
@@ -271,9 +280,10 @@ class Quantile(Ranked):
     """A quantile of a column: the smallest value that at least a part `q` of the rows reach.
 
     A selection on a public grid of 16 significant bits (8 for floats by group), about a noisy
-    number of rows; no bounds are needed. With `bounds` it is from the multiples of `step` between
-    them: fewer rows are enough, and no answer is implausible. Without a step it is a whole number
-    where the column is declared to hold those.
+    number of rows; no bounds are needed. By group a twentieth of the loss tells which sizes the
+    values of all groups have; an answer 256 times as large or as small is not a number. With
+    `bounds` it is from the multiples of `step` between them: fewer rows are enough, and no answer
+    is implausible. Without a step it is a whole number where the column is declared to hold those.
 
     The answer is not a number where the number of rows is too small to say that its rank is off by
     less than 15/epsilon + n/20 + 1/2 with probability 99 %, epsilon what the level costs: explain
@@ -382,7 +392,7 @@ class QuantilePart(RankPart):
     """Questions about quantiles of one column: `question`, and others `also`.
 
     All distinct levels share the loss evenly, and are answered in order. Of dates and times,
-    `clock` has their numbers and `declared` their type.
+    `clock` has their numbers and `declared` their type. A unit is in at most so many `groups`.
     """
 
     question: Ranked
@@ -390,6 +400,7 @@ class QuantilePart(RankPart):
     integers: bool = False
     clock: Clock | None = None
     declared: pa.DataType | None = None
+    groups: int = 1
 
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredTable:
         """Run the pass, once it is known from what is declared which numbers are ranked."""
@@ -421,6 +432,15 @@ class QuantilePart(RankPart):
         if self.clock is None:
             return self.question.steps
         return Steps(Fraction(1), 0, self.clock.most) if self.clock.is_even else None
+
+    @property
+    def left(self) -> Fraction:
+        """The share of the loss that is left where all groups together tell sizes first."""
+        return 1 - TOGETHER if self.grouped and self.steps is None else Fraction(1)
+
+    def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
+        """Return the noise of the count that a part of what is left pays for."""
+        return super().count_noise(loss.share(self.left))
 
     @property
     def questions(self) -> dict[str, Ranked]:
@@ -479,11 +499,12 @@ class QuantilePart(RankPart):
     def law(self, loss: Epsilon | Rho, candidates: int) -> RankLaw:
         """Return how levels are selected; `loss` is that of one row."""
         own = VALUE_SHARE if self.question.tells_interval else 1 - COUNT_SHARE
-        return _law(loss, candidates, len(set(self.levels)), own)
+        return _law(loss, candidates, len(set(self.levels)), own, self.left)
 
     def ends_law(self, loss: Epsilon | Rho, candidates: int) -> EndsLaw:
         """Return how the ends of intervals are selected and counted."""
-        count, levels = loss.share(COUNT_SHARE).noise(1, 1), len(set(self.levels))
+        loss, levels = loss.share(self.left), len(set(self.levels))
+        count = loss.share(COUNT_SHARE).noise(1, 1)
         each = loss.share((1 - VALUE_SHARE - 2 * COUNT_SHARE) / (2 * levels))
         return EndsLaw(each, count, count, candidates, levels)
 
@@ -499,12 +520,14 @@ class QuantilePart(RankPart):
         for name, question in self.questions.items():
             for title, q in zip(self.names[name], question.fractions, strict=True):
                 least = question.least(law, q)
-                answered = rows_reach(loss, least)
+                answered = rows_reach(loss.share(self.left), least)
                 certain, ordinary = _errors(law, q, question, 1 - known.level, known.each_size)
                 told_ends = NO_INTERVAL
                 if question.tells_interval:
                     told_ends = self._about_ends(loss, q, law.candidates)
                 few = f"not a number where the noisy count of rows is below {least:,}"
+                if self.left < 1:
+                    few += TOLD_TOGETHER
                 own = Forecast(
                     title, asked[name].text, f"{law_of(law.selection)} of a bin by its ranks",
                     unit=RANKS, certain=told(certain, answered, known),
@@ -528,15 +551,18 @@ class QuantilePart(RankPart):
         """Count, select every quantile, and the ends of its interval, and count again."""
         table = measured.table
         assert isinstance(table.binning, SignificantBits)  # noqa: S101 the part has chosen it
-        counted = noisy_rows(table, loss.share(COUNT_SHARE))
-        steps = self.steps
-        grid: Steps | SignificantBits = table.binning if steps is None else steps
-        candidates = 2 * table.binning.last + 1 if steps is None else self.candidates()
+        counted = noisy_rows(table, loss.share(self.left * COUNT_SHARE))
+        grid: Grid = table.binning if self.steps is None else self.steps
+        if self.left < 1:
+            together = loss.pooled(self.groups).share(TOGETHER)
+            noise = together.noise(1, 1)
+            grid = find_magnitudes(table, noise, integers=self.integers) or grid
+        candidates = self.candidates() if isinstance(grid, Steps) else 2 * grid.last + 1
         law, found = self.law(loss, candidates), []
         rows, first, chosen = counted.column(), 0, []
         for block in table.blocks():
             own = rows[first : first + block.groups]
-            held = block if steps is None else on_steps(block, steps)
+            held = block if isinstance(grid, SignificantBits) else on_grid(block, grid)
             chosen.append(select_quantiles(held, self.levels, own, law))
             if self.question.tells_interval:
                 levels = sorted(set(self.levels))
@@ -563,7 +589,7 @@ class QuantilePart(RankPart):
         title: str,
         q: Fraction,
         values: Floats,
-        grid: Steps | SignificantBits,
+        grid: Grid,
         found: Sequence[tuple[Sequence[RankEnds], NoisyVector]],
     ) -> Estimated:
         """Return an answer with its interval: ends as values, a piece for each block of groups."""
@@ -590,22 +616,26 @@ class QuantilePart(RankPart):
 
 
 @lru_cache(maxsize=64)
-def _law(loss: Epsilon | Rho, candidates: int, levels: int, share: Fraction) -> RankLaw:
-    """Return the law of levels that are selected with a `share` of the loss, made once."""
-    noise, each = loss.share(COUNT_SHARE).noise(1, 1), share / levels
+def _law(
+    loss: Epsilon | Rho, candidates: int, levels: int, share: Fraction, left: Fraction
+) -> RankLaw:
+    """Return the law of levels selected with a `share` of what is `left` of the loss, made once."""
+    noise, each = loss.share(left * COUNT_SHARE).noise(1, 1), share / levels
     allowed = ALLOWED / float(loss.share(each / (1 - COUNT_SHARE)).pure())
-    return RankLaw(loss.share(each), noise, candidates, levels, allowed)
+    return RankLaw(loss.share(left * each), noise, candidates, levels, allowed)
 
 
-def _ends_of(
-    ends: RankEnds, grid: Steps | SignificantBits, *, integers: bool
-) -> tuple[Floats, Floats]:
+def _ends_of(ends: RankEnds, grid: Grid, *, integers: bool) -> tuple[Floats, Floats]:
     """Return the ends of an interval as values, half a bin outwards, or whole steps."""
-    low, high = grid.values(ends.low), grid.values(ends.high)
     if isinstance(grid, Steps):
-        return low, high
-    low = (low + grid.values(np.maximum(ends.low - 1, -grid.last))) / 2
-    high = (high + grid.values(np.minimum(ends.high + 1, grid.last))) / 2
+        return grid.values(ends.low), grid.values(ends.high)
+    below, above = ends.low, ends.high
+    if isinstance(grid, Magnitudes):
+        (below, _), (_, above), grid = grid.held(below), grid.held(above), grid.bins
+    low, high = (
+        (grid.values(own) + grid.values(np.clip(own + side, -grid.last, grid.last))) / 2
+        for own, side in ((below, -1), (above, 1))
+    )
     return (np.ceil(low) + 0.0, np.floor(high) + 0.0) if integers else (low, high)
 
 
@@ -613,6 +643,11 @@ ALLOWED = 15
 """Answers that are shown are off by at most ALLOWED / epsilon + n / 20 + 1/2 ranks, epsilon what
 the level costs, with probability 99 %."""
 RANKS = "ranks of rows"
+
+TOLD_TOGETHER = (
+    ", fewer where all groups together tell the sizes of values, and where values are 256 times as "
+    "large or as small as those that stand out there"
+)
 
 
 def _levels_near(forecast: Forecast, q: float) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -87,7 +87,7 @@ def split(
             raise not_sampled(question)
         elif isinstance(part, QuantilePart):
             first = ranks.get(part.asks_of)
-            ranks[part.asks_of] = first.joined(part) if first else part
+            ranks[part.asks_of] = first.joined(part) if first else replace(part, groups=groups)
         else:
             single.append(part)
     read = partial(population_vectors, cluster=cluster) if cluster else None

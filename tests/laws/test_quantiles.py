@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import dfprivacy as dfp
-from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.measurement.bin_table import BinTable, bin_table, on_steps, steps_within
+from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
+from dfprivacy.measurement.bin_table import BinTable, bin_table, on_grid, steps_within
 from dfprivacy.measurement.binning import SignificantBits
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.selection import PermuteAndFlip
@@ -38,6 +38,7 @@ from dfprivacy.statistics.estimators.quantile import (
     QuantileEstimator,
     RankEnds,
     RankLaw,
+    find_magnitudes,
     largest_loss,
     rank_runs,
     ranked_rows,
@@ -45,7 +46,7 @@ from dfprivacy.statistics.estimators.quantile import (
     select_ends,
     select_quantiles,
 )
-from dfprivacy.statistics.quantile import QuantilePart
+from dfprivacy.statistics.quantile import TOGETHER, QuantilePart
 from dfprivacy.statistics.split import split
 from tests.command_line import command
 from tests.numbered_bytes import NumberedBytes
@@ -393,7 +394,7 @@ def test_losses_on_steps(ends, target):
     groups = [random.integers(-12, 13, size).tolist() for size in (0, 1, 6, 30)]
     grid = SignificantBits(16)
     numbers = [grid.numbers(np.array(rows, float)).tolist() for rows in groups]
-    table = on_steps(table_of(numbers, grid), steps)
+    table = on_grid(table_of(numbers, grid), steps)
     for rows, losses in zip(groups, losses_of(table, target), strict=True):
         held = np.clip(rows, *ends).tolist()
         everything = range(ends[0], ends[1] + 1)
@@ -484,6 +485,113 @@ def test_with_bounds_fewer_rows_are_enough():
     few, many = (part.law(loss, part.candidates()).least(HALF) for part in (whole, anywhere))
     assert (whole.candidates(), anywhere.candidates()) == (301, 64_515)
     assert few < 0.65 * many
+
+
+# Sizes that all groups together tell
+
+
+def sizes_of(values, *, integers=False, bits=8):
+    """Return the sizes that many copies of some values tell, without noise to speak of."""
+    grid = SignificantBits(bits)
+    labels = np.repeat(grid.labels(np.array(values, float)), 99)
+    rows, group = np.ones(len(labels), np.int64), np.zeros(len(labels), np.int64)
+    table = bin_table(pa.table({}), 1, grid, group, labels, rows=rows)
+    return find_magnitudes(table, SURE.noise(1, 1), integers=integers)
+
+
+@pytest.mark.parametrize("integers", [False, True])
+@given(
+    seen=st.lists(st.integers(1, 2**40), min_size=1, max_size=5),
+    asked=st.lists(st.integers(-(2**60), 2**60), max_size=20),
+)
+def test_values_are_told_within_the_sizes_that_were_seen(integers, seen, asked):
+    """Whole numbers 256 times as large or small at most are told to 8 bits, beyond they are NaN.
+
+    Those as large as some that were seen are told to all bits of the grid.
+    """
+    grid = sizes_of(seen, integers=integers, bits=16)
+    values = grid.bins.labels(np.array(asked, float))
+    numbers = grid.numbers(values)
+    told, (low, high) = grid.values(numbers), grid.held(numbers)
+    bins = grid.bins.numbers(values)
+    assert ((low <= bins) & (bins <= high)).all()
+    assert (np.sign(numbers) == np.sign(bins)).all()
+    exponents = np.frexp(grid.bins.labels(np.array(seen, float)))[1]
+    own = np.where(values == 0, exponents.min(), np.frexp(values)[1])
+    near = (own > exponents.min() - 8) & (own < exponents.max() + 8)
+    assert (np.abs(told - values) <= 2.0**-7 * np.abs(values))[near].all()
+    within = (own >= exponents.min()) & (own <= exponents.max())
+    assert (values == told)[within].all()
+    assert np.isnan(told[own > exponents.max() + 8]).all()
+    assert np.isnan(told[own < exponents.min() - 8]).all()
+
+
+def test_candidates_of_integers_are_integers():
+    """Sizes up to 1,000 leave 1,023 of either sign, and some hundred beyond, not 8 million."""
+    whole, floats = (sizes_of([1, 1000], integers=own, bits=16) for own in (True, False))
+    assert whole.values(np.arange(1, 1024)).tolist() == list(range(1, 1024))
+    assert 1024 <= whole.last <= 1024 + 8 * 2**7 + 1
+    assert floats.last > 300_000
+
+
+@pytest.mark.parametrize("loss", [{"epsilon": 1}, {"rho": 0.5}], ids=str)
+@pytest.mark.parametrize(
+    "unit", [{"max_rows": 2, "max_groups": 3}, {"max_rows": 1, "max_groups": 5}]
+)
+def test_a_row_is_in_one_count_of_all_groups(loss, unit, monkeypatch):
+    """A row more moves one count of sizes by one, or none.
+
+    Their noise is that of the max_rows * max_groups rows of a unit, which count together.
+    """
+    seen, plain = [], quantile.add_to
+
+    def watched(counts, noise, *entropy):
+        seen.append((counts, noise))
+        return plain(counts, noise, *entropy)
+
+    monkeypatch.setattr(quantile, "add_to", watched)
+    values = np.random.default_rng(1).lognormal(3, 2, 600) * np.repeat([-1, 1, 0], 200)
+    frame = pl.DataFrame({"g": np.arange(600) % 6, "x": values, "u": np.arange(600)})
+    for rows in (600, 599, 300, 299, 1):
+        asked = frame.head(rows).dp(unit="u", **unit).group_by("g", keys=range(6))
+        asked.median("x", **loss)
+    counts = [own for own, _ in seen]
+    for one, other in itertools.pairwise(counts[:2] + counts[2:4]):
+        assert one.shape == other.shape
+    moved = [np.abs(counts[place] - counts[place + 1]).sum() for place in (0, 2)]
+    assert moved == [0, 1]  # the last row is a zero, the 300th is not
+    together = Contribution(unit["max_rows"] * unit["max_groups"], 1)
+    own = Epsilon(Fraction(1)) if "epsilon" in loss else Rho(HALF)
+    assert {noise for _, noise in seen} == {together.row_loss(own).share(TOGETHER).noise(1, 1)}
+
+
+@pytest.mark.parametrize("kind", [float, int])
+def test_groups_share_what_they_know_of_sizes(kind):
+    """Medians of 300 groups of 75 rows are shown, of integers and floats, in rho and epsilon.
+
+    A group by itself would need 191 integers or 63 floats of noisy count at epsilon 1. A group of
+    other sizes than all others is right or not a number, never one of their sizes.
+    """
+    random = np.random.default_rng(7)
+    values = np.append(random.exponential(100, 300 * 75), np.full(75, 1e12)).astype(kind)
+    frame = pl.DataFrame({"g": np.repeat(np.arange(301), 75), "x": values})
+    for loss in ({"epsilon": 1}, {"rho": 0.5}):
+        found = frame.dp.group_by("g", keys=range(301)).median("x", **loss)["x"].to_numpy()
+        assert np.isnan(found[300]) or abs(found[300] / 1e12 - 1) < 0.01
+        assert np.isnan(found[:300]).mean() < 0.1
+        assert np.nanmax(found[:300]) < 25_600
+
+
+def test_intervals_of_sizes_that_are_not_known_are_open():
+    """What is not a number has no ends; of zeros below sizes that were not seen ends are near 0."""
+    values = np.concatenate([np.repeat([3.0, 50.0], 9_000), np.full(150, 1e30), np.zeros(9_000)])
+    frame = pl.DataFrame({"g": np.repeat([0, 1, 2], [18_000, 150, 9_000]), "x": values})
+    private = frame.dp.group_by("g", keys=[0, 1, 2])
+    found = private.median("x", ends=True, epsilon=1)
+    low, high = found["low"].to_numpy(), found["high"].to_numpy()
+    assert math.isnan(found["x"][1])
+    assert (low[1], high[1]) == (-math.inf, math.inf)
+    assert -1e-30 < low[2] <= 0 <= high[2] < 1e-30
 
 
 def test_bounds_keep_parts_apart():

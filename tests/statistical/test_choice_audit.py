@@ -36,6 +36,7 @@ from dfprivacy.statistics.estimators.monotone import (
 from dfprivacy.statistics.estimators.quantile import (
     EndsLaw,
     RankLaw,
+    find_magnitudes,
     largest_loss,
     rank_runs,
     ranked_rows,
@@ -573,3 +574,19 @@ def test_ends_and_their_count_pass_an_audit(violation, part):
         above = np.clip(between.coordinates[2], -1, 3)
         pair.append((7 * (ends.low + 3) + ends.high + 3) * 10 + 2 * above + (counts > 4))
     assert (violation(*pair, float(epsilon), 0.0) <= 0) == (part == 4)
+
+
+def test_sizes_pass_an_audit(violation):
+    """Whether an octave of all groups stands out shows no more than epsilon, and hardly less.
+
+    Counts are one below the least that stands out and at it: 4,000 draws, limits at 1e-9.
+    """
+    grid, loss = SignificantBits(8), Epsilon(Fraction(3))
+    noise, pair = loss.noise(1, 1), []
+    for rows in (3, 4):
+        zeros, ones = np.zeros(rows, np.int64), np.ones(rows, np.int64)
+        table = bin_table(pa.table({}), 1, grid, zeros, grid.labels(np.full(rows, 8.0)), rows=ones)
+        found = [find_magnitudes(table, noise) for _ in range(4_000)]
+        pair.append(np.array([0 if own is None else own.last for own in found]))
+    assert violation(*pair, 3.0, 0.0) <= 0
+    assert violation(*pair, 1.5, 0.0) > 0

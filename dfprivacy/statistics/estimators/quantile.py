@@ -18,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.measurement.bin_table import BinTable, Steps, codes_of
-from dfprivacy.measurement.binning import Floats, Integers
+from dfprivacy.measurement.bin_table import BinTable, Magnitudes, Steps, StoredBins, codes_of
+from dfprivacy.measurement.binning import Floats, Integers, SignificantBits
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.entropy import EntropySource, system_entropy
+from dfprivacy.noise.exceedances import heights_of
 from dfprivacy.noise.laws import Noise, half_width_factor
 from dfprivacy.noise.race import LARGEST_LOSS, Runs
 from dfprivacy.noise.selection import PermuteAndFlip, Selection
@@ -244,6 +245,54 @@ def _first(is_enough: Callable[[int], bool]) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if is_enough(middle) else (middle, high)
     return high
+
+
+STANDS = 12.0
+"""How tall an octave of all groups together must be: noise alone lifts one in 800 releases."""
+
+BEYOND, COARSE = 8, 8
+"""So many octaves on either side of those that stand out have candidates too, of so many bits."""
+
+
+def find_magnitudes(
+    table: BinTable | StoredBins,
+    noise: Noise,
+    entropy: EntropySource = system_entropy,
+    *,
+    integers: bool = False,
+) -> Magnitudes | None:
+    """Return the part of a grid where all groups together show values; None where they show none.
+
+    Sizes of values are counted in octaves, whatever their sign, all groups as one: each row moves
+    one count by 1 at most, which `noise` is for. What is read off noisy counts costs no more. Where
+    values are known to be `integers`, others are left out.
+    """
+    grid = table.binning
+    assert isinstance(grid, SignificantBits)  # noqa: S101 ranks are of values
+    each = 1 << (grid.bits - 1)
+    counts = np.zeros(-(-grid.last // each), np.int64)
+    for block in table.blocks():
+        beside = np.flatnonzero(block.bins)
+        np.add.at(counts, (np.abs(block.bins[beside]) - 1) // each, block.rows[beside])
+    noisy = add_to(counts, noise, entropy).astype(np.float64)
+    least = int(grid.numbers(np.ones(1))[0]) // each if integers else 0
+    seen = (np.flatnonzero(heights_of(noisy, noise)[least:] >= STANDS) + least).tolist()
+    if not seen:
+        return None
+    first, low = (max(seen[0] - own, 0) * each + 1 for own in (BEYOND, 0))
+    high, stop = (min((seen[-1] + 1 + own) * each + 1, grid.last) for own in (0, BEYOND))
+    step = max(each >> (COARSE - 1), 1)
+    starts = np.concatenate(
+        [np.arange(first, low, step), np.arange(low, high), np.arange(high, stop, step)]
+    )
+    sizes = grid.values(starts)
+    if integers:
+        whole = sizes == np.floor(sizes)
+        starts, sizes = starts[whole], sizes[whole]
+    smaller = [] if integers and sizes[0] == 1 else [1]
+    starts = np.concatenate([smaller, starts[len(smaller) :], [stop]]).astype(np.int64)
+    sizes = np.concatenate([[np.nan] * len(smaller), sizes[len(smaller) :], [np.nan]])
+    return Magnitudes(grid, starts, sizes)
 
 
 def select_quantiles(
