@@ -33,12 +33,12 @@ from dfprivacy.measurement.linear import Source
 from dfprivacy.measurement.sums import Statistics, sum_name
 from dfprivacy.noise.additive import add_to
 from dfprivacy.release.answers import Answer, Estimated
+from dfprivacy.release.pipeline import Answered
 from dfprivacy.release.terms import interval_level
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.forms import Form, forms_of, functions, part_of
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums
 from dfprivacy.statistics.octaves import MeasuredOctaves
-from dfprivacy.statistics.part import Answered
 from sql_udfs.checks import bounds_in_kind, is_ranked, least_rows
 from sql_udfs.function import BY_STATEMENT, Column, Function
 

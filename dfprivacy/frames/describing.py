@@ -55,11 +55,10 @@ from dfprivacy.frames.releasing import measured_for, request_of
 from dfprivacy.frames.tables import Origin, released_arrow, with_origin
 from dfprivacy.frames.viz.text import legible, shortened
 from dfprivacy.measurement.grid import plain_type
-from dfprivacy.release.pipeline import Answers, answered, released
+from dfprivacy.release.pipeline import Answers, Measured, answered, released
 from dfprivacy.release.request import Request, together
 from dfprivacy.release.terms import EPSILON, INTERVAL, Sought, Terms, label_of
 from dfprivacy.statistics import Count, Mean, Quantiles, Share, StandardDeviation, Statistic
-from dfprivacy.statistics.part import Measured
 from dfprivacy.statistics.split import shares, split
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)

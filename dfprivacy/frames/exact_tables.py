@@ -26,8 +26,9 @@ from dfprivacy.measurement.binning import Floats, Integers, Octaves
 from dfprivacy.measurement.grid import ROW_LIMIT
 from dfprivacy.measurement.linear import Product, Source, Term
 from dfprivacy.measurement.sums import Statistics, sum_name, sum_names
+from dfprivacy.release.pipeline import Measured
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums
-from dfprivacy.statistics.part import Measured, MeasuredTable, Part, TablePart
+from dfprivacy.statistics.part import MeasuredTable, Part, TablePart
 
 
 def sources_of(parts: Sequence[Part]) -> tuple[Source, ...]:

@@ -47,13 +47,13 @@ from dfprivacy.frames.private import Private, PrivateGroupBy
 from dfprivacy.frames.releasing import measure, measured_for, release_numbers
 from dfprivacy.frames.tables import frame_names
 from dfprivacy.noise.entropy import fresh_id
+from dfprivacy.release.pipeline import Measured
 from dfprivacy.release.request import Request, limits_of
 from dfprivacy.release.terms import EPSILON, INTERVAL, Files, PublicKeys, Terms, Unit, unit_of
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.statistics.mean_vector import MeanVector
 from dfprivacy.statistics.octaves import in_fine_bins
-from dfprivacy.statistics.part import Measured
 from dfprivacy.statistics.split import split
 
 

@@ -39,7 +39,7 @@ from dfprivacy.frames.tables import (
     with_origin,
 )
 from dfprivacy.measurement.bin_table import BinTable
-from dfprivacy.release.pipeline import Answers, answered, released
+from dfprivacy.release.pipeline import Answers, Measured, answered, released
 from dfprivacy.release.request import (
     SELECTION,
     Request,
@@ -58,7 +58,7 @@ from dfprivacy.statistics.octaves import (
     in_fine_bins,
     measured_together,
 )
-from dfprivacy.statistics.part import Grouping, Measured, Part
+from dfprivacy.statistics.part import Grouping, Part
 from dfprivacy.statistics.split import shares, split
 
 T = TypeVar("T")

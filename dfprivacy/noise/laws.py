@@ -186,6 +186,14 @@ def half_width_factor(noise: Noise, outside: float) -> float:
     return max(normal, math.log(1 / outside) / math.sqrt(2)) if is_laplace(noise) else normal
 
 
+def reach_of(noise: Noise, outside: float) -> float:
+    """Return what a weighted sum of draws, of weights of unit length, stays below.
+
+    It is larger with probability at most `outside`. One more makes up for noise in whole numbers.
+    """
+    return half_width_factor(noise, outside) * math.sqrt(noise.variance) + 1
+
+
 @functools.lru_cache(maxsize=256)  # public arguments only
 def _quantile(noise: Noise, probability_outside: float, terms: int) -> int:
     if not 0 < probability_outside < 1:

@@ -19,7 +19,7 @@ from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.grid import Grid, grid_from_lower
 from dfprivacy.measurement.linear import CountWeights, Linear
 from dfprivacy.noise.additive import NoisyVector
-from dfprivacy.noise.laws import Noise, half_width_factor
+from dfprivacy.noise.laws import Noise, reach_of
 from dfprivacy.release.terms import Bounds
 
 
@@ -64,8 +64,7 @@ class Draw:
 
     def spread(self, share: float = 1.0) -> float:
         """Return what a draw of unit length stays below, for `share` of the outside probability."""
-        factor = half_width_factor(self.noise, share * (1 - self.level))
-        return factor * math.sqrt(self.noise.variance) + 1
+        return reach_of(self.noise, share * (1 - self.level))
 
 
 class Estimator(Protocol):
@@ -214,8 +213,7 @@ class RatioEstimator:
         """
         u, v = np.array(self.numerator, dtype=float), np.array(self.denominator, dtype=float)
         above, below = _dot(self.numerator, vector), _dot(self.denominator, vector)
-        factor = half_width_factor(vector.noise, 1 - level)
-        spread = (factor * math.sqrt(vector.noise.variance) + 1) ** 2
+        spread = reach_of(vector.noise, 1 - level) ** 2
         a = below * below - spread * float(v @ v)
         half_b = above * below - spread * float(u @ v)
         c = above * above - spread * float(u @ u)

@@ -18,6 +18,7 @@ from dfprivacy.measurement.binning import Octaves, SignificantBits
 from dfprivacy.noise.exceedances import count_of
 from dfprivacy.noise.laws import name_of, spread_of
 from dfprivacy.release.answers import Chosen, Column, Counted
+from dfprivacy.release.pipeline import Answered
 from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.estimators.octave_bounds import GROWTH, LEAST, find_bounds
 from dfprivacy.statistics.estimators.quantile import outer_rows
@@ -27,7 +28,6 @@ from dfprivacy.statistics.octaves import bounds_reach
 from dfprivacy.statistics.part import (
     COUNT_SHARE,
     NO_INTERVAL,
-    Answered,
     MeasuredTable,
     blanked,
     noisy_rows,

@@ -24,7 +24,7 @@ from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.grid import Grid, even_grid
 from dfprivacy.measurement.linear import ROUNDED, Linear, OnGrid
 from dfprivacy.noise.additive import NoisyVector
-from dfprivacy.noise.laws import Noise, half_width_factor
+from dfprivacy.noise.laws import reach_of
 from dfprivacy.release.estimator import Draw, Foreseen, HalfWidths, to_floats
 from dfprivacy.release.terms import BoundsLike
 from dfprivacy.statistics.base import Statistic, argument
@@ -243,7 +243,7 @@ class PairEstimator(ProductEstimator, ABC):
         theta, ratio = self._theta(vector)
         u, v = self._weights(ratio.above), self._weights(ratio.below)
         above, below = (u * _floats(vector)).sum(axis=0), (v * _floats(vector)).sum(axis=0)
-        spread, far = (_spread(vector.noise, share * outside) for share in (0.9, 0.1))
+        spread, far = (reach_of(vector.noise, share * outside) for share in (0.9, 0.1))
         rows = np.where(held.rows > 0, held.rows, 1.0)
         off_x, off_y = (
             far * np.linalg.norm(self._weights(own), axis=0) / (self.k * rows)
@@ -338,10 +338,6 @@ class PairEstimator(ProductEstimator, ABC):
 
 def _floats(vector: NoisyVector) -> Floats:
     return to_floats(vector.coordinates)
-
-
-def _spread(noise: Noise, outside: float) -> float:
-    return half_width_factor(noise, outside) * math.sqrt(noise.variance) + 1
 
 
 PAIR_BOUNDS = (

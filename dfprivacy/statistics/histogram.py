@@ -23,7 +23,7 @@ from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.laws import KeyRule, Noise, name_of, spread_of
 from dfprivacy.release.answers import Column, Counted, Threshold
-from dfprivacy.release.pipeline import Answers
+from dfprivacy.release.pipeline import Answered, Answers
 from dfprivacy.release.request import Request
 from dfprivacy.release.terms import Bounds, label_of
 from dfprivacy.statistics.estimators.octave_bounds import SHARE, find_bounds
@@ -33,7 +33,7 @@ from dfprivacy.statistics.forecast import (
     halving_loss,
 )
 from dfprivacy.statistics.octaves import bounds_reach
-from dfprivacy.statistics.part import Answered, Grouping
+from dfprivacy.statistics.part import Grouping
 
 MOST_BINS = 10_000
 CELLS = 2**20

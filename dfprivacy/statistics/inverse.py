@@ -19,6 +19,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.measurement.bin_table import BinTable, rebinned
 from dfprivacy.measurement.binning import Octaves
 from dfprivacy.release.answers import Chosen, Column
+from dfprivacy.release.pipeline import Answered
 from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.estimators.monotone import (
@@ -36,7 +37,6 @@ from dfprivacy.statistics.octaves import bounds_reach
 from dfprivacy.statistics.part import (
     COUNT_SHARE,
     NO_INTERVAL,
-    Answered,
     ColumnPart,
     MeasuredTable,
     blanked,

@@ -35,6 +35,7 @@ from dfprivacy.noise.additive import NoisyVector, add_noise
 from dfprivacy.noise.laws import KeyRule, Noise, name_of, spread_of
 from dfprivacy.release.answers import Counted, CountPiece, Estimated, Piece, everyone
 from dfprivacy.release.estimator import CountEstimator, Draw, Foreseen, ProportionEstimator
+from dfprivacy.release.pipeline import Answered
 from dfprivacy.release.terms import Bounds, bounds_of
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import (
@@ -45,7 +46,7 @@ from dfprivacy.statistics.forecast import (
     halving,
     reaching,
 )
-from dfprivacy.statistics.part import ROOM, Answered, Grouping
+from dfprivacy.statistics.part import ROOM, Grouping
 
 CLIPPING_DOC = "Whether a twentieth of the loss tells, in a note, what given bounds have clipped."
 

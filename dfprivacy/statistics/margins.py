@@ -27,10 +27,11 @@ from dfprivacy.noise.additive import NoisyVector, add_noise, added_up
 from dfprivacy.noise.laws import KeyRule, Noise, Summed, half_width_factor
 from dfprivacy.release.answers import Counted, CountPiece, Estimated, Piece, everyone
 from dfprivacy.release.estimator import CountEstimator, Draw, Foreseen, HalfWidths, to_floats
+from dfprivacy.release.pipeline import Answered
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import Circumstances, Forecast
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums, Read, forecast_of
-from dfprivacy.statistics.part import Answered, Grouping
+from dfprivacy.statistics.part import Grouping
 
 PARTS = 20
 """The loss is shared in so many parts."""

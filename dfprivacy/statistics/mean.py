@@ -26,6 +26,7 @@ from dfprivacy.noise.additive import add_noise
 from dfprivacy.noise.laws import Noise
 from dfprivacy.release.answers import Counted, CountPiece, Estimated, Piece
 from dfprivacy.release.estimator import CountEstimator, Foreseen, RatioEstimator
+from dfprivacy.release.pipeline import Answered
 from dfprivacy.release.terms import Bounds, BoundsLike
 from dfprivacy.statistics.base import BOUNDS_DOC, Statistic, argument
 from dfprivacy.statistics.count import Count
@@ -40,7 +41,7 @@ from dfprivacy.statistics.linear import (
     forecast_of,
     vectors_of,
 )
-from dfprivacy.statistics.part import Answered, ColumnPart, MeasuredTable
+from dfprivacy.statistics.part import ColumnPart, MeasuredTable
 from dfprivacy.statistics.sum import Sum, SumEstimator
 
 BOUNDED_METHODS = ("transformed", "shifted", "independent")

@@ -41,6 +41,7 @@ from dfprivacy.release.answers import (
     Piece,
 )
 from dfprivacy.release.estimator import Clipped, CountEstimator, Estimator, Moved
+from dfprivacy.release.pipeline import Answered
 from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.count import Count
@@ -58,7 +59,7 @@ from dfprivacy.statistics.estimators.zoom import (
 )
 from dfprivacy.statistics.forecast import Circumstances, Forecast, Reach, reaching
 from dfprivacy.statistics.linear import LinearStatistic, Reader, Vectors, forecast_of, vectors_of
-from dfprivacy.statistics.part import ROOM, Answered, Bins, Grouping, MeasuredTable, Part
+from dfprivacy.statistics.part import ROOM, Bins, Grouping, MeasuredTable, Part
 
 _ANY = Bounds(-1, 1)
 """Stands for bounds where only the form of a plan matters, and where none were found."""

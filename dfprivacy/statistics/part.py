@@ -19,8 +19,8 @@ from dfprivacy.measurement.binning import Octaves, SignificantBits
 from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.laws import KeyRule, Noise
-from dfprivacy.release import pipeline
 from dfprivacy.release.answers import Column, Counted, CountPiece, everyone
+from dfprivacy.release.pipeline import Answered, Measured
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import Circumstances, Forecast, Reach, reaching
 
@@ -31,10 +31,6 @@ class Grouping:
 
     by: Sequence[Hashable] = ()
     public: bool = False
-
-
-Answered = pipeline.Answered
-Measured = pipeline.Measured
 
 
 class Part(Protocol):

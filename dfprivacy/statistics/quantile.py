@@ -43,6 +43,7 @@ from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import Noise
 from dfprivacy.noise.selection import PermuteAndFlip, Selection
 from dfprivacy.release.answers import Answer, Chosen, Dated, Estimated, Piece
+from dfprivacy.release.pipeline import Answered
 from dfprivacy.release.terms import BoundsLike, bounds_of
 from dfprivacy.statistics.base import Argument, Statistic, argument
 from dfprivacy.statistics.estimators.monotone import QuantileLength
@@ -67,7 +68,6 @@ from dfprivacy.statistics.inverse import MonotonePart
 from dfprivacy.statistics.part import (
     COUNT_SHARE,
     NO_INTERVAL,
-    Answered,
     ColumnPart,
     Grouping,
     MeasuredTable,

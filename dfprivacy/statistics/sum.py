@@ -13,7 +13,7 @@ from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.grid import Grid, grid_from_zero
 from dfprivacy.measurement.linear import Linear, OnGrid, Source
 from dfprivacy.noise.additive import NoisyVector
-from dfprivacy.noise.laws import Noise, half_width_factor
+from dfprivacy.noise.laws import Noise, reach_of
 from dfprivacy.release.estimator import (
     CountEstimator,
     Draw,
@@ -124,8 +124,7 @@ class SumEstimator:
     def _half(self, noise: Noise, level: float) -> float:
         if len(self.reads) == 1:
             return self._length * float(noise.quantile(1 - level))
-        spread = half_width_factor(noise, 1 - level) * math.sqrt(noise.variance) + 1
-        return self._length * spread
+        return self._length * reach_of(noise, 1 - level)
 
     @property
     def _length(self) -> float:

@@ -23,7 +23,7 @@ from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.grid import Grid, grid_from_lower
 from dfprivacy.measurement.linear import Linear, OnGrid
 from dfprivacy.noise.additive import NoisyVector
-from dfprivacy.noise.laws import half_width_factor
+from dfprivacy.noise.laws import reach_of
 from dfprivacy.release.estimator import (
     CountEstimator,
     Draw,
@@ -174,9 +174,8 @@ class UnitVariance:
         total, mean, second = self._moments(vector)
         lowest, highest = mean_of_bernstein(self.grid).theta_interval(vector, 1 - outside / 10)
         distance = np.maximum(np.abs(highest - mean), np.abs(mean - lowest))
-        factor = half_width_factor(vector.noise, 0.9 * outside)
         safe = np.where(total > 0, total, 1.0)
-        spread = (factor * math.sqrt(vector.noise.variance) + 1) / self.grid.last / safe
+        spread = reach_of(vector.noise, 0.9 * outside) / self.grid.last / safe
         middle = second - mean * mean
         reach = math.sqrt(5) * distance + math.sqrt(3) * (spread + distance**2)
         longest = np.minimum(self._length(mean, middle) + reach, 1.0)

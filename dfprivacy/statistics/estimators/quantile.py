@@ -23,7 +23,7 @@ from dfprivacy.measurement.binning import Floats, Integers, SignificantBits
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.exceedances import heights_of
-from dfprivacy.noise.laws import Noise, half_width_factor
+from dfprivacy.noise.laws import Noise, reach_of
 from dfprivacy.noise.race import LARGEST_LOSS, Runs
 from dfprivacy.noise.selection import PermuteAndFlip, Selection
 from dfprivacy.release.estimator import to_floats
@@ -376,14 +376,11 @@ class EndsLaw:
         Twice what the noise of the count may hide, and what a selection ordinarily errs; `place` is
         that of the level among all. The noise of m moves ranks as far as q is from 1/2.
         """
-        hidden = reach_of(self.noise, USUAL) * norm_of(2 * place + (3 + side) // 2, self.levels, q)
+        hidden = reach_of(self.noise, 1 - USUAL) * norm_of(
+            2 * place + (3 + side) // 2, self.levels, q
+        )
         moved = abs(float(q) - 0.5) * self.counted.quantile(2 * ORDINARY)
         return math.ceil(2 * hidden + math.log(1 / ORDINARY) / self._rate + moved)
-
-
-def reach_of(noise: Noise, level: float) -> float:
-    """Return what a weighted sum of draws, of weights of unit length, stays below."""
-    return half_width_factor(noise, 1 - level) * math.sqrt(noise.variance) + 1
 
 
 def norm_of(below: int, levels: int, q: Fraction) -> float:
@@ -475,7 +472,7 @@ class QuantileEstimator:
         """
         upto = np.cumsum(to_floats(vector.coordinates), axis=0)
         wanted, many = float(self.q) * upto[-1], len(upto)
-        off = reach_of(vector.noise, level)
+        off = reach_of(vector.noise, 1 - level)
         found = []
         for side, parts, end, far, beyond in (
             (-1, self.ends.below, self.low, self.ends.far[0], self.open_ends[0]),
