@@ -527,7 +527,8 @@ class QuantilePart(RankPart):
                     told_ends = self._about_ends(loss, q, law.candidates)
                 few = f"not a number where the noisy count of rows is below {least:,}"
                 if self.left < 1:
-                    few += TOLD_TOGETHER
+                    usual = question.least(self.law(loss, OF_EIGHT_OCTAVES), q)
+                    few += f", {usual:,} where all groups together tell sizes of eight octaves"
                 own = Forecast(
                     title, asked[name].text, f"{law_of(law.selection)} of a bin by its ranks",
                     unit=RANKS, certain=told(certain, answered, known),
@@ -644,10 +645,8 @@ ALLOWED = 15
 the level costs, with probability 99 %."""
 RANKS = "ranks of rows"
 
-TOLD_TOGETHER = (
-    ", fewer where all groups together tell the sizes of values, and where values are 256 times as "
-    "large or as small as those that stand out there"
-)
+OF_EIGHT_OCTAVES = 6_145
+"""So many candidates there are where floats of eight octaves stand out (docs/quantiles.md)."""
 
 
 def _levels_near(forecast: Forecast, q: float) -> list[str]:
