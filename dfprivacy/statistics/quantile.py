@@ -723,8 +723,8 @@ class Min(_Extreme):
     """A value that few rows lie below: about 35 / epsilon of them, never the least row itself.
 
     The quantile 0 (see `quantile`), aimed so far inwards that the answer is below all rows with
-    probability 1 / 200 at most, whatever they are; of whole frames 35 rows at epsilon 1, of floats
-    by group 29. `explain` names the number. A whole number where the column is declared to hold
+    probability 1 / 200 at most, whatever they are; of whole frames 35 rows at epsilon 1, by group
+    27 where the sizes of values are known. `explain` names the number. A whole number where the column is declared to hold
     those; not a number where there are fewer than twice as many rows. A sixth of the loss counts
     rows.
     """
