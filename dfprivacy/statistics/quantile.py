@@ -724,9 +724,9 @@ class Min(_Extreme):
 
     The quantile 0 (see `quantile`), aimed so far inwards that the answer is below all rows with
     probability 1 / 200 at most, whatever they are; of whole frames 35 rows at epsilon 1, by group
-    27 where the sizes of values are known. `explain` names the number. A whole number where the column is declared to hold
-    those; not a number where there are fewer than twice as many rows. A sixth of the loss counts
-    rows.
+    27 where the sizes of values are known. `explain` names the number. A whole number where the
+    column is declared to hold those; not a number where there are fewer than twice as many rows. A
+    sixth of the loss counts rows.
     """
 
     kind: ClassVar[str] = "min"
