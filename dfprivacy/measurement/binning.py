@@ -183,15 +183,11 @@ class Distances:
 
     def upper(self, numbers: Integers) -> Floats:
         """Return the largest value of each bin."""
-        inner, outer = self._steps(np.abs(numbers))
-        own = self.bins.upper(self._at(np.where(numbers > 0, outer - 1, -1 - inner)))
-        return np.where(numbers == 0, self.centre, own)
+        return _distance_ends(self)[1].take(numbers + (self.last + 1), mode="clip")
 
     def lower(self, numbers: Integers) -> Floats:
         """Return the end that no value of a bin is below."""
-        inner, outer = self._steps(np.abs(numbers))
-        own = self.bins.lower(self._at(np.where(numbers > 0, inner, -outer)))
-        return np.where(numbers == 0, self.centre, own)
+        return _distance_ends(self)[0].take(numbers + (self.last + 1), mode="clip")
 
     def smaller(self, widths: Floats) -> Integers:
         """Return the numbers of the bins that are as large as some widths."""
@@ -200,8 +196,7 @@ class Distances:
 
     def outwards(self, lower: Any, upper: Any) -> tuple[Any, Any]:
         """Return the nearest ends of bins around bounds."""
-        every = np.arange(-self.last, self.last + 1)
-        low, high = self.lower(every), self.upper(every)
+        low, high = (ends[1:-1] for ends in _distance_ends(self))
         below = np.maximum(np.searchsorted(low, lower, "right") - 1, 0)
         return low[below], high[np.minimum(np.searchsorted(high, upper), len(high) - 1)]
 
@@ -216,6 +211,17 @@ class Distances:
 
     def _at(self, far: Integers) -> Integers:
         return np.clip(self.middle + far, -self.bins.last, self.bins.last)
+
+
+@lru_cache(maxsize=64)
+def _distance_ends(own: Distances) -> tuple[Floats, Floats]:
+    """Return the lower and upper ends of all distances, and of one more on either side."""
+    numbers = np.arange(-own.last - 1, own.last + 2)
+    inner, outer = own._steps(np.abs(numbers))  # noqa: SLF001 its own table
+    lower = own.bins.lower(own._at(np.where(numbers > 0, inner, -outer)))  # noqa: SLF001
+    upper = own.bins.upper(own._at(np.where(numbers > 0, outer - 1, -1 - inner)))  # noqa: SLF001
+    middle = numbers == 0
+    return np.where(middle, own.centre, lower), np.where(middle, own.centre, upper)
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ FEW = {
     "race": (6, 30), "threads": (4, 30), "kill": (9, 1), "create": (8, 2), "fork": (8,),
     "memory": (6, 3),
 }  # fmt: skip
-MANY = {"race": (16, 200), "threads": (8, 100), "kill": (300, 1), "create": (300, 2),
-        "fork": (8,), "memory": (300, 3)}  # fmt: skip
+MANY = {"race": (16, 100), "threads": (8, 100), "kill": (100, 1), "create": (100, 2),
+        "fork": (8,), "memory": (100, 3)}  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=["few", pytest.param("many", marks=pytest.mark.slow)])

@@ -24,7 +24,7 @@ from tests.accounting.charges import NoAccount, charge
 
 FRAME = pd.DataFrame({"x": range(10)})
 FEW = settings(max_examples=6, stateful_step_count=20, deadline=None, phases=[Phase.generate])
-MANY = settings(max_examples=150, stateful_step_count=50, deadline=None, phases=[Phase.generate])
+MANY = settings(max_examples=60, stateful_step_count=50, deadline=None, phases=[Phase.generate])
 names = st.sampled_from(["a", "b", "c"])
 LEAST = 1e-6
 

