@@ -20,6 +20,8 @@ from dfprivacy.measurement.grid import MOST_TICKS, kind_of
 def require_known(label: Hashable, dtype: Any) -> None:
     """Refuse a dtype that another library defines: what its own code does could follow a row.
 
+    So are Arrow's views, encoded runs and longest decimals, which pandas can't compute with.
+
     Raises
     ------
     UnsupportedDtypeError
@@ -30,6 +32,18 @@ def require_known(label: Hashable, dtype: Any) -> None:
             f"column {label!r} is of dtype {type(dtype).__name__}, which another library defines",
             hint=f"convert it first, e.g. df[{label!r}].astype(float), or astype(object) for keys",
         )
+    kind = dtype.pyarrow_dtype if isinstance(dtype, pd.ArrowDtype) else pa.null()
+    if any(tells(kind) for tells in _NOT_COMPUTED):
+        raise UnsupportedDtypeError(
+            f"column {label!r} is declared {dtype}, which pandas can't compute with",
+            hint="hand the rows over as Arrow: dfp.frame(pa.Table.from_pandas(df))",
+        )
+
+
+_NOT_COMPUTED = (
+    pa.types.is_string_view, pa.types.is_binary_view, pa.types.is_run_end_encoded,
+    pa.types.is_decimal256,
+)  # fmt: skip
 
 
 def value_column(label: Hashable, series: pd.Series[Any]) -> pa.Array | pa.ChunkedArray:

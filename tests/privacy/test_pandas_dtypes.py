@@ -122,6 +122,35 @@ def test_a_dtype_of_another_library_is_refused(row):
             ask()
 
 
+VIEWS = {
+    "texts": pa.array(["a", "b", None] * 9).cast(pa.string_view()),
+    "bytes": pa.array([b"a", b"b", None] * 9).cast(pa.binary_view()),
+    "runs": pa.RunEndEncodedArray.from_arrays(pa.array([5, 27], pa.int32()), pa.array([1.5, 2])),
+    "decimals": pa.array([1, 2, None] * 9).cast(pa.decimal256(50, 2)),
+}
+
+
+@pytest.mark.parametrize("values", VIEWS.values(), ids=VIEWS)
+def test_what_pandas_can_not_compute_with_is_refused_by_its_type(values, tmp_path):
+    """Views, runs and long decimals end no query half-way: refused uncharged, answered in Arrow."""
+    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=3, delta=0.5)
+    for rows in (values, values[:0]):
+        frame = pd.DataFrame({"x": pd.Series(pd.arrays.ArrowExtensionArray(rows))})
+        private = frame.dp(ledger=ledger, dataset="d")
+        for ask in (
+            lambda own=private: own.nunique("x"),
+            lambda own=private: own.count("x"),
+            lambda own=private: own.mean("x", (0, 9)),
+            lambda own=private: own.group_by("x").count(delta=0.1),
+            lambda own=frame: dfp.sql("SELECT dp_count(x) FROM t", t=own),
+        ):
+            with pytest.raises(dfp.UnsupportedDtypeError, match="can't compute"):
+                ask()
+    assert ledger.spent("d").epsilon == 0
+    if not pa.types.is_decimal256(values.type):
+        assert dfp.frame(pa.Table.from_pandas(frame)).nunique("x", epsilon=50) == 0
+
+
 FAR_KEYS = {
     "dates": (2**31 - 1, pa.int32(), pa.date32()),
     "dates before Christ": (-(2**30), pa.int32(), pa.date32()),
