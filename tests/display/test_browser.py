@@ -197,3 +197,27 @@ def test_a_description_fits_and_folds(browser, tmp_path, width):
     head = browser.find_element(By.CSS_SELECTOR, ".dfp-describe thead")
     assert head.is_displayed() == (width > 640)
     assert browser.get_log("browser") == []
+
+
+@pytest.mark.parametrize("shade", ["light", "dark"])
+def test_cells_of_a_heat_map_keep_their_colours(browser, tmp_path, shade):
+    """Cells have the colours of the scale in the dark too; names of rows have the page's own."""
+    rows = [{"a": f"a{k % 2}", "b": f"b{k % 7 % 3}"} for k in range(700)]
+    table = pl.DataFrame(rows).dp.crosstab("a", "b", margins=True, delta=1e-3, epsilon=9)
+    kept = dfp.save_plot(dfp.plot(table), tmp_path / "heat.html")
+    media = {"features": [{"name": "prefers-color-scheme", "value": shade}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    opened(browser, kept.as_uri())
+    cells, names = "#chart svg .role-mark.mark-rect path", "#chart svg .role-axis-label text"
+    WebDriverWait(browser, 60).until(lambda own: own.find_elements(By.CSS_SELECTOR, cells))
+    drawn, inks, page, filtered = browser.execute_script(
+        "const fills = q => [...document.querySelectorAll(q)].map(e => getComputedStyle(e).fill);"
+        "return [fills(arguments[0]), fills(arguments[1]), getComputedStyle(document.body).color,"
+        "getComputedStyle(document.querySelector('#chart svg')).filter]",
+        cells, names,
+    )  # fmt: skip
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    assert {"rgb(68, 1, 84)", "rgb(253, 231, 37)"} <= set(drawn)  # both ends of the scale
+    assert set(inks) == {page}
+    assert page == {"light": "rgb(0, 0, 0)", "dark": "rgb(255, 255, 255)"}[shade]
+    assert filtered == "none"

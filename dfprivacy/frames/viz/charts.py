@@ -108,10 +108,14 @@ def _offline(kind: Any) -> Any:
 _ENDINGS = {".png", ".svg", ".html"}
 
 
+_AROUND = {_INK: "currentColor", _GREY: "currentColor", _GRID: "#80808059"}
+"""What inks are in a page, light or dark."""
+
+
 def svg_html(spec: Spec) -> str:
     """Return a chart as HTML without a script, in the colours of the page around it."""
     svg = str(_library("vl_convert").vegalite_to_svg({**spec, "background": "transparent"}))
-    for ink, around in ((_INK, "currentColor"), (_GREY, "currentColor"), (_GRID, "#80808059")):
+    for ink, around in _AROUND.items():
         svg = svg.replace(f'"{ink}"', f'"{around}"')
     start = '<svg style="max-width:max(100%,30rem);height:auto" '
     return f'<div style="overflow-x:auto">{svg.replace("<svg ", start, 1)}</div>'
@@ -463,7 +467,12 @@ def _page(spec: Spec, convert: Any) -> str:
     title = spec.get("title", {})
     name = title.get("text", "chart") if isinstance(title, dict) else title
     script = trusted(f"{convert.javascript_bundle()}\n{run}")
-    return rendered("chart.html", title=name, script=script)
+    style = "".join(
+        f"#chart svg [{own}='{ink}']{{{own}:{around}}}"
+        for ink, around in _AROUND.items()
+        for own in ("fill", "stroke")
+    )
+    return rendered("chart.html", title=name, script=script, style=trusted(style))
 
 
 def write_whole(path: Path, content: bytes) -> Path:
