@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -55,8 +55,10 @@ from dfprivacy.measurement.binning import (
 from dfprivacy.measurement.linear import Above, OnGrid, Product, Source, Term
 from dfprivacy.measurement.sums import Statistics, key_name, sum_names
 
-_SORTED = 2**25  # that are sorted at once, about: their words lie in memory
+_SORTED = 2**25  # that are sorted at once, about: their words lie in memory, twice
 _FEW_CELLS, _CELLS_OF_ROW = 2**20, 16
+_MANY_CELLS, _MANY_ROWS = 2**26, 2**20
+"""So many cells take less time than sorting, and most are never touched, from so many rows on."""
 _SUM_BITS, _WORD_ROWS = 43, 2**20 - 1
 """A word of a cell holds so many rows above the sum of their patterns, which have 23 bits there."""
 _ONE = np.uint64(2**_SUM_BITS)
@@ -208,7 +210,7 @@ class _Part(NamedTuple):
 def _counted(blocks: Iterable[_Block], asked: Sequence[Asked]) -> list[list[_Part]]:
     """Count blocks for every table asked for."""
     scratch = Scratch()
-    counters = [_Counter(own, _SORTED // len(asked), scratch) for own in asked]
+    counters = [_Counter(own, len(asked), scratch) for own in asked]
     for block in blocks:
         for counter in counters:
             counter.add(block)
@@ -218,10 +220,12 @@ def _counted(blocks: Iterable[_Block], asked: Sequence[Asked]) -> list[list[_Par
 class _Counter:
     """Counts blocks: in all cells where these are few, otherwise many rows at once by sorting."""
 
-    def __init__(self, asked: Asked, most: int, scratch: Scratch) -> None:
-        self._asked, self._most, self._scratch = asked, most, scratch
+    def __init__(self, asked: Asked, tables: int, scratch: Scratch) -> None:
+        self._asked, self._scratch = asked, scratch
+        self._most, self._most_cells = _SORTED // tables, _MANY_CELLS // tables
         self._made: list[_Part] = []
         self._held: list[_Block] = []
+        self._rows = 0
         self._counts: _Counts | None = None
 
     def __repr__(self) -> str:
@@ -243,9 +247,23 @@ class _Counter:
             self._counts.add(block)
             return
         self._held.append(block)
-        if sum(own.rows for own in self._held) >= self._most:
+        self._rows += block.rows
+        if self._rows - block.rows < _MANY_ROWS <= self._rows and self._in_cells():
+            return
+        if self._rows >= self._most:
             self._made.append(_sorted(self._held, self._asked, self._scratch))
-            self._held = []
+            self._held, self._rows = [], 0
+
+    def _in_cells(self) -> bool:
+        """Count the blocks that are held in all cells, where they have not too many."""
+        places = reduce(_Places.joined, (own.places for own in self._held))
+        if places.size * _width(self._asked.binning) > self._most_cells:
+            return False
+        self._counts = _Counts(places, self._asked, self._scratch)
+        for own in self._held:
+            self._counts.add(own)
+        self._held, self._rows = [], 0
+        return True
 
     def parts(self) -> list[_Part]:
         """Return all that was counted."""
@@ -284,7 +302,8 @@ class _Counts:
     def add(self, block: _Block) -> None:
         """Count a block of rows."""
         if block.rows > self._room:
-            self._room = _WORD_ROWS - (int(self._words.max()) >> _SUM_BITS)
+            seen = self._words[:, self._first : self._last + 1]
+            self._room = _WORD_ROWS - (int(seen.max()) >> _SUM_BITS)
         if block.rows > self._room:
             self._empty()
         self._room -= block.rows
@@ -312,7 +331,8 @@ class _Counts:
     def _empty(self) -> None:
         if self._emptied is None:
             self._emptied = np.zeros((2, *self._words.shape), dtype=np.int64)
-        cells: Any = np.nonzero(self._words)
+        cells: Any = np.nonzero(self._words[:, self._first : self._last + 1])
+        cells = (cells[0], cells[1] + self._first, cells[2])
         self._emptied[:, *cells] += self._read(cells)
         self._words[cells], self._room = 0, _WORD_ROWS
 
@@ -378,11 +398,11 @@ def _sorted(held: Sequence[_Block], asked: Asked, scratch: Scratch) -> _Part:
 
 
 def counted(words: Integers, binning: ByBits, moments: int) -> Sequence[Any]:
-    """Return the cells of words, which it sorts: number, bin and rows of each, and its sums.
+    """Return the cells of words in any order: number, bin and rows of each, and its sums.
 
     A word is a number, with 32 bits below it for a place; sums are in `units_of` the bins.
     """
-    words.sort()
+    words = pl.Series(words).sort().to_numpy()  # on all threads
     starts = np.flatnonzero(_begins(bins_of(words, binning)))
     sums: list[Any] = []
     if moments:

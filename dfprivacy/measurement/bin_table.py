@@ -160,7 +160,7 @@ def added_up(table: BinTable) -> BinTable:
 
 def _ordered(
     group: Integers, bins: Integers, binning: Binning | Distances
-) -> tuple[Integers, Integers, Integers]:
+) -> tuple[Integers, Integers, Any]:
     """Return groups and bins in order, by one integer for both and the place, and the order."""
     bits = (2 * binning.last + 2).bit_length()
     places = max(len(bins) - 1, 1).bit_length()
@@ -168,6 +168,8 @@ def _ordered(
         order = np.lexsort((bins, group)).astype(np.int64)
         return group[order], bins[order], order
     packed = (group << bits) + (bins + binning.last + 1)
+    if (packed[1:] >= packed[:-1]).all():
+        return group, bins, slice(None)
     packed <<= places
     packed += np.arange(len(bins))
     packed.sort()

@@ -108,6 +108,23 @@ def test_cells_and_words_are_one_group_by(many, frame, by):
 
 
 @pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("rows", [300, 2_000])
+def test_many_rows_of_many_cells_are_one_group_by(many, frame, rows, monkeypatch):
+    """Blocks that wait to be sorted are counted in cells from so many rows on, words are emptied.
+
+    Later blocks have keys that the first ones had not.
+    """
+    monkeypatch.setattr(packed, "_BLOCK", 250)
+    monkeypatch.setattr(packed, "_FEW_CELLS", 0)
+    monkeypatch.setattr(packed, "_MANY_ROWS", rows)
+    monkeypatch.setattr(packed, "_WORD_ROWS", 400)
+    made = FRAMES[frame](many.sort_by("near"))
+    for by in ([], ["near"], ["some"], ["many"]):
+        for binning, moments in ((SignificantBits(8), 0), (Octaves(), 2)):
+            assert same(*both(made, by, "x", binning, moments))
+
+
+@pytest.mark.parametrize("frame", FRAMES)
 @pytest.mark.parametrize("at_once", [500, 2**20])
 def test_several_columns_of_one_reading_are_each_alone(many, frame, at_once, monkeypatch):
     """Tables of many columns and binnings, counted together, are those of one GROUP BY each."""
