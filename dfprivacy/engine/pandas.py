@@ -41,8 +41,8 @@ def require_known(label: Hashable, dtype: Any) -> None:
 
 
 _NOT_COMPUTED = (
-    pa.types.is_string_view, pa.types.is_binary_view, pa.types.is_run_end_encoded,
-    pa.types.is_decimal256,
+    pa.types.is_string_view, pa.types.is_binary_view, pa.types.is_list_view,
+    pa.types.is_large_list_view, pa.types.is_run_end_encoded, pa.types.is_decimal256,
 )  # fmt: skip
 
 
