@@ -218,7 +218,7 @@ def _counted(blocks: Iterable[_Block], asked: Sequence[Asked]) -> list[list[_Par
 
 
 class _Counter:
-    """Counts blocks: in all cells where these are few, otherwise many rows at once by sorting."""
+    """Counts blocks: in all cells where these are few for the rows, or by sorting many rows."""
 
     def __init__(self, asked: Asked, tables: int, scratch: Scratch) -> None:
         self._asked, self._scratch = asked, scratch

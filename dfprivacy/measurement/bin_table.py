@@ -545,7 +545,7 @@ class Magnitudes:
         return np.where(below, -outer, inner), np.where(below, -inner, outer)
 
 
-def on_grid(table: BinTable, grid: Steps | Magnitudes) -> BinTable:
+def regridded(table: BinTable, grid: Steps | Magnitudes) -> BinTable:
     """Return the counts of a value-count table by the values of a coarser or shorter grid."""
     own: Any = grid  # numbered as bins are, and known by its last one
     return added_up(replace(table, binning=own, bins=grid.numbers(table.values())))

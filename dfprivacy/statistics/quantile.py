@@ -28,7 +28,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.columns import MOMENTS
 from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
-from dfprivacy.measurement.bin_table import Magnitudes, Steps, on_grid, steps_within
+from dfprivacy.measurement.bin_table import Magnitudes, Steps, regridded, steps_within
 from dfprivacy.measurement.binning import Floats, SignificantBits
 from dfprivacy.measurement.grid import (
     CLOCK,
@@ -101,7 +101,7 @@ ENDS_DOC = (
 )
 
 
-Grid = Steps | Magnitudes | SignificantBits
+Choices = Steps | Magnitudes | SignificantBits
 """What answers are selected from."""
 
 Candidates = BoundsLike | tuple[Moment, Moment]
@@ -553,7 +553,7 @@ class QuantilePart(RankPart):
         table = measured.table
         assert isinstance(table.binning, SignificantBits)  # noqa: S101 the part has chosen it
         counted = noisy_rows(table, loss.share(self.left * COUNT_SHARE))
-        grid: Grid = table.binning if self.steps is None else self.steps
+        grid: Choices = table.binning if self.steps is None else self.steps
         if self.left < 1:
             together = loss.pooled(self.groups).share(TOGETHER)
             noise = together.noise(1, 1)
@@ -563,7 +563,7 @@ class QuantilePart(RankPart):
         rows, first, chosen = counted.column(), 0, []
         for block in table.blocks():
             own = rows[first : first + block.groups]
-            held = block if isinstance(grid, SignificantBits) else on_grid(block, grid)
+            held = block if isinstance(grid, SignificantBits) else regridded(block, grid)
             chosen.append(select_quantiles(held, self.levels, own, law))
             if self.question.tells_interval:
                 levels = sorted(set(self.levels))
@@ -590,7 +590,7 @@ class QuantilePart(RankPart):
         title: str,
         q: Fraction,
         values: Floats,
-        grid: Grid,
+        grid: Choices,
         found: Sequence[tuple[Sequence[RankEnds], NoisyVector]],
     ) -> Estimated:
         """Return an answer with its interval: ends as values, a piece for each block of groups."""
@@ -626,7 +626,7 @@ def _law(
     return RankLaw(loss.share(left * each), noise, candidates, levels, allowed)
 
 
-def _ends_of(ends: RankEnds, grid: Grid, *, integers: bool) -> tuple[Floats, Floats]:
+def _ends_of(ends: RankEnds, grid: Choices, *, integers: bool) -> tuple[Floats, Floats]:
     """Return the ends of an interval as values, half a bin outwards, or whole steps."""
     if isinstance(grid, Steps):
         return grid.values(ends.low), grid.values(ends.high)

@@ -25,7 +25,7 @@ from scipy import stats
 
 import dfprivacy as dfp
 from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
-from dfprivacy.measurement.bin_table import BinTable, bin_table, on_grid, steps_within
+from dfprivacy.measurement.bin_table import BinTable, bin_table, regridded, steps_within
 from dfprivacy.measurement.binning import SignificantBits
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.selection import PermuteAndFlip
@@ -394,7 +394,7 @@ def test_losses_on_steps(ends, target):
     groups = [random.integers(-12, 13, size).tolist() for size in (0, 1, 6, 30)]
     grid = SignificantBits(16)
     numbers = [grid.numbers(np.array(rows, float)).tolist() for rows in groups]
-    table = on_grid(table_of(numbers, grid), steps)
+    table = regridded(table_of(numbers, grid), steps)
     for rows, losses in zip(groups, losses_of(table, target), strict=True):
         held = np.clip(rows, *ends).tolist()
         everything = range(ends[0], ends[1] + 1)

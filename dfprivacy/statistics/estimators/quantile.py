@@ -248,7 +248,7 @@ def _first(is_enough: Callable[[int], bool]) -> int:
 
 
 STANDS = 12.0
-"""How tall an octave of all groups together must be: noise alone lifts one in 800 releases."""
+"""How tall an octave of all groups together must be: noise alone lifts one in 1,000 releases."""
 
 BEYOND, COARSE = 8, 8
 """So many octaves on either side of those that stand out have candidates too, of so many bits."""
