@@ -20,8 +20,8 @@ from operator import itemgetter
 from typing import ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
@@ -110,26 +110,32 @@ def _clipped_notes(counted: Sequence[tuple[NoisyVector, Bounds]], groups: int) -
     """Return the notes of as many groups each by counts with the same noise."""
     noise = counted[0][0].noise
     counts = np.concatenate([own.coordinates for own, _ in counted], axis=1)
-    texts, seen = np.full(counts.shape[1], "", dtype=object), counts > noise.quantile(_ALONE)
+    sides, seen = [], counts > noise.quantile(_ALONE)
     for place, side, end in ((0, "below", "lower"), (2, "above", "upper")):
         some = np.flatnonzero(seen[place])
         own, share = NoisyVector(counts[:, some], noise), ProportionEstimator(3, place, WHOLE)
         value, low, high = _percents(np.stack([share.value(own), *share.interval(own, _LEVEL)]))
-        ends = [f"] {side} {getattr(bounds, end):g}" for _, bounds in counted]
-        beyond = np.array(ends, dtype=object)[some // max(groups, 1)]
-        said = value + " % [" + low + ", " + high + beyond
-        before = texts[some]
-        texts[some] = np.where(before == "", "clipped: ", before + ", ") + said
-    return [own.tolist() for own in texts.reshape(len(counted), groups)]
+        ends = pa.array([f"] {side} {getattr(bounds, end):g}" for _, bounds in counted])
+        beyond = ends.take(pa.array(some // max(groups, 1)))
+        said = pc.binary_join_element_wise(value, " % [", low, ", ", high, beyond, "")
+        where = np.cumsum(seen[place]) - 1
+        told = said.take(pa.array(where, mask=~seen[place]))
+        sides.append(pc.fill_null(told, ""))
+    begins = pa.array(["", "clipped: "]).take((seen[0] | seen[2]).view(np.int8))
+    middle = pa.array(["", ", "]).take((seen[0] & seen[2]).view(np.int8))
+    texts = pc.binary_join_element_wise(begins, sides[0], middle, sides[1], "").to_pylist()
+    return [texts[first * groups : (first + 1) * groups] for first in range(len(counted))]
 
 
-def _percents(shares: Floats) -> npt.NDArray[np.object_]:
+def _percents(shares: Floats) -> list[pa.StringArray]:
     """Write shares as percentages of three digits; many are alike, and each is written once."""
     exact = 100 * shares
     digit = 10.0 ** (np.floor(np.log10(np.maximum(exact, 1e-300))) - 2)
-    alike, places = np.unique(np.rint(exact / digit) * digit, return_inverse=True)
-    texts = np.array([_written(own) for own in alike.tolist()], dtype=object)
-    return texts[places.reshape(shares.shape)]
+    alike = [pa.array(own).dictionary_encode() for own in np.rint(exact / digit) * digit]
+    return [
+        pa.array(map(_written, own.dictionary.to_pylist()), pa.string()).take(own.indices)
+        for own in alike
+    ]
 
 
 @cache
