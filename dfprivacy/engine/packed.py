@@ -57,8 +57,8 @@ from dfprivacy.measurement.sums import Statistics, key_name, sum_names
 
 _SORTED = 2**25  # that are sorted at once, about: their words lie in memory, twice
 _FEW_CELLS, _CELLS_OF_ROW = 2**20, 16
-_MANY_CELLS, _MANY_ROWS = 2**26, 2**20
-"""So many cells take less time than sorting, and most are never touched, from so many rows on."""
+_MANY_CELLS, _MANY_OF_ROW = 2**27, 64
+"""So many cells, and so many for a row, take less time than sorting: most are never touched."""
 _SUM_BITS, _WORD_ROWS = 43, 2**20 - 1
 """A word of a cell holds so many rows above the sum of their patterns, which have 23 bits there."""
 _ONE = np.uint64(2**_SUM_BITS)
@@ -248,7 +248,7 @@ class _Counter:
             return
         self._held.append(block)
         self._rows += block.rows
-        if self._rows - block.rows < _MANY_ROWS <= self._rows and self._in_cells():
+        if len(self._held).bit_count() == 1 and self._in_cells():
             return
         if self._rows >= self._most:
             self._made.append(_sorted(self._held, self._asked, self._scratch))
@@ -257,7 +257,8 @@ class _Counter:
     def _in_cells(self) -> bool:
         """Count the blocks that are held in all cells, where they have not too many."""
         places = reduce(_Places.joined, (own.places for own in self._held))
-        if places.size * _width(self._asked.binning) > self._most_cells:
+        cells = places.size * _width(self._asked.binning)
+        if cells > min(self._most_cells, _MANY_OF_ROW * self._rows):
             return False
         self._counts = _Counts(places, self._asked, self._scratch)
         for own in self._held:
@@ -354,7 +355,7 @@ class _Counts:
         words = self._words[:, lines]
         if self._emptied is not None:
             words = words | self._emptied[0, :, lines].view(np.uint64)
-        negative, line = np.nonzero(words.any(axis=2))
+        negative, line = np.divmod(np.flatnonzero(words.any(axis=2)), words.shape[1])
         bins = bins_of_lines(line + self._first, negative, binning)
         order = np.argsort(bins, kind="stable")
         negative, line, bins = negative[order], line[order], bins[order]

@@ -108,15 +108,15 @@ def test_cells_and_words_are_one_group_by(many, frame, by):
 
 
 @pytest.mark.parametrize("frame", FRAMES)
-@pytest.mark.parametrize("rows", [300, 2_000])
-def test_many_rows_of_many_cells_are_one_group_by(many, frame, rows, monkeypatch):
-    """Blocks that wait to be sorted are counted in cells from so many rows on, words are emptied.
+@pytest.mark.parametrize("cells", [2**8, 2**16])
+def test_many_rows_of_many_cells_are_one_group_by(many, frame, cells, monkeypatch):
+    """Blocks that wait are counted once there are so many cells for a row, and words are emptied.
 
     Later blocks have keys that the first ones had not.
     """
     monkeypatch.setattr(packed, "_BLOCK", 250)
     monkeypatch.setattr(packed, "_FEW_CELLS", 0)
-    monkeypatch.setattr(packed, "_MANY_ROWS", rows)
+    monkeypatch.setattr(packed, "_MANY_OF_ROW", cells)
     monkeypatch.setattr(packed, "_WORD_ROWS", 400)
     made = FRAMES[frame](many.sort_by("near"))
     for by in ([], ["near"], ["some"], ["many"]):
