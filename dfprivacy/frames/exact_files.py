@@ -13,6 +13,7 @@ import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
@@ -23,9 +24,10 @@ import pyarrow as pa
 from dfprivacy.accounting.exact import describe
 from dfprivacy.engine.files import put_new
 from dfprivacy.errors import DPError, InvalidQuestionError, StatisticsFileError
-from dfprivacy.frames.exact_tables import ExactTables, is_possible, sources_of
+from dfprivacy.frames.exact_tables import ExactTables, is_possible, kind_of_part, sources_of, told
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Integers
+from dfprivacy.measurement.grid import Moment
 from dfprivacy.measurement.linear import Source
 from dfprivacy.measurement.sums import key_name, sum_names
 from dfprivacy.release.terms import Unit
@@ -33,10 +35,11 @@ from dfprivacy.statistics import STATISTICS, Statistic
 from dfprivacy.statistics.base import plain
 from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.statistics.part import Bins, Part
+from dfprivacy.statistics.quantile import WHOLE, Kind, end_of
 from dfprivacy.statistics.split import split
 
 FORMAT = "dfprivacy exact statistics"
-VERSION = 4
+VERSION = 5
 """Of the file format; to be raised when the same questions would be laid out otherwise."""
 
 ROWS = 2**22
@@ -49,6 +52,7 @@ _WARNING = (
 _FORMAT, _VERSION, _SECRET, _HEADER, _DIGEST = (
     f"dfprivacy.{name}".encode() for name in ("format", "version", "secret", "header", "digest")
 )
+_TICK = timedelta(microseconds=1)
 _UNREADABLE = (pa.ArrowException, OSError, ValueError, LookupError, TypeError)
 JSON = dict[str, Any]
 
@@ -58,7 +62,8 @@ class Header:
     """What a file says of itself: public facts, but for how many rows each of its tables has.
 
     `id` is a random number that no other file has; `keys` is "none" without groups, "public" or
-    "secret"; `bins` says how each part counts by bin.
+    "secret"; `bins` says how each part counts by bin, and `kinds` what its column is declared to
+    hold where that matters.
     """
 
     id: str
@@ -68,6 +73,7 @@ class Header:
     unit: Unit | None
     key_types: tuple[pa.DataType, ...] = ()
     bins: tuple[Bins, ...] = ()
+    kinds: tuple[Kind | None, ...] = ()
     rows: tuple[int, ...] = field(default=(), repr=False)
 
     @cached_property
@@ -79,6 +85,11 @@ class Header:
     def sources(self) -> tuple[Source, ...]:
         """What the queries add up."""
         return sources_of(self.parts)
+
+    @property
+    def moments(self) -> tuple[Kind | None, ...]:
+        """What each part ranks, whether numbers are whole or not."""
+        return tuple(None if own == WHOLE else own for own in self.kinds)
 
     def json(self) -> JSON:
         """Return the header as it is written; labels must be text or whole numbers."""
@@ -94,6 +105,7 @@ class Header:
             "key_types": list(map(str, self.key_types)),
             "sums": list(map(repr, self.sources)),
             "bins": list(map(repr, self.bins)),
+            "kinds": [None if kind is None else list(kind) for kind in self.kinds],
             "rows": list(self.rows),
         }
 
@@ -138,13 +150,32 @@ def _question(name: str, question: Statistic) -> JSON:
         )
     for place in question.places():
         given[place] = None if given[place] is None else _label(given[place])
-    own = {argument: plain(value) for argument, value in given.items()}
+    own = {argument: _plain(value) for argument, value in given.items()}
     return {"name": name, "ask": question.kind, **own}
 
 
+def _plain(value: Any) -> Any:
+    """Return an argument as JSON has it; of dates, times and durations it is said that they are."""
+    several = value if isinstance(value, tuple) else (value,)
+    if not all(isinstance(own, Moment) for own in several):
+        return plain(value)
+    texts = [own // _TICK if isinstance(own, timedelta) else own.isoformat() for own in several]
+    return {"moments": texts if isinstance(value, tuple) else texts[0]}
+
+
 def _asked(written: JSON) -> tuple[str, Statistic]:
-    given = {name: value for name, value in written.items() if name not in {"name", "ask"}}
+    given = {name: _argument(own) for name, own in written.items() if name not in {"name", "ask"}}
     return written["name"], STATISTICS[written["ask"]](**given)
+
+
+def _argument(written: Any) -> Any:
+    """Return an argument of a question that was written by `_plain`."""
+    if not isinstance(written, dict):
+        return written
+    texts = written["moments"]
+    several = texts if isinstance(texts, list) else [texts]
+    made = tuple(own * _TICK if isinstance(own, int) else end_of(own) for own in several)
+    return made if isinstance(texts, list) else made[0]
 
 
 def check_target(path: Path) -> None:
@@ -170,6 +201,7 @@ def write_file(path: Path, header: Header, tables: ExactTables) -> None:
         questions=dict(map(_asked, header.json()["questions"])),
         key_types=tuple(tables.keys.schema.types),
         bins=tuple((own.binning, len(own.moments)) for own in tables.bins),  # type: ignore[misc]
+        kinds=tables.kinds,
         rows=(tables.groups, *(len(own.rows) for own in tables.bins)),
     )
     try:
@@ -315,10 +347,11 @@ def _parsed(written: JSON, kinds: Mapping[str, pa.DataType]) -> Header | None:
         None if unit is None else Unit(**unit),
         tuple(kinds[key_name(index)] for index in range(len(by))), rows=rows,
     )  # fmt: skip
-    apart: list[Any] = [part for part in header.parts if not isinstance(part, LinearPart)]
+    known = told(header.parts, [own and tuple(own) for own in written["kinds"]])
+    apart: list[Any] = [part for part in known if not isinstance(part, LinearPart)]
     ways = [{repr(way): way for way in part.tables} for part in apart]
     bins = tuple(able[own] for able, own in zip(ways, written["bins"], strict=True))
-    header = replace(header, bins=bins)
+    header = replace(header, bins=bins, kinds=tuple(map(kind_of_part, apart)))
     same = [
         header.json() == written,
         len(rows) == 1 + len(bins) and all(type(own) is int and own >= 0 for own in rows),
@@ -341,7 +374,7 @@ def _exact(header: Header, groups: pa.Table, *bins: pa.Table) -> ExactTables:
         group, number, rows = (_numbers(own, name) for name in ("group", "bin", "rows"))
         moments = tuple(column.to_numpy() for column in own.columns[3:])
         held.append(BinTable(keys, groups.num_rows, binning, group, number, rows, moments))
-    return ExactTables(keys, sums, tuple(held))
+    return ExactTables(keys, sums, tuple(held), header.kinds)
 
 
 def _numbers(table: pa.Table, name: str) -> Integers:

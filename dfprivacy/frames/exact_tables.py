@@ -29,6 +29,7 @@ from dfprivacy.measurement.sums import Statistics, sum_name, sum_names
 from dfprivacy.release.pipeline import Measured
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums
 from dfprivacy.statistics.part import MeasuredTable, Part, TablePart
+from dfprivacy.statistics.quantile import Kind, QuantilePart
 
 
 def sources_of(parts: Sequence[Part]) -> tuple[Source, ...]:
@@ -37,18 +38,35 @@ def sources_of(parts: Sequence[Part]) -> tuple[Source, ...]:
     return tuple(dict.fromkeys(linear.source for own in vectors for linear in own.linears))
 
 
+def told(parts: Sequence[Part], kinds: Sequence[Kind | None]) -> list[Part]:
+    """Return parts that know of what kind their columns are: `kinds` of those with bins."""
+    binned = [place for place, part in enumerate(parts) if not isinstance(part, LinearPart)]
+    known = list(parts)
+    for place, kind in zip(binned, kinds, strict=True):
+        part = known[place]
+        if isinstance(part, QuantilePart):
+            known[place] = part.told_kind(kind)
+    return known
+
+
+def kind_of_part(part: Part) -> Kind | None:
+    """Return what the column of a part is declared to hold, where that matters."""
+    return part.kind if isinstance(part, QuantilePart) else None
+
+
 @dataclass(frozen=True)
 class ExactTables:
     """The groups of a release, the sums of its queries and the bins of its other parts. Secret.
 
     `keys` has one row a group, sorted, NULL last, or as they were listed, and no columns without
     groups; `sums` are int64, one entry a group, under `sum_names`; `bins` has one table a part that
-    counts by bin.
+    counts by bin, and `kinds` what the columns of these parts are declared to hold.
     """
 
     keys: pa.Table = field(repr=False)
     sums: dict[str, Integers] = field(repr=False)
     bins: tuple[BinTable, ...] = field(repr=False)
+    kinds: tuple[Kind | None, ...]
 
     @classmethod
     def of(cls, measured: Sequence[Measured], keys: pa.Table) -> ExactTables:
@@ -59,8 +77,9 @@ class ExactTables:
                 table = own.statistics.table
                 for name in sum_names(own.statistics.sources):
                     sums[name] = np.asarray(table.column(name).fill_null(0).to_numpy(), np.int64)
-        bins = (own.table.whole() for own in measured if isinstance(own, MeasuredTable))
-        return cls(keys, sums, tuple(bins))
+        tables = [own for own in measured if isinstance(own, MeasuredTable)]
+        bins = tuple(own.table.whole() for own in tables)
+        return cls(keys, sums, bins, tuple(kind_of_part(own.part) for own in tables))
 
     @property
     def groups(self) -> int:
@@ -71,7 +90,7 @@ class ExactTables:
         """Return what the parts of a release would have measured."""
         measured: list[Measured] = []
         bins = iter(self.bins)
-        for part in parts:
+        for part in told(parts, self.kinds):
             if isinstance(part, LinearPart):
                 keys = zip(self.keys.column_names, self.keys.columns, strict=True)
                 table = pa.table({**dict(keys), **self.sums})
@@ -85,6 +104,8 @@ class ExactTables:
 
 def added(several: Sequence[ExactTables], *, public: bool) -> ExactTables:
     """Add up tables of disjoint data, group by group: bit for bit those of one pass over all.
+
+    Numbers that are whole in some tables alone are numbers in all.
 
     Groups of `public` keys, the same in all tables, stay in the order of the first one.
 
@@ -111,8 +132,12 @@ def added(several: Sequence[ExactTables], *, public: bool) -> ExactTables:
         return replace(table, keys=keys, groups=groups, group=place[table.group])
 
     bins = zip(*(own.bins for own in several), strict=True)
+    kinds = tuple(
+        own[0] if own.count(own[0]) == len(own) else None
+        for own in zip(*(each.kinds for each in several), strict=True)
+    )
     together = (merge_tables(list(map(moved, own, places))) for own in bins)
-    return ExactTables(numbered.keys, sums, tuple(together))
+    return ExactTables(numbered.keys, sums, tuple(together), kinds)
 
 
 def is_possible(tables: ExactTables, sources: Sequence[Source]) -> bool:

@@ -25,7 +25,6 @@ from dfprivacy.errors import (
     InvalidQuestionError,
     InvalidUnitError,
     StatisticsFileError,
-    UnsupportedDtypeError,
 )
 from dfprivacy.frames.asking import together
 from dfprivacy.frames.exact_files import (
@@ -133,29 +132,17 @@ def statistics(
         frame_names(parts, asked, [str(label) for label in labels])
     limited = limits_of(terms.unit, labels, public)[0]
     kind = "none" if not labels else "secret" if public is None else "public"
-    if any(getattr(own, "of_moments", False) for own in asked.values()):
-        raise _dated()
     header = Header(fresh_id(16), asked, labels, kind, limited)
     header.json()  # refuses labels that have no name there
 
     kept = keepable(frame, labels)
     adopted, measured = measure(kept, labels, public, in_fine_bins(parts), unit=limited)
-    if any(getattr(getattr(own, "part", None), "clock", None) for own in measured):
-        raise _dated()
     found = measured[0].keys
     if labels and isinstance(kept, pd.DataFrame):  # keys may stand for categories or durations
         found = guarded(lambda: frame_table(adopted.wrap(found))).replace_schema_metadata(None)
     declared = declared_keys(found, labels) if labels else pa.table({})
     write_file(target, header, ExactTables.of(measured, declared))
     return target
-
-
-def _dated() -> UnsupportedDtypeError:
-    """Return the error for ranks of dates or times: a file has those of numbers."""
-    return UnsupportedDtypeError(
-        "files of statistics hold quantiles of numbers, not of dates or times",
-        hint="make the column a number of days or seconds first",
-    )
 
 
 class _Whole(Private[Any]):
@@ -320,6 +307,7 @@ _TERMS = {
     "keys": "kind of keys, public or secret",
     "unit": "unit, or its limits",
     "sums": "grids of sums",
+    "moments": "kinds of columns, such as dates and numbers",
     "bins": "grids of values: a column is declared to hold integers here and floats there",
 }
 """What must be the same in all files, and in words."""
@@ -371,7 +359,7 @@ def files_of(paths: Paths) -> Pooled:
         )
     first = files[0]
     count = Counter(file.header.id for file in files)
-    said = {file.path: file.header.json() for file in files}
+    said = {file.path: {**file.header.json(), "moments": file.header.moments} for file in files}
     for file in files:
         if count[file.header.id] > 1:
             raise StatisticsFileError(

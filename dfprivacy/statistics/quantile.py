@@ -38,6 +38,7 @@ from dfprivacy.measurement.grid import (
     Moment,
     clock_of,
     kind_of,
+    plain_type,
 )
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import Noise
@@ -100,6 +101,10 @@ ENDS_DOC = (
     "with a third of the loss instead of five sixths."
 )
 
+
+Kind = tuple[str, str | None]
+"""What a column is declared to hold: whole numbers, dates, times or durations; and its zone."""
+WHOLE: Kind = ("whole numbers", None)
 
 Choices = Steps | Magnitudes | SignificantBits
 """What answers are selected from."""
@@ -416,6 +421,19 @@ class QuantilePart(RankPart):
         clock = self._clock_of(None if declared is None else kind_of(declared))
         integers = self.integers or clock is not None
         return replace(self, declared=declared, clock=clock, integers=integers)
+
+    @property
+    def kind(self) -> Kind | None:
+        """What its column is declared to hold; None for numbers that need not be whole."""
+        if self.declared is None:
+            return WHOLE if self.integers else None
+        return str(kind_of(self.declared)), getattr(self.declared, "tz", None)
+
+    def told_kind(self, kind: Kind | None) -> QuantilePart:
+        """Return the part for a column of this kind."""
+        if kind is None or kind == WHOLE:
+            return replace(self.of_kind(None), integers=kind == WHOLE)
+        return self.of_kind(plain_type(*kind))
 
     def _clock_of(self, kind: str | None) -> Clock | None:
         """Return the clock of a kind of column; None for numbers, which have no bounds of dates."""

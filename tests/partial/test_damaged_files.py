@@ -55,7 +55,7 @@ def test_foreign_files_are_refused(tmp_path):
 def test_versions_are_told(made, tmp_path):
     """A file of another version of the format is refused with the way out: update."""
     path = made("one.parquet")
-    newer = rewritten(path, tmp_path / "new.parquet", {b"dfprivacy.version": b"5"})
+    newer = rewritten(path, tmp_path / "new.parquet", {b"dfprivacy.version": b"6"})
     refused(newer, "version of the format", "update dfprivacy", "pip install -U dfprivacy")
 
 

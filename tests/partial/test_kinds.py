@@ -1,0 +1,125 @@
+"""Files know of what kind a ranked column is: whole numbers, dates, times or durations."""
+
+import datetime as dt
+import json
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dfprivacy as dfp
+from tests.partial.secret_files import rewritten
+from tests.partial.test_damaged_files import changed
+
+START = dt.datetime(2013, 1, 1)  # noqa: DTZ001 the zone is that of the column
+YEAR = (dt.date(2013, 1, 1), dt.date(2014, 1, 1))
+KINDS = {
+    "day": pa.date32(), "time": pa.timestamp("us"), "zoned": pa.timestamp("us", "Europe/Rome"),
+    "clock": pa.time64("us"), "span": pa.duration("us"),
+}  # fmt: skip
+ASKED = {
+    "day": dfp.median("day"),
+    "a week": dfp.quantile("day", 0.9, YEAR, dt.timedelta(days=7)),
+    "time": dfp.quantiles("time", [0.25, 0.5]),
+    "last": dfp.max("time"),
+    "fine": dfp.quantile("time", 0.9, (START, START + dt.timedelta(days=99, milliseconds=1))),
+    "zoned": dfp.median("zoned", (START.replace(tzinfo=dt.UTC), START + dt.timedelta(366))),
+    "clock": dfp.median("clock", (dt.time(8), dt.time(20)), dt.timedelta(minutes=15)),
+    "span": dfp.median("span"),
+    "bounded": dfp.median("span", (dt.timedelta(0), dt.timedelta(hours=50)), ends=True),
+}
+
+
+def rows(count=300, first=0):
+    """Return times and what they are in columns of other kinds, some missing."""
+    at = [START + dt.timedelta(minutes=k * 997 % 150_000) for k in range(first, first + count)]
+    made = {
+        "day": [own.date() for own in at], "time": at, "zoned": at,
+        "clock": [own.time() for own in at], "span": [own - START for own in at],
+    }  # fmt: skip
+    columns = {
+        name: pa.array([None if k % 50 == 7 else own for k, own in enumerate(values)], KINDS[name])
+        for name, values in made.items()
+    }
+    return pa.table({"g": ["a", "b", "b"] * (count // 3), **columns})
+
+
+ENGINES = {
+    "arrow": lambda own: own,
+    "polars": pl.from_arrow,
+    "pandas": lambda own: own.to_pandas(types_mapper=arrow_dtype),
+}
+
+
+def arrow_dtype(kind):
+    """Return the dtype in which pandas keeps a declared type of Arrow."""
+    return pd.ArrowDtype(kind)
+
+
+@pytest.mark.parametrize("by", [(), "g"])
+def test_dates_in_files_are_those_of_one_pass(tmp_path, lab, replayed, by):
+    """Quantiles of dates and times of files, of other engines too, are those of one frame."""
+    parts = [rows(), rows(600, 300), rows(90, 900)]
+    files = [
+        dfp.statistics(make(own), tmp_path / f"{name}.parquet", by=by, **ASKED)
+        for own, (name, make) in zip(parts, ENGINES.items(), strict=True)
+    ]
+    terms = {"epsilon": 40, **({"delta": 0.2} if by else {})}
+    whole = dfp.frame(pa.concat_tables(parts))
+    whole = whole.group_by("g") if by else whole
+    one = replayed(lambda: whole.agg(**ASKED, **terms))
+    several = replayed(lambda: dfp.merge(files, **terms))
+    assert lab.shown(several) == lab.shown(one)
+
+
+def test_whole_numbers_of_files_are_whole(tmp_path, lab, replayed):
+    """A quantile of a column that is declared to hold integers is one of them, merged too."""
+    table = pa.table({"x": pa.array([0, 1, 2, 3] * 50)})
+    asked = {"x": dfp.quantiles("x", [0.1, 0.3, 0.6])}
+    path = dfp.statistics(table, tmp_path / "one.parquet", **asked)
+    mixed = dfp.statistics(table.cast(pa.schema({"x": pa.float64()})), tmp_path / "2", **asked)
+    assert isinstance(float(dfp.merge([path, mixed])["x_0.1"]), float)  # numbers, whole or not
+    for epsilon in (0.05, 0.5, 5):
+        ask = lambda epsilon=epsilon: dfp.frame(table).agg(**asked, epsilon=epsilon)  # noqa: E731
+        several = replayed(lambda epsilon=epsilon: dfp.merge(path, epsilon=epsilon))
+        assert lab.shown(several) == lab.shown(replayed(ask))
+
+
+@pytest.mark.parametrize("other", ["time", "zoned", "clock", "span"])
+def test_kinds_that_differ_do_not_go_together(tmp_path, other):
+    """Files over a column of dates here and of times there are told apart, whatever they hold."""
+    for count in (0, 90):
+        paths = []
+        for name in ("day", other):
+            own = rows(count).select([name]).rename_columns(["x"])
+            path = tmp_path / f"{name} {other} {count}.parquet"
+            paths.append(dfp.statistics(own, path, dfp.median("x")))
+        with pytest.raises(dfp.StatisticsFileError, match="other kinds of columns"):
+            dfp.merge(paths)
+
+
+def test_bounds_of_another_kind_are_refused(tmp_path):
+    """Bounds of dates over numbers are refused as on a frame, and no file is left."""
+    table = pa.table({"x": [1.0, 2.0]})
+    with pytest.raises(dfp.InvalidBoundsError, match="holds no dates"):
+        dfp.statistics(table, tmp_path / "one.parquet", dfp.median("x", YEAR))
+    with pytest.raises(dfp.InvalidBoundsError, match="own kind"):
+        dfp.statistics(rows(), tmp_path / "one.parquet", dfp.median("day", (0, 9)))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_kinds_that_no_file_names_are_refused(tmp_path):
+    """A header that was signed again with another kind of column does not fit together."""
+    path = dfp.statistics(rows(), tmp_path / "one.parquet", dfp.median("day"))
+    header = json.loads(pq.read_metadata(path).metadata[b"dfprivacy.header"])
+    assert header["kinds"] == [["date", None]]
+    wrong = [
+        [], [None], [["whole numbers", None]], [["date", "Rome"]], [["month", None]], ["date"],
+        [["time", None]], [["date", None]] * 2, [["date"]], [[]], None, 7, [{}],
+    ]  # fmt: skip
+    for number, kinds in enumerate(wrong):
+        edited = rewritten(path, tmp_path / f"{number}.parquet", changed(header, kinds=kinds))
+        with pytest.raises(dfp.StatisticsFileError, match="fit together"):
+            dfp.merge(edited)
