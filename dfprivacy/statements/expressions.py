@@ -182,6 +182,14 @@ def _frame(node: Node, inner: Inner) -> str:
     return f"{unit} BETWEEN {' AND '.join(written)}{except_for}"
 
 
+def conjuncts(node: Node) -> list[Node]:
+    """Return the conditions that AND combines."""
+    if kind(node) != ("CONJUNCTION", "CONJUNCTION_AND"):
+        return [node]
+    only(node, "children")
+    return [each for child in node["children"] for each in conjuncts(child)]
+
+
 def condition(node: Node, sql: str) -> str:
     """Return a condition that is true, false or NULL, as it was written."""
     plain = kind(node) in _TRUTHS or called(node) in _TRUE or literal(node)[0] == "BOOLEAN"
@@ -260,32 +268,14 @@ def _between(node: Node, inner: Inner) -> str:
     return f"({inner(node['input'])} BETWEEN {low} AND {high})"
 
 
-def _joined(word: str) -> Callable[[Node, Inner], str]:
+def _children(written: Callable[..., str]) -> Callable[[Node, Inner], str]:
+    """Return the rule of nodes that have nothing but children, by how those are put together."""
+
     def rule(node: Node, inner: Inner) -> str:
         only(node, "children")
-        return f"({f' {word} '.join(map(inner, node['children']))})"
+        return written(*map(inner, node["children"]))
 
     return rule
-
-
-def _around(start: str, end: str) -> Callable[[Node, Inner], str]:
-    def rule(node: Node, inner: Inner) -> str:
-        only(node, "children")
-        (child,) = node["children"]
-        return f"{start}{inner(child)}{end}"
-
-    return rule
-
-
-def _in(node: Node, inner: Inner) -> str:
-    only(node, "children")
-    first, *listed = map(inner, node["children"])
-    return f"({first} IN ({', '.join(listed)}))"
-
-
-def _coalesced(node: Node, inner: Inner) -> str:
-    only(node, "children")
-    return f"coalesce({', '.join(map(inner, node['children']))})"
 
 
 def _element(node: Node, inner: Inner) -> str:
@@ -399,13 +389,13 @@ _RULES: dict[tuple[str, str], Callable[[Node, Inner], str]] = {
     ("FUNCTION", "FUNCTION"): _call,
     **{("COMPARISON", name): _comparison for name in _COMPARED},
     ("BETWEEN", "COMPARE_BETWEEN"): _between,
-    ("CONJUNCTION", "CONJUNCTION_AND"): _joined("AND"),
-    ("CONJUNCTION", "CONJUNCTION_OR"): _joined("OR"),
-    ("OPERATOR", "OPERATOR_NOT"): _around("(NOT ", ")"),
-    ("OPERATOR", "OPERATOR_IS_NULL"): _around("(", " IS NULL)"),
-    ("OPERATOR", "OPERATOR_IS_NOT_NULL"): _around("(", " IS NOT NULL)"),
-    ("OPERATOR", "COMPARE_IN"): _in,
-    ("OPERATOR", "OPERATOR_COALESCE"): _coalesced,
+    ("CONJUNCTION", "CONJUNCTION_AND"): _children(lambda *own: f"({' AND '.join(own)})"),
+    ("CONJUNCTION", "CONJUNCTION_OR"): _children(lambda *own: f"({' OR '.join(own)})"),
+    ("OPERATOR", "OPERATOR_NOT"): _children(lambda own: f"(NOT {own})"),
+    ("OPERATOR", "OPERATOR_IS_NULL"): _children(lambda own: f"({own} IS NULL)"),
+    ("OPERATOR", "OPERATOR_IS_NOT_NULL"): _children(lambda own: f"({own} IS NOT NULL)"),
+    ("OPERATOR", "COMPARE_IN"): _children(lambda own, *of: f"({own} IN ({', '.join(of)}))"),
+    ("OPERATOR", "OPERATOR_COALESCE"): _children(lambda *own: f"coalesce({', '.join(own)})"),
     ("OPERATOR", "ARRAY_EXTRACT"): _element,
     ("OPERATOR", "STRUCT_EXTRACT"): _extracted,
     ("CASE", "CASE_EXPR"): _case,

@@ -23,6 +23,7 @@ from dfprivacy.statements.expressions import (
     Scope,
     certain,
     condition,
+    conjuncts,
     direction,
     field_of,
     is_dp,
@@ -72,6 +73,7 @@ from dfprivacy.statements.rows import (
     definition_of,
     inside,
     name_of,
+    named_item,
     qualifies,
     require_apart,
     starred,
@@ -1262,27 +1264,21 @@ def unfolded(node: Node, view: View) -> list[tuple[str, Node]]:
             raise view.missing([of or "*"])
         named = [(own.name, [*own.path[-1:], own.name]) for own in seen]
         return starred(node, named, lambda name: view.missing([name]))
-    if node["alias"]:
-        return [(node["alias"], node)]
-    if is_column(node):
-        name = node["column_names"][-1]
-        own = next((s.name for s in view.seen if folded(s.name) == folded(name)), name)
-        return [(own, node)]
-    return [(f"column {id(node)}", node)]
+    return [named_item(node, ((own.name, own) for own in view.seen))]
 
 
 def _conjuncts(node: Node | None) -> list[Node]:
     """Return the conditions that AND combines, and those that every side of an OR has."""
     if node is None:
         return []
-    if kind(node) == ("CONJUNCTION", "CONJUNCTION_OR"):
-        first, *others = [_conjuncts(child) for child in node["children"]]
-        known = [[plain(own) for own in other] for other in others]
-        return [node, *(own for own in first if all(plain(own) in other for other in known))]
-    if kind(node) != ("CONJUNCTION", "CONJUNCTION_AND"):
-        return [node]
-    only(node, "children")
-    return [each for child in node["children"] for each in _conjuncts(child)]
+    found = list[Node]()
+    for part in conjuncts(node):
+        found.append(part)
+        if kind(part) == ("CONJUNCTION", "CONJUNCTION_OR"):
+            first, *others = [_conjuncts(child) for child in part["children"]]
+            known = [[plain(own) for own in other] for other in others]
+            found += [own for own in first if all(plain(own) in other for other in known)]
+    return found
 
 
 def _is_about(view: View, node: Node) -> bool:
@@ -1410,61 +1406,10 @@ def _one(names: Sequence[tuple[str, str]]) -> str:
 class OwnedRows(Rows):
     """The rows of a FROM over the tables of a schema, as one relation with an owner."""
 
-    view: View | None = None
-    read_from: Tables | None = None
-    constants: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def tables(self) -> tuple[Relation, ...]:
-        """The tables and frames that the rows are made of."""
-        assert self.read_from is not None  # noqa: S101 as it is made
-        return tuple(self.read_from.used.values())
-
-    @property
-    def single(self) -> frozenset[str]:
-        """The SQL of columns whose values belong to one unit each: the unit's, and links."""
-        assert self.view is not None  # noqa: S101 as it is made
-        return frozenset(map(quoted, (OWNER, *self.view.bag.keys)))
-
-    @property
-    def computes(self) -> bool:
-        """Whether anything is computed of rows that could fail for one of them."""
-        assert self.view is not None  # noqa: S101 as it is made
-        return not self.view.bag.sure
-
-    @property
-    def kinds(self) -> Mapping[str, str]:
-        """The declared types of columns, as far as a catalog says them."""
-        assert self.view is not None  # noqa: S101 as it is made
-        return self.view.bag.kinds
-
-    @property
-    def copies(self) -> int:
-        """As how many rows a row that is protected by itself counts at most."""
-        assert self.view is not None  # noqa: S101 as it is made
-        return self.view.bag.copies
-
-    @property
-    def bounds(self) -> Mapping[str, Bounds]:
-        """What everybody knows of columns of its tables, by their SQL."""
-        assert self.view is not None  # noqa: S101 as it is made
-        return {quoted(own.column): own.bounds for own in self.view.seen if own.bounds is not None}
-
-    @property
-    def text(self) -> str:
-        """What the rows come from, as it is shown; values are read through the gate besides."""
-        assert self.read_from is not None  # noqa: S101 as it is made
-        assert self.view is not None  # noqa: S101 as it is made
-        bag = self.view.bag
-        return f"({bag.sql(bag.columns, self.read_from.shown)})"
-
-    def given(self, name: str) -> str | None:
-        """Return the SQL of a released number that is lent under a name."""
-        return self.constants.get(name)
+    view: View = field(kw_only=True)
 
     def find(self, parts: Sequence[str]) -> str | None:
         """Return the SQL of a name."""
-        assert self.view is not None  # noqa: S101 as it is made
         found = self.view.find(parts)
         return None if found is None else found[0]
 
@@ -1495,13 +1440,25 @@ def owned_rows(select: Node, reader: Reader) -> Rows:
     def twin(names: tuple[str, ...], _: duckdb.DuckDBPyConnection) -> Any:
         return tables.planned(bag, names)
 
-    base = Relation(unit.path, (*bag.columns, OWNER), None,
-                    Source((*bag.columns, OWNER), rows, twin, unit.source.wrap,
-                           gated=bag.read | {OWNER}))  # fmt: skip
-    seen = tuple((own.name, quoted(own.column)) for own in view.seen if own.plain)
-    named = ((str(reader.schema.unit), quoted(OWNER)),)
-    return OwnedRows(base, unit, named, seen, (), filtered=True, view=view, read_from=tables,
-                     constants=constants)  # fmt: skip
+    names = (*bag.columns, OWNER)
+    source = Source(names, rows, twin, unit.source.wrap, gated=bag.read | {OWNER})
+    return OwnedRows(
+        base=Relation(unit.path, names, None, source),
+        named=unit,
+        named_columns=((str(reader.schema.unit), quoted(OWNER)),),
+        columns=tuple((own.name, quoted(own.column)) for own in view.seen if own.plain),
+        path=(),
+        text=f"({bag.sql(bag.columns, tables.shown)})",
+        tables=tuple(tables.used.values()),
+        filtered=True,
+        computes=not bag.sure,
+        copies=bag.copies,
+        single=frozenset(map(quoted, (OWNER, *bag.keys))),
+        bounds={quoted(own.column): own.bounds for own in view.seen if own.bounds is not None},
+        kinds=bag.kinds,
+        given=constants,
+        view=view,
+    )
 
 
 def about_all(select: Node, reader: Reader) -> bool:

@@ -37,6 +37,7 @@ from dfprivacy.statements.composing import (
 from dfprivacy.statements.expressions import (
     Scope,
     condition,
+    conjuncts,
     direction,
     display,
     is_dp,
@@ -53,7 +54,7 @@ from dfprivacy.statements.rows import (
     Relation,
     Rows,
     conditions_of,
-    declared,
+    named_item,
     read_rows,
 )
 from dfprivacy.statements.rules import Node, only, refuse, refuse_node, refuse_part
@@ -206,7 +207,7 @@ def _statement(select: Node, reader: Reader) -> Statement:
     select = private(select, ordinary=reader.ordinary)
     order, limit, offset = _modifiers(select)
     rows = read_rows(select, reader) if reader.schema is None else owned_rows(select, reader)
-    items = [_item(node, rows) for node in select["select_list"]]
+    items = [named_item(node, rows.columns, display) for node in select["select_list"]]
     if reader.intervals and "inner" not in select:  # a number in an expression is a number
         items = with_intervals(items)
     names = Names(rows, items)
@@ -261,15 +262,6 @@ def _modifiers(select: Node) -> tuple[list[Node], int | None, int | None]:
         None if first is None else whole_number(first, "a LIMIT"),
         None if skipped is None else whole_number(skipped, "an OFFSET"),
     )
-
-
-def _item(node: Node, rows: Rows) -> tuple[str, Node]:
-    """Return an item of the SELECT list with its name, as DuckDB would name it."""
-    if node["alias"]:
-        return node["alias"], node
-    if is_column(node):
-        return declared(rows, node["column_names"][-1]), node
-    return display(node), node
 
 
 def _distinct(outputs: tuple[Column, ...]) -> None:
@@ -336,7 +328,7 @@ def _name_of(sql: str, node: Node, names: Names, items: Items) -> str:
     for name, item in items:
         if not _is_released(item) and names.written(item) == sql:
             return name
-    return _item(node, names.rows)[0]
+    return named_item(node, names.rows.columns, display)[0]
 
 
 def _named_apart(keys: list[Column]) -> list[Column]:
@@ -355,7 +347,7 @@ def _having(
         return None, None, ()
     if any(map(is_window, nodes(select["having"]))):
         raise refuse("a window in HAVING")
-    conditions = _conjuncts(select["having"])
+    conditions = conjuncts(select["having"])
     keeps = {read_keep(node) for node in conditions if called(node) == KEEP}
     if len(keeps) > 1 or (keeps and not release.keys):
         raise refuse("dp_keep twice")
@@ -510,11 +502,3 @@ class Release:
 def _known(answer: str) -> str:
     """Return NULL in place of NaN, by which bounds say that too few rows stand out."""
     return f"CASE WHEN NOT isnan({answer}) THEN {answer} END"
-
-
-def _conjuncts(node: Node) -> list[Node]:
-    """Return the conditions that AND combines."""
-    if kind(node) != ("CONJUNCTION", "CONJUNCTION_AND"):
-        return [node]
-    only(node, "children")
-    return [each for child in node["children"] for each in _conjuncts(child)]

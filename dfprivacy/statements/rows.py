@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -115,6 +115,7 @@ class Rows:
 
     `columns` are pairs of a name and its SQL over the base relation; `path` qualifies them. `named`
     is the relation that the statement names, with its columns: the privacy unit is one of them.
+    `text` is what the rows come from, as it is shown, and `tables` are those that they are made of.
     """
 
     base: Relation
@@ -122,55 +123,29 @@ class Rows:
     named_columns: tuple[tuple[str, str], ...]
     columns: tuple[tuple[str, str], ...]
     path: tuple[str, ...]
+    text: str
+    tables: tuple[Relation, ...]
     conditions: tuple[str, ...] = ()
+    filtered: bool = False
+    """Whether WHERE is among the rows already."""
+    computes: bool = False
+    """Whether anything is computed of rows that could fail for one of them."""
+    copies: int = 1
+    """As how many rows a row that is protected by itself counts at most."""
+    single: frozenset[str] = frozenset()
+    """The SQL of columns whose values belong to one unit each, by what a schema says."""
+    bounds: Mapping[str, Bounds] = field(default_factory=dict)
+    """What everybody knows of columns, by their SQL, by what a schema says."""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    """The declared types of columns that may be computed with the optimiser on."""
+    given: Mapping[str, str] = field(default_factory=dict)
+    """The SQL of released numbers, by the names under which they are lent."""
 
     @property
     def source(self) -> Source:
         """The protected rows: views are taken apart, so that there is a table or a frame."""
         assert self.base.source is not None  # noqa: S101 as above
         return self.base.source
-
-    filtered: bool = False
-    """Whether WHERE is among the rows already."""
-
-    @property
-    def tables(self) -> tuple[Relation, ...]:
-        """The tables and frames that the rows are made of."""
-        return (self.base,)
-
-    @property
-    def single(self) -> frozenset[str]:
-        """The SQL of columns whose values belong to one unit each, by what a schema says."""
-        return frozenset()
-
-    @property
-    def computes(self) -> bool:
-        """Whether anything is computed of rows that could fail for one of them."""
-        return self.filtered
-
-    @property
-    def kinds(self) -> Mapping[str, str]:
-        """The declared types of columns that may be computed with the optimiser on."""
-        return {}
-
-    @property
-    def copies(self) -> int:
-        """As how many rows a row that is protected by itself counts at most."""
-        return 1
-
-    @property
-    def bounds(self) -> Mapping[str, Bounds]:
-        """What everybody knows of columns, by their SQL, by what a schema says."""
-        return {}
-
-    @property
-    def text(self) -> str:
-        """What the rows come from, as it is shown."""
-        return ".".join(map(quoted, self.base.path))
-
-    def given(self, name: str) -> str | None:  # noqa: ARG002 no release stands in one of one table
-        """Return the SQL of a released number that is lent under a name; None for none."""
-        return None
 
     def find(self, parts: Sequence[str]) -> str | None:
         """Return the SQL of a name: a column, or a field of one; None for no column."""
@@ -193,9 +168,16 @@ class Rows:
         return found.get(folded(name))
 
 
-def declared(rows: Rows, name: str) -> str:
-    """Return the name of a visible column as its relation spells it."""
-    return next((own for own, _ in rows.columns if folded(own) == folded(name)), name)
+def named_item(
+    node: Node,
+    columns: Iterable[tuple[str, object]],
+    shown: Callable[[Node], str] = lambda node: f"column {id(node)}",
+) -> tuple[str, Node]:
+    """Return an item of a SELECT list with its name; a column's as its relation spells it."""
+    if not node["alias"] and is_column(node):
+        name = node["column_names"][-1]
+        return next((own for own, _ in columns if folded(own) == folded(name)), name), node
+    return node["alias"] or shown(node), node
 
 
 def qualifies(path: Sequence[str], parts: Sequence[str]) -> bool:
@@ -232,7 +214,7 @@ class Names:
 
     def _special(self, part: Node, before: int | None) -> str | None:
         if "given" in part:
-            return self.rows.given(part["given"])
+            return self.rows.given.get(part["given"])
         if not part.get(_NUMBER):
             return None
         sql = self.column(part["column_names"], before)
@@ -396,7 +378,8 @@ def _named(relation: Relation, reader: Reader) -> Rows:
     """Return the rows of a table, or of a view taken apart."""
     if relation.definition is None:
         columns = tuple((name, quoted(name)) for name in relation.columns)
-        return Rows(relation, relation, columns, columns, relation.path)
+        text = ".".join(map(quoted, relation.path))
+        return Rows(relation, relation, columns, columns, relation.path, text, (relation,))
     with inside(relation):
         rows = _projected(definition_of(relation, reader.engine), {}, reader, relation)
         if len(rows.columns) != len(relation.columns):
@@ -489,11 +472,7 @@ def _unfolded(node: Node, rows: Rows) -> list[tuple[str, Node]]:
             raise missing(rows, owner)
         seen = [(name, [name]) for name, _ in rows.columns]
         return starred(node, seen, lambda name: missing(rows, name))
-    if node["alias"]:
-        return [(node["alias"], node)]
-    if is_column(node):
-        return [(declared(rows, node["column_names"][-1]), node)]
-    return [(f"column {id(node)}", node)]
+    return [named_item(node, rows.columns)]
 
 
 def starred(
