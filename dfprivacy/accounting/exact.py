@@ -7,7 +7,7 @@ import numbers
 from decimal import Decimal
 from fractions import Fraction
 
-from dfprivacy.errors import InvalidQuestionError
+from dfprivacy.errors import DPError, InvalidQuestionError
 
 
 def exact_number(value: object) -> Fraction | None:
@@ -63,6 +63,26 @@ def describe(value: object) -> str:
         text = repr(value)
         return text if len(text) <= 40 else f"{text[:37]}..."
     return f"a {type(value).__name__}"
+
+
+def number_within(
+    value: object, least: Fraction | int, most: int, refusal: type[DPError], what: str, *, hint: str
+) -> Fraction:
+    """Return an argument exactly; the refusal of one out of a range says `what` it must be."""
+    exact = exact_number(value)
+    if exact is None or not least <= exact <= most:
+        raise refusal(f"{what}, not {describe(value)}", hint=hint)
+    return exact
+
+
+def whole_number(
+    value: object, least: int, most: int, refusal: type[DPError], what: str, *, hint: str
+) -> int:
+    """Return an argument as a whole number; any other one is refused as by `number_within`."""
+    exact = exact_number(value)
+    if exact is None or exact.denominator != 1:
+        raise refusal(f"{what}, not {describe(value)}", hint=hint)
+    return int(number_within(value, least, most, refusal, what, hint=hint))
 
 
 _ROOT_BITS = 320

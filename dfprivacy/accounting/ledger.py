@@ -35,7 +35,7 @@ from dfprivacy.accounting.charge import (
     total_of,
 )
 from dfprivacy.accounting.composition import Composition, tight_total
-from dfprivacy.accounting.exact import describe, exact_number
+from dfprivacy.accounting.exact import describe, number_within
 from dfprivacy.accounting.ledger_file import (
     Entry,
     Founding,
@@ -140,12 +140,8 @@ class Ledger:
                 f"a ledger is a file, not {describe(path)}",
                 hint='name it: dfp.Ledger("budget.db", epsilon=10)',
             )
-        seconds, total = exact_number(timeout), total_of(epsilon, rho, delta)
-        if seconds is None or not 0 <= seconds <= 10**6:
-            raise InvalidLedgerError(
-                f"timeout must be a number of seconds, not {describe(timeout)}",
-                hint="pass timeout=5",
-            )
+        total, what = total_of(epsilon, rho, delta), "timeout must be a number of seconds"
+        seconds = number_within(timeout, 0, 10**6, InvalidLedgerError, what, hint="pass timeout=5")
         choices = {"remember": remember, "strict": strict}
         for choice, value in choices.items():
             if not (value is None or isinstance(value, bool)):

@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary, finalize
 
 import duckdb
 
-from dfprivacy.accounting.exact import describe, exact_number
+from dfprivacy.accounting.exact import describe, whole_number
 from dfprivacy.engine.progress import watched
 from dfprivacy.errors import InvalidEngineError, boundary
 
@@ -76,14 +76,9 @@ class Engine:
                 hint=_HINT,
             )
         if threads is not None:
-            exact = exact_number(threads)
-            if exact is None or exact.denominator != 1 or not 1 <= exact <= _MOST_THREADS:
-                raise InvalidEngineError(
-                    f"threads must be a whole number from 1 to {_MOST_THREADS}, not "
-                    f"{describe(threads)}",
-                    hint=_HINT,
-                )
-            object.__setattr__(self, "threads", int(exact))
+            what = f"threads must be a whole number from 1 to {_MOST_THREADS}"
+            own = whole_number(threads, 1, _MOST_THREADS, InvalidEngineError, what, hint=_HINT)
+            object.__setattr__(self, "threads", own)
         if temporary is not None:
             if not isinstance(temporary, str | os.PathLike) or not Path(temporary).is_dir():
                 raise InvalidEngineError(

@@ -20,8 +20,7 @@ import pandas as pd
 import pyarrow as pa
 
 from dfprivacy.accounting.composition import rho_within
-from dfprivacy.accounting.exact import describe as shown_value
-from dfprivacy.accounting.exact import exact_number
+from dfprivacy.accounting.exact import whole_number
 from dfprivacy.accounting.loss import Epsilon, Rho, delta_of, loss_of
 from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.engine.adopt import Adopted, Filtered, rereadable
@@ -166,7 +165,11 @@ class Describe:
 def description_of(frame: object, asked: Describe, terms: Terms) -> Description:
     """Return the description of a frame, to be made."""
     columns = _described(frame, asked.columns, asked.exclude, asked.numbers, terms)
-    made = Description(frame, terms, columns, tuple(asked.quantiles), _count_of(asked.top))
+    top = whole_number(
+        asked.top, 1, 100, InvalidQuestionError,
+        "top must be a whole number of values from 1 to 100", hint="pass e.g. top=3",
+    )  # fmt: skip
+    made = Description(frame, terms, columns, tuple(asked.quantiles), top)
     if isinstance(terms.interval, str):
         raise InvalidQuestionError(
             "the intervals of a description are of noise alone", hint="pass interval=0.95"
@@ -185,16 +188,6 @@ def description_of(frame: object, asked: Describe, terms: Terms) -> Description:
             hint="pass max_groups=3, or leave columns of text out",
         )
     return made
-
-
-def _count_of(top: object) -> int:
-    exact = exact_number(top)
-    if exact is None or exact.denominator != 1 or not 1 <= exact <= 100:
-        raise InvalidQuestionError(
-            f"top must be a whole number of values from 1 to 100, not {shown_value(top)}",
-            hint="pass e.g. top=3",
-        )
-    return int(exact)
 
 
 def _described(

@@ -16,7 +16,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from dfprivacy.accounting.charge import Budget, short
-from dfprivacy.accounting.exact import decimal_number, describe, exact_number
+from dfprivacy.accounting.exact import decimal_number, describe, whole_number
 from dfprivacy.errors import InvalidLossError, InvalidQuestionError, boundary
 from dfprivacy.frames.viz.text import rendered
 from dfprivacy.release.terms import Default, Terms
@@ -267,16 +267,14 @@ def no_loss_beside(epsilon: object, rho: object = None) -> None:
 
 def target_of(within: object, size: object = SIZE) -> Target:
     """Return the target that a caller named."""
-    exact = exact_number(size)
-    if exact is None or exact.denominator != 1 or not 1 <= exact <= 10**12:
-        raise InvalidQuestionError(
-            f"size must be a number of rows, from 1 on, not {describe(size)}",
-            hint="name the rows of the group that matters, e.g. size=1000",
-        )
+    rows = whole_number(
+        size, 1, 10**12, InvalidQuestionError, "size must be a number of rows, from 1 on",
+        hint="name the rows of the group that matters, e.g. size=1000",
+    )  # fmt: skip
     named = within if isinstance(within, Mapping) else {"": within}
     if not named:
         raise InvalidQuestionError("within names no answer", hint="pass e.g. within=2.0")
-    return Target({str(name): _within(own) for name, own in named.items()}, int(exact))
+    return Target({str(name): _within(own) for name, own in named.items()}, rows)
 
 
 def _within(given: object) -> Within:

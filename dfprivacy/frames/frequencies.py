@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dfprivacy.accounting.exact import describe, exact_number
+from dfprivacy.accounting.exact import whole_number
 from dfprivacy.engine.objects import is_missing
 from dfprivacy.engine.returning import values_of
 from dfprivacy.errors import InvalidKeysError, InvalidQuestionError
@@ -98,13 +98,9 @@ def _with_others(keys: PublicKeys | None) -> PublicKeys:
 
 def largest(column: Hashable, k: object) -> Frequencies:
     """Return the counts of the `k` most frequent values of a column."""
-    exact = exact_number(k)
-    if exact is None or exact.denominator != 1 or not 1 <= exact < 2**31:
-        raise InvalidQuestionError(
-            f"k must be a whole number of values, from 1 on, not {describe(k)}",
-            hint="pass e.g. k=10",
-        )
-    return Frequencies(column, int(exact))
+    what = "k must be a whole number of values, from 1 on"
+    most = whole_number(k, 1, 2**31 - 1, InvalidQuestionError, what, hint="pass e.g. k=10")
+    return Frequencies(column, most)
 
 
 class FrequencyMethods(Asking[One, Many]):

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from dfprivacy.accounting.exact import describe, exact_number
+from dfprivacy.accounting.exact import describe, whole_number
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.engine.adopt import Adopted, Columns, adopt
 from dfprivacy.engine.keys import number_groups
@@ -407,13 +407,11 @@ def _parts_per_unit(header: Header, files: int, given: object) -> int:
             "parts_per_unit says in how many files a unit has rows, and these files name no unit",
             hint="leave it out: a row is in one file",
         )
-    exact = exact_number(given)
-    if exact is None or exact.denominator != 1 or exact < 1:
-        raise InvalidUnitError(
-            f"parts_per_unit must be a whole number from 1 on, not {describe(given)}",
-            hint="leave it out, or promise e.g. parts_per_unit=1 where no unit is in two files",
-        )
-    return min(int(exact), files)
+    most = whole_number(
+        given, 1, 2**1023, InvalidUnitError, "parts_per_unit must be a whole number from 1 on",
+        hint="leave it out, or promise e.g. parts_per_unit=1 where no unit is in two files",
+    )  # fmt: skip
+    return min(most, files)
 
 
 @adopt.register

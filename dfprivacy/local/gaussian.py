@@ -17,7 +17,7 @@ from typing import Self
 
 import numpy as np
 
-from dfprivacy.accounting.exact import describe, exact_number
+from dfprivacy.accounting.exact import number_within
 from dfprivacy.accounting.loss import Epsilon, Rho, loss_of
 from dfprivacy.errors import InvalidBoundsError, InvalidProtocolError
 from dfprivacy.local.protocol import Plan, Protocol
@@ -322,12 +322,11 @@ def _levels(
 
 def _exponent(value: object, name: str) -> int:
     """Return the least e with value < 2**e, for a positive number."""
-    exact = exact_number(value)
-    if exact is None or not Fraction(1, 2**400) <= exact <= 2**400:
-        raise InvalidBoundsError(
-            f"{name} must be a positive, finite number, not {describe(value)}",
-            hint=f"pass a number that is public knowledge, e.g. {name}=10.0",
-        )
+    exact = number_within(
+        value, Fraction(1, 2**400), 2**400, InvalidBoundsError,
+        f"{name} must be a positive, finite number",
+        hint=f"pass a number that is public knowledge, e.g. {name}=10.0",
+    )  # fmt: skip
     return math.frexp(float(exact))[1]
 
 

@@ -12,7 +12,7 @@ from dataclasses import fields
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
-from dfprivacy.accounting.exact import describe, exact_number
+from dfprivacy.accounting.exact import describe, number_within, whole_number
 from dfprivacy.errors import InvalidBoundsError, InvalidProtocolError
 from dfprivacy.noise.entropy import fresh_id
 
@@ -148,30 +148,19 @@ def no_plan() -> InvalidProtocolError:
     )
 
 
-def whole_number(value: object, least: int, most: int, message: str, hint: str) -> int:
-    """Return an argument that is a whole number of a range; the error names it otherwise."""
-    exact = exact_number(value)
-    if exact is None or exact.denominator != 1 or not least <= exact <= most:
-        raise InvalidProtocolError(f"{message}, not {describe(value)}", hint=hint)
-    return int(exact)
-
-
 def user_count(users: object) -> int:
     """Return the public number of users."""
     message = "the number of users is a whole number from 1 to 2**33"
     hint = "pass how many users there are: users=100_000"
-    return whole_number(users, 1, MOST_USERS, message, hint)
+    return whole_number(users, 1, MOST_USERS, InvalidProtocolError, message, hint=hint)
 
 
 def vector_radius(radius: object) -> float:
     """Return the greatest length of a vector, a number that floats can square."""
-    length = exact_number(radius)
-    if length is None or not Fraction(1, 2**300) <= length <= 2**300:
-        raise InvalidBoundsError(
-            f"the radius must be a positive, finite number, not {describe(radius)}",
-            hint="pass the greatest length that a vector can have: radius=100.0",
-        )
-    return float(length)
+    what = "the radius must be a positive, finite number"
+    hint = "pass the greatest length that a vector can have: radius=100.0"
+    least, most = Fraction(1, 2**300), 2**300
+    return float(number_within(radius, least, most, InvalidBoundsError, what, hint=hint))
 
 
 def campaign_name(campaign: object) -> str:

@@ -13,7 +13,9 @@ from typing import Self
 
 import numpy as np
 
+from dfprivacy.accounting.exact import whole_number
 from dfprivacy.accounting.loss import loss_of
+from dfprivacy.errors import InvalidProtocolError
 from dfprivacy.local.protocol import Plan, Protocol
 from dfprivacy.local.published import (
     MOST_USERS,
@@ -23,7 +25,6 @@ from dfprivacy.local.published import (
     no_plan,
     user_count,
     vector_radius,
-    whole_number,
 )
 from dfprivacy.local.randomisers import (
     Counts,
@@ -187,9 +188,9 @@ def mean_vector(
     """
     loss, count = loss_of(None, rho), user_count(users)
     checked_epsilon(loss.pure())
-    message, hint = "dimensions go from 1 to 2**15 and resolution from 4 to 14", _HINT
-    size = whole_number(dimensions, 1, 2**15, message, hint)
-    steps = whole_number(resolution, 4, 14, message, hint)
+    refused = InvalidProtocolError, "dimensions go from 1 to 2**15 and resolution from 4 to 14"
+    size = whole_number(dimensions, 1, 2**15, *refused, hint=_HINT)
+    steps = whole_number(resolution, 4, 14, *refused, hint=_HINT)
     length = vector_radius(radius)
     name = campaign_name(campaign)
     plan = VectorPlan(name, count, size, length, steps)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from dfprivacy.accounting.exact import describe, exact_number, read_once
+from dfprivacy.accounting.exact import describe, exact_number, read_once, whole_number
 from dfprivacy.errors import (
     InvalidBoundsError,
     InvalidKeysError,
@@ -100,13 +100,10 @@ def no_limit() -> InvalidUnitError:
 def _limit(name: str, value: object) -> int:
     if value is None:
         raise no_limit()
-    exact = exact_number(value)
-    if exact is None or exact.denominator != 1 or not 1 <= exact <= LARGEST_LIMIT:
-        raise InvalidUnitError(
-            f"{name} must be a whole number from 1 to 2**20, not {describe(value)}",
-            hint="choose limits without looking at the data, e.g. max_rows=5, max_groups=3",
-        )
-    return int(exact)
+    return whole_number(
+        value, 1, LARGEST_LIMIT, InvalidUnitError, f"{name} must be a whole number from 1 to 2**20",
+        hint="choose limits without looking at the data, e.g. max_rows=5, max_groups=3",
+    )  # fmt: skip
 
 
 def unit_of(unit: object, max_rows: object, max_groups: object) -> Unit | None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
-from dfprivacy.accounting.exact import describe, exact_number
+from dfprivacy.accounting.exact import describe, exact_number, whole_number
 from dfprivacy.accounting.loss import delta_of, loss_of
 from dfprivacy.errors import (
     InvalidBoundsError,
@@ -32,7 +32,6 @@ from dfprivacy.local.published import (
     no_plan,
     user_count,
     vector_radius,
-    whole_number,
 )
 from dfprivacy.local.randomisers import Floats, Integers, checked_epsilon, rotated, unrotated
 from dfprivacy.local.reports import value_matrix
@@ -600,5 +599,8 @@ def _steps(users: int, steps: int | None) -> int:
 
 
 def _whole(value: object, most: int) -> int:
-    message = f"a whole number from 1 to {most} is needed"
-    return whole_number(value, 1, most, message, "leave it out, or pass e.g. resolution=10")
+    what, hint = (
+        f"a whole number from 1 to {most} is needed",
+        "leave it out, or pass e.g. resolution=10",
+    )
+    return whole_number(value, 1, most, InvalidProtocolError, what, hint=hint)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dfprivacy.accounting.exact import describe, exact_number
+from dfprivacy.accounting.exact import whole_number
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import BinTable, StoredBins
@@ -57,14 +57,10 @@ class PrivateBounds(Statistic):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        exact = None if self.rank is None else exact_number(self.rank)
-        if self.rank is not None and (
-            exact is None or exact.denominator != 1 or not 1 <= exact < 2**31
-        ):
-            raise InvalidQuestionError(
-                f"a rank must be a whole number of rows, from 1 on, not {describe(self.rank)}",
-                hint="pass e.g. rank=100, chosen without looking at the data",
-            )
+        if self.rank is not None:
+            what = "a rank must be a whole number of rows, from 1 on"
+            hint = "pass e.g. rank=100, chosen without looking at the data"
+            whole_number(self.rank, 1, 2**31 - 1, InvalidQuestionError, what, hint=hint)
 
     def titles(self, name: str) -> tuple[str, ...]:  # noqa: ARG002 the ends have names of their own
         """Return the titles of the two ends."""

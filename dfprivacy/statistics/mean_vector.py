@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dfprivacy.accounting.exact import decimal_number, describe, exact_number
+from dfprivacy.accounting.exact import decimal_number, describe, number_within, whole_number
 from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
 from dfprivacy.release.terms import label_of
 
@@ -145,22 +145,18 @@ def _check_p(value: object) -> None:
 def _check_size(name: str, value: object) -> None:
     if value is None:
         return
-    exact = exact_number(value)
-    if exact is None or exact.denominator != 1 or not 1 <= exact <= LARGEST_DIMENSION:
-        raise InvalidQuestionError(
-            f"{name} must be a whole number from 1 to 2**20, not {describe(value)}",
-            hint=f"pass what everybody may know, e.g. {name}=384",
-        )
+    what = f"{name} must be a whole number from 1 to 2**20"
+    hint = f"pass what everybody may know, e.g. {name}=384"
+    whole_number(value, 1, LARGEST_DIMENSION, InvalidQuestionError, what, hint=hint)
 
 
 def _check_radius(value: object) -> None:
-    exact = exact_number(value)
-    if exact is None or not Fraction(1, _LARGEST_RADIUS) <= exact <= _LARGEST_RADIUS:
-        raise InvalidBoundsError(
-            f"radius must be a positive number, not {describe(value)}",
-            hint="pass a bound on Euclidean norms that you know without looking at the data; too "
-            "large costs little, too small cuts: e.g. radius=1000",
-        )
+    number_within(
+        value, Fraction(1, _LARGEST_RADIUS), _LARGEST_RADIUS, InvalidBoundsError,
+        "radius must be a positive number",
+        hint="pass a bound on Euclidean norms that you know without looking at the data; too "
+        "large costs little, too small cuts: e.g. radius=1000",
+    )  # fmt: skip
 
 
 def _check_combination(question: MeanVector) -> None:
