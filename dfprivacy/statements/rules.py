@@ -1,9 +1,9 @@
-"""The registry of refusals: what is refused, why, what to write in its place, and an example.
+"""The registry of refusals: what is refused, why, and what to write in its place.
 
 Rules go by the kind of a syntax node of DuckDB's, a part of one, `name()` of a call, `@name` of a
 column that DuckDB takes for a call, or by words of their own. Texts in braces come from what is
-refused. Several names of one rule have bars between them. An example is SQL, the last statement
-of which is refused, or Python.
+refused. Several names of one rule have bars between them. docs/refusals.md lists them all, each
+with an example.
 
 A syntax node of DuckDB's that no rule knows is refused by its kind, a known one by the name of the
 part that its rule does not know.
@@ -78,7 +78,6 @@ class Refusal:
     construct: str
     why: str
     rewrite: str
-    example: str
 
     def error(self, **words: object) -> RefusedStatementError:
         """Return the error to raise, with words of the statement in its texts."""
@@ -86,1095 +85,736 @@ class Refusal:
         return RefusedStatementError(message.format(**words), hint=self.rewrite.format(**words))
 
 
-SECTIONS: Mapping[str, Mapping[str, Refusal]] = {
-    "Statements": {
-        "no text": Refusal(
-            "a query is a text with one SQL statement",
-            "",
-            "SELECT city, dp_mean(income, 0, 200000) FROM people GROUP BY city",
-            "dfp.sql(7, con=con)",
-        ),
-        "no statement": Refusal(
-            "there is no statement in the text",
-            "",
-            "SELECT city, dp_mean(income, 0, 200000) FROM people GROUP BY city",
-            "-- nothing",
-        ),
-        "too long a text": Refusal(
-            "the statement is longer than {most} characters",
-            "",
-            "ask for less at a time",
-            "dfp.sql('SELECT 1' + 70_000 * ' ', con=con)",
-        ),
-        "nested": Refusal(
-            "the statement is nested too deeply",
-            "",
-            "split long chains of conditions and operators",
-            "dfp.sql(f\"SELECT dp_count({20_000 * '('}age{20_000 * ')'}) FROM visits\", con=con)",
-        ),
-        "unreadable": Refusal(
-            "the statement can't be read at line {line}, column {column}{near}",
-            "",
-            "SELECT city, dp_mean(income, 0, 200000) FROM people GROUP BY city",
-            "SELECT dp_count(* FROM visits",
-        ),
-        "the statement": Refusal(
-            "the statement can't be read",
-            "names or clauses in it do not go together, as two CTEs of one name",
-            "SELECT city, dp_mean(income, 0, 200000) FROM people GROUP BY city",
-            "SELECT dp_median() WITHIN GROUP (ORDER BY age) FROM visits",
-        ),
-        "several statements": Refusal(
-            "several statements in one text",
-            "one of them could not be charged for",
-            "call dfp.sql once for each, e.g. with SELECT city, dp_mean(income, 0, 200000) "
-            "FROM people GROUP BY city",
-            "dfp.sql('SELECT dp_count(*) FROM visits; DROP TABLE visits', con=con)",
-        ),
-        "SUMMARIZE": Refusal(
-            "{word} as a statement",
-            "it shows the least and the greatest values as they are",
-            "dfp.frame(t).describe(rho=0.5, delta=1e-6) describes every column of a frame",
-            "SUMMARIZE visits",
-        ),
-        "no query": Refusal(
-            "{word} as a statement",
-            "only SELECT and CREATE TABLE ... AS SELECT can be released",
-            "SELECT dp_count(*) FROM t; dfp.explain(query) shows a plan",
-            "DELETE FROM visits",
-        ),
-        "INSERT": Refusal(
-            "INSERT",
-            "the keys, constraints and triggers of an existing table can tell who is in "
-            "the protected one",
-            "make a fresh table, CREATE TABLE released AS SELECT ..., and add its rows to "
-            "others yourself: con.execute('INSERT INTO history FROM released')",
-            "INSERT INTO kept SELECT dp_count(*) FROM visits",
-        ),
-        "CREATE": Refusal(
-            "CREATE TABLE with column definitions",
-            "it is not on the list of what is known to be safe",
-            "CREATE TABLE released AS SELECT ...",
-            "CREATE TABLE released (n INTEGER)",
-        ),
-        "IF NOT EXISTS": Refusal(
-            "IF NOT EXISTS",
-            "whether something is released should not depend on what is there",
-            "CREATE OR REPLACE TABLE released AS SELECT dp_count(*) AS n FROM t",
-            "CREATE TABLE IF NOT EXISTS released AS SELECT dp_count(*) AS n FROM visits",
-        ),
-        "protected target": Refusal(
-            "a table that the statement reads as the target",
-            "released rows would take the place of those that they were made of",
-            "CREATE TABLE released AS SELECT ...",
-            "CREATE TABLE visits AS SELECT dp_count(*) AS n FROM visits",
-        ),
-        "taken target": Refusal(
-            "CREATE TABLE {name}",
-            "there is {one} of that name",
-            "CREATE OR REPLACE TABLE {name} AS SELECT ..., or another name",
-            "CREATE TABLE kept AS SELECT dp_count(*) AS n FROM visits",
-        ),
-        "foreign key": Refusal(
-            "CREATE OR REPLACE TABLE {name}",
-            "another table refers to it by a foreign key",
-            "CREATE TABLE released AS SELECT ...",
-            "CREATE TABLE above (n BIGINT PRIMARY KEY); CREATE TABLE below (n BIGINT "
-            "REFERENCES above (n)); CREATE OR REPLACE TABLE above AS SELECT dp_count(*) AS "
-            "n FROM visits",
-        ),
-        "no target": Refusal(
-            "CREATE TABLE {name}",
-            "there is no such database or schema, or it can't be written to",
-            "CREATE TABLE released AS SELECT ...",
-            "CREATE TABLE nowhere.released AS SELECT dp_count(*) AS n FROM visits",
-        ),
-        "CREATE without con": Refusal(
-            "CREATE TABLE without con=",
-            "there is no database to write to",
-            "take the result: released = dfp.sql('SELECT dp_count(*) AS n FROM t', t=frame)",
-            "dfp.sql('CREATE TABLE released AS SELECT dp_count(*) AS n FROM t', t=frame)",
-        ),
-        "SHOW_REF": Refusal(
-            "DESCRIBE, SHOW and SUMMARIZE",
-            "it looks at several rows, so that one person's row could change what all others add",
-            "SELECT dp_count(*) FROM t",
-            "SELECT dp_count(*) FROM (SUMMARIZE visits)",
-        ),
-        "EMPTY": Refusal(
-            "a SELECT without FROM",
-            "there is no one to protect",
-            "SELECT dp_count(*) FROM t",
-            "SELECT dp_count(*)",
-        ),
-        "no dp_ call": Refusal(
-            "a statement without a dp_ call",
-            "it would show rows or keys as they are",
-            "SELECT city, dp_count(*) FROM t GROUP BY city",
-            "SELECT city FROM visits GROUP BY city",
-        ),
-        "VALUE_PARAMETER|named_param_map": Refusal(
-            "a prepared parameter",
-            "a statement is planned with its constants in it",
-            "write the number itself: dp_mean(x, 0, 100)",
-            "SELECT dp_mean(age, 0, $high) FROM visits",
-        ),
-        "unlisted": Refusal(
-            "{part}",
-            "no rule knows it, so that it could be unsafe",
-            "write it with operators, CASE, CAST and plain functions",
-            "SELECT dp_count(#1) FROM visits",
-        ),
-    },
-    "FROM, subqueries and CTEs over one relation": {
-        "no such table": Refusal(
-            "there is no table or view {name!r}",
-            "",
-            "{near}name a table or view of con, or pass a frame or a file by name: "
-            "dfp.sql('SELECT dp_count(*) FROM t', t=frame)",
-            "SELECT dp_count(*) FROM vists",
-        ),
-        "file as a table": Refusal(
-            "{name!r} as a table",
-            "a file is read by a name that it is passed by",
-            "pass the file by a name: dfp.sql('SELECT dp_count(*) FROM t', t={name!r})",
-            "SELECT dp_count(*) FROM 'people.parquet'",
-        ),
-        "no frame": Refusal(
-            "no frame was passed under the name {name!r}",
-            "",
-            "the frames are {known}; pass it: dfp.sql('SELECT dp_count(*) FROM t', t=frame)",
-            "dfp.sql('SELECT dp_count(*) FROM other', t=frame)",
-        ),
-        "a name with more than three parts": Refusal(
-            "a name with more than three parts",
-            "a table has a database, a schema and a name",
-            "SELECT dp_count(*) FROM memory.main.t",
-            "SELECT dp_count(*) FROM a.b.c.visits",
-        ),
-        "JOIN": Refusal(
-            "a join, or several tables in FROM",
-            "an answer counts each row once, and this can repeat, drop or combine rows of "
-            "several people",
-            "join first (CREATE TABLE joined AS SELECT ...), then name who is protected: "
-            "dfp.sql('SELECT dp_count(*) FROM joined', con=con, unit='user_id', max_rows=5)",
-            "SELECT dp_count(*) FROM visits v JOIN visits w ON v.user_id = w.user_id",
-        ),
-        "TABLE_FUNCTION": Refusal(
-            "a table function",
-            "what it reads is no relation whose rows are known",
-            "name a table, or pass the file: dfp.sql('SELECT dp_count(*) FROM t', t='t.parquet')",
-            "SELECT dp_count(*) FROM range(10)",
-        ),
-        "unnest": Refusal(
-            "UNNEST",
-            "it makes many rows out of one",
-            "join first (CREATE TABLE joined AS SELECT ...), then name who is protected: "
-            "dfp.sql('SELECT dp_count(*) FROM joined', con=con, unit='user_id', max_rows=5)",
-            "SELECT dp_count(*) FROM unnest([1, 2])",
-        ),
-        "EXPRESSION_LIST": Refusal(
-            "VALUES",
-            "it holds no one's data",
-            "SELECT dp_count(*) FROM t",
-            "SELECT dp_count(*) FROM (VALUES (1), (2))",
-        ),
-        "PIVOT": Refusal(
-            "PIVOT and UNPIVOT",
-            "an answer counts each row once, and this can repeat, drop or combine rows of "
-            "several people",
-            "SELECT city, dp_sum(x, 0, 9) FROM t GROUP BY city",
-            "SELECT dp_count(*) FROM visits UNPIVOT (v FOR k IN (age, user_id))",
-        ),
-        "SET_OPERATION_NODE:UNION": Refusal(
-            "UNION",
-            "an answer counts each row once, and this can repeat, drop or combine rows of "
-            "several people",
-            "ask two questions; losses add up: dp_count(*) FROM a, then dp_count(*) FROM b",
-            "SELECT dp_count(*) FROM (FROM visits UNION ALL FROM visits)",
-        ),
-        "SET_OPERATION_NODE:EXCEPT": Refusal(
-            "EXCEPT",
-            "an answer counts each row once, and this can repeat, drop or combine rows of "
-            "several people",
-            "filter row by row: SELECT dp_count(*) FROM t WHERE x <> 1",
-            "SELECT dp_count(*) FROM (SELECT age FROM visits EXCEPT SELECT 1)",
-        ),
-        "SET_OPERATION_NODE:INTERSECT": Refusal(
-            "INTERSECT",
-            "an answer counts each row once, and this can repeat, drop or combine rows of "
-            "several people",
-            "filter row by row: SELECT dp_count(*) FROM t WHERE x = 1",
-            "SELECT dp_count(*) FROM (SELECT age FROM visits INTERSECT SELECT 1)",
-        ),
-        "RECURSIVE_CTE_NODE": Refusal(
-            "WITH RECURSIVE",
-            "an answer counts each row once, and this can repeat, drop or combine rows of "
-            "several people",
-            "WITH c AS (SELECT * FROM t WHERE x > 1) SELECT dp_count(*) FROM c",
-            "WITH RECURSIVE c AS (SELECT age FROM visits UNION ALL SELECT age + 1 FROM c) "
-            "SELECT dp_count(*) FROM c",
-        ),
-        "two CTEs of one name": Refusal(
-            "two CTEs of one name",
-            "it must be plain which is meant",
-            "rename one of them",
-            "WITH v AS (FROM visits) SELECT dp_count(*) FROM (WITH v AS (FROM v) SELECT * FROM v)",
-        ),
-        "unused CTE": Refusal(
-            "a CTE that is not used, or used beside another",
-            "a statement has one chain from its SELECT down to one relation",
-            "WITH c AS (SELECT * FROM t WHERE x > 1) SELECT dp_count(*) FROM c",
-            "WITH c AS (FROM visits) SELECT dp_count(*) FROM visits",
-        ),
-        "materialized": Refusal(
-            "MATERIALIZED or NOT MATERIALIZED",
-            "a CTE is read once in any case",
-            "WITH c AS (SELECT * FROM t WHERE x > 1) SELECT dp_count(*) FROM c",
-            "WITH c AS MATERIALIZED (FROM visits) SELECT dp_count(*) FROM c",
-        ),
-        "column_name_alias": Refusal(
-            "new names for columns in FROM or WITH",
-            "a column keeps the name that its relation gives it",
-            "rename it in a subquery: FROM (SELECT age AS a FROM people) AS v",
-            "SELECT dp_count(*) FROM visits AS v(a, b)",
-        ),
-        "two columns in a subquery": Refusal(
-            "two columns of one name in a subquery, CTE or view",
-            "it must be plain which is meant",
-            "rename one of them: SELECT x, y AS other FROM t",
-            "SELECT dp_count(*) FROM (SELECT age, age FROM visits)",
-        ),
-        "sample": Refusal(
-            "SAMPLE",
-            "which rows are left depends on all the others",
-            "leave SAMPLE out; a smaller epsilon costs less: dp_mean(x, 0, 100, 0.1)",
-            "SELECT dp_count(*) FROM visits TABLESAMPLE 10%",
-        ),
-        "at_clause": Refusal(
-            "AT (VERSION ...)",
-            "it is not on the list of what is known to be safe",
-            "prepare a table first (CREATE TABLE prepared AS ...), then SELECT dp_count(*) "
-            "FROM prepared",
-            "SELECT dp_count(*) FROM visits AT (VERSION => 3)",
-        ),
-        "qualify": Refusal(
-            "QUALIFY",
-            "it looks at several rows, so that one person's row could change what all others add",
-            "SELECT city, dp_count(*) AS n FROM t GROUP BY city HAVING n > 100",
-            "SELECT dp_count(*) FROM (FROM visits QUALIFY row_number() OVER () = 1)",
-        ),
-        "group_expressions": Refusal(
-            "GROUP BY inside a subquery or CTE",
-            "it looks at several rows, so that one person's row could change what all others add",
-            "group in the outermost SELECT: SELECT city, dp_count(*) FROM t GROUP BY city",
-            "SELECT dp_count(*) FROM (SELECT city FROM visits GROUP BY city)",
-        ),
-        "having": Refusal(
-            "HAVING inside a subquery or CTE",
-            "it looks at several rows, so that one person's row could change what all others add",
-            "SELECT city, dp_count(*) AS n FROM t GROUP BY city HAVING n > 100",
-            "SELECT dp_count(*) FROM (SELECT 1 AS one FROM visits HAVING true)",
-        ),
-        "DISTINCT_MODIFIER": Refusal(
-            "DISTINCT",
-            "it looks at several rows, so that one person's row could change what all others add",
-            "count by group: SELECT city, dp_count(*) FROM t GROUP BY city",
-            "SELECT dp_count(*) FROM (SELECT DISTINCT city FROM visits)",
-        ),
-        "LIMIT_MODIFIER": Refusal(
-            "LIMIT inside a subquery or CTE",
-            "which rows are left depends on all the others",
-            "put LIMIT at the end of the statement",
-            "SELECT dp_count(*) FROM (FROM visits LIMIT 3)",
-        ),
-        "OFFSET": Refusal(
-            "OFFSET inside a subquery or CTE",
-            "which rows are left depends on all the others",
-            "put OFFSET at the end of the statement",
-            "SELECT dp_count(*) FROM (FROM visits OFFSET 3)",
-        ),
-        "ORDER_MODIFIER": Refusal(
-            "ORDER BY inside a subquery or CTE",
-            "the order of protected rows means nothing",
-            "put ORDER BY at the end of the statement",
-            "SELECT dp_count(*) FROM (FROM visits ORDER BY age)",
-        ),
-    },
-    "Expressions of a row": {
-        "SUBQUERY": Refusal(
-            "a subquery in an expression",
-            "it looks at several rows, so that one person's row could change what all others add",
-            "SELECT dp_mean(x, 0, 100) FROM t WHERE x > 10",
-            "SELECT dp_count(*) FROM visits WHERE age > (SELECT avg(age) FROM visits)",
-        ),
-        "SUBQUERY:EXISTS": Refusal(
-            "EXISTS",
-            "it looks at several rows, so that one person's row could change what all others add",
-            "SELECT dp_mean(x, 0, 100) FROM t WHERE x > 10",
-            "SELECT dp_count(*) FROM visits WHERE EXISTS (SELECT 1 FROM adults)",
-        ),
-        "STAR:True": Refusal(
-            "COLUMNS(...)",
-            "what is asked must be plain",
-            "name the columns: dp_mean(x, 0, 100)",
-            "SELECT dp_count(COLUMNS(*)) FROM visits",
-        ),
-        "LAMBDA": Refusal(
-            "a lambda, or ->",
-            "it is not on the list of what is known to be safe",
-            "use a function of the row: list_sum(x)",
-            "SELECT dp_count(note -> '$.a') FROM visits",
-        ),
-        "COLLATE": Refusal(
-            "COLLATE",
-            "it is not on the list of what is known to be safe",
-            "compare lower(city) = 'rome'",
-            "SELECT dp_count(note COLLATE NOCASE) FROM visits",
-        ),
-        "ARRAY_SLICE": Refusal(
-            "x[...] with anything but a number",
-            "it is not on the list of what is known to be safe",
-            "use x[1], substring(x, 1, 3) or list_extract(x, y)",
-            "SELECT dp_count(tags[1:2]) FROM visits",
-        ),
-        "struct_pack()": Refusal(
-            "{{...}}",
-            "it is not on the list of what is known to be safe",
-            "use the fields one by one",
-            "SELECT dp_count({'a': age}) FROM visits",
-        ),
-        "row()": Refusal(
-            "(..., ...)",
-            "it is not on the list of what is known to be safe",
-            "use the columns one by one: city = 'Rome' AND vip",
-            "SELECT dp_count((age, note)) FROM visits",
-        ),
-        "timezone()": Refusal(
-            "AT TIME ZONE",
-            "it is not on the list of what is known to be safe",
-            "prepare a table first (CREATE TABLE prepared AS ...), then SELECT dp_count(*) "
-            "FROM prepared",
-            "SELECT dp_count(day AT TIME ZONE 'UTC') FROM visits",
-        ),
-        "->>()": Refusal(
-            "->>",
-            "it is not on the list of what is known to be safe",
-            "prepare a table first (CREATE TABLE prepared AS ...), then SELECT dp_count(*) "
-            "FROM prepared",
-            "SELECT dp_count(note ->> 'a') FROM visits",
-        ),
-        "schema|catalog": Refusal(
-            "a name with dots before a call or after one",
-            "it is not on the list of what is known to be safe",
-            "write upper(city), struct_extract(place, 'city')",
-            "SELECT main.dp_count(*) FROM visits",
-        ),
-        "ESCAPE": Refusal(
-            "LIKE with such an ESCAPE",
-            "a pattern or escape that is no constant, or a pattern that ends in the "
-            "escape, could make the query fail on one row",
-            "x LIKE '50!%' ESCAPE '!'",
-            "SELECT dp_count(*) FROM visits WHERE note LIKE city ESCAPE '!'",
-        ),
-        "CAST": Refusal(
-            "CAST to this type",
-            "it is not on the list of types whose values are plain",
-            "{near}CAST(x AS DOUBLE), or INTEGER, BIGINT, DECIMAL(9, 2), VARCHAR, BOOLEAN, "
-            "DATE, TIMESTAMP",
-            "SELECT dp_count(age::INTEGER[]) FROM visits",
-        ),
-        "aggregate": Refusal(
-            "{name}(...)",
-            "it is as exact as the rows it aggregates",
-            "ask for {instead}",
-            "SELECT dp_count(*), count(*) FROM visits",
-        ),
-        "changing": Refusal(
-            "{name}(...)",
-            "it changes from one evaluation to the next",
-            "write a constant: DATE '2026-01-31'",
-            "SELECT dp_count(uuid()) FROM visits",
-        ),
-        "@current_date|@current_time|@current_timestamp|@localtime|@localtimestamp": Refusal(
-            "the current date or time",
-            "it changes from one evaluation to the next",
-            "write a constant: DATE '2026-01-31'",
-            "SELECT dp_count(*) FROM visits WHERE day < current_date",
-        ),
-        "outside": Refusal(
-            "{name}(...)",
-            "it reaches beyond the row: files, settings, the session or an error of its own",
-            "write a constant, or use columns of the row",
-            "SELECT dp_count(error(note)) FROM visits",
-        ),
-        "@current_user|@session_user|@user|@current_role|@current_catalog|@current_schema": Refusal(
-            "a name of the session",
-            "it reaches beyond the row",
-            "write a constant: 'Rome'",
-            "SELECT dp_count(*) FROM visits WHERE current_user = city",
-        ),
-        "unnest of a list": Refusal(
-            "{name}(...)",
-            "it makes many rows out of one",
-            "use a function of the list: list_sum(x)",
-            "SELECT dp_mean(unnest(tags), 0, 100) FROM visits",
-        ),
-        "no row function": Refusal(
-            "{name}(...)",
-            "it is not on the list of functions of one row",
-            "{near}compute the column in a table first (CREATE TABLE prepared AS ...), row by row",
-            "SELECT dp_count(my_macro(age)) FROM visits",
-        ),
-        "make_timestamp": Refusal(
-            "make_timestamp of one number",
-            "it makes times that have no place in the calendar, whose text makes the query fail",
-            "TIMESTAMP '1970-01-01' + to_seconds(x / 1e6)",
-            "SELECT dp_count(make_timestamp(age)) FROM visits",
-        ),
-        "part of a date": Refusal(
-            "a part of a date that is not on the list",
-            "a part that is no constant, or that a type does not have, could make the "
-            "query fail on one row",
-            "date_trunc('month', d), date_part('week', d), date_diff('day', start, stop); "
-            "parts are year, quarter, month, week, day, hour, minute, second and the like",
-            "SELECT dp_count(date_trunc(city, day)) FROM visits",
-        ),
-        "format": Refusal(
-            "strptime with a format that is no constant, or holds %Z",
-            "a time zone that is not known could make the query fail on one row",
-            "try_strptime(x, '%Y-%m-%d %Z'), which has NULL for it",
-            "SELECT dp_count(strptime(note, city)) FROM visits",
-        ),
-        "width": Refusal(
-            "a bucket whose width is not so many of one unit",
-            "a width that is no constant, 0 or mixed could make the query fail on one row",
-            "time_bucket(INTERVAL '7' DAY, d)",
-            "SELECT dp_count(time_bucket(to_days(age), day)) FROM visits",
-        ),
-        "origin": Refusal(
-            "a bucket whose origin is no constant date",
-            "a time zone that is not known, or an origin that is a column, could make the "
-            "query fail on one row",
-            "time_bucket(INTERVAL '7' DAY, d, DATE '2024-01-01')",
-            "SELECT dp_count(time_bucket(INTERVAL '7' DAY, day, day)) FROM visits",
-        ),
-        "too long": Refusal(
-            "an expression whose value grows too long",
-            "an engine that runs out of memory on one row would say something about that row",
-            "replace by a short constant, replace(city, ',', ', '), or prepare a table "
-            "first: CREATE TABLE prepared AS SELECT ...",
-            "SELECT dp_count(replace(note, 'a', city)) FROM visits",
-        ),
-    },
-    "dp_ calls, groups and answers": {
-        "no such dp_ call": Refusal(
-            "{name}(...)",
-            "there is no such function",
-            "{near}use one of {known}",
-            "SELECT dp_product(age) FROM visits",
-        ),
-        "dp_ call of a frame": Refusal(
-            "{name}(...)",
-            "it takes or gives several columns, and a function of SQL takes and gives one",
-            "ask {instead}",
-            "SELECT dp_regression(amount, age, user_id) FROM visits",
-        ),
-        "dp_ call here": Refusal(
-            "{name}(...) here",
-            "a dp_ call aggregates rows; it can't stand in WHERE, GROUP BY, a subquery, a "
-            "CTE, a view or another call",
-            "SELECT city, dp_mean(x, 0, 100) AS m FROM t GROUP BY city HAVING m > 10",
-            "SELECT dp_count(*) FROM visits WHERE dp_count(*) > 5",
-        ),
-        "arguments of a dp_ call": Refusal(
-            "{function} with these arguments",
-            "it takes {values}, then constants",
-            "write one of {calls}{known}",
-            "SELECT dp_mean() FROM visits",
-        ),
-        "dates as bounds": Refusal(
-            "{function} within dates or times",
-            "it takes numbers, and these are none",
-            "ask dp_median(x), dp_quantile(x, 0.9), dp_min(x) or dp_max(x), which take such "
-            "bounds, or count days: date_diff('day', DATE '2013-01-01', x)",
-            "SELECT dp_mean(age, DATE '2013-01-01', DATE '2014-01-01') FROM visits",
-        ),
-        "no constant": Refusal(
-            "{what} that is no constant number",
-            "noise and bounds are fixed before a row is read",
-            "write numbers that you know without looking at the data: dp_mean(x, 0, 100, "
-            "0.5), dp_quantiles(x, [0.25, 0.75]), dp_keep(1e-6), LIMIT 10",
-            "SELECT dp_mean(age, 0, user_id) FROM visits",
-        ),
-        "name": Refusal(
-            "a named argument",
-            "arguments go by place",
-            "dp_mean(x, 0, 100, 0.5)",
-            "SELECT dp_mean(round(age, digits := 1), 0, 100) FROM visits",
-        ),
-        "distinct": Refusal(
-            "DISTINCT in a call",
-            "it looks at several rows, so that one person's row could change what all others add",
-            "dp_nunique(x) counts different values; else leave DISTINCT out, and bound people "
-            "instead: unit='user_id', max_rows=1",
-            "SELECT dp_mean(DISTINCT age, 0, 100) FROM visits",
-        ),
-        "order_bys": Refusal(
-            "ORDER BY inside a call",
-            "it looks at several rows, so that one person's row could change what all others add",
-            "leave it out: dp_quantile(x, 0.9) needs no order",
-            "SELECT dp_median(age ORDER BY day) FROM visits",
-        ),
-        "filter": Refusal(
-            "FILTER (WHERE ...) after this call",
-            "it is no aggregate that has a private form",
-            "dp_mean(x, 0, 100) FILTER (WHERE y > 1)",
-            "SELECT city, dp_count(*), lower(city) FILTER (WHERE vip) FROM visits GROUP BY city",
-        ),
-        "STAR": Refusal(
-            "*",
-            "it would show rows as they are",
-            "name what is to be released: SELECT city, dp_count(*) FROM t GROUP BY city",
-            "SELECT *, dp_count(*) FROM visits",
-        ),
-        "column outside a dp_ call": Refusal(
-            "column {quoted} outside a dp_ call",
-            "it is not a key of GROUP BY, and rows are not shown",
-            "GROUP BY {name}, or aggregate it: dp_mean({name}, 0, 100)",
-            "SELECT age, dp_count(*) FROM visits",
-        ),
-        "two columns in the result": Refusal(
-            "two columns called {twice!r} in the result",
-            "each needs a name of its own",
-            "name one of them: dp_mean(x, 0, 100) AS mean_x",
-            "SELECT city, dp_count(*), city FROM visits GROUP BY city",
-        ),
-        "WINDOW": Refusal(
-            "a window function (OVER)",
-            "it looks at several rows, so that one person's row could change what all others add",
-            "CREATE TABLE released AS SELECT city, dp_count(*) AS n FROM t GROUP BY city "
-            "HAVING dp_keep(1e-6), then work with that table",
-            "SELECT dp_count(*) OVER () FROM visits",
-        ),
-        "a window in HAVING": Refusal(
-            "a window function in HAVING",
-            "HAVING comes before windows",
-            "use QUALIFY: SELECT city, dp_count(*) AS n FROM t GROUP BY city QUALIFY "
-            "rank() OVER (ORDER BY n DESC) <= 3",
-            "SELECT city, dp_count(*) AS n FROM visits GROUP BY city HAVING rank() OVER "
-            "(ORDER BY dp_count(*)) < 3",
-        ),
-        "a place": Refusal(
-            "place {place} in GROUP BY or ORDER BY",
-            "the SELECT list has no such place",
-            "use a number from 1 to {length}, or the expression",
-            "SELECT dp_count(*) FROM visits GROUP BY 7",
-        ),
-        "GROUP BY a constant": Refusal(
-            "GROUP BY a constant",
-            "it makes no groups",
-            "leave GROUP BY out for the whole table",
-            "SELECT dp_count(*) FROM visits GROUP BY 'x'",
-        ),
-        "GROUP BY ()": Refusal(
-            "GROUP BY ()",
-            "it names no group",
-            "leave GROUP BY out for the whole table",
-            "SELECT dp_count(*) FROM visits GROUP BY ()",
-        ),
-        "a grouping set twice": Refusal(
-            "a grouping set twice",
-            "each of its rows would come twice",
-            "leave one of them out",
-            "SELECT city, dp_count(*) FROM visits GROUP BY GROUPING SETS ((city), (city, city))",
-        ),
-        "no totals": Refusal(
-            "{question} in ROLLUP, CUBE or GROUPING SETS",
-            "its totals do not follow from its cells",
-            "counts, and sums and means with bounds, dp_sum(x, 0, 100) or bounds of a "
-            "schema, do; ask for others in a statement of their own",
-            "SELECT city, dp_median(age) FROM visits GROUP BY ROLLUP (city)",
-        ),
-        "keys without an order": Refusal(
-            "keys of such a type in ROLLUP, CUBE or GROUPING SETS",
-            "lists, structs and intervals have no order",
-            "GROUP BY ROLLUP (CAST(tags AS VARCHAR))",
-            "SELECT tags, dp_count(*) FROM visits GROUP BY ROLLUP (tags)",
-        ),
-        "GROUPING of no key": Refusal(
-            "GROUPING(...) of what is no key",
-            "it tells which keys are added up",
-            "GROUP BY ROLLUP (city, vip), and GROUPING(city)",
-            "SELECT city, GROUPING(age), dp_count(*) FROM visits GROUP BY ROLLUP (city)",
-        ),
-        "GROUPING_FUNCTION": Refusal(
-            "GROUPING(...) here",
-            "it tells which keys of the groups are added up",
-            "SELECT city, GROUPING(city) AS g, dp_count(*) FROM t GROUP BY ROLLUP (city)",
-            "SELECT dp_count(*) FROM visits WHERE GROUPING(city) = 0",
-        ),
-        "dp_keep elsewhere": Refusal(
-            "dp_keep outside HAVING, or inside an expression",
-            "it selects groups before anything else is looked at",
-            "GROUP BY city HAVING dp_keep(1e-6) AND dp_count(*) > 100",
-            "SELECT dp_keep(1e-6) FROM visits",
-        ),
-        "arguments of dp_keep": Refusal(
-            "dp_keep with these arguments",
-            "it takes a delta, and an epsilon where a count of its own selects the groups",
-            "write dp_keep(1e-6) or dp_keep(1e-6, 0.5)",
-            "SELECT city, dp_count(*) FROM visits GROUP BY city HAVING dp_keep(1e-6, 0.5, 1)",
-        ),
-        "dp_keep twice": Refusal(
-            "dp_keep twice, or without GROUP BY",
-            "groups are selected once, where there are some",
-            "SELECT city, dp_count(*) FROM t GROUP BY city HAVING dp_keep(1e-6)",
-            "SELECT dp_count(*) FROM visits HAVING dp_keep(1e-6)",
-        ),
-        "dp_keep and terms": Refusal(
-            "dp_keep and {other} together",
-            "both say which groups are shown",
-            "leave one of them out: HAVING dp_keep(1e-6), or {other}...",
-            "dfp.sql('SELECT city, dp_count(*) FROM visits GROUP BY city HAVING "
-            "dp_keep(1e-6)', con=con, delta=1e-6)",
-        ),
-        "limit_type": Refusal(
-            "LIMIT in per cent",
-            "it is not on the list of what is known to be safe",
-            "LIMIT 10",
-            "SELECT city, dp_count(*) FROM visits GROUP BY city LIMIT 10%",
-        ),
-        "modifiers": Refusal(
-            "ORDER BY or LIMIT twice",
-            "it is not on the list of what is known to be safe",
-            "put ORDER BY and LIMIT at the end of the statement",
-            "(SELECT city, dp_count(*) FROM visits GROUP BY city LIMIT 3) ORDER BY 2",
-        ),
-        "rows beside answers": Refusal(
-            "{rows!r} beside released answers",
-            "it stands for rows, and what is done with answers may look at nothing else",
-            "aggregate it in a CTE of its own: WITH r AS (SELECT city, dp_count(*) AS n "
-            "FROM t GROUP BY city) SELECT max(n) FROM r",
-            "SELECT * FROM visits, (SELECT dp_count(*) AS n FROM visits)",
-        ),
-    },
-    "Several tables": {
-        "unnamed table": Refusal(
-            "table {name!r}, which the schema does not name",
-            "whom its rows are about is not known",
-            "link it, links={{'{last}.customer': 'customer.id'}}, or declare it public, "
-            "public=['{last}']",
-            "SELECT dp_count(*) FROM visits",
-        ),
-        "public tables alone": Refusal(
-            "a release of public tables alone",
-            "there is no one to protect",
-            "leave the dp_ calls out: SELECT count(*) FROM nation is answered exactly, at no cost",
-            "SELECT dp_count(*) FROM nation",
-        ),
-        "GROUP BY the unit": Refusal(
-            "GROUP BY the unit, or a key of its rows, in the outermost SELECT",
-            "each row of the result would be about a single unit",
-            "group by what many units share: SELECT nation, dp_count(*) FROM customer "
-            "GROUP BY nation; or use the groups of units in a subquery: FROM (SELECT id, "
-            "count(*) AS n ... GROUP BY id)",
-            "SELECT customer, dp_count(*) FROM orders GROUP BY customer",
-        ),
-        "join across units": Refusal(
-            "a join of rows of one unit with those of others",
-            "rows of several units would meet; each unit's rows are joined with its own",
-            "add the unit to the condition: {condition}",
-            "SELECT dp_count(*) FROM orders a JOIN orders b ON a.day = b.day",
-        ),
-        "GROUP BY across units": Refusal(
-            "GROUP BY without the unit in a subquery, CTE or view",
-            "an aggregate over several units is a release of its own",
-            "GROUP BY {unit} too; or ask by dp_ calls, which are drawn first",
-            "SELECT dp_count(*) FROM (SELECT status, any_value(total) AS t FROM orders "
-            "GROUP BY status)",
-        ),
-        "number about everybody": Refusal(
-            "a number about everybody inside of a condition",
-            "it is a release of its own",
-            "write a dp_ call, which is drawn first: (SELECT dp_mean(x, 0, 100) FROM t); "
-            "or compare with the unit's own rows: WHERE o.customer = c.id in the subquery",
-            "SELECT dp_count(*) FROM orders WHERE total > (SELECT any_value(total) FROM orders)",
-        ),
-        "DISTINCT across units": Refusal(
-            "DISTINCT without the unit's column",
-            "rows of several units would count as one",
-            "add the column that names the unit: SELECT DISTINCT customer, city FROM ...",
-            "SELECT dp_count(*) FROM (SELECT DISTINCT status FROM orders)",
-        ),
-        "window across units": Refusal(
-            "a window without the unit in PARTITION BY",
-            "it looks at rows of several units",
-            "PARTITION BY {unit}, ...",
-            "SELECT dp_count(*) FROM (SELECT row_number() OVER (ORDER BY total) AS r FROM orders)",
-        ),
-        "public to protected": Refusal(
-            "{join} from a public table to a protected one",
-            "which public rows have no match depends on everybody at once",
-            "put the protected table first: FROM orders LEFT JOIN nation ON ...",
-            "SELECT dp_count(*) FROM nation LEFT JOIN customer USING (nation)",
-        ),
-        "NATURAL JOIN": Refusal(
-            "NATURAL JOIN",
-            "a column that is added later would join too",
-            "JOIN t USING (city)",
-            "SELECT dp_count(*) FROM customer NATURAL JOIN nation",
-        ),
-        "ASOF JOIN": Refusal(
-            "ASOF JOIN",
-            "it is not on the list of what is known to be safe",
-            "JOIN with BETWEEN: ON p.day BETWEEN f.day - 1 AND f.day",
-            "SELECT dp_count(*) FROM orders ASOF JOIN product ON total >= price",
-        ),
-        "RIGHT JOIN": Refusal(
-            "RIGHT JOIN",
-            "rows of one table without a match in the other depend on everybody at once",
-            "turn the tables round: FROM orders LEFT JOIN nation ON ...",
-            "SELECT dp_count(*) FROM customer RIGHT JOIN nation USING (nation)",
-        ),
-        "FULL JOIN": Refusal(
-            "FULL JOIN",
-            "rows of one table without a match in the other depend on everybody at once",
-            "ask two questions: LEFT JOIN, and a public table by itself",
-            "SELECT dp_count(*) FROM customer FULL JOIN nation USING (nation)",
-        ),
-        "POSITIONAL JOIN": Refusal(
-            "POSITIONAL JOIN",
-            "the order of protected rows means nothing",
-            "JOIN ... USING (key)",
-            "SELECT dp_count(*) FROM customer POSITIONAL JOIN nation",
-        ),
-        "column of several tables": Refusal(
-            "column {name!r}, which several tables have",
-            "it must be plain which is meant",
-            "write {names}",
-            "SELECT dp_count(*) FROM customer, nation WHERE nation > 1",
-        ),
-        "set operation": Refusal(
-            "{operation}{every}",
-            "of protected rows only UNION ALL is a list of everybody's rows",
-            "SELECT ... UNION ALL SELECT ..., with SELECT DISTINCT around it",
-            "SELECT dp_count(*) FROM (SELECT customer FROM orders UNION SELECT id FROM customer)",
-        ),
-        "UNION ALL of both": Refusal(
-            "UNION ALL of protected and public rows",
-            "rows of nobody would stand among those with an owner",
-            "ask about the protected ones, and add public numbers to the answer",
-            "SELECT dp_count(*) FROM (SELECT nation FROM customer UNION ALL SELECT nation "
-            "FROM nation)",
-        ),
-        "UNION ALL of widths": Refusal(
-            "UNION ALL of different numbers of columns",
-            "each needs its place",
-            "name the columns",
-            "SELECT dp_count(*) FROM (SELECT customer FROM orders UNION ALL SELECT id, "
-            "nation FROM customer)",
-        ),
-        "UNION ALL of types": Refusal(
-            "UNION ALL of columns {name!r} of different types",
-            "turning one into the other could fail on a row",
-            "CAST both to one type, e.g. CAST(x AS VARCHAR)",
-            "SELECT dp_count(*) FROM (SELECT customer FROM orders UNION ALL SELECT called "
-            "FROM customer)",
-        ),
-        "too many relations": Refusal(
-            "a statement of too many relations",
-            "each use of a CTE or view stands for its own copy of it",
-            "split it into several statements",
-            'dfp.sql("WITH c0 AS (FROM customer), " + ", ".join(f"c{i + 1} AS (FROM '
-            'c{i} UNION ALL FROM c{i})" for i in range(9)) + " SELECT dp_count(*) FROM '
-            'c9", con=con, schema=schema, max_rows=3)',
-        ),
-        "subquery in ON": Refusal(
-            "a subquery in ON of a LEFT, SEMI or ANTI JOIN, or on its right side",
-            "it would have to be known of rows that are not joined yet",
-            "filter in a subquery of its own: LEFT JOIN (SELECT * FROM orders WHERE order_id IN "
-            "(SELECT order_id FROM item)) AS o ON o.customer = c.id",
-            "SELECT dp_count(*) FROM customer c LEFT JOIN orders o ON o.customer = c.id AND "
-            "o.order_id IN (SELECT order_id FROM item)",
-        ),
-        "LATERAL": Refusal(
-            "a subquery in FROM that names columns of tables before it in this place",
-            "it may filter the rows of its own tables, or aggregate them without GROUP BY",
-            "number, group or order rows by themselves, and join them: JOIN (SELECT *, "
-            "row_number() OVER (PARTITION BY customer ORDER BY day) AS place FROM orders) AS o "
-            "ON o.customer = c.id AND place <= 2",
-            "SELECT dp_count(*) FROM customer c, LATERAL (SELECT total FROM orders WHERE "
-            "customer = c.id ORDER BY total LIMIT 2)",
-        ),
-        "correlated": Refusal(
-            "a subquery that names columns of the statement around it in this place",
-            "only its WHERE can",
-            "compare in its WHERE: EXISTS (SELECT 1 FROM orders AS o WHERE o.customer = c.id)",
-            "SELECT dp_count(*) FROM customer c WHERE 1 IN (SELECT c.nation FROM orders)",
-        ),
-        "subquery without FROM": Refusal(
-            "a subquery without FROM in a condition or an expression",
-            "it is no more than what it says of the row beside it",
-            "write that itself: WHERE nation > 2, not WHERE EXISTS (SELECT 1 WHERE nation > 2)",
-            "SELECT dp_count(*) FROM customer c WHERE EXISTS (SELECT 1 WHERE c.nation > 2)",
-        ),
-        "correlated by more than =": Refusal(
-            "a scalar subquery that is compared with the rows around it by more than =",
-            "each row needs its group of rows to aggregate",
-            "(SELECT max(o.total) FROM orders AS o WHERE o.customer = c.id)",
-            "SELECT dp_count(*) FROM customer c WHERE 9 > (SELECT max(total) FROM orders o "
-            "WHERE o.customer < c.id)",
-        ),
-        "no one aggregate": Refusal(
-            "a scalar subquery that is not one aggregate",
-            "it could have several rows, and fail on them",
-            "(SELECT max(o.total) FROM orders AS o WHERE o.customer = c.id)",
-            "SELECT dp_count(*) FROM customer c WHERE 9 > (SELECT total FROM orders o "
-            "WHERE o.customer = c.id)",
-        ),
-        "IN over several columns": Refusal(
-            "IN over several columns",
-            "one value is looked for",
-            "x IN (SELECT y FROM t)",
-            "SELECT dp_count(*) FROM customer WHERE id IN (SELECT customer, total FROM orders)",
-        ),
-        "group_sets": Refusal(
-            "ROLLUP, CUBE and GROUPING SETS in a subquery or CTE",
-            "it puts a row into several groups at once",
-            "SELECT city, dp_count(*) FROM t GROUP BY city",
-            "SELECT dp_count(*) FROM (SELECT customer, count(*) FROM orders GROUP BY "
-            "ROLLUP (customer, status))",
-        ),
-        "place in GROUP BY": Refusal(
-            "a place in GROUP BY",
-            "the SELECT list has no such place",
-            "name the column",
-            "SELECT dp_count(*) FROM (SELECT customer FROM orders GROUP BY 3)",
-        ),
-        "column beside aggregates": Refusal(
-            "column {own!r} beside aggregates",
-            "it is no key of GROUP BY",
-            "GROUP BY {own}, or aggregate it: max({own})",
-            "SELECT dp_count(*) FROM (SELECT customer, total, count(*) FROM orders GROUP "
-            "BY customer)",
-        ),
-        "aggregate in a subquery": Refusal(
-            "{name}(...) in a subquery",
-            "it is not on the list of aggregates that do not depend on the order of rows",
-            "use one of {known}",
-            "SELECT dp_count(*) FROM (SELECT customer, list(total) AS l FROM orders GROUP "
-            "BY customer)",
-        ),
-        "arguments of an aggregate": Refusal(
-            "{name}(...) with these arguments",
-            "it takes one",
-            "{name}(x)",
-            "SELECT dp_count(*) FROM (SELECT customer, max(total, 2) AS m FROM orders "
-            "GROUP BY customer)",
-        ),
-        "no conditions": Refusal(
-            "{name}(...) of {base}",
-            "it takes conditions",
-            "{name}(x > 1)",
-            "SELECT dp_count(*) FROM (SELECT customer, bool_or(total) AS b FROM orders "
-            "GROUP BY customer)",
-        ),
-        "no numbers": Refusal(
-            "{name}(...) of {base}",
-            "it takes numbers",
-            "{name}(TRY_CAST(x AS DOUBLE))",
-            "SELECT dp_count(*) FROM (SELECT customer, sum(status) AS s FROM orders GROUP "
-            "BY customer)",
-        ),
-        "argument of a window function": Refusal(
-            "{name}(...) with such an argument",
-            "what follows the value is a whole number from 1 to 2147483647",
-            "lag(x, 2)",
-            "SELECT dp_count(*) FROM (SELECT lag(total, id) OVER (PARTITION BY id ORDER BY "
-            "day) FROM orders JOIN customer ON customer = id)",
-        ),
-        "no argument of a window function": Refusal(
-            "{name}() without its argument",
-            "it takes one",
-            "{name}(x)",
-            "SELECT dp_count(*) FROM (SELECT lag() OVER (PARTITION BY customer ORDER BY "
-            "day) FROM orders)",
-        ),
-        "parts of a window function": Refusal(
-            "a window function with DISTINCT, FILTER, ORDER BY or IGNORE NULLS",
-            "it is not on the list of what is known to be safe",
-            "filter or order in a subquery below the window",
-            "SELECT dp_count(*) FROM (SELECT lag(total IGNORE NULLS) OVER (PARTITION BY "
-            "customer ORDER BY day) FROM orders)",
-        ),
-        "EXCLUDE in a window": Refusal(
-            "EXCLUDE in a window",
-            "it is not on the list of what is known to be safe",
-            "leave it out, and subtract the row itself: sum(x) OVER (PARTITION BY customer) - x",
-            "SELECT dp_count(*) FROM (SELECT count(*) OVER (PARTITION BY customer ROWS "
-            "BETWEEN 1 PRECEDING AND CURRENT ROW EXCLUDE TIES) FROM orders)",
-        ),
-        "a window frame by RANGE or GROUPS": Refusal(
-            "a window frame by RANGE or GROUPS",
-            "it is not on the list of what is known to be safe",
-            "count rows: ROWS BETWEEN 2 PRECEDING AND CURRENT ROW",
-            "SELECT dp_count(*) FROM (SELECT count(*) OVER (PARTITION BY customer ORDER BY "
-            "total RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) FROM orders)",
-        ),
-        "a window frame that is not so many rows": Refusal(
-            "a window frame that is not so many rows",
-            "how many rows must be a plain number below 2147483648",
-            "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW",
-            "SELECT dp_count(*) FROM (SELECT count(*) OVER (PARTITION BY customer ORDER BY "
-            "total ROWS BETWEEN total PRECEDING AND CURRENT ROW) FROM orders)",
-        ),
-        "equal values that differ": Refusal(
-            "{what}, which is {base}",
-            "equal values of that type can differ, and which of them is taken depends on others",
-            "CAST it to text first: CAST(x AS VARCHAR)",
-            "SELECT dp_count(*) FROM (SELECT DISTINCT customer, [total] AS own FROM orders)",
-        ),
-        "running sum": Refusal(
-            "a running sum of {name!r}, which is {base}",
-            "a sum of such numbers depends on their order in the last digit",
-            "CAST(x AS DECIMAL(18, 4))",
-            "SELECT dp_count(*) FROM (SELECT sum(total) OVER (PARTITION BY customer ORDER "
-            "BY day) AS s FROM orders)",
-        ),
-    },
-    "Rows that are protected by themselves": {
-        "several protected rows": Refusal(
-            "{what} of protected rows",
-            "each row is protected by itself, and this looks at several",
-            "name whose rows they are: unit='user_id', max_rows=5",
-            "dfp.sql('SELECT dp_count(*) FROM (FROM t UNION ALL FROM t)', t=frame, "
-            "u=dfp.public(frame))",
-        ),
-        "join without equality": Refusal(
-            "a join with a public table without an equality",
-            "a protected row would count as often as it has matches",
-            "JOIN nation ON nation.id = customer.nation; or protect units: unit='user_id'",
-            "dfp.sql('SELECT dp_count(*) FROM t, u', t=frame, u=dfp.public(frame))",
-        ),
-        "several matches": Refusal(
-            "a join with a public table that has several rows of one {names}",
-            "a protected row would count several times",
-            "keep one row of each key: QUALIFY row_number() OVER (PARTITION BY key ORDER "
-            "BY day) = 1; or declare how many there are at most: "
-            "Schema(matches={{'prices.key': 4}}); or protect units: unit='user_id', "
-            "max_rows=5",
-            "dfp.sql('SELECT dp_count(*) FROM t JOIN u USING (x)', t=frame, u=dfp.public(frame))",
-        ),
-    },
-    "Schemas, views and connections": {
-        "type of a unit": Refusal(
-            "a unit of type {base}",
-            "equal values of it can look different, and it must be plain who is who",
-            "name units by numbers or text: CAST(x AS VARCHAR)",
-            "dfp.sql('SELECT dp_count(*) FROM visits', con=con, "
-            "schema=dfp.Schema(unit='visits.tags'))",
-        ),
-        "types of a link": Refusal(
-            "the link from {name}.{own} ({one}) to {above}.{key} ({two})",
-            "types that differ could fail to compare on a row",
-            "give both one type: ALTER TABLE ... ALTER ... TYPE ...",
-            "dfp.sql('SELECT dp_count(*) FROM visits', con=con, "
-            "schema=dfp.Schema(unit='customer.id', links={'visits.note': 'customer.id'}))",
-        ),
-        "view in a schema": Refusal(
-            "view {name!r} in the schema",
-            "its rows are those of the tables below it",
-            "name these tables in the schema: a statement can read the view then",
-            "dfp.sql('SELECT dp_count(*) FROM orders', con=con, "
-            "schema=dfp.Schema(unit='adults.person'))",
-        ),
-        "table twice": Refusal(
-            "table {name!r} twice in the schema",
-            "it has one meaning",
-            "name it once",
-            "dfp.sql('SELECT dp_count(*) FROM visits', con=con, "
-            "schema=dfp.Schema(unit='visits.user_id', public=['nation', 'main.nation']))",
-        ),
-        "table without a link": Refusal(
-            "table {table!r}, which has bounds or matches",
-            "the schema does not link it",
-            "link it",
-            "dfp.sql('SELECT dp_count(*) FROM visits', con=con, "
-            "schema=dfp.Schema(unit='visits.user_id', bounds={'orders.total': (0, 9)}))",
-        ),
-        "view without definition": Refusal(
-            "a view without a definition of its own",
-            "it stands for a Python object, a file or a function, whose rows are not known",
-            "pass the frame itself by name: dfp.sql('SELECT dp_count(*) FROM t', t=frame)",
-            "SELECT dp_count(*) FROM registered",
-        ),
-        "tables of one name": Refusal(
-            "{name} in a view",
-            "there are several tables of that name, and versions of DuckDB differ in which "
-            "of them a view reads",
-            "name the database too: CREATE OR REPLACE VIEW v AS SELECT * FROM memory.main.t",
-            "CREATE SCHEMA a; CREATE TABLE a.t AS FROM visits; CREATE VIEW of_t AS FROM "
-            "a.t; ATTACH ':memory:' AS a; CREATE TABLE a.main.t AS FROM visits; SELECT "
-            "dp_count(*) FROM of_t",
-        ),
-        "another system": Refusal(
-            "{name} in a database of another system",
-            "how that reads a row, and what it says when it can't, is not known",
-            "copy the table first: CREATE TABLE copied AS FROM {name}",
-            "ATTACH 'crm.db' AS crm (TYPE sqlite); SELECT dp_count(*) FROM crm.people",
-        ),
-        "GENERATED": Refusal(
-            "column {own!r}, which is GENERATED ALWAYS",
-            "it is computed when it is read, and one row could end the query",
-            "name the columns that it is computed of, and write the expression yourself",
-            "CREATE TABLE t (x INTEGER, y INTEGER GENERATED ALWAYS AS (x + 1) VIRTUAL); "
-            "SELECT dp_count(y) FROM t",
-        ),
-        "collation": Refusal(
-            "a connection with a default collation",
-            "texts that differ would be one, and which of them is taken depends on others",
-            "SET default_collation = ''",
-            "con.execute(\"SET default_collation = 'nocase'\"); dfp.sql('SELECT "
-            "dp_count(*) FROM orders', con=con, schema=schema, max_rows=3)",
-        ),
-        "calendar": Refusal(
-            "a connection with a calendar of its own",
-            "some have no place for every date, and one of these would end the query",
-            "SET Calendar = 'gregorian'",
-            "SET Calendar = 'japanese'; SELECT dp_count(*) FROM visits",
-        ),
-        "locked": Refusal(
-            "a connection whose configuration is locked",
-            "rows are read with the optimiser off, which it does not allow",
-            "PRAGMA disable_optimizer before SET lock_configuration = true",
-            "SET lock_configuration = true; SELECT dp_count(*) FROM visits",
-        ),
-        "profiling": Refusal(
-            "a connection that profiles its queries",
-            "a profile tells how many rows and groups there are",
-            "PRAGMA disable_profiling",
-            "PRAGMA enable_profiling = 'no_output'; SELECT dp_count(*) FROM visits",
-        ),
-        "macro": Refusal(
-            "the macro {name!r} of this connection",
-            "it hides a function of DuckDB's that rows are read with",
-            "DROP MACRO {quoted}, and give it another name",
-            "CREATE MACRO upper(x) AS x; SELECT dp_count(*) FROM visits",
-        ),
-        "Python function": Refusal(
-            "the Python function {name!r} of this connection",
-            "it goes by the name of a function of DuckDB's that rows are read with",
-            "con.remove_function({name!r}), and give it another name",
-            "con.create_function('even', lambda x: x, ['BIGINT'], 'DOUBLE'); "
-            "dfp.sql('SELECT dp_count(*) FROM visits', con=con)",
-        ),
-    },
+_UNKNOWN = "it is not on the list of what is known to be safe"
+_SEVERAL = "it looks at several rows, so that one person's row could change what all others add"
+_ONCE = (
+    "an answer counts each row once, and this can repeat, drop or combine rows of several people"
+)
+_SELECT = "SELECT city, dp_mean(income, 0, 200000) FROM people GROUP BY city"
+_PREPARE = (
+    "prepare a table first (CREATE TABLE prepared AS ...), then SELECT dp_count(*) FROM prepared"
+)
+_WITH = "WITH c AS (SELECT * FROM t WHERE x > 1) SELECT dp_count(*) FROM c"
+_JOIN = (
+    "join first (CREATE TABLE joined AS SELECT ...), then name who is protected: dfp.sql('SELECT "
+    "dp_count(*) FROM joined', con=con, unit='user_id', max_rows=5)"
+)
+
+_RULES: Mapping[str, Refusal] = {
+    "no text": Refusal("a query is a text with one SQL statement", "", _SELECT),
+    "no statement": Refusal("there is no statement in the text", "", _SELECT),
+    "too long a text": Refusal(
+        "the statement is longer than {most} characters", "", "ask for less at a time"
+    ),
+    "nested": Refusal(
+        "the statement is nested too deeply", "", "split long chains of conditions and operators"
+    ),
+    "unreadable": Refusal(
+        "the statement can't be read at line {line}, column {column}{near}", "", _SELECT
+    ),
+    "the statement": Refusal(
+        "the statement can't be read",
+        "names or clauses in it do not go together, as two CTEs of one name",
+        _SELECT,
+    ),
+    "several statements": Refusal(
+        "several statements in one text",
+        "one of them could not be charged for",
+        "call dfp.sql once for each, e.g. with SELECT city, dp_mean(income, 0, 200000) FROM "
+        "people GROUP BY city",
+    ),
+    "SUMMARIZE": Refusal(
+        "{word} as a statement",
+        "it shows the least and the greatest values as they are",
+        "dfp.frame(t).describe(rho=0.5, delta=1e-6) describes every column of a frame",
+    ),
+    "no query": Refusal(
+        "{word} as a statement",
+        "only SELECT and CREATE TABLE ... AS SELECT can be released",
+        "SELECT dp_count(*) FROM t; dfp.explain(query) shows a plan",
+    ),
+    "INSERT": Refusal(
+        "INSERT",
+        "the keys, constraints and triggers of an existing table can tell who is in the protected "
+        "one",
+        "make a fresh table, CREATE TABLE released AS SELECT ..., and add its rows to others "
+        "yourself: con.execute('INSERT INTO history FROM released')",
+    ),
+    "CREATE": Refusal(
+        "CREATE TABLE with column definitions", _UNKNOWN, "CREATE TABLE released AS SELECT ..."
+    ),
+    "IF NOT EXISTS": Refusal(
+        "IF NOT EXISTS",
+        "whether something is released should not depend on what is there",
+        "CREATE OR REPLACE TABLE released AS SELECT dp_count(*) AS n FROM t",
+    ),
+    "protected target": Refusal(
+        "a table that the statement reads as the target",
+        "released rows would take the place of those that they were made of",
+        "CREATE TABLE released AS SELECT ...",
+    ),
+    "taken target": Refusal(
+        "CREATE TABLE {name}",
+        "there is {one} of that name",
+        "CREATE OR REPLACE TABLE {name} AS SELECT ..., or another name",
+    ),
+    "foreign key": Refusal(
+        "CREATE OR REPLACE TABLE {name}",
+        "another table refers to it by a foreign key",
+        "CREATE TABLE released AS SELECT ...",
+    ),
+    "no target": Refusal(
+        "CREATE TABLE {name}",
+        "there is no such database or schema, or it can't be written to",
+        "CREATE TABLE released AS SELECT ...",
+    ),
+    "CREATE without con": Refusal(
+        "CREATE TABLE without con=",
+        "there is no database to write to",
+        "take the result: released = dfp.sql('SELECT dp_count(*) AS n FROM t', t=frame)",
+    ),
+    "SHOW_REF": Refusal("DESCRIBE, SHOW and SUMMARIZE", _SEVERAL, "SELECT dp_count(*) FROM t"),
+    "EMPTY": Refusal(
+        "a SELECT without FROM", "there is no one to protect", "SELECT dp_count(*) FROM t"
+    ),
+    "no dp_ call": Refusal(
+        "a statement without a dp_ call",
+        "it would show rows or keys as they are",
+        "SELECT city, dp_count(*) FROM t GROUP BY city",
+    ),
+    "VALUE_PARAMETER|named_param_map": Refusal(
+        "a prepared parameter",
+        "a statement is planned with its constants in it",
+        "write the number itself: dp_mean(x, 0, 100)",
+    ),
+    "unlisted": Refusal(
+        "{part}",
+        "no rule knows it, so that it could be unsafe",
+        "write it with operators, CASE, CAST and plain functions",
+    ),
+    "no such table": Refusal(
+        "there is no table or view {name!r}",
+        "",
+        "{near}name a table or view of con, or pass a frame or a file by name: dfp.sql('SELECT "
+        "dp_count(*) FROM t', t=frame)",
+    ),
+    "file as a table": Refusal(
+        "{name!r} as a table",
+        "a file is read by a name that it is passed by",
+        "pass the file by a name: dfp.sql('SELECT dp_count(*) FROM t', t={name!r})",
+    ),
+    "no frame": Refusal(
+        "no frame was passed under the name {name!r}",
+        "",
+        "the frames are {known}; pass it: dfp.sql('SELECT dp_count(*) FROM t', t=frame)",
+    ),
+    "a name with more than three parts": Refusal(
+        "a name with more than three parts",
+        "a table has a database, a schema and a name",
+        "SELECT dp_count(*) FROM memory.main.t",
+    ),
+    "JOIN": Refusal("a join, or several tables in FROM", _ONCE, _JOIN),
+    "TABLE_FUNCTION": Refusal(
+        "a table function",
+        "what it reads is no relation whose rows are known",
+        "name a table, or pass the file: dfp.sql('SELECT dp_count(*) FROM t', t='t.parquet')",
+    ),
+    "unnest": Refusal("UNNEST", "it makes many rows out of one", _JOIN),
+    "EXPRESSION_LIST": Refusal("VALUES", "it holds no one's data", "SELECT dp_count(*) FROM t"),
+    "PIVOT": Refusal(
+        "PIVOT and UNPIVOT", _ONCE, "SELECT city, dp_sum(x, 0, 9) FROM t GROUP BY city"
+    ),
+    "SET_OPERATION_NODE:UNION": Refusal(
+        "UNION",
+        _ONCE,
+        "ask two questions; losses add up: dp_count(*) FROM a, then dp_count(*) FROM b",
+    ),
+    "SET_OPERATION_NODE:EXCEPT": Refusal(
+        "EXCEPT", _ONCE, "filter row by row: SELECT dp_count(*) FROM t WHERE x <> 1"
+    ),
+    "SET_OPERATION_NODE:INTERSECT": Refusal(
+        "INTERSECT", _ONCE, "filter row by row: SELECT dp_count(*) FROM t WHERE x = 1"
+    ),
+    "RECURSIVE_CTE_NODE": Refusal("WITH RECURSIVE", _ONCE, _WITH),
+    "two CTEs of one name": Refusal(
+        "two CTEs of one name", "it must be plain which is meant", "rename one of them"
+    ),
+    "unused CTE": Refusal(
+        "a CTE that is not used, or used beside another",
+        "a statement has one chain from its SELECT down to one relation",
+        _WITH,
+    ),
+    "materialized": Refusal(
+        "MATERIALIZED or NOT MATERIALIZED", "a CTE is read once in any case", _WITH
+    ),
+    "column_name_alias": Refusal(
+        "new names for columns in FROM or WITH",
+        "a column keeps the name that its relation gives it",
+        "rename it in a subquery: FROM (SELECT age AS a FROM people) AS v",
+    ),
+    "two columns in a subquery": Refusal(
+        "two columns of one name in a subquery, CTE or view",
+        "it must be plain which is meant",
+        "rename one of them: SELECT x, y AS other FROM t",
+    ),
+    "sample": Refusal(
+        "SAMPLE",
+        "which rows are left depends on all the others",
+        "leave SAMPLE out; a smaller epsilon costs less: dp_mean(x, 0, 100, 0.1)",
+    ),
+    "at_clause": Refusal("AT (VERSION ...)", _UNKNOWN, _PREPARE),
+    "qualify": Refusal(
+        "QUALIFY", _SEVERAL, "SELECT city, dp_count(*) AS n FROM t GROUP BY city HAVING n > 100"
+    ),
+    "group_expressions": Refusal(
+        "GROUP BY inside a subquery or CTE",
+        _SEVERAL,
+        "group in the outermost SELECT: SELECT city, dp_count(*) FROM t GROUP BY city",
+    ),
+    "having": Refusal(
+        "HAVING inside a subquery or CTE",
+        _SEVERAL,
+        "SELECT city, dp_count(*) AS n FROM t GROUP BY city HAVING n > 100",
+    ),
+    "DISTINCT_MODIFIER": Refusal(
+        "DISTINCT", _SEVERAL, "count by group: SELECT city, dp_count(*) FROM t GROUP BY city"
+    ),
+    "LIMIT_MODIFIER": Refusal(
+        "LIMIT inside a subquery or CTE",
+        "which rows are left depends on all the others",
+        "put LIMIT at the end of the statement",
+    ),
+    "OFFSET": Refusal(
+        "OFFSET inside a subquery or CTE",
+        "which rows are left depends on all the others",
+        "put OFFSET at the end of the statement",
+    ),
+    "ORDER_MODIFIER": Refusal(
+        "ORDER BY inside a subquery or CTE",
+        "the order of protected rows means nothing",
+        "put ORDER BY at the end of the statement",
+    ),
+    "SUBQUERY": Refusal(
+        "a subquery in an expression", _SEVERAL, "SELECT dp_mean(x, 0, 100) FROM t WHERE x > 10"
+    ),
+    "SUBQUERY:EXISTS": Refusal("EXISTS", _SEVERAL, "SELECT dp_mean(x, 0, 100) FROM t WHERE x > 10"),
+    "STAR:True": Refusal(
+        "COLUMNS(...)", "what is asked must be plain", "name the columns: dp_mean(x, 0, 100)"
+    ),
+    "LAMBDA": Refusal("a lambda, or ->", _UNKNOWN, "use a function of the row: list_sum(x)"),
+    "COLLATE": Refusal("COLLATE", _UNKNOWN, "compare lower(city) = 'rome'"),
+    "ARRAY_SLICE": Refusal(
+        "x[...] with anything but a number",
+        _UNKNOWN,
+        "use x[1], substring(x, 1, 3) or list_extract(x, y)",
+    ),
+    "struct_pack()": Refusal("{{...}}", _UNKNOWN, "use the fields one by one"),
+    "row()": Refusal("(..., ...)", _UNKNOWN, "use the columns one by one: city = 'Rome' AND vip"),
+    "timezone()": Refusal("AT TIME ZONE", _UNKNOWN, _PREPARE),
+    "->>()": Refusal("->>", _UNKNOWN, _PREPARE),
+    "schema|catalog": Refusal(
+        "a name with dots before a call or after one",
+        _UNKNOWN,
+        "write upper(city), struct_extract(place, 'city')",
+    ),
+    "ESCAPE": Refusal(
+        "LIKE with such an ESCAPE",
+        "a pattern or escape that is no constant, or a pattern that ends in the escape, could "
+        "make the query fail on one row",
+        "x LIKE '50!%' ESCAPE '!'",
+    ),
+    "CAST": Refusal(
+        "CAST to this type",
+        "it is not on the list of types whose values are plain",
+        "{near}CAST(x AS DOUBLE), or INTEGER, BIGINT, DECIMAL(9, 2), VARCHAR, BOOLEAN, DATE, "
+        "TIMESTAMP",
+    ),
+    "aggregate": Refusal(
+        "{name}(...)", "it is as exact as the rows it aggregates", "ask for {instead}"
+    ),
+    "changing": Refusal(
+        "{name}(...)",
+        "it changes from one evaluation to the next",
+        "write a constant: DATE '2026-01-31'",
+    ),
+    "@current_date|@current_time|@current_timestamp|@localtime|@localtimestamp": Refusal(
+        "the current date or time",
+        "it changes from one evaluation to the next",
+        "write a constant: DATE '2026-01-31'",
+    ),
+    "outside": Refusal(
+        "{name}(...)",
+        "it reaches beyond the row: files, settings, the session or an error of its own",
+        "write a constant, or use columns of the row",
+    ),
+    "@current_user|@session_user|@user|@current_role|@current_catalog|@current_schema": Refusal(
+        "a name of the session", "it reaches beyond the row", "write a constant: 'Rome'"
+    ),
+    "unnest of a list": Refusal(
+        "{name}(...)", "it makes many rows out of one", "use a function of the list: list_sum(x)"
+    ),
+    "no row function": Refusal(
+        "{name}(...)",
+        "it is not on the list of functions of one row",
+        "{near}compute the column in a table first (CREATE TABLE prepared AS ...), row by row",
+    ),
+    "make_timestamp": Refusal(
+        "make_timestamp of one number",
+        "it makes times that have no place in the calendar, whose text makes the query fail",
+        "TIMESTAMP '1970-01-01' + to_seconds(x / 1e6)",
+    ),
+    "part of a date": Refusal(
+        "a part of a date that is not on the list",
+        "a part that is no constant, or that a type does not have, could make the query fail on "
+        "one row",
+        "date_trunc('month', d), date_part('week', d), date_diff('day', start, stop); parts are "
+        "year, quarter, month, week, day, hour, minute, second and the like",
+    ),
+    "format": Refusal(
+        "strptime with a format that is no constant, or holds %Z",
+        "a time zone that is not known could make the query fail on one row",
+        "try_strptime(x, '%Y-%m-%d %Z'), which has NULL for it",
+    ),
+    "width": Refusal(
+        "a bucket whose width is not so many of one unit",
+        "a width that is no constant, 0 or mixed could make the query fail on one row",
+        "time_bucket(INTERVAL '7' DAY, d)",
+    ),
+    "origin": Refusal(
+        "a bucket whose origin is no constant date",
+        "a time zone that is not known, or an origin that is a column, could make the query fail "
+        "on one row",
+        "time_bucket(INTERVAL '7' DAY, d, DATE '2024-01-01')",
+    ),
+    "too long": Refusal(
+        "an expression whose value grows too long",
+        "an engine that runs out of memory on one row would say something about that row",
+        "replace by a short constant, replace(city, ',', ', '), or prepare a table first: CREATE "
+        "TABLE prepared AS SELECT ...",
+    ),
+    "no such dp_ call": Refusal(
+        "{name}(...)", "there is no such function", "{near}use one of {known}"
+    ),
+    "dp_ call of a frame": Refusal(
+        "{name}(...)",
+        "it takes or gives several columns, and a function of SQL takes and gives one",
+        "ask {instead}",
+    ),
+    "dp_ call here": Refusal(
+        "{name}(...) here",
+        "a dp_ call aggregates rows; it can't stand in WHERE, GROUP BY, a subquery, a CTE, a view "
+        "or another call",
+        "SELECT city, dp_mean(x, 0, 100) AS m FROM t GROUP BY city HAVING m > 10",
+    ),
+    "arguments of a dp_ call": Refusal(
+        "{function} with these arguments",
+        "it takes {values}, then constants",
+        "write one of {calls}{known}",
+    ),
+    "dates as bounds": Refusal(
+        "{function} within dates or times",
+        "it takes numbers, and these are none",
+        "ask dp_median(x), dp_quantile(x, 0.9), dp_min(x) or dp_max(x), which take such bounds, "
+        "or count days: date_diff('day', DATE '2013-01-01', x)",
+    ),
+    "no constant": Refusal(
+        "{what} that is no constant number",
+        "noise and bounds are fixed before a row is read",
+        "write numbers that you know without looking at the data: dp_mean(x, 0, 100, 0.5), "
+        "dp_quantiles(x, [0.25, 0.75]), dp_keep(1e-6), LIMIT 10",
+    ),
+    "name": Refusal("a named argument", "arguments go by place", "dp_mean(x, 0, 100, 0.5)"),
+    "distinct": Refusal(
+        "DISTINCT in a call",
+        _SEVERAL,
+        "dp_nunique(x) counts different values; else leave DISTINCT out, and bound people "
+        "instead: unit='user_id', max_rows=1",
+    ),
+    "order_bys": Refusal(
+        "ORDER BY inside a call", _SEVERAL, "leave it out: dp_quantile(x, 0.9) needs no order"
+    ),
+    "filter": Refusal(
+        "FILTER (WHERE ...) after this call",
+        "it is no aggregate that has a private form",
+        "dp_mean(x, 0, 100) FILTER (WHERE y > 1)",
+    ),
+    "STAR": Refusal(
+        "*",
+        "it would show rows as they are",
+        "name what is to be released: SELECT city, dp_count(*) FROM t GROUP BY city",
+    ),
+    "column outside a dp_ call": Refusal(
+        "column {quoted} outside a dp_ call",
+        "it is not a key of GROUP BY, and rows are not shown",
+        "GROUP BY {name}, or aggregate it: dp_mean({name}, 0, 100)",
+    ),
+    "two columns in the result": Refusal(
+        "two columns called {twice!r} in the result",
+        "each needs a name of its own",
+        "name one of them: dp_mean(x, 0, 100) AS mean_x",
+    ),
+    "WINDOW": Refusal(
+        "a window function (OVER)",
+        _SEVERAL,
+        "CREATE TABLE released AS SELECT city, dp_count(*) AS n FROM t GROUP BY city HAVING "
+        "dp_keep(1e-6), then work with that table",
+    ),
+    "a window in HAVING": Refusal(
+        "a window function in HAVING",
+        "HAVING comes before windows",
+        "use QUALIFY: SELECT city, dp_count(*) AS n FROM t GROUP BY city QUALIFY rank() OVER "
+        "(ORDER BY n DESC) <= 3",
+    ),
+    "a place": Refusal(
+        "place {place} in GROUP BY or ORDER BY",
+        "the SELECT list has no such place",
+        "use a number from 1 to {length}, or the expression",
+    ),
+    "GROUP BY a constant": Refusal(
+        "GROUP BY a constant", "it makes no groups", "leave GROUP BY out for the whole table"
+    ),
+    "GROUP BY ()": Refusal(
+        "GROUP BY ()", "it names no group", "leave GROUP BY out for the whole table"
+    ),
+    "a grouping set twice": Refusal(
+        "a grouping set twice", "each of its rows would come twice", "leave one of them out"
+    ),
+    "no totals": Refusal(
+        "{question} in ROLLUP, CUBE or GROUPING SETS",
+        "its totals do not follow from its cells",
+        "counts, and sums and means with bounds, dp_sum(x, 0, 100) or bounds of a schema, do; ask "
+        "for others in a statement of their own",
+    ),
+    "keys without an order": Refusal(
+        "keys of such a type in ROLLUP, CUBE or GROUPING SETS",
+        "lists, structs and intervals have no order",
+        "GROUP BY ROLLUP (CAST(tags AS VARCHAR))",
+    ),
+    "GROUPING of no key": Refusal(
+        "GROUPING(...) of what is no key",
+        "it tells which keys are added up",
+        "GROUP BY ROLLUP (city, vip), and GROUPING(city)",
+    ),
+    "GROUPING_FUNCTION": Refusal(
+        "GROUPING(...) here",
+        "it tells which keys of the groups are added up",
+        "SELECT city, GROUPING(city) AS g, dp_count(*) FROM t GROUP BY ROLLUP (city)",
+    ),
+    "dp_keep elsewhere": Refusal(
+        "dp_keep outside HAVING, or inside an expression",
+        "it selects groups before anything else is looked at",
+        "GROUP BY city HAVING dp_keep(1e-6) AND dp_count(*) > 100",
+    ),
+    "arguments of dp_keep": Refusal(
+        "dp_keep with these arguments",
+        "it takes a delta, and an epsilon where a count of its own selects the groups",
+        "write dp_keep(1e-6) or dp_keep(1e-6, 0.5)",
+    ),
+    "dp_keep twice": Refusal(
+        "dp_keep twice, or without GROUP BY",
+        "groups are selected once, where there are some",
+        "SELECT city, dp_count(*) FROM t GROUP BY city HAVING dp_keep(1e-6)",
+    ),
+    "dp_keep and terms": Refusal(
+        "dp_keep and {other} together",
+        "both say which groups are shown",
+        "leave one of them out: HAVING dp_keep(1e-6), or {other}...",
+    ),
+    "limit_type": Refusal("LIMIT in per cent", _UNKNOWN, "LIMIT 10"),
+    "modifiers": Refusal(
+        "ORDER BY or LIMIT twice", _UNKNOWN, "put ORDER BY and LIMIT at the end of the statement"
+    ),
+    "rows beside answers": Refusal(
+        "{rows!r} beside released answers",
+        "it stands for rows, and what is done with answers may look at nothing else",
+        "aggregate it in a CTE of its own: WITH r AS (SELECT city, dp_count(*) AS n FROM t GROUP "
+        "BY city) SELECT max(n) FROM r",
+    ),
+    "unnamed table": Refusal(
+        "table {name!r}, which the schema does not name",
+        "whom its rows are about is not known",
+        "link it, links={{'{last}.customer': 'customer.id'}}, or declare it public, "
+        "public=['{last}']",
+    ),
+    "public tables alone": Refusal(
+        "a release of public tables alone",
+        "there is no one to protect",
+        "leave the dp_ calls out: SELECT count(*) FROM nation is answered exactly, at no cost",
+    ),
+    "GROUP BY the unit": Refusal(
+        "GROUP BY the unit, or a key of its rows, in the outermost SELECT",
+        "each row of the result would be about a single unit",
+        "group by what many units share: SELECT nation, dp_count(*) FROM customer GROUP BY "
+        "nation; or use the groups of units in a subquery: FROM (SELECT id, count(*) AS n ... "
+        "GROUP BY id)",
+    ),
+    "join across units": Refusal(
+        "a join of rows of one unit with those of others",
+        "rows of several units would meet; each unit's rows are joined with its own",
+        "add the unit to the condition: {condition}",
+    ),
+    "GROUP BY across units": Refusal(
+        "GROUP BY without the unit in a subquery, CTE or view",
+        "an aggregate over several units is a release of its own",
+        "GROUP BY {unit} too; or ask by dp_ calls, which are drawn first",
+    ),
+    "number about everybody": Refusal(
+        "a number about everybody inside of a condition",
+        "it is a release of its own",
+        "write a dp_ call, which is drawn first: (SELECT dp_mean(x, 0, 100) FROM t); or compare "
+        "with the unit's own rows: WHERE o.customer = c.id in the subquery",
+    ),
+    "DISTINCT across units": Refusal(
+        "DISTINCT without the unit's column",
+        "rows of several units would count as one",
+        "add the column that names the unit: SELECT DISTINCT customer, city FROM ...",
+    ),
+    "window across units": Refusal(
+        "a window without the unit in PARTITION BY",
+        "it looks at rows of several units",
+        "PARTITION BY {unit}, ...",
+    ),
+    "public to protected": Refusal(
+        "{join} from a public table to a protected one",
+        "which public rows have no match depends on everybody at once",
+        "put the protected table first: FROM orders LEFT JOIN nation ON ...",
+    ),
+    "NATURAL JOIN": Refusal(
+        "NATURAL JOIN", "a column that is added later would join too", "JOIN t USING (city)"
+    ),
+    "ASOF JOIN": Refusal(
+        "ASOF JOIN", _UNKNOWN, "JOIN with BETWEEN: ON p.day BETWEEN f.day - 1 AND f.day"
+    ),
+    "RIGHT JOIN": Refusal(
+        "RIGHT JOIN",
+        "rows of one table without a match in the other depend on everybody at once",
+        "turn the tables round: FROM orders LEFT JOIN nation ON ...",
+    ),
+    "FULL JOIN": Refusal(
+        "FULL JOIN",
+        "rows of one table without a match in the other depend on everybody at once",
+        "ask two questions: LEFT JOIN, and a public table by itself",
+    ),
+    "POSITIONAL JOIN": Refusal(
+        "POSITIONAL JOIN", "the order of protected rows means nothing", "JOIN ... USING (key)"
+    ),
+    "column of several tables": Refusal(
+        "column {name!r}, which several tables have",
+        "it must be plain which is meant",
+        "write {names}",
+    ),
+    "set operation": Refusal(
+        "{operation}{every}",
+        "of protected rows only UNION ALL is a list of everybody's rows",
+        "SELECT ... UNION ALL SELECT ..., with SELECT DISTINCT around it",
+    ),
+    "UNION ALL of both": Refusal(
+        "UNION ALL of protected and public rows",
+        "rows of nobody would stand among those with an owner",
+        "ask about the protected ones, and add public numbers to the answer",
+    ),
+    "UNION ALL of widths": Refusal(
+        "UNION ALL of different numbers of columns", "each needs its place", "name the columns"
+    ),
+    "UNION ALL of types": Refusal(
+        "UNION ALL of columns {name!r} of different types",
+        "turning one into the other could fail on a row",
+        "CAST both to one type, e.g. CAST(x AS VARCHAR)",
+    ),
+    "too many relations": Refusal(
+        "a statement of too many relations",
+        "each use of a CTE or view stands for its own copy of it",
+        "split it into several statements",
+    ),
+    "subquery in ON": Refusal(
+        "a subquery in ON of a LEFT, SEMI or ANTI JOIN, or on its right side",
+        "it would have to be known of rows that are not joined yet",
+        "filter in a subquery of its own: LEFT JOIN (SELECT * FROM orders WHERE order_id IN "
+        "(SELECT order_id FROM item)) AS o ON o.customer = c.id",
+    ),
+    "LATERAL": Refusal(
+        "a subquery in FROM that names columns of tables before it in this place",
+        "it may filter the rows of its own tables, or aggregate them without GROUP BY",
+        "number, group or order rows by themselves, and join them: JOIN (SELECT *, row_number() "
+        "OVER (PARTITION BY customer ORDER BY day) AS place FROM orders) AS o ON o.customer = "
+        "c.id AND place <= 2",
+    ),
+    "correlated": Refusal(
+        "a subquery that names columns of the statement around it in this place",
+        "only its WHERE can",
+        "compare in its WHERE: EXISTS (SELECT 1 FROM orders AS o WHERE o.customer = c.id)",
+    ),
+    "subquery without FROM": Refusal(
+        "a subquery without FROM in a condition or an expression",
+        "it is no more than what it says of the row beside it",
+        "write that itself: WHERE nation > 2, not WHERE EXISTS (SELECT 1 WHERE nation > 2)",
+    ),
+    "correlated by more than =": Refusal(
+        "a scalar subquery that is compared with the rows around it by more than =",
+        "each row needs its group of rows to aggregate",
+        "(SELECT max(o.total) FROM orders AS o WHERE o.customer = c.id)",
+    ),
+    "no one aggregate": Refusal(
+        "a scalar subquery that is not one aggregate",
+        "it could have several rows, and fail on them",
+        "(SELECT max(o.total) FROM orders AS o WHERE o.customer = c.id)",
+    ),
+    "IN over several columns": Refusal(
+        "IN over several columns", "one value is looked for", "x IN (SELECT y FROM t)"
+    ),
+    "group_sets": Refusal(
+        "ROLLUP, CUBE and GROUPING SETS in a subquery or CTE",
+        "it puts a row into several groups at once",
+        "SELECT city, dp_count(*) FROM t GROUP BY city",
+    ),
+    "place in GROUP BY": Refusal(
+        "a place in GROUP BY", "the SELECT list has no such place", "name the column"
+    ),
+    "column beside aggregates": Refusal(
+        "column {own!r} beside aggregates",
+        "it is no key of GROUP BY",
+        "GROUP BY {own}, or aggregate it: max({own})",
+    ),
+    "aggregate in a subquery": Refusal(
+        "{name}(...) in a subquery",
+        "it is not on the list of aggregates that do not depend on the order of rows",
+        "use one of {known}",
+    ),
+    "arguments of an aggregate": Refusal(
+        "{name}(...) with these arguments", "it takes one", "{name}(x)"
+    ),
+    "no conditions": Refusal("{name}(...) of {base}", "it takes conditions", "{name}(x > 1)"),
+    "no numbers": Refusal(
+        "{name}(...) of {base}", "it takes numbers", "{name}(TRY_CAST(x AS DOUBLE))"
+    ),
+    "argument of a window function": Refusal(
+        "{name}(...) with such an argument",
+        "what follows the value is a whole number from 1 to 2147483647",
+        "lag(x, 2)",
+    ),
+    "no argument of a window function": Refusal(
+        "{name}() without its argument", "it takes one", "{name}(x)"
+    ),
+    "parts of a window function": Refusal(
+        "a window function with DISTINCT, FILTER, ORDER BY or IGNORE NULLS",
+        _UNKNOWN,
+        "filter or order in a subquery below the window",
+    ),
+    "EXCLUDE in a window": Refusal(
+        "EXCLUDE in a window",
+        _UNKNOWN,
+        "leave it out, and subtract the row itself: sum(x) OVER (PARTITION BY customer) - x",
+    ),
+    "a window frame by RANGE or GROUPS": Refusal(
+        "a window frame by RANGE or GROUPS",
+        _UNKNOWN,
+        "count rows: ROWS BETWEEN 2 PRECEDING AND CURRENT ROW",
+    ),
+    "a window frame that is not so many rows": Refusal(
+        "a window frame that is not so many rows",
+        "how many rows must be a plain number below 2147483648",
+        "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW",
+    ),
+    "equal values that differ": Refusal(
+        "{what}, which is {base}",
+        "equal values of that type can differ, and which of them is taken depends on others",
+        "CAST it to text first: CAST(x AS VARCHAR)",
+    ),
+    "running sum": Refusal(
+        "a running sum of {name!r}, which is {base}",
+        "a sum of such numbers depends on their order in the last digit",
+        "CAST(x AS DECIMAL(18, 4))",
+    ),
+    "several protected rows": Refusal(
+        "{what} of protected rows",
+        "each row is protected by itself, and this looks at several",
+        "name whose rows they are: unit='user_id', max_rows=5",
+    ),
+    "join without equality": Refusal(
+        "a join with a public table without an equality",
+        "a protected row would count as often as it has matches",
+        "JOIN nation ON nation.id = customer.nation; or protect units: unit='user_id'",
+    ),
+    "several matches": Refusal(
+        "a join with a public table that has several rows of one {names}",
+        "a protected row would count several times",
+        "keep one row of each key: QUALIFY row_number() OVER (PARTITION BY key ORDER BY day) = 1; "
+        "or declare how many there are at most: Schema(matches={{'prices.key': 4}}); or protect "
+        "units: unit='user_id', max_rows=5",
+    ),
+    "type of a unit": Refusal(
+        "a unit of type {base}",
+        "equal values of it can look different, and it must be plain who is who",
+        "name units by numbers or text: CAST(x AS VARCHAR)",
+    ),
+    "types of a link": Refusal(
+        "the link from {name}.{own} ({one}) to {above}.{key} ({two})",
+        "types that differ could fail to compare on a row",
+        "give both one type: ALTER TABLE ... ALTER ... TYPE ...",
+    ),
+    "view in a schema": Refusal(
+        "view {name!r} in the schema",
+        "its rows are those of the tables below it",
+        "name these tables in the schema: a statement can read the view then",
+    ),
+    "table twice": Refusal(
+        "table {name!r} twice in the schema", "it has one meaning", "name it once"
+    ),
+    "table without a link": Refusal(
+        "table {table!r}, which has bounds or matches", "the schema does not link it", "link it"
+    ),
+    "view without definition": Refusal(
+        "a view without a definition of its own",
+        "it stands for a Python object, a file or a function, whose rows are not known",
+        "pass the frame itself by name: dfp.sql('SELECT dp_count(*) FROM t', t=frame)",
+    ),
+    "tables of one name": Refusal(
+        "{name} in a view",
+        "there are several tables of that name, and versions of DuckDB differ in which of them a "
+        "view reads",
+        "name the database too: CREATE OR REPLACE VIEW v AS SELECT * FROM memory.main.t",
+    ),
+    "another system": Refusal(
+        "{name} in a database of another system",
+        "how that reads a row, and what it says when it can't, is not known",
+        "copy the table first: CREATE TABLE copied AS FROM {name}",
+    ),
+    "GENERATED": Refusal(
+        "column {own!r}, which is GENERATED ALWAYS",
+        "it is computed when it is read, and one row could end the query",
+        "name the columns that it is computed of, and write the expression yourself",
+    ),
+    "collation": Refusal(
+        "a connection with a default collation",
+        "texts that differ would be one, and which of them is taken depends on others",
+        "SET default_collation = ''",
+    ),
+    "calendar": Refusal(
+        "a connection with a calendar of its own",
+        "some have no place for every date, and one of these would end the query",
+        "SET Calendar = 'gregorian'",
+    ),
+    "locked": Refusal(
+        "a connection whose configuration is locked",
+        "rows are read with the optimiser off, which it does not allow",
+        "PRAGMA disable_optimizer before SET lock_configuration = true",
+    ),
+    "profiling": Refusal(
+        "a connection that profiles its queries",
+        "a profile tells how many rows and groups there are",
+        "PRAGMA disable_profiling",
+    ),
+    "macro": Refusal(
+        "the macro {name!r} of this connection",
+        "it hides a function of DuckDB's that rows are read with",
+        "DROP MACRO {quoted}, and give it another name",
+    ),
+    "Python function": Refusal(
+        "the Python function {name!r} of this connection",
+        "it goes by the name of a function of DuckDB's that rows are read with",
+        "con.remove_function({name!r}), and give it another name",
+    ),
 }
-"""By the headings under which docs/refusals.md lists them."""
 REFUSALS: Mapping[str, Refusal] = {
-    name: rule
-    for rules in SECTIONS.values()
-    for names, rule in rules.items()
-    for name in names.split("|")
+    name: rule for names, rule in _RULES.items() for name in names.split("|")
 }

@@ -22,13 +22,14 @@ import dfprivacy as dfp
 from dfprivacy.statements import reading
 from dfprivacy.statements.catalog import connection_source
 from dfprivacy.statements.rows import Reader
-from dfprivacy.statements.rules import REFUSALS, SECTIONS
+from dfprivacy.statements.rules import REFUSALS
 from dfprivacy.statements.tree import nodes
 
 HERE = Path(__file__).parent
 SHOP, WORLD = runpy.run_path(str(HERE / "shop.py")), runpy.run_path(str(HERE / "conftest.py"))
 PAGE = HERE.parents[1] / "docs" / "refusals.md"
-RULES = [(title, name) for title, rules in SECTIONS.items() for name in rules]
+EXAMPLES = runpy.run_path(str(HERE / "refused_examples.py"))["EXAMPLES"]
+RULES = [(title, names) for title, rules in EXAMPLES.items() for names in rules]
 ELSEWHERE = {"another system"}
 """Rules whose example needs what DuckDB would download: test_row_by_row.py has a test of each."""
 LONG = {"too many relations"}
@@ -177,7 +178,7 @@ def texts(rule):
 )
 def test_a_rule_refuses_its_example(title, name, ledger, neighbours):
     """By this rule and no other, with a rewrite, for nothing, and the same on a neighbour."""
-    example = SECTIONS[title][name].example
+    example = EXAMPLES[title][name]
     if name in ELSEWHERE:
         pytest.skip("another test has it")
     errors = []
@@ -185,13 +186,23 @@ def test_a_rule_refuses_its_example(title, name, ledger, neighbours):
         with pytest.raises(dfp.RefusedStatementError) as caught:
             ask(title, example, con, ledger=ledger, dataset="visits")
         errors.append(caught.value)
-    fitting = [
-        own for where, own in RULES if texts(SECTIONS[where][own]).fullmatch(errors[0].message)
-    ]
+    fitting = [own for _, own in RULES if texts(rule_of(own)).fullmatch(errors[0].message)]
     assert fitting == [name]
     assert errors[0].hint
     assert ledger.remaining("visits") == dfp.Budget(**BUDGET)
     assert str(errors[0]) == str(errors[1])
+
+
+def rule_of(names):
+    """Return the rule of a name, or of several with bars between them."""
+    (rule,) = {REFUSALS[name] for name in names.split("|")}
+    return rule
+
+
+def test_every_rule_has_an_example():
+    """And each name of a rule is that of one example."""
+    named = [name for _, names in RULES for name in names.split("|")]
+    assert sorted(named) == sorted(REFUSALS)
 
 
 def test_rules_that_are_named_are_in_the_registry():
@@ -212,11 +223,12 @@ ABOUT = (
 def page():
     """Return the page of the registry."""
     text = f"# What is refused in SQL\n\n{ABOUT}\n"
-    for title, rules in SECTIONS.items():
+    for title, rules in EXAMPLES.items():
         text += f"\n## {title}\n\n| refused | because | instead | example |\n|:--|:--|:--|:--|\n"
-        for rule in rules.values():
+        for names, example in rules.items():
+            rule = rule_of(names)
             plain = [cell(own) for own in (rule.construct, rule.why, rule.rewrite)]
-            text += f"| {' | '.join(plain)} | `{rule.example.replace('|', chr(92) + '|')}` |\n"
+            text += f"| {' | '.join(plain)} | `{example.replace('|', chr(92) + '|')}` |\n"
     return text
 
 
