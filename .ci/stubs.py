@@ -11,25 +11,28 @@ import sys
 from pathlib import Path
 
 import dfprivacy
-from dfprivacy.frames.methods import signature_of
-from dfprivacy.statistics import STATISTICS, Statistic
+from dfprivacy.frames import private  # noqa: F401 knows every question
+from dfprivacy.frames.methods import questions_of, signature_of
+from dfprivacy.statistics import Statistic
+from dfprivacy.statistics.base import Question
 
 ROOT = Path(dfprivacy.__file__).parent
 PACKAGE = """# The public names, as type checkers see them. Written by .ci/stubs.py.
 # ruff: noqa: A004, I001, N813
 
 """
-HEAD = """# Methods of statistics, as type checkers see them. Written by .ci/stubs.py.
+HEAD = """# Methods of questions, as type checkers see them. Written by .ci/stubs.py.
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from dfprivacy.statistics import Statistic
+from dfprivacy.statistics.base import Question
 
 One = TypeVar("One")  # noqa: PYI001 the answer to one question
 
-def method_of(statistic: type[Statistic], *, of_column: bool = ...) -> Callable[..., Any]: ...
-def documentation(statistic: type[Statistic], *, of_column: bool = ...) -> str: ...
+def questions_of(place: str) -> dict[str, type[Question]]: ...
+def method_of(statistic: type[Question], *, of_column: bool = ...) -> Callable[..., Any]: ...
+def documentation(statistic: type[Question], *, of_column: bool = ...) -> str: ...
 def meant(name: str, known: Collection[str]) -> str | None: ...
 """
 
@@ -44,18 +47,20 @@ def stubs() -> dict[Path, str]:
         room, _, module = f"dfprivacy.{place}".rpartition(".")
         package += f"from {room} import {module} as {name}\n"
     package += "\n__all__ = [\n" + "".join(f'    "{name}",\n' for name in names) + "]\n"
-    methods = _class("Methods", of_column=False) + _class("ColumnMethods", of_column=True)
+    places = {"Methods": "frame", "GroupMethods": "group", "ColumnMethods": "column"}
+    methods = "".join(_class(name, place) for name, place in places.items())
     return {ROOT / "__init__.pyi": package, ROOT / "frames" / "methods.pyi": HEAD + methods}
 
 
-def _class(name: str, *, of_column: bool) -> str:
-    methods = "".join(_method(own, of_column=of_column) for own in STATISTICS.values())
+def _class(name: str, place: str) -> str:
+    asked = questions_of(place).values()
+    methods = "".join(_method(own, of_column=place == "column") for own in asked)
     lookup = "    def __getattr__(self, name: str) -> Any: ...\n"
     lookup += "    def __dir__(self) -> list[str]: ...\n"
     return f"\nclass {name}(Generic[One]):\n{lookup}{methods}"
 
 
-def _method(statistic: type[Statistic], *, of_column: bool) -> str:
+def _method(statistic: type[Question], *, of_column: bool) -> str:
     lines, keyword = ["self"], False
     for name, parameter in list(signature_of(statistic, of_column=of_column).parameters.items())[
         1:
@@ -65,7 +70,8 @@ def _method(statistic: type[Statistic], *, of_column: bool) -> str:
             keyword = True
         default = "" if parameter.default is inspect.Parameter.empty else " = ..."
         lines.append(f"{name}: {parameter.annotation}{default}")
-    returns = "One" if statistic.answers_one else "Any"
+    one = issubclass(statistic, Statistic) and statistic.answers_one
+    returns = "One" if one else "Any"
     arguments = ",\n        ".join(lines)
     return f"    def {statistic.kind}(\n        {arguments},\n    ) -> {returns}: ...\n"
 

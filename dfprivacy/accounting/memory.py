@@ -60,9 +60,6 @@ def fingerprint(dataset: str, version: str, question: str, terms: Mapping[str, o
 def canonical(value: object) -> bytes:
     """Return the canonical text of constants, and of lists, sets, mappings and records of them.
 
-    A field of a record whose metadata say `later` was added when ledgers kept releases without it:
-    where it is its default, True, False or None, it is left out, so that those are found again.
-
     >>> canonical((1, "a"))
     b'list 2:int 1:1,str 1:a,,'
     """
@@ -86,12 +83,7 @@ def _finer(value: Any) -> str:
 
 def _several(value: object) -> bytes:
     if is_dataclass(value) and not isinstance(value, type):
-        given = ((field, getattr(value, field.name)) for field in fields(value))
-        named = {
-            field.name: own
-            for field, own in given
-            if not (field.metadata.get("later") and own is field.default)
-        }
+        named = {field.name: getattr(value, field.name) for field in fields(value)}
         return _joined(type(value).__name__, [canonical(named)])
     if isinstance(value, Mapping):
         pairs = sorted(canonical(key) + canonical(item) for key, item in value.items())

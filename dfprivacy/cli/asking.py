@@ -176,12 +176,10 @@ class Call(Request):
         if table is not None:
             return frame.crosstab(
                 *table.by, question, keys=keys, margins=table.margins,
-                rounded="integer" if table.rounded else None, nonnegative=table.nonnegative,
-                **given,
+                rounded=table.rounded, nonnegative=table.nonnegative, **given,
             )  # fmt: skip
         if isinstance(question, Histogram):
-            bins = question.bins if question.edges is None else question.edges
-            return frame.histogram(question.column, bins, **given)
+            return frame.histogram(question.column, question.bins, question.bounds, **given)
         return frame.agg(**{self.name: question}, **given)
 
 

@@ -58,7 +58,7 @@ from dfprivacy.frames.merging import files_of, merge, statistics
 from dfprivacy.frames.tables import origin_of
 from dfprivacy.frames.viz.pictures import show
 from dfprivacy.release.terms import EPSILON as LOSS
-from dfprivacy.release.terms import INTERVAL, bounds_of
+from dfprivacy.release.terms import INTERVAL
 from dfprivacy.statements.connection import connect
 from dfprivacy.statistics import STATISTICS, Argument, Statistic
 from dfprivacy.statistics.histogram import Histogram
@@ -317,7 +317,7 @@ def _histogram(
         raise InvalidQuestionError(
             "edges and bounds were both given", hint="leave --bounds out: the edges are the bounds"
         )
-    return Histogram.of(column, edge or bins, bounds_of(bounds))
+    return Histogram(column, edge or bins or 0, bounds)
 
 
 _TABLE = (
@@ -336,7 +336,7 @@ _TABLE = (
 def _crosstab(*, rounded: bool, long: bool, **asked: Any) -> Crosstab:
     """Return the table that options ask for; `long` is how it is shown."""
     del long
-    return Crosstab.of(**asked, rounded="integer" if rounded else None)
+    return Crosstab(**asked, rounded="integer" if rounded else None)
 
 
 def _command(

@@ -37,11 +37,11 @@ from dfprivacy.accounting.memory import fingerprint
 from dfprivacy.cli.asking import typed_column
 from dfprivacy.engine.returning import frame_table
 from dfprivacy.errors import DPError, InvalidQuestionError
-from dfprivacy.frames.asking import Asked, bin_counts, together
+from dfprivacy.frames.asking import AskedTable, bin_counts, together
 from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.describing import Describe
 from dfprivacy.frames.explanation import SIZE, Explanation, Target, solved, target_of
-from dfprivacy.frames.frequencies import Frequencies, largest
+from dfprivacy.frames.frequencies import Frequencies
 from dfprivacy.frames.regressions import line
 from dfprivacy.frames.released import TOTAL, Released
 from dfprivacy.frames.tables import NOTE, Origin
@@ -60,6 +60,7 @@ from dfprivacy.release.terms import (
 from dfprivacy.statements.schema import Schema, schema_of
 from dfprivacy.statements.yaml_files import At, Content, Faults, Plain, nearest, read_content
 from dfprivacy.statistics import STATISTICS, Statistic
+from dfprivacy.statistics.base import QUESTIONS
 from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.statistics.quantile import end_of
 from dfprivacy.statistics.regression import Regression
@@ -69,6 +70,11 @@ Fields = Mapping[str, Any]
 
 Questions = Statistic | Histogram | Describe | Frequencies | Regression
 _FREQUENCIES = ("value_counts", "top", "mode")
+_ALONE = {
+    "histogram": "a histogram is", "describe": "a description is", "regression": "a regression is",
+    **dict.fromkeys(_FREQUENCIES, "counts by value are"),
+}  # fmt: skip
+"""Questions that are a release of their own."""
 _ALL_ROWS = "*"
 _READ = (".csv", ".tsv", ".parquet", ".pq")
 _WRITTEN = (".csv", ".parquet")
@@ -230,6 +236,7 @@ _TYPES: Mapping[str, Any] = {
     "numbers": Numbers,
     "bounds": Pair,
     "value": Any,
+    "Sequence[Hashable]": Texts,
 }
 
 
@@ -240,17 +247,17 @@ def question_of(given: object, info: ValidationInfo) -> Questions:
     found = dict(_model(kind).model_validate(fields))
     own = {name: value for name, value in found.items() if value is not None}
     column = own.pop(kind)
-    if kind == "describe":
-        return Describe(None if column == (_ALL_ROWS,) else column, **own)
-    if kind == "regression":
-        return Regression.of(column, own["xs"], shared)
-    if kind in _FREQUENCIES:
-        most = {"top": own.get("k", 10), "mode": 1}.get(kind)
-        return Frequencies(column, **own) if most is None else largest(column, most)
     if kind == "histogram":
-        own = {"bounds": shared.get(column), **own}
-        return _histogram(column, given=fields.get("bounds") is not None, **own)
-    make: Any = STATISTICS[kind]
+        if ("edges" in own) == ("bins" in own):
+            raise InvalidQuestionError("a histogram needs either bins or edges")
+        own = {"bins": own.get("edges", own.get("bins")), "bounds": own.get("bounds")}
+    if kind in QUESTIONS:
+        about = None if kind == "describe" and column == (_ALL_ROWS,) else column
+        make: Any = QUESTIONS[kind]
+        asked: Questions = make(about, **own).completed(shared)
+        _ = asked.ends if isinstance(asked, Regression) else None
+        return asked
+    make = STATISTICS[kind]
     about = column if isinstance(column, tuple) else [column]
     if len(about) != len(make.places()):
         raise ValueError(f"{kind} is about {len(make.places())} different columns, in a list")
@@ -263,7 +270,7 @@ def question_of(given: object, info: ValidationInfo) -> Questions:
 
 def _kind(fields: Fields) -> str:
     """Return the question that is named; bounds are one where they name a column."""
-    known = (*STATISTICS, "histogram", "describe", "regression", *_FREQUENCIES)
+    known = (*STATISTICS, *_ALONE)
     if "describe" in fields:  # which has a field `top`
         return "describe"
     kinds = [name for name in fields if name in known and name != "bounds"]
@@ -280,40 +287,16 @@ def _kind(fields: Fields) -> str:
 @cache
 def _model(kind: str) -> type[Group]:
     """Return the fields of a question."""
-    several = kind == "describe" or (kind in STATISTICS and len(STATISTICS[kind].places()) > 1)
+    asks = STATISTICS.get(kind) or QUESTIONS[kind]
+    several = kind == "describe" or (len(asks.places()) > 1 and kind in STATISTICS)
     fields: dict[str, Any] = {kind: (Texts if several else Text, ...)}
-    if kind == "describe":
-        fields |= dict.fromkeys(("exclude", "numbers"), (Texts | None, None))
-        fields |= {"quantiles": (Numbers | None, None), "top": (Number | None, None)}
-        return create_model("describe", __base__=Group, **fields)
-    if kind == "regression":
-        return create_model(kind, __base__=Group, **fields, xs=(Texts, ...))
-    if kind in _FREQUENCIES:
-        fields |= {"k": (Number | None, None)} if kind == "top" else {}
-        fields |= {"other": (Flag, False)} if kind == "value_counts" else {}
-        return create_model(kind, __base__=Group, **fields)
     if kind == "histogram":
         fields |= {"bins": (Number | None, None), "edges": (Numbers | None, None)}
-        fields |= {"bounds": (Pair | None, None)}
-        return create_model("histogram", __base__=Group, **fields)
-    for each in STATISTICS[kind].arguments():
-        if each.form != "column":
-            own = _TYPES[each.form]
+    for each in asks.arguments():
+        own = _TYPES.get(each.form)
+        if own is not None and each.name != next(iter(asks.arguments())).name:
             fields[each.name] = (own, ...) if each.required else (own | None, None)
     return create_model(kind, __base__=Group, **fields)
-
-
-def _histogram(
-    column: str,
-    *,
-    given: bool,
-    bins: float | None = None,
-    edges: tuple[float, ...] | None = None,
-    bounds: Bounds | None = None,
-) -> Histogram:
-    if (edges is None) == (bins is None):
-        raise InvalidQuestionError("a histogram needs either bins or edges")
-    return Histogram.of(column, bins if edges is None else edges, bounds, given=given)
 
 
 Question = Annotated[Questions, PlainValidator(question_of)]
@@ -626,10 +609,8 @@ class Release(Group):
     @field_validator("questions")
     @classmethod
     def _alone(cls, questions: dict[str, Questions]) -> dict[str, Questions]:
-        alone = {Histogram: "a histogram is", Describe: "a description is",
-                 Frequencies: "counts by value are", Regression: "a regression is"}  # fmt: skip
-        for kind, words in alone.items():
-            if len(questions) > 1 and any(isinstance(own, kind) for own in questions.values()):
+        for words in (_ALONE[own.kind] for own in questions.values() if own.kind in _ALONE):
+            if len(questions) > 1:
                 raise ValueError(f"{words} a release of its own")
         return questions
 
@@ -709,16 +690,16 @@ class Release(Group):
         return self.asked.origin(self._request)
 
     @cached_property
-    def asked(self) -> Asked:
+    def asked(self) -> AskedTable:
         """What is asked of the rows, all but a description, and how it is answered."""
         if self.margins:
             ((name, question),), (index, column) = self.numbers.items(), self.by
-            return Crosstab(index, column, question, margins=True, name=name).asked
+            return Crosstab(index, column, question, margins=True).asked(name, shaped=False)
         ((name, alone),) = [*self.questions.items(), ("", None)][:1]
         if isinstance(alone, Histogram):
             return bin_counts(alone)
         if isinstance(alone, Frequencies):  # the value is the last of `by`
-            return replace(alone, name=name).asked
+            return alone.asked(name)
         if isinstance(alone, Regression) and not self.by:
             return line(alone)
         return together(self.numbers)

@@ -150,7 +150,7 @@ def made(release: Release, ledger: IdempotentLedger) -> pa.Table:
     with rows_of(release) as rows:
         if release.numbers and not release.by:
             return answers_table(release_numbers(rows, release.numbers, terms))
-        return frame_table(release.asked.release(rows, terms, release.by, keys, shaped=False))
+        return frame_table(release.asked.release(rows, terms, release.by, keys))
 
 
 @contextmanager

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ from dfprivacy.engine.objects import is_missing, mark_of
 from dfprivacy.engine.returning import frame_of, values_of
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, InvalidUnitError
-from dfprivacy.frames.asking import Asked, Asking, Many, One
+from dfprivacy.frames.asking import AskedTable, By, Release, asked_of
 from dfprivacy.frames.releasing import request_of
 from dfprivacy.frames.tables import (
     ADDED_UP,
@@ -34,16 +35,9 @@ from dfprivacy.frames.tables import (
 )
 from dfprivacy.frames.viz.text import unique_texts
 from dfprivacy.release.request import Request, limits_of
-from dfprivacy.release.terms import (
-    EPSILON,
-    INTERVAL,
-    BoundsLike,
-    PublicKeys,
-    Terms,
-    bounds_of,
-    label_of,
-)
+from dfprivacy.release.terms import BoundsLike, PublicKeys, Terms, bounds_of
 from dfprivacy.statistics import STATISTICS, Count, LinearStatistic, Statistic
+from dfprivacy.statistics.base import Question, argument
 from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.statistics.margins import MarginsPart
 
@@ -54,75 +48,97 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Crosstab:
-    """What a table is asked: the columns of its rows and columns, a question by cell, totals.
+class Crosstab(Question):
+    """Return a table: one row a value of `index`, one column a value of `columns`.
 
-    `rounded` and `nonnegative` are how it is read, and no part of what is released. The answer is
-    called as the question is, unless it has a `name`.
+    Without `values` it counts rows. With a column, `aggregate` says what is asked about it (a sum
+    within `bounds` unless you name e.g. "mean"); `values` may be a question as well, as in
+    `dfp.quantile("delay", 0.9)`. Cells and totals are of one release.
+
+    With `margins`, "All" has the totals of rows, of columns and of all, which are those of the
+    cells: cells and totals that are measured apart are made to agree by weighted least squares, and
+    where sums of noisy cells are the quieter totals they are the totals. The choice depends on the
+    numbers of public keys alone; `explain` tells it.
+
+    With `keys` exactly these cells come out. Without, values are secret: a cell comes out if its
+    noisy count shows, up to `delta`, that no single row has made it. The others are missing, and
+    part of the totals.
+
+    `rounded="integer"` and `nonnegative=True` are a choice of the reader: cells of counts and sums
+    become whole numbers, or none below 0, and totals the sums of these. The unbiased cells with the
+    intervals of cells and totals are `dfp.released(table).long()`.
+
+    >>> import dfprivacy as dfp, polars as pl
+    >>> flights = pl.DataFrame({"origin": ["JFK", "LGA"] * 500, "carrier": ["AA", "UA"] * 500})
+    >>> listed = {"origin": ["JFK", "LGA"], "carrier": ["AA", "UA"]}
+    >>> flights.dp.crosstab("origin", "carrier", keys=listed, margins=True).columns
+    ['origin', 'AA', 'UA', 'All']
     """
 
-    index: Hashable
-    column: Hashable
-    question: Statistic
-    margins: bool = False
-    rounded: bool = False
-    nonnegative: bool = False
-    name: str | None = None
+    kind: ClassVar[str] = "crosstab"
+    asked_of: ClassVar[tuple[str, ...]] = ("frame",)
 
-    @classmethod
-    def of(
-        cls,
-        index: Hashable,
-        columns: Hashable,
-        values: Hashable | Statistic = None,
-        aggregate: str | None = None,
-        bounds: BoundsLike | None = None,
-        *,
-        margins: bool = False,
-        rounded: object = None,
-        nonnegative: bool = False,
-    ) -> Crosstab:
-        """Return a table as it is asked for."""
-        by = label_of(index), label_of(columns)
-        if by[0] == by[1]:
+    index: Hashable = argument("The column of the rows.")
+    columns: Hashable = argument("The column of the columns.")
+    values: Any = argument("A column, or a question about each cell.", None, form="Any")
+    aggregate: str | None = argument("What is asked about a column.", None, form="str | None")
+    bounds: BoundsLike | None = argument("What values are clipped to.", None)
+    keys: Any = argument(
+        "A mapping of both columns to public values, or a list of pairs.", None, form="Any"
+    )
+    margins: bool = argument("Whether there are totals.", False)  # noqa: FBT003 a default
+    rounded: str | None = argument("Whether cells are whole numbers.", None, form="str | None")
+    nonnegative: bool = argument("Whether no cell is below 0.", False)  # noqa: FBT003 a default
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.index == self.columns:
             raise InvalidQuestionError(
                 "the rows and the columns of a table are those of two different columns",
                 hint='name two, e.g. crosstab("origin", "carrier")',
             )
-        question = values if isinstance(values, Statistic) else _question(values, aggregate, bounds)
-        if rounded not in {None, "integer"}:
+        kind = self.question.kind
+        if self.rounded not in {None, "integer"}:
             raise InvalidQuestionError(
                 "cells are rounded to whole numbers or not at all", hint='pass rounded="integer"'
             )
-        made = cls(*by, question, bool(margins), rounded is not None, bool(nonnegative))
-        if (made.rounded or made.nonnegative) and question.kind not in ADDED_UP:
+        if (self.rounded or self.nonnegative) and kind not in ADDED_UP:
             raise InvalidQuestionError(
-                f"the cells of a table of {question.kind} do not add up to its totals",
+                f"the cells of a table of {kind} do not add up to its totals",
                 hint="leave rounded and nonnegative out: they are for counts and sums",
             )
-        return made
+
+    @cached_property
+    def question(self) -> Statistic:
+        """The question about each cell."""
+        own = self.values
+        return own if isinstance(own, Statistic) else _question(own, self.aggregate, self.bounds)
+
+    def completed(self, known: Mapping[Hashable, object]) -> Self:
+        """Return the table with the bounds that the terms of a frame know of its values."""
+        question = self.question.completed(known)
+        return replace(self, values=question, aggregate=None, bounds=None)
 
     @property
     def by(self) -> tuple[Hashable, Hashable]:
         """The two group columns."""
-        return self.index, self.column
+        return self.index, self.columns
 
-    @property
-    def asked(self) -> Asked:
-        """The release of the table, one row a cell, and how it is read."""
-        return Asked(
+    def asked(self, name: str | None = None, *, shaped: bool = True) -> AskedTable:
+        """Return the release of the table, one row a cell, and how it is read."""
+        return AskedTable(
             self.question.columns,
-            lambda terms, _, keys: self.request(terms, keys),
+            lambda terms, _, keys: self.request(terms, keys, name),
             lambda own: frame_names(own.parts, own.questions, list(map(str, own.by))),
             origin=_origin,
-            shape=self._shaped,
+            shape=self._shaped if shaped else None,
         )
 
     def _shaped(self, long: Any, request: Request) -> Any:
         part, (name, *_) = request.parts[0], request.questions
         titles = tuple(part.titles.values()) if isinstance(part, MarginsPart) else (name,)
         wide = Wide(long, titles, request.keys is not None, _origin(request))
-        return wide_frame(wide, rounded=self.rounded, nonnegative=self.nonnegative)
+        return wide_frame(wide, rounded=bool(self.rounded), nonnegative=self.nonnegative)
 
     def require_totals(self) -> None:
         """Refuse questions whose totals can't be read off noisy cells."""
@@ -135,15 +151,15 @@ class Crosstab:
                 hint=f"leave margins out, and ask group_by({self.index!r}) for totals",
             )
 
-    def request(self, terms: Terms, keys: PublicKeys | None) -> Request:
-        """Return the release, to be made."""
+    def request(self, terms: Terms, keys: PublicKeys | None, name: str | None = None) -> Request:
+        """Return the release, to be made; `name` is what the answer is called."""
         self.question.check()
         if self.margins:
             self.require_totals()
         question: Any = self.question
         if self.margins and hasattr(question, "clipping"):
             question = replace(question, clipping=False)  # one vector: nothing counts beside it
-        named = {self.name or question.name: question}
+        named = {name or question.name: question}
         form = "table with totals" if self.margins else "frame"
         request = request_of(named, terms, self.by, keys, form=form)
         if not self.margins:
@@ -201,85 +217,29 @@ def _size(keys: PublicKeys) -> tuple[int, int] | None:
     return (rows, columns) if rows * columns == len(keys.rows) else None
 
 
-class CrosstabMethods(Asking[One, Many]):
-    """Questions whose answers are tables of two group columns."""
+@dataclass(frozen=True)
+class Pivot(Crosstab):
+    """Return a table of a statistic of `values`, the mean unless you name another.
 
-    def crosstab(
-        self,
-        index: Hashable,
-        columns: Hashable,
-        values: Any = None,
-        aggregate: str | None = None,
-        bounds: tuple[float, float] | None = None,
-        *,
-        keys: Any = None,
-        margins: bool = False,
-        rounded: str | None = None,
-        nonnegative: bool = False,
-        epsilon: float = EPSILON,
-        rho: float | None = None,
-        delta: float | None = None,
-        interval: float = INTERVAL,
-    ) -> Any:
-        """Return a table: one row a value of `index`, one column a value of `columns`.
+    It is `crosstab` with values, and takes what that takes.
 
-        Without `values` it counts rows. With a column, `aggregate` says what is asked about it (a
-        sum within `bounds` unless you name e.g. "mean"); `values` may be a question as well, as in
-        `dfp.quantile("delay", 0.9)`. Cells and totals are of one release.
+    >>> import dfprivacy as dfp, pandas as pd
+    >>> rows = {"city": ["Rome", "Oslo"] * 500, "year": [2023] * 1000, "spent": [8.0] * 1000}
+    >>> listed = {"city": ["Rome", "Oslo"], "year": [2023]}
+    >>> spent = pd.DataFrame(rows).dp.pivot("city", "year", "spent", bounds=(0, 9), keys=listed)
+    >>> spent.shape, spent.index.name, spent.columns.name
+    ((2, 1), 'city', 'year')
+    """
 
-        With `margins`, "All" has the totals of rows, of columns and of all, which are those of the
-        cells: cells and totals that are measured apart are made to agree by weighted least squares,
-        and where sums of noisy cells are the quieter totals they are the totals. The choice depends
-        on the numbers of public keys alone; `explain` tells it.
+    kind: ClassVar[str] = "pivot"
 
-        With `keys` (a mapping of both columns to public values, or a list of pairs) exactly these
-        cells come out. Without, values are secret: a cell comes out if its noisy count shows, up to
-        `delta`, that no single row has made it. The others are missing, and part of the totals.
+    values: Any = argument("A column, or a question about each cell.", form="Any")
+    aggregate: str | None = argument("What is asked about a column.", "mean", form="str | None")
 
-        `rounded="integer"` and `nonnegative=True` are a choice of the reader: cells of counts and
-        sums become whole numbers, or none below 0, and totals the sums of these. The unbiased
-        cells with the intervals of cells and totals are `dfp.released(table).long()`.
 
-        >>> import dfprivacy as dfp, polars as pl
-        >>> flights = pl.DataFrame({"origin": ["JFK", "LGA"] * 500, "carrier": ["AA", "UA"] * 500})
-        >>> listed = {"origin": ["JFK", "LGA"], "carrier": ["AA", "UA"]}
-        >>> flights.dp.crosstab("origin", "carrier", keys=listed, margins=True).columns
-        ['origin', 'AA', 'UA', 'All']
-
-        Raises
-        ------
-        DPError
-            Before anything is drawn, and never for what is in a row.
-        """
-        terms = self._terms.updated(epsilon=epsilon, rho=rho, delta=delta, interval=interval)
-        asked = Crosstab.of(
-            index, columns, values, aggregate, bounds,
-            margins=margins, rounded=rounded, nonnegative=nonnegative,
-        )  # fmt: skip
-        asked = replace(asked, question=self._complete(asked.question))
-        return self._release(asked.asked, terms, asked.by, terms.keys_for(asked.by, keys))
-
-    def pivot(
-        self,
-        index: Hashable,
-        columns: Hashable,
-        values: Any,
-        aggregate: str = "mean",
-        bounds: tuple[float, float] | None = None,
-        **terms: Any,
-    ) -> Any:
-        """Return a table of a statistic of `values`, the mean unless you name another.
-
-        It is `crosstab` with values, and takes what that takes.
-
-        >>> import dfprivacy as dfp, pandas as pd
-        >>> rows = {"city": ["Rome", "Oslo"] * 500, "year": [2023] * 1000, "spent": [8.0] * 1000}
-        >>> listed = {"city": ["Rome", "Oslo"], "year": [2023]}
-        >>> spent = pd.DataFrame(rows).dp.pivot("city", "year", "spent", bounds=(0, 9), keys=listed)
-        >>> spent.shape, spent.index.name, spent.columns.name
-        ((2, 1), 'city', 'year')
-        """
-        return self.crosstab(index, columns, values, aggregate, bounds, **terms)
+@asked_of.register
+def _(question: Crosstab, _: object, terms: Terms, __: By, ___: PublicKeys | None) -> Release:
+    return question.asked(), question.by, terms.keys_for(question.by, question.keys)
 
 
 def _origin(request: Request) -> Origin:

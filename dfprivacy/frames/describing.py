@@ -10,11 +10,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 import pyarrow as pa
@@ -45,19 +45,21 @@ from dfprivacy.errors import (
     UnsupportedFrameError,
 )
 from dfprivacy.frames.arithmetic import divided
-from dfprivacy.frames.asking import Asking, Many, One
+from dfprivacy.frames.asking import Asked, By, Release, asked_of
 from dfprivacy.frames.explanation import Draw, Explanation
 from dfprivacy.frames.forecasting import drawn, explained, in_one
 from dfprivacy.frames.frequencies import ranked
-from dfprivacy.frames.numbers import Number, Release, number_of
+from dfprivacy.frames.numbers import Number, number_of
+from dfprivacy.frames.numbers import Release as Paid
 from dfprivacy.frames.releasing import measured_for, request_of
 from dfprivacy.frames.tables import Origin, released_arrow, with_origin
 from dfprivacy.frames.viz.text import legible, shortened
 from dfprivacy.measurement.grid import plain_type
 from dfprivacy.release.pipeline import Answers, Measured, answered, released
 from dfprivacy.release.request import Request, together
-from dfprivacy.release.terms import EPSILON, INTERVAL, Sought, Terms, label_of
+from dfprivacy.release.terms import PublicKeys, Sought, Terms, label_of
 from dfprivacy.statistics import Count, Mean, Quantiles, Share, StandardDeviation, Statistic
+from dfprivacy.statistics.base import Question, argument
 from dfprivacy.statistics.split import shares, split
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -67,99 +69,85 @@ SHOWN = 3
 ROWS = "rows"
 
 
-class DescribeMethods(Asking[One, Many]):
-    """The description of a frame, as a method."""
+@dataclass(frozen=True)
+class Describe(Question):
+    """Describe every column by its declared type: one row a column, for one price.
 
-    def describe(
-        self,
-        columns: Sequence[Hashable] | None = None,
-        *,
-        exclude: Sequence[Hashable] = (),
-        quantiles: Sequence[float] = QUANTILES,
-        top: int = SHOWN,
-        numbers: Sequence[Hashable] = (),
-        epsilon: float = EPSILON,
-        rho: float | None = None,
-        delta: float | None = None,
-        interval: float = INTERVAL,
-    ) -> Any:
-        """Describe every column by its declared type: one row a column, for one price.
+    Of numbers: how many there are, the share that is missing, mean, standard deviation and
+    quantiles, within the bounds that the terms know or that are found; of booleans the share that
+    is true; of text and categories the most frequent values; of dates and times quantiles, to the
+    day; of any other type how many there are.
 
-        Of numbers: how many there are, the share that is missing, mean, standard deviation and
-        quantiles, within the bounds that the terms know or that are found; of booleans the share
-        that is true; of text and categories the most frequent values; of dates and times quantiles,
-        to the day; of any other type how many there are.
+    Every question has the same share of the loss (`explain.describe` says which): a column of
+    numbers, dates or text has two, others one, the number of rows one. With `rho` the noise is
+    Gaussian, which suits many columns. With `epsilon` and `delta`, and columns enough that it is
+    more accurate, the noise is that of the rho which these two allow; half of delta remains for
+    secret values. Delta is what showing secret values of text spends, of all columns together;
+    without columns of text, or with their values in `keys` of the terms, none is needed. Quantiles
+    are not a number where rows are too few to say their rank.
 
-        Every question has the same share of the loss (`explain.describe` says which): a column of
-        numbers, dates or text has two, others one, the number of rows one. With `rho` the noise is
-        Gaussian, which suits many columns. With `epsilon` and `delta`, and columns enough that it
-        is more accurate, the noise is that of the rho which these two allow; half of delta remains
-        for secret values. Quantiles are not a number where rows are too few to say their rank.
+    >>> import dfprivacy as dfp, polars as pl
+    >>> frame = pl.DataFrame({"x": range(5000), "late": [True, False] * 2500})
+    >>> made = frame.dp(bounds={"x": (0, 5000)}).describe(epsilon=1)
+    >>> made["column"].to_list(), made["type"].to_list()
+    (['x', 'late'], ['integer', 'boolean'])
+    """
 
-        Parameters
-        ----------
-        columns : sequence of Hashable, optional
-            The columns to describe, in this order; all when left out, but for the unit.
-        exclude : sequence of Hashable
-            Columns to leave out.
-        quantiles : sequence of float
-            Which quantiles of numbers and dates.
-        top : int
-            How many of the most frequent values of text are named.
-        numbers : sequence of Hashable
-            Columns of a text file (CSV, TSV) to read as numbers: such a file declares no types.
-            Those with bounds are numbers anyway.
-        epsilon, rho : float
-            What the whole description spends.
-        delta : float, optional
-            What showing secret values of text spends, of all columns together; without columns of
-            text, or with their values in `keys` of the terms, none is needed.
-        interval : float
-            The level of the intervals.
+    kind: ClassVar[str] = "describe"
+    asked_of: ClassVar[tuple[str, ...]] = ("frame",)
+    returns: ClassVar[str] = "The caller's own frame type; `dfp.show` makes a page of it."
 
-        Returns
-        -------
-        frame
-            The caller's own frame type; `dfp.show` makes a page of it.
-
-        Raises
-        ------
-        DPError
-            Before anything is drawn, and never for what is in a row.
-
-        Examples
-        --------
-        >>> import dfprivacy as dfp, polars as pl
-        >>> frame = pl.DataFrame({"x": range(5000), "late": [True, False] * 2500})
-        >>> made = frame.dp(bounds={"x": (0, 5000)}).describe(epsilon=1)
-        >>> made["column"].to_list(), made["type"].to_list()
-        (['x', 'late'], ['integer', 'boolean'])
-        """
-        terms = self._terms.updated(epsilon=epsilon, rho=rho, delta=delta, interval=interval)
-        asked = Describe(columns, exclude, quantiles, top, numbers)
-        return self._describe(description_of(self._frame, asked, terms))
-
-    def _describe(self, description: Description) -> Any:
-        raise NotImplementedError
+    columns: Sequence[Hashable] | None = argument(
+        "The columns to describe, in this order; all when left out, but for the unit.",
+        None,
+        form="Sequence[Hashable] | None",
+    )
+    exclude: Sequence[Hashable] = argument("Columns to leave out.", (), form="Sequence[Hashable]")
+    quantiles: Sequence[float] = argument("Which quantiles of numbers and dates.", QUANTILES)
+    top: int = argument("How many of the most frequent values of text are named.", SHOWN)
+    numbers: Sequence[Hashable] = argument(
+        "Columns of a text file (CSV, TSV) to read as numbers: such a file declares no types. "
+        "Those with bounds are numbers anyway.",
+        (),
+        form="Sequence[Hashable]",
+    )
 
 
 @dataclass(frozen=True)
-class Describe:
-    """What is asked of a frame whose columns are not known yet: see `DescribeMethods.describe`."""
+class AskedDescription(Asked):
+    """The release of a description."""
 
-    columns: Sequence[Hashable] | None = None
-    exclude: Sequence[Hashable] = ()
-    quantiles: Sequence[float] = QUANTILES
-    top: int = SHOWN
-    numbers: Sequence[Hashable] = ()
+    description: Description
 
     @property
-    def text(self) -> str:
-        """The question as it was asked."""
-        own = fields(self)
-        named = {one.name: getattr(self, one.name) for one in own}
-        given = (f"{one.name}={named[one.name]!r}" for one in own if named[one.name] != one.default)
-        return f"describe({', '.join(given)})"
+    def columns(self) -> By:  # type: ignore[override]
+        """The columns that are described."""
+        return list(self.description.columns)
+
+    def release(self, *_: Any) -> Any:
+        """Release the description."""
+        return release_description(self.description)
+
+    def explanation(
+        self,
+        terms: Terms,
+        by: By,  # noqa: ARG002 of a whole frame
+        keys: PublicKeys | None,  # noqa: ARG002 the same
+        sizes: tuple[int, ...],
+        declared: Declared | None = None,
+    ) -> Explanation:
+        """Return what each column costs, and how wrong it is."""
+        own = replace(self.description, terms=terms)
+        return explain_description(own, declared or {}, sizes)
+
+
+@asked_of.register
+def _(question: Describe, frame: object, terms: Terms, by: By, keys: PublicKeys | None) -> Release:
+    if by:
+        raise InvalidQuestionError(
+            "a description is of a whole frame", hint="ask frame.dp.explain.describe(...)"
+        )
+    return AskedDescription(description_of(frame, question, terms)), (), keys
 
 
 def description_of(frame: object, asked: Describe, terms: Terms) -> Description:
@@ -409,7 +397,7 @@ def _frequent(frame: object, request: Request, found: Found, top: int) -> list[V
 
 def _table(made: Description, answers: Answers, values: Mapping[Hashable, list[Value]]) -> pa.Table:
     """Return one row a column; which columns of answers there are follows from the types."""
-    release = Release.made(made.request)
+    release = Paid.made(made.request)
     numbers: dict[str, dict[str, Any]] = {}
     for answer in itertools.chain.from_iterable(answers.answers.values()):
         owner, _, role = answer.name.partition("_")

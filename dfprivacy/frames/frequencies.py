@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,13 +15,14 @@ from dfprivacy.accounting.exact import whole_number
 from dfprivacy.engine.objects import is_missing
 from dfprivacy.engine.returning import values_of
 from dfprivacy.errors import InvalidKeysError, InvalidQuestionError
-from dfprivacy.frames.asking import Asked, Asking, Many, One
+from dfprivacy.frames.asking import AskedTable, By, Release, asked_of
 from dfprivacy.frames.releasing import request_of
 from dfprivacy.frames.tables import Origin, released_table
 from dfprivacy.release.pipeline import Answers
 from dfprivacy.release.request import Request
-from dfprivacy.release.terms import EPSILON, INTERVAL, PublicKeys, Terms, label_of
+from dfprivacy.release.terms import PublicKeys, Terms
 from dfprivacy.statistics import Count
+from dfprivacy.statistics.base import Question, argument
 
 UNSURE = "may not be among them"
 """What is noted of a value whose count noise may have lifted over one that is left out."""
@@ -31,25 +32,18 @@ OTHERS = "values that are not listed"
 
 
 @dataclass(frozen=True)
-class Frequencies:
-    """Counts of the values of a column, called `name`: all, or the `k` largest a group."""
+class Frequencies(Question):
+    """Counts of the values of a column: all, or the `k` largest a group."""
 
-    column: Hashable
-    k: int | None = None
-    name: str = "count"
-    other: bool = field(default=False, metadata={"later": True})
+    column: Hashable = argument("The column whose values are counted.")
 
-    @property
-    def text(self) -> str:
-        """The question, in words."""
-        most = "" if self.k is None else f", {self.k}"
-        most = ", other=True" if self.other else most
-        return f"{'value_counts' if self.k is None else 'top'}({self.column!r}{most})"
+    k: ClassVar[int | None] = None
+    other: ClassVar[bool] = False
 
-    def names(self, by: Sequence[Hashable]) -> list[str]:
+    def names(self, by: Sequence[Hashable], name: str = "count") -> list[str]:
         """Return the columns of the result; those that are grouped by end with the value."""
         noted = ["note"] if self.other or self.k is not None else []
-        names = [*map(str, by), self.name, "low", "high", *noted]
+        names = [*map(str, by), name, "low", "high", *noted]
         if len(set(names)) < len(names):
             raise InvalidQuestionError(
                 "a column has the name of a column of the result",
@@ -57,13 +51,12 @@ class Frequencies:
             )
         return names
 
-    @property
-    def asked(self) -> Asked:
-        """The release of the counts by value; the last group column is the value."""
-        return Asked(
+    def asked(self, name: str = "count") -> AskedTable:
+        """Return the release of counts called `name`; the last group column is the value."""
+        return AskedTable(
             [self.column],
             self.request,
-            lambda own: self.names(own.by),
+            lambda own: self.names(own.by, name),
             lambda made, request, names: ranked(made, request, names, self.k),
             partial(Origin.of, about=self.column),
         )
@@ -96,113 +89,91 @@ def _with_others(keys: PublicKeys | None) -> PublicKeys:
     )
 
 
-def largest(column: Hashable, k: object) -> Frequencies:
-    """Return the counts of the `k` most frequent values of a column."""
-    what = "k must be a whole number of values, from 1 on"
-    most = whole_number(k, 1, 2**31 - 1, InvalidQuestionError, what, hint="pass e.g. k=10")
-    return Frequencies(column, most)
+_KEYS = "Public values: exactly these come out. Without, values are secret and need a delta."
 
 
-class FrequencyMethods(Asking[One, Many]):
-    """Questions that noisy counts by value answer."""
+@dataclass(frozen=True)
+class ValueCounts(Frequencies):
+    """Count how often each value of a column is there: one row a value, the largest first.
 
-    def value_counts(
-        self,
-        column: Hashable,
-        keys: Any = None,
-        *,
-        other: bool = False,
-        epsilon: float = EPSILON,
-        rho: float | None = None,
-        delta: float | None = None,
-        interval: float | str = INTERVAL,
-    ) -> Any:
-        """Count how often each value of `column` is there: one row a value, the largest first.
+    It is `group_by(column).count(column)` in another order: a row is in one count, so that all have
+    the noise of one. Secret values come out where their count shows, up to `delta`, that no single
+    row has made it. Missing values are not counted. By group the values of each group stand
+    together.
 
-        It is `group_by(column).count(column)` in another order: a row is in one count, so that all
-        have the noise of one. With `keys`, public values, exactly these come out; without, values
-        are secret and come out where their count shows, up to `delta`, that no single row has made
-        it. Missing values are not counted. By group the values of each group stand together.
+    >>> import dfprivacy as dfp, polars as pl
+    >>> frame = pl.DataFrame({"city": ["Rome"] * 900 + ["Oslo"] * 100})
+    >>> frame.dp.value_counts("city", epsilon=1, delta=1e-6)["city"].to_list()
+    ['Rome', 'Oslo']
+    """
 
-        With `other=True` all values that are not among
-        `keys` are counted together, in a last row whose key is missing and whose note says so; with
-        a unit they are one group of it.
+    kind: ClassVar[str] = "value_counts"
 
-        >>> import dfprivacy as dfp, polars as pl
-        >>> frame = pl.DataFrame({"city": ["Rome"] * 900 + ["Oslo"] * 100})
-        >>> frame.dp.value_counts("city", epsilon=1, delta=1e-6)["city"].to_list()
-        ['Rome', 'Oslo']
-        """
-        terms = self._terms.updated(epsilon=epsilon, rho=rho, delta=delta, interval=interval)
-        asked = Frequencies(label_of(column), other=other)
-        return self._frequencies(asked, keys, terms)
+    keys: Any = argument(_KEYS, None, form="Any")
+    other: bool = argument(  # type: ignore[misc]
+        "Count all values that are not among the keys together, in a last row whose key is missing "
+        "and whose note says so; with a unit they are one group of it.",
+        False,  # noqa: FBT003 a default
+    )
 
-    def top(
-        self,
-        column: Hashable,
-        k: int = 10,
-        keys: Any = None,
-        *,
-        epsilon: float = EPSILON,
-        rho: float | None = None,
-        delta: float | None = None,
-        interval: float | str = INTERVAL,
-    ) -> Any:
-        """Return the `k` values of `column` with the largest noisy counts, by group in each group.
 
-        All counts are noisy, so that ranking them costs nothing, whatever `k` is. `note` says of a
-        value that it may not be among them: its count is so near to the largest one that is left
-        out, or that secret values may have, that noise may have swapped them (at `interval`).
+@dataclass(frozen=True)
+class Top(Frequencies):
+    """Return the `k` values of a column with the largest noisy counts, by group in each group.
 
-        >>> import dfprivacy as dfp, polars as pl
-        >>> frame = pl.DataFrame({"city": ["Rome"] * 900 + ["Oslo"] * 500 + ["Bari"] * 99})
-        >>> frame.dp.top("city", 2, keys=["Rome", "Oslo", "Bari"], epsilon=1)["city"].to_list()
-        ['Rome', 'Oslo']
-        """
-        terms = self._terms.updated(epsilon=epsilon, rho=rho, delta=delta, interval=interval)
-        return self._frequencies(largest(label_of(column), k), keys, terms)
+    All counts are noisy, so that ranking them costs nothing, whatever `k` is. `note` says of a
+    value that it may not be among them: its count is so near to the largest one that is left out,
+    or that secret values may have, that noise may have swapped them (at `interval`).
 
-    def mode(
-        self,
-        column: Hashable,
-        keys: Any = None,
-        *,
-        epsilon: float = EPSILON,
-        rho: float | None = None,
-        delta: float | None = None,
-        interval: float | str = INTERVAL,
-    ) -> Any:
-        """Return the most frequent value of `column`, by group that of each group: `top` with k=1.
+    >>> import dfprivacy as dfp, polars as pl
+    >>> frame = pl.DataFrame({"city": ["Rome"] * 900 + ["Oslo"] * 500 + ["Bari"] * 99})
+    >>> frame.dp.top("city", 2, keys=["Rome", "Oslo", "Bari"], epsilon=1)["city"].to_list()
+    ['Rome', 'Oslo']
+    """
 
-        One row: the value, its count with an interval, and a note where another may be the one.
+    kind: ClassVar[str] = "top"
 
-        >>> import dfprivacy as dfp, polars as pl
-        >>> frame = pl.DataFrame({"city": ["Rome"] * 900 + ["Oslo"] * 100})
-        >>> frame.dp.mode("city", epsilon=1, delta=1e-6)["city"].to_list()
-        ['Rome']
-        """
-        terms = self._terms.updated(epsilon=epsilon, rho=rho, delta=delta, interval=interval)
-        return self._frequencies(Frequencies(label_of(column), 1), keys, terms)
+    k: int = argument("How many values.", 10)  # type: ignore[misc]
+    keys: Any = argument(_KEYS, None, form="Any")
 
-    def _frequencies(self, asked: Frequencies, given: object, terms: Terms) -> Any:
-        """Release the counts, all of them or the largest of each group."""
-        return self._release(asked.asked, terms, *self._by_value(asked.column, given, terms))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        what = "k must be a whole number of values, from 1 on"
+        most = whole_number(self.k, 1, 2**31 - 1, InvalidQuestionError, what, hint="pass e.g. k=10")
+        object.__setattr__(self, "k", most)
 
-    def _by_value(
-        self, column: Hashable, given: object, terms: Terms
-    ) -> tuple[tuple[Hashable, ...], PublicKeys | None]:
-        """Return the columns that are grouped by, the value last, and their public keys."""
-        outer, keys = self._grouping()
-        own = terms.keys_for((column,), given)
-        if (own is None) != (keys is None) and outer:
-            raise InvalidKeysError(
-                "the keys of the groups and those of the values are public together or not at all",
-                hint="list both: group_by('city', keys=[...]).value_counts('kind', keys=[...])",
-            )
-        if own is None or keys is None:
-            return (*outer, column), own
+
+@dataclass(frozen=True)
+class Mode(Frequencies):
+    """Return the most frequent value of a column, by group that of each group: `top` with k=1.
+
+    One row: the value, its count with an interval, and a note where another may be the one.
+
+    >>> import dfprivacy as dfp, polars as pl
+    >>> frame = pl.DataFrame({"city": ["Rome"] * 900 + ["Oslo"] * 100})
+    >>> frame.dp.mode("city", epsilon=1, delta=1e-6)["city"].to_list()
+    ['Rome']
+    """
+
+    kind: ClassVar[str] = "mode"
+    k: ClassVar[int] = 1
+
+    keys: Any = argument(_KEYS, None, form="Any")
+
+
+@asked_of.register
+def _(question: Frequencies, _: object, terms: Terms, by: By, keys: PublicKeys | None) -> Release:
+    """Return the release by the groups and the value, the last, with public keys of both."""
+    own = terms.keys_for((question.column,), question.keys)  # type: ignore[attr-defined]
+    if (own is None) != (keys is None) and by:
+        raise InvalidKeysError(
+            "the keys of the groups and those of the values are public together or not at all",
+            hint="list both: group_by('city', keys=[...]).value_counts('kind', keys=[...])",
+        )
+    if own is not None and keys is not None:
         rows = itertools.product(keys.rows, own.rows)
-        return (*outer, column), PublicKeys(tuple((*a, *b) for a, b in rows))
+        own = PublicKeys(tuple((*a, *b) for a, b in rows))
+    return question.asked(), (*by, question.column), own
 
 
 def ranked(made: Answers, request: Request, names: Sequence[str], k: int | None) -> pa.Table:

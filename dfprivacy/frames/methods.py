@@ -1,6 +1,6 @@
-"""Turn statistics into methods: one for each that is registered, with its arguments and texts.
+"""Turn questions into methods: one for each that is registered, with its arguments and texts.
 
-`methods.pyi` spells the methods of this package's own statistics for type checkers; a test keeps
+`methods.pyi` spells the methods of this package's own questions for type checkers; a test keeps
 it the same as what is made here.
 """
 
@@ -14,7 +14,8 @@ from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 from dfprivacy.errors import UnknownArgumentError, UnknownMethodError, boundary
 from dfprivacy.release.terms import EPSILON, INTERVAL
-from dfprivacy.statistics import STATISTICS, Argument, Statistic
+from dfprivacy.statistics import STATISTICS, Argument
+from dfprivacy.statistics.base import QUESTIONS, Question
 
 One = TypeVar("One")
 
@@ -45,7 +46,7 @@ TYPES = {
     "bounds": "tuple[float, float] | None",
     "number": "float",
     "numbers": "Sequence[float]",
-    "whole": "int | None",
+    "whole": "int",
     "choice": "str",
     "flag": "bool",
     "value": "Any",
@@ -53,31 +54,44 @@ TYPES = {
 """How the forms of arguments are annotated."""
 
 
-class Methods(Generic[One]):
-    """What asks registered statistics by their names; `_of_column`, if it knows their column."""
+def questions_of(place: str) -> dict[str, type[Question]]:
+    """Return what can be asked of a "frame", a frame by "group" or a "column", by kind."""
+    others = {kind: own for kind, own in QUESTIONS.items() if place in own.asked_of}
+    return {**STATISTICS, **others}
 
-    _of_column: ClassVar[bool] = False
+
+class Methods(Generic[One]):
+    """What asks registered questions by their names, of whole frames."""
+
+    _place: ClassVar[str] = "frame"
 
     def __getattr__(self, name: str) -> Any:
-        """Return the method that asks a statistic, or say what was probably meant."""
-        if name in STATISTICS:
-            return method_of(STATISTICS[name], of_column=self._of_column).__get__(self)
+        """Return the method that asks a question, or say what was probably meant."""
+        known = questions_of(self._place)
+        if name in known:
+            return method_of(known[name], of_column=self._place == "column").__get__(self)
         return _unknown(self, name)
 
     def __dir__(self) -> list[str]:
-        """List the methods of every statistic beside those of the class."""
-        return sorted({*super().__dir__(), *STATISTICS})
+        """List the methods of every question beside those of the class."""
+        return sorted({*super().__dir__(), *questions_of(self._place)})
+
+
+class GroupMethods(Methods[One]):
+    """What asks registered questions of frames by group."""
+
+    _place = "group"
 
 
 class ColumnMethods(Methods[One]):
-    """What asks registered statistics about one column."""
+    """What asks registered questions about one column."""
 
-    _of_column = True
+    _place = "column"
 
 
 @cache
-def method_of(statistic: type[Statistic], *, of_column: bool = False) -> Callable[..., Any]:
-    """Return the method that asks a statistic; that of a series knows its column."""
+def method_of(statistic: type[Question], *, of_column: bool = False) -> Callable[..., Any]:
+    """Return the method that asks a question; that of a series knows its column."""
     signature = signature_of(statistic, of_column=of_column)
     names = [own.name for own in statistic.arguments()]
 
@@ -116,12 +130,12 @@ def bound_arguments(
         ) from None
 
 
-def signature_of(statistic: type[Statistic], *, of_column: bool = False) -> inspect.Signature:
+def signature_of(statistic: type[Question], *, of_column: bool = False) -> inspect.Signature:
     """Return the signature of a method: arguments, then the terms, then methods and the like."""
     place = inspect.Parameter.POSITIONAL_OR_KEYWORD
     own = statistic.arguments()[1:] if of_column else statistic.arguments()
     named = [each for each in own if each.form in {"choice", "flag"} and not each.required]
-    terms = [name for name in TERMS if name != "interval" or statistic.has_interval]
+    terms = [name for name in statistic.terms if name != "interval" or statistic.has_interval]
     parameters = [inspect.Parameter("self", place)]
     parameters += [_parameter(each, place) for each in own if each not in named]
     keyword = inspect.Parameter.KEYWORD_ONLY
@@ -135,14 +149,14 @@ def signature_of(statistic: type[Statistic], *, of_column: bool = False) -> insp
 
 def _parameter(argument: Argument, place: Any) -> inspect.Parameter:
     default = inspect.Parameter.empty if argument.required else argument.default
-    annotation = TYPES[argument.form]
-    if argument.form == "number" and argument.default is None:
+    annotation = TYPES.get(argument.form, argument.form)
+    if argument.form in {"number", "whole"} and argument.default is None:
         annotation += " | None"
     return inspect.Parameter(argument.name, place, default=default, annotation=annotation)
 
 
-def documentation(statistic: type[Statistic], *, of_column: bool = False) -> str:
-    """Return the docstring of a method: what the statistic says, and every parameter."""
+def documentation(statistic: type[Question], *, of_column: bool = False) -> str:
+    """Return the docstring of a method: what the question says, and every parameter."""
     text = inspect.cleandoc(statistic.__doc__ or "")
     lines = [text, "", "Parameters", "----------"]
     said = {name: meaning for name, (*_, meaning) in TERMS.items()}
@@ -154,8 +168,7 @@ def documentation(statistic: type[Statistic], *, of_column: bool = False) -> str
             continue
         lines.append(f"{name} : {parameter.annotation}")
         lines.append(f"    {said[name]}")
-    lines += ["", "Returns", "-------", "Estimate, Choice or frame"]
-    lines.append("    A number that knows its cost; by group, the caller's own frame type.")
+    lines += ["", "Returns", "-------", "result", f"    {statistic.returns}"]
     lines += ["", "Raises", "------", "DPError"]
     lines.append("    Before anything is drawn, and never for what is in a row.")
     if statistic.example:
@@ -177,14 +190,14 @@ def meant(name: str, known: Collection[str]) -> str | None:
     return next((other for other in near if other in known), None)
 
 
-def _unknown(owner: object, name: str) -> NoReturn:
+def _unknown(owner: Any, name: str) -> NoReturn:
     """Refuse a name that `owner` does not have, with an AttributeError: `hasattr` still works."""
     kind = type(owner)
     if name.startswith("_"):
         message = f"{kind.__name__!r} object has no attribute {name!r}"
         raise AttributeError(message, name=name, obj=owner)
     of_frame = _ELSEWHERE.get(name, name)
-    if getattr(owner, "_of_column", False) and hasattr(getattr(owner, "_owner", None), of_frame):
+    if kind._place == "column" and hasattr(getattr(owner, "_owner", None), of_frame):  # noqa: SLF001
         raise UnknownMethodError(
             f"{name} is a question about a frame, and this is one column",
             hint=f"ask the frame: df.dp.{of_frame}(...)",

@@ -616,10 +616,10 @@ def _number(row: Mapping[str, Any], release: Release) -> Number:
     number: Number
     if row["chosen"]:
         number = Choice(row["name"], row["value"], release)
-    else:  # a table that was kept before there were notes, or dates, has none
-        ends, note = (row["low"], row["high"]), row.get("note", "")
-        number = Recalled(row["name"], row["value"], ends, row["std_error"], release, note)
-    if row.get("moments") is not None:
+    else:
+        ends = (row["low"], row["high"])
+        number = Recalled(row["name"], row["value"], ends, row["std_error"], release, row["note"])
+    if row["moments"] is not None:
         clock = Clock(row["moments"], row["origin"], row["step"], 0, 0)
         number.moments = Moments(clock, row["zone"])
     return number

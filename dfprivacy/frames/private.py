@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import replace
-from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
@@ -20,14 +18,8 @@ from dfprivacy.errors import (
     UnknownMethodError,
     boundary,
 )
-from dfprivacy.frames.asking import Asked, By, together
-from dfprivacy.frames.crosstabs import CrosstabMethods
-from dfprivacy.frames.describing import (
-    DescribeMethods,
-    Description,
-    explain_description,
-    release_description,
-)
+from dfprivacy.frames import crosstabs, describing, frequencies, regressions  # noqa: F401 their questions
+from dfprivacy.frames.asking import Asked, Asking, By, together
 from dfprivacy.frames.explanation import (
     SIZE,
     Explanation,
@@ -36,11 +28,8 @@ from dfprivacy.frames.explanation import (
     reached,
     target_of,
 )
-from dfprivacy.frames.forecasting import explain_vector
-from dfprivacy.frames.frequencies import FrequencyMethods
-from dfprivacy.frames.methods import ColumnMethods
+from dfprivacy.frames.methods import ColumnMethods, GroupMethods, Methods, questions_of
 from dfprivacy.frames.numbers import Number
-from dfprivacy.frames.regressions import RegressionMethods
 from dfprivacy.frames.releasing import release_numbers
 from dfprivacy.frames.viz.text import code
 from dfprivacy.release.terms import (
@@ -52,8 +41,8 @@ from dfprivacy.release.terms import (
     label_of,
     unit_of,
 )
-from dfprivacy.statistics import STATISTICS, Statistic
-from dfprivacy.statistics.mean_vector import MeanVector
+from dfprivacy.statistics import Statistic
+from dfprivacy.statistics.base import Question
 
 if TYPE_CHECKING:
     from dfprivacy.frames.surveys import LocalMethods, ShuffleMethods
@@ -63,12 +52,7 @@ Answer = TypeVar("Answer")
 
 
 @boundary
-class Explaining(
-    DescribeMethods[Explanation, Explanation],
-    CrosstabMethods[Explanation, Explanation],
-    FrequencyMethods[Explanation, Explanation],
-    RegressionMethods[Explanation, Explanation],
-):
+class Explaining(Methods[Explanation], Asking[Explanation]):
     """The questions of a frame, or of a frame by group, explained instead of answered.
 
     Every method takes the arguments of the method of `.dp` by its name, refuses what that refuses
@@ -185,18 +169,6 @@ class Explaining(
     def _several(self, question: Statistic, answers: Explanation) -> Explanation:  # noqa: ARG002 it holds all
         return answers
 
-    def _describe(self, description: Description) -> Explanation:
-        if self._by:
-            raise InvalidQuestionError(
-                "a description is of a whole frame", hint="ask frame.dp.explain.describe(...)"
-            )
-        declared = self._declared(list(description.columns), description.terms.unit)
-
-        def make(terms: Terms, sizes: tuple[int, ...]) -> Explanation:
-            return explain_description(replace(description, terms=terms), declared, sizes)
-
-        return reached(self._target, description.terms, make)
-
     def _release(
         self, asked: Asked, terms: Terms, by: By = (), keys: PublicKeys | None = None
     ) -> Explanation:
@@ -206,10 +178,6 @@ class Explaining(
             return asked.explanation(terms, by, keys, sizes, declared)
 
         return reached(self._target, terms, make)
-
-    def _vector(self, question: MeanVector, terms: Terms) -> Explanation:
-        self._declared(list(question.labels), None)
-        return reached(self._target, terms, partial(explain_vector, self._by, self._keys, question))
 
     def _grouping(self) -> tuple[tuple[Hashable, ...], PublicKeys | None]:
         return self._by, self._keys
@@ -221,13 +189,7 @@ class Explaining(
 
 
 @boundary
-class Private(
-    DescribeMethods[Number, dict[str, Number]],
-    CrosstabMethods[Number, dict[str, Number]],
-    FrequencyMethods[Number, dict[str, Number]],
-    RegressionMethods[Number, dict[str, Number]],
-    Generic[Frame],
-):
+class Private(Methods[Number], Asking[dict[str, Number]], Generic[Frame]):
     """A frame that answers privately.
 
     Calling it sets terms for the questions that follow:
@@ -351,9 +313,6 @@ class Private(
     def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> dict[str, Number]:
         return release_numbers(self._frame, questions, terms)
 
-    def _describe(self, description: Description) -> Any:
-        return release_description(description)
-
     def _several(self, question: Statistic, answers: dict[str, Number]) -> Any:
         return question.gathered(list(answers.values()))
 
@@ -362,7 +321,7 @@ class Private(
 
 
 @boundary
-class PrivateGroupBy(FrequencyMethods[Frame, Frame], RegressionMethods[Frame, Frame]):
+class PrivateGroupBy(GroupMethods[Frame], Asking[Frame]):
     """A frame by group; every question returns the caller's own frame type.
 
     One row a group, sorted by key, or as public keys were listed: the key columns, the answer,
@@ -396,7 +355,7 @@ class PrivateGroupBy(FrequencyMethods[Frame, Frame], RegressionMethods[Frame, Fr
 
     def __getattr__(self, name: str) -> Any:
         """Return the method that asks a statistic, or say how a column is asked about."""
-        if name not in STATISTICS and not name.startswith("_") and self._has(name):
+        if name not in questions_of("group") and name[:1] != "_" and self._has(name):
             raise UnknownMethodError(
                 f"{name!r} is a column, not a question",
                 hint=f'ask about it by name: .mean("{name}", bounds=(0, 100)) or ["{name}"].mean()',
@@ -444,22 +403,6 @@ class PrivateColumn(ColumnMethods[Answer]):
         """Explain questions about the column instead of answering them."""
         return PrivateColumn(self._owner.explain, self._column)
 
-    def histogram(self, *args: Any, **terms: Any) -> Any:
-        """Count the values bin by bin: see `Private.histogram`."""
-        return self._owner.histogram(self._column, *args, **terms)
-
-    def value_counts(self, *args: Any, **terms: Any) -> Any:
-        """Count how often each value is there: see `Private.value_counts`."""
-        return self._owner.value_counts(self._column, *args, **terms)
-
-    def top(self, *args: Any, **terms: Any) -> Any:
-        """Return the values with the largest counts: see `Private.top`."""
-        return self._owner.top(self._column, *args, **terms)
-
-    def mode(self, *args: Any, **terms: Any) -> Any:
-        """Return the most frequent value: see `Private.mode`."""
-        return self._owner.mode(self._column, *args, **terms)
-
     def agg(self, *questions: Statistic, **named: Any) -> Any:
         """Answer several questions under one epsilon: see `Private.agg`."""
         return self._owner.agg(*questions, **named)
@@ -467,11 +410,9 @@ class PrivateColumn(ColumnMethods[Answer]):
     def __repr__(self) -> str:
         return f"{self._owner!r}[{self._column!r}]"
 
-    def _ask(
-        self, statistic: type[Statistic], asked: Mapping[str, Any], terms: Mapping[str, Any]
-    ) -> Any:
-        place = statistic.places()[0]
-        return self._owner._ask(statistic, {place: self._column, **asked}, terms)  # noqa: SLF001
+    def _ask(self, kind: type[Question], asked: Mapping[str, Any], terms: Mapping[str, Any]) -> Any:
+        place = kind.places()[0]
+        return self._owner._ask(kind, {place: self._column, **asked}, terms)  # noqa: SLF001
 
 
 def _unit(terms: Terms, unit: object, max_rows: object, max_groups: object) -> Unit | None:

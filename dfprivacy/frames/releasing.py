@@ -169,7 +169,7 @@ def histogram_request(
             [loss],
             parts=[part],
             questions={part.name: question},
-            selections=question.bins,
+            selections=question.count,
             known_by={},
         )
 

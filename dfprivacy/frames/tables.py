@@ -129,7 +129,7 @@ def prove_way_back(
 
 Frame = TypeVar("Frame")
 
-ADDED_UP = ("count", "sum")
+ADDED_UP = ("count", "sum", "histogram")
 """Questions whose answers about disjoint groups add up."""
 
 
@@ -164,10 +164,10 @@ class Origin:
         """Return the origin of a request's frame; `about` names the column asked about."""
         charge = request.charge
         cost = Release(charge.loss, float(charge.delta), request.level).cost
-        kinds = {name: getattr(own, "kind", "count") for name, own in request.questions.items()}
+        kinds = {name: own.kind for name, own in request.questions.items()}
         return cls(
             charge.question, cost, request.level, tuple(map(str, request.by)), str(about),
-            adds_up=tuple(name for name, kind in kinds.items() if kind in ADDED_UP),  # bins count
+            adds_up=tuple(name for name, kind in kinds.items() if kind in ADDED_UP),
             shares=tuple(name for name, kind in kinds.items() if kind == "share"),
         )  # fmt: skip
 

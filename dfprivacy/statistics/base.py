@@ -2,7 +2,8 @@
 
 A statistic is one frozen dataclass in one file. Its fields are its arguments, annotated once;
 methods, SQL functions, options of the command line, fields of job files, files of statistics and
-the reference page are made from them. Defining a subclass with a `kind` registers it.
+the reference page are made from them. Defining a subclass with a `kind` registers it. So are
+questions that only frames answer, such as histograms.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from dfprivacy.release.terms import Bounds, bounds_of, label_of
 STATISTICS: dict[str, type[Statistic]] = {}
 """Every statistic by its kind, in the order in which they are defined."""
 
+QUESTIONS: dict[str, type[Question]] = {}
+"""Every other question by its kind: the answer to one is a table or a vector."""
+
 
 @dataclass(frozen=True)
 class Argument:
@@ -34,7 +38,8 @@ class Argument:
     form : str
         What it is, by its annotation: "column" (Hashable), "bounds" (a pair of numbers), "number",
         "numbers" (a list), "whole" (a whole number), "value" (a constant of any plain type) or
-        "choice" (one of `choices`) or "flag" (true or false).
+        "choice" (one of `choices`) or "flag" (true or false); or its annotation itself, where its
+        class checks it.
     doc : str
         What it means, for docstrings and --help.
     default : object
@@ -64,16 +69,12 @@ def argument(
     *,
     choices: Sequence[str] = (),
     sample: Any = 0.5,
-    later: bool = False,
+    form: str = "",
 ) -> Any:
-    """Return a dataclass field that is an argument of a statistic, with what it means.
-
-    One that a statistic gets `later` than its first version leaves the releases alone that were
-    charged without it: a default of True, False or None is no part of what they are known by.
-    """
+    """Return a dataclass field that is an argument of a question, with what it means."""
     if choices and default is MISSING:
         default = choices[0]
-    told = {"doc": doc, "choices": tuple(choices), "sample": sample, "later": later}
+    told = {"doc": doc, "choices": tuple(choices), "sample": sample, "form": form}
     return field(default=default, metadata=told)
 
 
@@ -84,58 +85,30 @@ BOUNDS_DOC = (
 """What the bounds of a statistic mean that finds its own where it is given none."""
 
 
-@boundary
-class Statistic(ABC):
-    """What can be asked of a frame: a frozen dataclass whose fields are its arguments.
+class Question(ABC):
+    """What a frame can be asked: a frozen dataclass whose fields are its arguments.
 
-    A subclass that names a `kind` is known at every door. See docs/adding-a-statistic.md.
-
-    Attributes
-    ----------
-    kind : str
-        What it is called: the name of the method, of the command, and after `dp_` of the function.
-    aliases : tuple of str
-        What other libraries call it, for hints.
-    sql_aliases : tuple of str
-        Other names of its SQL function, after `dp_`.
-    sql_names : tuple of str
-        The ordinary aggregates of SQL that it answers privately: "avg" for the mean.
-    title : str
-        What it asks for in a few words: "the mean".
-    example : str
-        One line that asks it of a frame `df` with a column `x`.
-    has_interval : bool
-        Whether its answer can have an interval; `tells_interval` says whether one has.
-    is_whole : bool
-        Whether its answer is a whole number.
-    answers_one : bool
-        Whether it has one answer; several are a list or a tuple.
-    adds_up : bool
-        Whether what it measures in disjoint rows adds up, so that files of statistics can hold it.
+    `asked_of` says whether whole frames, frames by group and single columns have its method,
+    `terms` which terms that takes, and `returns` what it returns.
     """
 
     kind: ClassVar[str]
-    aliases: ClassVar[tuple[str, ...]] = ()
-    sql_aliases: ClassVar[tuple[str, ...]] = ()
-    sql_names: ClassVar[tuple[str, ...]] = ()
-    title: ClassVar[str]
+    registry: ClassVar[dict[str, type[Any]]] = QUESTIONS
+    asked_of: ClassVar[tuple[str, ...]] = ("frame", "group", "column")
+    terms: ClassVar[tuple[str, ...]] = ("epsilon", "rho", "delta", "interval")
+    returns: ClassVar[str] = "The caller's own frame type."
     example: ClassVar[str] = ""
-    has_interval: ClassVar[bool] = False
-    is_whole: ClassVar[bool] = False
-    answers_one: ClassVar[bool] = True
-    adds_up: ClassVar[bool] = True
-    column: Hashable
-    """The column that it is about, where it is about one."""
+    has_interval: ClassVar[bool] = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         kind = cls.__dict__.get("kind")
         if not isinstance(kind, str):  # a property names the kind of a question that is asked apart
             return
-        known = STATISTICS.get(kind)
+        known = cls.registry.get(kind)
         if known is not None and known.__module__.startswith("dfprivacy."):
             raise ValueError(f"there is a statistic called {kind!r} already")
-        STATISTICS[kind] = cls
+        cls.registry[kind] = cls
 
     @classmethod
     def arguments(cls) -> tuple[Argument, ...]:
@@ -146,22 +119,6 @@ class Statistic(ABC):
     def places(cls) -> tuple[str, ...]:
         """Return the names of its arguments that are columns."""
         return tuple(own.name for own in cls.arguments() if own.form == "column")
-
-    @property
-    def columns(self) -> tuple[Hashable, ...]:
-        """The columns that it is about; none for rows."""
-        found = (getattr(self, place) for place in self.places())
-        return tuple(column for column in found if column is not None)
-
-    @property
-    def name(self) -> str:
-        """What its answer is called: its column, or what is asked of rows or of two columns."""
-        return str(self.columns[0]) if len(self.columns) == 1 else self.kind
-
-    @property
-    def full_name(self) -> str:
-        """What its answer is called beside others that would have the same name."""
-        return "_".join([*map(str, self.columns or [self.kind]), self.kind])
 
     def __post_init__(self) -> None:
         for own in type(self).arguments():
@@ -214,6 +171,80 @@ class Statistic(ABC):
                 shown.append(f"{name}{_shown(value)}")
         return f"{self.kind}({', '.join(shown)})"
 
+    def completed(self, known: Mapping[Hashable, object]) -> Self:
+        """Return the question with bounds that the terms of a frame know, where it has none.
+
+        The bounds of a question come in the order of its columns.
+        """
+        ends = [own for own in self.arguments() if own.form == "bounds"]
+        columns = [getattr(self, place) for place in self.places()]
+        found = {
+            own.name: self._checked(own, known[column])
+            for column, own in zip(columns, ends, strict=False)
+            if getattr(self, own.name) is None and column in known
+        }
+        return replace(self, **found) if found else self  # type: ignore[type-var]
+
+
+@boundary
+class Statistic(Question):
+    """What can be asked at every door: a frozen dataclass whose fields are its arguments.
+
+    A subclass that names a `kind` is known at every door. See docs/adding-a-statistic.md.
+
+    Attributes
+    ----------
+    kind : str
+        What it is called: the name of the method, of the command, and after `dp_` of the function.
+    aliases : tuple of str
+        What other libraries call it, for hints.
+    sql_aliases : tuple of str
+        Other names of its SQL function, after `dp_`.
+    sql_names : tuple of str
+        The ordinary aggregates of SQL that it answers privately: "avg" for the mean.
+    title : str
+        What it asks for in a few words: "the mean".
+    example : str
+        One line that asks it of a frame `df` with a column `x`.
+    has_interval : bool
+        Whether its answer can have an interval; `tells_interval` says whether one has.
+    is_whole : bool
+        Whether its answer is a whole number.
+    answers_one : bool
+        Whether it has one answer; several are a list or a tuple.
+    adds_up : bool
+        Whether what it measures in disjoint rows adds up, so that files of statistics can hold it.
+    """
+
+    registry: ClassVar[dict[str, type[Any]]] = STATISTICS
+    returns: ClassVar[str] = "A number that knows its cost; by group, the caller's own frame type."
+    aliases: ClassVar[tuple[str, ...]] = ()
+    sql_aliases: ClassVar[tuple[str, ...]] = ()
+    sql_names: ClassVar[tuple[str, ...]] = ()
+    title: ClassVar[str]
+    has_interval: ClassVar[bool] = False
+    is_whole: ClassVar[bool] = False
+    answers_one: ClassVar[bool] = True
+    adds_up: ClassVar[bool] = True
+    column: Hashable
+    """The column that it is about, where it is about one."""
+
+    @property
+    def columns(self) -> tuple[Hashable, ...]:
+        """The columns that it is about; none for rows."""
+        found = (getattr(self, place) for place in self.places())
+        return tuple(column for column in found if column is not None)
+
+    @property
+    def name(self) -> str:
+        """What its answer is called: its column, or what is asked of rows or of two columns."""
+        return str(self.columns[0]) if len(self.columns) == 1 else self.kind
+
+    @property
+    def full_name(self) -> str:
+        """What its answer is called beside others that would have the same name."""
+        return "_".join([*map(str, self.columns or [self.kind]), self.kind])
+
     def about(self, *columns: Hashable) -> Self:
         """Return the same question about other columns."""
         given: Any = dict(zip(self.places(), columns, strict=False))
@@ -222,19 +253,6 @@ class Statistic(ABC):
     def within(self, bounds: Bounds) -> Self:
         """Return the same question within bounds; itself where it takes none."""
         return replace(self, bounds=bounds) if hasattr(self, "bounds") else self  # type: ignore[type-var]
-
-    def completed(self, known: Mapping[Hashable, object]) -> Self:
-        """Return the question with bounds that the terms of a frame know, where it has none.
-
-        The bounds of a question come in the order of its columns.
-        """
-        ends = [own for own in self.arguments() if own.form == "bounds"]
-        found = {
-            own.name: self._checked(own, known[column])
-            for column, own in zip(self.columns, ends, strict=False)
-            if getattr(self, own.name) is None and column in known
-        }
-        return replace(self, **found) if found else self  # type: ignore[type-var]
 
     def gathered(self, numbers: Sequence[Any]) -> Any:
         """Return the numbers that answer it on a whole frame, as its method returns them."""
@@ -273,7 +291,7 @@ class Statistic(ABC):
         """What tells its answers apart in SQL and files; one nameless answer for most."""
         return ("",)
 
-    def check(self) -> None:  # noqa: B027 most have nothing to refuse
+    def check(self) -> None:
         """Refuse arguments that do not go together; called before anything is planned."""
 
     def required_bounds(self, name: str = "bounds", column: Hashable = None) -> Bounds:
@@ -319,12 +337,12 @@ class Statistic(ABC):
 
 
 @cache
-def _arguments(kind: type[Statistic]) -> tuple[Argument, ...]:
+def _arguments(kind: type[Question]) -> tuple[Argument, ...]:
     hints = get_type_hints(kind)
     return tuple(
         Argument(
             own.name,
-            _form(hints[own.name], own.metadata.get("choices", ())),
+            own.metadata.get("form") or _form(hints[own.name], own.metadata.get("choices", ())),
             own.metadata.get("doc", ""),
             own.default,
             own.metadata.get("choices", ()),

@@ -7,7 +7,7 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,8 @@ from dfprivacy.noise.laws import KeyRule, Noise, name_of, spread_of
 from dfprivacy.release.answers import Column, Counted, Threshold
 from dfprivacy.release.pipeline import Answered, Answers
 from dfprivacy.release.request import Request
-from dfprivacy.release.terms import Bounds, label_of
+from dfprivacy.release.terms import Bounds, BoundsLike, bounds_of
+from dfprivacy.statistics.base import Question, argument
 from dfprivacy.statistics.estimators.octave_bounds import SHARE, find_bounds
 from dfprivacy.statistics.forecast import (
     Circumstances,
@@ -44,36 +45,66 @@ _UNKNOWN = Bounds(-1, 1)
 
 
 @dataclass(frozen=True)
-class Histogram:
-    """Counts of a column between `edges`, or in `bins` equal bins within bounds to be found."""
+class Histogram(Question):
+    """Count the values of a column between ascending edges, or in equal bins within bounds.
 
-    column: Hashable
-    edges: tuple[float, ...] | None
-    bins: int
+    A bin includes its lower edge, the last one both. With a number of `bins` and no `bounds`,
+    bounds are found privately for all groups together. All counts together have sensitivity 1.
 
-    @classmethod
-    def of(
-        cls, column: Hashable, bins: object, bounds: Bounds | None, *, given: bool = False
-    ) -> Histogram:
-        """Return the question for edges, or a number of bins; `given` tells of bounds in it."""
-        label_of(column)
-        count = exact_number(bins)
+    >>> import dfprivacy as dfp, polars as pl
+    >>> frame = pl.DataFrame({"x": range(1000)})
+    >>> frame.dp.histogram("x", [0, 250, 500, 1000], epsilon=1)["lower"].to_list()
+    [0.0, 250.0, 500.0]
+    """
+
+    kind: ClassVar[str] = "histogram"
+    returns: ClassVar[str] = "The caller's own frame type: lower, upper, count, low, high of a bin."
+
+    column: Hashable = argument("The column of numbers.")
+    bins: int | Sequence[float] = argument(
+        "So many equal bins, or the edges of bins.", form="int | Sequence[float]"
+    )
+    bounds: BoundsLike | None = argument(
+        "Where the first of a number of bins begins and the last one ends; values beyond are not "
+        "counted. Found privately when left out.",
+        None,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        count = exact_number(self.bins)
         if count is None:
-            edges = _edges(bins)
-            if given:
+            object.__setattr__(self, "bins", _edges(self.bins))
+            if self.bounds is not None:
                 raise InvalidQuestionError(
                     "a histogram with edges takes no bounds", hint="leave bounds out"
                 )
-            return cls(column, edges, len(edges) - 1)
-        if count.denominator != 1 or not 1 <= count <= MOST_BINS:
+        elif count.denominator != 1 or not 1 <= count <= MOST_BINS:
             raise _refused(f"the number of bins must be from 1 to {MOST_BINS:,}")
-        return cls(column, None if bounds is None else _equal(bounds, int(count)), int(count))
+        _ = self.edges
+
+    def completed(self, known: Mapping[Hashable, object]) -> Self:
+        """Take the bounds that the terms of a frame know, unless it has edges."""
+        return self if isinstance(self.bins, Sequence) else super().completed(known)
+
+    @property
+    def edges(self) -> tuple[float, ...] | None:
+        """The edges of the bins; None where they are found."""
+        if isinstance(self.bins, Sequence):
+            return tuple(self.bins)
+        bounds = bounds_of(self.bounds)
+        return None if bounds is None else _equal(bounds, self.count)
+
+    @property
+    def count(self) -> int:
+        """How many bins there are."""
+        return len(self.bins) - 1 if isinstance(self.bins, Sequence) else int(self.bins)
 
     @property
     def text(self) -> str:
         """The question as it was asked."""
-        bins = self.bins if self.edges is None else list(self.edges)
-        return f"histogram({self.column!r}, {bins!r})"
+        edges = self.edges
+        return f"histogram({self.column!r}, {self.count if edges is None else list(edges)!r})"
 
 
 def _edges(given: object) -> tuple[float, ...]:
@@ -218,7 +249,7 @@ class MeasuredHistogram:
         found = find_bounds(pooled, finding.noise(1, 1))
         known = bool(found.found[0])
         bounds = Bounds(float(found.lower[0]), float(found.upper[0])) if known else _UNKNOWN
-        edges = _equal(bounds, question.bins)
+        edges = _equal(bounds, question.count)
         counts = rebinned(self.table, Edges(edges))
         return edges if known or found.zeros[0] else (math.nan,) * len(edges), counts
 

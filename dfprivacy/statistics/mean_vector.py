@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from dfprivacy.accounting.exact import decimal_number, describe, number_within, whole_number
 from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
 from dfprivacy.release.terms import label_of
+from dfprivacy.statistics.base import Question, argument
 
 VECTOR_METHODS = ("auto", "recentred", "clipped", "shifted", "plan")
 DEVIATIONS = ("gaussian", "generic", "binary")
@@ -20,43 +22,70 @@ _LARGEST_P = 1000
 
 
 @dataclass(frozen=True)
-class MeanVector:
-    """The mean of vectors in R^d, or of item sets as 0/1 vectors over a public universe.
+class MeanVector(Question):
+    """Average vectors: several numeric columns, or one column of arrays, lists or item sets.
 
-    Everything here is public. `columns` is a tuple of d numeric columns, or one label of a column
-    of arrays, lists or item sets; `dimension` is the length of lists, `universe` the number of
-    items 0, ..., universe - 1. `radius` bounds Euclidean norms in units of the columns; `p` names
-    the error to keep small. `neighbours` is what privacy protects against: a row added or removed,
-    or (for comparison) a row replaced with the number of rows public.
+    Privacy: rho-zCDP, whatever the dimension, when one row is added or removed; the number of rows
+    is secret. `neighbours="replace"` makes it public, protects against one row taking another
+    one's place, and runs the papers' own form. Secret group keys add `delta`.
 
-    >>> MeanVector(("x", "y"), radius=10).chosen_method
+    Methods: norms cut at a private threshold around noisy means, three times ("recentred"), or once
+    around 0 ("clipped"), or around private medians ("shifted"; both Huang, Liang and Yi 2021);
+    noise by private standard deviations ("plan", Aumueller et al. 2023). "auto" decides by public
+    facts: "plan" for item sets, p != 2 or `skewed`, else "recentred".
+
+    A row that is no whole vector counts for nothing (zeros under "replace").
+
+    >>> MeanVector(["x", "y"], radius=10).chosen_method
     'recentred'
     >>> MeanVector("basket", universe=500).chosen_method
     'plan'
 
-    Raises
-    ------
-    InvalidBoundsError
-        When the radius is missing, or not a positive number.
-    InvalidQuestionError
-        When anything else does not go together.
+    >>> import dfprivacy as dfp, numpy as np, pandas as pd
+    >>> frame = pd.DataFrame(np.arange(20_000).reshape(5_000, 4) % 7.0, columns=list("abcd"))
+    >>> mean = frame.dp.mean_vector(["a", "b", "c", "d"], rho=0.5, radius=100)
+    >>> bool(abs(mean.values - 3).max() < 0.3), mean.method
+    (True, 'recentred')
     """
 
-    columns: Hashable
-    radius: float | None = None
-    method: str = "auto"
-    neighbours: str = "add-remove"
-    p: float = 2
-    dimension: int | None = None
-    universe: int | None = None
-    deviations: str = "gaussian"
-    skewed: bool = False
+    kind: ClassVar[str] = "mean_vector"
+    asked_of: ClassVar[tuple[str, ...]] = ("frame", "group")
+    terms: ClassVar[tuple[str, ...]] = ("rho", "delta", "interval")
+    returns: ClassVar[str] = (
+        "A sequence of floats that knows its noise (`VectorEstimate`). By group, the caller's own "
+        "frame type: the keys, a column a coordinate (or a list column with low and high), count."
+    )
+
+    columns: Hashable = argument(
+        "The coordinates, or a column of vectors: Array, FixedSizeList or List.",
+        form="Sequence[Hashable] | Hashable",
+    )
+    radius: float | None = argument(
+        "A public bound on Euclidean norms, in units of the columns. Larger vectors are cut; a "
+        "radius a thousand times too large costs little.",
+        None, form="float | None",
+    )  # fmt: skip
+    method: str = argument("How vectors are averaged.", choices=VECTOR_METHODS)
+    neighbours: str = argument("The neighbour relation.", choices=NEIGHBOURS)
+    p: float = argument('Which l_p error "plan" keeps small.', 2, form="float")
+    dimension: int | None = argument("The length of lists, which no List column declares.", None)
+    universe: int | None = argument("The column holds sets of items 0, ..., universe - 1.", None)
+    deviations: str = argument(
+        'How "plan" finds standard deviations: for data that is about normal, for any with four '
+        "moments, or for coordinates 0 and 1.",
+        choices=DEVIATIONS,
+    )
+    skewed: bool = argument(
+        "Declare that standard deviations differ much between coordinates.",
+        False,  # noqa: FBT003
+    )
 
     def __post_init__(self) -> None:
+        several = isinstance(self.columns, list | tuple)
+        given = tuple(self.columns) if several else label_of(self.columns)  # type: ignore[arg-type]
+        object.__setattr__(self, "columns", given)
+        super().__post_init__()
         _check_labels(self)
-        _one_of("method", self.method, VECTOR_METHODS)
-        _one_of("neighbours", self.neighbours, NEIGHBOURS)
-        _one_of("deviations", self.deviations, DEVIATIONS)
         _check_p(self.p)
         for name in ("dimension", "universe"):
             _check_size(name, getattr(self, name))
@@ -102,13 +131,6 @@ class MeanVector:
         return f"mean_vector([{shown}])" if self.wide else f"mean_vector({shown})"
 
 
-def mean_vector_question(columns: object, **facts: object) -> MeanVector:
-    """Return the question for a list of columns, or for the label of one column of vectors."""
-    if isinstance(columns, list | tuple):
-        return MeanVector(tuple(columns), **facts)  # type: ignore[arg-type]
-    return MeanVector(label_of(columns), **facts)  # type: ignore[arg-type]
-
-
 def _check_labels(question: MeanVector) -> None:
     if not question.labels:
         raise InvalidQuestionError(
@@ -122,14 +144,6 @@ def _check_labels(question: MeanVector) -> None:
     if len(labels) > LARGEST_DIMENSION:
         raise InvalidQuestionError(
             "vectors have at most 2**20 coordinates", hint="ask about fewer columns"
-        )
-
-
-def _one_of(name: str, value: object, known: Sequence[str]) -> None:
-    if value not in known:
-        raise InvalidQuestionError(
-            f"mean_vector has no such {name}",
-            hint=f"choose one of {', '.join(map(repr, known))}",
         )
 
 

@@ -270,7 +270,7 @@ class Median(Ranked):
     method: str = argument(
         "By ranks (selection) or by inverse sensitivity (inverse).", choices=QUANTILE_METHODS
     )
-    ends: bool = argument(ENDS_DOC, False, later=True)  # noqa: FBT003 a default
+    ends: bool = argument(ENDS_DOC, False)  # noqa: FBT003 a default
 
     q: ClassVar[float] = 0.5
 
@@ -318,7 +318,7 @@ class Quantile(Ranked):
     method: str = argument(
         "By ranks (selection) or by inverse sensitivity (inverse).", choices=QUANTILE_METHODS
     )
-    ends: bool = argument(ENDS_DOC, False, later=True)  # noqa: FBT003 a default
+    ends: bool = argument(ENDS_DOC, False)  # noqa: FBT003 a default
 
     def __post_init__(self) -> None:
         quantile_fraction(self.q)

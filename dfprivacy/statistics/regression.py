@@ -11,22 +11,23 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dfprivacy.errors import InvalidQuestionError, MissingBoundsError
+from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError, MissingBoundsError
 from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.grid import Grid, even_grid
 from dfprivacy.measurement.linear import ROUNDED, CountWeights, Linear, OnGrid, Source, Term
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import Noise, half_width_factor
 from dfprivacy.release.estimator import Draw, HalfWidths, to_floats
-from dfprivacy.release.terms import Bounds, bounds_of, label_of
+from dfprivacy.release.terms import Bounds, BoundsLike, bounds_of, label_of
+from dfprivacy.statistics.base import Question, argument
 from dfprivacy.statistics.covariance import ProductEstimator, require_sizes
 from dfprivacy.statistics.linear import LinearStatistic
 
@@ -44,18 +45,57 @@ _TOLD_APART = 2.0**-40
 
 
 @dataclass(frozen=True)
-class Regression:
-    """A line of least squares: the column explained, those that explain it, all bounds."""
+class Regression(Question):
+    """Explain a column by several others: the line of least squares, one row a coefficient.
 
-    y: Hashable
-    xs: tuple[Hashable, ...]
-    bounds: tuple[Bounds, ...]
+    By group there is one row a group, with a column for each coefficient.
 
-    @classmethod
-    def of(cls, y: Hashable, xs: object, bounds: Mapping[Hashable, object]) -> Regression:
-        """Return a regression as it is asked for."""
-        several = xs if isinstance(xs, list | tuple) else [xs]
-        explained, labels = label_of(y), tuple(map(label_of, several))
+    Privacy: one noisy vector of sums of products, discrete Laplace noise for `epsilon`, discrete
+    Gaussian noise for `rho` (zCDP), when one row, or all rows of a unit, are added or removed. With
+    p columns the noise of each sum grows with p squared under epsilon, and with p under rho, which
+    suits from four columns on.
+
+    Values are clipped to their bounds; a row that lacks one of the values is left out. Where noise
+    could hide that columns vary apart from each other, the coefficients have a ridge, so that they
+    are drawn to 0 instead of being any number, and their intervals are infinite. Intervals cover
+    the noise, not the sampling of rows.
+
+    >>> import dfprivacy as dfp, polars as pl
+    >>> rows = [(a, b, 2 * a - b + 5) for a in range(10) for b in range(10)] * 1000
+    >>> frame = pl.DataFrame(rows, schema=["a", "b", "y"], orient="row")
+    >>> known = {"a": (0, 10), "b": (0, 10), "y": (-10, 40)}
+    >>> frame.dp.regression("y", ["a", "b"], known, epsilon=1)["coefficient"].round(0).to_list()
+    [5.0, 2.0, -1.0]
+    """
+
+    kind: ClassVar[str] = "regression"
+    asked_of: ClassVar[tuple[str, ...]] = ("frame", "group")
+    returns: ClassVar[str] = (
+        'The caller\'s own frame type: term ("intercept", then the columns), coefficient in units '
+        "of y, or of y a unit of the column, and low and high, the ends of its interval. By group: "
+        "the keys, for each term a column of its name and those of its ends, and count."
+    )
+
+    y: Hashable = argument("The column of numbers that is explained.")
+    xs: Sequence[Hashable] = argument(
+        f"The columns of numbers that explain it, {MOST} at most.", form="Sequence[Hashable]"
+    )
+    bounds: Mapping[Hashable, BoundsLike] | None = argument(
+        "(lower, upper) of each column, from what you know and never from the data; those that the "
+        "terms of the frame know are used as well.",
+        None,
+        form="Mapping[Hashable, tuple[float, float]] | None",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.bounds, Mapping | None):
+            raise InvalidBoundsError(
+                "the bounds of a regression are a mapping of columns",
+                hint='pass bounds={"delay": (-60, 240), "distance": (0, 5000)}',
+            )
+        several = self.xs if isinstance(self.xs, list | tuple) else [self.xs]
+        explained, labels = self.y, tuple(map(label_of, several))
         terms = [INTERCEPT, *map(str, labels)]
         if not 1 <= len(labels) <= MOST:
             raise InvalidQuestionError(
@@ -67,15 +107,31 @@ class Regression:
                 "a regression names a column twice, or one is called as another term is",
                 hint=f"name each column once, and rename one that is called {INTERCEPT!r}",
             )
-        found = [bounds_of(bounds.get(own)) for own in (explained, *labels)]
-        for column, own in zip((explained, *labels), found, strict=True):
+        object.__setattr__(self, "xs", labels)
+        given = {label_of(column): own for column, own in (self.bounds or {}).items()}
+        ends = {own: bounds_of(given[own]) for own in self.columns if own in given}
+        object.__setattr__(self, "bounds", ends)
+
+    def __hash__(self) -> int:
+        return hash((self.y, self.xs))
+
+    def completed(self, known: Mapping[Hashable, object]) -> Regression:
+        """Return the regression with the bounds of its columns that the terms of a frame know."""
+        bounds: Any = {**known, **(self.bounds or {})}
+        return replace(self, bounds=bounds)
+
+    @property
+    def ends(self) -> tuple[Bounds, ...]:
+        """The bounds of all columns, the explained one first."""
+        found = [bounds_of((self.bounds or {}).get(own)) for own in self.columns]
+        for column, own in zip(self.columns, found, strict=True):
             if own is None:
                 raise MissingBoundsError(
                     f"regression needs the bounds of column {column!r}",
                     hint=f"pass bounds={{{column!r}: (0, 100), ...}} with numbers that you know "
                     "without looking at the data",
                 )
-        return cls(explained, labels, tuple(own for own in found if own is not None))
+        return tuple(own for own in found if own is not None)
 
     @property
     def columns(self) -> tuple[Hashable, ...]:
@@ -85,7 +141,7 @@ class Regression:
     @property
     def text(self) -> str:
         """The question as it was asked, for the history of a ledger."""
-        pairs = zip(self.columns, self.bounds, strict=True)
+        pairs = zip(self.columns, self.ends, strict=True)
         within = ", ".join(f"{own!r}: ({ends.lower!r}, {ends.upper!r})" for own, ends in pairs)
         return f"regression({self.y!r}, {list(self.xs)!r}, bounds={{{within}}})"
 
@@ -144,7 +200,7 @@ class Coefficient(LinearStatistic):
 
     @property
     def _estimator(self) -> CoefficientEstimator:
-        return CoefficientEstimator(tuple(map(even_grid, self.of.bounds)), self.place)
+        return CoefficientEstimator(tuple(map(even_grid, self.of.ends)), self.place)
 
     @property
     def halve(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ import datetime as dt
 import enum
 import hashlib
 from collections import OrderedDict
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
@@ -52,15 +52,6 @@ def test_texts_do_not_run_together(one, other):
     """Where one text ends and the next begins can be told, whatever is in them."""
     assert (canonical(one) == canonical(other)) == (one == other)
     assert canonical([canonical(one)]) != canonical([one])
-
-
-def test_a_field_that_came_later_counts_where_it_is_used():
-    """A record reads as before it had the field while that is off, and as another once it is on."""
-    ends = field(default=False, metadata={"later": True})
-    before = make_dataclass("Asked", [("column", str)])
-    after = make_dataclass("Asked", [("column", str), ("ends", bool, ends)])
-    assert canonical(after("x")) == canonical(before("x"))
-    assert canonical(after("x", ends=True)) != canonical(before("x"))
 
 
 REQUEST = {

@@ -1008,7 +1008,7 @@ def test_a_row_moves_the_products_by_no_more_than_is_paid_for(several):
         names = [f"x{place}" for place in range(several)]
         ends = [PRODUCT_ENDS[(turn + place) % len(PRODUCT_ENDS)] for place in range(several + 1)]
         bounds = dict(zip(["y", *names], ends, strict=True))
-        asked = Regression.of("y", names, bounds)
+        asked = Regression("y", names, bounds)
         linear = asked.questions["intercept"].linear(grouped=False)
         assert {own.linear(grouped=False) for own in asked.questions.values()} == {linear}
         values = [bounds[own] + tuple(ODD[turn::2]) for own in ["y", *names]]
@@ -1025,7 +1025,7 @@ def test_a_row_moves_the_products_by_no_more_than_is_paid_for(several):
 def test_a_unit_moves_the_products_by_no_more_than_its_rows(most):
     """In both norms, where its rows are scaled down; the sums are the same from every engine."""
     names, draws = ["y", "a", "b"], np.random.default_rng(most)
-    questions = Regression.of("y", ["a", "b"], KNOWN).questions
+    questions = Regression("y", ["a", "b"], KNOWN).questions
     (part,) = split(questions, grouped=False)
     (linear,) = part.vectors.linears
     unit = dfp.Unit("u", most)

@@ -227,7 +227,7 @@ def test_the_parts_of_a_release_that_finds_limits_add_up_to_its_charge(loss, by,
     questions = {"m": dfp.mean("x", (0, 8)), "n": dfp.count("i")}
     for request in (
         request_of(questions, terms, *by),
-        histogram_request(Histogram("x", bins=2, edges=(0, 1, 2)), terms, *by),
+        histogram_request(Histogram("x", (0, 1, 2)), terms, *by),
     ):
         search, whole = request.search, request.charge.loss
         assert (search.loss.value, search.rest.value) == (
