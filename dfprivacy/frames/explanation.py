@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -309,12 +310,9 @@ def solved(target: Target, terms: Terms, explain: Making[Made]) -> tuple[Terms, 
             _reaches(answers[name], target, certain=certain) for name, certain in chosen.items()
         )
 
-    low, high = -1, top
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reached(middle) else (middle, high)
+    place = bisect_left(range(top), True, key=reached)  # noqa: FBT003 what is looked for
     words = {name: "at most" if certain else "ordinary" for name, certain in chosen.items()}
-    return _with_loss(terms, high), words
+    return _with_loss(terms, place), words
 
 
 def _with_loss(terms: Terms, place: int) -> Terms:

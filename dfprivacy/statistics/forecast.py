@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -56,13 +57,10 @@ def reaching(least: int, noise: Noise, divisor: int = 1, terms: int = 1) -> Reac
         def reached(rows: int) -> bool:
             return noise.tail(least - rows * divisor, terms) >= chance
 
-        low, high = -1, 1
+        high = 1
         while not reached(high):
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if reached(middle) else (middle, high)
-        return high
+            high *= 2
+        return bisect_left(range(high), True, high // 2, key=reached)  # noqa: FBT003 looked for
 
     return Reach(*(smallest(Fraction(percent, 100)) for percent in (5, 50, 95)))
 

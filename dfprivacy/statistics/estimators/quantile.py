@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -240,11 +241,7 @@ def _first(is_enough: Callable[[int], bool]) -> int:
     high = 1
     while not is_enough(high) and high < _LARGEST_COUNT:
         high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high
+    return bisect_left(range(high), True, high // 2 + 1, key=is_enough)  # noqa: FBT003 looked for
 
 
 STANDS = 12.0
