@@ -18,10 +18,8 @@ from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.cli.commands import (
     agg_command,
     commands,
-    describe,
     limits,
     merge_command,
-    regression,
     run,
     sql_command,
     statistics_command,
@@ -161,8 +159,6 @@ def _callback(
 
 
 app.command("agg")(agg_command)
-app.command("describe")(describe)
-app.command("regression")(regression)
 app.command("limits")(limits)
 app.command("statistics")(statistics_command)
 app.command("merge")(merge_command)

@@ -303,27 +303,19 @@ def show_explanation(explanation: Explanation) -> None:
         show_line(console, line)
 
 
-def kind(asked: Asked) -> str:
-    """Return what is asked for, in one word."""
-    return "histogram" if isinstance(asked, Histogram) else asked.kind
-
-
 def title(asked: Asked, by: Sequence[str], interval: object) -> str:
     """Return what a table holds."""
-    about = [asked.column] if isinstance(asked, Histogram) else asked.columns
-    of = f" of {' and '.join(map(str, about))}" if about else ""
+    of = f" of {' and '.join(map(str, asked.columns))}" if asked.columns else ""
     groups = f" by {', '.join(by)}" if by else ""
     level = ""
     if has_interval(asked):
         own, sampled = interval_of(interval)
         level = f", {100 * own:.6g}% intervals{' of the population' if sampled else ''}"
-    return f"Private {kind(asked)}{_which(asked)}{of}{groups}{level}"
+    return f"Private {asked.kind}{_which(asked)}{of}{groups}{level}"
 
 
 def _which(asked: Asked) -> str:
     """Return the numbers that a question names, besides its column and bounds."""
-    if isinstance(asked, Histogram):
-        return ""
     needed = [own for own in asked.arguments() if own.required and own.form == "number"]
     texts = [f"{own.name} = {getattr(asked, own.name):g}" for own in needed]
     return f" ({', '.join(texts)})" if texts else ""
@@ -331,8 +323,6 @@ def _which(asked: Asked) -> str:
 
 def has_interval(asked: Asked) -> bool:
     """Tell whether the answers have an interval."""
-    if isinstance(asked, Histogram):
-        return True
     return asked.tells_interval and getattr(asked, "method", "") != "inverse"
 
 

@@ -51,7 +51,6 @@ from dfprivacy.errors import (
     LedgerFileError,
 )
 from dfprivacy.frames.crosstabs import Crosstab
-from dfprivacy.frames.describing import SHOWN
 from dfprivacy.frames.forecasting import explain_limits
 from dfprivacy.frames.limits import goal_of, suggest_limits
 from dfprivacy.frames.merging import files_of, merge, statistics
@@ -61,6 +60,7 @@ from dfprivacy.release.terms import EPSILON as LOSS
 from dfprivacy.release.terms import INTERVAL
 from dfprivacy.statements.connection import connect
 from dfprivacy.statistics import STATISTICS, Argument, Statistic
+from dfprivacy.statistics.base import QUESTIONS
 from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.statistics.quantile import end_of
 
@@ -219,14 +219,33 @@ def with_options(*names: str, own: Iterable[inspect.Parameter] = ()) -> Callable
     return made
 
 
-_HISTOGRAM = (
-    "Count the values of a column bin by bin.",
-    "histogram flights.csv delay --bins 10 --bounds -60 240",
-)
-_CROSSTAB = (
-    "Release a table of two columns: counts, or an aggregate of a third column.",
-    "crosstab flights.csv carrier month --margins --delta 1e-6",
-)
+_OF_FRAMES = {
+    "histogram": (
+        "Count the values of a column bin by bin.",
+        "histogram flights.csv delay --bins 10 --bounds -60 240",
+    ),
+    "crosstab": (
+        "Release a table of two columns: counts, or an aggregate of a third column.",
+        "crosstab flights.csv carrier month --margins --delta 1e-6",
+    ),
+    "value_counts": (
+        "Release how often each value is there.",
+        "value_counts flights.csv carrier --delta 1e-6",
+    ),
+    "top": (
+        "Release the values with the largest counts.", "top flights.csv carrier --delta 1e-6",
+    ),
+    "mode": ("Release the most frequent value.", "mode flights.csv carrier --delta 1e-6"),
+    "describe": (
+        "Describe every column by its type, for one price.",
+        "describe flights.parquet --bounds delay=-60,240 --rho 0.5 --delta 1e-6",
+    ),
+    "regression": (
+        "Release the line of least squares of a column on several others.",
+        "regression flights.csv delay distance --bounds delay=-60,240 --bounds distance=0,5000",
+    ),
+}  # fmt: skip
+"""What the commands of questions do that frames alone are asked, and an example of each."""
 
 
 def commands() -> dict[str, Command]:
@@ -235,14 +254,19 @@ def commands() -> dict[str, Command]:
     for kind, own in STATISTICS.items():
         shared = [name for name in SHARED if own.has_interval or name != "interval"]
         found[kind] = _command(own, map(_parameter, own.arguments()), _help(own), shared)
-    found["histogram"] = _command(_histogram, _BINS, _HISTOGRAM)
-    found["crosstab"] = _command(_crosstab, _TABLE, _CROSSTAB, [n for n in SHARED if n != "by"])
-    return found | _frequency_commands()
+    told = [own for own in Crosstab.arguments() if own.name not in {"keys", "rounded"}]
+    table, shared = [*map(_parameter, told), *_READ_AS], [n for n in SHARED if n != "by"]
+    made = {
+        "histogram": _command(_histogram, _BINS, _OF_FRAMES["histogram"]),
+        "crosstab": _command(_crosstab, table, _OF_FRAMES["crosstab"], shared),
+    }
+    return found | made | {kind: _of_frame(kind) for kind in _OF_FRAMES if kind not in made}
 
 
 def option_of(argument: Argument) -> str:
     """Return the option of an argument; a list is one that is repeated: --q 0.25 --q 0.75."""
-    name = argument.name.removesuffix("s") if argument.form == "numbers" else argument.name
+    several = argument.form in {"numbers", _COLUMNS}
+    name = argument.name.removesuffix("s") if several else argument.name
     return f"--{name.replace('_', '-')}"
 
 
@@ -260,6 +284,7 @@ def _help(kind: type[Statistic]) -> tuple[str, str]:
     return f"Release {kind.title}.", " ".join(words)
 
 
+_COLUMNS = "Sequence[Hashable]"
 _TYPES: Mapping[str, Any] = {
     "bounds": _PAIR,
     "number": float,
@@ -268,6 +293,9 @@ _TYPES: Mapping[str, Any] = {
     "choice": str,
     "flag": bool,
     "value": str,  # of the column's type once the file is known
+    "Any": str,
+    "str | None": str,
+    _COLUMNS: _TEXTS,
 }
 
 
@@ -275,12 +303,17 @@ def _parameter(own: Argument) -> inspect.Parameter:
     """Return an argument of a question as a parameter of its command."""
     default = inspect.Parameter.empty if own.required else own.default
     if own.form == "column":
-        metavar, kind = ("COLUMN", str) if own.required else ("[COLUMN]", str | None)
+        metavar, kind = (own.name.upper(), str) if own.required else ("[COLUMN]", str | None)
         return place(own.name, kind, metavar, own.doc, default=default)
-    if own.form == "value":
+    if own.form == f"{_COLUMNS} | None":
+        return place(own.name, _ANY, "[COLUMN]...", own.doc, default=default)
+    if own.form == _COLUMNS and own.required:
+        return place(own.name, _TEXTS, f"{own.name[:-1].upper()}...", own.doc, default=default)
+    if own.form in {"value", _COLUMNS}:
         default = None
-    values = {"bounds": "LOW HIGH", "number": own.name.upper()}.get(own.form)
+    values = {"bounds": "LOW HIGH", "number": own.name.upper(), _COLUMNS: "COLUMN"}.get(own.form)
     words = f"{own.doc} One of {', '.join(own.choices)}." if own.choices else own.doc
+    words += " Repeat for several." if own.form == _COLUMNS else ""
     name = option_of(own)
     name = f"{name}/--no-{own.name}" if own.form == "flag" and own.default else name
     how = {"show_default": own.form == "choice", "parser": end_of if values == "LOW HIGH" else None}
@@ -320,15 +353,8 @@ def _histogram(
     return Histogram(column, edge or bins or 0, bounds)
 
 
-_TABLE = (
-    place("index", str, "INDEX", "The column of the rows."),
-    place("columns", str, "COLUMNS", "The column of the columns."),
-    option("values", str, "What is aggregated; rows are counted without it.", "COLUMN"),
-    option("aggregate", str, "sum, mean, median and the like; the sum when left out."),
-    option("bounds", _PAIR, "What values are clipped to.", "LOW HIGH"),
-    option("margins", bool, "Add the totals of rows, of columns and of all."),
+_READ_AS = (
     option("rounded", bool, "Show whole numbers that add up."),
-    option("nonnegative", bool, "Show no number below 0."),
     option("long", bool, "Show one row a cell, with the ends of intervals."),
 )
 
@@ -488,7 +514,8 @@ def _answer(own: Request, ask: Ask, keys: int, title: str, *, explain: bool) -> 
         return
     own = own.settled(ask)
     _show(own.answers(ask), keys, title, own.output)
-    show_line(Console(), own.spent)
+    if title:
+        show_line(Console(), own.spent)
 
 
 def _show(answers: Any, keys: int, title: str, output: Path | None) -> None:
@@ -508,126 +535,49 @@ def _show(answers: Any, keys: int, title: str, output: Path | None) -> None:
         show_table(Console(), answers, keys, title, shares)
 
 
-def _frequency_commands() -> dict[str, Command]:
-    """Return the commands that count the values of a column, by name."""
-    most = option("k", int, "How many values; 10 when left out.", "K")
-    other = option("other", bool, "Count the values that are none of --keys together.")
-    return {
-        "value_counts": _frequencies("value_counts", "how often each value is there", (other,)),
-        "top": _frequencies("top", "the values with the largest counts", (most,)),
-        "mode": _frequencies("mode", "the most frequent value", ()),
-    }
+def _of_frame(kind: str) -> Command:
+    """Return the command of a question that is asked by the method of a frame."""
+    told = [own for own in QUESTIONS[kind].arguments() if own.form in _FORMS]
+    within = {"describe": [BOUNDS_OF], "regression": [_EVERY_BOUNDS]}.get(kind, [])
 
-
-def _frequencies(kind: str, title: str, own: Iterable[inspect.Parameter]) -> Command:
-    def run(file: FILE, column: str, **given: Any) -> None:
+    def run(file: FILE, **given: Any) -> None:
         with session(given):
-            if given["keys"] and given["by"]:
+            asked = {own.name: given[own.name] for own in told if given[own.name] is not None}
+            about, bounds = asked.get("column"), _bounds(given.get("bounds_of_columns"))
+            if about is not None and given["keys"] and given["by"]:
                 raise InvalidKeysError(
                     "--keys are values of the column here, and there are groups too",
                     hint="leave --keys out, with --delta 1e-6, or --by",
                 )
-            most = {"k": given["k"]} if given.get("k") is not None else {}
-            most |= {"other": True} if given.get("other") else {}
-            own = Request.of(file, given, about=[column])
+            lacking = [own for own in (asked.get("y"), *asked.get("xs", ())) if own not in bounds]
+            if kind == "regression" and lacking:
+                raise InvalidBoundsError(
+                    f"a regression needs the bounds of column {lacking[0]!r}",
+                    hint=f"add --bounds {lacking[0]}=LOW,HIGH, with numbers that you know",
+                )
+            own = Request.of(file, given, about=[about] if about else [], bounds=bounds)
 
             def ask(frame: Any, keys: Any, terms: dict[str, Any]) -> Any:
-                listed = {} if keys is None else {"keys": keys}
-                return getattr(frame, kind)(column, **most, **terms, **listed)
+                listed = {"keys": keys} if about and keys is not None else {}
+                return getattr(frame, kind)(**asked, **terms, **listed)
 
-            counts = f"Private counts of the values of {column}"
-            _answer(own, ask, len(own.by) + 1, counts, explain=given["explain"])
+            title, keys = f"Private counts of the values of {about}", len(own.by) + 1
+            if kind == "regression":
+                title, keys = f"Private regression of {asked['y']}", len(own.by) or 1
+            if kind == "describe":  # what is shown says what it costs
+                title, keys = "", 0
+            _answer(own, ask, keys, title, explain=given["explain"])
 
-    run.__doc__ = (
-        f"Release {title}.\n\n[bold]Example[/bold]\n\n"
-        f"dfprivacy {kind} flights.csv carrier --delta 1e-6\n"
-    )
-    return with_options(*SHARED, own=(place("column", str, "COLUMN", "The column."), *own))(run)
+    shared = SHARED if kind != "describe" else [n for n in SHARED if n not in {"by", "keys"}]
+    run.__doc__ = "{}\n\n[bold]Example[/bold]\n\ndfprivacy {}\n".format(*_OF_FRAMES[kind])
+    return with_options(*shared, own=[*map(_parameter, told), *within])(run)
 
 
-_DESCRIBING = [name for name in SHARED if name not in {"by", "keys"}]
-
-
-@with_options(
-    *_DESCRIBING,
-    own=(
-        place(
-            "columns", _TEXTS | None, "[COLUMN]...", "The columns; all when left out.", default=None
-        ),
-        option("exclude", _TEXTS, "Leave a column out; repeat for several.", "COLUMN"),
-        option(
-            "number",
-            _TEXTS,
-            "Read a column of a text file as numbers, as those with --bounds are; repeat.",
-            "COLUMN",
-        ),
-        option("top", int, "How many frequent values of text are named.", default=SHOWN),
-        BOUNDS_OF,
-    ),
+_EVERY_BOUNDS = _bounds_option(
+    "What a column is clipped to, e.g. delay=-60,240; every column needs it."
 )
-def describe(
-    file: FILE,
-    *,
-    columns: list[str] | None,
-    exclude: list[str] | None,
-    number: list[str] | None,
-    top: int,
-    bounds_of_columns: list[str] | None,
-    **given: Any,
-) -> None:
-    """Describe every column by its type, for one price.
-
-    [bold]Example[/bold]
-
-    dfprivacy describe flights.parquet --bounds delay=-60,240 --rho 0.5 --delta 1e-6
-    """
-    with session(given):
-        own = Request.of(file, given, bounds=_bounds(bounds_of_columns))
-
-        def ask(frame: Any, _: object, terms: dict[str, Any]) -> Any:
-            return frame.describe(
-                columns or None, exclude=exclude or (), numbers=number or (), top=top, **terms
-            )
-
-        if given["explain"]:
-            show_explanation(own.explained(ask))
-        else:  # what is shown says what it costs
-            own = own.settled(ask)
-            _show(own.answers(ask), 0, "", own.output)
-
-
-@with_options(
-    *SHARED,
-    own=(
-        place("y", str, "Y", "The column that is explained."),
-        place("xs", _TEXTS, "X...", "The columns that explain it."),
-        _bounds_option("What a column is clipped to, e.g. delay=-60,240; every column needs it."),
-    ),
-)
-def regression(
-    file: FILE, y: str, xs: list[str], *, bounds_of_columns: list[str] | None, **given: Any
-) -> None:
-    """Release the line of least squares of a column on several others.
-
-    [bold]Example[/bold]
-
-    dfprivacy regression flights.csv delay distance --bounds delay=-60,240 --bounds distance=0,5000
-    """
-    with session(given):
-        bounds = _bounds(bounds_of_columns)
-        for column in (y, *xs):
-            if column not in bounds:
-                raise InvalidBoundsError(
-                    f"a regression needs the bounds of column {column!r}",
-                    hint=f"add --bounds {column}=LOW,HIGH, with numbers that you know",
-                )
-        own = Request.of(file, given, bounds=bounds)
-
-        def ask(frame: Any, _: object, terms: dict[str, Any]) -> Any:
-            return frame.regression(y, xs, **terms)
-
-        title = f"Private regression of {y}"
-        _answer(own, ask, len(own.by) or 1, title, explain=given["explain"])
+_FORMS = {"column", "whole", "flag", "numbers", _COLUMNS, f"{_COLUMNS} | None"}
+"""What the arguments of these questions are that have options of their own."""
 
 
 @with_options(

@@ -35,13 +35,11 @@ from dfprivacy.errors import (
     UnsupportedFrameError,
 )
 from dfprivacy.frames.describing import description_of, release_description
-from dfprivacy.frames.frequencies import Frequencies
 from dfprivacy.frames.releasing import release_numbers
 from dfprivacy.release.terms import PublicKeys, Terms
 from dfprivacy.statements.gate import fence
 from dfprivacy.statements.jobs import Job, filtered, job_of
 from dfprivacy.statements.rules import refuse
-from dfprivacy.statistics.histogram import Histogram
 
 _NOTE = ".provenance.json"
 _ESCAPED = str.maketrans({mark: f"%{ord(mark):02X}" for mark in "%./\\"})
@@ -315,14 +313,10 @@ def _columns_of(source: Source) -> pa.Schema:
         )
 
 
-def _about(question: Any) -> Sequence[Any]:
-    return [question.column] if isinstance(question, Histogram | Frequencies) else question.columns
-
-
 def typed_keys(release: Release) -> PublicKeys | None:
     """Return public keys in the declared types of their columns, once all columns are there."""
     schema = _columns_of(release.source)
-    asked = [column for own in release.questions.values() for column in _about(own)]
+    asked = [column for own in release.questions.values() for column in own.columns or ()]
     unit = [] if release.unit is None else [release.unit.column]
     for column in [*asked, *release.by, *unit]:
         if column not in schema.names:

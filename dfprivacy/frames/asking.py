@@ -122,7 +122,7 @@ def _(question: Histogram, _: object, __: Terms, by: By, keys: PublicKeys | None
 def bin_counts(question: Histogram) -> AskedTable:
     """Return a histogram, whole or by group."""
     return AskedTable(
-        [question.column],
+        question.columns,
         partial(histogram_request, question),
         lambda own: histogram_names(own.by),
         bins_table,

@@ -80,15 +80,19 @@ class Crosstab(Question):
 
     index: Hashable = argument("The column of the rows.")
     columns: Hashable = argument("The column of the columns.")
-    values: Any = argument("A column, or a question about each cell.", None, form="Any")
-    aggregate: str | None = argument("What is asked about a column.", None, form="str | None")
+    values: Any = argument("What is aggregated; rows are counted without it.", None, form="Any")
+    aggregate: str | None = argument(
+        "sum, mean, median and the like; the sum when left out.", None, form="str | None"
+    )
     bounds: BoundsLike | None = argument("What values are clipped to.", None)
     keys: Any = argument(
         "A mapping of both columns to public values, or a list of pairs.", None, form="Any"
     )
-    margins: bool = argument("Whether there are totals.", False)  # noqa: FBT003 a default
-    rounded: str | None = argument("Whether cells are whole numbers.", None, form="str | None")
-    nonnegative: bool = argument("Whether no cell is below 0.", False)  # noqa: FBT003 a default
+    margins: bool = argument("Add the totals of rows, of columns and of all.", False)  # noqa: FBT003 a default
+    rounded: str | None = argument(
+        '"integer" for whole numbers that add up.', None, form="str | None"
+    )
+    nonnegative: bool = argument("Show no number below 0.", False)  # noqa: FBT003 a default
 
     def __post_init__(self) -> None:
         super().__post_init__()

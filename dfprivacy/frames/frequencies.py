@@ -40,6 +40,11 @@ class Frequencies(Question):
     k: ClassVar[int | None] = None
     other: ClassVar[bool] = False
 
+    @property
+    def columns(self) -> tuple[Hashable]:
+        """The column whose values are counted."""
+        return (self.column,)
+
     def names(self, by: Sequence[Hashable], name: str = "count") -> list[str]:
         """Return the columns of the result; those that are grouped by end with the value."""
         noted = ["note"] if self.other or self.k is not None else []
@@ -54,7 +59,7 @@ class Frequencies(Question):
     def asked(self, name: str = "count") -> AskedTable:
         """Return the release of counts called `name`; the last group column is the value."""
         return AskedTable(
-            [self.column],
+            self.columns,
             self.request,
             lambda own: self.names(own.by, name),
             lambda made, request, names: ranked(made, request, names, self.k),

@@ -99,6 +99,7 @@ class Question(ABC):
     returns: ClassVar[str] = "The caller's own frame type."
     example: ClassVar[str] = ""
     has_interval: ClassVar[bool] = True
+    tells_interval: Any = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

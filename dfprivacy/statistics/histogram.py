@@ -88,6 +88,11 @@ class Histogram(Question):
         return self if isinstance(self.bins, Sequence) else super().completed(known)
 
     @property
+    def columns(self) -> tuple[Hashable]:
+        """The column that is counted."""
+        return (self.column,)
+
+    @property
     def edges(self) -> tuple[float, ...] | None:
         """The edges of the bins; None where they are found."""
         if isinstance(self.bins, Sequence):
