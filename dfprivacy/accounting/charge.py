@@ -131,7 +131,7 @@ class Charge:
 
 def _in(measure: Measure, loss: Epsilon | Rho) -> Fraction:
     if measure == "rho":
-        return (loss.as_rho() if isinstance(loss, Epsilon) else loss).value
+        return loss.as_rho().value
     if isinstance(loss, Rho):
         raise InvalidLossError(
             "the release is asked for in rho, and the ledger counts epsilon",
@@ -150,7 +150,7 @@ def total_of(epsilon: object, rho: object, delta: object) -> Units | None:
             )
         return None
     loss = loss_of(epsilon, rho)
-    measure: Measure = "epsilon" if isinstance(loss, Epsilon) else "rho"
+    measure = loss.measure
     units = math.floor(positive_number(measure, loss.value) * PER_ONE)
     if not 1 <= units <= MOST_UNITS:
         raise InvalidLossError(

@@ -63,10 +63,7 @@ class Composition:
 
     def rho(self) -> Fraction:
         """Return the sum of the rhos, epsilon^2/2 for a pure epsilon (Bun and Steinke 2016)."""
-        return sum(
-            (times * (loss if isinstance(loss, Rho) else loss.as_rho()).value)
-            for loss, times in self.losses
-        ) + Fraction(0)
+        return sum((times * loss.as_rho().value for loss, times in self.losses), Fraction(0))
 
     def spare(self, delta: Fraction) -> Fraction:
         """Return what is left of `delta` after the deltas that the releases themselves spent."""
@@ -257,7 +254,7 @@ def _laws(composition: Composition, cell: float) -> list[LossLaw]:
         if isinstance(loss, Epsilon) and loss.value >= _FINEST * width:
             times[math.ceil(loss.value / width)] += count
         else:
-            rho += count * (loss if isinstance(loss, Rho) else loss.as_rho()).value
+            rho += count * loss.as_rho().value
     laws = [responses_law(cells, count, cell) for cells, count in levelled(times).items()]
     if rho:
         reach = approximate_epsilon(rho, _RARE)

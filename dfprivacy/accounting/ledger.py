@@ -528,7 +528,7 @@ class Ledger:
             "note": note,
             "version": _version(),
             "dataset": name,
-            "asked": "epsilon" if isinstance(charge.loss, Epsilon) else "rho",
+            "asked": charge.loss.measure,
             "amount": str(charge.loss.value),
             "cost": cost.loss,
             "cost_delta": cost.delta,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar, Literal
 
 from dfprivacy.accounting.exact import decimal_number, describe, exact_number, root_below
 from dfprivacy.errors import InvalidLossError
@@ -26,6 +27,7 @@ class Epsilon:
     """
 
     value: Fraction
+    measure: ClassVar[Literal["epsilon"]] = "epsilon"
 
     def share(self, part: Fraction) -> Epsilon:
         """Return `part` of epsilon; pure losses add up."""
@@ -69,6 +71,7 @@ class Rho:
     """
 
     value: Fraction
+    measure: ClassVar[Literal["rho"]] = "rho"
 
     def share(self, part: Fraction) -> Rho:
         """Return `part` of rho; zCDP losses add up."""
@@ -100,6 +103,10 @@ class Rho:
     def pure(self) -> Fraction:
         """Return sqrt(2 rho), rounded down: what is so purely private is rho-zCDP."""
         return root_below(2 * self.value)
+
+    def as_rho(self) -> Rho:
+        """Return rho itself."""
+        return self
 
 
 @dataclass(frozen=True)

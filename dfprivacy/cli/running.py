@@ -221,8 +221,7 @@ def _asked(release: Release) -> dict[str, Any]:
 
 
 def _amounts(charge: Charge) -> dict[str, Fraction]:
-    measure = "epsilon" if isinstance(charge.loss, Epsilon) else "rho"
-    return {measure: charge.loss.value, "delta": charge.delta}
+    return {charge.loss.measure: charge.loss.value, "delta": charge.delta}
 
 
 def cost(charge: Charge) -> str:

@@ -320,8 +320,10 @@ class Description:
             )
         if self.secret:
             delta /= self.secret * (1 if self.allowed is None else 2)
-        numbers = _priced(self.terms, loss.share(own / whole), delta)
-        values = _priced(self.terms, loss.share(1 / whole), delta)
+        numbers, values = (
+            replace(self.terms.updated(**{loss.measure: loss.value * part}), delta=delta or None)
+            for part in (own / whole, 1 / whole)
+        )
         return (
             request_of(self.questions, numbers, form="describe"),
             *(self._values(column, values) for column in self.texts),
@@ -341,11 +343,6 @@ class Description:
         if self.allowed is not None:
             charge = replace(charge, loss=self.named, delta=self._delta)
         return replace(whole, charge=charge, unit=unit)
-
-
-def _priced(terms: Terms, loss: Epsilon | Rho, delta: Fraction) -> Terms:
-    epsilon, rho = (loss.value, None) if isinstance(loss, Epsilon) else (None, loss.value)
-    return replace(terms, epsilon=epsilon, rho=rho, delta=delta or None)
 
 
 Found = tuple[Adopted, list[Measured]]

@@ -164,8 +164,7 @@ def goal_of(question: object, spending: object, epsilon: object, rho: object) ->
         )
     question.check()
     if spending is not None:
-        named = (None, spending) if isinstance(loss, Rho) else (spending, None)
-        loss = loss_of(*named)
+        loss = loss_of(**{loss.measure: spending})
     return Goal(question, loss)
 
 

@@ -69,10 +69,9 @@ class Release:
     @property
     def cost(self) -> str:
         """The loss and delta in words."""
-        name = "epsilon" if isinstance(self.loss, Epsilon) else "rho"
         delta = f", delta={self.delta:.6g}" if self.delta else ""
         together = {1: "", 2: " for both"}.get(self.answers, f" for all {self.answers}")
-        return f"{name}={float(self.loss.value):.6g}{delta}{together}"
+        return f"{self.loss.measure}={float(self.loss.value):.6g}{delta}{together}"
 
 
 def _operators(sign: str) -> tuple[Any, Any]:

@@ -117,8 +117,7 @@ def _part_of(terms: Terms, part: Fraction) -> Terms:
     if part == 1:
         return terms
     loss = loss_of(terms.epsilon, terms.rho).share(part)
-    epsilon, rho = (loss.value, None) if isinstance(loss, Epsilon) else (None, loss.value)
-    return replace(terms, epsilon=epsilon, rho=rho)
+    return terms.updated(**{loss.measure: loss.value})
 
 
 def _shared_out(

@@ -219,7 +219,7 @@ class Protocol(Published):
         """Return what is published beside the round and the plan."""
         return {
             "campaign": self.campaign,
-            "epsilon" if isinstance(self.loss, Epsilon) else "rho": str(self.loss.value),
+            self.loss.measure: str(self.loss.value),
             "users": self.users,
             "named": self.named,
             "shares": [str(share) for share in self.shares],
