@@ -58,6 +58,9 @@ class Units:
     loss: int
     delta: int
 
+    def __add__(self, other: Units) -> Units:
+        return Units(self.measure, self.loss + other.loss, self.delta + other.delta)
+
     def less(self, other: Units) -> Units:
         """Return what is left of this amount after `other`, of the same measure."""
         return Units(self.measure, self.loss - other.loss, self.delta - other.delta)

@@ -169,10 +169,8 @@ class IdempotentLedger(Ledger):
             )  # fmt: skip
 
     def _cost(self, charges: Sequence[Charge]) -> Units:
-        costs = [charge.units(self._total.measure) for charge in charges]
-        return Units(
-            self._total.measure, sum(own.loss for own in costs), sum(own.delta for own in costs)
-        )
+        none = Units(self._total.measure, 0, 0)
+        return sum((charge.units(none.measure) for charge in charges), none)
 
     @property
     def _no_longer_pending(self) -> Entry:

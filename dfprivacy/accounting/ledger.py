@@ -377,9 +377,7 @@ class Ledger:
         name, who = account_name(dataset_name(dataset), period), analyst_name(analyst)
         with self._reading() as found:
             self._require_account(found.log, name)
-            left = self._left(found.log, name)
-            allowed = None if who is None else self._allowed(found.log, name, who)
-        return (left if allowed is None else left.least(allowed)).budget()
+            return self._left(found.log, name, who).budget()
 
     def spent(
         self, dataset: str, *, period: str | None = None, analyst: str | None = None
@@ -390,10 +388,7 @@ class Ledger:
             log = found.log
             names = log.accounts_of(name) or [name]
             each = [log.spent(own) if who is None else log.spent_by(who, own) for own in names]
-        measure = self._total.measure
-        return Units(
-            measure, sum(own.loss for own in each), sum(own.delta for own in each)
-        ).budget()  # fmt: skip
+        return sum(each, Units(self._total.measure, 0, 0)).budget()
 
     def analysts(self) -> list[tuple[str, str, Budget, Budget]]:
         """Return the account, the analyst, what was spent and what is left, where analysts count.
@@ -401,18 +396,15 @@ class Ledger:
         Accounts that an analyst has not charged yet are left out, but for those of whole datasets.
         """
         with self._reading() as found:
-            log, measure = found.log, self._total.measure
+            log = found.log
             pairs = {*log.by_analyst}
             for dataset, allowed in log.allowed.items():
                 if not log.announced.get(dataset):
                     pairs |= {(dataset, who) for who in allowed}
-            lines = []
-            for name, who in sorted(pairs):
-                left, own = self._left(log, name), self._allowed(log, name, who)
-                rest = left if own is None else left.least(own)
-                spent = log.by_analyst.get((name, who), Units(measure, 0, 0))
-                lines.append((name, who, spent.budget(), rest.budget()))
-            return lines
+            return [
+                (name, who, log.spent_by(who, name).budget(), self._left(log, name, who).budget())
+                for name, who in sorted(pairs)
+            ]
 
     def periods(self) -> dict[str, str]:
         """Return the datasets that come in periods, each with the length of one."""
@@ -487,11 +479,10 @@ class Ledger:
         """
         name, cost = dataset_name(dataset), charge.units(self._total.measure)
         with self._reading() as found:
-            left, who = self._left(found.log, name), analyst_name(analyst)
+            who = analyst_name(analyst)
             self._require_account(found.log, name)
             self._require_analyst(found.log, name, who)
-            allowed = None if who is None else self._allowed(found.log, name, who)
-        left = left if allowed is None else left.least(allowed)
+            left = self._left(found.log, name, who)
         return left.less(cost).budget() if left.covers(cost) else None
 
     def charge(
@@ -536,13 +527,15 @@ class Ledger:
         }
         return charge_entry(log, fields)
 
-    def _left(self, log: Log, name: str) -> Units:
-        return self._total.less(log.spent(name))
+    def _left(self, log: Log, name: str, analyst: str | None = None) -> Units:
+        """Return what is left of an account; of an analyst's allowance, if that is less."""
+        left, allowed = self._total.less(log.spent(name)), self._allowed(log, name, analyst)
+        return left if allowed is None else left.least(allowed)
 
-    def _allowed(self, log: Log, name: str, analyst: str) -> Units | None:
+    def _allowed(self, log: Log, name: str, analyst: str | None) -> Units | None:
         """Return what is left of an analyst's allowance; None without one."""
-        allowed = log.allowed.get(log.dataset(name), {}).get(analyst)
-        if allowed is None:
+        allowed = None if analyst is None else log.allowed.get(log.dataset(name), {}).get(analyst)
+        if analyst is None or allowed is None:
             return None
         spent = log.spent_by(analyst, name)
         return allowed.less(spent.least(allowed))  # an allowance that was lowered may be overspent
@@ -553,7 +546,7 @@ class Ledger:
         """Refuse an account that nobody has opened, and more than an analyst's part in it."""
         self._require_account(log, name)
         self._require_analyst(log, name, analyst)
-        left = None if analyst is None else self._allowed(log, name, analyst)
+        left = self._allowed(log, name, analyst)
         if left is not None and not left.covers(cost):
             raise BudgetExceededError(
                 f"what {analyst!r} may spend of dataset {name!r} does not cover {what}: it costs "

@@ -216,9 +216,8 @@ class Log:
         _require(not self.announced.get(dataset))  # its periods have accounts
         _require(not self.founding.strict or own in self.announced)
         if analyst is not None:
-            before = self.spent_by(analyst, dataset)
-            spent = Units(before.measure, before.loss + cost, before.delta + cost_delta)
-            self.by_analyst[dataset, analyst] = spent
+            charged = Units(self.founding.total.measure, cost, cost_delta)
+            self.by_analyst[dataset, analyst] = spent = self.spent_by(analyst, dataset) + charged
             _require(self.allowed.get(own, {}).get(analyst, spent).covers(spent))
         else:
             _require(own not in self.allowed)
