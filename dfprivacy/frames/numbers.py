@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -26,7 +26,7 @@ from dfprivacy.measurement.grid import CLOCK, DATE, DURATION, TIME, Clock, plain
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.entropy import fresh_id
 from dfprivacy.noise.laws import Noise
-from dfprivacy.release.answers import Answer, Dated, Estimated, arrow
+from dfprivacy.release.answers import Answer, Dated, Estimated, Told, arrow
 from dfprivacy.release.estimator import CountEstimator, Estimator, ShareEstimator
 from dfprivacy.release.request import Request
 from dfprivacy.release.terms import Bounds, Unit, interval_level
@@ -123,17 +123,12 @@ class _Paid(Readable):
         return self._release.limits
 
 
-class _Private(_Paid, float):
+class _Private(_Paid, Told):
     """A private number that knows what it cost."""
 
     _name: str
     moments: Moments | None = None
     """What it stands for, where that is a date or time."""
-
-    @property
-    def _written(self) -> Callable[[float], str] | None:
-        """What writes numbers that stand for dates or times."""
-        return None if self.moments is None else self.moments.text
 
     @property
     def delta(self) -> float:
@@ -161,6 +156,11 @@ class _Private(_Paid, float):
         if self._is_whole and (not spec or spec.endswith("d")):
             return format(int(self), spec)
         return super().__format__(spec)
+
+    def reading(self) -> Reading:
+        """Return what is shown of the number."""
+        moment = None if self.moments is None else self.moments.text
+        return Reading(self._name, float(self), self._release.cost, moment=moment)
 
 
 class _Ranged(_Private):
@@ -207,6 +207,12 @@ class _Ranged(_Private):
         """Return the number with its interval at a level and its standard error."""
         return Range(float(self), *self.interval(level), self.std_error)
 
+    def reading(self) -> Reading:
+        """Return what is shown of the number."""
+        ends, level = self.interval(), self._release.level
+        known = super().reading()
+        return replace(known, ends=ends, level=level, note=self.note, percent=self._is_share)
+
     __add__, __radd__ = _operators("+")
     __sub__, __rsub__ = _operators("-")
     __mul__, __rmul__ = _operators("*")
@@ -236,18 +242,6 @@ class Computed(_Ranged):
 
     epsilon = rho = delta = 0.0
     """Nothing: what it is made of was paid for."""
-
-    def __new__(cls, name: str, value: float, steps: tuple[Any, ...]) -> Self:
-        """Keep a value with what it was computed from."""
-        number = super().__new__(cls, value)
-        number._name, number._steps = name, steps
-        known = [own for own in steps if isinstance(own, _Ranged)]
-        number._release = known[0]._release  # noqa: SLF001 a number of this module
-        number._note = "; ".join(dict.fromkeys(own.note for own in known if own.note))
-        return number
-
-    def __getnewargs__(self) -> tuple[Any, ...]:
-        return (self._name, float(self), self._steps)
 
     @property
     def steps(self) -> tuple[Any, ...]:
@@ -280,9 +274,7 @@ class Computed(_Ranged):
 
     def reading(self) -> Reading:
         """Return what is shown of the number."""
-        level = self._release.level
-        cost = "no further cost"
-        return Reading(self._name, float(self), cost, self.interval(), level, note=self.note)
+        return replace(super().reading(), cost="no further cost")
 
 
 def _difference(one: Range, other: Range, *, apart: bool) -> Range:
@@ -309,7 +301,12 @@ def _computed(sign: str, left: Any, right: Any) -> Any:
     names = (getattr(own, "_name", None) or f"{float(own):g}" for own in sides)
     steps = (own.steps if isinstance(own, _Ranged) else (float(own),) for own in sides)
     made = (*itertools.chain.from_iterable(steps), sign)
-    return Computed(shortened(f"({f' {sign} '.join(names)})"), value, made)
+    known = [own for own in made if isinstance(own, _Ranged)]
+    return Computed(
+        value, _name=shortened(f"({f' {sign} '.join(names)})"), _steps=made,
+        _release=known[0]._release,  # noqa: SLF001 a number of this module
+        _note="; ".join(dict.fromkeys(own.note for own in known if own.note)),
+    )  # fmt: skip
 
 
 @boundary
@@ -327,20 +324,6 @@ class Estimate(_Ranged):
 
     _estimator: Estimator
     _vector: NoisyVector
-
-    def __new__(
-        cls, name: str, estimator: Estimator, vector: NoisyVector, release: Release, note: str = ""
-    ) -> Self:
-        """Read the estimate of the only group of a noisy vector."""
-        estimate = super().__new__(cls, estimator.value(vector)[0])
-        estimate._name, estimate._estimator = name, estimator
-        estimate._vector, estimate._release = vector, release
-        estimate._note = note
-        return estimate
-
-    def __getnewargs__(self) -> tuple[Any, ...]:
-        """Return what a copy or a pickle is made from: noisy numbers and public facts."""
-        return (self._name, self._estimator, self._vector, self._release, self._note)
 
     def interval(self, level: float | None = None) -> tuple[float, float]:
         """Return ends between which the answer about these rows lies with probability `level`.
@@ -385,14 +368,7 @@ class Estimate(_Ranged):
         """Return what is shown of the number."""
         law = "Laplace" if isinstance(self._release.loss, Epsilon) else "Gaussian"
         law = f"discrete {law} noise, standard error {self.std_error:.3g}"
-        law = "chosen" if math.isnan(self.std_error) else law
-        release = self._release
-        return Reading(
-            self._name, float(self), release.cost, self.interval(), release.level, law=law,
-            note=self.note,
-            percent=self._is_share,
-            moment=self._written,
-        )  # fmt: skip
+        return replace(super().reading(), law="chosen" if math.isnan(self.std_error) else law)
 
 
 @boundary
@@ -405,19 +381,9 @@ class Choice(_Private):
     True
     """
 
-    def __new__(cls, name: str, value: float, release: Release) -> Self:
-        """Keep a chosen value with its cost."""
-        choice = super().__new__(cls, value)
-        choice._name, choice._release = name, release
-        return choice
-
-    def __getnewargs__(self) -> tuple[Any, ...]:
-        return (self._name, float(self), self._release)
-
     def reading(self) -> Reading:
         """Return what is shown of the number."""
-        cost = self._release.cost
-        return Reading(self._name, float(self), cost, law="chosen", moment=self._written)
+        return replace(super().reading(), law="chosen")
 
 
 @boundary
@@ -426,24 +392,6 @@ class Recalled(_Ranged):
 
     _ends: tuple[float, float]
     _error: float
-
-    def __new__(  # noqa: PLR0917 what a pickle is made from
-        cls,
-        name: str,
-        value: float,
-        ends: tuple[float, float],
-        error: float,
-        release: Release,
-        note: str = "",
-    ) -> Self:
-        """Keep a value with its interval, its standard error and what it cost."""
-        number = super().__new__(cls, value)
-        number._name, number._ends, number._error = name, ends, error
-        number._release, number._note = release, note
-        return number
-
-    def __getnewargs__(self) -> tuple[Any, ...]:
-        return (self._name, float(self), self._ends, self._error, self._release, self._note)
 
     def interval(self, level: float | None = None) -> tuple[float, float]:
         """Return the interval that was released: what other levels need was not kept."""
@@ -465,12 +413,7 @@ class Recalled(_Ranged):
 
     def reading(self) -> Reading:
         """Return what is shown of the number."""
-        release = self._release
-        return Reading(
-            self._name, float(self), release.cost, self._ends, release.level, "remembered",
-            note=self.note,
-            moment=self._written,
-        )  # fmt: skip
+        return replace(super().reading(), tail="remembered")
 
 
 Number = Estimate | Choice | Recalled
@@ -569,8 +512,12 @@ def number_of(answer: Answer, release: Release) -> Number:
     if isinstance(answer, Estimated):
         piece = answer.pieces[0]
         note = "" if piece.notes is None else piece.notes[0]
-        return Estimate(answer.name, piece.estimator, piece.vector, release, note)
-    return Choice(answer.name, float(answer.columns(release.level)[0][0]), release)
+        return Estimate(
+            piece.estimator.value(piece.vector)[0], _name=answer.name, _release=release,
+            _estimator=piece.estimator, _vector=piece.vector, _note=note,
+        )  # fmt: skip
+    value = float(answer.columns(release.level)[0][0])
+    return Choice(value, _name=answer.name, _release=release)
 
 
 _NUMBERS = pa.schema(
@@ -614,10 +561,12 @@ def numbers_of(table: pa.Table, release: Release) -> dict[str, Number]:
 def _number(row: Mapping[str, Any], release: Release) -> Number:
     number: Number
     if row["chosen"]:
-        number = Choice(row["name"], row["value"], release)
+        number = Choice(row["value"], _name=row["name"], _release=release)
     else:
-        ends = (row["low"], row["high"])
-        number = Recalled(row["name"], row["value"], ends, row["std_error"], release, row["note"])
+        number = Recalled(
+            row["value"], _name=row["name"], _release=release, _note=row["note"],
+            _ends=(row["low"], row["high"]), _error=row["std_error"],
+        )  # fmt: skip
     if row["moments"] is not None:
         clock = Clock(row["moments"], row["origin"], row["step"], 0, 0)
         number.moments = Moments(clock, row["zone"])

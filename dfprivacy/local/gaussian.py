@@ -23,7 +23,6 @@ from dfprivacy.errors import InvalidBoundsError, InvalidProtocolError
 from dfprivacy.local.protocol import Plan, Protocol
 from dfprivacy.local.published import (
     MOST_USERS,
-    Answer,
     campaign_name,
     is_whole,
     no_plan,
@@ -31,6 +30,7 @@ from dfprivacy.local.published import (
 )
 from dfprivacy.local.randomisers import Counts, Floats, RandomisedResponse, checked_epsilon
 from dfprivacy.local.rounds import Digit, Distance, Query, Side
+from dfprivacy.release.answers import Told
 from dfprivacy.release.terms import EPSILON, interval_level
 
 HALVES = (Fraction(1, 2), Fraction(1, 2))
@@ -642,7 +642,7 @@ def wilson(hits: int, total: int, deviations: float) -> tuple[float, float]:
     return low, 1.0 if hits == total else min(1.0, (centre + 1 + reach(-1)) / scale)
 
 
-class LocalEstimate(Answer):
+class LocalEstimate(Told):
     """A mean estimated from private reports: a float with an interval.
 
     Unlike the intervals of `.dp`, this one covers the sampling of owners as well: the mean is that

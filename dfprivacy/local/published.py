@@ -112,18 +112,6 @@ class Published(abc.ABC):
         return found
 
 
-class Answer(float):
-    """A number that a protocol ends in, with public facts about it."""
-
-    def __new__(cls, value: float, **facts: Any) -> Self:
-        """Keep a value and its facts; a copy or a pickle keeps them too."""
-        answer = super().__new__(cls, value)
-        vars(answer).update(facts)
-        return answer
-
-    __str__ = float.__repr__
-
-
 def is_whole(value: object, least: int, most: int) -> bool:
     """Tell whether a value is an integer of a range, of no other type that equals one.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,18 @@ from dfprivacy.noise.laws import KeyRule, reach_down, selected_outside
 from dfprivacy.release.estimator import CountEstimator, Ends, Estimator, to_floats
 
 Column = npt.NDArray[Any]
+
+
+class Told(float):
+    """A number that knows public facts about itself; a copy or a pickle keeps them too."""
+
+    def __new__(cls, value: float, **facts: Any) -> Self:
+        """Keep a value and its facts."""
+        number = super().__new__(cls, value)
+        vars(number).update(facts)
+        return number
+
+    __str__ = float.__repr__
 
 
 def everyone(groups: int) -> Integers:

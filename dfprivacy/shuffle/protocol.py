@@ -24,7 +24,6 @@ from dfprivacy.errors import (
 from dfprivacy.local import published
 from dfprivacy.local.published import (
     MOST_USERS,
-    Answer,
     Published,
     campaign_name,
     is_radius,
@@ -37,6 +36,7 @@ from dfprivacy.local.randomisers import Floats, Integers, checked_epsilon, rotat
 from dfprivacy.local.reports import value_matrix
 from dfprivacy.measurement.vectors import padded_size
 from dfprivacy.noise.entropy import EntropySource, system_entropy
+from dfprivacy.release.answers import Told
 from dfprivacy.release.pipeline import permit
 from dfprivacy.release.terms import EPSILON, INTERVAL, Bounds, bounds_of, interval_level
 from dfprivacy.shuffle.sums import Sums, rounded, shared, shuffle
@@ -196,7 +196,7 @@ def simulate(
     return protocol.estimate(interval=interval)
 
 
-class ShuffleChoice(Answer):
+class ShuffleChoice(Told):
     """A quantile found by noisy counts: a float that knows its cost, and has no interval."""
 
     epsilon: float
