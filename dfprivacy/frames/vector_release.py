@@ -190,7 +190,7 @@ def estimator(
     return DENSE[question.chosen_method](grid, rho, mechanics).passes
 
 
-DENSE: dict[str, type[RecentredMean | ClippedMean | ShiftedMean]] = {
+DENSE: dict[str, type[RecentredMean | ShiftedMean]] = {
     "recentred": RecentredMean,
     "clipped": ClippedMean,
     "shifted": ShiftedMean,

@@ -189,36 +189,6 @@ def dense_clipping(
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class ClippedMean:
-    """The mean of vectors, each shortened to a private threshold.
-
-    A quarter of rho finds the threshold, the rest pays for the sum; of that, under add-remove, a
-    tenth for the number of rows. Privacy: rho-zCDP for the relation of `mechanics`.
-    """
-
-    grid: VectorGrid
-    rho: Fraction
-    mechanics: Mechanics
-
-    count_share: ClassVar[Fraction] = Fraction(3, 40)
-    """More than elsewhere: far from 0 the mean is as far off as the number of rows."""
-
-    def passes(self, rows: NoisyRows | None = None) -> Passes:
-        """Ask for norms and sums; return the mean."""
-        shifted = Shifted(np.zeros(self.grid.dimension), self.grid.bits)
-        norms = NormCounts(shifted)
-        yield norms
-        rows, cost = self.mechanics.counted(rows, norms.rows, self.rho * self.count_share)
-        last = self.last(cost, rows.least)
-        clipping = dense_clipping(self.grid, shifted, last, self.mechanics.relation)
-        return (yield from clipped_around(norms.counts, clipping, rows, self.mechanics))
-
-    def last(self, counted: Fraction, rows: int) -> Round:  # noqa: ARG002 one interface
-        """Return what is paid for the mean, after `counted` for the number of rows."""
-        return Round(self.rho / 4, self.rho * Fraction(3, 4) - counted)
-
-
 PILOTS = (Fraction(6, 100), Fraction(12, 100))
 """The most that the sums of the first rounds cost."""
 
@@ -241,10 +211,13 @@ class RecentredMean:
 
     count_share: ClassVar[Fraction] = COUNT_SHARE
 
+    moved: ClassVar[int] = 1
+    """Rows less a centre have coordinates of so many bits more."""
+
     def passes(self, rows: NoisyRows | None = None) -> Passes:
-        """Ask for norms and sums, three times; return the mean."""
+        """Ask for norms and sums, in every round; return the mean."""
         grid, mechanics = self.grid, self.mechanics
-        shifted = Shifted(np.zeros(grid.dimension), grid.bits + 1)
+        shifted = Shifted(np.zeros(grid.dimension), grid.bits + self.moved)
         norms = NormCounts(shifted)
         yield norms
         rows, cost = mechanics.counted(rows, norms.rows, self.rho * self.count_share)
@@ -276,6 +249,24 @@ class RecentredMean:
         pilots = [Round(threshold, min(rho * most, enough)) for most in PILOTS]
         left = rho - sum(pilot.threshold + pilot.sum for pilot in pilots)
         return [*pilots, Round(left * THRESHOLD_SHARE, left * (1 - THRESHOLD_SHARE))]
+
+
+@dataclass(frozen=True)
+class ClippedMean(RecentredMean):
+    """The mean of vectors, each shortened to a private threshold, in one round.
+
+    A quarter of rho finds the threshold, the rest pays for the sum; of that, under add-remove, a
+    tenth for the number of rows. Privacy: rho-zCDP for the relation of `mechanics`.
+    """
+
+    count_share: ClassVar[Fraction] = Fraction(3, 40)
+    """More than elsewhere: far from 0 the mean is as far off as the number of rows."""
+
+    moved: ClassVar[int] = 0
+
+    def rounds(self, rho: Fraction, rows: int) -> list[Round]:  # noqa: ARG002 one interface
+        """Return the only round."""
+        return [Round(self.rho / 4, rho - self.rho / 4)]
 
 
 MEDIAN_HALVINGS = (8, 8)
