@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.statistics.base import STATISTICS, Argument, Statistic
 from dfprivacy.statistics.octaves import OctavePart
 
@@ -133,8 +132,6 @@ def _is_measured(form: Form) -> bool:
     """Tell whether a form can be measured: not every statistic finds its own bounds."""
     try:
         return bool(form.part.weight)
-    except InvalidQuestionError:
-        return False
     except ValueError:
         return False
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from dfprivacy.accounting.exact import decimal_number, describe, number_within, whole_number
+from dfprivacy.accounting.exact import number_within, whole_number
 from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
 from dfprivacy.release.terms import label_of
 from dfprivacy.statistics.base import Question, argument
@@ -86,11 +86,24 @@ class MeanVector(Question):
         object.__setattr__(self, "columns", given)
         super().__post_init__()
         _check_labels(self)
-        _check_p(self.p)
-        for name in ("dimension", "universe"):
-            _check_size(name, getattr(self, name))
-        if self.universe is None and self.deviations != "binary":
-            _check_radius(self.radius)
+        number_within(
+            self.p, 1, _LARGEST_P, InvalidQuestionError,
+            f"the error's p must be a number from 1 to {_LARGEST_P}",
+            hint="pass p=2 for Euclidean error, p=1 for total variation",
+        )  # fmt: skip
+        sizes = {"dimension": self.dimension, "universe": self.universe}
+        for name, size in sizes.items():
+            if size is not None:
+                what = f"{name} must be a whole number from 1 to 2**20"
+                hint = f"pass what everybody may know, e.g. {name}=384"
+                whole_number(size, 1, LARGEST_DIMENSION, InvalidQuestionError, what, hint=hint)
+        if not self.binary:
+            number_within(
+                self.radius, Fraction(1, _LARGEST_RADIUS), _LARGEST_RADIUS, InvalidBoundsError,
+                "radius must be a positive number",
+                hint="pass a bound on Euclidean norms that you know without looking at the data; "
+                "too large costs little, too small cuts: e.g. radius=1000",
+            )  # fmt: skip
         _check_combination(self)
 
     @property
@@ -145,32 +158,6 @@ def _check_labels(question: MeanVector) -> None:
         raise InvalidQuestionError(
             "vectors have at most 2**20 coordinates", hint="ask about fewer columns"
         )
-
-
-def _check_p(value: object) -> None:
-    exact = decimal_number(value)
-    if exact is None or not 1 <= exact <= _LARGEST_P:
-        raise InvalidQuestionError(
-            f"the error's p must be a number from 1 to {_LARGEST_P}, not {describe(value)}",
-            hint="pass p=2 for Euclidean error, p=1 for total variation",
-        )
-
-
-def _check_size(name: str, value: object) -> None:
-    if value is None:
-        return
-    what = f"{name} must be a whole number from 1 to 2**20"
-    hint = f"pass what everybody may know, e.g. {name}=384"
-    whole_number(value, 1, LARGEST_DIMENSION, InvalidQuestionError, what, hint=hint)
-
-
-def _check_radius(value: object) -> None:
-    number_within(
-        value, Fraction(1, _LARGEST_RADIUS), _LARGEST_RADIUS, InvalidBoundsError,
-        "radius must be a positive number",
-        hint="pass a bound on Euclidean norms that you know without looking at the data; too "
-        "large costs little, too small cuts: e.g. radius=1000",
-    )  # fmt: skip
 
 
 def _check_combination(question: MeanVector) -> None:
