@@ -25,6 +25,7 @@ from dfprivacy.accounting.idempotent import IdempotentLedger, Paid
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.cli.asking import answers_table, declared_columns, file_columns, typed_column
 from dfprivacy.cli.description import Description, Output, Release, Source
+from dfprivacy.engine.columns import columns_near
 from dfprivacy.engine.files import put_whole, quoted, write_csv, write_parquet
 from dfprivacy.engine.returning import frame_table
 from dfprivacy.engine.run import guarded
@@ -321,7 +322,7 @@ def typed_keys(release: Release) -> PublicKeys | None:
         if column not in schema.names:
             raise MissingColumnError(
                 f"the source of release {release.name!r} has no column {column!r}",
-                hint=f"its columns are {', '.join(map(repr, schema.names[:20]))}",
+                hint=columns_near(column, schema.names),
             )
     if release.keys is None:
         return None

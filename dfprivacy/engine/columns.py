@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from functools import singledispatch
 from pathlib import Path
 from typing import Any
@@ -166,12 +167,19 @@ def require_columns(named: Sequence[Hashable], present: Sequence[Hashable]) -> N
         if present.count(name) == 0:
             raise MissingColumnError(
                 f"the frame has no column {name!r}",
-                hint=f"its columns are {', '.join(map(repr, present[:20]))}",
+                hint=columns_near(name, present),
             )
         if present.count(name) > 1:
             raise MissingColumnError(
                 f"the frame has several columns {name!r}", hint="rename them so that one is meant"
             )
+
+
+def columns_near(name: Hashable, present: Sequence[Hashable]) -> str:
+    """Say which columns there are, and which of them is called nearly so."""
+    near = get_close_matches(str(name), [own for own in present if isinstance(own, str)], 1)
+    meant = "".join(f"did you mean {own!r}? " for own in near)
+    return f"{meant}its columns are {', '.join(map(repr, present[:20]))}"
 
 
 _EXACT_INTEGERS = 2**53  # beyond, an integer column and its float twin could differ

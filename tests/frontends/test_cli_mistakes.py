@@ -76,7 +76,7 @@ MISTAKES = [
     (
         ["sum", "flights.csv", "delays", "--bounds", "0", "1"],
         "the frame has no column 'delays'",
-        "its columns are 'carrier', 'month', 'day', 'delay'",
+        "did you mean 'delay'? its columns are 'carrier', 'month', 'day', 'delay'",
     ),
     (
         ["sum", "flights.parquet", "carrier", "--bounds", "0", "1"],

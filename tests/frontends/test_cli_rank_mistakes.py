@@ -74,7 +74,7 @@ MISTAKES = [
     (
         ["bounds", "flights.csv", "delays"],
         "the frame has no column 'delays'",
-        "its columns are 'carrier', 'month', 'day', 'delay'",
+        "did you mean 'delay'? its columns are 'carrier', 'month', 'day', 'delay'",
     ),
 ]
 
