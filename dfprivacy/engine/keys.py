@@ -30,6 +30,7 @@ from dfprivacy.measurement.sums import Statistics, key_name
 Listed: TypeAlias = Sequence[Sequence[object]] | pa.Table
 """Public keys: one list a group column, all of one length, or a table of their declared types."""
 
+_NEAR = 4  # numbers so many times as many as rows lie close together
 _KEY_DTYPES = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Duration, nw.Time, nw.Binary)
 
 
@@ -325,16 +326,20 @@ def number_groups(entries: pa.Table, names: Sequence[str], listed: Listed | None
     if listed is not None:
         keys, group, row = _match(own, listed)
         return NumberedGroups(keys, keys.num_rows, entries.take(row), group)
-    group = np.zeros(own.num_rows, dtype=np.int64)
+    group, size = np.zeros(own.num_rows, dtype=np.int64), 1
     for column in own.columns:
-        ranks, size = _ranks(column)
-        group = _compressed(group * size + ranks)
+        rank, more = ranks(column)
+        if size * more > _NEAR * own.num_rows:
+            group = compressed(group)
+            size = int(group.max(initial=-1)) + 1
+        group, size = group * more + rank, size * more
+    group = compressed(group)
     first = np.empty(int(group.max(initial=-1)) + 1, dtype=np.int64)
     first[group[::-1]] = np.arange(len(group))[::-1]
     return NumberedGroups(own.take(pa.array(first)), len(first), entries, group)
 
 
-def _ranks(column: pa.ChunkedArray) -> tuple[Integers, int]:
+def ranks(column: pa.ChunkedArray) -> tuple[Integers, int]:
     """Return the rank of each key among the distinct ones, NULL last, and their number."""
     if pa.types.is_integer(column.type) and not column.null_count and len(column):
         return _offsets(column.to_numpy())
@@ -356,17 +361,17 @@ def ranked(column: pa.ChunkedArray) -> tuple[Integers, pa.Array]:
 def _offsets(values: npt.NDArray[Any]) -> tuple[Integers, int]:
     """Return the rank of each integer; where they lie close together, by counting."""
     least, largest = int(values.min()), int(values.max())
-    if largest - least > 4 * len(values):
+    if largest - least > _NEAR * len(values):
         distinct, ranks = np.unique(values, return_inverse=True)
         return ranks.astype(np.int64), len(distinct)
     above = values - values.dtype.type(least)  # may wrap in a signed type; not in an unsigned one
     return above.view(f"u{values.dtype.itemsize}").astype(np.int64), largest - least + 1
 
 
-def _compressed(codes: Integers) -> Integers:
+def compressed(codes: Integers) -> Integers:
     """Return the rank of each code among the distinct ones."""
     largest = int(codes.max(initial=0))
-    if largest <= 4 * len(codes):
+    if largest <= _NEAR * len(codes):
         present = np.zeros(largest + 1, dtype=bool)
         present[codes] = True
         if present.all():

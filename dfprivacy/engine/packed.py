@@ -30,6 +30,7 @@ from dfprivacy.engine.keys import key_expressions, number_groups, ranked
 from dfprivacy.engine.progress import watched
 from dfprivacy.engine.run import guarded
 from dfprivacy.engine.terms import leaves_of
+from dfprivacy.engine.units import UnitRows, hashed_rows, known_units
 from dfprivacy.measurement.bin_table import BinTable, added_up
 from dfprivacy.measurement.binning import (
     VALUE_BITS,
@@ -75,8 +76,11 @@ _BITS = int(np.float64(_WORD).view(np.int64))
 """The bits of a float are these and an integer, where this number and the integer make it up."""
 _COUNTS = 2 ** (64 - _COUNT)
 _INVERSE = pow(_BITS >> _COUNT, -1, _COUNTS)  # from what rows add up to above, to how many they are
+_GROUP = "group"
 _CODED = (nw.String, nw.Categorical, nw.Enum, nw.Boolean, nw.Date, nw.Datetime)
 """Keys of frames in memory that go as their ranks."""
+_RANKED = (nw.Binary, nw.Float32, nw.Float64, nw.UInt64)
+"""Units, and keys beside them, that do as well."""
 
 
 class Asked(NamedTuple):
@@ -92,11 +96,14 @@ def is_packable(adopted: Adopted, binning: ByBits) -> bool:
 
     Words take memory: files, and frames under a limit of `dfp.Engine`, are left to the engine.
     """
-    schema = adopted.lazy.collect_schema()
-    others = [own for own in adopted.keys if not are_whole(schema, [own])]
-    coded = adopted.in_memory and all(schema[own] in _CODED for own in others)
+    schema, columns = adopted.lazy.collect_schema(), list(adopted.keys)
+    ranks: list[type] = [*_CODED] if adopted.in_memory else []
+    if adopted.unit is not None:
+        columns, ranks = [*columns, adopted.unit.name], [*_CODED, *_RANKED]
+    able = all(are_whole(schema, [own]) or schema[own] in ranks for own in columns)
+    once = adopted.unit is not None and adopted.reads_once  # the engine may have to read it again
     narrow = isinstance(binning, Octaves) or binning.bits <= VALUE_BITS
-    return narrow and adopted.unit is None and is_near(adopted) and (coded or not others)
+    return narrow and able and is_near(adopted) and not once
 
 
 def is_near(adopted: Adopted) -> bool:
@@ -111,18 +118,20 @@ def has_few_threads() -> bool:
     return pl.thread_pool_size() <= _FEW_THREADS
 
 
-def packed_bins(adopted: Adopted, asked: Sequence[Asked], *, public: bool) -> Iterator[BinTable]:
-    """Yield the tables of `dfprivacy.engine.passes.run_bins`, and raise its errors.
+def packed_bins(adopted: Adopted, asked: Sequence[Asked], *, public: bool) -> list[BinTable] | None:
+    """Return the tables of `dfprivacy.engine.passes.run_bins`, and raise its errors.
 
-    All come from one reading of the frame.
+    All come from one reading of the frame; None where a frame of units has too many rows.
     """
     labels, schema = list(dict.fromkeys(own.column for own in asked)), adopted.lazy.collect_schema()
     for column in labels:
         check_number_column(column, schema[adopted.values[column]])
     in_polars = adopted.lazy.implementation.is_polars()
 
-    def counted() -> list[list[_Part]]:
+    def counted() -> list[list[_Part]] | None:
         with watched():
+            if adopted.unit is not None:
+                return _counted_of_units(adopted, labels, asked)
             if not in_polars:
                 return _counted(_of_duckdb(adopted, labels), asked)
             read = _in_polars(adopted, labels)
@@ -133,8 +142,42 @@ def packed_bins(adopted: Adopted, asked: Sequence[Asked], *, public: bool) -> It
 
     connection = adopted.connection
     several = guarded(lambda: interruptible(counted, connection) if connection else counted())
-    for parts, own in zip(several, asked, strict=True):
-        yield _tabulated(parts, adopted, own.binning, public=public)
+    if several is None:
+        return None
+    return [
+        _tabulated(parts, adopted, own.binning, public=public)
+        for parts, own in zip(several, asked, strict=True)
+    ]
+
+
+def _counted_of_units(
+    adopted: Adopted, labels: Sequence[Hashable], asked: Sequence[Asked]
+) -> list[list[_Part]] | None:
+    """Count what counts of the rows of units, for every table; None for too many rows."""
+    names = [key_name(index) for index in range(len(adopted.keys))]
+    values = [
+        nw.col(adopted.values[own]).cast(nw.Float64).alias(f"value_{place}")
+        for place, own in enumerate(labels)
+    ]
+    frame = adopted.lazy.select(*key_expressions(adopted, adopted.keys), *values)
+    table = hashed_rows(known_units(frame, adopted), names, adopted)
+    if table is None or adopted.unit is None:
+        return None
+    rows, scratch = UnitRows(table, names, adopted.unit), Scratch()
+    del table
+
+    def blocks(own: Asked) -> Iterator[_Block]:
+        column = f"value_{labels.index(own.column)}"
+        for group, values in rows.thinned(column, own.binning, scratch, _BLOCK):
+            keys = pa.table({_GROUP: group} if names else {})
+            yield _Block(keys, {own.column: values}, len(values))
+
+    def decoded(parts: Sequence[_Part]) -> list[_Part]:
+        if not names:
+            return list(parts)
+        return [_Part(rows.keys.take(own.keys.column(_GROUP)), own.cells) for own in parts]
+
+    return [decoded(_counted(blocks(own), [own])[0]) for own in asked]
 
 
 def _tabulated(

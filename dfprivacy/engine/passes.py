@@ -29,7 +29,7 @@ from narwhals.dtypes import DType
 
 from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.columns import check_number_column, clipped_value
+from dfprivacy.engine.columns import are_whole, check_number_column, clipped_value
 from dfprivacy.engine.embedded import (
     engine_options,
     interruptible,
@@ -221,9 +221,12 @@ def _read(
     again = adopted.lazy.implementation.is_duckdb() and not adopted.reads_once
     if not (labels and again and is_near(adopted) and has_few_threads()):
         return rows
-    names = [key_name(index) for index in range(len(labels))]
+    names, unit = [key_name(index) for index in range(len(labels))], adopted.unit
+    whole = unit is not None and are_whole(rows.collect_schema(), unit.entries(names))
+    if unit is None or unit.groups is None or not whole:
+        return rows
     read = hashed_rows(rows, names, adopted)
-    return rows if read is None else nw.from_native(read.lazy())
+    return rows if read is None else nw.from_native(pl.DataFrame(read).lazy())
 
 
 def _of_units(
@@ -312,9 +315,10 @@ def run_bins(
     TooManyRowsError
         When a bin reaches the public limit of rows.
     """
-    if not isinstance(binning, Edges) and is_packable(adopted, binning):
-        return next(packed_bins(adopted, [Asked(column, binning, moments)], public=public))
-    return hashed_bins(adopted, labels, column, binning, moments, public=public)
+    if isinstance(binning, Edges):
+        return hashed_bins(adopted, labels, column, binning, moments, public=public)
+    asked = [Asked(column, binning, moments)]
+    return run_several_bins(adopted, labels, asked, public=public)[0]
 
 
 def run_several_bins(
@@ -323,9 +327,12 @@ def run_several_bins(
     """Return the tables of `run_bins` for several columns: of one reading where that can be."""
     able = {own: is_packable(adopted, own) for own in {own.binning for own in asked}}
     together = [own for own in asked if able[own.binning]]
-    packed = packed_bins(adopted, together, public=public) if together else iter(())
+    packed = packed_bins(adopted, together, public=public) if together else None
+    made = iter(packed or ())
     return [
-        next(packed) if own in together else hashed_bins(adopted, labels, *own, public=public)
+        next(made)
+        if packed is not None and own in together
+        else hashed_bins(adopted, labels, *own, public=public)
         for own in asked
     ]
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
@@ -23,11 +24,17 @@ from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import UNIT, Adopted, UnitColumn
 from dfprivacy.engine.columns import are_whole
 from dfprivacy.engine.embedded import interruptible
-from dfprivacy.engine.keys import key_expressions, only_listed
+from dfprivacy.engine.keys import (
+    compressed,
+    key_expressions,
+    number_groups,
+    only_listed,
+    ranks,
+)
 from dfprivacy.engine.progress import watched
 from dfprivacy.engine.run import exact_table
 from dfprivacy.engine.terms import sums_of, with_terms
-from dfprivacy.measurement.binning import Integers
+from dfprivacy.measurement.binning import ByBits, Floats, Integers, Scratch, places_of, values_of
 from dfprivacy.measurement.linear import OnGrid, Product, Source
 from dfprivacy.measurement.sums import key_name, sum_name
 from dfprivacy.release.terms import LARGEST_LIMIT
@@ -41,7 +48,7 @@ _PLACES = 2**52
 _PLACE_BITS = 31
 _WORDS = 2**63
 _FEW_UNITS = 2**16
-_BATCH, _MOST_ROWS = 2**20, 2**25
+_BATCH, _MOST_CELLS = 2**20, 2**27
 
 
 def known_units(frame: nw.LazyFrame[Any], adopted: Adopted) -> nw.LazyFrame[Any]:
@@ -106,29 +113,144 @@ def entries_of_units(
 
 def hashed_rows(
     frame: nw.LazyFrame[Any], names: Sequence[str], adopted: Adopted
-) -> pl.DataFrame | None:
-    """Return the rows of a relation with DuckDB's hash of unit and keys: the same groups count.
+) -> pa.Table | None:
+    """Return the rows of a frame with its engine's hash of unit and keys: the same groups count.
 
-    None where a key is not whole, where all groups count, or where there are too many rows.
+    None where there are too many rows.
     """
     unit, connection = adopted.unit, adopted.connection
-    whole = unit is not None and are_whole(frame.collect_schema(), unit.entries(names))
-    if unit is None or unit.groups is None or not whole:
-        return None
+    assert unit is not None  # noqa: S101 the caller has looked
+    placed = _placed(frame, unit.placed(names)).rename({_PLACE: _HASH})
+    native: Any = placed.to_native()
+    most = _MOST_CELLS // len(placed.collect_schema())
 
     def read() -> pa.Table | None:
-        reader = native.to_arrow_reader(_BATCH)
+        if placed.implementation.is_polars():
+            table: pa.Table = native.collect(engine="streaming").to_arrow()
+            return table if table.num_rows <= most else None
+        reader, rows = native.to_arrow_reader(_BATCH), 0
         batches: list[pa.RecordBatch] = []
         for batch in reader:
             batches.append(batch)
-            if sum(map(len, batches)) > _MOST_ROWS:
+            rows += batch.num_rows
+            if rows > most:
                 return None
         return pa.Table.from_batches(batches, reader.schema)
 
-    native: Any = _placed(frame, unit.placed(names)).rename({_PLACE: _HASH}).to_native()
     with watched():
-        table = interruptible(read, connection) if connection else read()
-    return None if table is None else pl.DataFrame(table)
+        return interruptible(read, connection) if connection else read()
+
+
+class UnitRows:
+    """Rows of units, of which those beyond the limits are left out. Secret.
+
+    The keys of groups are in `keys`. An entry is a unit in a group.
+    """
+
+    def __init__(self, table: pa.Table, names: Sequence[str], unit: UnitColumn) -> None:
+        found = number_groups(table.select(list(names)), names, None)
+        self.keys, self._most, self._table = found.keys, unit.rows, table
+        units, _ = ranks(table.column(UNIT))
+        self._entry = compressed(units * found.groups + _nulls_first(found.keys)[found.group])
+        self._rows = np.bincount(self._entry)
+        places, self._group = np.zeros_like(self._rows), np.zeros_like(self._rows)
+        places[self._entry] = table.column(_HASH).to_numpy()
+        self._group[self._entry] = found.group
+        self._start = (places % _HALF).astype(np.float64) / float(_HALF)
+        self._left_out = None
+        if unit.groups is not None and names:
+            of_unit = np.zeros_like(places)
+            of_unit[self._entry] = units
+            self._left_out = _beyond(of_unit, places // _HALF, unit.groups)
+        if self._left_out is not None:
+            self._rows[self._left_out] = 0
+
+    def __repr__(self) -> str:
+        """Show nothing of them."""
+        return "UnitRows()"
+
+    def thinned(
+        self, column: str, binning: ByBits, scratch: Scratch, size: int
+    ) -> Iterator[tuple[Integers, Floats]]:
+        """Yield the groups of rows and their values, so many at a time, as `thinned` counts them.
+
+        There is a row of every group that a unit is in. A row whose value is NaN has none, or is
+        beyond the limits.
+        """
+        held = self._held(column)
+        over, words = held > self._most, []
+        for entry, values in self._blocks(column, size):
+            many = over[entry] & ~np.isnan(values)
+            if many.any():
+                word = entry[many] << 32
+                word += places_of(values[many], binning, scratch)
+                words.append(word)
+            yield self._group[entry], np.where(many, np.nan, values)
+        ordered = pl.Series(np.concatenate([*words, np.zeros(0, np.int64)])).sort().to_numpy()
+        begins = np.cumsum(np.where(over, held, 0)) - held
+        for first in range(0, len(ordered), size):
+            word = ordered[first : first + size]
+            places = word.astype(np.int32)
+            entry = (word - places) >> 32
+            number, every = first + np.arange(len(word)) - begins[entry], held[entry]
+            start = self._start[entry]
+            until, before = (
+                np.floor(line * float(self._most) / every + start) for line in (number + 1, number)
+            )
+            taken = until > before
+            yield self._group[entry[taken]], values_of(places[taken], binning)
+
+    def _held(self, column: str) -> Integers:
+        """Return how many values each entry has; none where it is left out."""
+        held = self._rows.copy()
+        for entry, values in self._blocks(column, _BATCH):
+            missing = np.isnan(values)
+            if missing.any():
+                np.subtract.at(held, entry[missing], 1)
+        return held
+
+    def _blocks(self, column: str, size: int) -> Iterator[tuple[Integers, Floats]]:
+        """Yield the entries and the values of rows that are not left out, at least once."""
+        first = 0
+        for batch in self._table.column(column).chunks or [pa.array([], pa.float64())]:
+            whole = batch.fill_null(math.nan).to_numpy(zero_copy_only=False)
+            for start in range(0, max(len(whole), 1), size):
+                values = whole[start : start + size]
+                entry = self._entry[first : first + len(values)]
+                first += len(values)
+                if self._left_out is not None:
+                    kept = ~self._left_out[entry]
+                    entry, values = entry[kept], values[kept]
+                yield entry, values
+
+
+def _beyond(units: Integers, places: Integers, most: int) -> npt.NDArray[np.bool_] | None:
+    """Tell the entries of each unit after so many with the least places; None where there are none.
+
+    Entries come in the order of their units, and of the same place the first ones count.
+    """
+    groups = np.bincount(units)
+    several = np.flatnonzero((groups > most)[units])
+    if not len(several):
+        return None
+    order = np.argsort((units[several] << _PLACE_BITS) + places[several], kind="stable")
+    begins = np.cumsum(np.where(groups > most, groups, 0)) - groups
+    number = np.arange(len(several)) - begins[units[several]]
+    beyond = np.zeros(len(units), dtype=bool)
+    beyond[several[order[number >= most]]] = True
+    return beyond
+
+
+def _nulls_first(keys: pa.Table) -> Integers:
+    """Return the place of each group where NULL comes before other keys, in every column."""
+    if not keys.num_columns:
+        return np.zeros(1, dtype=np.int64)
+    ordered: Any = pl.from_arrow(keys)
+    place = np.empty(keys.num_rows, dtype=np.int64)
+    place[ordered.select(pl.arg_sort_by(keys.column_names)).to_series().to_numpy()] = np.arange(
+        keys.num_rows
+    )
+    return place
 
 
 def _packed_entries(

@@ -349,6 +349,14 @@ def places_of(values: Floats, binning: ByBits, scratch: Scratch) -> Places:
     return sizes
 
 
+def values_of(places: Places, binning: ByBits) -> Floats:
+    """Return the rounded values that lie at places of `places_of`, 0 for all in bin 0."""
+    below = places < 0
+    sizes = np.where(below, -places, places - (2 ** _dropped(binning) - 1))
+    twice = np.where(sizes > 0, sizes + binning.lowest, 0).astype(np.int32).view(np.float32)
+    return np.where(below, -0.5, 0.5) * twice
+
+
 def count_lines(binning: ByBits) -> int:
     """Return how many lines of `on_lines` there are for values of one sign."""
     return 1 << 31 - _dropped(binning)
