@@ -353,8 +353,7 @@ def _first_groups(rows: pl.DataFrame, hashed: Sequence[str], most: int) -> tuple
     place = (_hashed(rows, hashed) // 2 ** (63 - _PLACE_BITS)).cast(pl.Int64)
     number = pl.col(UNIT).cast(pl.Int64) - rows.select(pl.min(UNIT)).item()
     marks = rows.lazy().select(number * 2**_PLACE_BITS + place).collect(engine="streaming")
-    words = marks.to_series().to_numpy()
-    ordered = np.sort(words)
+    words, ordered = marks.to_series().to_numpy(), marks.to_series().sort().to_numpy()
     ordered = ordered[np.append(True, ordered[1:] != ordered[:-1])]
     of_unit = ordered >> _PLACE_BITS
     starts = np.append(0, np.flatnonzero(of_unit[1:] != of_unit[:-1]) + 1)
