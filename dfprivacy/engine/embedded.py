@@ -152,6 +152,8 @@ def _remove_all() -> None:
 
 _HELD: dict[int, list[duckdb.DuckDBPyConnection]] = {}
 """Databases that no call uses, by the process that has opened them: a fork leaves them alone."""
+_HELD_APART: dict[int, list[duckdb.DuckDBPyConnection]] = {}
+"""The same, of those whose settings are locked."""
 _MOST_HELD = 2
 _BRIEF = 0.25
 """Seconds of use after which a database is closed: the memory that it keeps is not worth it."""
@@ -252,9 +254,9 @@ def _hold_or_close(lent: _Lent) -> None:
 @atexit.register
 def close_held() -> None:
     """Close the databases that no call uses: their threads would be missing after a fork."""
-    held = _HELD.get(os.getpid(), [])
-    while held:
-        held.pop().close()
+    for held in (_HELD.get(os.getpid(), []), _HELD_APART.get(os.getpid(), [])):
+        while held:
+            held.pop().close()
 
 
 if hasattr(os, "register_at_fork"):
@@ -286,6 +288,41 @@ def _spoil(connection: duckdb.DuckDBPyConnection) -> None:
     """Let the database of a connection end with it: something has failed there."""
     if connection in _LENT:
         _LENT[connection].again = False
+
+
+_LOCKED: dict[str, str | bool | int | float | list[str]] = {
+    "python_enable_replacements": False,
+    "allow_persistent_secrets": False,
+    "enable_external_access": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "temp_directory": "",
+    "lock_configuration": True,
+}
+
+
+@contextmanager
+def apart() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a connection on which queries see what is registered there, and nothing else.
+
+    No other connection has its database meanwhile, which must stay empty. It is kept for the next
+    block after a brief one that has not failed.
+    """
+    held, since = _HELD_APART.setdefault(os.getpid(), []), monotonic()
+    database = None
+    with suppress(IndexError):
+        database = held.pop()
+    database = database or duckdb.connect(config=_LOCKED)
+    try:
+        with database.cursor() as connection:
+            yield connection
+    except BaseException:
+        database.close()
+        raise
+    if monotonic() < since + _BRIEF and len(held) < _MOST_HELD:
+        held.append(database)
+    else:
+        database.close()
 
 
 _OFTEN = 0.05  # seconds between two requests to stop: one that comes before the query is lost

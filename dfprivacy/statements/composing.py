@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -411,27 +411,6 @@ def _all_of(name: str) -> Node:
             "from_table": table, "where_clause": None, "group_expressions": [], "group_sets": [],
             "aggregate_handling": "STANDARD_HANDLING", "having": None, "sample": None,
             "qualify": None}  # fmt: skip
-
-
-@contextmanager
-def apart() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open an engine of its own on which queries see what is registered there, and nothing else."""
-    engine = duckdb.connect(config=_APART)
-    try:
-        yield engine
-    finally:
-        engine.close()
-
-
-_APART: dict[str, str | bool | int | float | list[str]] = {
-    "python_enable_replacements": False,
-    "allow_persistent_secrets": False,
-    "enable_external_access": False,
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-    "temp_directory": "",
-    "lock_configuration": True,
-}
 
 
 def text_of_rest(rest: Node, engine: duckdb.DuckDBPyConnection) -> str:

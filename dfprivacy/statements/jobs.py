@@ -15,7 +15,7 @@ import pyarrow as pa
 from dfprivacy.accounting.charge import Budget, short
 from dfprivacy.accounting.loss import positive_number
 from dfprivacy.engine.adopt import Filtered, Stored
-from dfprivacy.engine.embedded import embedded
+from dfprivacy.engine.embedded import apart, embedded
 from dfprivacy.engine.files import quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, RefusedStatementError
@@ -27,7 +27,7 @@ from dfprivacy.release.request import Request, together
 from dfprivacy.release.terms import Terms
 from dfprivacy.statements.calls import cost_of, written_calls
 from dfprivacy.statements.catalog import ConnectionSource, FrameSource, connection_source
-from dfprivacy.statements.composing import apart, run_rest
+from dfprivacy.statements.composing import run_rest
 from dfprivacy.statements.gate import fence, fenced, gated, reads
 from dfprivacy.statements.plan import WHY, Plan, finished, plan_script, planned, released_query
 from dfprivacy.statements.reading import Released, Script, Statement, read
