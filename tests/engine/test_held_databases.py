@@ -20,6 +20,16 @@ def mean(frame=FRAME):
     return dfp.frame(frame).group_by("g", keys=[1, 2, 3]).mean("x", (0, 1), epsilon=1e9)
 
 
+def state(database):
+    """Return the names that a database knows, and its settings."""
+    own = "SELECT view_name FROM duckdb_views() WHERE NOT internal"
+    own += " UNION ALL SELECT table_name FROM duckdb_tables() WHERE NOT internal"
+    own += " UNION ALL SELECT function_name FROM duckdb_functions() WHERE NOT internal"
+    settings = "SELECT name, value FROM duckdb_settings() WHERE name <> 'temp_directory'"
+    cursor = database.cursor()
+    return cursor.execute(own).fetchall(), cursor.execute(settings).fetchall()
+
+
 def count_during(act):
     """Count rows; something is done while the engine reads them."""
 
@@ -52,15 +62,6 @@ def test_calls_at_the_same_time_share_none(opened):
 
 def test_a_call_leaves_no_settings_and_no_names(opened):
     """Whatever was asked, a database is afterwards as it was opened, but for its place on disk."""
-
-    def state(database):
-        own = "SELECT view_name FROM duckdb_views() WHERE NOT internal"
-        own += " UNION ALL SELECT table_name FROM duckdb_tables() WHERE NOT internal"
-        own += " UNION ALL SELECT function_name FROM duckdb_functions() WHERE NOT internal"
-        settings = "SELECT name, value FROM duckdb_settings() WHERE name <> 'temp_directory'"
-        cursor = database.cursor()
-        return cursor.execute(own).fetchall(), cursor.execute(settings).fetchall()
-
     dfp.frame(TABLE).count()
     before = state(duckdb.connect(config=dict(opened[0][1])))
     opened.pop()
@@ -71,6 +72,24 @@ def test_a_call_leaves_no_settings_and_no_names(opened):
     dfp.sql("SELECT g, dp_mean(x, 0, 1) AS m FROM t GROUP BY g", t=FRAME, delta=1e-6)
     assert len(opened) == 2  # some questions have two at a time
     assert [state(own) for own, _ in opened] == [before] * 2
+
+
+def test_a_statement_leaves_nothing_to_the_next(opened):
+    """What is done with answers is done where those of no other statement are, nor its settings."""
+    text = "SELECT g, m, lag(m) OVER (ORDER BY g) AS before FROM ({})"
+    text = text.format("SELECT g, dp_mean(x, 0, 1) AS m FROM t GROUP BY g")
+    for _ in range(3):
+        assert len(dfp.sql(text, t=FRAME, delta=1e-6)) == 3
+    locked = [own for own in opened if own[1].get("lock_configuration")]
+    assert len(locked) == 1
+    with pytest.raises(dfp.InvalidQuestionError):
+        dfp.sql(text.replace("lag(m)", "no_such(m)"), t=FRAME, delta=1e-6)
+    with pytest.raises(duckdb.ConnectionException):  # it has failed, and is not used again
+        locked[0][0].cursor()
+    dfp.sql(text, t=FRAME, delta=1e-6)
+    found, config = opened[-1]
+    assert config == locked[0][1]
+    assert state(found) == state(duckdb.connect(config=dict(config)))
 
 
 def test_what_failed_or_had_limits_is_not_used_again(opened):
