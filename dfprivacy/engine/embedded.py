@@ -337,17 +337,17 @@ def interruptible(work: Callable[[], T], connection: duckdb.DuckDBPyConnection) 
     some seconds until it has stopped, and goes on as KeyboardInterrupt.
     """
     done: Future[T] = Future()
-    run = copy_context().run
 
-    def job() -> None:
+    def job(run: Callable[[Callable[[], T]], T]) -> None:
         try:
             done.set_result(run(work))
         except BaseException as error:  # noqa: BLE001 raised again by the caller's thread
             _spoil(connection)
             done.set_exception(error)
 
-    thread = Thread(target=job, name="dfprivacy query", daemon=True)
     with watched(connection):
+        run = copy_context().run
+        thread = Thread(target=job, args=(run,), name="dfprivacy query", daemon=True)
         try:
             thread.start()
             while wait([done], 0.5).not_done:  # in steps: some systems take signals between them

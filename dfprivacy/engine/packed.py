@@ -160,7 +160,7 @@ def _counted_of_units(
         for place, own in enumerate(labels)
     ]
     frame = adopted.lazy.select(*key_expressions(adopted, adopted.keys), *values)
-    table = hashed_rows(known_units(frame, adopted), names, adopted)
+    table = hashed_rows(known_units(frame, adopted), names, adopted, UnitRows.beside)
     if table is None or adopted.unit is None:
         return None
     rows, scratch = UnitRows(table, names, adopted.unit), Scratch()

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from threading import Event, Thread
 from typing import Any, Literal, get_args
 
@@ -27,6 +28,7 @@ DELAY = 1.0
 
 _STEP = 0.1
 _CHOSEN: list[Mode] = []
+_INSIDE: ContextVar[bool] = ContextVar("dfprivacy_watched", default=False)
 
 
 def progress(mode: Mode) -> None:
@@ -65,9 +67,9 @@ def watched(connection: duckdb.DuckDBPyConnection | None = None) -> Iterator[Non
     """Show the progress of a block if it is long.
 
     An embedded `connection` is asked how far it is. Of others only the time is shown: a caller's
-    connection is not touched from another thread.
+    connection is not touched from another thread. A block inside of one shows nothing of its own.
     """
-    open_display = _display()
+    open_display = None if _INSIDE.get() else _display()
     if open_display is None:
         yield
         return
@@ -86,9 +88,11 @@ def watched(connection: duckdb.DuckDBPyConnection | None = None) -> Iterator[Non
 
     watcher = Thread(target=watch, name="dfprivacy progress", daemon=True)
     watcher.start()
+    token = _INSIDE.set(True)
     try:
         yield
     finally:
+        _INSIDE.reset(token)
         done.set()
         watcher.join()
 

@@ -112,17 +112,17 @@ def entries_of_units(
 
 
 def hashed_rows(
-    frame: nw.LazyFrame[Any], names: Sequence[str], adopted: Adopted
+    frame: nw.LazyFrame[Any], names: Sequence[str], adopted: Adopted, beside: int = 0
 ) -> pa.Table | None:
     """Return the rows of a frame with its engine's hash of unit and keys: the same groups count.
 
-    None where there are too many rows.
+    None where there are too many rows for memory, with so many columns `beside` those of the frame.
     """
     unit, connection = adopted.unit, adopted.connection
     assert unit is not None  # noqa: S101 the caller has looked
     placed = _placed(frame, unit.placed(names)).rename({_PLACE: _HASH})
     native: Any = placed.to_native()
-    most = _MOST_CELLS // len(placed.collect_schema())
+    most = _MOST_CELLS // (len(placed.collect_schema()) + beside)
 
     def read() -> pa.Table | None:
         if placed.implementation.is_polars():
@@ -137,8 +137,10 @@ def hashed_rows(
                 return None
         return pa.Table.from_batches(batches, reader.schema)
 
+    if connection is not None:
+        return interruptible(read, connection)
     with watched():
-        return interruptible(read, connection) if connection else read()
+        return read()
 
 
 class UnitRows:
@@ -146,6 +148,8 @@ class UnitRows:
 
     The keys of groups are in `keys`. An entry is a unit in a group.
     """
+
+    beside = 8  # columns that are made of rows, about
 
     def __init__(self, table: pa.Table, names: Sequence[str], unit: UnitColumn) -> None:
         found = number_groups(table.select(list(names)), names, None)
@@ -230,14 +234,17 @@ def _beyond(units: Integers, places: Integers, most: int) -> npt.NDArray[np.bool
     Entries come in the order of their units, and of the same place the first ones count.
     """
     groups = np.bincount(units)
-    several = np.flatnonzero((groups > most)[units])
-    if not len(several):
+    if int(groups.max(initial=0)) <= most:
         return None
-    order = np.argsort((units[several] << _PLACE_BITS) + places[several], kind="stable")
-    begins = np.cumsum(np.where(groups > most, groups, 0)) - groups
-    number = np.arange(len(several)) - begins[units[several]]
-    beyond = np.zeros(len(units), dtype=bool)
-    beyond[several[order[number >= most]]] = True
+    words = (units << _PLACE_BITS) + places
+    last = np.cumsum(groups) - groups + np.minimum(groups, most) - 1
+    limits = pl.Series(words).sort().to_numpy()[last][units]
+    beyond: npt.NDArray[np.bool_] = words > limits
+    same = np.flatnonzero(words == limits)
+    if len(same) > np.count_nonzero(groups):  # hashes begin alike
+        room = np.minimum(groups, most) - np.bincount(units[words < limits], minlength=len(groups))
+        number = np.arange(len(same)) - np.searchsorted(units[same], units[same])
+        beyond[same[number >= room[units[same]]]] = True
     return beyond
 
 

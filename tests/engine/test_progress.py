@@ -24,8 +24,8 @@ def _nothing_chosen(monkeypatch):
     dfp.progress("auto")
 
 
-def slow(seconds=1.15, error=None):
-    """Count rows that take their time, and may end in an error."""
+def slow(seconds=1.15, error=None, ask=lambda frame: frame.count()):
+    """Count rows that take their time, and may end in an error; or ask something else."""
 
     def batches():
         yield from TABLE.to_batches()
@@ -33,7 +33,7 @@ def slow(seconds=1.15, error=None):
         if error is not None:
             raise error
 
-    return dfp.frame(pa.RecordBatchReader.from_batches(TABLE.schema, batches())).count()
+    return ask(dfp.frame(pa.RecordBatchReader.from_batches(TABLE.schema, batches())))
 
 
 def test_a_long_pass_shows_a_bar_that_is_erased(capsys):
@@ -46,6 +46,13 @@ def test_a_long_pass_shows_a_bar_that_is_erased(capsys):
     assert "0:00:0" in printed.err
     assert printed.err.endswith("\x1b[2K")  # a line is erased, and nothing follows
     assert threading.active_count() == before
+
+
+def test_a_pass_shows_one_bar(capsys):
+    """Where rows are counted beside the engine that reads them, there is one bar."""
+    dfp.progress("on")
+    slow(ask=lambda frame: frame.median("x"))
+    assert capsys.readouterr().err.count("\x1b[?25l") == 1  # a bar hides the cursor
 
 
 @pytest.mark.slow
