@@ -340,7 +340,7 @@ def number_groups(entries: pa.Table, names: Sequence[str], listed: Listed | None
 
 
 def ranks(column: pa.ChunkedArray) -> tuple[Integers, int]:
-    """Return the rank of each key among the distinct ones, NULL last, and their number."""
+    """Return numbers of keys in their order, NULL last, and one more than the largest can be."""
     if pa.types.is_integer(column.type) and not column.null_count and len(column):
         return _offsets(column.to_numpy())
     ranks, keys = ranked(column)
@@ -359,11 +359,11 @@ def ranked(column: pa.ChunkedArray) -> tuple[Integers, pa.Array]:
 
 
 def _offsets(values: npt.NDArray[Any]) -> tuple[Integers, int]:
-    """Return the rank of each integer; where they lie close together, by counting."""
+    """Return the rank of each integer, or how far it is from the least where all lie near that."""
     least, largest = int(values.min()), int(values.max())
     if largest - least > _NEAR * len(values):
-        distinct, ranks = np.unique(values, return_inverse=True)
-        return ranks.astype(np.int64), len(distinct)
+        ranks = _dense(values)
+        return ranks, int(ranks.max()) + 1
     above = values - values.dtype.type(least)  # may wrap in a signed type; not in an unsigned one
     return above.view(f"u{values.dtype.itemsize}").astype(np.int64), largest - least + 1
 
@@ -377,4 +377,9 @@ def compressed(codes: Integers) -> Integers:
         if present.all():
             return codes
         return (np.cumsum(present) - 1)[codes]
-    return pl.Series(codes).rank("dense").to_numpy().astype(np.int64) - 1  # on all threads
+    return _dense(codes)
+
+
+def _dense(values: npt.NDArray[Any]) -> Integers:
+    """Return the rank of each integer among the distinct ones, found on all threads."""
+    return pl.Series(values).rank("dense").to_numpy().astype(np.int64) - 1
