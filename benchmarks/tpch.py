@@ -190,8 +190,8 @@ def line_of(con: duckdb.DuckDBPyConnection, name: str) -> str:
     cells = [name, outcome, f"{plain:.3f}"]
     if outcome != "answered":
         return " | ".join([*cells, "", "", "", "", why])
-    spent, private, _ = timed(lambda: dfp.sql(text, con=con, **terms))
-    cells.append(f"{spent / plain:.1f}")
+    _, private, _ = timed(lambda: dfp.sql(text, con=con, **terms))
+    cells.append(f"{best(lambda: dfp.sql(text, con=con, **terms)) / plain:.1f}")
     bounded = ""
     if name in BOUNDED:
         asked = text

@@ -67,6 +67,7 @@ def test_calls_at_the_same_time_share_none(opened):
     assert found == [found[0]] * 16
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_call_leaves_no_settings_and_no_names(opened):
     """Whatever was asked, a database is afterwards as it was opened, but for its place on disk."""
     dfp.frame(TABLE).count()
