@@ -6,7 +6,7 @@ import datetime as dt
 import itertools
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, overload
 
 import narwhals as nw
 import numpy as np
@@ -23,6 +23,7 @@ from dfprivacy.engine.columns import is_number, no_value_of
 from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.run import collect, guarded
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError
+from dfprivacy.measurement.bin_table import BinTable, StoredBins, added_up
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.linear import WHOLE, Told
 from dfprivacy.measurement.sums import Statistics, key_name
@@ -164,6 +165,24 @@ def align(statistics: Statistics, listed: Listed) -> Statistics:
         np.add.at(sums, number, table.column(name).fill_null(0).to_numpy()[row])
         wanted = wanted.append_column(name, pa.array(sums))
     return Statistics(wanted, statistics.keys, statistics.sources)
+
+
+@overload
+def bins_of_groups(table: BinTable, keys: pa.Table) -> BinTable: ...
+@overload
+def bins_of_groups(table: BinTable | StoredBins, keys: pa.Table) -> BinTable | StoredBins: ...
+def bins_of_groups(table: BinTable | StoredBins, keys: pa.Table) -> BinTable | StoredBins:
+    """Return the counts of exactly the groups with these keys, in their order; none if absent."""
+    if table.keys.equals(keys):
+        return table
+    whole, place = table.whole(), np.full(table.groups, -1, dtype=np.int64)
+    _, number, row = _match(table.keys, keys)
+    place[row] = number
+    group = place[whole.group]
+    kept = group >= 0
+    bins, rows = whole.bins[kept], whole.rows[kept]
+    moments = tuple(own[kept] for own in whole.moments)
+    return added_up(BinTable(keys, keys.num_rows, whole.binning, group[kept], bins, rows, moments))
 
 
 def _match(keys: pa.Table, listed: Listed) -> tuple[pa.Table, Integers, Integers]:

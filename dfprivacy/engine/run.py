@@ -13,7 +13,7 @@ from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.embedded import interruptible
 from dfprivacy.engine.progress import watched
-from dfprivacy.errors import EngineError, published
+from dfprivacy.errors import published
 
 T = TypeVar("T")
 
@@ -43,13 +43,6 @@ def guarded(work: Callable[[], T]) -> T:
     except BaseException as error:  # noqa: BLE001 polars panics are no Exceptions; raised below
         failure = published(error)
     raise failure
-
-
-def changed() -> EngineError:
-    """Return the error of a frame that is another one when it is read again."""
-    return EngineError(
-        "the frame changed while it was read", hint="ask again, on a copy of the data"
-    )
 
 
 def collect(

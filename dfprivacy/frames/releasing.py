@@ -15,7 +15,7 @@ from dfprivacy.accounting.memory import release_bytes
 from dfprivacy.engine.adopt import Adopted, Columns, Wrap, adopt, rereadable
 from dfprivacy.engine.keys import with_others
 from dfprivacy.engine.returning import frame_of, kept_table
-from dfprivacy.engine.run import changed, guarded
+from dfprivacy.engine.run import guarded
 from dfprivacy.errors import EngineError, UnsupportedDtypeError
 from dfprivacy.frames.limit_finding import (
     Exact,
@@ -39,7 +39,13 @@ from dfprivacy.frames.tables import (
     with_origin,
 )
 from dfprivacy.measurement.bin_table import BinTable
-from dfprivacy.release.pipeline import Answers, Measured, answered, released
+from dfprivacy.release.pipeline import (
+    Answers,
+    Measured,
+    answered,
+    counting_place,
+    released,
+)
 from dfprivacy.release.request import (
     SELECTION,
     Request,
@@ -386,19 +392,18 @@ def measure(
         replace(named_columns(by, keys, values, unit), told=tuple(told)),
         lambda a: _measured(parts, a, grouping),
     )
-    if by and any(not m.keys.equals(measured[0].keys) for m in measured[1:]):
-        raise changed()
+    if by and len(parts) > 1:  # a frame can have other rows in each pass
+        groups = measured[counting_place(parts)].keys
+        measured = [own.of_groups(groups) for own in measured]
 
-    def finer(part: OctavePart, keyed: pa.Table) -> BinTable:
+    def finer(part: OctavePart) -> BinTable:
         """Count the groups again, in finer bins."""
         _, (own,) = measure(frame, by, keys, [replace(part, fine=True)], unit=unit)
         assert isinstance(own, MeasuredOctaves)  # noqa: S101 what the part measures
-        if not own.keys.equals(keyed):
-            raise changed()
         return own.table
 
     return adopted, [
-        replace(own, finer=partial(finer, own.part, own.keys))
+        replace(own, finer=partial(finer, own.part))
         if isinstance(own, MeasuredOctaves) and own.part.grouped and not own.part.fine
         else own
         for own in measured

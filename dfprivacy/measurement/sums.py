@@ -90,12 +90,6 @@ class Statistics:
             np.add.at(columns[name], numbers, self._column(name))
         return Statistics(pa.table(columns), 0, self.sources).checked()
 
-    def counts_like(self, other: Statistics) -> bool:
-        """Tell whether keys and numbers of values are those of another pass over the same rows."""
-        rows = {sum_name(index) for index in range(len(self.sources))}
-        names = [n for n in self.table.column_names if n.startswith("key_") or n in rows]
-        return bool(self.table.select(names).equals(other.table.select(names)))
-
     def _column(self, name: str) -> Integers:
         column = self.table.column(name)
         filled = column.fill_null(0) if column.null_count else column

@@ -113,6 +113,9 @@ class Measured(Protocol):
     def keys(self) -> pa.Table:
         """The keys of the groups, sorted, or as listed."""
 
+    def of_groups(self, keys: pa.Table) -> Self:
+        """Return the same of exactly the groups with these keys: one that is not there is empty."""
+
     def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
         """Draw the noise that pays for the loss of one row, and answer.
 
@@ -145,11 +148,11 @@ class Answers:
 def answered(request: Request, measured: Sequence[Measured]) -> Answers:
     """Let every part answer for its loss; the first that counts selects the groups to show."""
     rule = request.each
-    own = _drawn(measured, request.row_losses, rule)
+    counting = counting_place(request.parts)
+    own = _drawn(measured, request.row_losses, rule, counting)
     found = {name: answers for part in own for name, answers in part.answers.items()}
-    counting = [each for part, each in zip(request.parts, own, strict=True) if part.counts]
-    counted = (counting[0].counted if counting else None) or Counted(1, ())
-    keys, answers = own[0].keys, {name: found[name] for name in request.questions}
+    counted = own[counting].counted or Counted(1, ())
+    keys, answers = own[counting].keys, {name: found[name] for name in request.questions}
     groups = keys.num_rows if request.by else 1
     kept = everyone(groups) if rule is None else counted.kept(rule)
     if rule is not None:  # intervals hold for the groups that it shows
@@ -163,19 +166,32 @@ def answered(request: Request, measured: Sequence[Measured]) -> Answers:
     return Answers(keys, answers, counted, kept)
 
 
+def counting_place(parts: Sequence[Any]) -> int:
+    """Return the place of the part whose counts select the groups: the first that can, if any."""
+    return next((place for place, part in enumerate(parts) if part.counts), 0)
+
+
 def _drawn(
-    measured: Sequence[Measured], losses: Sequence[Epsilon | Rho], rule: KeyRule | None
+    measured: Sequence[Measured],
+    losses: Sequence[Epsilon | Rho],
+    rule: KeyRule | None,
+    counting: int,
 ) -> list[Answered]:
-    """Return what each part answers for its loss, those together that are alike."""
+    """Return what each part answers for its loss, those together that are alike.
+
+    Where a rule selects groups the part that counts them answers first, the others about these.
+    """
     made: dict[int, Answered] = {}
     together: dict[Hashable, list[int]] = {}
     for place, (exact, loss) in enumerate(zip(measured, losses, strict=True)):
         alike = (exact.alike, loss) if isinstance(exact, Joint) else place
         together.setdefault(alike, []).append(place)
-    for places in together.values():
-        first, loss = measured[places[0]], losses[places[0]]
+    for places in sorted(together.values(), key=lambda own: bool(rule) and counting not in own):
+        several: list[Any] = [measured[place] for place in places]
+        if rule and counting in made:
+            several = [own.of_groups(made[counting].keys) for own in several]
+        first, loss = several[0], losses[places[0]]
         if isinstance(first, Joint):
-            several: list[Any] = [measured[place] for place in places]
             made |= zip(places, first.answer_together(several, loss), strict=True)
         else:
             made[places[0]] = first.answer(loss, rule)

@@ -34,7 +34,7 @@ from dfprivacy.statistics.forecast import (
     halving_loss,
 )
 from dfprivacy.statistics.octaves import bounds_reach
-from dfprivacy.statistics.part import Grouping
+from dfprivacy.statistics.part import Grouping, MeasuredTable
 
 MOST_BINS = 10_000
 CELLS = 2**20
@@ -214,16 +214,11 @@ class HistogramPart:
 
 
 @dataclass(frozen=True, repr=False)
-class MeasuredHistogram:
+class MeasuredHistogram(MeasuredTable):
     """Rows by group, and by bin or value. Secret."""
 
     part: HistogramPart
     table: BinTable
-
-    @property
-    def keys(self) -> pa.Table:
-        """The keys of the groups, sorted, or as listed."""
-        return self.table.keys
 
     def answer(
         self,

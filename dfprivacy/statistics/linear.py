@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, cached_property
 from operator import itemgetter
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -459,6 +459,12 @@ class MeasuredSums:
     def keys(self) -> pa.Table:
         """The keys of the groups, sorted, or as listed."""
         return self.statistics.key_table()
+
+    def of_groups(self, keys: pa.Table) -> Self:
+        """Return the sums of exactly the groups with these keys."""
+        if self.keys.equals(keys):
+            return self
+        return replace(self, statistics=align(self.statistics, keys))
 
     def answer(
         self,

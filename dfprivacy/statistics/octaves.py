@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
+from dfprivacy.engine.keys import bins_of_groups
 from dfprivacy.engine.packed import Asked
 from dfprivacy.engine.passes import run_several_bins
 from dfprivacy.errors import InvalidQuestionError
@@ -224,7 +226,14 @@ class MeasuredOctaves(MeasuredTable):
     part: OctavePart
     table: BinTable
     finer: Callable[[], BinTable] | None = None
-    """Counts the same groups in finer bins."""
+    """Counts again in finer bins, the groups that there are then."""
+
+    def of_groups(self, keys: pa.Table) -> Self:
+        """Return the counts of exactly the groups with these keys, in finer bins too."""
+        made, finer = super().of_groups(keys), self.finer
+        if finer is None:
+            return made
+        return replace(made, finer=lambda: bins_of_groups(finer(), keys))
 
     def answer(
         self,
@@ -248,19 +257,33 @@ class MeasuredOctaves(MeasuredTable):
     ) -> list[Answered]:
         """Answer about several columns alike: this loss is that of each, which has its own noise.
 
-        All go one step after another together, or as many as have room.
+        All go one step after another together, or as many as have room. Groups are those of the
+        first column, in finer bins where it is counted in these: a frame can have other rows then.
         """
         if not self.part.grouped:
             return [_answered([own], zoomed_bounds(own.table, loss), loss)[0] for own in several]
         made: dict[int, Answered] = {}
         room = max(ROOM // max(self.table.groups, 1), 1)
+        keys, finer = self.keys, [one._finer for one in several if one._finer is not None]  # noqa: SLF001 its own kind
+
+        def counted_again(column: int) -> BinTable:
+            nonlocal keys
+            table = finer[column]()
+            if column == 0:
+                keys = table.keys
+            return bins_of_groups(table, keys)
+
         for first in range(0, len(several), room):
             own = several[first : first + room]
-            finer = [one._finer for one in own if one._finer is not None]  # noqa: SLF001 its own kind
-            tables, pooled = [one.table for one in own], loss.pooled(self.part.groups)
-            for columns, zoomed in group_bounds(tables, loss, pooled, finer):
-                some = _answered([own[column] for column in columns.tolist()], zoomed, loss)
-                made |= zip((columns + first).tolist(), some, strict=True)
+            again = [partial(counted_again, first + place) for place in range(len(own))]
+            pooled = loss.pooled(self.part.groups)
+            found = group_bounds(
+                [bins_of_groups(one.table, keys) for one in own], loss, pooled,
+                again if finer else (), of_groups=lambda table: bins_of_groups(table, keys),
+            )  # fmt: skip
+            for columns, zoomed in found:
+                some = [own[column].of_groups(keys) for column in columns.tolist()]
+                made |= zip((columns + first).tolist(), _answered(some, zoomed, loss), strict=True)
         return [made[column] for column in range(len(several))]
 
     def answer_apart(self, loss: Epsilon | Rho) -> Answered:

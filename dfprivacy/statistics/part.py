@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
+from dfprivacy.engine.keys import bins_of_groups
 from dfprivacy.engine.passes import run_bins, run_stored_bins
 from dfprivacy.measurement.bin_table import BinTable, StoredBins
 from dfprivacy.measurement.binning import Octaves, SignificantBits
@@ -182,6 +183,10 @@ class MeasuredTable:
     def keys(self) -> pa.Table:
         """The keys of the groups, sorted, or as listed."""
         return self.table.keys
+
+    def of_groups(self, keys: pa.Table) -> Self:
+        """Return the counts of exactly the groups with these keys."""
+        return replace(self, table=bins_of_groups(self.table, keys))
 
     def answer(
         self,

@@ -75,8 +75,8 @@ def test_many_columns_are_exact(exact, by):
         assert exact.sums(other, asked, by) == expected
 
 
-def test_a_group_that_comes_between_passes_is_refused(exact, monkeypatch):
-    """All passes over many columns must find the same groups."""
+def test_a_group_that_comes_between_passes_is_left_out(exact, monkeypatch):
+    """All passes over many columns are of the groups of one."""
     monkeypatch.setattr(pl, "thread_pool_size", lambda: 64)  # else all columns are read at once
     connection, coming = duckdb.connect(), []
     other = connection.cursor()
@@ -95,8 +95,7 @@ def test_a_group_that_comes_between_passes_is_refused(exact, monkeypatch):
     asked = {f"m{i}": dfp.mean(f"x{i}", (0, 9)) for i in range(21)}
     assert len(exact.sums(frame, asked, ["g"])) == 3
     coming.append(7)
-    with pytest.raises(dfp.EngineError, match="the frame changed while it was read"):
-        exact.sums(frame, asked, ["g"])
+    assert len(exact.sums(frame, asked, ["g"])) == 3
     assert len(exact.sums(frame, asked, ["g"])) == 4
 
 
@@ -109,8 +108,8 @@ def test_what_can_be_read_once_is_read_once(exact):
     assert exact.sums(relation, QUESTIONS, ["g"]) == expected
 
 
-def test_a_table_that_changes_between_two_passes_is_refused(exact, monkeypatch):
-    """The second pass, which large groups need, must count what the first counted."""
+def test_a_table_that_changes_between_two_passes_is_counted_by_one(exact, monkeypatch):
+    """The second pass, which large groups need, is not compared with the first."""
     monkeypatch.setattr(pl, "thread_pool_size", lambda: 64)  # else it is read once
     connection, ended = duckdb.connect(), threading.Event()
     connection.execute("CREATE TABLE t AS SELECT 1 AS g, 239.0 AS x FROM range(9_000_000)")
@@ -120,15 +119,11 @@ def test_a_table_that_changes_between_two_passes_is_refused(exact, monkeypatch):
         while not ended.wait(0.001):
             other.execute("INSERT INTO t VALUES (1, 7)")
 
-    def asked_often():
-        for _ in range(100):  # whether a row comes between two passes is a matter of luck
-            exact.sums(connection.table("t"), {"mean": dfp.mean("x", (0, 256))}, ["g"])
-
     thread = threading.Thread(target=meddling)
     thread.start()
     try:
-        with pytest.raises(dfp.EngineError, match="changed while it was read"):
-            asked_often()
+        for _ in range(3):
+            exact.sums(connection.table("t"), {"mean": dfp.mean("x", (0, 256))}, ["g"])
     finally:
         ended.set()
         thread.join()

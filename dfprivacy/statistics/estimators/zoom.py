@@ -375,6 +375,8 @@ def group_bounds(
     loss: Epsilon | Rho,
     pooled: Epsilon | Rho,
     finer: Sequence[Callable[[], BinTable]] = (),
+    *,
+    of_groups: Callable[[BinTable], BinTable] = lambda table: table,
     entropy: EntropySource = system_entropy,
 ) -> Iterator[tuple[Integers, Zoomed]]:
     """Yield the bounds of each group of tables of octaves: what they cost and `left` is `loss`.
@@ -383,8 +385,8 @@ def group_bounds(
     them come together: their numbers, and the bounds of the groups of each in turn (`stacked`).
 
     Shares of all groups together are shares of `pooled`, the loss of a row where these are counted
-    in one. Where they are far from zero, bounds are about a centre: ends of bins of a `finer` table
-    of the same groups, if there is any.
+    in one. Where they are far from zero, bounds are about a centre: ends of bins of a `finer`
+    table, if there is any. `of_groups` returns other tables by the groups that there are then.
     """
     every = np.arange(len(tables))
     whole = _Steps(in_one(stacked(tables), len(tables)), pooled, entropy)
@@ -400,7 +402,7 @@ def group_bounds(
     for some, look in ((first & ~far, True), (found & ~first, False), (~found, False)):
         own = np.flatnonzero(some)
         if len(own):
-            table = stacked([tables[column] for column in own.tolist()])
+            table = stacked([of_groups(tables[column]) for column in own.tolist()])
             steps = _Steps(table, loss, entropy, *whole.after(own))
             yield own, _shared(steps, whole, own, look=look)
 
