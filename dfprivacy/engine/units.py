@@ -48,7 +48,7 @@ _PLACES = 2**52
 _PLACE_BITS = 31
 _WORDS = 2**63
 _FEW_UNITS = 2**16
-_BATCH, _MOST_CELLS = 2**20, 2**27
+_BATCH, _MOST_BYTES = 2**20, 2**30
 
 
 def known_units(frame: nw.LazyFrame[Any], adopted: Adopted) -> nw.LazyFrame[Any]:
@@ -116,24 +116,26 @@ def hashed_rows(
 ) -> pa.Table | None:
     """Return the rows of a frame with its engine's hash of unit and keys: the same groups count.
 
-    None where there are too many rows for memory, with so many columns `beside` those of the frame.
+    None where they, with so many columns of numbers `beside` them, would take too much memory.
     """
     unit, connection = adopted.unit, adopted.connection
     assert unit is not None  # noqa: S101 the caller has looked
     placed = _placed(frame, unit.placed(names)).rename({_PLACE: _HASH})
     native: Any = placed.to_native()
-    most = _MOST_CELLS // (len(placed.collect_schema()) + beside)
+
+    def size_of(rows: pa.Table | pa.RecordBatch) -> int:
+        return int(rows.nbytes + 8 * beside * rows.num_rows)
 
     def read() -> pa.Table | None:
         if placed.implementation.is_polars():
             table: pa.Table = native.collect(engine="streaming").to_arrow()
-            return table if table.num_rows <= most else None
-        reader, rows = native.to_arrow_reader(_BATCH), 0
+            return table if size_of(table) <= _MOST_BYTES else None
+        reader, size = native.to_arrow_reader(_BATCH), 0
         batches: list[pa.RecordBatch] = []
         for batch in reader:
             batches.append(batch)
-            rows += batch.num_rows
-            if rows > most:
+            size += size_of(batch)
+            if size > _MOST_BYTES:
                 return None
         return pa.Table.from_batches(batches, reader.schema)
 

@@ -78,7 +78,7 @@ def test_rows_that_are_read_keep_the_groups_of_sql(exact, unit, embedded, monkey
     by, most = data.draw(st.sampled_from([["g"], ["h", "g"]])), data.draw(st.sampled_from([1, 3]))
     several = []
     for few in (2**20, 0):
-        monkeypatch.setattr("dfprivacy.engine.units._MOST_CELLS", few)
+        monkeypatch.setattr("dfprivacy.engine.units._MOST_BYTES", few)
         several.append(exact.sums(frame, QUESTIONS, by, unit="u", max_rows=2, max_groups=most))
     assert several[0] == several[1]
 
@@ -220,8 +220,8 @@ def test_bins_of_too_many_rows_of_units(visits, monkeypatch):
     """Rows for which arrays would be too large are left to the engine: the tables are the same."""
     for kind in FRAMES:
         tables = []
-        for cells in (2**27, 100):
-            monkeypatch.setattr("dfprivacy.engine.units._MOST_CELLS", cells)
+        for most in (2**30, 1000):
+            monkeypatch.setattr("dfprivacy.engine.units._MOST_BYTES", most)
             found, law = both_bins(
                 FRAMES[kind](visits), ["text"], dfp.Unit("near", 2, 2), ASKED[::5]
             )
