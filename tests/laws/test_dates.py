@@ -233,15 +233,6 @@ def test_what_does_not_fit_is_refused_by_the_declared_type(rows, column, given, 
             frame.dp.explain.median(column, epsilon=1, **given)
 
 
-def test_files_of_statistics_refuse_ranks_of_dates(tmp_path):
-    """By the declared type or the bounds, and nothing is written."""
-    year = (dt.date(2013, 1, 1), dt.date(2014, 1, 1))
-    for question in (dfp.median("day"), dfp.quantile("time", 0.9, bounds=year)):
-        with pytest.raises(dfp.errors.UnsupportedDtypeError):
-            dfp.statistics(pl.from_arrow(TABLE), tmp_path / "day.stats", question)
-    assert not (tmp_path / "day.stats").exists()
-
-
 def test_bounds_and_steps_are_answers_and_need_fewer_rows():
     """Answers are multiples of the step from the lower bound on; explain names the rows needed."""
     year = (dt.date(2013, 1, 1), dt.date(2014, 1, 1))
