@@ -291,7 +291,8 @@ class _Counter:
             return
         self._held.append(block)
         self._rows += block.rows
-        if len(self._held).bit_count() == 1 and self._in_cells():
+        doubled = len(self._held).bit_count() == 1  # and again at twice as many
+        if doubled and self._in_cells():
             return
         if self._rows >= self._most:
             self._made.append(_sorted(self._held, self._asked, self._scratch))
