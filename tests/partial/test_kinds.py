@@ -76,11 +76,16 @@ def test_dates_in_files_are_those_of_one_pass(tmp_path, lab, replayed, by):
 
 def test_whole_numbers_of_files_are_whole(tmp_path, lab, replayed):
     """A quantile of a column that is declared to hold integers is one of them, merged too."""
-    table = pa.table({"x": pa.array([0, 1, 2, 3] * 50)})
-    asked = {"x": dfp.quantiles("x", [0.1, 0.3, 0.6])}
+    table = pa.table({"x": pa.array([0, 1000] * 100)})  # what lies between has as good a rank
+    asked = {"x": dfp.quantiles("x", [0.4, 0.5, 0.6])}
     path = dfp.statistics(table, tmp_path / "one.parquet", **asked)
-    mixed = dfp.statistics(table.cast(pa.schema({"x": pa.float64()})), tmp_path / "2", **asked)
-    assert isinstance(float(dfp.merge([path, mixed])["x_0.1"]), float)  # numbers, whole or not
+    floats = table.cast(pa.schema({"x": pa.float64()}))
+    mixed = [path, dfp.statistics(floats, tmp_path / "two.parquet", **asked)]
+    both = dfp.frame(pa.concat_tables([floats, floats]))  # numbers that are whole in one file alone
+    asks = (lambda: both.agg(**asked, epsilon=5), lambda: dfp.merge(mixed, epsilon=5))
+    one, several = ([float(own) for own in replayed(ask).values()] for ask in asks)
+    assert several == one
+    assert not all(own.is_integer() for own in one)
     for epsilon in (0.05, 0.5, 5):
         ask = lambda epsilon=epsilon: dfp.frame(table).agg(**asked, epsilon=epsilon)  # noqa: E731
         several = replayed(lambda epsilon=epsilon: dfp.merge(path, epsilon=epsilon))
