@@ -130,7 +130,8 @@ def test_several_columns_of_one_reading_are_each_alone(many, frame, at_once, mon
     """Tables of many columns and binnings, counted together, are those of one GROUP BY each."""
     monkeypatch.setattr(packed, "_BLOCK", 250)
     monkeypatch.setattr(packed, "_SORTED", at_once)
-    asked = [packed.Asked(c, *own) for c in ("x", "i", "f") for own in BINNINGS]
+    asked = [packed.Asked("x", *own) for own in BINNINGS]
+    asked += [packed.Asked(column, *own) for column in ("i", "f") for own in BINNINGS[2:4]]
     for by, keys in (([], None), (["some", "near"], None), (["far"], None), (["some"], [3, 999])):
         public = keys_of(keys, by) if by else None
         columns = named_columns(by, public, dict.fromkeys(("x", "i", "f"), True), None)
@@ -224,11 +225,10 @@ SOURCES = [
 ]
 
 
-@pytest.mark.parametrize("block", [7, 700, 2**15])
+@pytest.mark.parametrize("block", [7, 700])
 @pytest.mark.parametrize("by", KEYS)
 @pytest.mark.parametrize("sources", SOURCES)
-@pytest.mark.parametrize(("frame", "rows"), [("polars", 3_000), ("polars", 1), ("polars", 0),
-                                             ("duckdb", 3_000), ("duckdb", 0)])  # fmt: skip
+@pytest.mark.parametrize(("frame", "rows"), [("polars", 3_000), ("duckdb", 1_000), ("duckdb", 0)])
 def test_sums_by_places_are_one_group_by(many, frame, sources, by, block, rows, monkeypatch):
     """Keys, rows and sums are those of the engine's pass, of rows without values and none, too."""
     monkeypatch.setattr(packed, "_FEW_THREADS", 2**10)

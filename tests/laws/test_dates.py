@@ -152,7 +152,7 @@ def test_all_engines_count_the_same_whole_numbers(column, tmp_path):
             continue
         private = dfp.frame(frame)
         given = {"bounds": (lower, upper), "step": step, "epsilon": 1e9}
-        found = [private.quantile(column, level, **given) for level in levels]
+        found = list(private.quantiles(column, levels, **given))
         zoned = pa.timestamp("us", "UTC") if column == "zoned" else None
         found = ticks_of(pa.array(found, zoned or ends.type))
         assert found == [wanted[rank] for rank in ranks], name
@@ -248,12 +248,18 @@ def test_bounds_and_steps_are_answers_and_need_fewer_rows():
     assert frame.dp(bounds={"t": year}).explain.median("t", epsilon=1).answers == (within,)
 
 
-def test_functions_on_a_connection_answer_in_their_own_type():
+@pytest.fixture(scope="module")
+def connection():
+    """Connect to a database that knows the functions."""
+    made = duckdb.connect()
+    sql_udfs.register(made)
+    return made
+
+
+def test_functions_on_a_connection_answer_in_their_own_type(connection):
     """Each type of DuckDB's dates and times comes back as it is, in lists and intervals too."""
-    connection = duckdb.connect()
-    sql_udfs.register(connection)
     connection.execute(
-        "CREATE TABLE f AS "
+        "CREATE OR REPLACE TABLE f AS "
         "SELECT TIMESTAMP '1969-06-01' + to_hours(i) AS t, i FROM range(9000) r(i)"
     )
     kinds = ["DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"]
@@ -274,7 +280,7 @@ def test_functions_on_a_connection_answer_in_their_own_type():
     assert interval["low"] <= interval["value"] <= interval["high"]
     few = "SELECT dp_median(t), dp_quantiles(t, [0.5]), dp_median_interval(t) FROM f WHERE i < 3"
     missing = {"value": None, "low": None, "high": None}
-    assert connection.execute(few).fetchone() == (None, [None], missing)
+    assert connection.execute(few).fetchall() == [(None, [None], missing)]
 
 
 WITHIN = {
@@ -286,12 +292,10 @@ WITHIN = {
 
 
 @pytest.mark.parametrize("column", COLUMNS)
-def test_functions_within_bounds_answer_as_frames_do(column):
+def test_functions_within_bounds_answer_as_frames_do(connection, column):
     """Rows beyond bounds are their ends, and NULL is no row: the same whole numbers are ranked."""
-    connection = duckdb.connect()
-    sql_udfs.register(connection)
     connection.register("handed_in", TABLE)
-    connection.execute(f"CREATE TABLE f AS SELECT {column} AS x FROM handed_in")
+    connection.execute(f"CREATE OR REPLACE TABLE f AS SELECT {column} AS x FROM handed_in")
     connection.execute("INSERT INTO f SELECT NULL FROM range(700)")
     lower, upper = WITHIN[kind_of(TABLE[column].type)]
     (bounds,) = connection.execute(f"SELECT {lower}, {upper}").fetchall()
@@ -315,10 +319,8 @@ def test_functions_within_bounds_answer_as_frames_do(column):
         "i, DATE '2013-01-01', DATE '2014-01-01'",
     ],
 )  # fmt: skip
-def test_functions_refuse_bounds_that_do_not_fit(rows, given):
+def test_functions_refuse_bounds_that_do_not_fit(connection, rows, given):
     """By the types and constants of the query, on any rows alike."""
-    connection = duckdb.connect()
-    sql_udfs.register(connection)
     table = f"(SELECT i::INTEGER AS i, DATE '2013-01-01' + i::INTEGER AS x FROM range({rows}) r(i))"
     with pytest.raises(duckdb.InvalidInputException, match="bounds"):
         connection.execute(f"SELECT dp_median({given}) FROM {table}")

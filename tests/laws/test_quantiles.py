@@ -306,7 +306,7 @@ def test_chunks_change_no_law(monkeypatch):
 
 GRID = SignificantBits(8)
 WIDTH = 2 * GRID.last + 1
-ROWS = [*range(5, 300, 15), *range(300, 1500, 75), 3000, 10_000]
+ROWS = [*range(5, 300, 25), *range(300, 1500, 150), 3000, 10_000]
 
 
 def misleading(size, q, law):
@@ -347,7 +347,7 @@ def test_answers_that_are_shown_are_among_the_rows(q, rho, levels):
     loss = Rho(rho)
     law = law_of(loss, levels, WIDTH, 15 / float(loss.pure()))
     least, off = law.least(q), law.noise.quantile(1e-6)
-    noises = np.unique(np.linspace(-off, off, 51).round().astype(int))
+    noises = np.unique(np.linspace(-off, off, 25).round().astype(int))
     chances = np.exp(-(noises**2) / (2 * float(law.noise.sigma_squared)))
 
     def worst(least):
