@@ -327,18 +327,22 @@ def _other_functions(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, s
     compare as DuckDB compares them. What Python adds to a function of DuckDB's counts as DuckDB's
     own there; its parameters are called col0, col1, ...
     """
-    own = _own_functions()
+    seen = _own_functions().seen
     ((*mark, listed),) = looked_up(connection, _MARKS)
-    known = [] if mark == own.mark else looked_up(connection, _FUNCTIONS)
-    built_in = own.names | {folded(row[0]) for row in known if row[1]}
-    others = [(row[4], row[0]) for row in known if not row[1]] if known else listed or []
-    hiding = sorted({name for _, name in others if folded(name) in built_in})
+    known = [] if tuple(mark) in seen else looked_up(connection, _FUNCTIONS)
+    if known:
+        added = sorted({row[0] for row in known if row[1] and _is_from_python(row)})
+        names = _own_functions().names.union(folded(row[0]) for row in known if row[1])
+        listed = [(row[4], row[0]) for row in known if not row[1]]
+    else:
+        added, names = [], seen[tuple(mark)]
+    hiding = sorted({name for _, name in listed or [] if folded(name) in names})
     if hiding:
         raise refuse("macro", name=hiding[0], quoted=quoted(hiding[0]))
-    added = sorted({row[0] for row in known if row[1] and _is_from_python(row)})
     if added:
         raise refuse("Python function", name=added[0])
-    return [(database, name) for database, name in others]
+    seen[tuple(mark)] = names
+    return [(database, name) for database, name in listed or []]
 
 
 def _is_from_python(row: tuple[Any, ...]) -> bool:
@@ -350,11 +354,15 @@ def _is_from_python(row: tuple[Any, ...]) -> bool:
 
 @dataclass(frozen=True)
 class _Functions:
-    """The functions that DuckDB brings along: what marks them, folded names, arguments by name."""
+    """The functions that DuckDB brings along: folded names, and the arguments of each name.
 
-    mark: Sequence[object]
+    `seen` has the folded names of the functions that no SQL text makes, by what marks them: of
+    DuckDB alone, and of connections with functions of Python that were looked through before.
+    """
+
     names: frozenset[str]
     arguments: Mapping[str, set[str]]
+    seen: dict[tuple[object, ...], frozenset[str]]
 
 
 @cache
@@ -364,7 +372,8 @@ def _own_functions() -> _Functions:
         ((*mark, _),) = looked_up(engine, _MARKS)
         for name, _, _, kinds, _ in looked_up(engine, _FUNCTIONS):
             arguments.setdefault(name, set()).add(str(kinds))
-    return _Functions(mark, frozenset(map(folded, arguments)) | ROW_FUNCTIONS, arguments)
+    names = frozenset(map(folded, arguments)) | ROW_FUNCTIONS
+    return _Functions(names, arguments, {tuple(mark): names})
 
 
 @dataclass(frozen=True)

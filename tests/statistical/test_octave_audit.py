@@ -419,12 +419,14 @@ def alone(rows, kind, loss):
     return made.fetchnumpy().values()
 
 
-@pytest.mark.parametrize(
-    ("share", "loss"),
-    [(share, LOSSES[0]) for share in SHARES]
-    + [(share, LOSSES[2]) for share in SHARES[1::2]]
-    + [pytest.param(share, LOSSES[1], marks=pytest.mark.slow) for share in SHARES[::2]],
-)
+def some_slow(shares):
+    """Return every loss at the shares that go with it; most of them are for the slow lane."""
+    every = [(share, loss) for own, loss in zip(shares, LOSSES, strict=True) for share in own]
+    fast = [(share, LOSSES[0]) for share in SHARES[::2]]
+    return [pytest.param(*own, marks=[] if own in fast else pytest.mark.slow) for own in every]
+
+
+@pytest.mark.parametrize(("share", "loss"), some_slow([SHARES, SHARES[::2], SHARES[1::2]]))
 def test_an_interval_has_the_size_of_the_truth_or_no_end(share, loss):
     """Of 400 releases fewer than twelve have an interval about a number of another size."""
     rows = mixture(share)
@@ -432,8 +434,7 @@ def test_an_interval_has_the_size_of_the_truth_or_no_end(share, loss):
         assert misleading(*alone(rows, kind, loss), truth(rows)) < 12
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=str)
-@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize(("share", "loss"), some_slow([SHARES] * 3))
 def test_an_interval_of_a_group_has_the_size_of_the_truth(share, loss, bulk):
     """Of 400 groups that find bounds together fewer than twelve have one about another size.
 
