@@ -40,6 +40,7 @@ and its delta. What the functions protect, and what they do not, is in docs/sql.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import duckdb
@@ -60,6 +61,7 @@ from dfprivacy.measurement.grid import CLOCK, DATE, DURATION, TIME, Clock, clock
 from dfprivacy.measurement.linear import WHOLE, Above, Distinct, Equal, OnGrid, Product, Term
 from dfprivacy.release.terms import interval_level
 from dfprivacy.statements.catalog import DEFAULT_EPSILON
+from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.forms import Form, forms_of, functions
 from dfprivacy.statistics.linear import LinearPart
 from sql_udfs.checks import CHECK, CONSTANT, MOMENT_TYPES, is_ranked
@@ -178,16 +180,18 @@ def create_macros(connection: duckdb.DuckDBPyConnection, defaults: Defaults) -> 
     try:
         parameters = ", ".join(f"argument_{index}" for index in range(len(CHECK.parameters)))
         connection.execute(f"CREATE OR REPLACE TEMP MACRO {CHECK.name}({parameters}) AS 'checked'")
-        for name, forms in _macros(defaults).items():
+        for name, forms in _macros(defaults, tuple(functions().items())).items():
             overloads = ", ".join(f"({parameters}) AS {body}" for parameters, body in forms.items())
             connection.execute(f"CREATE OR REPLACE TEMP MACRO {name} {overloads}")
     finally:
         connection.execute(f"DROP MACRO IF EXISTS temp.main.{CHECK.name}")
 
 
-def _macros(defaults: Defaults) -> dict[str, Forms]:
+@lru_cache(maxsize=4)  # a large text, which the next connection may want again
+def _macros(defaults: Defaults, asked: tuple[tuple[str, type[Statistic]], ...]) -> dict[str, Forms]:
+    """Return what every macro does, of the statistics that are registered."""
     macros = {"dp_keep": _keep_forms(defaults)}
-    for name, statistic in functions().items():
+    for name, statistic in asked:
         for suffix in ("", "_interval") if statistic.has_interval else ("",):
             forms: Forms = {}
             for form in forms_of(statistic):

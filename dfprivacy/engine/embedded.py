@@ -140,9 +140,9 @@ def remove_folders(*folders: Path) -> None:
         raise KeyboardInterrupt
 
 
-def remove_with(owner: object, folder: Path) -> finalize[Any, Any]:
-    """Remove a folder at the end of its owner, or of the process; call the result to hurry."""
-    return finalize(owner, remove_folders, folder)
+def remove_with(owner: object, *folders: Path) -> finalize[Any, Any]:
+    """Remove folders at the end of their owner, or of the process; call the result to hurry."""
+    return finalize(owner, remove_folders, *folders)
 
 
 @atexit.register
@@ -175,36 +175,39 @@ class _Lent:
 _LENT: WeakKeyDictionary[duckdb.DuckDBPyConnection, _Lent] = WeakKeyDictionary()
 
 
-def embedded_connection() -> duckdb.DuckDBPyConnection:
+def embedded_connection(*, idle: bool = False) -> duckdb.DuckDBPyConnection:
     """Return an in-memory connection that installs, loads and prints nothing by itself.
 
     It keeps to the limits of `Engine`. What exceeds memory goes to a directory of its own, which
-    only this user may enter. `close_connection` removes it; so does the end of the connection, or
-    of the process. No other connection has its database meanwhile, which is empty and must stay so,
-    without settings for all connections: opening one takes longer than many a call, so that one
-    without limits is kept for the next after a brief one.
+    only this user may enter; one that is `idle` reads no rows and has none without limits.
+    `close_connection` removes it; so does the end of the connection, or of the process. No other
+    connection has its database meanwhile, which is empty and must stay so, without settings for all
+    connections: opening one takes longer than many a call, so that one without limits is kept for
+    the next after a brief one.
     """
-    spill = private_folder()
+    options = engine_options()
+    limited = options.memory is not None or options.threads is not None
+    spill = [private_folder()] if limited or not idle else []
     try:
-        options = engine_options()
-        limited = options.memory is not None or options.threads is not None
-        database = (None if limited else _held(spill)) or _opened(options, spill)
+        place = "".join(map(str, spill))
+        database = (None if limited else _held(place)) or _opened(options, place)
         connection = database.cursor()
-        _LENT[connection] = _Lent(database, remove_with(connection, spill), again=not limited)
+        remove = remove_with(connection, *spill)
+        _LENT[connection] = _Lent(database, remove, again=not limited, idle=idle)
         with suppress(duckdb.InvalidInputException):  # Jupyter without ipywidgets has no progress
             connection.execute("SET enable_progress_bar_print = false")  # it would print on stdout
             connection.execute("SET enable_progress_bar = true")  # so that it can be asked for
     except BaseException:
-        remove_folders(spill)
+        remove_folders(*spill)
         raise
     return connection
 
 
-def _opened(options: Engine, spill: Path) -> duckdb.DuckDBPyConnection:
+def _opened(options: Engine, place: str) -> duckdb.DuckDBPyConnection:
     config: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
-        "temp_directory": str(spill),
+        "temp_directory": place,
     }
     if options.memory is not None:
         config["memory_limit"] = options.memory
@@ -213,11 +216,11 @@ def _opened(options: Engine, spill: Path) -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config=config)
 
 
-def _held(spill: Path) -> duckdb.DuckDBPyConnection | None:
+def _held(place: str) -> duckdb.DuckDBPyConnection | None:
     """Return a held database, with this folder for temporary files; None where there is none."""
     with suppress(IndexError, duckdb.Error):
         database = _HELD.get(os.getpid(), []).pop()
-        _spill_to(database, str(spill))
+        _spill_to(database, place)
         return database
     return None
 
@@ -266,16 +269,15 @@ if hasattr(os, "register_at_fork"):
 @contextmanager
 def embedded(*, idle: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open an embedded connection for a block, which plans alone and reads no rows if `idle`."""
-    with opening() as connection:
-        _LENT[connection].idle = idle
+    with opening(idle=idle) as connection:
         yield connection
     close_connection(connection)
 
 
 @contextmanager
-def opening() -> Iterator[duckdb.DuckDBPyConnection]:
+def opening(*, idle: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open an embedded connection that outlives the block, unless the block fails."""
-    connection = embedded_connection()
+    connection = embedded_connection(idle=idle)
     try:
         yield connection
     except BaseException:

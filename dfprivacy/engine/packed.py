@@ -631,15 +631,14 @@ class _Read(NamedTuple):
 
 def _in_polars(adopted: Adopted, labels: Sequence[Hashable]) -> _Read:
     keys = key_expressions(adopted, adopted.keys)
-    names = {f"value_{place}": adopted.values[own] for place, own in enumerate(labels)}
-    read = adopted.lazy.select(*keys, *(nw.col(own).alias(name) for name, own in names.items()))
-    frame = read.to_native().collect(engine="streaming")
-    table, known = frame.select(pl.exclude(*names)).to_arrow(), {}
+    values = nw.col(*(adopted.values[own] for own in labels)).name.prefix("value_")
+    frame = adopted.lazy.select(*keys, values).to_native().collect(engine="streaming")
+    table, known = frame[:, : len(keys)].to_arrow(), {}
     for place, name in enumerate(table.column_names):
         if not pa.types.is_integer(table.schema.field(name).type):
             ranks, known[name] = ranked(table.column(name))
             table = table.set_column(place, name, pa.array(ranks))
-    columns = [_column(frame[name]) for name in names]
+    columns = [_column(own) for own in frame.get_columns()[len(keys) :]]
 
     def blocks() -> Iterator[_Block]:
         for first in range(0, max(frame.height, 1), _BLOCK):
@@ -912,8 +911,11 @@ class _Totals:
         level[:] = 0
         for own in above_each:
             level += own.view(np.uint8)
-        cells: Integers = scratch.array(1, size, np.int64)
-        np.multiply(level, self.levels.shape[1], out=cells, dtype=np.int64)
+        narrow = np.uint32 if self.levels.size < 2**32 else np.uint64  # arithmetic takes less time
+        starts, cells = scratch.array(0, size, narrow), scratch.array(1, size, np.int64)
+        starts[:] = level
+        starts *= self.levels.shape[1]
+        cells[:] = starts
         cells += codes
         return cells
 

@@ -417,7 +417,7 @@ def firsts_of(numbers: Places, octaves: ByBits) -> Places:
 
 def within_lines(patterns: Patterns, octaves: ByBits) -> Patterns:
     """Return what patterns tell of `firsts_of`, but for `least_first`."""
-    return patterns % np.uint32(1 << _dropped(octaves)) >> np.uint32(2)
+    return (patterns & np.uint32((1 << _dropped(octaves)) - 1)) >> np.uint32(2)
 
 
 def least_first(octaves: ByBits) -> int:

@@ -62,12 +62,12 @@ class Grid:
         """The value below which everything would round to a negative integer."""
         return self.anchor - self.step / 2
 
-    @property
+    @cached_property
     def first(self) -> int:
         """The integer of `lower`, and of everything below."""
         return self.integer(self.lower)
 
-    @property
+    @cached_property
     def last(self) -> int:
         """The integer of `upper`, and of everything above."""
         return self.integer(self.upper)
