@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from dfprivacy.statistics.base import STATISTICS, Argument, Statistic
@@ -34,19 +34,19 @@ class Form:
     about_rows: bool
     constants: tuple[str, ...]
 
-    @property
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         """What the expressions are called that it is about."""
         places = self.statistic.places()
         return () if self.about_rows else ("x",) if len(places) == 1 else places
 
-    @property
+    @cached_property
     def ends(self) -> dict[str, tuple[str, str]]:
         """The ends of bounds among the constants, by the argument that they make."""
         own = (each for each in self.statistic.arguments() if each.form == "bounds")
         return {each.name: ends_of(each) for each in own if ends_of(each)[0] in self.constants}
 
-    @property
+    @cached_property
     def arguments(self) -> tuple[Argument, ...]:
         """The constants, but for the ends of bounds."""
         own = {argument.name: argument for argument in self.statistic.arguments()}
@@ -68,7 +68,7 @@ class Form:
         about = dict(zip(self.statistic.places(), self.columns, strict=False))
         return self.statistic(**about, **given)
 
-    @property
+    @cached_property
     def sample(self) -> Statistic:
         """The question with constants that stand for any others of the same form."""
         values: dict[str, Any] = {own.name: own.sample for own in self.arguments}
@@ -76,7 +76,7 @@ class Form:
             values |= {lower: 0.0, upper: 1.0}
         return self.question(values)
 
-    @property
+    @cached_property
     def part(self) -> Any:
         """What measures it; only what all constants have in common counts."""
         return part_of(self.sample)
