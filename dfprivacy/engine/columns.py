@@ -143,10 +143,10 @@ def _(frame: str | Path) -> Declared | None:
 
 def footer_of(path: Path) -> pa.Schema | None:
     """Return the schema that the footer of a Parquet file declares; None for other files."""
-    import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
-
     if path.suffix.lower() not in ENDINGS or not path.is_file():
         return None
+    import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
+
     with suppress(OSError, pa.ArrowException):
         return pq.read_schema(path)
     return None
