@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import dfprivacy
 from dfprivacy.frames import private  # noqa: F401 knows every question
-from dfprivacy.frames.methods import questions_of, signature_of
+from dfprivacy.frames.methods import TERMS, questions_of, signature_of
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.base import Question
 
 ROOT = Path(dfprivacy.__file__).parent
+WIDTH = 100
+"""Characters of a line."""
+
 PACKAGE = """# The public names, as type checkers see them. Written by .ci/stubs.py.
 # ruff: noqa: A004, I001, N813
 
@@ -24,7 +28,7 @@ PACKAGE = """# The public names, as type checkers see them. Written by .ci/stubs
 HEAD = """# Methods of questions, as type checkers see them. Written by .ci/stubs.py.
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar, Unpack
 
 from dfprivacy.statistics.base import Question
 
@@ -35,6 +39,15 @@ def method_of(statistic: type[Question], *, of_column: bool = ...) -> Callable[.
 def documentation(statistic: type[Question], *, of_column: bool = ...) -> str: ...
 def meant(name: str, known: Collection[str]) -> str | None: ...
 """
+LOOKUP = """    def __getattr__(self, name: str) -> Any: ...
+    def __dir__(self) -> list[str]: ...
+"""
+NAMES = {
+    ("epsilon", "rho", "delta", "interval"): "Asked",
+    ("epsilon", "rho", "delta"): "Selected",
+    ("rho", "delta", "interval"): "AskedInRho",
+}
+"""What the terms of a method are called."""
 
 
 def stubs() -> dict[Path, str]:
@@ -47,33 +60,46 @@ def stubs() -> dict[Path, str]:
         room, _, module = f"dfprivacy.{place}".rpartition(".")
         package += f"from {room} import {module} as {name}\n"
     package += "\n__all__ = [\n" + "".join(f'    "{name}",\n' for name in names) + "]\n"
-    places = {"Methods": "frame", "GroupMethods": "group", "ColumnMethods": "column"}
-    methods = "".join(_class(name, place) for name, place in places.items())
+    group, frame = questions_of("group"), questions_of("frame")
+    methods = "".join(map(_terms, NAMES))
+    methods += _class("GroupMethods(Generic[One])", LOOKUP, group.values())
+    more = [own for kind, own in frame.items() if kind not in group]
+    methods += _class("Methods(GroupMethods[One])", "", more)
+    methods += _class("ColumnMethods(Generic[One])", LOOKUP, questions_of("column").values())
     return {ROOT / "__init__.pyi": package, ROOT / "frames" / "methods.pyi": HEAD + methods}
 
 
-def _class(name: str, place: str) -> str:
-    asked = questions_of(place).values()
-    methods = "".join(_method(own, of_column=place == "column") for own in asked)
-    lookup = "    def __getattr__(self, name: str) -> Any: ...\n"
-    lookup += "    def __dir__(self) -> list[str]: ...\n"
-    return f"\nclass {name}(Generic[One]):\n{lookup}{methods}"
+def _terms(names: tuple[str, ...]) -> str:
+    """Return the keyword arguments that set the terms of a question."""
+    fields = "".join(f"    {name}: {TERMS[name][0]}\n" for name in names)
+    return f"\nclass {NAMES[names]}(TypedDict, total=False):\n{fields}"
+
+
+def _class(name: str, start: str, asked: Iterable[type[Question]]) -> str:
+    of_column = name.startswith("Column")
+    return f"\nclass {name}:\n{start}" + "".join(_method(own, of_column=of_column) for own in asked)
 
 
 def _method(statistic: type[Question], *, of_column: bool) -> str:
-    lines, keyword = ["self"], False
-    for name, parameter in list(signature_of(statistic, of_column=of_column).parameters.items())[
-        1:
-    ]:
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not keyword:
-            lines.append("*")
-            keyword = True
-        default = "" if parameter.default is inspect.Parameter.empty else " = ..."
-        lines.append(f"{name}: {parameter.annotation}{default}")
+    parameters = list(signature_of(statistic, of_column=of_column).parameters.values())[1:]
+    taken, options, terms = ["self"], [], []
+    for own in parameters:
+        default = "" if own.default is inspect.Parameter.empty else " = ..."
+        if own.name in TERMS:
+            terms.append(own.name)
+        else:
+            place = options if own.kind is inspect.Parameter.KEYWORD_ONLY else taken
+            place.append(f"{own.name}: {own.annotation}{default}")
+    starred = ["*", *options] if options else []
+    arguments = [*taken, *starred, f"**terms: Unpack[{NAMES[tuple(terms)]}]"]
     one = issubclass(statistic, Statistic) and statistic.answers_one
-    returns = "One" if one else "Any"
-    arguments = ",\n        ".join(lines)
-    return f"    def {statistic.kind}(\n        {arguments},\n    ) -> {returns}: ...\n"
+    start, end = f"    def {statistic.kind}(", f") -> {'One' if one else 'Any'}: ...\n"
+    line = ", ".join(arguments)
+    if len(start + line + end) <= WIDTH + 1:
+        return start + line + end
+    if 8 + len(line) <= WIDTH:
+        return f"{start}\n        {line}\n    {end}"
+    return start + "".join(f"\n        {own}," for own in arguments) + f"\n    {end}"
 
 
 def main() -> int:

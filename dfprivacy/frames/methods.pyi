@@ -1,7 +1,7 @@
 # Methods of questions, as type checkers see them. Written by .ci/stubs.py.
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar, Unpack
 
 from dfprivacy.statistics.base import Question
 
@@ -12,81 +12,60 @@ def method_of(statistic: type[Question], *, of_column: bool = ...) -> Callable[.
 def documentation(statistic: type[Question], *, of_column: bool = ...) -> str: ...
 def meant(name: str, known: Collection[str]) -> str | None: ...
 
-class Methods(Generic[One]):
+class Asked(TypedDict, total=False):
+    epsilon: float
+    rho: float | None
+    delta: float | None
+    interval: float | str
+
+class Selected(TypedDict, total=False):
+    epsilon: float
+    rho: float | None
+    delta: float | None
+
+class AskedInRho(TypedDict, total=False):
+    rho: float | None
+    delta: float | None
+    interval: float | str
+
+class GroupMethods(Generic[One]):
     def __getattr__(self, name: str) -> Any: ...
     def __dir__(self) -> list[str]: ...
-    def count(
-        self,
-        column: Hashable = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-    ) -> One: ...
-    def nunique(
-        self,
-        column: Hashable,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-    ) -> One: ...
-    def share(
-        self,
-        column: Hashable,
-        value: Any = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-    ) -> One: ...
+    def count(self, column: Hashable = ..., **terms: Unpack[Asked]) -> One: ...
+    def nunique(self, column: Hashable, **terms: Unpack[Asked]) -> One: ...
+    def share(self, column: Hashable, value: Any = ..., **terms: Unpack[Asked]) -> One: ...
     def sum(
         self,
         column: Hashable,
         bounds: tuple[float, float] | None = ...,
         *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
         clipping: bool = ...,
+        **terms: Unpack[Asked],
     ) -> One: ...
     def mean(
         self,
         column: Hashable,
         bounds: tuple[float, float] | None = ...,
         *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
         method: str = ...,
         clipping: bool = ...,
+        **terms: Unpack[Asked],
     ) -> One: ...
     def var(
         self,
         column: Hashable,
         bounds: tuple[float, float] | None = ...,
         *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
         clipping: bool = ...,
+        **terms: Unpack[Asked],
     ) -> One: ...
     def std(
         self,
         column: Hashable,
         bounds: tuple[float, float] | None = ...,
         *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
         clipping: bool = ...,
+        **terms: Unpack[Asked],
     ) -> One: ...
     def median(
         self,
@@ -94,12 +73,9 @@ class Methods(Generic[One]):
         bounds: tuple[float, float] | None = ...,
         step: float | None = ...,
         *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
         method: str = ...,
         ends: bool = ...,
+        **terms: Unpack[Asked],
     ) -> One: ...
     def quantile(
         self,
@@ -108,12 +84,9 @@ class Methods(Generic[One]):
         bounds: tuple[float, float] | None = ...,
         step: float | None = ...,
         *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
         method: str = ...,
         ends: bool = ...,
+        **terms: Unpack[Asked],
     ) -> One: ...
     def quantiles(
         self,
@@ -121,46 +94,21 @@ class Methods(Generic[One]):
         qs: Sequence[float],
         bounds: tuple[float, float] | None = ...,
         step: float | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
+        **terms: Unpack[Selected],
     ) -> Any: ...
-    def min(
-        self,
-        column: Hashable,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-    ) -> One: ...
-    def max(
-        self,
-        column: Hashable,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-    ) -> One: ...
+    def min(self, column: Hashable, **terms: Unpack[Selected]) -> One: ...
+    def max(self, column: Hashable, **terms: Unpack[Selected]) -> One: ...
     def center(
         self,
         column: Hashable,
         p: float,
         bounds: tuple[float, float] | None = ...,
         *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
         method: str = ...,
+        **terms: Unpack[Selected],
     ) -> One: ...
     def bounds(
-        self,
-        column: Hashable,
-        rank: int | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
+        self, column: Hashable, rank: int | None = ..., **terms: Unpack[Selected]
     ) -> Any: ...
     def cov(
         self,
@@ -168,11 +116,7 @@ class Methods(Generic[One]):
         y: Hashable,
         x_bounds: tuple[float, float] | None = ...,
         y_bounds: tuple[float, float] | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
+        **terms: Unpack[Asked],
     ) -> One: ...
     def corr(
         self,
@@ -180,11 +124,7 @@ class Methods(Generic[One]):
         y: Hashable,
         x_bounds: tuple[float, float] | None = ...,
         y_bounds: tuple[float, float] | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
+        **terms: Unpack[Asked],
     ) -> One: ...
     def slope(
         self,
@@ -192,11 +132,7 @@ class Methods(Generic[One]):
         x: Hashable,
         y_bounds: tuple[float, float] | None = ...,
         x_bounds: tuple[float, float] | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
+        **terms: Unpack[Asked],
     ) -> One: ...
     def intercept(
         self,
@@ -204,11 +140,7 @@ class Methods(Generic[One]):
         x: Hashable,
         y_bounds: tuple[float, float] | None = ...,
         x_bounds: tuple[float, float] | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
+        **terms: Unpack[Asked],
     ) -> One: ...
     def r_squared(
         self,
@@ -216,22 +148,14 @@ class Methods(Generic[One]):
         x: Hashable,
         y_bounds: tuple[float, float] | None = ...,
         x_bounds: tuple[float, float] | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
+        **terms: Unpack[Asked],
     ) -> One: ...
     def histogram(
         self,
         column: Hashable,
         bins: int | Sequence[float],
         bounds: tuple[float, float] | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
+        **terms: Unpack[Asked],
     ) -> Any: ...
     def mean_vector(
         self,
@@ -241,14 +165,28 @@ class Methods(Generic[One]):
         dimension: int | None = ...,
         universe: int | None = ...,
         *,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
         method: str = ...,
         neighbours: str = ...,
         deviations: str = ...,
         skewed: bool = ...,
+        **terms: Unpack[AskedInRho],
     ) -> Any: ...
+    def value_counts(
+        self, column: Hashable, keys: Any = ..., *, other: bool = ..., **terms: Unpack[Asked]
+    ) -> Any: ...
+    def top(
+        self, column: Hashable, k: int = ..., keys: Any = ..., **terms: Unpack[Asked]
+    ) -> Any: ...
+    def mode(self, column: Hashable, keys: Any = ..., **terms: Unpack[Asked]) -> Any: ...
+    def regression(
+        self,
+        y: Hashable,
+        xs: Sequence[Hashable],
+        bounds: Mapping[Hashable, tuple[float, float]] | None = ...,
+        **terms: Unpack[Asked],
+    ) -> Any: ...
+
+class Methods(GroupMethods[One]):
     def crosstab(
         self,
         index: Hashable,
@@ -259,12 +197,9 @@ class Methods(Generic[One]):
         keys: Any = ...,
         rounded: str | None = ...,
         *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
         margins: bool = ...,
         nonnegative: bool = ...,
+        **terms: Unpack[Asked],
     ) -> Any: ...
     def pivot(
         self,
@@ -276,44 +211,9 @@ class Methods(Generic[One]):
         keys: Any = ...,
         rounded: str | None = ...,
         *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
         margins: bool = ...,
         nonnegative: bool = ...,
-    ) -> Any: ...
-    def value_counts(
-        self,
-        column: Hashable,
-        keys: Any = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-        other: bool = ...,
-    ) -> Any: ...
-    def top(
-        self,
-        column: Hashable,
-        k: int = ...,
-        keys: Any = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-    ) -> Any: ...
-    def mode(
-        self,
-        column: Hashable,
-        keys: Any = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
+        **terms: Unpack[Asked],
     ) -> Any: ...
     def describe(
         self,
@@ -322,385 +222,52 @@ class Methods(Generic[One]):
         quantiles: Sequence[float] = ...,
         top: int = ...,
         numbers: Sequence[Hashable] = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-    ) -> Any: ...
-    def regression(
-        self,
-        y: Hashable,
-        xs: Sequence[Hashable],
-        bounds: Mapping[Hashable, tuple[float, float]] | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-    ) -> Any: ...
-
-class GroupMethods(Generic[One]):
-    def __getattr__(self, name: str) -> Any: ...
-    def __dir__(self) -> list[str]: ...
-    def count(
-        self,
-        column: Hashable = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-    ) -> One: ...
-    def nunique(
-        self,
-        column: Hashable,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-    ) -> One: ...
-    def share(
-        self,
-        column: Hashable,
-        value: Any = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-    ) -> One: ...
-    def sum(
-        self,
-        column: Hashable,
-        bounds: tuple[float, float] | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-        clipping: bool = ...,
-    ) -> One: ...
-    def mean(
-        self,
-        column: Hashable,
-        bounds: tuple[float, float] | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-        method: str = ...,
-        clipping: bool = ...,
-    ) -> One: ...
-    def var(
-        self,
-        column: Hashable,
-        bounds: tuple[float, float] | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-        clipping: bool = ...,
-    ) -> One: ...
-    def std(
-        self,
-        column: Hashable,
-        bounds: tuple[float, float] | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-        clipping: bool = ...,
-    ) -> One: ...
-    def median(
-        self,
-        column: Hashable,
-        bounds: tuple[float, float] | None = ...,
-        step: float | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-        method: str = ...,
-        ends: bool = ...,
-    ) -> One: ...
-    def quantile(
-        self,
-        column: Hashable,
-        q: float,
-        bounds: tuple[float, float] | None = ...,
-        step: float | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-        method: str = ...,
-        ends: bool = ...,
-    ) -> One: ...
-    def quantiles(
-        self,
-        column: Hashable,
-        qs: Sequence[float],
-        bounds: tuple[float, float] | None = ...,
-        step: float | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-    ) -> Any: ...
-    def min(
-        self,
-        column: Hashable,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-    ) -> One: ...
-    def max(
-        self,
-        column: Hashable,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-    ) -> One: ...
-    def center(
-        self,
-        column: Hashable,
-        p: float,
-        bounds: tuple[float, float] | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        method: str = ...,
-    ) -> One: ...
-    def bounds(
-        self,
-        column: Hashable,
-        rank: int | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-    ) -> Any: ...
-    def cov(
-        self,
-        x: Hashable,
-        y: Hashable,
-        x_bounds: tuple[float, float] | None = ...,
-        y_bounds: tuple[float, float] | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-    ) -> One: ...
-    def corr(
-        self,
-        x: Hashable,
-        y: Hashable,
-        x_bounds: tuple[float, float] | None = ...,
-        y_bounds: tuple[float, float] | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-    ) -> One: ...
-    def slope(
-        self,
-        y: Hashable,
-        x: Hashable,
-        y_bounds: tuple[float, float] | None = ...,
-        x_bounds: tuple[float, float] | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-    ) -> One: ...
-    def intercept(
-        self,
-        y: Hashable,
-        x: Hashable,
-        y_bounds: tuple[float, float] | None = ...,
-        x_bounds: tuple[float, float] | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-    ) -> One: ...
-    def r_squared(
-        self,
-        y: Hashable,
-        x: Hashable,
-        y_bounds: tuple[float, float] | None = ...,
-        x_bounds: tuple[float, float] | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-    ) -> One: ...
-    def histogram(
-        self,
-        column: Hashable,
-        bins: int | Sequence[float],
-        bounds: tuple[float, float] | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-    ) -> Any: ...
-    def mean_vector(
-        self,
-        columns: Sequence[Hashable] | Hashable,
-        radius: float | None = ...,
-        p: float = ...,
-        dimension: int | None = ...,
-        universe: int | None = ...,
-        *,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-        method: str = ...,
-        neighbours: str = ...,
-        deviations: str = ...,
-        skewed: bool = ...,
-    ) -> Any: ...
-    def value_counts(
-        self,
-        column: Hashable,
-        keys: Any = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-        other: bool = ...,
-    ) -> Any: ...
-    def top(
-        self,
-        column: Hashable,
-        k: int = ...,
-        keys: Any = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-    ) -> Any: ...
-    def mode(
-        self,
-        column: Hashable,
-        keys: Any = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-    ) -> Any: ...
-    def regression(
-        self,
-        y: Hashable,
-        xs: Sequence[Hashable],
-        bounds: Mapping[Hashable, tuple[float, float]] | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
+        **terms: Unpack[Asked],
     ) -> Any: ...
 
 class ColumnMethods(Generic[One]):
     def __getattr__(self, name: str) -> Any: ...
     def __dir__(self) -> list[str]: ...
-    def count(
-        self,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-    ) -> One: ...
-    def nunique(
-        self,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-    ) -> One: ...
-    def share(
-        self,
-        value: Any = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-    ) -> One: ...
+    def count(self, **terms: Unpack[Asked]) -> One: ...
+    def nunique(self, **terms: Unpack[Asked]) -> One: ...
+    def share(self, value: Any = ..., **terms: Unpack[Asked]) -> One: ...
     def sum(
         self,
         bounds: tuple[float, float] | None = ...,
         *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
         clipping: bool = ...,
+        **terms: Unpack[Asked],
     ) -> One: ...
     def mean(
         self,
         bounds: tuple[float, float] | None = ...,
         *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
         method: str = ...,
         clipping: bool = ...,
+        **terms: Unpack[Asked],
     ) -> One: ...
     def var(
         self,
         bounds: tuple[float, float] | None = ...,
         *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
         clipping: bool = ...,
+        **terms: Unpack[Asked],
     ) -> One: ...
     def std(
         self,
         bounds: tuple[float, float] | None = ...,
         *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
         clipping: bool = ...,
+        **terms: Unpack[Asked],
     ) -> One: ...
     def median(
         self,
         bounds: tuple[float, float] | None = ...,
         step: float | None = ...,
         *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
         method: str = ...,
         ends: bool = ...,
+        **terms: Unpack[Asked],
     ) -> One: ...
     def quantile(
         self,
@@ -708,146 +275,71 @@ class ColumnMethods(Generic[One]):
         bounds: tuple[float, float] | None = ...,
         step: float | None = ...,
         *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
         method: str = ...,
         ends: bool = ...,
+        **terms: Unpack[Asked],
     ) -> One: ...
     def quantiles(
         self,
         qs: Sequence[float],
         bounds: tuple[float, float] | None = ...,
         step: float | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
+        **terms: Unpack[Selected],
     ) -> Any: ...
-    def min(
-        self,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-    ) -> One: ...
-    def max(
-        self,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-    ) -> One: ...
+    def min(self, **terms: Unpack[Selected]) -> One: ...
+    def max(self, **terms: Unpack[Selected]) -> One: ...
     def center(
         self,
         p: float,
         bounds: tuple[float, float] | None = ...,
         *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
         method: str = ...,
+        **terms: Unpack[Selected],
     ) -> One: ...
-    def bounds(
-        self,
-        rank: int | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-    ) -> Any: ...
+    def bounds(self, rank: int | None = ..., **terms: Unpack[Selected]) -> Any: ...
     def cov(
         self,
         y: Hashable,
         x_bounds: tuple[float, float] | None = ...,
         y_bounds: tuple[float, float] | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
+        **terms: Unpack[Asked],
     ) -> One: ...
     def corr(
         self,
         y: Hashable,
         x_bounds: tuple[float, float] | None = ...,
         y_bounds: tuple[float, float] | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
+        **terms: Unpack[Asked],
     ) -> One: ...
     def slope(
         self,
         x: Hashable,
         y_bounds: tuple[float, float] | None = ...,
         x_bounds: tuple[float, float] | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
+        **terms: Unpack[Asked],
     ) -> One: ...
     def intercept(
         self,
         x: Hashable,
         y_bounds: tuple[float, float] | None = ...,
         x_bounds: tuple[float, float] | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
+        **terms: Unpack[Asked],
     ) -> One: ...
     def r_squared(
         self,
         x: Hashable,
         y_bounds: tuple[float, float] | None = ...,
         x_bounds: tuple[float, float] | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
+        **terms: Unpack[Asked],
     ) -> One: ...
     def histogram(
         self,
         bins: int | Sequence[float],
         bounds: tuple[float, float] | None = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
+        **terms: Unpack[Asked],
     ) -> Any: ...
     def value_counts(
-        self,
-        keys: Any = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-        other: bool = ...,
+        self, keys: Any = ..., *, other: bool = ..., **terms: Unpack[Asked]
     ) -> Any: ...
-    def top(
-        self,
-        k: int = ...,
-        keys: Any = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-    ) -> Any: ...
-    def mode(
-        self,
-        keys: Any = ...,
-        *,
-        epsilon: float = ...,
-        rho: float | None = ...,
-        delta: float | None = ...,
-        interval: float | str = ...,
-    ) -> Any: ...
+    def top(self, k: int = ..., keys: Any = ..., **terms: Unpack[Asked]) -> Any: ...
+    def mode(self, keys: Any = ..., **terms: Unpack[Asked]) -> Any: ...
