@@ -29,29 +29,21 @@ Many = TypeVar("Many")
 By = Sequence[Hashable]
 
 
-class Asked(ABC):
-    """What a release asks of a frame, whole or by group; it reads `columns` beside the groups'."""
+@dataclass(frozen=True)
+class Asked:
+    """What a release asks of a frame, whole or by group; it reads `columns` beside the groups'.
+
+    `release` takes the frame, its terms, the groups and their keys. `explanation` takes all but the
+    frame, the sizes of groups and what columns are declared to hold; nothing is read.
+    """
 
     columns: By
-
-    @abstractmethod
-    def release(self, frame: object, terms: Terms, by: By, keys: PublicKeys | None) -> Any:
-        """Release the answers about a frame."""
-
-    @abstractmethod
-    def explanation(
-        self,
-        terms: Terms,
-        by: By,
-        keys: PublicKeys | None,
-        sizes: tuple[int, ...],
-        declared: Declared | None = None,
-    ) -> Explanation:
-        """Return what a release costs and how wrong it is; nothing is read."""
+    release: Callable[[object, Terms, By, PublicKeys | None], Any]
+    explanation: Callable[..., Explanation]
 
 
 @dataclass(frozen=True)
-class AskedTable(Asked):
+class AskedTable:
     """A release whose answers are one table in the caller's own frame type.
 
     `request` is the release to be made, `names` are the columns of its table, `table` holds the
@@ -101,8 +93,7 @@ def together(questions: Mapping[str, Statistic], form: str = "frame") -> AskedTa
     )
 
 
-Asks = TypeVar("Asks", bound=Question)
-Release = tuple[Asked, By, PublicKeys | None]
+Release = tuple[Asked | AskedTable, By, PublicKeys | None]
 """What is released, and the groups that it is released by."""
 
 
@@ -131,34 +122,11 @@ def bin_counts(question: Histogram) -> AskedTable:
     )
 
 
-@dataclass(frozen=True)
-class AskedVector(Asked):
-    """The release of a mean of vectors."""
-
-    columns: By
-    question: MeanVector
-
-    def release(self, frame: object, terms: Terms, by: By, keys: PublicKeys | None) -> Any:
-        """Release the mean, whole or by group."""
-        if by:
-            return release_vector_frame(frame, by, keys, self.question, terms)
-        return release_vector(frame, self.question, terms)
-
-    def explanation(
-        self,
-        terms: Terms,
-        by: By,
-        keys: PublicKeys | None,
-        sizes: tuple[int, ...],
-        declared: Declared | None = None,  # noqa: ARG002 as every release
-    ) -> Explanation:
-        """Return what it costs and how wrong it is."""
-        return explain_vector(by, keys, self.question, terms, sizes)
-
-
 @asked_of.register
 def _(question: MeanVector, _: object, __: Terms, by: By, keys: PublicKeys | None) -> Release:
-    return AskedVector(question.labels, question), by, keys
+    release = release_vector_frame if by else release_vector
+    made = Asked(question.labels, partial(release, question), partial(explain_vector, question))
+    return made, by, keys
 
 
 class Asking(ABC, Generic[Many]):
@@ -172,14 +140,12 @@ class Asking(ABC, Generic[Many]):
 
     _frame: Any
     _terms: Terms
+    _by: tuple[Hashable, ...] = ()
+    _keys: PublicKeys | None = None
 
     @abstractmethod
     def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> Many:
         """Release the answers to named questions."""
-
-    @abstractmethod
-    def _grouping(self) -> tuple[tuple[Hashable, ...], PublicKeys | None]:
-        """Return the group columns and their public keys, if any."""
 
     def agg(
         self,
@@ -201,36 +167,35 @@ class Asking(ABC, Generic[Many]):
         ['rows', 'x']
         """
         terms = self._terms.updated(epsilon=epsilon, rho=rho, delta=delta, interval=interval)
-        asked = _named(questions, named)
-        return self._answer({name: self._complete(q) for name, q in asked.items()}, terms)
+        return self._answer(questions_by_name(questions, named, terms), terms)
 
     def _release(
-        self, asked: Asked, terms: Terms, by: By = (), keys: PublicKeys | None = None
+        self, asked: Asked | AskedTable, terms: Terms, by: By, keys: PublicKeys | None
     ) -> Any:
         """Release what is asked, in its shape."""
         return asked.release(self._frame, terms, by, keys)
 
-    @abstractmethod
-    def _several(self, question: Statistic, answers: Many) -> Any:
+    def _several(self, question: Statistic, answers: Many) -> Any:  # noqa: ARG002 most hold all
         """Return the answers to the one question of a release."""
+        return answers
 
     def _ask(self, kind: type[Question], asked: Mapping[str, Any], terms: Mapping[str, Any]) -> Any:
         """Release one question, as a method has been called."""
-        question, own = self._complete(kind(**asked)), self._terms.updated(**terms)
+        question = kind(**asked).completed(self._terms.bounds)
+        own = self._terms.updated(**terms)
         if isinstance(question, Statistic):
             return self._several(question, self._answer({question.name: question}, own))
-        made, by, keys = asked_of(question, self._frame, own, *self._grouping())
+        made, by, keys = asked_of(question, self._frame, own, self._by, self._keys)
         return self._release(made, own, by, keys)
 
-    def _complete(self, question: Asks) -> Asks:
-        """Fill in the bounds that the terms know."""
-        return question.completed(self._terms.bounds)
 
-
-def _named(
-    questions: tuple[Statistic, ...], named: Mapping[str, Statistic]
+def questions_by_name(
+    questions: Sequence[Statistic], named: Mapping[str, Statistic], terms: Terms
 ) -> dict[str, Statistic]:
-    """Return questions by name: a column's own name, with the kind where it is asked twice."""
+    """Return questions by name, with bounds that the terms know where they have none.
+
+    A question is called as its column, with the kind where it is asked twice.
+    """
     everything = [*questions, *named.values()]
     if any(not isinstance(question, Statistic) for question in everything):
         raise InvalidQuestionError(
@@ -245,4 +210,5 @@ def _named(
         raise InvalidQuestionError(
             "two answers would have the same name", hint="name one: agg(first=dfp.mean(...))"
         )
-    return dict(zip([*names, *named], everything, strict=True))
+    completed = (question.completed(terms.bounds) for question in everything)
+    return dict(zip([*names, *named], completed, strict=True))

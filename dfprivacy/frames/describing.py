@@ -113,41 +113,18 @@ class Describe(Question):
     )
 
 
-@dataclass(frozen=True)
-class AskedDescription(Asked):
-    """The release of a description."""
-
-    description: Description
-
-    @property
-    def columns(self) -> By:  # type: ignore[override]
-        """The columns that are described."""
-        return list(self.description.columns)
-
-    def release(self, *_: Any) -> Any:
-        """Release the description."""
-        return release_description(self.description)
-
-    def explanation(
-        self,
-        terms: Terms,
-        by: By,  # noqa: ARG002 of a whole frame
-        keys: PublicKeys | None,  # noqa: ARG002 the same
-        sizes: tuple[int, ...],
-        declared: Declared | None = None,
-    ) -> Explanation:
-        """Return what each column costs, and how wrong it is."""
-        own = replace(self.description, terms=terms)
-        return explain_description(own, declared or {}, sizes)
-
-
 @asked_of.register
 def _(question: Describe, frame: object, terms: Terms, by: By, keys: PublicKeys | None) -> Release:
     if by:
         raise InvalidQuestionError(
             "a description is of a whole frame", hint="ask frame.dp.explain.describe(...)"
         )
-    return AskedDescription(description_of(frame, question, terms)), (), keys
+    made = description_of(frame, question, terms)
+
+    def explain(terms: Terms, _: By, __: PublicKeys | None, *known: Any) -> Explanation:
+        return explain_description(replace(made, terms=terms), *known)
+
+    return Asked(list(made.columns), lambda *_: release_description(made), explain), (), keys
 
 
 def description_of(frame: object, asked: Describe, terms: Terms) -> Description:
@@ -494,7 +471,7 @@ def _named(values: list[Value], share: Any) -> dict[str, Any]:
     return {**first, "values": "; ".join(texts)}
 
 
-def explain_description(made: Description, known: Declared, sizes: tuple[int, ...]) -> Explanation:
+def explain_description(made: Description, sizes: tuple[int, ...], known: Declared) -> Explanation:
     """Return the explanation of a description: each column with its share of the loss."""
     titles = {
         name: f"{column} {name.partition('_')[2]}"

@@ -256,11 +256,12 @@ _UNTOLD = "noise goes by private deviations of the coordinates: no half-width be
 
 
 def explain_vector(
-    by: Sequence[Hashable],
-    keys: PublicKeys | None,
     question: MeanVector,
     terms: Terms,
-    sizes: tuple[int, ...] = SIZES,
+    by: Sequence[Hashable],
+    keys: PublicKeys | None,
+    sizes: tuple[int, ...],
+    _: Declared | None = None,
 ) -> Explanation:
     """Return the explanation of a mean of vectors, whole or by group."""
     request = vector_request(question, terms, by, keys)

@@ -26,7 +26,7 @@ from dfprivacy.errors import (
     InvalidUnitError,
     StatisticsFileError,
 )
-from dfprivacy.frames.asking import together
+from dfprivacy.frames.asking import questions_by_name, together
 from dfprivacy.frames.exact_files import (
     Header,
     StatisticsFile,
@@ -42,7 +42,7 @@ from dfprivacy.frames.exact_tables import (
     keepable,
     meet,
 )
-from dfprivacy.frames.private import Private, PrivateGroupBy
+from dfprivacy.frames.private import PrivateGroupBy
 from dfprivacy.frames.releasing import measure, measured_for, release_numbers
 from dfprivacy.frames.tables import frame_names
 from dfprivacy.noise.entropy import fresh_id
@@ -126,7 +126,8 @@ def statistics(
     _check([*questions, *named_questions.values()], named_questions, bounds)
     terms = Terms(unit=unit_of(unit, max_rows, max_groups)).updated(bounds=bounds)
     labels = tuple(by) if isinstance(by, list | tuple) else (by,)
-    asked, public = _asked(questions, named_questions, terms, labels, keys)
+    public = PrivateGroupBy(None, terms, labels, keys)._keys if labels else None  # noqa: SLF001 checked
+    asked = questions_by_name(questions, named_questions, terms)
     parts = split(asked, grouped=bool(labels), units=terms.unit is not None)
     if labels:
         frame_names(parts, asked, [str(label) for label in labels])
@@ -143,32 +144,6 @@ def statistics(
     declared = declared_keys(found, labels) if labels else pa.table({})
     write_file(target, header, ExactTables.of(measured, declared))
     return target
-
-
-class _Whole(Private[Any]):
-    """A frame whose `agg` says what would be asked."""
-
-    def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> Any:  # noqa: ARG002 nothing is released
-        return questions, None
-
-
-class _Grouped(PrivateGroupBy[Any]):
-    """The same by group."""
-
-    def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> Any:  # noqa: ARG002 nothing is released
-        return questions, self._keys
-
-
-def _asked(
-    questions: Sequence[Any],
-    named: Mapping[str, Any],
-    terms: Terms,
-    labels: tuple[Hashable, ...],
-    keys: object,
-) -> tuple[Mapping[str, Statistic], PublicKeys | None]:
-    """Return the questions by name, bounds filled in, and the public keys: checked as ever."""
-    frame: Any = _Grouped(None, terms, labels, keys) if labels else _Whole(None, terms)
-    return frame.agg(*questions, **named)  # type: ignore[no-any-return]
 
 
 def _check(questions: Sequence[object], named: Mapping[str, object], bounds: object) -> None:

@@ -11,7 +11,7 @@ import polars as pl
 
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account_of
-from dfprivacy.engine.columns import Declared, declared_columns
+from dfprivacy.engine.columns import declared_columns
 from dfprivacy.errors import (
     InvalidQuestionError,
     InvalidUnitError,
@@ -19,7 +19,7 @@ from dfprivacy.errors import (
     boundary,
 )
 from dfprivacy.frames import crosstabs, describing, frequencies, regressions  # noqa: F401 their questions
-from dfprivacy.frames.asking import Asked, Asking, By, together
+from dfprivacy.frames.asking import Asked, AskedTable, Asking, By, together
 from dfprivacy.frames.explanation import (
     SIZE,
     Explanation,
@@ -166,26 +166,16 @@ class Explaining(Methods[Explanation], Asking[Explanation]):
         asked = together(questions, "frame" if self._by else "numbers")
         return self._release(asked, terms, self._by, self._keys)
 
-    def _several(self, question: Statistic, answers: Explanation) -> Explanation:  # noqa: ARG002 it holds all
-        return answers
-
     def _release(
-        self, asked: Asked, terms: Terms, by: By = (), keys: PublicKeys | None = None
+        self, asked: Asked | AskedTable, terms: Terms, by: By, keys: PublicKeys | None
     ) -> Explanation:
-        declared = self._declared([*by, *asked.columns], terms.unit)
+        units = [] if terms.unit is None else [terms.unit.column]
+        declared = declared_columns(self._frame, [*self._by, *by, *asked.columns, *units])
 
         def make(terms: Terms, sizes: tuple[int, ...]) -> Explanation:
             return asked.explanation(terms, by, keys, sizes, declared)
 
         return reached(self._target, terms, make)
-
-    def _grouping(self) -> tuple[tuple[Hashable, ...], PublicKeys | None]:
-        return self._by, self._keys
-
-    def _declared(self, columns: list[Hashable], unit: Unit | None) -> Declared:
-        """Return what the columns hold, once all that are needed are known to be there."""
-        units = [] if unit is None else [unit.column]
-        return declared_columns(self._frame, [*self._by, *columns, *units])
 
 
 @boundary
@@ -316,9 +306,6 @@ class Private(Methods[Number], Asking[dict[str, Number]], Generic[Frame]):
     def _several(self, question: Statistic, answers: dict[str, Number]) -> Any:
         return question.gathered(list(answers.values()))
 
-    def _grouping(self) -> tuple[tuple[Hashable, ...], PublicKeys | None]:
-        return (), None
-
 
 @boundary
 class PrivateGroupBy(GroupMethods[Frame], Asking[Frame]):
@@ -377,12 +364,6 @@ class PrivateGroupBy(GroupMethods[Frame], Asking[Frame]):
     def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> Frame:
         made: Frame = self._release(together(questions), terms, self._by, self._keys)
         return made
-
-    def _several(self, question: Statistic, answers: Any) -> Any:  # noqa: ARG002 frames hold all
-        return answers
-
-    def _grouping(self) -> tuple[tuple[Hashable, ...], PublicKeys | None]:
-        return self._by, self._keys
 
 
 @boundary

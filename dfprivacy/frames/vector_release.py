@@ -359,7 +359,9 @@ def _vector_loss(terms: Terms) -> Rho:
     return loss
 
 
-def release_vector(frame: object, question: MeanVector, terms: Terms) -> VectorEstimate:
+def release_vector(
+    question: MeanVector, frame: object, terms: Terms, *__: object
+) -> VectorEstimate:
     """Release the mean of all vectors of a frame."""
     request = vector_request(question, terms)
     loss = request.charge.loss
@@ -375,11 +377,11 @@ def release_vector(frame: object, question: MeanVector, terms: Terms) -> VectorE
 
 
 def release_vector_frame(
+    question: MeanVector,
     frame: object,
+    terms: Terms,
     by: Sequence[Hashable],
     keys: PublicKeys | None,
-    question: MeanVector,
-    terms: Terms,
 ) -> Any:
     """Release the mean of the vectors of each group, as the caller's own frame type."""
     request, names = vector_request(question, terms, by, keys), vector_names(by, question)
