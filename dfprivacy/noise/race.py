@@ -64,10 +64,7 @@ class Rounding:
 
     def log(self, ends: Ends) -> Ends:
         """Enclose ln: decimal's is correctly rounded, so that its neighbours enclose it."""
-        return (
-            self.down.next_minus(self.down.ln(ends[0])),
-            self.up.next_plus(self.up.ln(ends[1])),
-        )
+        return (self.down.next_minus(self.down.ln(ends[0])), self.up.next_plus(self.up.ln(ends[1])))
 
     def exp_of_minus(self, ends: Ends) -> Ends:
         """Enclose exp(-x), which falls with x."""
@@ -233,12 +230,7 @@ class Race:
 def excess_losses(losses: Integers, starts: Integers) -> Integers:
     """Return each loss less the least loss of its group: a shift of all keys of the group."""
     least = np.minimum.reduceat(losses, starts)
-    return np.asarray(losses - np.repeat(least, group_sizes(starts, len(losses))))
-
-
-def group_sizes(starts: Integers, total: int) -> Integers:
-    """Return the number of runs of each group."""
-    return np.diff(starts, append=total)
+    return np.asarray(losses - np.repeat(least, np.diff(starts, append=len(losses))))
 
 
 def certain_rivals(starts: Integers, work: Workspace) -> Integers:
@@ -249,7 +241,7 @@ def certain_rivals(starts: Integers, work: Workspace) -> Integers:
     """
     value, error, spare = work.value, work.error, work.spare
     np.add(value, error, out=spare)
-    latest = np.repeat(np.fmin.reduceat(spare, starts), group_sizes(starts, len(spare)))
+    latest = np.repeat(np.fmin.reduceat(spare, starts), np.diff(starts, append=len(spare)))
     np.subtract(value, error, out=spare)
     np.greater(spare, latest, out=work.agrees)
     return np.flatnonzero(~work.agrees)
@@ -354,7 +346,7 @@ def _are_runs(starts: Integers, first: Integers, length: Integers, loss: Integer
         return len(starts) == len(first)
     return bool(
         starts[0] == 0
-        and group_sizes(starts, len(first)).min() > 0
+        and np.diff(starts, append=len(first)).min() > 0
         and length.min() >= 1
         and length.max() < LARGEST_LENGTH
         and loss.min() >= 0

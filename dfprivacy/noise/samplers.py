@@ -82,7 +82,7 @@ class Geometric:
         if self._certified:
             certain_floors(mantissas, self._high_scale, work, magnitudes)
         else:
-            work.settle_nothing()
+            work.agrees[:] = False  # all go down the exact path
         for index in np.flatnonzero(~work.agrees).tolist():
             uniform = LazyUniform(int(mantissas[index]), BITS, self._entropy)
             magnitudes[index] = floor_of_scaled_log(uniform, self._high_scale)
@@ -242,8 +242,14 @@ def sample_gaussian(sigma_squared: Fraction, size: int, entropy: EntropySource) 
         draws = np.empty(size, dtype=object)
         draws[:] = [exact_gaussian(sigma_squared, entropy) for _ in range(size)]
         return draws
-    blocks = GaussianBlocks(sigma_squared, entropy)
-    return collected(blocks.draw, size, lambda missing: min(BLOCK, missing * 4 // 3 + 16))
+    blocks = LaplaceBlocks(Fraction(scale), BLOCK, entropy)
+    odds = GaussianOdds(sigma_squared, proposal_centre(sigma_squared), BLOCK, entropy)
+
+    def draw(size: int) -> Integers:
+        proposals = blocks.draw(size)
+        return proposals[odds.accepted(proposals)]
+
+    return collected(draw, size, lambda missing: min(BLOCK, missing * 4 // 3 + 16))
 
 
 def proposal_scale(sigma_squared: Fraction) -> int:
@@ -272,20 +278,6 @@ def exact_gaussian(sigma_squared: Fraction, entropy: EntropySource) -> int:
     raise stuck()
 
 
-class GaussianBlocks:
-    """Blocks of draws of one variance for one call."""
-
-    def __init__(self, sigma_squared: Fraction, entropy: EntropySource) -> None:
-        self._entropy = entropy
-        self._proposals = LaplaceBlocks(Fraction(proposal_scale(sigma_squared)), BLOCK, entropy)
-        self._odds = GaussianOdds(sigma_squared, proposal_centre(sigma_squared), BLOCK, entropy)
-
-    def draw(self, size: int) -> Integers:
-        """Return the accepted ones of at most `size` proposals."""
-        proposals = self._proposals.draw(size)
-        return proposals[self._odds.accepted(proposals)]
-
-
 class GaussianOdds:
     """Accept numbers y with probability exp(-(|y| - centre)**2 / (2 sigma**2)), so many a block."""
 
@@ -310,7 +302,7 @@ class GaussianOdds:
             spread, centre = self._sigma_squared, self._centre
             certain_acceptances(proposals, mantissas, spread, work, accepts, centre=centre)
         else:
-            work.settle_nothing()
+            work.agrees[:] = False  # all go down the exact path
         for index in np.flatnonzero(~work.agrees).tolist():
             chance = LazyUniform(int(mantissas[index]), BITS, self._entropy)
             level = log_odds(int(proposals[index]), self._sigma_squared, self._centre)

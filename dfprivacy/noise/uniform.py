@@ -128,10 +128,6 @@ class Workspace:
             self.value[:size], self.error[:size], self.spare[:size], self.agrees[:size]
         )
 
-    def settle_nothing(self) -> None:
-        """Mark every element for the exact path."""
-        self.agrees[:] = False
-
 
 def negative_log(mantissas: npt.NDArray[np.int64], work: Workspace) -> None:
     """Enclose -ln U, U anywhere in the closed cell [m, m + 1] / 2**63, for 0 <= m < 2**63.
