@@ -178,16 +178,11 @@ def _total_delta(delta: object) -> int:
     return math.floor(exact * PER_ONE_DELTA)
 
 
-def _week(text: str) -> None:
-    year, week = text.split("-W")
-    dt.date.fromisocalendar(int(year), int(week), 1)
-
-
 _DATE = dt.date.fromisoformat
 PERIODS: Mapping[str, tuple[str, str, Callable[[str], object]]] = {
     "year": (r"\d{4}", "2024", lambda text: _DATE(f"{text}-01-01")),
     "month": (r"\d{4}-\d\d", "2024-01", lambda text: _DATE(f"{text}-01")),
-    "week": (r"\d{4}-W\d\d", "2024-W05", _week),
+    "week": (r"\d{4}-W\d\d", "2024-W05", lambda text: _DATE(f"{text}-1")),
     "day": (r"\d{4}-\d\d-\d\d", "2024-01-31", _DATE),
 }
 """The lengths of periods: how one is written, an example, and what fails where there is none."""
@@ -230,8 +225,9 @@ def account_name(dataset: str, period: object) -> str:
         return dataset
     if not any(is_period(kind, period) for kind in PERIODS):
         given = repr(period[:40]) if isinstance(period, str) else describe(period)
+        examples = ", ".join(example for _, example, _ in PERIODS.values())
         raise UnknownAccountError(
-            f"a period of the data is named as in {examples()}, not {given}",
+            f"a period of the data is named as in {examples}, not {given}",
             hint='pass period="2024-01"',
         )
     return f"{dataset} [{period}]"
@@ -246,8 +242,3 @@ def dataset_of(account: str) -> tuple[str, str]:
     dataset, _, period = account.removesuffix("]").rpartition(" [")
     known = account.endswith("]") and any(is_period(kind, period) for kind in PERIODS)
     return (dataset, period) if known and dataset else (account, "")
-
-
-def examples() -> str:
-    """Return how periods are written."""
-    return ", ".join(example for _, example, _ in PERIODS.values())

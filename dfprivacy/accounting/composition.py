@@ -229,7 +229,8 @@ def _library() -> Any:
 
 def _searched(library: Any, composition: Composition, delta: float, most: float) -> float:
     """Return an epsilon up to `most` whose composed delta, rounding included, is below `delta`."""
-    cell = _cell(composition)
+    reach = float(composition.approximate(composition.delta + _RARE))
+    cell = 2.0 ** math.ceil(math.log2(reach / _CELLS))  # a power: its multiples are exact floats
     pld, lost = _composed(library, _laws(composition, cell), cell)
     low, high = 0.0, most
     for _ in range(_HALVINGS):
@@ -239,12 +240,6 @@ def _searched(library: Any, composition: Composition, delta: float, most: float)
         else:
             low = middle
     return high
-
-
-def _cell(composition: Composition) -> float:
-    """Return the width of the grid, a power of two, so that its multiples are exact floats."""
-    reach = composition.approximate(composition.delta + _RARE)
-    return 2.0 ** math.ceil(math.log2(float(reach) / _CELLS))
 
 
 def _laws(composition: Composition, cell: float) -> list[LossLaw]:

@@ -7,7 +7,7 @@ import os
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
@@ -16,7 +16,7 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import pandas as pd
 import pyarrow as pa
@@ -60,6 +60,8 @@ from dfprivacy.errors import (
     UnknownAccountError,
     boundary,
 )
+
+Opened = TypeVar("Opened", bound=Reading)
 
 _LONGEST = 200  # characters of a dataset's name
 
@@ -208,32 +210,25 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({str(self._path)!r}, {self._founding.arguments()})"
 
-    @contextmanager
-    def _reading(self) -> Iterator[Reading]:
+    def _reading(self) -> AbstractContextManager[Reading]:
         """Read the file that this ledger was opened on."""
-        self._require_open()
-        with self._file.reading() as found:
-            self._require_own(found.log)
-            yield found
+        return self._own(self._file.reading())
+
+    def _writing(self) -> AbstractContextManager[Writing]:
+        """Add to the file that this ledger was opened on, while no other process does."""
+        return self._own(self._file.writing())
 
     @contextmanager
-    def _writing(self) -> Iterator[Writing]:
-        """Add to the file that this ledger was opened on, while no other process does."""
-        self._require_open()
-        with self._file.writing() as found:
-            self._require_own(found.log)
-            yield found
-
-    def _require_open(self) -> None:
+    def _own(self, file: AbstractContextManager[Opened]) -> Iterator[Opened]:
         if self._closed:
             raise InvalidLedgerError("the ledger is closed", hint="open it again: dfp.Ledger(path)")
-
-    def _require_own(self, log: Log) -> None:
-        if log.ledger != self._name:
-            raise LedgerFileError(
-                f"the ledger {str(self._path)!r} was replaced by another",
-                hint="open it again if that is meant: dfp.Ledger(path)",
-            )
+        with file as found:
+            if found.log.ledger != self._name:
+                raise LedgerFileError(
+                    f"the ledger {str(self._path)!r} was replaced by another",
+                    hint="open it again if that is meant: dfp.Ledger(path)",
+                )
+            yield found
 
     # Who has an account
 
