@@ -18,16 +18,10 @@ from typing import Self
 import numpy as np
 
 from dfprivacy.accounting.exact import number_within
-from dfprivacy.accounting.loss import Epsilon, Rho, loss_of
+from dfprivacy.accounting.loss import loss_of
 from dfprivacy.errors import InvalidBoundsError, InvalidProtocolError
 from dfprivacy.local.protocol import Plan, Protocol
-from dfprivacy.local.published import (
-    MOST_USERS,
-    campaign_name,
-    is_whole,
-    no_plan,
-    user_count,
-)
+from dfprivacy.local.published import MOST_USERS, campaign_name, is_whole, no_plan, user_count
 from dfprivacy.local.randomisers import Counts, Floats, RandomisedResponse, checked_epsilon
 from dfprivacy.local.rounds import Digit, Distance, Query, Side
 from dfprivacy.release.answers import Told
@@ -165,7 +159,13 @@ class GaussianPlan(Plan):
         query = protocol.queries[-1]
         refine = known._by_sides if isinstance(query, Side) else known._by_distances  # noqa: SLF001 its own
         refined = refine(query, protocol, counts[-1])  # type: ignore[arg-type]
-        return LocalEstimate.of(self.kind, refined, protocol.loss, level, known.spread)
+        (low, high), loss = refined.interval(interval_level(level)), protocol.loss
+        cost = {"epsilon": None, "rho": None, loss.measure: float(loss.value)}
+        return LocalEstimate(
+            refined.value, low=low, high=high, std_error=refined.standard_error,
+            coarse=refined.point, spread=known.spread, reports=refined.reports, **cost,
+            _name=self.kind, _level=level, _refined=refined,
+        )  # fmt: skip
 
     def half_width(self, protocol: Protocol, level: float) -> float | None:
         """Return half of the interval around the mean itself; None where reports decide."""
@@ -201,7 +201,9 @@ class GaussianPlan(Plan):
         point, group = self.point or 0.0, 0
         if query.lattice:
             each = len(query.points) // len(self.levels)
-            first = self._lattice_level() * each
+            wide = [math.ldexp(1.0, own) >= ENOUGH * (self.spread or 1.0) for own in self.levels]
+            level = wide.index(True) if True in wide else len(wide) - 1  # the lowest wide enough
+            first = level * each
             lattice = np.array(query.points[first : first + each])
             points, own = _nearest(lattice, query.widths[first], point)
             point, group = float(points[own]), first + own
@@ -211,11 +213,6 @@ class GaussianPlan(Plan):
             trusted=self._trusted(protocol), beta=self.beta, present=self.present,
             total=total, squares=squares, step=query.widths[group] / query.steps,
         )  # fmt: skip
-
-    def _lattice_level(self) -> int:
-        """Return the number of the lowest level whose lattice is wide enough for the spread."""
-        wide = [math.ldexp(1.0, level) >= ENOUGH * (self.spread or 1.0) for level in self.levels]
-        return wide.index(True) if True in wide else len(wide) - 1
 
 
 def _nearest(points: Floats, spacing: float, to: float) -> tuple[Floats, int]:
@@ -470,16 +467,12 @@ def _best_mean(digits: Digits, means: Floats, spread: float) -> tuple[float, Gau
 
 def _products(digits: Digits, means: Floats, spread: float) -> tuple[Floats, Floats]:
     """Return the weighted squares of expected shares, and their products with the shares shown."""
-    expected = expected_shares(digits, means, spread) - 0.25
+    units = np.ldexp(1.0, digits.low + np.arange(len(digits.shares))).tolist()
+    shares = np.stack([_shares(means / unit, spread / unit) for unit in units], axis=1)
+    expected = shares - 0.25
     weighted = expected * digits.reports[:, np.newaxis]
     length = (weighted * expected).sum(axis=(1, 2))
     return np.maximum(length, 1e-300), (weighted * (digits.shares - 0.25)).sum(axis=(1, 2))
-
-
-def expected_shares(digits: Digits, means: Floats, spread: float) -> Floats:
-    """Return the shares of the four digits under Gaussians: by mean, level and digit."""
-    units = np.ldexp(1.0, digits.low + np.arange(len(digits.shares))).tolist()
-    return np.stack([_shares(means / unit, spread / unit) for unit in units], axis=1)
 
 
 def _shares(means: Floats, spread: float) -> Floats:
@@ -674,19 +667,6 @@ class LocalEstimate(Told):
     _name: str
     _level: float
     _refined: Refined
-
-    @classmethod
-    def of(
-        cls, name: str, refined: Refined, loss: Epsilon | Rho, level: float, spread: float | None
-    ) -> Self:
-        """Return what was refined as a number."""
-        (low, high), cost = refined.interval(interval_level(level)), float(loss.value)
-        epsilon, rho = (cost, None) if isinstance(loss, Epsilon) else (None, cost)
-        return cls(
-            refined.value, low=low, high=high, std_error=refined.standard_error,
-            coarse=refined.point, spread=spread, reports=refined.reports, epsilon=epsilon, rho=rho,
-            _name=name, _level=level, _refined=refined,
-        )  # fmt: skip
 
     def interval(self, level: float | None = None) -> tuple[float, float]:
         """Return ends between which the mean lies with probability `level`.

@@ -31,8 +31,8 @@ from dfprivacy.local.reports import (
     Distinct,
     collected,
     owners,
-    report_many,
     report_one,
+    report_table,
     settled,
     value_column,
 )
@@ -176,7 +176,7 @@ class Protocol(Published):
         it they are 0, 1, 2, ... The table has the columns protocol, user, group and value, and one
         row for each user that is asked in this round. Users who are there twice are refused.
         """
-        return report_many(self.assignment, values, users, entropy)
+        return report_table(self.assignment, *owners(self.assignment, values, users), entropy)
 
     def aggregate(self, *reports: Any) -> Aggregate:
         """Add up reports of this round: see `Aggregate`.

@@ -46,11 +46,6 @@ def report_one(
     return rows[0] if rows else None
 
 
-def report_many(asked: Assignment, values: Any, users: Any, entropy: EntropySource) -> pa.Table:
-    """Return the reports of many owners, each of whom is there once."""
-    return report_table(asked, *owners(asked, values, users), entropy)
-
-
 def owners(asked: Assignment, values: Any, users: Any) -> tuple[Floats, Integers]:
     """Return the values of many owners as floats, and their numbers, which are all different."""
     matrix = value_matrix(values, asked.width)

@@ -119,17 +119,13 @@ class VectorPlan(Plan):
         if protocol.round == 1:
             parts = np.array([quantile_of(each, 0.5) for each in shares])
             return replace(self, centre=tuple(((2 * parts - 1) * self.radius).tolist()))
-        asked = self.users * float(protocol.shares[1])
-        beyond = self._tail(protocol) + tree.error(asked, law)
+        asked, reports = (self.users * float(share) for share in protocol.shares[1:])
+        noise = padded_size(self.dimensions) / (2 * float(protocol.loss.value) * max(reports, 1.0))
+        beyond = min(2 * math.sqrt(noise), 0.9)  # noise and clipping balance there
+        beyond += tree.error(asked, law)
         part = quantile_of(shares[0], 1 - min(beyond, 0.9))
         leaf = 2.0**-self.height
         return replace(self, clip=self.longest * max(part, leaf))
-
-    def _tail(self, protocol: Protocol) -> float:
-        """Return the share of owners to clip, 2 sqrt(d / (2 rho m)): noise and clipping balance."""
-        reports = max(self.users * float(protocol.shares[2]), 1.0)
-        rho = float(protocol.loss.value)
-        return min(2 * math.sqrt(padded_size(self.dimensions) / (2 * rho * reports)), 0.9)
 
     def estimate(self, protocol: Protocol, counts: tuple[Counts, ...], level: float) -> VectorMean:  # noqa: ARG002 one interface
         """Return the mean, given the reports of the last round."""
