@@ -29,22 +29,16 @@ from dfprivacy.frames.numbers import Release
 from dfprivacy.frames.releasing import Found, named_columns, release_table
 from dfprivacy.frames.tables import Origin
 from dfprivacy.frames.viz.charts import Dot, vector_chart
-from dfprivacy.frames.viz.numbers import plain_card
-from dfprivacy.frames.viz.text import MeasuredIn, chart_text
+from dfprivacy.frames.viz.text import MeasuredIn, chart_text, rendered
 from dfprivacy.measurement.linear import ROWS
 from dfprivacy.measurement.sums import Statistics, key_name, merge, sum_name
 from dfprivacy.measurement.vectors import Buffers, Floats, VectorGrid, VectorTable, vector_grid
 from dfprivacy.noise.additive import add_noise
 from dfprivacy.noise.entropy import EntropySource, system_entropy
-from dfprivacy.noise.laws import DiscreteGaussian, KeyRule
 from dfprivacy.release.pipeline import paid
 from dfprivacy.release.request import Request, request_for
 from dfprivacy.release.terms import PublicKeys, Terms, interval_level
-from dfprivacy.statistics.estimators.private_quantiles import (
-    RELATIONS,
-    Mechanics,
-    NoisyRows,
-)
+from dfprivacy.statistics.estimators.private_quantiles import RELATIONS, Mechanics, NoisyRows
 from dfprivacy.statistics.estimators.vector_means import (
     ClippedMean,
     NoisyMean,
@@ -110,9 +104,9 @@ class VectorEstimate:
         return self.noisy.rows.value
 
     @property
-    def rho(self) -> float | None:
+    def rho(self) -> float:
         """What the call spent (zCDP)."""
-        return self.release.rho
+        return float(self.release.loss.value)
 
     @property
     def method(self) -> str:
@@ -152,7 +146,8 @@ class VectorEstimate:
         )
 
     def _repr_html_(self) -> str:
-        return plain_card(self.question.name, self._first(), self._about())
+        card = {"name": self.question.name, "shown": self._first(), "about": self._about()}
+        return rendered("cards.html", readings=[{**card, "interval": "", "ends": None}])
 
     def plot(self, *, measured_in: MeasuredIn = None) -> Any:
         """Return a chart of all coordinates with their intervals (an altair chart).
@@ -320,13 +315,15 @@ _MOST_NUMBERS = 2**26
 
 
 def vector_request(
-    question: MeanVector,
-    terms: Terms,
-    by: Sequence[Hashable] = (),
-    keys: PublicKeys | None = None,
+    question: MeanVector, terms: Terms, by: Sequence[Hashable] = (), keys: PublicKeys | None = None
 ) -> Request:
     """Return the release of a mean of vectors, to be made."""
-    loss = _vector_loss(terms)
+    if terms.rho is None:
+        raise InvalidLossError(
+            "a mean of vectors is asked for in rho (zero-concentrated privacy)",
+            hint="pass rho=0.5; with delta=1e-6 that implies epsilon = 5.8",
+        )
+    loss = loss_of(None, terms.rho)
     if terms.unit is not None:  # nothing here bounds the rows of another one
         raise InvalidQuestionError(
             "a mean of vectors protects rows, and the terms name another unit",
@@ -345,18 +342,6 @@ def vector_request(
             hint="ask with neighbours='add-remove', or without a ledger",
         )
     return request
-
-
-def _vector_loss(terms: Terms) -> Rho:
-    """Return the loss of a mean of vectors, which is named in rho."""
-    if terms.rho is None:
-        raise InvalidLossError(
-            "a mean of vectors is asked for in rho (zero-concentrated privacy)",
-            hint="pass rho=0.5; with delta=1e-6 that implies epsilon = 5.8",
-        )
-    loss = loss_of(None, terms.rho)
-    assert isinstance(loss, Rho)  # noqa: S101 what rho names
-    return loss
 
 
 def release_vector(
@@ -419,18 +404,12 @@ def _group_means(
     noise = loss.share(GROUP_COUNT_SHARE).noise(1, 1)
     counted = add_noise(exact, [ROWS], [noise])
     noisy = counted.vectors[0].coordinates[0]
-    shown = _shown(noisy, noise, request.rule)
+    least = -math.inf if request.rule is None else request.rule.least(noise, 1, 1)
+    shown = np.flatnonzero(noisy >= least)
     kept = counted.keys.take(pa.array(shown))
     rows = [NoisyRows(int(noisy[index]), noise) for index in shown]
     means = _means(source, question, kept, rows, loss.value * (1 - GROUP_COUNT_SHARE))
     return _table(kept, means, question, names, request.level)
-
-
-def _shown(noisy: Any, noise: DiscreteGaussian, rule: KeyRule | None) -> Any:
-    """Return the groups to show: all public ones, or those that more than one row has made."""
-    if rule is None:
-        return np.arange(len(noisy))
-    return np.flatnonzero(noisy >= rule.least(noise, 1, 1))
 
 
 def _columns(question: MeanVector, by: Sequence[Hashable], keys: PublicKeys | None) -> Columns:

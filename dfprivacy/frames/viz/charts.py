@@ -74,12 +74,13 @@ def theme() -> Spec:
     }  # fmt: skip
 
 
-def chart_of(spec: Spec) -> Any:
-    """Return a specification as an altair chart in our theme."""
+def chart_of(spec: Spec, title: str, lines: Sequence[str]) -> Any:
+    """Return a specification as an altair chart in our theme, under its title and captions."""
+    head = {"text": chart_text(title), "subtitle": [chart_text(line) for line in lines]}
     altair = _library("altair")
     if _NAME not in altair.theme.names():
         altair.theme.register(_NAME, enable=False)(lambda: {"config": theme()})
-    chart = altair.Chart.from_dict({**spec, "config": theme()})
+    chart = altair.Chart.from_dict({**spec, "title": head, "config": theme()})
     kind: Any = type(chart)
     object.__setattr__(chart, "__class__", _offline(kind))  # altair's own way sets a property
     return chart
@@ -231,35 +232,35 @@ def dots_panel(
     dots: Sequence[Dot], title: str, rows: str, *, labels: bool = True, domain: Domain | None = None
 ) -> Spec:
     """Return a chart with one line for each dot: its value and the bar of its interval."""
+    names = unique_texts([dot.label for dot in dots])  # dots of one label would share a line
+    dots = [replace(dot, label=name) for name, dot in zip(names, dots, strict=True)]
     drawn = [dot for dot in dots if dot.known]
     axis: Spec = {"grid": False, "ticks": False, "domain": False, "labels": labels}
     axis |= {"labelPadding": 10} if labels else {}
     y: Spec = {
         "field": "label", "type": "nominal", "sort": None, "axis": axis,
         "title": chart_text(rows) if rows and labels else None,
-        "scale": {"domain": [dot.label for dot in dots]},
+        "scale": {"domain": names},
     }  # fmt: skip
     x: Spec = {"type": "quantitative", "title": title}
     x["axis"] = _axis(dots, tickCount=7)
     x["scale"] = _scale(domain)
+    bars = {
+        "mark": {"type": "rule", "strokeWidth": 5, "opacity": 0.4, "color": _BLUE},
+        "encoding": {"x": {"field": "low", **x}, "x2": {"field": "high"}},
+    }
+    shape = {"field": "shape", "type": "nominal", "scale": None}
+    points = {
+        "mark": {"type": "point", "filled": True, "size": 55, "opacity": 1, "color": _BLUE},
+        "encoding": {"x": {"field": "value", **x}, "shape": shape},
+    }
     return {
         "data": {"values": records(drawn, domain)},
         "width": WIDTH,
         "height": {"step": _ROW},
         "encoding": {"y": y, "tooltip": _tooltip(drawn)},
-        "layer": [_bars(x), _points(x)] if _have_ends(drawn) else [_points(x)],
+        "layer": [bars, points] if _have_ends(drawn) else [points],
     }
-
-
-def _bars(x: Spec) -> Spec:
-    mark = {"type": "rule", "strokeWidth": 5, "opacity": 0.4, "color": _BLUE}
-    return {"mark": mark, "encoding": {"x": {"field": "low", **x}, "x2": {"field": "high"}}}
-
-
-def _points(x: Spec) -> Spec:
-    mark = {"type": "point", "filled": True, "size": 55, "opacity": 1, "color": _BLUE}
-    shape = {"field": "shape", "type": "nominal", "scale": None}
-    return {"mark": mark, "encoding": {"x": {"field": "value", **x}, "shape": shape}}
 
 
 def _have_ends(dots: Sequence[Dot]) -> bool:
@@ -396,18 +397,6 @@ def band_panel(
     return {"data": {"values": values}, "width": 640, "height": 240, "layer": layers}
 
 
-def titled(spec: Spec, title: str, lines: Sequence[str]) -> Spec:
-    """Return a whole chart under its title and captions."""
-    text = chart_text(title) if title else ""
-    return {**spec, "title": {"text": text, "subtitle": [chart_text(line) for line in lines]}}
-
-
-def unique(dots: Sequence[Dot]) -> list[Dot]:
-    """Return dots with distinct labels: dots with equal labels would share a line."""
-    names = unique_texts([dot.label for dot in dots])
-    return [replace(dot, label=name) for name, dot in zip(names, dots, strict=True)]
-
-
 def vector_chart(
     dots: Sequence[Dot], name: str, cost: str, level: float | None, measured_in: MeasuredIn
 ) -> Any:
@@ -415,14 +404,10 @@ def vector_chart(
     shown, few = dots[:MOST_COORDINATES], len(dots) <= MOST_DOTS
     axis = with_unit("mean of each coordinate", measured_in)
     line = Line(name, shown, range(len(shown)))
-    panel = (
-        dots_panel(unique(shown), axis, "coordinate")
-        if few
-        else band_panel([line], axis, "coordinate")
-    )
+    panel = dots_panel(shown, axis, "coordinate") if few else band_panel([line], axis, "coordinate")
     meaning = covered(level) if few else covered(level, "The band covers")
     lines = [cost, meaning, *left_out(len(shown), len(dots), "coordinates")]
-    return chart_of(titled(panel, name, lines))
+    return chart_of(panel, name, lines)
 
 
 def save_plot(chart: Any, path: str | os.PathLike[str]) -> Path:

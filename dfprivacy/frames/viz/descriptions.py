@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,14 +13,7 @@ import pyarrow as pa
 
 from dfprivacy.engine.columns import MOMENTS
 from dfprivacy.frames.tables import Origin
-from dfprivacy.frames.viz.charts import (
-    MOST_DOTS,
-    Dot,
-    chart_of,
-    dots_panel,
-    titled,
-    unique,
-)
+from dfprivacy.frames.viz.charts import MOST_DOTS, Dot, chart_of, dots_panel
 from dfprivacy.frames.viz.numbers import Shown
 from dfprivacy.frames.viz.text import (
     chart_text,
@@ -108,20 +101,22 @@ class ShownDescription(Shown):
         dated = row["type"] in MOMENTS
         known = [row.get(f"{name} {row['type']}" if dated else name) for name in self.levels]
         mean, boolean = _number(row.get("mean")), row["type"] == "boolean"
+        missing, count, top = (_number(row.get(own)) for own in ("missing", "count", "top_count"))
+        most = min(max(top / count, 0.0), 1.0) if count > 0 else math.nan
         decimals = decimals_of([mean], [_half(row, "mean")])
         decimals = 0 if row["type"] == "integer" else decimals
         return Told(
             name=legible(shortened(row["column"])),
             kind=row["type"],
             count=f"{row['count']:,}",
-            missing=_share(row["missing"]),
-            missing_share=_number(row["missing"]),
+            missing="unknown" if math.isnan(missing) else f"{100 * missing:.1f}%",
+            missing_share=missing,
             mean="" if math.isnan(mean) else _with_half(row, "mean", percent=boolean),
             std="" if math.isnan(_number(row.get("std"))) else _with_half(row, "std"),
-            levels=tuple(_date(own) if dated else _figure(own, decimals) for own in known),
+            levels=tuple(_level(own, decimals, dated=dated) for own in known),
             places=tuple(_place(own) if dated else _number(own) for own in known),
             centre=math.nan if boolean else mean,
-            share=mean if boolean else _part(row),
+            share=mean if boolean else most,
             values=legible(row.get("values") or ""),
             note=legible(row.get("note") or ""),
         )  # fmt: skip
@@ -142,7 +137,10 @@ class ShownDescription(Shown):
 
     def __repr__(self) -> str:
         heads = ["column", "type", "count", "missing", "mean", "std", *self.levels, "values"]
-        rows = [list(self._texts(own)) for own in self.told]
+        rows = [
+            [own.name, own.kind, own.count, own.missing, own.mean, own.std, *own.levels, own.values]
+            for own in self.told
+        ]
         shown = [place for place, head in enumerate(heads)
                  if place < 4 or any(row[place] for row in rows)]  # fmt: skip
         lines = [[row[place] for place in shown] for row in [heads, *rows]]
@@ -157,11 +155,6 @@ class ShownDescription(Shown):
         ]
         notes = [f"{own.name}: {own.note}" for own in self.told if own.note]
         return "\n".join([self.heading, *texts, *notes, *self.captions])
-
-    def _texts(self, own: Told) -> Iterator[str]:
-        yield from (own.name, own.kind, own.count, own.missing, own.mean, own.std)
-        yield from own.levels
-        yield own.values
 
     def _repr_html_(self) -> str:
         return rendered("description.html", view=self, width=WIDTH)
@@ -183,8 +176,7 @@ class ShownDescription(Shown):
             self.origin.cost, covered(self.origin.level),
             *left_out(len(rows), self.table.num_rows, "columns"), *more,
         ]  # fmt: skip
-        panel = dots_panel(unique(dots), "share missing", "column")
-        return chart_of(titled(panel, self.heading, captions))
+        return chart_of(dots_panel(dots, "share missing", "column"), self.heading, captions)
 
 
 def _number(value: Any) -> float:
@@ -204,20 +196,12 @@ def _with_half(row: dict[str, Any], name: str, *, percent: bool = False) -> str:
     return f"{written(value)} ± {written(half)}"
 
 
-def _share(value: Any) -> str:
-    share = _number(value)
-    return "unknown" if math.isnan(share) else f"{100 * share:.1f}%"
-
-
-def _figure(value: Any, decimals: int | None) -> str:
-    number = _number(value)
+def _level(value: Any, decimals: int | None, *, dated: bool) -> str:
     if value is None:
-        return ""
-    return "unknown" if math.isnan(number) else figure(number, decimals)
-
-
-def _date(value: Moment | None) -> str:
-    return "unknown" if value is None else str(value)
+        return "unknown" if dated else ""
+    if dated:
+        return str(value)
+    return "unknown" if math.isnan(value) else figure(value, decimals)
 
 
 def _place(value: Moment | None) -> float:
@@ -232,9 +216,3 @@ def _place(value: Moment | None) -> float:
 
 
 _DAY = dt.timedelta(days=1)
-
-
-def _part(row: dict[str, Any]) -> float:
-    """Return the part of the values that is the most frequent one."""
-    count, of = _number(row.get("top_count")), _number(row["count"])
-    return min(max(count / of, 0.0), 1.0) if of > 0 else math.nan

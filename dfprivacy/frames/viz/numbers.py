@@ -21,8 +21,6 @@ from dfprivacy.frames.viz.charts import (
     dots_panel,
     labelled,
     save_plot,
-    titled,
-    unique,
     write_whole,
 )
 from dfprivacy.frames.viz.text import (
@@ -142,17 +140,6 @@ class Reading:
         return Span.around(self.ends or ())
 
 
-def cards(*readings: Reading) -> str:
-    """Return readings as HTML, one under the other, in the colours of the page around them."""
-    return rendered("cards.html", readings=readings)
-
-
-def plain_card(name: str, shown: str, about: str) -> str:
-    """Return the HTML of a value that is no single number."""
-    one = {"name": name, "shown": shown, "interval": "", "ends": None, "about": about}
-    return rendered("cards.html", readings=[one])
-
-
 class Shown:
     """What is shown of a release, as text and HTML; it writes itself to files."""
 
@@ -220,7 +207,7 @@ class ShownNumbers(Shown):
         return "\n".join(reading.line for reading in self.readings)
 
     def _repr_html_(self) -> str:
-        return cards(*self.readings)
+        return rendered("cards.html", readings=self.readings)
 
     @property
     def captions(self) -> list[str]:
@@ -249,9 +236,9 @@ def readings_chart(readings: Sequence[Reading], measured_in: MeasuredIn) -> Any:
     dots, alone = [reading.dot for reading in shown], len(shown) == 1
     title, axis = (shown[0].name,) * 2 if alone else ("released numbers", "value")
     axis = with_unit(axis, measured_in, answer=shown[0].name)
-    panel = labelled(dots_panel(unique(dots), axis, "", labels=not alone))
+    panel = labelled(dots_panel(dots, axis, "", labels=not alone))
     lines = [*_cost_lines(shown), *left_out(len(shown), len(readings), "numbers")]
-    return chart_of(titled(panel, title, [*lines, *unanswered(sum(not d.known for d in dots))]))
+    return chart_of(panel, title, [*lines, *unanswered(sum(not dot.known for dot in dots))])
 
 
 def separate_chart(
@@ -264,7 +251,7 @@ def separate_chart(
         for one in shown
     ]
     lines = [*_cost_lines(shown), *left_out(len(shown), len(readings), "numbers"), *more]
-    return chart_of(titled({"vconcat": panels}, "released numbers", lines))
+    return chart_of({"vconcat": panels}, "released numbers", lines)
 
 
 def _cost_lines(readings: Sequence[Reading]) -> list[str]:
@@ -286,7 +273,7 @@ class Readable:
         return self.reading().line
 
     def _repr_html_(self) -> str:
-        return cards(self.reading())
+        return rendered("cards.html", readings=[self.reading()])
 
     def plot(self, *, measured_in: MeasuredIn = None) -> Any:
         """Return a chart of the number and its interval (an altair chart).

@@ -50,7 +50,6 @@ from dfprivacy.frames.viz.charts import (
     faceted,
     heat_panel,
     save_plot,
-    titled,
 )
 from dfprivacy.frames.viz.descriptions import ShownDescription, is_description
 from dfprivacy.frames.viz.numbers import (
@@ -265,7 +264,12 @@ def layout_of(table: pa.Table, origin: Origin, answer: str | None) -> Layout:
             raise _no_answer()
         return Layout(tuple(keys), tuple((n, own[n]) for n in numbers if n not in behind))
     known = origin.keys and names[: len(origin.keys)] == list(origin.keys)
-    first = len(origin.keys) if known else _first_answer(names, answer)
+    first = len(origin.keys)
+    if not known:
+        places = [place for place, own in enumerate(names) if own == answer or _ends_of(own, names)]
+        if not places:
+            raise _no_answer()
+        first = places[0]
     ends = {name: _ends_of(name, names) for name in names[first:]}
     taken = {end for own in ends.values() if own is not None for end in own}
     found = [name for name in names[first:] if name not in taken and is_number(table, name)]
@@ -284,13 +288,6 @@ def layout_of(table: pa.Table, origin: Origin, answer: str | None) -> Layout:
         tuple((name, ends.get(name)) for name in chosen),
         "count" if plain else None,
     )
-
-
-def _first_answer(names: Sequence[str], answer: str | None) -> int:
-    places = [place for place, name in enumerate(names) if answer == name or _ends_of(name, names)]
-    if not places:
-        raise _no_answer()
-    return min(places)
 
 
 def _ends_of(name: str, names: Sequence[str]) -> tuple[str, str] | None:
@@ -334,22 +331,15 @@ class Series:
         ]
         yield Column(with_unit(self.name, measured_in), values)
         if self.has_ends:
-            ends = [
-                [written(one) for one in _told_ends(*own)]
-                for own, written in zip(self.cells, writers, strict=True)
-            ]
-            texts = [f"[{', '.join(own)}]" if own else "" for own in ends]
+            texts = [
+                "" if ends is None or (math.isnan(value) and all(map(math.isinf, ends)))
+                else f"[{', '.join(map(written, ends))}]"
+                for (value, ends), written in zip(self.cells, writers, strict=True)
+            ]  # fmt: skip
             yield Column("interval", texts, drawn=self.cells)
         if any(self.notes):
             notes = [legible(note) for note in self.notes]
             yield Column(NOTE, notes, numeric=False, wraps=True)
-
-
-def _told_ends(value: float, ends: tuple[float, float] | None) -> tuple[float, ...]:
-    """Return the ends of an interval; none where neither they nor the value say anything."""
-    if ends is None or (math.isnan(value) and all(map(math.isinf, ends))):
-        return ()
-    return ends
 
 
 @dataclass(frozen=True)
@@ -515,7 +505,7 @@ class ShownFrame(ShownColumns):
         spec: Spec = panels[0] if len(panels) == 1 else {stacked: panels}
         names = ", ".join(answer.name for answer in self.answers)
         names = f"{self.origin.compared} {names}".strip()
-        return chart_of(titled(spec, f"{names} by {by}" if by else names, captions))
+        return chart_of(spec, f"{names} by {by}" if by else names, captions)
 
     def over_time(self) -> dict[str, tuple[list[int], list[str]]] | None:
         """Return rows and times of each line over the last key, a time; None if it isn't one."""
@@ -637,7 +627,7 @@ class ShownTable(ShownColumns):
         lines += left_out(len(rows), len(grid.rows), "rows in the chart")
         lines += left_out(len(columns), len(grid.columns), "columns in the chart")
         by = " and ".join(map(legible, grid.about))
-        return chart_of(titled(panel, f"{self.wide.titles[0]} by {by}", lines))
+        return chart_of(panel, f"{self.wide.titles[0]} by {by}", lines)
 
 
 _FEWEST_TIMES = 3
@@ -758,4 +748,4 @@ def histogram_chart(
     ]  # fmt: skip
     title = f"histogram of {about}" if about else "histogram"
     by = ", ".join(map(legible, keys))
-    return chart_of(titled(spec, f"{title} by {by}" if keys else title, lines))
+    return chart_of(spec, f"{title} by {by}" if keys else title, lines)
