@@ -227,18 +227,14 @@ class Description:
         return made
 
     def _asked(self, column: Hashable, kind: str) -> dict[str, Statistic]:
+        asked: dict[str, Statistic] = {"count": Count(column)}
         if kind in {INTEGER, NUMBER}:
-            spread = {"mean": Mean(column), "std": StandardDeviation(column)}
-            return {
-                "count": Count(column),
-                **spread,
-                "quantiles": Quantiles(column, self.quantiles),
-            }
+            asked |= {"mean": Mean(column), "std": StandardDeviation(column)}
         if kind == BOOLEAN:
-            return {"count": Count(column), "mean": Share(column)}
-        if kind in MOMENTS:
-            return {"count": Count(column), "quantiles": Quantiles(column, self.quantiles)}
-        return {"count": Count(column)}
+            asked["mean"] = Share(column)
+        if kind in {INTEGER, NUMBER, *MOMENTS}:
+            asked["quantiles"] = Quantiles(column, self.quantiles)
+        return asked
 
     @cached_property
     def texts(self) -> tuple[Hashable, ...]:
@@ -303,12 +299,12 @@ class Description:
         )
         return (
             request_of(self.questions, numbers, form="describe"),
-            *(self._values(column, values) for column in self.texts),
-        )
-
-    def _values(self, column: Hashable, terms: Terms) -> Request:
-        keys = terms.keys_for((column,), None)
-        return request_of({"count": Count(column)}, terms, (column,), keys, form=f"top {self.top}")
+            *(
+                request_of({"count": Count(own)}, values, (own,), values.keys_for((own,), None),
+                           form=f"top {self.top}")
+                for own in self.texts
+            ),
+        )  # fmt: skip
 
     @cached_property
     def request(self) -> Request:
@@ -396,17 +392,12 @@ def _table(made: Description, answers: Answers, values: Mapping[Hashable, list[V
 def _notes(made: Description, row: Mapping[str, Any], own: Mapping[str, Any]) -> list[str]:
     """Return what is to be known of a row, by its answers alone: also why quantiles are unknown."""
     known = getattr(own.get("mean"), "note", "")
-    told = [f"{100 * q:.12g}%" for q in made.quantiles if _is_unknown(row, _level(q, row["type"]))]
+    levels = ((q, row.get(_level(q, row["type"]), 0.0)) for q in made.quantiles)
+    told = [f"{100 * q:.12g}%" for q, value in levels if pd.isna(value)]
     few = f"too few rows for this loss: {', '.join(told)}"
     if told and made.allowed is None and isinstance(made.named, Epsilon):
         few += " (rho=0.05 instead of epsilon, or delta=1e-6 beside it, needs far fewer)"
     return [note for note in (known, few if told else "") if note]
-
-
-def _is_unknown(row: Mapping[str, Any], level: str) -> bool:
-    """Tell a quantile that is asked and not known."""
-    value = row.get(level, 0.0)
-    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _schema(made: Description) -> pa.Schema:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -104,12 +105,10 @@ def _page(
     remembered: bool = False,
 ) -> Explanation:
     """Return an explanation from a charge, its draws and the forecasts of its answers."""
-    epsilon, rho = named_loss(charge.loss)
     return Explanation(
         asks=charge.question,
         protects=protects,
-        epsilon=epsilon,
-        rho=rho,
+        **_named(charge.loss),
         delta=float(charge.delta),
         draws=tuple(draws),
         level=level,
@@ -122,14 +121,11 @@ def _page(
 
 def drawn(loss: Epsilon | Rho, questions: tuple[str, ...]) -> Draw:
     """Return a draw of this loss."""
-    epsilon, rho = named_loss(loss)
-    return Draw(epsilon, questions, rho)
+    return Draw(**_named(loss), questions=questions)
 
 
-def named_loss(loss: Epsilon | Rho) -> tuple[float | None, float | None]:
-    """Return epsilon and rho, one of them None."""
-    value = float(loss.value)
-    return (value, None) if isinstance(loss, Epsilon) else (None, value)
+def _named(loss: Epsilon | Rho) -> dict[str, Any]:
+    return {"epsilon": None, loss.measure: float(loss.value)}
 
 
 def protects(unit: Unit | None, copies: int = 1) -> str:
@@ -171,8 +167,7 @@ def _account_after(account: Paying | NoAccount, charge: Charge) -> Account | Non
     """Return what a ledger has left for a dataset, and what a charge would leave of it."""
     if isinstance(account, NoAccount):
         return None
-    ledger, dataset = account.ledger, account.dataset
-    who = account.analyst
+    ledger, dataset, who = account.ledger, account.dataset, account.analyst
     left = ledger.remaining(dataset, analyst=who)
     return Account(dataset, left, ledger.would_leave(dataset, charge, analyst=who))
 

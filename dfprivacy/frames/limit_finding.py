@@ -51,13 +51,8 @@ MIDDLE = 1 / 4
 """What a value is taken to be of the larger bound in a sum whose bounds are to be found."""
 
 
-def _sizes() -> Floats:
-    """Return the size that stands for each bin: the geometric mean of its ends."""
-    first = np.concatenate([[1], CANDIDATES[:-1] + 1])
-    return np.asarray(np.sqrt(first * CANDIDATES), dtype=np.float64)
-
-
-SIZES = _sizes()
+SIZES: Floats = np.sqrt(np.append(1, CANDIDATES[:-1] + 1) * CANDIDATES)
+"""The size that stands for each bin: the geometric mean of its ends."""
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,15 +17,9 @@ from dfprivacy.accounting.loss import Epsilon, Rho, loss_of
 from dfprivacy.accounting.spending import account_of
 from dfprivacy.engine.adopt import Adopted, rereadable
 from dfprivacy.engine.run import guarded
-from dfprivacy.engine.units import UnitSizes, unit_sizes
+from dfprivacy.engine.units import unit_sizes
 from dfprivacy.errors import InvalidLossError, InvalidQuestionError
-from dfprivacy.frames.limit_finding import (
-    Exact,
-    best_limits,
-    found_sizes,
-    measured_sizes,
-    valued,
-)
+from dfprivacy.frames.limit_finding import best_limits, found_sizes, measured_sizes, valued
 from dfprivacy.frames.releasing import named_columns, read
 from dfprivacy.measurement.bin_table import bin_table
 from dfprivacy.measurement.binning import Integers
@@ -102,53 +96,38 @@ def suggest_limits(
     >>> dfp.suggest_limits(visits, unit="user", by="shop", question=dfp.count(), epsilon=2)
     Unit(column='user', max_rows=2, max_groups=1)
     """
-    named = _named_loss(epsilon, rho)
+    named = _named_loss(epsilon, rho)  # read once: what is charged is what is spent
     labels, goal = group_labels(by), goal_of(question, spending, *named)
     quantile = Quantile(label_of(unit), share)
     charge = limits_charge(quantile, labels, *named, question)
     request = Request(charge, account_of(ledger, dataset, note))
-    asked, grouped = Unit(unit, 1), bool(labels)
-    if goal is None:
-        losses = limit_losses(charge, labels)
+    asked = [] if goal is None else [goal[0]]
 
-        def by_share(found: tuple[Adopted, UnitSizes]) -> dict[str, int]:
-            sizes = {"max_rows": found[1].most, "max_groups": found[1].groups}
-            units = found[1].units
-            return {name: _limit(quantile, sizes[name], units, losses[name]) for name in losses}
+    def measure(adopted: Adopted) -> Any:
+        return measured_sizes(adopted, labels, asked) if asked else unit_sizes(adopted, labels)
 
-        columns = named_columns(labels, None, {}, asked)
-        _, limits = paid(
-            request, lambda: read(frame, columns, lambda a: unit_sizes(a, labels)), by_share
-        )
-        return Unit(unit, **limits)
+    def draw(found: tuple[Adopted, Any]) -> Unit:
+        if goal is not None:
+            sizes = found_sizes(found[1], charge.loss, grouped=bool(labels))
+            rows, groups = best_limits(sizes, asked, goal[1])
+            return Unit(unit, rows, groups if labels else None)
+        exact, losses = found[1], limit_losses(charge, labels)
+        each = {"max_rows": exact.most, "max_groups": exact.groups}
+        made = {own: _limit(quantile, each[own], exact.units, losses[own]) for own in losses}
+        return Unit(unit, **made)
 
-    def by_error(found: tuple[Adopted, Exact]) -> tuple[int, int | None]:
-        sizes = found_sizes(found[1], charge.loss, grouped=grouped)
-        rows, groups = best_limits(sizes, [goal.question], goal.loss)
-        return rows, groups if grouped else None
-
-    columns = named_columns(
-        labels, None, dict.fromkeys(valued([goal.question]).columns, True), asked
-    )
-    whole = guarded(lambda: rereadable(frame))
-    _, limits_ = paid(
-        request,
-        lambda: read(whole, columns, lambda a: measured_sizes(a, labels, [goal.question])),
-        by_error,
-    )
-    return Unit(unit, *limits_)
+    columns = named_columns(labels, None, dict.fromkeys(valued(asked).columns, True), Unit(unit, 1))
+    source = guarded(lambda: rereadable(frame)) if asked else frame
+    return paid(request, lambda: read(source, columns, measure), draw)[1]
 
 
-@dataclass(frozen=True)
-class Goal:
-    """What limits are found for: a question, and what it will spend."""
+def goal_of(
+    question: object, spending: object, epsilon: object, rho: object
+) -> tuple[Statistic, Epsilon | Rho] | None:
+    """Return the question that limits are found for, and what it will spend.
 
-    question: Statistic
-    loss: Epsilon | Rho
-
-
-def goal_of(question: object, spending: object, epsilon: object, rho: object) -> Goal | None:
-    """Return what limits are found for; None where a share of the units is to stay within."""
+    None where a share of the units is to stay within.
+    """
     loss = loss_of(*_named_loss(epsilon, rho))
     if question is None:
         if spending is not None:
@@ -165,7 +144,7 @@ def goal_of(question: object, spending: object, epsilon: object, rho: object) ->
     question.check()
     if spending is not None:
         loss = loss_of(**{loss.measure: spending})
-    return Goal(question, loss)
+    return question, loss
 
 
 def group_labels(by: Hashable | Sequence[Hashable]) -> list[Hashable]:

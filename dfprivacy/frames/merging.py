@@ -21,19 +21,9 @@ from dfprivacy.engine.adopt import Adopted, Columns, adopt
 from dfprivacy.engine.keys import number_groups
 from dfprivacy.engine.returning import frame_table
 from dfprivacy.engine.run import guarded
-from dfprivacy.errors import (
-    InvalidQuestionError,
-    InvalidUnitError,
-    StatisticsFileError,
-)
+from dfprivacy.errors import InvalidQuestionError, InvalidUnitError, StatisticsFileError
 from dfprivacy.frames.asking import questions_by_name, together
-from dfprivacy.frames.exact_files import (
-    Header,
-    StatisticsFile,
-    check_target,
-    open_file,
-    write_file,
-)
+from dfprivacy.frames.exact_files import Header, StatisticsFile, check_target, open_file, write_file
 from dfprivacy.frames.exact_tables import (
     ExactTables,
     added,
@@ -250,13 +240,8 @@ def merge(
     return together(header.questions).release(files, terms, header.by, files.public_keys())
 
 
-def _listed(paths: Paths) -> list[Path]:
-    """Return the files that are named, a glob's in the order of their names."""
-    named = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    return [path for own in named for path in _matching(own)]
-
-
 def _matching(named: str | os.PathLike[str]) -> list[Path]:
+    """Return the file that is named, or those of a glob in the order of their names."""
     if not isinstance(named, str | os.PathLike):
         raise StatisticsFileError(
             f"files are named by their paths, not by {describe(named)}",
@@ -327,7 +312,8 @@ class Pooled:
 
 def files_of(paths: Paths) -> Pooled:
     """Return the files that are named, once they are known to go together."""
-    files = [open_file(path) for path in _listed(paths)]
+    named = [paths] if isinstance(paths, str | os.PathLike) else paths
+    files = [open_file(path) for own in list(named) for path in _matching(own)]
     if not files:
         raise StatisticsFileError(
             "no file of statistics was named", hint='name some: dfp.merge("folder/*.parquet")'

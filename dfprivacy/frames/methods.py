@@ -176,10 +176,7 @@ def documentation(statistic: type[Question], *, of_column: bool = False) -> str:
     return "\n".join(lines)
 
 
-_ELSEWHERE = {
-    "groupby": "group_by",
-    "pivot": "crosstab",
-}
+_ELSEWHERE = {"groupby": "group_by", "pivot": "crosstab"}
 """Names of other libraries, each with the nearest name here."""
 
 

@@ -57,16 +57,6 @@ class Release:
         return cls(request.charge.loss, 0.0, request.level, mark, limits, answers)
 
     @property
-    def epsilon(self) -> float | None:
-        """What the call spent, where it was asked for as epsilon."""
-        return float(self.loss.value) if isinstance(self.loss, Epsilon) else None
-
-    @property
-    def rho(self) -> float | None:
-        """What the call spent, where it was asked for as rho (zCDP)."""
-        return float(self.loss.value) if isinstance(self.loss, Rho) else None
-
-    @property
     def cost(self) -> str:
         """The loss and delta in words."""
         delta = f", delta={self.delta:.6g}" if self.delta else ""
@@ -110,12 +100,14 @@ class _Paid(Readable):
     @property
     def epsilon(self) -> float | None:
         """What the whole call spent, where it was asked for as epsilon."""
-        return self._release.epsilon
+        loss = self._release.loss
+        return float(loss.value) if isinstance(loss, Epsilon) else None
 
     @property
     def rho(self) -> float | None:
         """What the whole call spent, where it was asked for as rho (zCDP)."""
-        return self._release.rho
+        loss = self._release.loss
+        return float(loss.value) if isinstance(loss, Rho) else None
 
     @property
     def limits(self) -> Unit | None:
@@ -277,13 +269,9 @@ class Computed(_Ranged):
         return replace(super().reading(), cost="no further cost")
 
 
-def _difference(one: Range, other: Range, *, apart: bool) -> Range:
-    return added(one, negated(other), apart=apart)
-
-
 _OPERATIONS: Mapping[str, Callable[..., Range]] = {
     "+": added,
-    "-": _difference,
+    "-": lambda one, other, *, apart: added(one, negated(other), apart=apart),
     "*": multiplied,
     "/": divided,
 }
@@ -463,36 +451,13 @@ class _Moment(_Paid):
         return self._number.reading()
 
 
-class PrivateDate(_Moment, dt.date):
-    """A private date."""
-
-    _plain = dt.date
-
-
-class PrivateDateTime(_Moment, dt.datetime):
-    """A private date with a time."""
-
-    _plain = dt.datetime
-
-
-class PrivateTime(_Moment, dt.time):
-    """A private time of day."""
-
-    _plain = dt.time
-
-
-class PrivateDuration(_Moment, dt.timedelta):
-    """A private duration."""
-
-    _plain = dt.timedelta
-
-
-_MOMENTS = {
-    DATE: PrivateDate,
-    TIME: PrivateDateTime,
-    CLOCK: PrivateTime,
-    DURATION: PrivateDuration,
-}
+_MOMENTS: Mapping[str, Any] = {
+    kind: type(name, (_Moment, plain), {"__doc__": _Moment.__doc__, "_plain": plain})
+    for kind, name, plain in (
+        (DATE, "PrivateDate", dt.date), (TIME, "PrivateDateTime", dt.datetime),
+        (CLOCK, "PrivateTime", dt.time), (DURATION, "PrivateDuration", dt.timedelta),
+    )
+}  # fmt: skip
 
 
 def moment_of(number: Number) -> Any:

@@ -12,12 +12,7 @@ import polars as pl
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account_of
 from dfprivacy.engine.columns import declared_columns
-from dfprivacy.errors import (
-    InvalidQuestionError,
-    InvalidUnitError,
-    UnknownMethodError,
-    boundary,
-)
+from dfprivacy.errors import InvalidQuestionError, InvalidUnitError, UnknownMethodError, boundary
 from dfprivacy.frames import crosstabs, describing, frequencies, regressions  # noqa: F401 their questions
 from dfprivacy.frames.asking import Asked, AskedTable, Asking, By, together
 from dfprivacy.frames.explanation import (
@@ -32,15 +27,7 @@ from dfprivacy.frames.methods import ColumnMethods, GroupMethods, Methods, quest
 from dfprivacy.frames.numbers import Number
 from dfprivacy.frames.releasing import release_numbers
 from dfprivacy.frames.viz.text import code
-from dfprivacy.release.terms import (
-    EPSILON,
-    INTERVAL,
-    PublicKeys,
-    Terms,
-    Unit,
-    label_of,
-    unit_of,
-)
+from dfprivacy.release.terms import EPSILON, INTERVAL, PublicKeys, Terms, Unit, label_of, unit_of
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.base import Question
 
@@ -244,11 +231,13 @@ class Private(Methods[Number], Asking[dict[str, Number]], Generic[Frame]):
         """
         _require_mapping("bounds", bounds)
         _require_mapping("keys", keys)
+        limited = max_rows is not None or max_groups is not None
+        named = self._terms.unit if unit is None and limited else unit  # with new limits
         terms = self._terms.updated(
             epsilon=epsilon, rho=rho, delta=delta, interval=interval, bounds=bounds, keys=keys,
             ledger=ledger, dataset=dataset, version=version, note=note, period=period,
             analyst=analyst,
-            unit=_unit(self._terms, unit, max_rows, max_groups),
+            unit=unit_of(named, max_rows, max_groups),
         )  # fmt: skip
         account_of(
             terms.ledger, terms.dataset, terms.note, terms.version,
@@ -396,13 +385,6 @@ class PrivateColumn(ColumnMethods[Answer]):
         return self._owner._ask(kind, {place: self._column, **asked}, terms)  # noqa: SLF001
 
 
-def _unit(terms: Terms, unit: object, max_rows: object, max_groups: object) -> Unit | None:
-    """Return the unit that was named, or the terms' own with what is new of its limits."""
-    limited = max_rows is not None or max_groups is not None
-    named = terms.unit if unit is None and limited else unit
-    return unit_of(named, max_rows, max_groups)
-
-
 def _require_mapping(name: str, value: object) -> None:
     if value is not None and not isinstance(value, Mapping):
         raise InvalidQuestionError(
@@ -445,8 +427,7 @@ class PrivateSeries(PrivateColumn[Number]):
             )
         if len(values) != len(self._series):
             raise InvalidUnitError(
-                "the units are not as many as the values",
-                hint="pass a series of the same length",
+                "the units are not as many as the values", hint="pass a series of the same length"
             )
         label = "unit" if self._column != "unit" else "unit_"
         frame: Any = self._series.to_frame(self._column)  # type: ignore[arg-type]

@@ -17,13 +17,7 @@ from dfprivacy.engine.keys import with_others
 from dfprivacy.engine.returning import frame_of, kept_table
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import EngineError, UnsupportedDtypeError
-from dfprivacy.frames.limit_finding import (
-    Exact,
-    best_limits,
-    found_sizes,
-    measured_sizes,
-    valued,
-)
+from dfprivacy.frames.limit_finding import Exact, best_limits, found_sizes, measured_sizes, valued
 from dfprivacy.frames.numbers import (
     Number,
     Release,
@@ -32,20 +26,9 @@ from dfprivacy.frames.numbers import (
     numbers_of,
     numbers_table,
 )
-from dfprivacy.frames.tables import (
-    Origin,
-    answers_table,
-    prove_way_back,
-    with_origin,
-)
+from dfprivacy.frames.tables import Origin, answers_table, prove_way_back, with_origin
 from dfprivacy.measurement.bin_table import BinTable
-from dfprivacy.release.pipeline import (
-    Answers,
-    Measured,
-    answered,
-    counting_place,
-    released,
-)
+from dfprivacy.release.pipeline import Answers, Measured, answered, counting_place, released
 from dfprivacy.release.request import (
     SELECTION,
     Request,
@@ -154,10 +137,7 @@ def _shared_out(
 
 
 def histogram_request(
-    question: Histogram,
-    terms: Terms,
-    by: Sequence[Hashable] = (),
-    keys: PublicKeys | None = None,
+    question: Histogram, terms: Terms, by: Sequence[Hashable] = (), keys: PublicKeys | None = None
 ) -> Request:
     """Return the release of a histogram, to be made: each of its bins can show a group."""
     text = f"{question.text} by {', '.join(map(repr, by))}" if by else question.text

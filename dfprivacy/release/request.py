@@ -23,7 +23,6 @@ from dfprivacy.noise.laws import KeyRule
 from dfprivacy.release.terms import (
     INTERVAL,
     POPULATION,
-    Files,
     PublicKeys,
     Sought,
     Terms,
@@ -118,7 +117,8 @@ def request_for(
         told["of"], text = POPULATION, f"{text}; interval of the population"
     if terms.files is not None:
         contribution = replace(contribution, parts=terms.files.parts)
-        text, told["files"] = f"{text}; {files_text(terms.files)}", terms.files
+        many = f"from {len(terms.files.ids)} files, parts_per_unit={terms.files.parts}"
+        text, told["files"] = f"{text}; {many}", terms.files
     if unit is None and terms.copies > 1:
         contribution = replace(contribution, parts=contribution.parts * terms.copies)
         text, told["copies"] = f"{text}; each row as {terms.copies} rows", terms.copies
@@ -161,15 +161,6 @@ def together(requests: Sequence[Request], form: str) -> Request:
     told = {"form": form, "releases": [mark.hex() for mark in marks]}
     mark = first.account.fingerprint(charge.question, told) if marks else None
     return Request(charge, first.account, mark, first.level)
-
-
-def files_text(files: Files) -> str:
-    """Return what is added up, for the history of a ledger.
-
-    >>> files_text(Files(("a", "b", "c"), parts=1))
-    'from 3 files, parts_per_unit=1'
-    """
-    return f"from {len(files.ids)} files, parts_per_unit={files.parts}"
 
 
 def _total(losses: Sequence[Epsilon | Rho]) -> Epsilon | Rho:

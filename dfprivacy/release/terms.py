@@ -115,16 +115,11 @@ def unit_of(unit: object, max_rows: object, max_groups: object) -> Unit | None:
                 hint='name the column: unit="user_id"',
             )
         return None
-    if not isinstance(unit, Unit):
-        if max_rows is None:
-            return Sought(label_of(unit), max_groups=max_groups)  # type: ignore[arg-type]
-        return Unit(label_of(unit), max_rows, max_groups)  # type: ignore[arg-type]
-    if isinstance(unit, Sought) and max_rows is None:
-        groups = unit.max_groups if max_groups is None else max_groups
-        return Sought(unit.column, max_groups=groups)  # type: ignore[arg-type]
-    rows = unit.max_rows if max_rows is None else max_rows
-    groups = unit.max_groups if max_groups is None else max_groups
-    return Unit(unit.column, rows, groups)  # type: ignore[arg-type]
+    known = unit if isinstance(unit, Unit) else Sought(label_of(unit))
+    groups: Any = known.max_groups if max_groups is None else max_groups
+    if isinstance(known, Sought) and max_rows is None:
+        return Sought(known.column, max_groups=groups)
+    return Unit(known.column, known.max_rows if max_rows is None else max_rows, groups)  # type: ignore[arg-type]
 
 
 _LITERALS = "two numbers that you know without looking at the data, e.g. bounds=(0, 100)"

@@ -9,7 +9,7 @@ from typing import ClassVar
 from dfprivacy.measurement.linear import CountWeights, Distinct, Linear, Source
 from dfprivacy.release.estimator import CountEstimator
 from dfprivacy.release.terms import Unit
-from dfprivacy.statistics.base import argument
+from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.forecast import Circumstances
 from dfprivacy.statistics.linear import LinearStatistic
 
@@ -43,9 +43,7 @@ class Count(LinearStatistic):
         assert linear.count is not None  # noqa: S101 a count counts
         return CountEstimator(linear.count)
 
-    def whole(self, rows: int) -> float:
-        """Return the rows."""
-        return float(rows)
+    whole = Statistic.whole  # the rows
 
 
 WEIGHT = 5
@@ -98,6 +96,4 @@ class NUnique(LinearStatistic):
             return (f"this is the number of units: each value of {self.column!r} is one",)
         return (f"of each unit at most max_rows={known.unit.max_rows} values count in a group",)
 
-    def whole(self, rows: int) -> float:
-        """Return the rows."""
-        return float(rows)
+    whole = Statistic.whole  # the rows

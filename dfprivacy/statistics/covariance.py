@@ -199,6 +199,9 @@ class PairEstimator(ProductEstimator, ABC):
     spans: ClassVar[tuple[bool, bool]] = (False, False)
     """Whether the variance of x, and that of y, must be above 0."""
 
+    powers: ClassVar[tuple[int, int]] = (0, 0)
+    """The powers of the widths of x and of y in the unit of the answer: -1, 0 or 1."""
+
     def __post_init__(self) -> None:
         """Refuse bounds whose units a float can't hold."""
         require_sizes([self.unit], 2.0**1000)
@@ -210,9 +213,11 @@ class PairEstimator(ProductEstimator, ABC):
         return x, y
 
     @property
-    @abstractmethod
     def unit(self) -> float:
         """What theta = 1 is in units of the answer."""
+        own = list(zip(self.widths, self.powers, strict=True))
+        above, below = (math.prod(w for w, power in own if power == sign) for sign in (1, -1))
+        return above / below
 
     @property
     def start(self) -> float:
@@ -353,12 +358,7 @@ class CovarianceEstimator(PairEstimator):
 
     least: ClassVar[float] = -0.25
     most: ClassVar[float] = 0.25
-
-    @property
-    def unit(self) -> float:
-        """The product of both widths."""
-        x, y = self.widths
-        return x * y
+    powers: ClassVar[tuple[int, int]] = (1, 1)
 
     def ratio(self, held: Moments) -> Ratio:
         """Return the mean product over 1."""
@@ -385,11 +385,6 @@ class CorrelationEstimator(PairEstimator):
     least: ClassVar[float] = -1.0
     most: ClassVar[float] = 1.0
     spans: ClassVar[tuple[bool, bool]] = (True, True)
-
-    @property
-    def unit(self) -> float:
-        """One."""
-        return 1.0
 
     def ratio(self, held: Moments) -> Ratio:
         """Return the mean product over half of (h (a - mean)^2 + (b - mean)^2 / h).
@@ -461,12 +456,7 @@ class SlopeEstimator(PairEstimator):
     """The slope: E[(a - mean)(b - mean)] over E[(a - mean)^2]."""
 
     spans: ClassVar[tuple[bool, bool]] = (True, False)
-
-    @property
-    def unit(self) -> float:
-        """The ratio of the widths."""
-        x, y = self.widths
-        return y / x
+    powers: ClassVar[tuple[int, int]] = (-1, 1)
 
     def ratio(self, held: Moments) -> Ratio:
         """Return the mean product over the mean square."""
@@ -484,11 +474,7 @@ class InterceptEstimator(PairEstimator):
 
     spans: ClassVar[tuple[bool, bool]] = (True, False)
     even: ClassVar[float] = 0.5
-
-    @property
-    def unit(self) -> float:
-        """The width of the explained column."""
-        return self.widths[1]
+    powers: ClassVar[tuple[int, int]] = (0, 1)
 
     @property
     def start(self) -> float:

@@ -28,11 +28,7 @@ from dfprivacy.release.request import Request
 from dfprivacy.release.terms import Bounds, BoundsLike, bounds_of
 from dfprivacy.statistics.base import Question, argument
 from dfprivacy.statistics.estimators.octave_bounds import SHARE, find_bounds
-from dfprivacy.statistics.forecast import (
-    Circumstances,
-    Forecast,
-    halving_loss,
-)
+from dfprivacy.statistics.forecast import Circumstances, Forecast, halving_loss
 from dfprivacy.statistics.octaves import bounds_reach
 from dfprivacy.statistics.part import Grouping, MeasuredTable
 
@@ -220,11 +216,7 @@ class MeasuredHistogram(MeasuredTable):
     part: HistogramPart
     table: BinTable
 
-    def answer(
-        self,
-        loss: Epsilon | Rho,
-        rule: KeyRule | None,
-    ) -> Answered:
+    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
         """Find edges where none are given, and count between them; forget what is not shown."""
         edges, table = self._within_edges()
         noise = self.part.left(loss).noise(1, 1)

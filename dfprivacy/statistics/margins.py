@@ -262,14 +262,12 @@ def told_shares(shares: Four) -> str:
 
 
 @dataclass(frozen=True)
-class PlainCount:
+class PlainCount(CountEstimator):
     """A count that is not rounded, so that cells add up to their totals."""
 
-    of: CountEstimator
-
-    def value(self, vector: NoisyVector) -> Floats:
+    def value(self, vector: NoisyVector) -> Any:
         """Return the count of each group."""
-        return to_floats(vector.total(self.of.weights.indices)) / self.of.weights.divisor
+        return to_floats(vector.total(self.weights.indices)) / self.weights.divisor
 
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
         """Return the interval of the law of the noise; counts are whole, and so are its ends."""
@@ -278,29 +276,21 @@ class PlainCount:
         low, high = np.ceil(value - half), np.floor(value + half)
         return np.minimum(low, value), np.maximum(high, value)
 
-    def standard_error(self, vector: NoisyVector) -> Floats:
-        """Return the standard deviation of the noise."""
-        return self.of.standard_error(vector)
-
     def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
         """Return the half-width, the same for all sizes."""
         half = np.full_like(rows, self._half(draw.noise, draw.level))
         return HalfWidths(half, half)
 
-    def scale(self, spread: float, unit: str) -> tuple[float, str]:
-        """Return the scale in rows."""
-        return self.of.scale(spread, unit)
-
     def _half(self, noise: Noise, level: float) -> float:
-        terms = len(self.of.weights.indices)
-        factor = half_width_factor(noise, 1 - level)
-        return factor * math.sqrt(terms * noise.variance) / self.of.weights.divisor
+        factor, terms = half_width_factor(noise, 1 - level), len(self.weights.indices)
+        return factor * math.sqrt(terms * noise.variance) / self.weights.divisor
 
 
 def estimator_of(estimator: Foreseen, law: Noise) -> Foreseen:
     """Return what reads an answer off a vector whose noise is of this law."""
-    rounded = isinstance(law, Summed) and not law.many
-    return PlainCount(estimator) if rounded and isinstance(estimator, CountEstimator) else estimator
+    if isinstance(estimator, CountEstimator) and isinstance(law, Summed) and not law.many:
+        return PlainCount(estimator.weights)
+    return estimator
 
 
 @dataclass(frozen=True)
@@ -340,7 +330,9 @@ class MeasuredMargins(MeasuredSums):
     def _read(self, cells: NoisyVector, totals: Sequence[NoisyVector | None]) -> list[NoisyVector]:
         """Return the vectors that cells and totals are read off, each with one column a cell."""
         if not self.part.public:
-            return [cells, *(_spread(own, number) for own, number in self._measured(totals))]
+            places: tuple[Any, ...] = (slice(None), *self.numbers)
+            pairs = zip((cells, *totals), places, strict=True)
+            return [NoisyVector(own.coordinates[:, at], own.noise) for own, at in pairs if own]
         if all(own is None for own in totals):
             return [cells, *(_summed(cells, number) for number in self.numbers)]
         assert self.part.size is not None  # noqa: S101 only whole tables measure totals
@@ -365,10 +357,6 @@ class MeasuredMargins(MeasuredSums):
         ]  # fmt: skip
         return [NoisyVector(own, law) for own, law in zip(read, laws, strict=True)]
 
-    def _measured(self, totals: Sequence[NoisyVector | None]) -> list[tuple[NoisyVector, Integers]]:
-        pairs = zip(totals, self.numbers, strict=True)
-        return [(own, number) for own, number in pairs if own is not None]
-
 
 def _size(numbers: Integers) -> int:
     """Return how many groups there are, numbered from 0 on."""
@@ -379,11 +367,6 @@ def _codes(column: pa.ChunkedArray) -> Integers:
     """Return the number of each key among those of its column, NULL one of them."""
     encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
     return np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
-
-
-def _spread(totals: NoisyVector, numbers: Integers) -> NoisyVector:
-    """Return totals as a vector with one column a cell."""
-    return NoisyVector(totals.coordinates[:, numbers], totals.noise)
 
 
 def _summed(cells: NoisyVector, numbers: Integers) -> NoisyVector:

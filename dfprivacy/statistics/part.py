@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -70,18 +70,6 @@ class Part(Protocol):
         self, loss: Epsilon | Rho, asked: Mapping[str, Statistic], known: Circumstances
     ) -> list[Forecast]:
         """Return the forecast of each answer; `loss` is that of one row."""
-
-
-@runtime_checkable
-class TablePart(Part, Protocol):
-    """A part that counts rows by bin, from a table that can be kept in a file and added up."""
-
-    @property
-    def tables(self) -> tuple[Bins, ...]:
-        """How its table can count: by the declared type of its column, one way or two."""
-
-    def measured(self, table: BinTable) -> Measured:
-        """Return what it would have measured, from its table."""
 
 
 Bins = tuple[Octaves | SignificantBits, int]

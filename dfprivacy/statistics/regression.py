@@ -293,7 +293,8 @@ class CoefficientEstimator(ProductEstimator):
     def value(self, vector: NoisyVector) -> Floats:
         """Return the coefficient of each group."""
         noise = self._deviation(vector.noise)
-        solved = [solved_for(sums_of(own, self.size), noise) for own in self._rows(vector)]
+        sums = [sums_of(own, self.size) for own in self._rows(vector)]
+        solved = [np.linalg.solve(lifted_products(own, noise), own.with_w) for own in sums]
         return np.array([self.start + self.direction @ own for own in solved])
 
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
@@ -364,16 +365,11 @@ def sums_of(own: Floats, size: int) -> Sums:
     return Sums(products, np.concatenate(with_w, axis=-1))
 
 
-def solved_for(sums: Sums, noise: float) -> Floats:
-    """Return the coefficients of 1 and z, where `noise` is the standard deviation of a sum."""
-    return np.asarray(np.linalg.solve(lifted_products(sums, noise), sums.with_w))
-
-
 def lifted_products(sums: Sums, noise: float) -> Floats:
     """Return the sums of products with a ridge, if the covariances need one.
 
-    Their smallest eigenvalue is then `FLOOR` times the noise at least, and more than what floats
-    of their size round off: they are positive, and have an inverse.
+    `noise` is the standard deviation of a sum. Their smallest eigenvalue is then `FLOOR` times that
+    at least, and more than what floats of their size round off: they have an inverse.
     """
     lifted, size = sums.products.copy(), len(sums.products) - 1
     lifted[0, 0] = max(lifted[0, 0], 1.0)

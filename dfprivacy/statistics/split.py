@@ -243,13 +243,6 @@ class SampledSum(SumEstimator):
         return _with_sampling(self.value(vector), ends, variance, level)
 
 
-def _of_variance(grid: Grid, vector: NoisyVector, cluster: int) -> Floats:
-    """Return the most that sampling can move a variance on [0, 1]: squared, by its variance."""
-    rows, mean, spread = _spread(grid, vector)
-    far = np.maximum(mean, 1 - mean) ** 2
-    return np.asarray(cluster * spread * np.maximum(far - spread, spread) / rows)
-
-
 @dataclass(frozen=True)
 class SampledVariance(VarianceEstimator):
     """A variance, with the most that the fourth moment within the bounds can be."""
@@ -259,7 +252,10 @@ class SampledVariance(VarianceEstimator):
     def interval(self, vector: NoisyVector, level: float) -> Ends:
         """Return the interval of noise and sampling, within what a variance can be."""
         width = self.grid.last * self.grid.step
-        variance = _of_variance(self.grid, vector, self.cluster) * width**4
+        rows, mean, spread = _spread(self.grid, vector)
+        far = np.maximum(mean, 1 - mean) ** 2
+        unit = np.asarray(self.cluster * spread * np.maximum(far - spread, spread) / rows)
+        variance = unit * width**4
         ends = super().interval(vector, level)
         low, high = _with_sampling(self.value(vector), ends, variance, level)
         return np.maximum(low, 0.0), np.minimum(high, width**2 / 4)

@@ -296,7 +296,7 @@ class ShiftedMean:
         size = padded_size(self.grid.dimension)
         rotation = Rotation(random_signs(size, self.mechanics.entropy), self.grid.dimension)
         turned, _ = yield from coordinate_medians(
-            self._windows(size),
+            first_windows(size, self.grid.bits + self.reach.bit_length() - 1, self.median_halvings),
             lambda windows: CoordinateCounts(windows, rotation),
             self.median_halvings,
             self.rho / 4,
@@ -317,11 +317,11 @@ class ShiftedMean:
         """Return what is paid for the mean, after `counted` for the number of rows."""
         return Round(self.rho * Fraction(3, 16), self.rho * Fraction(9, 16) - counted)
 
-    def _windows(self, size: int) -> Windows:
-        """Return 2**h bins that cover -reach * 2**bits to reach * 2**bits, both powers of two."""
-        reach = self.grid.bits + (self.reach.bit_length() - 1)
-        first = np.full(size, -math.ldexp(1.0, reach))
-        return Windows(first, reach + 1 - self.median_halvings[0], 1 << self.median_halvings[0])
+
+def first_windows(size: int, bits: int, halvings: Halvings) -> Windows:
+    """Return 2**h bins that cover -2**bits to 2**bits for each coordinate, h the first halving."""
+    ends = np.full(size, -math.ldexp(1.0, bits))
+    return Windows(ends, bits + 1 - halvings[0], 1 << halvings[0])
 
 
 Deviations = Generator[VectorTable, None, Floats]
@@ -417,8 +417,9 @@ class PlanMean:
 
     def passes(self, rows: NoisyRows | None = None) -> Passes:
         """Ask for medians, spreads, norms and sums; return the mean."""
+        windows = first_windows(self.grid.dimension, self.grid.bits, self.median_halvings)
         centre, exact = yield from coordinate_medians(
-            self._windows(), CoordinateCounts, self.median_halvings, self.rho / 16, self.mechanics
+            windows, CoordinateCounts, self.median_halvings, self.rho / 16, self.mechanics
         )
         rows, paid = self.mechanics.counted(rows, exact, self.rho * COUNT_SHARE)
         spread = Spread(self.grid, centre, rows)
@@ -435,11 +436,6 @@ class PlanMean:
             rank=math.sqrt(rows.least),
         )
         return (yield from clipped_around(norms.counts, clipping, rows, self.mechanics))
-
-    def _windows(self) -> Windows:
-        bits = self.grid.bits
-        first = np.full(self.grid.dimension, -math.ldexp(1.0, bits))
-        return Windows(first, bits + 1 - self.median_halvings[0], 1 << self.median_halvings[0])
 
     def _shifted(self, centre: Floats, deviation: Floats) -> Shifted:
         """Return rows scaled to the universe of their norms; everything in it is public by now."""
