@@ -309,7 +309,16 @@ def _body(  # noqa: PLR0917 what a macro is made of
         measured = [f"list({_checked(number, check)})", *told]
     level = [duckdb_double(defaults.level)] if suffix else []
     arguments = [*measured, *constants, _real(epsilon) if epsilon == "epsilon" else epsilon, *level]
-    return f"{finalizer(form, suffix, moments=dated is not None)}({', '.join(arguments)})"
+    own = finalizer(form, suffix, moments=dated is not None)
+    return _by_group(f"{own}({', '.join(arguments)})")
+
+
+def _by_group(answer: str) -> str:
+    """Return an answer with an aggregate beside it: DuckDB refuses OVER for macros of two.
+
+    Of one that it runs over a window, each row would have a noise of its own.
+    """
+    return f"CASE WHEN count(*) IS NOT NULL THEN {answer} END"
 
 
 _WHOLE = "typeof(x) = 'BOOLEAN' OR typeof(x) LIKE '%INT' OR typeof(x) LIKE '%INTEGER'"
@@ -422,7 +431,7 @@ def _keep_forms(defaults: Defaults) -> Forms:
         given = f"CAST([] AS VARCHAR[]), [typeof(delta), typeof({chosen})], {values}"
         check = f"{CHECK.name}('dp_keep', {given})"
         delta = _checked(_real("delta"), check)
-        return f"dfprivacy_keep(count(*), {delta}, {_real(chosen)})"
+        return _by_group(f"dfprivacy_keep(count(*), {delta}, {_real(chosen)})")
 
     return {"delta": body(duckdb_double(defaults.epsilon)), "delta, epsilon": body("epsilon")}
 

@@ -293,10 +293,12 @@ def duckdb_number_of(value: str, kind: str, clock: Clock, unit: str) -> str:
     """Return each row's number of a clock as SQL; NULL stays NULL, and infinite times are ends.
 
     Values are cut off in their own type first: nothing here can fail for any row. Of seconds and
-    milliseconds, those that microseconds can't hold are left out. Durations of a Parquet file are
-    whole numbers to DuckDB, in a `unit` that its footer tells.
+    milliseconds, those that microseconds can't hold are left out, and so are intervals within the
+    ends whose months or days alone are far beyond them. Durations of a Parquet file are whole
+    numbers to DuckDB, in a `unit` that its footer tells.
     """
     first, last = clock.ends
+    there = f"{value} IS NOT NULL"
     if kind == "BIGINT":
         value, kind = f"to_microseconds({_micros(value, unit)})", "INTERVAL"
     if kind in {"TIMESTAMP_S", "TIMESTAMP_MS"}:  # of which even comparisons can fail
@@ -311,6 +313,11 @@ def duckdb_number_of(value: str, kind: str, clock: Clock, unit: str) -> str:
         zone = "+00" if kind.endswith("ZONE") else ""
         ends = [f"CAST('{text}{zone}' AS {kind})" for text in texts]
     inside = f"greatest({ends[0]}, least({value}, {ends[1]}))"
+    if clock.kind == DURATION:  # of which DuckDB's least and greatest compare months, then days
+        beyond = f"WHEN {value} < {ends[0]} THEN {ends[0]} WHEN {value} > {ends[1]} THEN {ends[1]}"
+        inside = f"CASE {beyond} ELSE {value} END"
+        near = f"abs(year({value})) < {2**16} AND abs(day({value})) < {2**24}"
+        there = f"({near} OR {value} NOT BETWEEN {ends[0]} AND {ends[1]})"
     ticks = f"epoch_us({inside})"
     if clock.kind == DATE:
         ticks = f"({inside} - DATE '1970-01-01')"
@@ -318,7 +325,7 @@ def duckdb_number_of(value: str, kind: str, clock: Clock, unit: str) -> str:
         ticks = f"(epoch_ns({inside}) // 1000 - CAST(epoch_ns({inside}) % 1000 < 0 AS BIGINT))"
     number = f"({ticks} - ({clock.origin})) // {clock.step}"
     return (
-        f"CASE WHEN {value} IS NOT NULL THEN "
+        f"CASE WHEN {there} THEN "
         f"CAST(greatest({clock.least}, least({number}, {clock.most})) AS BIGINT) END"
     )
 

@@ -13,7 +13,7 @@ from dfprivacy.accounting.loss import Epsilon, delta_of, positive_number
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.release.terms import Bounds
 from dfprivacy.statements.expressions import display, is_dp
-from dfprivacy.statements.functions import OF_FRAMES, of_frame
+from dfprivacy.statements.functions import OF_FRAMES, of_frame, span_of
 from dfprivacy.statements.rules import Node, nearly, only, refuse, refuse_node
 from dfprivacy.statements.tree import (
     arguments,
@@ -202,10 +202,11 @@ def _known_ends(form: Form, bounds: Sequence[Bounds | None]) -> dict[str, float]
 def _constant(form: Form, name: str, node: Node) -> Any:
     if form.is_list(name):
         return tuple(numbers(node, "a list of numbers"))
-    if form.is_end(name) and cast_to(node) in _MOMENTS:
+    span = span_of(node) if form.is_end(name) else None
+    if span is not None or (form.is_end(name) and cast_to(node) in _MOMENTS):
         if not form.sample.answers_in_kind:
             raise refuse("dates as bounds", function=f"dp_{form.statistic.kind}")
-        return _moment(node)
+        return _moment(node) if span is None else span
     return number(node, "a bound" if form.is_end(name) else f"the {name} of {form.statistic.kind}")
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from dfprivacy.engine.files import quoted
@@ -306,6 +307,8 @@ _PLACED = _PLACES | {"weekofyear"}
 _DATED = ("coalesce(", ", CAST(NULL AS DATE))")
 
 _WIDTH = re.compile(r"([1-9][0-9]{0,8})(?: +([a-z]+))?\Z", re.IGNORECASE)
+_SPAN = re.compile(r"(-?[0-9]{1,9})(?: +([a-z]+))?\Z", re.IGNORECASE)
+_SPANS = {"microsecond", "millisecond", "second", "minute", "hour", "day", "week"}
 _MADE = {f"to_{part}s": part for part in _WIDTHS} | {
     "to_centuries": "century", "to_millennia": "millennium"
 }  # fmt: skip
@@ -361,6 +364,16 @@ def _check_width(node: Node | None) -> None:
         raise refuse("width")
     if (unit or folded(found[2]).removesuffix("s")) not in _WIDTHS:
         raise refuse("width")
+
+
+def span_of(node: Node) -> timedelta | None:
+    """Return the duration of a constant interval of so many of one unit up to weeks, or None."""
+    text, unit = _width(node)
+    found = _SPAN.match(text.strip())
+    name = unit or folded((found and found[2]) or "").removesuffix("s")
+    if found is None or name not in _SPANS or bool(unit) == bool(found[2]):
+        return None
+    return timedelta(**{f"{name}s": int(found[1])})
 
 
 def _width(node: Node | None) -> tuple[str, str]:

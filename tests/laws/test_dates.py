@@ -283,6 +283,37 @@ def test_functions_on_a_connection_answer_in_their_own_type(connection):
     assert connection.execute(few).fetchall() == [(None, [None], missing)]
 
 
+MIXED = [(k % 3, k % 40 - 9) for k in range(400)]
+"""Months and days of intervals; the days of a month are 30."""
+
+FAR_APART = ["to_days(2147483647) + to_months(-71582788)", "to_days(2147483647)", "NULL"]
+FAR_APART += ["to_months(-2147483648) + to_microseconds(-9223372036854775808)"]
+
+
+@pytest.mark.parametrize("row", FAR_APART)
+def test_intervals_of_months_and_days_rank_as_they_last(row):
+    """DuckDB's intervals are ranked as the time that they last, at every door, and none fails."""
+    connection = duckdb.connect()
+    sql_udfs.register(connection, epsilon=EXACT["epsilon"])
+    rows = ", ".join(f"(to_months({months}) + to_days({days}))" for months, days in MIXED)
+    connection.execute(f"CREATE TABLE spans AS SELECT v FROM (VALUES {rows}, ({row})) r(v)")
+    lasting = sorted(30 * months + days for months, days in MIXED)
+    query = (
+        "SELECT dp_median(v), dp_quantile(v, 0.9, INTERVAL (-9) DAY, INTERVAL 90 DAY) FROM spans"
+    )
+    answers = [
+        connection.execute(query).fetchone(),
+        *dfp.sql(query, con=connection, **EXACT).fetchall(),
+        tuple(
+            dfp.frame(connection.table("spans")).quantile("v", q, bounds=bounds, **EXACT)
+            for q, bounds in [(0.5, None), (0.9, (dt.timedelta(-9), dt.timedelta(90)))]
+        ),
+    ]
+    for median, ninth in answers:
+        assert abs(median - dt.timedelta(lasting[200])) <= dt.timedelta(days=1)
+        assert abs(ninth - dt.timedelta(lasting[360])) <= dt.timedelta(days=1)
+
+
 WITHIN = {
     "date": ("DATE '1969-06-01'", "DATE '1970-03-03'"),
     "time": ("TIMESTAMP '1969-06-01 00:00:07'", "DATE '1970-03-03'"),

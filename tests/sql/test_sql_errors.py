@@ -239,3 +239,35 @@ def test_where_a_ledger_is_required_functions_answer_nothing():
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout.split() == ["True"] * 12 + ["9"]
+
+
+WORTH = {"x": "d", "y": "i", "q": "0.5", "qs": "[0.5]", "p": "2", "delta": "1e-6", "epsilon": "1"}
+WORTH |= {"lo": "0", "hi": "9", "x_lo": "0", "x_hi": "9", "y_lo": "0", "y_hi": "9"}
+"""An argument for each parameter, of numbers."""
+
+OF_DATES = {"x": "day", "lo": "DATE '2001-01-01'", "hi": "DATE '2002-01-01'"}
+
+
+def every_call():
+    """Yield a call of every form of every function that draws, those of dates among them."""
+    query = (
+        "SELECT function_name, parameters, parameter_types FROM duckdb_functions() WHERE "
+        "starts_with(function_name, 'dp_') AND NOT starts_with(function_name, 'dp_local') "
+        "AND function_name <> 'dp_epsilon' AND NOT list_contains(parameters, 'argument_0')"
+    )
+    for name, parameters, types in con.execute(query).fetchall():
+        if set(types) <= {None, "DATE"}:
+            given = WORTH | (OF_DATES if "DATE" in types else {})
+            given |= {"x": "d > 0"} if name.startswith("dp_share") else {}
+            yield f"{name}({', '.join(given[own] for own in parameters)})"
+
+
+@pytest.mark.parametrize("tail", ["OVER ()", "OVER (PARTITION BY g)", "FILTER (d > 0)"])
+def test_no_function_draws_once_a_row(tail):
+    """Every call answers once a group, and is refused over a window, with a noise for each row."""
+    calls = list(every_call())
+    assert len(calls) > 100
+    for call in calls:
+        assert con.execute(f"SELECT {call} FROM full_table GROUP BY g").fetchall()
+        for table in TABLES:
+            failure(f"SELECT {call} {tail} FROM {table}")
