@@ -18,6 +18,7 @@ import polars as pl
 import pyarrow as pa
 
 from dfprivacy.engine.adopt import Columns, adopt
+from dfprivacy.engine.files import quoted
 from dfprivacy.engine.objects import mark_of
 from dfprivacy.engine.pandas import answer_column, categories_of, key_column
 
@@ -55,6 +56,50 @@ def _(frame: pl.LazyFrame) -> pa.Table:
 @frame_table.register
 def _(frame: duckdb.DuckDBPyRelation) -> pa.Table:
     return frame.to_arrow_table()
+
+
+def released_rows(relation: duckdb.DuckDBPyRelation) -> pa.Table:
+    """Return released rows as Arrow has them, intervals as durations: no frame holds months.
+
+    A month has 30 days, as where DuckDB compares; what microseconds can't count is NULL.
+    """
+    columns = zip(relation.columns, relation.types, strict=True)
+    own = [(_lasting(quoted(name), kind), quoted(name)) for name, kind in columns]
+    if all(told == name for told, name in own):
+        return relation.to_arrow_table()
+    made = relation.project(", ".join(f"{told} AS {name}" for told, name in own)).to_arrow_table()
+    kinds = [
+        _declared(known, kind) for known, kind in zip(made.schema, relation.types, strict=True)
+    ]
+    return made.cast(pa.schema(kinds))
+
+
+def _lasting(value: str, kind: Any) -> str:
+    """Return a value as SQL with the microseconds of each interval in it, or as it is."""
+    if kind.id == "interval":
+        return f"TRY(epoch_us({value}))"
+    if kind.id == "list":
+        own = _lasting("own", kind.children[0][1])
+        return value if own == "own" else f"list_transform({value}, lambda own: {own})"
+    if kind.id == "struct":
+        fields = {quoted(name): each for name, each in kind.children}
+        told = {name: _lasting(f"{value}.{name}", each) for name, each in fields.items()}
+        if any(each != f"{value}.{name}" for name, each in told.items()):
+            packed = ", ".join(f"{name} := {each}" for name, each in told.items())
+            return f"CASE WHEN {value} IS NOT NULL THEN struct_pack({packed}) END"
+    return value
+
+
+def _declared(known: pa.Field, kind: Any) -> pa.Field:
+    """Return the field of a value of `_lasting`: microseconds are durations."""
+    if kind.id == "interval":
+        return known.with_type(pa.duration("us"))
+    if kind.id == "list":
+        return known.with_type(pa.list_(_declared(known.type.value_field, kind.children[0][1])))
+    if kind.id == "struct":
+        pairs = zip(known.type, kind.children, strict=True)
+        return known.with_type(pa.struct([_declared(own, each) for own, (_, each) in pairs]))
+    return known
 
 
 def values_of(column: pa.ChunkedArray | pd.Series[Any]) -> list[Any]:

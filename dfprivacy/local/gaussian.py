@@ -282,14 +282,16 @@ def gaussian_mean(
     count = user_count(users)
     if rounds not in {1, 2}:
         raise InvalidProtocolError("there are 1 or 2 rounds", hint="pass rounds=2")
+    least, what = Fraction(1, 10**12), "beta must be a probability from 1e-12 to 1"
+    chance = float(number_within(beta, least, 1, InvalidProtocolError, what, hint="pass beta=0.01"))
     low, high = _levels(sigma, sigma_bounds, limit)
     if high is None:
         law = RandomisedResponse(4, loss.pure())  # as many levels as half of the users can serve
-        errors = {own: deviation(law, count / 2 / own, own, beta) for own in range(8, 25)}
+        errors = {own: deviation(law, count / 2 / own, own, chance) for own in range(8, 25)}
         served = [own for own, error in errors.items() if error <= TRUSTED_DEVIATION]
         high = low + max(served, default=8) - 1
     known = None if sigma is None else float(sigma)
-    plan = GaussianPlan(count, rounds, low, high, known, float(beta))
+    plan = GaussianPlan(count, rounds, low, high, known, chance)
     return Protocol(campaign_name(campaign), loss, count, HALVES, plan, bool(named))
 
 

@@ -107,6 +107,7 @@ class Protocol(Published):
 
     def __post_init__(self) -> None:
         """Refuse what would ask users again: no such rounds, overlapping parts, two spellings."""
+        published.campaign_name(self.campaign)
         if not is_whole(self.users, 1, MOST_USERS) or type(self.named) is not bool:
             raise InvalidProtocolError(
                 "users are counted in whole numbers, and have names or have none",

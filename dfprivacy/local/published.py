@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
 from dfprivacy.accounting.exact import describe, number_within, whole_number
 from dfprivacy.errors import InvalidBoundsError, InvalidProtocolError
@@ -31,6 +31,15 @@ class Record:
         return {"kind": self.kind, **listed}
 
 
+def _is_of(value: object, hint: Any) -> bool:
+    """Tell whether a field is of its declared type: a plain one, None, or a tuple of one."""
+    if get_origin(hint) is tuple:
+        return type(value) is tuple and all(_is_of(each, get_args(hint)[0]) for each in value)
+    return type(value) in (get_args(hint) or (hint,)) or (
+        type(value) is tuple and any(_is_of(value, own) for own in get_args(hint))
+    )
+
+
 class Plan(Record, abc.ABC):
     """A method and what it has found so far. Each model lists its own methods in `kinds`."""
 
@@ -42,9 +51,13 @@ class Plan(Record, abc.ABC):
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Self:
-        """Return the plan that `to_json` has written."""
+        """Return the plan that `to_json` has written; a field of another type is refused."""
         own = {n: tuple(v) if isinstance(v, list) else v for n, v in given.items() if n != "kind"}
         plan: Self = cls.kinds[given["kind"]](**own)
+        hints = get_type_hints(type(plan))
+        names = [each.name for each in fields(plan)]  # type: ignore[arg-type]  # a dataclass
+        if not all(_is_of(getattr(plan, name), hints[name]) for name in names):
+            raise no_plan()
         return plan
 
     @abc.abstractmethod

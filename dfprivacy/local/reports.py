@@ -8,9 +8,12 @@ adds up; the result does not depend on the order of reports, files or merges.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import reduce
+from numbers import Real
 from operator import add
 from typing import Any
 
@@ -111,15 +114,36 @@ def value_column(values: Integers) -> pa.Array:
 
 
 def _floats(value: Any) -> Any:
-    """Return a number, or the numbers of a vector, as floats; what is missing as NaN."""
-    if value is None or value is np.ma.masked:
-        return math.nan
-    if isinstance(value, list | tuple | np.ndarray):
+    """Return a number, or the numbers of a vector, as floats; what is missing as NaN.
+
+    No value of a type of numbers is refused: an owner who sends no report says something of it.
+    """
+    if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim):
         return [_floats(each) for each in value]
+    if value is None or value is np.ma.masked or value is pd.NA or value is pd.NaT:
+        return math.nan
+    own: Any = value.item() if isinstance(value, np.ndarray) else value
+    if not isinstance(own, Real | Decimal | np.bool_):
+        raise _no_numbers(f"a value of type {type(own).__name__}", 0)
     try:
-        return float(value)
+        return float(own)
     except OverflowError:  # an integer or a fraction beyond all floats
-        return math.inf if value > 0 else -math.inf
+        return math.inf if (exact_number(own) or 0) > 0 else -math.inf
+    except ValueError:  # a signalling NaN
+        return math.nan
+
+
+def _float(value: Any) -> float:
+    """Return a cell of a column whose cells are of several types: what is no number is missing."""
+    with suppress(UnsupportedDtypeError):
+        number = _floats(value)
+        return math.nan if isinstance(number, list) else number
+    return math.nan
+
+
+def _floats_in(value: Any) -> list[float] | None:
+    """Return a cell of a column of vectors likewise; what is no list is missing."""
+    return [*map(_float, value)] if isinstance(value, list | tuple | np.ndarray) else None
 
 
 def value_matrix(values: Any, width: int) -> Floats:
@@ -128,9 +152,9 @@ def value_matrix(values: Any, width: int) -> Floats:
         if values.ndim == (2 if width else 1) and (not width or values.shape[1] == width):
             return _plain(values)
         raise _no_numbers(f"an array of {values.ndim} dimensions", width)
-    column = _arrow_column(values)
     if not width:
-        return _numbers(column)
+        return _numbers(_arrow_column(values, _float))
+    column = _arrow_column(values, _floats_in)
     lists = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
     if not (lists or pa.types.is_fixed_size_list(column.type)):
         raise _no_numbers(f"a column of type {column.type}", width)
@@ -151,14 +175,19 @@ def _plain(values: npt.NDArray[Any]) -> Floats:
     return floats if mask is np.ma.nomask else np.where(mask, math.nan, floats)
 
 
-def _arrow_column(values: Any) -> pa.Array:
-    """Return a column of any kind as one Arrow array."""
+def _arrow_column(values: Any, cell: Callable[[Any], Any] | None = None) -> pa.Array:
+    """Return a column of any kind as one Arrow array; `cell` makes one of cells of other types."""
+    if hasattr(values, "columns") or hasattr(values, "column_names"):
+        raise _no_numbers(f"a whole {type(values).__name__}", 0)
     column = values.to_arrow() if hasattr(values, "to_arrow") else values
     if not isinstance(column, pa.Array | pa.ChunkedArray):
         try:
             column = pa.array(column, from_pandas=True)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            column = None
+            alone = getattr(column, "ndim", 1) == 1 and getattr(column, "dtype", "O") == np.dtype(
+                "O"
+            )
+            column = pa.array(list(map(cell, column))) if cell and alone else None
     if column is None:
         raise _no_numbers("a column of mixed types", 0)
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

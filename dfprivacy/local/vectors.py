@@ -76,6 +76,7 @@ class VectorPlan(Plan):
 
     def __post_init__(self) -> None:
         """Refuse what no plan has and no round finds: it could carry a value past the noise."""
+        campaign_name(self.campaign)
         centre = (0.0,) if self.centre is None else self.centre
         clip = self.longest if self.clip is None else self.clip
         if not (

@@ -24,6 +24,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from dfprivacy.engine.returning import released_rows
 from dfprivacy.errors import DPError, InvalidQuestionError
 from dfprivacy.statements.calls import holds_dp
 from dfprivacy.statements.expressions import condition, display, is_dp
@@ -429,7 +430,7 @@ def run_rest(
     """Return what a query makes of released tables."""
     for name, table in zip(names, tables, strict=True):
         engine.register(name, table)
-    return engine.sql(text).to_arrow_table()
+    return released_rows(engine.sql(text))
 
 
 _CLAUSES = ("select_list", "having", "qualify", "modifiers")

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, delta_of, positive_number
 from dfprivacy.engine.files import quoted
+from dfprivacy.engine.returning import released_rows
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import (
     DPError,
@@ -296,7 +297,7 @@ def _where(conditions: Sequence[str]) -> str:
 def finished(plan: Plan, answers: pa.Table, engine: duckdb.DuckDBPyConnection) -> pa.Table:
     """Return what a statement makes of released answers."""
     engine.register("released", _released(plan, answers))
-    return guarded(lambda: engine.sql(released_query(plan)).to_arrow_table())
+    return guarded(lambda: released_rows(engine.sql(released_query(plan))))
 
 
 def _released(plan: Plan, answers: pa.Table) -> pa.Table:
@@ -321,7 +322,7 @@ def planned(
         made = plan.rows_of(twin)
         rows = twin_of(made.columns, made.types, engine).to_arrow_table().schema
         engine.register("released", _released(plan, _no_answers(plan, rows)))
-        return engine.sql(released_query(plan)).to_arrow_table()
+        return released_rows(engine.sql(released_query(plan)))
     except (duckdb.Error, pa.ArrowException) as error:  # Arrow lacks some types of keys
         kind = type(error)
     raise _unplanned(plan, twin, engine, kind)

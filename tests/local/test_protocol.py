@@ -8,10 +8,12 @@ import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -242,6 +244,8 @@ BAD = [
     ({"limit": -1.0}, dfp.InvalidBoundsError),
     ({"limit": 2.0**80}, dfp.InvalidBoundsError),
     ({"sigma_bounds": (1.0, 2.0)}, dfp.InvalidBoundsError),
+    ({"beta": 0}, dfp.InvalidProtocolError),
+    ({"beta": 1.5}, dfp.InvalidProtocolError),
     ({"epsilon": 0}, dfp.InvalidLossError),
     ({"epsilon": 1e-4}, dfp.InvalidLossError),
     ({"epsilon": 100}, dfp.InvalidLossError),
@@ -369,10 +373,48 @@ def test_a_plan_of_other_types_is_refused(change):
         dfp.local.Protocol.from_json(json.dumps(written))
 
 
-@pytest.mark.parametrize("value", [10**400, -(10**400), Fraction(10**400), 1e308, -math.inf])
+def test_every_plan_says_what_its_fields_are():
+    """A field of any plan, of either model, that is of another type is refused when it is read."""
+    users = {"users": 600, "epsilon": 1}
+    shuffled = {**users, "delta": 1e-6}
+    for protocol in (
+        dfp.local.gaussian_mean(**users),
+        dfp.local.mean_vector(users=600, dimensions=2, rho=1, radius=9),
+        dfp.shuffle.mean(bounds=(0, 9), **shuffled),
+        dfp.shuffle.quantile(q=0.5, bounds=(0, 9), **shuffled),
+        dfp.shuffle.mean_vector(dimensions=2, radius=9, **shuffled),
+    ):
+        written = json.loads(protocol.to_json())
+        for name in written["plan"]:
+            for other in ([["1"]], {"a": 1}, True, [1, "1"]):
+                text = json.dumps({**written, "plan": {**written["plan"], name: other}})
+                with pytest.raises(dfp.InvalidProtocolError):
+                    type(protocol).from_json(text)
+        if "campaign" in written:
+            with pytest.raises(dfp.InvalidProtocolError):
+                type(protocol).from_json(json.dumps({**written, "campaign": 7}))
+
+
+UNLIKELY = [10**400, -(10**400), Fraction(10**400), 1e308, -math.inf, Decimal("sNaN"), None, pd.NA]
+UNLIKELY += [pd.NaT, math.nan, np.ma.masked, True, np.float16(1), np.array(3.0), Decimal("1e999")]
+
+
+@pytest.mark.parametrize("value", UNLIKELY, ids=str)
 def test_no_value_raises_or_warns(value):
-    """A number of any size makes a report, without a word."""
+    """A number of any size and spelling makes a report, and a missing one, without a word."""
     protocol = planned("unknown, one round")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert set(protocol.report(value, 7)) == {"protocol", "user", "group", "value"}
+        assert len(protocol.reports([*VALUES[1:].tolist(), value])) == 6000
+
+
+@pytest.mark.parametrize("value", ["3", b"3", 1j, object(), {}])
+def test_what_is_no_number_is_told_by_its_type(value):
+    """One value of another type is refused by its type; among numbers it is a missing one."""
+    protocol = planned("unknown, one round")
+    with pytest.raises(dfp.UnsupportedDtypeError, match=f"type {type(value).__name__}"):
+        protocol.report(value, 7)
+    assert len(protocol.reports([*VALUES[1:].tolist(), value])) == 6000
+    with pytest.raises(dfp.UnsupportedDtypeError, match="DataFrame"):
+        protocol.reports(pd.DataFrame({"x": VALUES}))

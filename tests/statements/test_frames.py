@@ -223,3 +223,27 @@ def test_explaining_reads_nothing():
     plan = dfp.explain(QUERY, t=reader, delta=1e-6)
     assert plan.keys == ("city",)
     assert reader.read_all().num_rows == TABLE.num_rows
+
+
+def test_durations_come_back_as_durations(tmp_path):
+    """Intervals that a statement makes are durations in frames of every kind, nested ones too."""
+    days = pa.array([3 * 86_400] * 1000, pa.duration("s"))
+    table = pa.table({"city": ["Rome", "Oslo"] * 500, "stay": days})
+    query = """
+        SELECT city, dp_median(stay, INTERVAL 0 DAY, INTERVAL '8' DAY) AS stay,
+            dp_max(stay) AS most, dp_quantiles(stay, [0.1, 0.9]) AS several,
+            dp_median_interval(stay) AS own, INTERVAL 1 MONTH AS month
+        FROM t GROUP BY city
+    """
+    for make, kind in FRAMES.values():
+        if make in (csv, parquet):
+            continue
+        found = dfp.sql(query, t=make(table, tmp_path), **TERMS)
+        assert isinstance(found, kind)
+        if isinstance(found, duckdb.DuckDBPyRelation):
+            assert list(map(str, found.types))[1:3] == ["INTERVAL", "INTERVAL"]
+            continue
+        found = found.collect() if isinstance(found, pl.LazyFrame) else pl.DataFrame(found)
+        for _, stay, most, several, own, month in found.rows():
+            lasts = [stay, most, *several, own["value"], month / 10]
+            assert all(abs(each - dt.timedelta(3)) < dt.timedelta(minutes=5) for each in lasts)
