@@ -51,10 +51,11 @@ import inspect
 import os
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial, wraps
-from types import FunctionType
-from typing import Any, Final, TypeVar
+from types import FunctionType, UnionType
+from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -354,20 +355,43 @@ def _guarded(function: Any) -> Any:
 def _wrong_call(
     function: Any, failure: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> UnknownArgumentError | None:
-    """Return the error for a call that Python itself has refused; None for any other failure."""
-    if type(failure) is not TypeError:
+    """Return the error for arguments that a call does not take; None for any other failure.
+
+    It depends on the types of arguments alone. A value of another type than the class that a
+    parameter is declared to be fails where it is used, with an error of Python's.
+    """
+    if type(failure) not in {TypeError, AttributeError}:
         return None
     signature = inspect.signature(function)
+    called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
     try:
-        signature.bind(*args, **kwargs)
+        given = signature.bind(*args, **kwargs).arguments
     except TypeError:
         names = [name for name in signature.parameters if name != "self"]
-        called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
         return UnknownArgumentError(
             f"{called} was called with other arguments than it takes",
             hint=f"it takes {', '.join(names) or 'none'}",
         )
+    with suppress(Exception):  # what only type checkers see
+        for name, hint in get_type_hints(function).items():
+            kinds = [get_origin(own) or own for own in _alternatives(hint)]
+            several = name in given and signature.parameters[name].kind.name.startswith("VAR")
+            if name not in given or several or not all(isinstance(own, type) for own in kinds):
+                continue
+            if {int, float, object, Any}.isdisjoint(kinds) and not isinstance(
+                given[name], tuple(kinds)
+            ):
+                wanted = " or ".join(f"{own.__module__}.{own.__name__}" for own in kinds)
+                return UnknownArgumentError(
+                    f"{called} takes no {type(given[name]).__name__} as {name}",
+                    hint=f"pass a {wanted.replace('builtins.', '')}",
+                )
     return None
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    """Return the types of a union, or the one type."""
+    return get_args(hint) if isinstance(hint, UnionType) else (hint,)
 
 
 class _ByThread(type):

@@ -47,7 +47,7 @@ def progress(mode: Mode) -> None:
     InvalidEngineError
         For any other word.
     """
-    if mode not in get_args(Mode):
+    if not isinstance(mode, str) or mode not in get_args(Mode):
         raise InvalidEngineError(
             f"progress is 'auto', 'on' or 'off', not {describe(mode)}", hint='dfp.progress("off")'
         )

@@ -312,8 +312,9 @@ class Pooled:
 
 def files_of(paths: Paths) -> Pooled:
     """Return the files that are named, once they are known to go together."""
-    named = [paths] if isinstance(paths, str | os.PathLike) else paths
-    files = [open_file(path) for own in list(named) for path in _matching(own)]
+    single = isinstance(paths, str | os.PathLike) or hasattr(paths, "columns")
+    named: list[Any] = [paths] if single else list(paths)  # type: ignore[arg-type]
+    files = [open_file(path) for own in named for path in _matching(own)]
     if not files:
         raise StatisticsFileError(
             "no file of statistics was named", hint='name some: dfp.merge("folder/*.parquet")'

@@ -115,8 +115,10 @@ def bound_arguments(
     known = [name for name in signature.parameters if name != "self"]
     for name in given:
         if name not in known:
-            other = meant(name, known)
+            other = None if name in TERMS else meant(name, known)
             hint = f"write {other}=" if other else f"it takes {', '.join(known)}"
+            if name == "epsilon":
+                hint = "its noise is Gaussian, which costs rho: write rho=0.5"
             raise UnknownArgumentError(
                 f"{kind} takes no argument {name!r}",
                 hint=_SAID_ELSEWHERE.get(name, hint).format(kind=kind, name=name),

@@ -165,8 +165,39 @@ class Explaining(Methods[Explanation], Asking[Explanation]):
         return reached(self._target, terms, make)
 
 
+class _Columns:
+    """What finds the columns of a frame, whole or by group."""
+
+    _frame: Any
+    _place: str
+
+    @boundary
+    def __getitem__(self, column: Hashable) -> PrivateColumn[Any]:
+        """Return one column: `df.dp["income"].mean((0, 100))`, or the same by group."""
+        if isinstance(column, list | tuple):
+            raise InvalidQuestionError(
+                "a frame is asked about one column at a time",
+                hint='ask .agg(dfp.mean("x"), dfp.mean("y")), which shares one epsilon',
+            )
+        return PrivateColumn(self, label_of(column))
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the method that asks a statistic, or say how a column is asked about."""
+        if name not in questions_of(self._place) and name[:1] != "_" and self._has(name):
+            raise UnknownMethodError(
+                f"{name!r} is a column, not a question",
+                hint=f'ask about it by name: .mean("{name}", bounds=(0, 100)) or ["{name}"].mean()',
+            )
+        return super().__getattr__(name)  # type: ignore[misc]  # that of the methods
+
+    @boundary
+    def _has(self, name: str) -> bool:
+        """Tell whether the frame declares a column of this name."""
+        return name in map(str, getattr(self._frame, "columns", ()))
+
+
 @boundary
-class Private(Methods[Number], Asking[dict[str, Number]], Generic[Frame]):
+class Private(_Columns, Methods[Number], Asking[dict[str, Number]], Generic[Frame]):
     """A frame that answers privately.
 
     Calling it sets terms for the questions that follow:
@@ -297,7 +328,7 @@ class Private(Methods[Number], Asking[dict[str, Number]], Generic[Frame]):
 
 
 @boundary
-class PrivateGroupBy(GroupMethods[Frame], Asking[Frame]):
+class PrivateGroupBy(_Columns, GroupMethods[Frame], Asking[Frame]):
     """A frame by group; every question returns the caller's own frame type.
 
     One row a group, sorted by key, or as public keys were listed: the key columns, the answer,
@@ -318,30 +349,6 @@ class PrivateGroupBy(GroupMethods[Frame], Asking[Frame]):
     def explain(self) -> Explaining:
         """Explain questions by group instead of answering them: see `Private.explain`."""
         return Explaining(self._frame, self._terms, self._by, self._keys)
-
-    @boundary
-    def __getitem__(self, column: Hashable) -> PrivateColumn[Frame]:
-        """Return one column by group: `group_by("city")["income"].mean((0, 100))`."""
-        if isinstance(column, list | tuple):
-            raise InvalidQuestionError(
-                "a frame by group is asked about one column at a time",
-                hint='ask .agg(dfp.mean("x"), dfp.mean("y")), which shares one epsilon',
-            )
-        return PrivateColumn(self, label_of(column))
-
-    def __getattr__(self, name: str) -> Any:
-        """Return the method that asks a statistic, or say how a column is asked about."""
-        if name not in questions_of("group") and name[:1] != "_" and self._has(name):
-            raise UnknownMethodError(
-                f"{name!r} is a column, not a question",
-                hint=f'ask about it by name: .mean("{name}", bounds=(0, 100)) or ["{name}"].mean()',
-            )
-        return super().__getattr__(name)
-
-    @boundary
-    def _has(self, name: str) -> bool:
-        """Tell whether the frame declares a column of this name."""
-        return name in map(str, getattr(self._frame, "columns", ()))
 
     def __repr__(self) -> str:
         keys = "secret keys" if self._keys is None else f"{len(self._keys.rows)} public keys"

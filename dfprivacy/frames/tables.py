@@ -357,7 +357,7 @@ def released_arrow(frame: object) -> pa.Table:
         return native.collect(backend="pyarrow").to_arrow()
     if isinstance(native, nw.DataFrame):
         return native.to_arrow()
-    if hasattr(native, "__arrow_c_stream__"):
+    if hasattr(native, "__arrow_c_stream__") and not isinstance(native, pd.Series | pl.Series):
         return pa.table(native)
     raise UnsupportedFrameError(
         f"a {type(frame).__name__} can't be shown",

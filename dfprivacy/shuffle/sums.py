@@ -293,4 +293,10 @@ def shuffle(messages: pa.Table, *, entropy: EntropySource = system_entropy) -> p
 
 def joined(tables: Iterable[pa.Table]) -> pa.Table:
     """Return the messages of several users or files together."""
-    return pa.concat_tables(list(tables))
+    parts = list(tables)
+    if not parts or not all(isinstance(own, pa.Table) for own in parts):
+        raise InvalidProtocolError(
+            "messages are joined from a list of Arrow tables",
+            hint="pass what protocol.messages(values) has returned: joined([mine, yours])",
+        )
+    return pa.concat_tables(parts)

@@ -121,6 +121,8 @@ class Ranked(Statistic):
 
     def _checked(self, own: Argument, value: Any) -> Any:
         """Check an argument by its form; dates and times bound columns of their kind."""
+        if own.form == "bounds" and isinstance(value, tuple | list):
+            value = tuple(map(_of_python, value))
         if own.form == "bounds" and _are_moments(value):
             return tuple(value)
         if own.form == "bounds" and isinstance(value, tuple | list) and str in map(type, value):
@@ -128,8 +130,8 @@ class Ranked(Statistic):
                 "bounds are numbers, dates or times, and these are text",
                 hint="pass numbers, or bounds=(date(2013, 1, 1), date(2014, 1, 1))",
             )
-        if own.name == "step" and isinstance(value, dt.timedelta):
-            return value
+        if own.name == "step" and isinstance(_of_python(value), dt.timedelta):
+            return _of_python(value)
         return super()._checked(own, value)
 
     @property
@@ -248,6 +250,15 @@ def end_of(text: str) -> float | Moment:
     raise ValueError("this is neither a number nor a date or time such as 2024-01-31")
 
 
+def _of_python(value: object) -> object:
+    """Return a date, time or duration of numpy's as one of Python's; anything else as it is."""
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        made: object = value.item()
+        kind = "M8[us]" if isinstance(value, np.datetime64) else "m8[us]"
+        return value.astype(kind).item() if isinstance(made, int) else made
+    return value
+
+
 def _are_moments(value: object) -> bool:
     """Tell a pair of dates, times or durations."""
     pair = isinstance(value, tuple | list) and len(value) == 2
@@ -354,6 +365,8 @@ class Quantiles(Ranked):
     step: float | dt.timedelta | None = argument(STEP_DOC, None, sample=1)
 
     def __post_init__(self) -> None:
+        if isinstance(self.qs, np.ndarray) and self.qs.ndim == 1:
+            object.__setattr__(self, "qs", self.qs.tolist())
         if isinstance(self.qs, str) or not isinstance(self.qs, Sequence) or not len(self.qs):
             raise InvalidQuestionError(
                 "quantiles come as a list of at least one number from 0 to 1",

@@ -1,0 +1,87 @@
+"""What beginners type: it works, or says in our words what to type instead."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import dfprivacy as dfp
+
+HOURS = pd.date_range("2024-01-01", periods=2000, freq="h")
+FRAME = pd.DataFrame({"city": ["Rome", "Oslo"] * 1000, "age": [20, 60] * 1000, "seen": HOURS})
+SHUFFLED = dfp.shuffle.mean(users=2000, bounds=(0, 100), epsilon=1, delta=1e-6)
+OTHERS = [3, "text", None, b"bytes", 1j, [], {}, object(), FRAME, FRAME["age"], np.arange(3)]
+WITHHELD = "its message could quote a row"
+
+
+@pytest.mark.parametrize("frame", [FRAME, pl.from_pandas(FRAME), pl.from_pandas(FRAME).lazy()])
+def test_a_column_is_asked_about_in_brackets(frame):
+    """df.dp["x"] is the column x, whole as by group; as an attribute it is told how to be asked."""
+    assert 39 < frame.dp["age"].mean((0, 100)) < 41
+    assert frame.dp["age"].explain.mean((0, 100)).epsilon == 1
+    for asked in (frame.dp, frame.dp.group_by("city")):
+        with pytest.raises(dfp.UnknownMethodError, match="'age' is a column, not a question"):
+            asked.age  # noqa: B018
+        with pytest.raises(dfp.InvalidQuestionError, match="one column at a time"):
+            asked[["age", "seen"]]
+        with pytest.raises(dfp.MissingColumnError, match="did you mean 'age'"):
+            asked["agee"].mean((0, 100), delta=1e-6)
+
+
+def test_numpys_arrays_and_times_are_arguments():
+    """Quantiles of an array are those of its list, and times of numpy those of Python."""
+    assert len(FRAME.dp.quantiles("age", np.linspace(0.1, 0.9, 3))) == 3
+    for unit in ("D", "s", "ns"):
+        year = np.datetime64("2024-01-01", unit), np.datetime64("2025-01-01", unit)
+        found = FRAME.dp.median("seen", bounds=year, step=np.timedelta64(1, "h"), epsilon=100)
+        assert abs(found - HOURS[1000]) <= pd.Timedelta(hours=3)
+
+
+def test_gaussian_noise_names_its_loss():
+    """A mean of vectors with an epsilon says that rho is what it costs."""
+    with pytest.raises(dfp.UnknownArgumentError, match=r"'epsilon'[^$]*rho=0\.5"):
+        FRAME.dp.mean_vector(["age"], radius=100, epsilon=1)
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (dfp.shuffle.shuffle, "as messages"),
+        (SHUFFLED.analyse, "as messages"),
+        (dfp.local.gaussian_mean(users=9).estimate, "as aggregate"),
+        (dfp.local.gaussian_mean(users=9).next_round, "as aggregate"),
+        (dfp.local.Aggregate.from_arrow, "as table"),
+        (lambda other: dfp.statistics(FRAME, other, dfp.count()), "as path"),
+    ],
+)
+def test_what_is_of_another_class_is_told_by_its_type(call, named, tmp_path, monkeypatch):
+    """An argument of another class than the declared one is refused by its type, and its name."""
+    monkeypatch.chdir(tmp_path)
+    for other in OTHERS:
+        if named == "as path" and isinstance(other, str):
+            continue
+        with pytest.raises(dfp.DPError) as caught:
+            call(other)
+        assert named in str(caught.value), other
+        assert type(other).__name__ in str(caught.value)
+
+
+def test_no_public_call_blames_an_engine_for_its_arguments(tmp_path, monkeypatch):
+    """One argument of any type gets an answer of every public name, or an error of no engine."""
+    monkeypatch.chdir(tmp_path)
+    places = (dfp, dfp.local, dfp.shuffle)
+    public = [getattr(place, name) for place in places for name in place.__all__]
+    called = [own for own in public if callable(own) and not isinstance(own, type)]
+    assert len(called) > 15
+    for own in called:
+        for given in ([other] * times for other in OTHERS for times in (1, 2)):
+            assert WITHHELD not in said_by(own, *given), (own, given)
+
+
+def said_by(call, *given):
+    """Return what an error of ours says, and nothing where there is none."""
+    try:
+        call(*given)
+    except dfp.DPError as error:
+        return str(error)
+    return ""
