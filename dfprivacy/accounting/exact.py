@@ -62,7 +62,7 @@ def describe(value: object) -> str:
     if isinstance(value, bool | int | float | Decimal | Fraction):
         text = repr(value)
         return text if len(text) <= 40 else f"{text[:37]}..."
-    return f"a {type(value).__name__}"
+    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def number_within(

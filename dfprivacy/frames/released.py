@@ -18,7 +18,7 @@ import pyarrow as pa
 from dfprivacy.engine.objects import is_missing, mark_of
 from dfprivacy.engine.returning import frame_of, values_of
 from dfprivacy.engine.run import guarded
-from dfprivacy.errors import InvalidQuestionError, boundary
+from dfprivacy.errors import InvalidQuestionError, UnsupportedFrameError, boundary
 from dfprivacy.frames.arithmetic import Range, added, divided, negated, part_of
 from dfprivacy.frames.crosstabs import wide_frame
 from dfprivacy.frames.tables import Origin, floats_in, origin_of, released_arrow, with_origin
@@ -47,6 +47,11 @@ def released(frame: Any) -> Released:
     InvalidQuestionError
         When it is not known to be a release, or has no answer with an interval.
     """
+    if isinstance(frame, float | list | dict):
+        raise UnsupportedFrameError(
+            f"an answer of type {type(frame).__name__} is no frame, and knows its own cost",
+            hint="read it off the answer: answer.epsilon, answer.low, answer.note",
+        )
     origin = origin_of(frame)
     if origin is not None and origin.wide is not None:
         return Released(frame, None, origin)

@@ -360,6 +360,6 @@ def released_arrow(frame: object) -> pa.Table:
     if hasattr(native, "__arrow_c_stream__") and not isinstance(native, pd.Series | pl.Series):
         return pa.table(native)
     raise UnsupportedFrameError(
-        f"a {type(frame).__name__} can't be shown",
+        f"an object of type {type(frame).__name__} can't be shown",
         hint="pass what a question has returned: a number, a list of them, or a frame",
     )
