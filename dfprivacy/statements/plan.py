@@ -320,7 +320,7 @@ def planned(
     """Return what a statement makes of no groups at all, over a twin of its source without rows."""
     try:
         made = plan.rows_of(twin)
-        rows = twin_of(made.columns, made.types, engine).to_arrow_table().schema
+        rows = released_rows(twin_of(made.columns, made.types, engine)).schema
         engine.register("released", _released(plan, _no_answers(plan, rows)))
         return released_rows(engine.sql(released_query(plan)))
     except (duckdb.Error, pa.ArrowException) as error:  # Arrow lacks some types of keys
