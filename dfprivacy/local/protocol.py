@@ -11,6 +11,7 @@ import abc
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -311,17 +312,26 @@ class Aggregate:
     def from_arrow(cls, table: pa.Table) -> Aggregate:
         """Return the aggregate that `to_arrow` has made; other tables are refused."""
         metadata = table.schema.metadata or {}
-        if b"dfprivacy.protocol" not in metadata:
-            raise InvalidProtocolError(
-                "the table is no aggregate", hint="write protocol.aggregate(reports).to_arrow()"
-            )
+        if b"dfprivacy.protocol" in metadata:
+            with suppress(LookupError, ValueError, TypeError, AttributeError, pa.ArrowException):
+                return cls._of(table, metadata)
+        raise InvalidProtocolError(
+            "the table is no aggregate, or was changed",
+            hint="write protocol.aggregate(reports).to_arrow()",
+        )
+
+    @classmethod
+    def _of(cls, table: pa.Table, metadata: Mapping[bytes, bytes]) -> Aggregate:
+        """Return the aggregate of a table whose rows are reports that count; or a ValueError."""
         protocol = Protocol.from_json(metadata[b"dfprivacy.protocol"].decode())
         barred = np.array(json.loads(metadata[b"dfprivacy.barred"]), dtype=np.int64)
         rejected = json.loads(metadata[b"dfprivacy.rejected"])
-        users, groups = (table.column(name).to_numpy() for name in ("user", "group"))
-        values, width = table.column("value").combine_chunks(), protocol.assignment.reported_width
-        flat = values.flatten().to_numpy().reshape(-1, width) if width else values.to_numpy()
-        return cls(protocol, Distinct(users, groups, flat, barred), rejected)
+        own = pa.array(np.full(table.num_rows, protocol.fingerprint))
+        distinct, none = collected(protocol.assignment, [table.append_column("protocol", own)])
+        whole = len(distinct.users) == table.num_rows and not np.isin(distinct.users, barred).any()
+        if not whole or set(rejected) != set(none):
+            raise ValueError("rows of an aggregate are reports of different users")
+        return cls(protocol, replace(distinct, barred=barred), rejected)
 
     def __repr__(self) -> str:
         own, out = f"{self.protocol.round} of {self.protocol.rounds}", sum(self.rejected.values())

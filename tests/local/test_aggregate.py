@@ -145,6 +145,29 @@ def test_an_aggregate_survives_a_file(protocol, reports, tmp_path):
         dfp.local.Aggregate.from_arrow(reports)
 
 
+def test_a_changed_aggregate_is_refused(protocol, reports):
+    """A table whose rows are no reports of different users, or which lost a part, is not read."""
+    whole = protocol.aggregate(reports).to_arrow()
+    known, other = whole.schema.metadata, pa.array([99] * len(whole))
+    changed = {
+        "twice": pa.concat_tables([whole, whole]),
+        "groups": whole.set_column(1, "group", other),
+        "users": whole.set_column(0, "user", pa.array([5000] * len(whole))),
+        "missing": whole.set_column(2, "value", pa.nulls(len(whole), pa.int64())),
+        "columns": whole.select(["user", "value"]),
+    }
+    for name in known:
+        left = {own: text for own, text in known.items() if own != name}
+        changed[f"without {name}"] = whole.replace_schema_metadata(left)
+        for text in (b"{", b"3", b'["a"]'):
+            changed[f"{text} as {name}"] = whole.replace_schema_metadata({**known, name: text})
+    barred = str(whole["user"][:1].to_pylist()).encode()
+    changed["barred"] = whole.replace_schema_metadata({**known, b"dfprivacy.barred": barred})
+    for table in changed.values():
+        with pytest.raises(dfp.InvalidProtocolError):
+            dfp.local.Aggregate.from_arrow(table)
+
+
 def test_aggregates_of_other_rounds_do_not_add_up(protocol, reports):
     """Two protocols' aggregates are never mixed."""
     other = dfp.local.gaussian_mean(users=3000, epsilon=1, sigma=2.0, limit=64)
