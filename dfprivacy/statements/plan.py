@@ -320,7 +320,7 @@ def planned(
     """Return what a statement makes of no groups at all, over a twin of its source without rows."""
     try:
         made = plan.rows_of(twin)
-        rows = released_rows(twin_of(made.columns, made.types, engine)).schema
+        rows = twin_of(made.columns, made.types, engine).to_arrow_table().schema
         engine.register("released", _released(plan, _no_answers(plan, rows)))
         return released_rows(engine.sql(released_query(plan)))
     except (duckdb.Error, pa.ArrowException) as error:  # Arrow lacks some types of keys
@@ -383,6 +383,7 @@ def _no_answers(plan: Plan, rows: pa.Schema) -> pa.Table:
         kind = pa.int64() if question.is_whole else pa.float64()
         if question.answers_in_kind:
             own = rows.field(str(question.columns[0])).type
+            own = pa.duration("us") if pa.types.is_interval(own) else own
             kind = own if kind_of(own) else kind
         fields += [(f"{name}{end}", kind) for end in _ends(question)]
         fields += [(f"{name}_{NOTE}", pa.string())] if question.has_note else []
