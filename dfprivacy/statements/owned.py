@@ -893,7 +893,7 @@ class _Select:
             inner = [side for side in sides if side.uses and not side.outer]
             outer = [side for side in sides if side.outer and not side.uses]
             if own.pair is None or len(inner) != 1 or len(outer) != 1:
-                raise refuse("correlated by more than =")
+                raise refuse("correlated by more than equality")
             keys.append((replace(outer[0], uses=outer[0].outer, outer=frozenset()), inner[0]))
         stage = _Stage(self, view, items)
         named = [(mine, stage.key(theirs)) for mine, theirs in keys]

@@ -1,8 +1,7 @@
 """The registry of refusals: what is refused, why, and what to write in its place.
 
 Rules go by the kind of a syntax node of DuckDB's, a part of one, `name()` of a call, `@name` of a
-column that DuckDB takes for a call, or by words of their own. Texts in braces come from what is
-refused. Several names of one rule have bars between them. docs/refusals.md lists them all, each
+column that DuckDB takes for a call, or by words of their own. docs/refusals.md lists them all, each
 with an example.
 
 A syntax node of DuckDB's that no rule knows is refused by its kind, a known one by the name of the
@@ -11,7 +10,8 @@ part that its rule does not know.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -85,736 +85,446 @@ class Refusal:
         return RefusedStatementError(message.format(**words), hint=self.rewrite.format(**words))
 
 
-_UNKNOWN = "it is not on the list of what is known to be safe"
-_SEVERAL = "it looks at several rows, so that one person's row could change what all others add"
-_ONCE = (
-    "an answer counts each row once, and this can repeat, drop or combine rows of several people"
-)
-_SELECT = "SELECT city, dp_mean(income, 0, 200000) FROM people GROUP BY city"
-_PREPARE = (
-    "prepare a table first (CREATE TABLE prepared AS ...), then SELECT dp_count(*) FROM prepared"
-)
-_WITH = "WITH c AS (SELECT * FROM t WHERE x > 1) SELECT dp_count(*) FROM c"
-_JOIN = (
-    "join first (CREATE TABLE joined AS SELECT ...), then name who is protected: dfp.sql('SELECT "
-    "dp_count(*) FROM joined', con=con, unit='user_id', max_rows=5)"
-)
+_TEXT = """
+%unknown = it is not on the list of what is known to be safe
+%several = it looks at several rows, so that one person's row could change what all others add
+%once = an answer counts each row once, and this can repeat, drop or combine rows of several people
+%select = SELECT city, dp_mean(income, 0, 200000) FROM people GROUP BY city
+%prepare = prepare a table first (CREATE TABLE prepared AS ...), then SELECT dp_count(*) FROM
+    prepared
+%with = WITH c AS (SELECT * FROM t WHERE x > 1) SELECT dp_count(*) FROM c
+%join = join first (CREATE TABLE joined AS SELECT ...), then name who is protected: dfp.sql('SELECT
+    dp_count(*) FROM joined', con=con, unit='user_id', max_rows=5)
 
-_RULES: Mapping[str, Refusal] = {
-    "no text": Refusal("a query is a text with one SQL statement", "", _SELECT),
-    "no statement": Refusal("there is no statement in the text", "", _SELECT),
-    "too long a text": Refusal(
-        "the statement is longer than {most} characters", "", "ask for less at a time"
-    ),
-    "nested": Refusal(
-        "the statement is nested too deeply", "", "split long chains of conditions and operators"
-    ),
-    "unreadable": Refusal(
-        "the statement can't be read at line {line}, column {column}{near}", "", _SELECT
-    ),
-    "the statement": Refusal(
-        "the statement can't be read",
-        "names or clauses in it do not go together, as two CTEs of one name",
-        _SELECT,
-    ),
-    "several statements": Refusal(
-        "several statements in one text",
-        "one of them could not be charged for",
-        "call dfp.sql once for each, e.g. with SELECT city, dp_mean(income, 0, 200000) FROM "
-        "people GROUP BY city",
-    ),
-    "SUMMARIZE": Refusal(
-        "{word} as a statement",
-        "it shows the least and the greatest values as they are",
-        "dfp.frame(t).describe(rho=0.5, delta=1e-6) describes every column of a frame",
-    ),
-    "no query": Refusal(
-        "{word} as a statement",
-        "only SELECT and CREATE TABLE ... AS SELECT can be released",
-        "SELECT dp_count(*) FROM t; dfp.explain(query) shows a plan",
-    ),
-    "INSERT": Refusal(
-        "INSERT",
-        "the keys, constraints and triggers of an existing table can tell who is in the protected "
-        "one",
-        "make a fresh table, CREATE TABLE released AS SELECT ..., and add its rows to others "
-        "yourself: con.execute('INSERT INTO history FROM released')",
-    ),
-    "CREATE": Refusal(
-        "CREATE TABLE with column definitions", _UNKNOWN, "CREATE TABLE released AS SELECT ..."
-    ),
-    "IF NOT EXISTS": Refusal(
-        "IF NOT EXISTS",
-        "whether something is released should not depend on what is there",
-        "CREATE OR REPLACE TABLE released AS SELECT dp_count(*) AS n FROM t",
-    ),
-    "protected target": Refusal(
-        "a table that the statement reads as the target",
-        "released rows would take the place of those that they were made of",
-        "CREATE TABLE released AS SELECT ...",
-    ),
-    "taken target": Refusal(
-        "CREATE TABLE {name}",
-        "there is {one} of that name",
-        "CREATE OR REPLACE TABLE {name} AS SELECT ..., or another name",
-    ),
-    "foreign key": Refusal(
-        "CREATE OR REPLACE TABLE {name}",
-        "another table refers to it by a foreign key",
-        "CREATE TABLE released AS SELECT ...",
-    ),
-    "no target": Refusal(
-        "CREATE TABLE {name}",
-        "there is no such database or schema, or it can't be written to",
-        "CREATE TABLE released AS SELECT ...",
-    ),
-    "CREATE without con": Refusal(
-        "CREATE TABLE without con=",
-        "there is no database to write to",
-        "take the result: released = dfp.sql('SELECT dp_count(*) AS n FROM t', t=frame)",
-    ),
-    "SHOW_REF": Refusal("DESCRIBE, SHOW and SUMMARIZE", _SEVERAL, "SELECT dp_count(*) FROM t"),
-    "EMPTY": Refusal(
-        "a SELECT without FROM", "there is no one to protect", "SELECT dp_count(*) FROM t"
-    ),
-    "no dp_ call": Refusal(
-        "a statement without a dp_ call",
-        "it would show rows or keys as they are",
-        "SELECT city, dp_count(*) FROM t GROUP BY city",
-    ),
-    "VALUE_PARAMETER|named_param_map": Refusal(
-        "a prepared parameter",
-        "a statement is planned with its constants in it",
-        "write the number itself: dp_mean(x, 0, 100)",
-    ),
-    "unlisted": Refusal(
-        "{part}",
-        "no rule knows it, so that it could be unsafe",
-        "write it with operators, CASE, CAST and plain functions",
-    ),
-    "no such table": Refusal(
-        "there is no table or view {name!r}",
-        "",
-        "{near}name a table or view of con, or pass a frame or a file by name: dfp.sql('SELECT "
-        "dp_count(*) FROM t', t=frame)",
-    ),
-    "file as a table": Refusal(
-        "{name!r} as a table",
-        "a file is read by a name that it is passed by",
-        "pass the file by a name: dfp.sql('SELECT dp_count(*) FROM t', t={name!r})",
-    ),
-    "no frame": Refusal(
-        "no frame was passed under the name {name!r}",
-        "",
-        "the frames are {known}; pass it: dfp.sql('SELECT dp_count(*) FROM t', t=frame)",
-    ),
-    "a name with more than three parts": Refusal(
-        "a name with more than three parts",
-        "a table has a database, a schema and a name",
-        "SELECT dp_count(*) FROM memory.main.t",
-    ),
-    "JOIN": Refusal("a join, or several tables in FROM", _ONCE, _JOIN),
-    "TABLE_FUNCTION": Refusal(
-        "a table function",
-        "what it reads is no relation whose rows are known",
-        "name a table, or pass the file: dfp.sql('SELECT dp_count(*) FROM t', t='t.parquet')",
-    ),
-    "unnest": Refusal("UNNEST", "it makes many rows out of one", _JOIN),
-    "EXPRESSION_LIST": Refusal("VALUES", "it holds no one's data", "SELECT dp_count(*) FROM t"),
-    "PIVOT": Refusal(
-        "PIVOT and UNPIVOT", _ONCE, "SELECT city, dp_sum(x, 0, 9) FROM t GROUP BY city"
-    ),
-    "SET_OPERATION_NODE:UNION": Refusal(
-        "UNION",
-        _ONCE,
-        "ask two questions; losses add up: dp_count(*) FROM a, then dp_count(*) FROM b",
-    ),
-    "SET_OPERATION_NODE:EXCEPT": Refusal(
-        "EXCEPT", _ONCE, "filter row by row: SELECT dp_count(*) FROM t WHERE x <> 1"
-    ),
-    "SET_OPERATION_NODE:INTERSECT": Refusal(
-        "INTERSECT", _ONCE, "filter row by row: SELECT dp_count(*) FROM t WHERE x = 1"
-    ),
-    "RECURSIVE_CTE_NODE": Refusal("WITH RECURSIVE", _ONCE, _WITH),
-    "two CTEs of one name": Refusal(
-        "two CTEs of one name", "it must be plain which is meant", "rename one of them"
-    ),
-    "unused CTE": Refusal(
-        "a CTE that is not used, or used beside another",
-        "a statement has one chain from its SELECT down to one relation",
-        _WITH,
-    ),
-    "materialized": Refusal(
-        "MATERIALIZED or NOT MATERIALIZED", "a CTE is read once in any case", _WITH
-    ),
-    "column_name_alias": Refusal(
-        "new names for columns in FROM or WITH",
-        "a column keeps the name that its relation gives it",
-        "rename it in a subquery: FROM (SELECT age AS a FROM people) AS v",
-    ),
-    "two columns in a subquery": Refusal(
-        "two columns of one name in a subquery, CTE or view",
-        "it must be plain which is meant",
-        "rename one of them: SELECT x, y AS other FROM t",
-    ),
-    "sample": Refusal(
-        "SAMPLE",
-        "which rows are left depends on all the others",
-        "leave SAMPLE out; a smaller epsilon costs less: dp_mean(x, 0, 100, 0.1)",
-    ),
-    "at_clause": Refusal("AT (VERSION ...)", _UNKNOWN, _PREPARE),
-    "qualify": Refusal(
-        "QUALIFY", _SEVERAL, "SELECT city, dp_count(*) AS n FROM t GROUP BY city HAVING n > 100"
-    ),
-    "group_expressions": Refusal(
-        "GROUP BY inside a subquery or CTE",
-        _SEVERAL,
-        "group in the outermost SELECT: SELECT city, dp_count(*) FROM t GROUP BY city",
-    ),
-    "having": Refusal(
-        "HAVING inside a subquery or CTE",
-        _SEVERAL,
-        "SELECT city, dp_count(*) AS n FROM t GROUP BY city HAVING n > 100",
-    ),
-    "DISTINCT_MODIFIER": Refusal(
-        "DISTINCT", _SEVERAL, "count by group: SELECT city, dp_count(*) FROM t GROUP BY city"
-    ),
-    "LIMIT_MODIFIER": Refusal(
-        "LIMIT inside a subquery or CTE",
-        "which rows are left depends on all the others",
-        "put LIMIT at the end of the statement",
-    ),
-    "OFFSET": Refusal(
-        "OFFSET inside a subquery or CTE",
-        "which rows are left depends on all the others",
-        "put OFFSET at the end of the statement",
-    ),
-    "ORDER_MODIFIER": Refusal(
-        "ORDER BY inside a subquery or CTE",
-        "the order of protected rows means nothing",
-        "put ORDER BY at the end of the statement",
-    ),
-    "SUBQUERY": Refusal(
-        "a subquery in an expression", _SEVERAL, "SELECT dp_mean(x, 0, 100) FROM t WHERE x > 10"
-    ),
-    "SUBQUERY:EXISTS": Refusal("EXISTS", _SEVERAL, "SELECT dp_mean(x, 0, 100) FROM t WHERE x > 10"),
-    "STAR:True": Refusal(
-        "COLUMNS(...)", "what is asked must be plain", "name the columns: dp_mean(x, 0, 100)"
-    ),
-    "LAMBDA": Refusal("a lambda, or ->", _UNKNOWN, "use a function of the row: list_sum(x)"),
-    "COLLATE": Refusal("COLLATE", _UNKNOWN, "compare lower(city) = 'rome'"),
-    "ARRAY_SLICE": Refusal(
-        "x[...] with anything but a number",
-        _UNKNOWN,
-        "use x[1], substring(x, 1, 3) or list_extract(x, y)",
-    ),
-    "struct_pack()": Refusal("{{...}}", _UNKNOWN, "use the fields one by one"),
-    "row()": Refusal("(..., ...)", _UNKNOWN, "use the columns one by one: city = 'Rome' AND vip"),
-    "timezone()": Refusal("AT TIME ZONE", _UNKNOWN, _PREPARE),
-    "->>()": Refusal("->>", _UNKNOWN, _PREPARE),
-    "schema|catalog": Refusal(
-        "a name with dots before a call or after one",
-        _UNKNOWN,
-        "write upper(city), struct_extract(place, 'city')",
-    ),
-    "ESCAPE": Refusal(
-        "LIKE with such an ESCAPE",
-        "a pattern or escape that is no constant, or a pattern that ends in the escape, could "
-        "make the query fail on one row",
-        "x LIKE '50!%' ESCAPE '!'",
-    ),
-    "CAST": Refusal(
-        "CAST to this type",
-        "it is not on the list of types whose values are plain",
-        "{near}CAST(x AS DOUBLE), or INTEGER, BIGINT, DECIMAL(9, 2), VARCHAR, BOOLEAN, DATE, "
-        "TIMESTAMP",
-    ),
-    "aggregate": Refusal(
-        "{name}(...)", "it is as exact as the rows it aggregates", "ask for {instead}"
-    ),
-    "changing": Refusal(
-        "{name}(...)",
-        "it changes from one evaluation to the next",
-        "write a constant: DATE '2026-01-31'",
-    ),
-    "@current_date|@current_time|@current_timestamp|@localtime|@localtimestamp": Refusal(
-        "the current date or time",
-        "it changes from one evaluation to the next",
-        "write a constant: DATE '2026-01-31'",
-    ),
-    "outside": Refusal(
-        "{name}(...)",
-        "it reaches beyond the row: files, settings, the session or an error of its own",
-        "write a constant, or use columns of the row",
-    ),
-    "@current_user|@session_user|@user|@current_role|@current_catalog|@current_schema": Refusal(
-        "a name of the session", "it reaches beyond the row", "write a constant: 'Rome'"
-    ),
-    "unnest of a list": Refusal(
-        "{name}(...)", "it makes many rows out of one", "use a function of the list: list_sum(x)"
-    ),
-    "no row function": Refusal(
-        "{name}(...)",
-        "it is not on the list of functions of one row",
-        "{near}compute the column in a table first (CREATE TABLE prepared AS ...), row by row",
-    ),
-    "make_timestamp": Refusal(
-        "make_timestamp of one number",
-        "it makes times that have no place in the calendar, whose text makes the query fail",
-        "TIMESTAMP '1970-01-01' + to_seconds(x / 1e6)",
-    ),
-    "part of a date": Refusal(
-        "a part of a date that is not on the list",
-        "a part that is no constant, or that a type does not have, could make the query fail on "
-        "one row",
-        "date_trunc('month', d), date_part('week', d), date_diff('day', start, stop); parts are "
-        "year, quarter, month, week, day, hour, minute, second and the like",
-    ),
-    "format": Refusal(
-        "strptime with a format that is no constant, or holds %Z",
-        "a time zone that is not known could make the query fail on one row",
-        "try_strptime(x, '%Y-%m-%d %Z'), which has NULL for it",
-    ),
-    "width": Refusal(
-        "a bucket whose width is not so many of one unit",
-        "a width that is no constant, 0 or mixed could make the query fail on one row",
-        "time_bucket(INTERVAL '7' DAY, d)",
-    ),
-    "origin": Refusal(
-        "a bucket whose origin is no constant date",
-        "a time zone that is not known, or an origin that is a column, could make the query fail "
-        "on one row",
-        "time_bucket(INTERVAL '7' DAY, d, DATE '2024-01-01')",
-    ),
-    "too long": Refusal(
-        "an expression whose value grows too long",
-        "an engine that runs out of memory on one row would say something about that row",
-        "replace by a short constant, replace(city, ',', ', '), or prepare a table first: CREATE "
-        "TABLE prepared AS SELECT ...",
-    ),
-    "no such dp_ call": Refusal(
-        "{name}(...)", "there is no such function", "{near}use one of {known}"
-    ),
-    "dp_ call of a frame": Refusal(
-        "{name}(...)",
-        "it takes or gives several columns, and a function of SQL takes and gives one",
-        "ask {instead}",
-    ),
-    "dp_ call here": Refusal(
-        "{name}(...) here",
-        "a dp_ call aggregates rows; it can't stand in WHERE, GROUP BY, a subquery, a CTE, a view "
-        "or another call",
-        "SELECT city, dp_mean(x, 0, 100) AS m FROM t GROUP BY city HAVING m > 10",
-    ),
-    "arguments of a dp_ call": Refusal(
-        "{function} with these arguments",
-        "it takes {values}, then constants",
-        "write one of {calls}{known}",
-    ),
-    "dates as bounds": Refusal(
-        "{function} within dates or times",
-        "it takes numbers, and these are none",
-        "ask dp_median(x), dp_quantile(x, 0.9), dp_min(x) or dp_max(x), which take such bounds, "
-        "or count days: date_diff('day', DATE '2013-01-01', x)",
-    ),
-    "no constant": Refusal(
-        "{what} that is no constant number",
-        "noise and bounds are fixed before a row is read",
-        "write numbers that you know without looking at the data: dp_mean(x, 0, 100, 0.5), "
-        "dp_quantiles(x, [0.25, 0.75]), dp_keep(1e-6), LIMIT 10",
-    ),
-    "name": Refusal("a named argument", "arguments go by place", "dp_mean(x, 0, 100, 0.5)"),
-    "distinct": Refusal(
-        "DISTINCT in a call",
-        _SEVERAL,
-        "dp_nunique(x) counts different values; else leave DISTINCT out, and bound people "
-        "instead: unit='user_id', max_rows=1",
-    ),
-    "order_bys": Refusal(
-        "ORDER BY inside a call", _SEVERAL, "leave it out: dp_quantile(x, 0.9) needs no order"
-    ),
-    "filter": Refusal(
-        "FILTER (WHERE ...) after this call",
-        "it is no aggregate that has a private form",
-        "dp_mean(x, 0, 100) FILTER (WHERE y > 1)",
-    ),
-    "STAR": Refusal(
-        "*",
-        "it would show rows as they are",
-        "name what is to be released: SELECT city, dp_count(*) FROM t GROUP BY city",
-    ),
-    "column outside a dp_ call": Refusal(
-        "column {quoted} outside a dp_ call",
-        "it is not a key of GROUP BY, and rows are not shown",
-        "GROUP BY {name}, or aggregate it: dp_mean({name}, 0, 100)",
-    ),
-    "two columns in the result": Refusal(
-        "two columns called {twice!r} in the result",
-        "each needs a name of its own",
-        "name one of them: dp_mean(x, 0, 100) AS mean_x",
-    ),
-    "WINDOW": Refusal(
-        "a window function (OVER)",
-        _SEVERAL,
-        "CREATE TABLE released AS SELECT city, dp_count(*) AS n FROM t GROUP BY city HAVING "
-        "dp_keep(1e-6), then work with that table",
-    ),
-    "a window in HAVING": Refusal(
-        "a window function in HAVING",
-        "HAVING comes before windows",
-        "use QUALIFY: SELECT city, dp_count(*) AS n FROM t GROUP BY city QUALIFY rank() OVER "
-        "(ORDER BY n DESC) <= 3",
-    ),
-    "a place": Refusal(
-        "place {place} in GROUP BY or ORDER BY",
-        "the SELECT list has no such place",
-        "use a number from 1 to {length}, or the expression",
-    ),
-    "GROUP BY a constant": Refusal(
-        "GROUP BY a constant", "it makes no groups", "leave GROUP BY out for the whole table"
-    ),
-    "GROUP BY ()": Refusal(
-        "GROUP BY ()", "it names no group", "leave GROUP BY out for the whole table"
-    ),
-    "a grouping set twice": Refusal(
-        "a grouping set twice", "each of its rows would come twice", "leave one of them out"
-    ),
-    "no totals": Refusal(
-        "{question} in ROLLUP, CUBE or GROUPING SETS",
-        "its totals do not follow from its cells",
-        "counts, and sums and means with bounds, dp_sum(x, 0, 100) or bounds of a schema, do; ask "
-        "for others in a statement of their own",
-    ),
-    "keys without an order": Refusal(
-        "keys of such a type in ROLLUP, CUBE or GROUPING SETS",
-        "lists, structs and intervals have no order",
-        "GROUP BY ROLLUP (CAST(tags AS VARCHAR))",
-    ),
-    "GROUPING of no key": Refusal(
-        "GROUPING(...) of what is no key",
-        "it tells which keys are added up",
-        "GROUP BY ROLLUP (city, vip), and GROUPING(city)",
-    ),
-    "GROUPING_FUNCTION": Refusal(
-        "GROUPING(...) here",
-        "it tells which keys of the groups are added up",
-        "SELECT city, GROUPING(city) AS g, dp_count(*) FROM t GROUP BY ROLLUP (city)",
-    ),
-    "dp_keep elsewhere": Refusal(
-        "dp_keep outside HAVING, or inside an expression",
-        "it selects groups before anything else is looked at",
-        "GROUP BY city HAVING dp_keep(1e-6) AND dp_count(*) > 100",
-    ),
-    "arguments of dp_keep": Refusal(
-        "dp_keep with these arguments",
-        "it takes a delta, and an epsilon where a count of its own selects the groups",
-        "write dp_keep(1e-6) or dp_keep(1e-6, 0.5)",
-    ),
-    "dp_keep twice": Refusal(
-        "dp_keep twice, or without GROUP BY",
-        "groups are selected once, where there are some",
-        "SELECT city, dp_count(*) FROM t GROUP BY city HAVING dp_keep(1e-6)",
-    ),
-    "dp_keep and terms": Refusal(
-        "dp_keep and {other} together",
-        "both say which groups are shown",
-        "leave one of them out: HAVING dp_keep(1e-6), or {other}...",
-    ),
-    "limit_type": Refusal("LIMIT in per cent", _UNKNOWN, "LIMIT 10"),
-    "modifiers": Refusal(
-        "ORDER BY or LIMIT twice", _UNKNOWN, "put ORDER BY and LIMIT at the end of the statement"
-    ),
-    "rows beside answers": Refusal(
-        "{rows!r} beside released answers",
-        "it stands for rows, and what is done with answers may look at nothing else",
-        "aggregate it in a CTE of its own: WITH r AS (SELECT city, dp_count(*) AS n FROM t GROUP "
-        "BY city) SELECT max(n) FROM r",
-    ),
-    "unnamed table": Refusal(
-        "table {name!r}, which the schema does not name",
-        "whom its rows are about is not known",
-        "link it, links={{'{last}.customer': 'customer.id'}}, or declare it public, "
-        "public=['{last}']",
-    ),
-    "public tables alone": Refusal(
-        "a release of public tables alone",
-        "there is no one to protect",
-        "leave the dp_ calls out: SELECT count(*) FROM nation is answered exactly, at no cost",
-    ),
-    "GROUP BY the unit": Refusal(
-        "GROUP BY the unit, or a key of its rows, in the outermost SELECT",
-        "each row of the result would be about a single unit",
-        "group by what many units share: SELECT nation, dp_count(*) FROM customer GROUP BY "
-        "nation; or use the groups of units in a subquery: FROM (SELECT id, count(*) AS n ... "
-        "GROUP BY id)",
-    ),
-    "join across units": Refusal(
-        "a join of rows of one unit with those of others",
-        "rows of several units would meet; each unit's rows are joined with its own",
-        "add the unit to the condition: {condition}",
-    ),
-    "GROUP BY across units": Refusal(
-        "GROUP BY without the unit in a subquery, CTE or view",
-        "an aggregate over several units is a release of its own",
-        "GROUP BY {unit} too; or ask by dp_ calls, which are drawn first",
-    ),
-    "number about everybody": Refusal(
-        "a number about everybody inside of a condition",
-        "it is a release of its own",
-        "write a dp_ call, which is drawn first: (SELECT dp_mean(x, 0, 100) FROM t); or compare "
-        "with the unit's own rows: WHERE o.customer = c.id in the subquery",
-    ),
-    "DISTINCT across units": Refusal(
-        "DISTINCT without the unit's column",
-        "rows of several units would count as one",
-        "add the column that names the unit: SELECT DISTINCT customer, city FROM ...",
-    ),
-    "window across units": Refusal(
-        "a window without the unit in PARTITION BY",
-        "it looks at rows of several units",
-        "PARTITION BY {unit}, ...",
-    ),
-    "public to protected": Refusal(
-        "{join} from a public table to a protected one",
-        "which public rows have no match depends on everybody at once",
-        "put the protected table first: FROM orders LEFT JOIN nation ON ...",
-    ),
-    "NATURAL JOIN": Refusal(
-        "NATURAL JOIN", "a column that is added later would join too", "JOIN t USING (city)"
-    ),
-    "ASOF JOIN": Refusal(
-        "ASOF JOIN", _UNKNOWN, "JOIN with BETWEEN: ON p.day BETWEEN f.day - 1 AND f.day"
-    ),
-    "RIGHT JOIN": Refusal(
-        "RIGHT JOIN",
-        "rows of one table without a match in the other depend on everybody at once",
-        "turn the tables round: FROM orders LEFT JOIN nation ON ...",
-    ),
-    "FULL JOIN": Refusal(
-        "FULL JOIN",
-        "rows of one table without a match in the other depend on everybody at once",
-        "ask two questions: LEFT JOIN, and a public table by itself",
-    ),
-    "POSITIONAL JOIN": Refusal(
-        "POSITIONAL JOIN", "the order of protected rows means nothing", "JOIN ... USING (key)"
-    ),
-    "column of several tables": Refusal(
-        "column {name!r}, which several tables have",
-        "it must be plain which is meant",
-        "write {names}",
-    ),
-    "set operation": Refusal(
-        "{operation}{every}",
-        "of protected rows only UNION ALL is a list of everybody's rows",
-        "SELECT ... UNION ALL SELECT ..., with SELECT DISTINCT around it",
-    ),
-    "UNION ALL of both": Refusal(
-        "UNION ALL of protected and public rows",
-        "rows of nobody would stand among those with an owner",
-        "ask about the protected ones, and add public numbers to the answer",
-    ),
-    "UNION ALL of widths": Refusal(
-        "UNION ALL of different numbers of columns", "each needs its place", "name the columns"
-    ),
-    "UNION ALL of types": Refusal(
-        "UNION ALL of columns {name!r} of different types",
-        "turning one into the other could fail on a row",
-        "CAST both to one type, e.g. CAST(x AS VARCHAR)",
-    ),
-    "too many relations": Refusal(
-        "a statement of too many relations",
-        "each use of a CTE or view stands for its own copy of it",
-        "split it into several statements",
-    ),
-    "subquery in ON": Refusal(
-        "a subquery in ON of a LEFT, SEMI or ANTI JOIN, or on its right side",
-        "it would have to be known of rows that are not joined yet",
-        "filter in a subquery of its own: LEFT JOIN (SELECT * FROM orders WHERE order_id IN "
-        "(SELECT order_id FROM item)) AS o ON o.customer = c.id",
-    ),
-    "LATERAL": Refusal(
-        "a subquery in FROM that names columns of tables before it in this place",
-        "it may filter the rows of its own tables, or aggregate them without GROUP BY",
-        "number, group or order rows by themselves, and join them: JOIN (SELECT *, row_number() "
-        "OVER (PARTITION BY customer ORDER BY day) AS place FROM orders) AS o ON o.customer = "
-        "c.id AND place <= 2",
-    ),
-    "correlated": Refusal(
-        "a subquery that names columns of the statement around it in this place",
-        "only its WHERE can",
-        "compare in its WHERE: EXISTS (SELECT 1 FROM orders AS o WHERE o.customer = c.id)",
-    ),
-    "subquery without FROM": Refusal(
-        "a subquery without FROM in a condition or an expression",
-        "it is no more than what it says of the row beside it",
-        "write that itself: WHERE nation > 2, not WHERE EXISTS (SELECT 1 WHERE nation > 2)",
-    ),
-    "correlated by more than =": Refusal(
-        "a scalar subquery that is compared with the rows around it by more than =",
-        "each row needs its group of rows to aggregate",
-        "(SELECT max(o.total) FROM orders AS o WHERE o.customer = c.id)",
-    ),
-    "no one aggregate": Refusal(
-        "a scalar subquery that is not one aggregate",
-        "it could have several rows, and fail on them",
-        "(SELECT max(o.total) FROM orders AS o WHERE o.customer = c.id)",
-    ),
-    "IN over several columns": Refusal(
-        "IN over several columns", "one value is looked for", "x IN (SELECT y FROM t)"
-    ),
-    "group_sets": Refusal(
-        "ROLLUP, CUBE and GROUPING SETS in a subquery or CTE",
-        "it puts a row into several groups at once",
-        "SELECT city, dp_count(*) FROM t GROUP BY city",
-    ),
-    "place in GROUP BY": Refusal(
-        "a place in GROUP BY", "the SELECT list has no such place", "name the column"
-    ),
-    "column beside aggregates": Refusal(
-        "column {own!r} beside aggregates",
-        "it is no key of GROUP BY",
-        "GROUP BY {own}, or aggregate it: max({own})",
-    ),
-    "aggregate in a subquery": Refusal(
-        "{name}(...) in a subquery",
-        "it is not on the list of aggregates that do not depend on the order of rows",
-        "use one of {known}",
-    ),
-    "arguments of an aggregate": Refusal(
-        "{name}(...) with these arguments", "it takes one", "{name}(x)"
-    ),
-    "no conditions": Refusal("{name}(...) of {base}", "it takes conditions", "{name}(x > 1)"),
-    "no numbers": Refusal(
-        "{name}(...) of {base}", "it takes numbers", "{name}(TRY_CAST(x AS DOUBLE))"
-    ),
-    "argument of a window function": Refusal(
-        "{name}(...) with such an argument",
-        "what follows the value is a whole number from 1 to 2147483647",
-        "lag(x, 2)",
-    ),
-    "no argument of a window function": Refusal(
-        "{name}() without its argument", "it takes one", "{name}(x)"
-    ),
-    "parts of a window function": Refusal(
-        "a window function with DISTINCT, FILTER, ORDER BY or IGNORE NULLS",
-        _UNKNOWN,
-        "filter or order in a subquery below the window",
-    ),
-    "EXCLUDE in a window": Refusal(
-        "EXCLUDE in a window",
-        _UNKNOWN,
-        "leave it out, and subtract the row itself: sum(x) OVER (PARTITION BY customer) - x",
-    ),
-    "a window frame by RANGE or GROUPS": Refusal(
-        "a window frame by RANGE or GROUPS",
-        _UNKNOWN,
-        "count rows: ROWS BETWEEN 2 PRECEDING AND CURRENT ROW",
-    ),
-    "a window frame that is not so many rows": Refusal(
-        "a window frame that is not so many rows",
-        "how many rows must be a plain number below 2147483648",
-        "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW",
-    ),
-    "equal values that differ": Refusal(
-        "{what}, which is {base}",
-        "equal values of that type can differ, and which of them is taken depends on others",
-        "CAST it to text first: CAST(x AS VARCHAR)",
-    ),
-    "running sum": Refusal(
-        "a running sum of {name!r}, which is {base}",
-        "a sum of such numbers depends on their order in the last digit",
-        "CAST(x AS DECIMAL(18, 4))",
-    ),
-    "several protected rows": Refusal(
-        "{what} of protected rows",
-        "each row is protected by itself, and this looks at several",
-        "name whose rows they are: unit='user_id', max_rows=5",
-    ),
-    "join without equality": Refusal(
-        "a join with a public table without an equality",
-        "a protected row would count as often as it has matches",
-        "JOIN nation ON nation.id = customer.nation; or protect units: unit='user_id'",
-    ),
-    "several matches": Refusal(
-        "a join with a public table that has several rows of one {names}",
-        "a protected row would count several times",
-        "keep one row of each key: QUALIFY row_number() OVER (PARTITION BY key ORDER BY day) = 1; "
-        "or declare how many there are at most: Schema(matches={{'prices.key': 4}}); or protect "
-        "units: unit='user_id', max_rows=5",
-    ),
-    "type of a unit": Refusal(
-        "a unit of type {base}",
-        "equal values of it can look different, and it must be plain who is who",
-        "name units by numbers or text: CAST(x AS VARCHAR)",
-    ),
-    "types of a link": Refusal(
-        "the link from {name}.{own} ({one}) to {above}.{key} ({two})",
-        "types that differ could fail to compare on a row",
-        "give both one type: ALTER TABLE ... ALTER ... TYPE ...",
-    ),
-    "view in a schema": Refusal(
-        "view {name!r} in the schema",
-        "its rows are those of the tables below it",
-        "name these tables in the schema: a statement can read the view then",
-    ),
-    "table twice": Refusal(
-        "table {name!r} twice in the schema", "it has one meaning", "name it once"
-    ),
-    "table without a link": Refusal(
-        "table {table!r}, which has bounds or matches", "the schema does not link it", "link it"
-    ),
-    "view without definition": Refusal(
-        "a view without a definition of its own",
-        "it stands for a Python object, a file or a function, whose rows are not known",
-        "pass the frame itself by name: dfp.sql('SELECT dp_count(*) FROM t', t=frame)",
-    ),
-    "tables of one name": Refusal(
-        "{name} in a view",
-        "there are several tables of that name, and versions of DuckDB differ in which of them a "
-        "view reads",
-        "name the database too: CREATE OR REPLACE VIEW v AS SELECT * FROM memory.main.t",
-    ),
-    "another system": Refusal(
-        "{name} in a database of another system",
-        "how that reads a row, and what it says when it can't, is not known",
-        "copy the table first: CREATE TABLE copied AS FROM {name}",
-    ),
-    "GENERATED": Refusal(
-        "column {own!r}, which is GENERATED ALWAYS",
-        "it is computed when it is read, and one row could end the query",
-        "name the columns that it is computed of, and write the expression yourself",
-    ),
-    "collation": Refusal(
-        "a connection with a default collation",
-        "texts that differ would be one, and which of them is taken depends on others",
-        "SET default_collation = ''",
-    ),
-    "calendar": Refusal(
-        "a connection with a calendar of its own",
-        "some have no place for every date, and one of these would end the query",
-        "SET Calendar = 'gregorian'",
-    ),
-    "locked": Refusal(
-        "a connection whose configuration is locked",
-        "rows are read with the optimiser off, which it does not allow",
-        "PRAGMA disable_optimizer before SET lock_configuration = true",
-    ),
-    "profiling": Refusal(
-        "a connection that profiles its queries",
-        "a profile tells how many rows and groups there are",
-        "PRAGMA disable_profiling",
-    ),
-    "macro": Refusal(
-        "the macro {name!r} of this connection",
-        "it hides a function of DuckDB's that rows are read with",
-        "DROP MACRO {quoted}, and give it another name",
-    ),
-    "Python function": Refusal(
-        "the Python function {name!r} of this connection",
-        "it goes by the name of a function of DuckDB's that rows are read with",
-        "con.remove_function({name!r}), and give it another name",
-    ),
-}
-REFUSALS: Mapping[str, Refusal] = {
-    name: rule for names, rule in _RULES.items() for name in names.split("|")
-}
+no text = a query is a text with one SQL statement
+    -> %select
+no statement = there is no statement in the text
+    -> %select
+too long a text = the statement is longer than {most} characters
+    -> ask for less at a time
+nested = the statement is nested too deeply
+    -> split long chains of conditions and operators
+unreadable = the statement can't be read at line {line}, column {column}{near}
+    -> %select
+the statement = the statement can't be read: names or clauses in it do not go together, as two CTEs
+    of one name
+    -> %select
+several statements = several statements in one text: one of them could not be charged for
+    -> call dfp.sql once for each, e.g. with SELECT city, dp_mean(income, 0, 200000) FROM people
+    GROUP BY city
+SUMMARIZE = {word} as a statement: it shows the least and the greatest values as they are
+    -> dfp.frame(t).describe(rho=0.5, delta=1e-6) describes every column of a frame
+no query = {word} as a statement: only SELECT and CREATE TABLE ... AS SELECT can be released
+    -> SELECT dp_count(*) FROM t; dfp.explain(query) shows a plan
+INSERT = INSERT: the keys, constraints and triggers of an existing table can tell who is in the
+    protected one
+    -> make a fresh table, CREATE TABLE released AS SELECT ..., and add its rows to others yourself:
+    con.execute('INSERT INTO history FROM released')
+CREATE = CREATE TABLE with column definitions: %unknown
+    -> CREATE TABLE released AS SELECT ...
+IF NOT EXISTS = IF NOT EXISTS: whether something is released should not depend on what is there
+    -> CREATE OR REPLACE TABLE released AS SELECT dp_count(*) AS n FROM t
+protected target = a table that the statement reads as the target: released rows would take the
+    place of those that they were made of
+    -> CREATE TABLE released AS SELECT ...
+taken target = CREATE TABLE {name}: there is {one} of that name
+    -> CREATE OR REPLACE TABLE {name} AS SELECT ..., or another name
+foreign key = CREATE OR REPLACE TABLE {name}: another table refers to it by a foreign key
+    -> CREATE TABLE released AS SELECT ...
+no target = CREATE TABLE {name}: there is no such database or schema, or it can't be written to
+    -> CREATE TABLE released AS SELECT ...
+CREATE without con = CREATE TABLE without con=: there is no database to write to
+    -> take the result: released = dfp.sql('SELECT dp_count(*) AS n FROM t', t=frame)
+SHOW_REF = DESCRIBE, SHOW and SUMMARIZE: %several
+    -> SELECT dp_count(*) FROM t
+EMPTY = a SELECT without FROM: there is no one to protect
+    -> SELECT dp_count(*) FROM t
+no dp_ call = a statement without a dp_ call: it would show rows or keys as they are
+    -> SELECT city, dp_count(*) FROM t GROUP BY city
+VALUE_PARAMETER|named_param_map = a prepared parameter: a statement is planned with its constants in
+    it
+    -> write the number itself: dp_mean(x, 0, 100)
+unlisted = {part}: no rule knows it, so that it could be unsafe
+    -> write it with operators, CASE, CAST and plain functions
+no such table = there is no table or view {name!r}
+    -> {near}name a table or view of con, or pass a frame or a file by name: dfp.sql('SELECT
+    dp_count(*) FROM t', t=frame)
+file as a table = {name!r} as a table: a file is read by a name that it is passed by
+    -> pass the file by a name: dfp.sql('SELECT dp_count(*) FROM t', t={name!r})
+no frame = no frame was passed under the name {name!r}
+    -> the frames are {known}; pass it: dfp.sql('SELECT dp_count(*) FROM t', t=frame)
+a name with more than three parts = a name with more than three parts: a table has a database, a
+    schema and a name
+    -> SELECT dp_count(*) FROM memory.main.t
+JOIN = a join, or several tables in FROM: %once
+    -> %join
+TABLE_FUNCTION = a table function: what it reads is no relation whose rows are known
+    -> name a table, or pass the file: dfp.sql('SELECT dp_count(*) FROM t', t='t.parquet')
+unnest = UNNEST: it makes many rows out of one
+    -> %join
+EXPRESSION_LIST = VALUES: it holds no one's data
+    -> SELECT dp_count(*) FROM t
+PIVOT = PIVOT and UNPIVOT: %once
+    -> SELECT city, dp_sum(x, 0, 9) FROM t GROUP BY city
+SET_OPERATION_NODE:UNION = UNION: %once
+    -> ask two questions; losses add up: dp_count(*) FROM a, then dp_count(*) FROM b
+SET_OPERATION_NODE:EXCEPT = EXCEPT: %once
+    -> filter row by row: SELECT dp_count(*) FROM t WHERE x <> 1
+SET_OPERATION_NODE:INTERSECT = INTERSECT: %once
+    -> filter row by row: SELECT dp_count(*) FROM t WHERE x = 1
+RECURSIVE_CTE_NODE = WITH RECURSIVE: %once
+    -> %with
+two CTEs of one name = two CTEs of one name: it must be plain which is meant
+    -> rename one of them
+unused CTE = a CTE that is not used, or used beside another: a statement has one chain from its
+    SELECT down to one relation
+    -> %with
+materialized = MATERIALIZED or NOT MATERIALIZED: a CTE is read once in any case
+    -> %with
+column_name_alias = new names for columns in FROM or WITH: a column keeps the name that its relation
+    gives it
+    -> rename it in a subquery: FROM (SELECT age AS a FROM people) AS v
+two columns in a subquery = two columns of one name in a subquery, CTE or view: it must be plain
+    which is meant
+    -> rename one of them: SELECT x, y AS other FROM t
+sample = SAMPLE: which rows are left depends on all the others
+    -> leave SAMPLE out; a smaller epsilon costs less: dp_mean(x, 0, 100, 0.1)
+at_clause = AT (VERSION ...): %unknown
+    -> %prepare
+qualify = QUALIFY: %several
+    -> SELECT city, dp_count(*) AS n FROM t GROUP BY city HAVING n > 100
+group_expressions = GROUP BY inside a subquery or CTE: %several
+    -> group in the outermost SELECT: SELECT city, dp_count(*) FROM t GROUP BY city
+having = HAVING inside a subquery or CTE: %several
+    -> SELECT city, dp_count(*) AS n FROM t GROUP BY city HAVING n > 100
+DISTINCT_MODIFIER = DISTINCT: %several
+    -> count by group: SELECT city, dp_count(*) FROM t GROUP BY city
+LIMIT_MODIFIER = LIMIT inside a subquery or CTE: which rows are left depends on all the others
+    -> put LIMIT at the end of the statement
+OFFSET = OFFSET inside a subquery or CTE: which rows are left depends on all the others
+    -> put OFFSET at the end of the statement
+ORDER_MODIFIER = ORDER BY inside a subquery or CTE: the order of protected rows means nothing
+    -> put ORDER BY at the end of the statement
+SUBQUERY = a subquery in an expression: %several
+    -> SELECT dp_mean(x, 0, 100) FROM t WHERE x > 10
+SUBQUERY:EXISTS = EXISTS: %several
+    -> SELECT dp_mean(x, 0, 100) FROM t WHERE x > 10
+STAR:True = COLUMNS(...): what is asked must be plain
+    -> name the columns: dp_mean(x, 0, 100)
+LAMBDA = a lambda, or ->: %unknown
+    -> use a function of the row: list_sum(x)
+COLLATE = COLLATE: %unknown
+    -> compare lower(city) = 'rome'
+ARRAY_SLICE = x[...] with anything but a number: %unknown
+    -> use x[1], substring(x, 1, 3) or list_extract(x, y)
+struct_pack() = {{...}}: %unknown
+    -> use the fields one by one
+row() = (..., ...): %unknown
+    -> use the columns one by one: city = 'Rome' AND vip
+timezone() = AT TIME ZONE: %unknown
+    -> %prepare
+->>() = ->>: %unknown
+    -> %prepare
+schema|catalog = a name with dots before a call or after one: %unknown
+    -> write upper(city), struct_extract(place, 'city')
+ESCAPE = LIKE with such an ESCAPE: a pattern or escape that is no constant, or a pattern that ends
+    in the escape, could make the query fail on one row
+    -> x LIKE '50!%' ESCAPE '!'
+CAST = CAST to this type: it is not on the list of types whose values are plain
+    -> {near}CAST(x AS DOUBLE), or INTEGER, BIGINT, DECIMAL(9, 2), VARCHAR, BOOLEAN, DATE, TIMESTAMP
+aggregate = {name}(...): it is as exact as the rows it aggregates
+    -> ask for {instead}
+changing = {name}(...): it changes from one evaluation to the next
+    -> write a constant: DATE '2026-01-31'
+@current_date|@current_time|@current_timestamp|@localtime|@localtimestamp = the current date or
+    time: it changes from one evaluation to the next
+    -> write a constant: DATE '2026-01-31'
+outside = {name}(...): it reaches beyond the row: files, settings, the session or an error of its
+    own
+    -> write a constant, or use columns of the row
+@current_user|@session_user|@user|@current_role|@current_catalog|@current_schema = a name of the
+    session: it reaches beyond the row
+    -> write a constant: 'Rome'
+unnest of a list = {name}(...): it makes many rows out of one
+    -> use a function of the list: list_sum(x)
+no row function = {name}(...): it is not on the list of functions of one row
+    -> {near}compute the column in a table first (CREATE TABLE prepared AS ...), row by row
+make_timestamp = make_timestamp of one number: it makes times that have no place in the calendar,
+    whose text makes the query fail
+    -> TIMESTAMP '1970-01-01' + to_seconds(x / 1e6)
+part of a date = a part of a date that is not on the list: a part that is no constant, or that a
+    type does not have, could make the query fail on one row
+    -> date_trunc('month', d), date_part('week', d), date_diff('day', start, stop); parts are year,
+    quarter, month, week, day, hour, minute, second and the like
+format = strptime with a format that is no constant, or holds %Z: a time zone that is not known
+    could make the query fail on one row
+    -> try_strptime(x, '%Y-%m-%d %Z'), which has NULL for it
+width = a bucket whose width is not so many of one unit: a width that is no constant, 0 or mixed
+    could make the query fail on one row
+    -> time_bucket(INTERVAL '7' DAY, d)
+origin = a bucket whose origin is no constant date: a time zone that is not known, or an origin that
+    is a column, could make the query fail on one row
+    -> time_bucket(INTERVAL '7' DAY, d, DATE '2024-01-01')
+too long = an expression whose value grows too long: an engine that runs out of memory on one row
+    would say something about that row
+    -> replace by a short constant, replace(city, ',', ', '), or prepare a table first: CREATE TABLE
+    prepared AS SELECT ...
+no such dp_ call = {name}(...): there is no such function
+    -> {near}use one of {known}
+dp_ call of a frame = {name}(...): it takes or gives several columns, and a function of SQL takes
+    and gives one
+    -> ask {instead}
+dp_ call here = {name}(...) here: a dp_ call aggregates rows; it can't stand in WHERE, GROUP BY, a
+    subquery, a CTE, a view or another call
+    -> SELECT city, dp_mean(x, 0, 100) AS m FROM t GROUP BY city HAVING m > 10
+arguments of a dp_ call = {function} with these arguments: it takes {values}, then constants
+    -> write one of {calls}{known}
+dates as bounds = {function} within dates or times: it takes numbers, and these are none
+    -> ask dp_median(x), dp_quantile(x, 0.9), dp_min(x) or dp_max(x), which take such bounds, or
+    count days: date_diff('day', DATE '2013-01-01', x)
+no constant = {what} that is no constant number: noise and bounds are fixed before a row is read
+    -> write numbers that you know without looking at the data: dp_mean(x, 0, 100, 0.5),
+    dp_quantiles(x, [0.25, 0.75]), dp_keep(1e-6), LIMIT 10
+name = a named argument: arguments go by place
+    -> dp_mean(x, 0, 100, 0.5)
+distinct = DISTINCT in a call: %several
+    -> dp_nunique(x) counts different values; else leave DISTINCT out, and bound people instead:
+    unit='user_id', max_rows=1
+order_bys = ORDER BY inside a call: %several
+    -> leave it out: dp_quantile(x, 0.9) needs no order
+filter = FILTER (WHERE ...) after this call: it is no aggregate that has a private form
+    -> dp_mean(x, 0, 100) FILTER (WHERE y > 1)
+STAR = *: it would show rows as they are
+    -> name what is to be released: SELECT city, dp_count(*) FROM t GROUP BY city
+column outside a dp_ call = column {quoted} outside a dp_ call: it is not a key of GROUP BY, and
+    rows are not shown
+    -> GROUP BY {name}, or aggregate it: dp_mean({name}, 0, 100)
+two columns in the result = two columns called {twice!r} in the result: each needs a name of its own
+    -> name one of them: dp_mean(x, 0, 100) AS mean_x
+WINDOW = a window function (OVER): %several
+    -> CREATE TABLE released AS SELECT city, dp_count(*) AS n FROM t GROUP BY city HAVING
+    dp_keep(1e-6), then work with that table
+a window in HAVING = a window function in HAVING: HAVING comes before windows
+    -> use QUALIFY: SELECT city, dp_count(*) AS n FROM t GROUP BY city QUALIFY rank() OVER (ORDER BY
+    n DESC) <= 3
+a place = place {place} in GROUP BY or ORDER BY: the SELECT list has no such place
+    -> use a number from 1 to {length}, or the expression
+GROUP BY a constant = GROUP BY a constant: it makes no groups
+    -> leave GROUP BY out for the whole table
+GROUP BY () = GROUP BY (): it names no group
+    -> leave GROUP BY out for the whole table
+a grouping set twice = a grouping set twice: each of its rows would come twice
+    -> leave one of them out
+no totals = {question} in ROLLUP, CUBE or GROUPING SETS: its totals do not follow from its cells
+    -> counts, and sums and means with bounds, dp_sum(x, 0, 100) or bounds of a schema, do; ask for
+    others in a statement of their own
+keys without an order = keys of such a type in ROLLUP, CUBE or GROUPING SETS: lists, structs and
+    intervals have no order
+    -> GROUP BY ROLLUP (CAST(tags AS VARCHAR))
+GROUPING of no key = GROUPING(...) of what is no key: it tells which keys are added up
+    -> GROUP BY ROLLUP (city, vip), and GROUPING(city)
+GROUPING_FUNCTION = GROUPING(...) here: it tells which keys of the groups are added up
+    -> SELECT city, GROUPING(city) AS g, dp_count(*) FROM t GROUP BY ROLLUP (city)
+dp_keep elsewhere = dp_keep outside HAVING, or inside an expression: it selects groups before
+    anything else is looked at
+    -> GROUP BY city HAVING dp_keep(1e-6) AND dp_count(*) > 100
+arguments of dp_keep = dp_keep with these arguments: it takes a delta, and an epsilon where a count
+    of its own selects the groups
+    -> write dp_keep(1e-6) or dp_keep(1e-6, 0.5)
+dp_keep twice = dp_keep twice, or without GROUP BY: groups are selected once, where there are some
+    -> SELECT city, dp_count(*) FROM t GROUP BY city HAVING dp_keep(1e-6)
+dp_keep and terms = dp_keep and {other} together: both say which groups are shown
+    -> leave one of them out: HAVING dp_keep(1e-6), or {other}...
+limit_type = LIMIT in per cent: %unknown
+    -> LIMIT 10
+modifiers = ORDER BY or LIMIT twice: %unknown
+    -> put ORDER BY and LIMIT at the end of the statement
+rows beside answers = {rows!r} beside released answers: it stands for rows, and what is done with
+    answers may look at nothing else
+    -> aggregate it in a CTE of its own: WITH r AS (SELECT city, dp_count(*) AS n FROM t GROUP BY
+    city) SELECT max(n) FROM r
+unnamed table = table {name!r}, which the schema does not name: whom its rows are about is not known
+    -> link it, links={{'{last}.customer': 'customer.id'}}, or declare it public, public=['{last}']
+public tables alone = a release of public tables alone: there is no one to protect
+    -> leave the dp_ calls out: SELECT count(*) FROM nation is answered exactly, at no cost
+GROUP BY the unit = GROUP BY the unit, or a key of its rows, in the outermost SELECT: each row of
+    the result would be about a single unit
+    -> group by what many units share: SELECT nation, dp_count(*) FROM customer GROUP BY nation; or
+    use the groups of units in a subquery: FROM (SELECT id, count(*) AS n ... GROUP BY id)
+join across units = a join of rows of one unit with those of others: rows of several units would
+    meet; each unit's rows are joined with its own
+    -> add the unit to the condition: {condition}
+GROUP BY across units = GROUP BY without the unit in a subquery, CTE or view: an aggregate over
+    several units is a release of its own
+    -> GROUP BY {unit} too; or ask by dp_ calls, which are drawn first
+number about everybody = a number about everybody inside of a condition: it is a release of its own
+    -> write a dp_ call, which is drawn first: (SELECT dp_mean(x, 0, 100) FROM t); or compare with
+    the unit's own rows: WHERE o.customer = c.id in the subquery
+DISTINCT across units = DISTINCT without the unit's column: rows of several units would count as one
+    -> add the column that names the unit: SELECT DISTINCT customer, city FROM ...
+window across units = a window without the unit in PARTITION BY: it looks at rows of several units
+    -> PARTITION BY {unit}, ...
+public to protected = {join} from a public table to a protected one: which public rows have no match
+    depends on everybody at once
+    -> put the protected table first: FROM orders LEFT JOIN nation ON ...
+NATURAL JOIN = NATURAL JOIN: a column that is added later would join too
+    -> JOIN t USING (city)
+ASOF JOIN = ASOF JOIN: %unknown
+    -> JOIN with BETWEEN: ON p.day BETWEEN f.day - 1 AND f.day
+RIGHT JOIN = RIGHT JOIN: rows of one table without a match in the other depend on everybody at once
+    -> turn the tables round: FROM orders LEFT JOIN nation ON ...
+FULL JOIN = FULL JOIN: rows of one table without a match in the other depend on everybody at once
+    -> ask two questions: LEFT JOIN, and a public table by itself
+POSITIONAL JOIN = POSITIONAL JOIN: the order of protected rows means nothing
+    -> JOIN ... USING (key)
+column of several tables = column {name!r}, which several tables have: it must be plain which is
+    meant
+    -> write {names}
+set operation = {operation}{every}: of protected rows only UNION ALL is a list of everybody's rows
+    -> SELECT ... UNION ALL SELECT ..., with SELECT DISTINCT around it
+UNION ALL of both = UNION ALL of protected and public rows: rows of nobody would stand among those
+    with an owner
+    -> ask about the protected ones, and add public numbers to the answer
+UNION ALL of widths = UNION ALL of different numbers of columns: each needs its place
+    -> name the columns
+UNION ALL of types = UNION ALL of columns {name!r} of different types: turning one into the other
+    could fail on a row
+    -> CAST both to one type, e.g. CAST(x AS VARCHAR)
+too many relations = a statement of too many relations: each use of a CTE or view stands for its own
+    copy of it
+    -> split it into several statements
+subquery in ON = a subquery in ON of a LEFT, SEMI or ANTI JOIN, or on its right side: it would have
+    to be known of rows that are not joined yet
+    -> filter in a subquery of its own: LEFT JOIN (SELECT * FROM orders WHERE order_id IN (SELECT
+    order_id FROM item)) AS o ON o.customer = c.id
+LATERAL = a subquery in FROM that names columns of tables before it in this place: it may filter the
+    rows of its own tables, or aggregate them without GROUP BY
+    -> number, group or order rows by themselves, and join them: JOIN (SELECT *, row_number() OVER
+    (PARTITION BY customer ORDER BY day) AS place FROM orders) AS o ON o.customer = c.id AND place
+    <= 2
+correlated = a subquery that names columns of the statement around it in this place: only its WHERE
+    can
+    -> compare in its WHERE: EXISTS (SELECT 1 FROM orders AS o WHERE o.customer = c.id)
+subquery without FROM = a subquery without FROM in a condition or an expression: it is no more than
+    what it says of the row beside it
+    -> write that itself: WHERE nation > 2, not WHERE EXISTS (SELECT 1 WHERE nation > 2)
+correlated by more than equality = a scalar subquery that is compared with the rows around it
+    by more than =: each row needs its group of rows to aggregate
+    -> (SELECT max(o.total) FROM orders AS o WHERE o.customer = c.id)
+no one aggregate = a scalar subquery that is not one aggregate: it could have several rows, and fail
+    on them
+    -> (SELECT max(o.total) FROM orders AS o WHERE o.customer = c.id)
+IN over several columns = IN over several columns: one value is looked for
+    -> x IN (SELECT y FROM t)
+group_sets = ROLLUP, CUBE and GROUPING SETS in a subquery or CTE: it puts a row into several groups
+    at once
+    -> SELECT city, dp_count(*) FROM t GROUP BY city
+place in GROUP BY = a place in GROUP BY: the SELECT list has no such place
+    -> name the column
+column beside aggregates = column {own!r} beside aggregates: it is no key of GROUP BY
+    -> GROUP BY {own}, or aggregate it: max({own})
+aggregate in a subquery = {name}(...) in a subquery: it is not on the list of aggregates that do not
+    depend on the order of rows
+    -> use one of {known}
+arguments of an aggregate = {name}(...) with these arguments: it takes one
+    -> {name}(x)
+no conditions = {name}(...) of {base}: it takes conditions
+    -> {name}(x > 1)
+no numbers = {name}(...) of {base}: it takes numbers
+    -> {name}(TRY_CAST(x AS DOUBLE))
+argument of a window function = {name}(...) with such an argument: what follows the value is a whole
+    number from 1 to 2147483647
+    -> lag(x, 2)
+no argument of a window function = {name}() without its argument: it takes one
+    -> {name}(x)
+parts of a window function = a window function with DISTINCT, FILTER, ORDER BY or IGNORE NULLS:
+    %unknown
+    -> filter or order in a subquery below the window
+EXCLUDE in a window = EXCLUDE in a window: %unknown
+    -> leave it out, and subtract the row itself: sum(x) OVER (PARTITION BY customer) - x
+a window frame by RANGE or GROUPS = a window frame by RANGE or GROUPS: %unknown
+    -> count rows: ROWS BETWEEN 2 PRECEDING AND CURRENT ROW
+a window frame that is not so many rows = a window frame that is not so many rows: how many rows
+    must be a plain number below 2147483648
+    -> ROWS BETWEEN 2 PRECEDING AND CURRENT ROW
+equal values that differ = {what}, which is {base}: equal values of that type can differ, and which
+    of them is taken depends on others
+    -> CAST it to text first: CAST(x AS VARCHAR)
+running sum = a running sum of {name!r}, which is {base}: a sum of such numbers depends on their
+    order in the last digit
+    -> CAST(x AS DECIMAL(18, 4))
+several protected rows = {what} of protected rows: each row is protected by itself, and this looks
+    at several
+    -> name whose rows they are: unit='user_id', max_rows=5
+join without equality = a join with a public table without an equality: a protected row would count
+    as often as it has matches
+    -> JOIN nation ON nation.id = customer.nation; or protect units: unit='user_id'
+several matches = a join with a public table that has several rows of one {names}: a protected row
+    would count several times
+    -> keep one row of each key: QUALIFY row_number() OVER (PARTITION BY key ORDER BY day) = 1; or
+    declare how many there are at most: Schema(matches={{'prices.key': 4}}); or protect units:
+    unit='user_id', max_rows=5
+type of a unit = a unit of type {base}: equal values of it can look different, and it must be plain
+    who is who
+    -> name units by numbers or text: CAST(x AS VARCHAR)
+types of a link = the link from {name}.{own} ({one}) to {above}.{key} ({two}): types that differ
+    could fail to compare on a row
+    -> give both one type: ALTER TABLE ... ALTER ... TYPE ...
+view in a schema = view {name!r} in the schema: its rows are those of the tables below it
+    -> name these tables in the schema: a statement can read the view then
+table twice = table {name!r} twice in the schema: it has one meaning
+    -> name it once
+table without a link = table {table!r}, which has bounds or matches: the schema does not link it
+    -> link it
+view without definition = a view without a definition of its own: it stands for a Python object, a
+    file or a function, whose rows are not known
+    -> pass the frame itself by name: dfp.sql('SELECT dp_count(*) FROM t', t=frame)
+tables of one name = {name} in a view: there are several tables of that name, and versions of DuckDB
+    differ in which of them a view reads
+    -> name the database too: CREATE OR REPLACE VIEW v AS SELECT * FROM memory.main.t
+another system = {name} in a database of another system: how that reads a row, and what it says when
+    it can't, is not known
+    -> copy the table first: CREATE TABLE copied AS FROM {name}
+GENERATED = column {own!r}, which is GENERATED ALWAYS: it is computed when it is read, and one row
+    could end the query
+    -> name the columns that it is computed of, and write the expression yourself
+collation = a connection with a default collation: texts that differ would be one, and which of them
+    is taken depends on others
+    -> SET default_collation = ''
+calendar = a connection with a calendar of its own: some have no place for every date, and one of
+    these would end the query
+    -> SET Calendar = 'gregorian'
+locked = a connection whose configuration is locked: rows are read with the optimiser off, which it
+    does not allow
+    -> PRAGMA disable_optimizer before SET lock_configuration = true
+profiling = a connection that profiles its queries: a profile tells how many rows and groups there
+    are
+    -> PRAGMA disable_profiling
+macro = the macro {name!r} of this connection: it hides a function of DuckDB's that rows are read
+    with
+    -> DROP MACRO {quoted}, and give it another name
+Python function = the Python function {name!r} of this connection: it goes by the name of a function
+    of DuckDB's that rows are read with
+    -> con.remove_function({name!r}), and give it another name
+"""
+"""A rule is its names, with bars between them, the construct, why it is refused, and what to write.
+
+Words in braces come from what is refused; % begins the name of a phrase that several rules share.
+"""
+
+
+def _refusals(text: str) -> Iterator[tuple[str, Refusal]]:
+    """Yield the rules of a text by each of their names."""
+    phrases: dict[str, str] = {}
+    for entry in re.split(r"\n+(?=\S)", text.strip()):
+        names, _, words = " ".join(entry.split()).partition(" = ")
+        message, _, rewrite = words.partition(" -> ")
+        construct, _, why = message.partition(": ")
+        if names.startswith("%"):
+            phrases[names] = words
+            continue
+        rule = Refusal(construct, phrases.get(why, why), phrases.get(rewrite, rewrite))
+        yield from ((name, rule) for name in names.split("|"))
+
+
+REFUSALS: Mapping[str, Refusal] = dict(_refusals(_TEXT))

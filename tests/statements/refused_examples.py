@@ -210,7 +210,7 @@ EXAMPLES = {
         "subquery without FROM": (
             "SELECT dp_count(*) FROM customer c WHERE EXISTS (SELECT 1 WHERE c.nation > 2)"
         ),
-        "correlated by more than =": (
+        "correlated by more than equality": (
             "SELECT dp_count(*) FROM customer c WHERE 9 > (SELECT max(total) FROM orders o WHERE "
             "o.customer < c.id)"
         ),
