@@ -1,7 +1,6 @@
 """Ask questions, find limits, write and merge files of statistics, run descriptions.
 
-An option that several commands take means one thing everywhere. Each question is a command: its
-options are the arguments of its class.
+Each question is a command: its options are the arguments of its class.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import inspect
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import typer
@@ -30,6 +29,7 @@ from dfprivacy.cli.asking import (
     typed_value,
 )
 from dfprivacy.cli.ledger import charged, session
+from dfprivacy.cli.options import SHARED, Command, option, options, place, with_options
 from dfprivacy.cli.output import (
     INTERRUPTED,
     check_output,
@@ -57,167 +57,14 @@ from dfprivacy.frames.merging import files_of, merge, statistics
 from dfprivacy.frames.tables import origin_of
 from dfprivacy.frames.viz.pictures import show
 from dfprivacy.release.terms import EPSILON as LOSS
-from dfprivacy.release.terms import INTERVAL
 from dfprivacy.statements.connection import connect
 from dfprivacy.statistics import STATISTICS, Argument, Statistic
 from dfprivacy.statistics.base import QUESTIONS
 from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.statistics.quantile import end_of
 
-Command = Callable[..., None]
-Run = TypeVar("Run", bound=Command)
-
-FILE = Annotated[
-    Path,
-    typer.Argument(
-        metavar="FILE",
-        help="A .csv, .tsv or .parquet file, or a folder of .parquet files.",
-        show_default=False,
-    ),
-]
-
-
-def _level(text: object) -> float | str:
-    """Return a level as a number; other words are those of `Terms.interval`."""
-    try:
-        return float(text)  # type: ignore[arg-type]
-    except ValueError:
-        return str(text)
-
-
-def option(
-    name: str, kind: Any, words: str, metavar: str | None = None, *names: str, **how: Any
-) -> inspect.Parameter:
-    """Return an option as the parameter of a command: a flag, or None where it is left out."""
-    default = how.pop("default", False if kind is bool else None)
-    own = (f"--{name}",) if kind is bool and not names else names
-    told = typer.Option(*own, metavar=metavar, help=words, **how)
-    form: Any = Annotated[kind | None if default is None else kind, told]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=form)
-
-
-def place(name: str, kind: Any, metavar: str, words: str, **how: Any) -> inspect.Parameter:
-    """Return an argument without a name as the parameter of a command."""
-    told = typer.Argument(metavar=metavar, help=words, show_default=False)
-    where = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    return inspect.Parameter(name, where, annotation=Annotated[kind, told], **how)
-
-
 _TEXTS, _ANY = list[str], list[str] | None
 _PAIR = tuple[float, float]
-_SHARED = (
-    option(
-        "where",
-        str,
-        "Ask about the rows for which this holds: what stands behind WHERE in SQL, e.g. "
-        "\"age >= 18 AND city = 'Rome'\".",
-        "CONDITION",
-    ),
-    option("by", _TEXTS, "Group by this column; repeat for several.", "COLUMN"),
-    option(
-        "keys",
-        _TEXTS,
-        "A group that everybody may know of; repeat for each. Exactly these are shown, and no "
-        "delta is needed. With several --by: AA,1.",
-        "KEY",
-    ),
-    option(
-        "epsilon",
-        float,
-        "Privacy loss of the whole call; smaller is more private and noisier. 1.0 unless --rho is "
-        "given.",
-    ),
-    option("rho", float, "Privacy loss in zCDP (Gaussian noise), instead of --epsilon."),
-    option(
-        "within",
-        str,
-        "The half-width to reach, instead of --epsilon: 2.0 in the answer's unit, 2%, or of some "
-        "answers NAME=2%,NAME=3. The least epsilon of three digits is spent.",
-        "HALF",
-    ),
-    option("size", int, "The rows of the group that --within is for; 1000 when left out.", "N"),
-    option(
-        "delta",
-        float,
-        "Probability with which a group of a single row may show up, e.g. 1e-6. Needed with --by "
-        "unless --keys are listed.",
-    ),
-    option(
-        "unit",
-        str,
-        "Whose rows they are, e.g. a user's number: all rows of one are protected together. Limits "
-        "are found when left out. One row is protected without a unit.",
-        "COLUMN",
-    ),
-    option(
-        "max_rows", int, "A unit's rows in one group count as N at most; noise grows with N.", "N"
-    ),
-    option(
-        "max_groups", int, "A unit counts in N groups at most, with --by; noise grows with N.", "N"
-    ),
-    option(
-        "interval",
-        Any,
-        "How surely low and high enclose the answer without noise; population: sampling as well, "
-        "at 95 %, or as in 'population 0.9'.",
-        "LEVEL",
-        parser=_level,
-        default=float(INTERVAL),
-    ),
-    option(
-        "ledger",
-        Path,
-        "Charge the call to this ledger, made by `dfprivacy ledger create`. Needs --dataset.",
-        "FILE",
-    ),
-    option("dataset", str, "Whose budget in the ledger is charged.", "NAME"),
-    option(
-        "period",
-        str,
-        "The period that all rows are of, e.g. 2024-01, where the dataset was announced by period.",
-        "PERIOD",
-    ),
-    option("analyst", str, "Who asks, where the budget is shared out.", "NAME"),
-    option(
-        "output", Path, "Write a .csv, .parquet or .json file instead of printing a table.", "FILE"
-    ),
-    option(
-        "memory",
-        str,
-        "What the engine may hold in memory, e.g. 500MB or 2GiB; more spills.",
-        "SIZE",
-    ),
-    option("threads", int, "How many threads it may use.", "N"),
-    option(
-        "temporary",
-        Path,
-        "Where it spills, into a private folder that is removed at the end.",
-        "DIR",
-    ),
-    option(
-        "explain",
-        bool,
-        "Show what the call would cost and how wrong it would be; nothing is read or spent.",
-    ),
-)
-SHARED = {own.name: own for own in _SHARED}
-
-
-def with_options(*names: str, own: Iterable[inspect.Parameter] = ()) -> Callable[[Run], Run]:
-    """Give a command the file, its `own` options, then shared ones by name."""
-    told = list(own)
-
-    def made(run: Run) -> Run:
-        written = inspect.signature(run, eval_str=True).parameters.values()
-        file = [each for each in written if each.annotation == FILE]
-        options: list[Any] = [*file, *told, *(SHARED[name] for name in names)]
-        options.sort(key=lambda each: each.kind)
-        run.__annotations__ = {each.name: each.annotation for each in options}
-        run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
-        return run
-
-    return made
-
 
 _OF_FRAMES = {
     "histogram": (
@@ -320,18 +167,13 @@ def _parameter(own: Argument) -> inspect.Parameter:
     return option(own.name, _TYPES[own.form], words, values, name, default=default, **how)
 
 
-_BINS = (
-    place("column", str, "COLUMN", "The column of numbers."),
-    option("bins", int, "So many equal bins; or name each --edge."),
-    option(
-        "bounds",
-        _PAIR,
-        "Where the first of --bins begins and the last one ends; values beyond are not counted. "
-        "Found privately when left out.",
-        "LOW HIGH",
-    ),
-    option("edge", list[float], "Where a bin begins or ends; repeat, in ascending order.", "X"),
-)
+_BINS = options("""
+    COLUMN (text): The column of numbers.
+    --bins (whole): So many equal bins; or name each --edge.
+    --bounds LOW HIGH (pair): Where the first of --bins begins and the last one ends; values beyond
+        are not counted. Found privately when left out.
+    --edge X (numbers): Where a bin begins or ends; repeat, in ascending order.
+    """)
 
 
 def _histogram(
@@ -353,10 +195,10 @@ def _histogram(
     return Histogram(column, edge or bins or 0, bounds)
 
 
-_READ_AS = (
-    option("rounded", bool, "Show whole numbers that add up."),
-    option("long", bool, "Show one row a cell, with the ends of intervals."),
-)
+_READ_AS = options("""
+    --rounded (flag): Show whole numbers that add up.
+    --long (flag): Show one row a cell, with the ends of intervals.
+    """)
 
 
 def _crosstab(*, rounded: bool, long: bool, **asked: Any) -> Crosstab:
@@ -374,7 +216,7 @@ def _command(
     """Return a command with the options of a question and those of every question."""
     arguments = {each.name: each for each in own}
 
-    def run(file: FILE, **given: Any) -> None:
+    def run(file: Path, **given: Any) -> None:
         with session(given):
             asked = {name: given[name] for name in arguments}
             if asked.get("value", "") is None:
@@ -415,45 +257,34 @@ def _asking(kind: type[Statistic]) -> inspect.Parameter:
     return option(asked, _TEXTS, words, metavar, name)
 
 
-def _bounds_option(words: str) -> inspect.Parameter:
-    return option("bounds_of_columns", _TEXTS, words, "COLUMN=LOW,HIGH", "--bounds")
+BOUNDS_OF, _EVERY_BOUNDS, _BOUNDS_ASKED = (
+    option("bounds", _TEXTS, words, "COLUMN=LOW,HIGH", "--bounds")
+    for words in (
+        "Bounds of a column, e.g. delay=-60,240; found privately when left out.",
+        "What a column is clipped to, e.g. delay=-60,240; every column needs it.",
+        "Bounds of a column that is asked about.",
+    )
+)
 
 
-BOUNDS_OF = _bounds_option("Bounds of a column, e.g. delay=-60,240; found privately when left out.")
+_UNIT, _SHARE, _SPENDING = options("""
+    --unit COLUMN (text, required): Whose rows they are, e.g. a user's number.
+    --share (number, 0.95): The part of the units, from 0 to 1, that the limits leave alone.
+    --spending (number): The epsilon (or rho) that the question will cost; as much as this call.
+    """)
 
 
 @with_options(
-    *("where", "by", "epsilon", "rho", "ledger", "dataset", "period", "analyst"),
+    *("file", "where", "by", "epsilon", "rho", "ledger", "dataset", "period", "analyst"),
     *("memory", "threads", "temporary", "explain"),
-    own=(
-        option(
-            "unit",
-            str,
-            "Whose rows they are, e.g. a user's number.",
-            "COLUMN",
-            default=inspect.Parameter.empty,
-        ),
-        option(
-            "share",
-            float,
-            "The part of the units, from 0 to 1, that the limits leave alone.",
-            default=0.95,
-        ),
-        _bounds_option("Bounds of a column that is asked about."),
-        option(
-            "spending",
-            float,
-            "The epsilon (or rho) that the question will cost; as much as this call.",
-        ),
-        *map(_asking, STATISTICS.values()),
-    ),
+    own=(_UNIT, _SHARE, _BOUNDS_ASKED, _SPENDING, *map(_asking, STATISTICS.values())),
 )
 def limits(
-    file: FILE,
+    file: Path,
     *,
     unit: str,
     share: float,
-    bounds_of_columns: list[str] | None,
+    bounds: list[str] | None,
     spending: float | None,
     **given: Any,
 ) -> None:
@@ -471,7 +302,7 @@ def limits(
             raise InvalidQuestionError(
                 "limits are found for one question", hint="ask again for the others, or for none"
             )
-        question = asked[0].completed(_bounds(bounds_of_columns)) if asked else None
+        question = asked[0].completed(_bounds(bounds)) if asked else None
         losses: dict[str, Any] = {"question": question, "epsilon": loss, "rho": rho}
         if given["explain"]:
             goal_of(question, spending, loss, rho)
@@ -487,7 +318,7 @@ _KEPT = {kind: own for kind, own in STATISTICS.items() if own.adds_up}
 
 
 @with_options(*SHARED, own=(BOUNDS_OF, *map(_asking, STATISTICS.values())))
-def agg_command(file: FILE, *, bounds_of_columns: list[str] | None, **given: Any) -> None:
+def agg_command(file: Path, *, bounds: list[str] | None, **given: Any) -> None:
     """Answer several questions at once: all of them share one epsilon.
 
     [bold]Example[/bold]
@@ -496,7 +327,7 @@ def agg_command(file: FILE, *, bounds_of_columns: list[str] | None, **given: Any
     """
     with session(given):
         asked = list(_all_questions(STATISTICS, given, file))
-        own = Request.of(file, given, bounds=_bounds(bounds_of_columns))
+        own = Request.of(file, given, bounds=_bounds(bounds))
 
         def ask(frame: Any, _: object, terms: dict[str, Any]) -> Any:
             return frame.agg(*asked, **terms)
@@ -540,10 +371,10 @@ def _of_frame(kind: str) -> Command:
     told = [own for own in QUESTIONS[kind].arguments() if own.form in _FORMS]
     within = {"describe": [BOUNDS_OF], "regression": [_EVERY_BOUNDS]}.get(kind, [])
 
-    def run(file: FILE, **given: Any) -> None:
+    def run(file: Path, **given: Any) -> None:
         with session(given):
             asked = {own.name: given[own.name] for own in told if given[own.name] is not None}
-            about, bounds = asked.get("column"), _bounds(given.get("bounds_of_columns"))
+            about, bounds = asked.get("column"), _bounds(given.get("bounds"))
             if about is not None and given["keys"] and given["by"]:
                 raise InvalidKeysError(
                     "--keys are values of the column here, and there are groups too",
@@ -573,26 +404,19 @@ def _of_frame(kind: str) -> Command:
     return with_options(*shared, own=[*map(_parameter, told), *within])(run)
 
 
-_EVERY_BOUNDS = _bounds_option(
-    "What a column is clipped to, e.g. delay=-60,240; every column needs it."
-)
 _FORMS = {"column", "whole", "flag", "numbers", _COLUMNS, f"{_COLUMNS} | None"}
 """What the arguments of these questions are that have options of their own."""
 
 
 @with_options(
-    *("where", "by", "keys", "unit", "max_rows", "max_groups"),
+    *("file", "where", "by", "keys", "unit", "max_rows", "max_groups"),
     own=(
-        option(
-            "output", Path, "The secret file to be made.", "FILE", default=inspect.Parameter.empty
-        ),
+        *options("--output FILE (path, required): The secret file to be made."),
         BOUNDS_OF,
         *map(_asking, _KEPT.values()),
     ),
 )
-def statistics_command(
-    file: FILE, *, output: Path, bounds_of_columns: list[str] | None, **given: Any
-) -> None:
+def statistics_command(file: Path, *, output: Path, bounds: list[str] | None, **given: Any) -> None:
     """Write exact statistics to a [bold]secret[/bold] file, for `dfprivacy merge`.
 
     [bold]Example[/bold]
@@ -604,7 +428,7 @@ def statistics_command(
         by = given.pop("by") or ()
         given["keys"] = typed_keys(file, by, given["keys"]) if given["keys"] else None
         rows = rows_of(file, given.pop("where"))
-        path = statistics(rows, output, *asked, by=by, bounds=_bounds(bounds_of_columns), **given)
+        path = statistics(rows, output, *asked, by=by, bounds=_bounds(bounds), **given)
         show_line(Console(), f"Wrote {path}. It is secret: guard it like the rows.")
 
 
@@ -685,18 +509,13 @@ def _numbers(option: str, text: str, count: int | None) -> tuple[float, ...]:
 
 @with_options(
     *("epsilon", "rho", "delta", "interval", "ledger", "dataset", "period", "analyst", "output"),
-    own=(
-        place("files", list[Path], "FILE...", "Files that `dfprivacy statistics` has made."),
-        option(
-            "parts_per_unit",
-            int,
-            "Your promise that no unit has rows in more than N of the files; nothing can check it. "
-            "All of them when left out.",
-            "N",
-        ),
-    ),
+    own=options("""
+        FILE... (paths): Files that `dfprivacy statistics` has made.
+        --parts-per-unit N (whole): Your promise that no unit has rows in more than N of the files;
+            nothing can check it. All of them when left out.
+        """),
 )
-def merge_command(files: list[Path], *, parts_per_unit: int | None, **given: Any) -> None:
+def merge_command(file: list[Path], *, parts_per_unit: int | None, **given: Any) -> None:
     """Add up files of exact statistics and release the answers once, with noise.
 
     [bold]Example[/bold]
@@ -707,33 +526,25 @@ def merge_command(files: list[Path], *, parts_per_unit: int | None, **given: Any
     account = {name: given.pop(name) for name in ("ledger", "dataset", "period", "analyst")}
     with readable_errors(), charged(account):
         terms = {name: own for name, own in given.items() if own is not None}
-        for file in files:
-            check_output(output, file)
-        by = files_of(files).header.by
-        answers = merge(files, parts_per_unit=parts_per_unit, **terms)
-        _show(answers, len(by), f"Private answers from {len(files)} files", output)
+        for each in file:
+            check_output(output, each)
+        by = files_of(file).header.by
+        answers = merge(file, parts_per_unit=parts_per_unit, **terms)
+        _show(answers, len(by), f"Private answers from {len(file)} files", output)
 
 
 @with_options(
     *("epsilon", "delta", "unit", "max_rows", "max_groups", "interval", "ledger", "dataset"),
     *("period", "analyst", "output", "memory", "threads", "temporary", "explain"),
-    own=(
-        place("query", str, "QUERY", "One statement of dfp.sql."),
-        option(
-            "table",
-            _TEXTS,
-            "A .csv, .tsv or .parquet file that the statement calls NAME; repeat for each.",
-            "NAME=FILE",
-        ),
-        option("database", Path, "A DuckDB file, which is opened for reading only.", "FILE"),
-        option(
-            "schema",
-            Path,
-            "Who is protected in several tables: a .yml file of unit, links, public, bounds.",
-            "FILE",
-        ),
-        option("intervals", bool, "Show the interval behind each answer."),
-    ),
+    own=options("""
+        QUERY (text): One statement of dfp.sql.
+        --table NAME=FILE (texts): A .csv, .tsv or .parquet file that the statement calls NAME;
+            repeat for each.
+        --database FILE (path): A DuckDB file, which is opened for reading only.
+        --schema FILE (path): Who is protected in several tables: a .yml file of unit, links,
+            public, bounds.
+        --intervals (flag): Show the interval behind each answer.
+        """),
 )
 def sql_command(
     query: str, *, table: list[str] | None, database: Path | None, intervals: bool, **given: Any
@@ -785,21 +596,15 @@ WRONG, REFUSED, FAILED = 2, 3, 1
 
 
 @with_options(
-    own=(
-        place("file", Path, "FILE", "A .yml or .yaml file."),
-        option(
-            "set_",
-            _TEXTS,
-            "Set a parameter that the file declares; repeat it for each.",
-            "NAME=VALUE",
-            "--set",
-        ),
-        option("check", bool, "Only check the file; nothing else is read."),
-        option("explain", bool, "Show what a run would cost; no row is read."),
-        option("quiet", bool, "Print nothing but errors.", None, "--quiet", "-q"),
-    )
+    own=options("""
+        FILE (path): A .yml or .yaml file.
+        --set NAME=VALUE (texts): Set a parameter that the file declares; repeat it for each.
+        --check (flag): Only check the file; nothing else is read.
+        --explain (flag): Show what a run would cost; no row is read.
+        --quiet -q (flag): Print nothing but errors.
+        """)
 )
-def run(file: Path, *, set_: list[str] | None, check: bool, explain: bool, quiet: bool) -> None:
+def run(file: Path, *, check: bool, explain: bool, quiet: bool, **given: Any) -> None:
     """Make the releases that a file describes. To run it again spends nothing.
 
     A release asks questions of one table, or is an SQL query over several with a schema.
@@ -819,7 +624,7 @@ def run(file: Path, *, set_: list[str] | None, check: bool, explain: bool, quiet
         hint="write e.g. --set date=2024-01-31",
     )
     with _exit_codes():
-        description = read_description(file, _pairs(set_ or [], wrong))
+        description = read_description(file, _pairs(given["set"] or [], wrong))
         if check:
             names = ", ".join(release.name for release in description.releases)
             show_line(console, f"{description.file}: no faults; releases: {names}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -15,31 +15,13 @@ from dfprivacy.accounting.charge import Budget, short
 from dfprivacy.accounting.exact import decimal_number
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account, account_of, spending
+from dfprivacy.cli.options import options, with_options
 from dfprivacy.cli.output import MOST_ROWS, plain, readable_errors, show_line
 from dfprivacy.engine.embedded import Engine
 from dfprivacy.errors import InvalidLossError, LedgerBudgetError
 
-_FILE = Annotated[
-    Path, typer.Argument(metavar="FILE", help="The ledger's file.", show_default=False)
-]
-_EPSILON = Annotated[
-    float | None, typer.Option(help="What each dataset may spend in all.", show_default=False)
-]
-_RHO = Annotated[float | None, typer.Option(help="The same in zCDP, instead of --epsilon.")]
-_DELTA = Annotated[
-    float | None,
-    typer.Option(help="What each dataset may spend on secret group keys, e.g. 1e-6."),
-]
-_REMEMBER = Annotated[
-    bool,
-    typer.Option(
-        "--remember", help="Keep what is released, so that the same request can be repeated."
-    ),
-]
-_STRICT = Annotated[bool, typer.Option("--strict", help="Refuse datasets that were not announced.")]
-_DATASET = Annotated[
-    str, typer.Argument(metavar="DATASET", help="The name of the data.", show_default=False)
-]
+_LEDGER = options("FILE (path): The ledger's file.")
+_DATASET = options("DATASET (text): The name of the data.")
 _MEASURES = ("epsilon", "rho", "delta")
 _LEFT = ("left", "delta spent", "left")
 _NUMERIC: dict[str, Any] = {"justify": "right", "no_wrap": True}
@@ -52,15 +34,17 @@ ledger_app = typer.Typer(
 
 
 @ledger_app.command()
-def create(
-    file: _FILE,
-    *,
-    epsilon: _EPSILON = None,
-    rho: _RHO = None,
-    delta: _DELTA = None,
-    remember: _REMEMBER = False,
-    strict: _STRICT = False,
-) -> None:
+@with_options(
+    own=_LEDGER
+    + options("""
+        --epsilon (number): What each dataset may spend in all.
+        --rho (number): The same in zCDP, instead of --epsilon.
+        --delta (number): What each dataset may spend on secret group keys, e.g. 1e-6.
+        --remember (flag): Keep what is released, so that the same request can be repeated.
+        --strict (flag): Refuse datasets that were not announced.
+        """)
+)
+def create(file: Path, **budget: Any) -> None:
     """Make a ledger: a file that keeps a privacy budget for each dataset.
 
     [bold]Example[/bold]
@@ -68,33 +52,26 @@ def create(
     dfprivacy ledger create budget.db --epsilon 10 --delta 1e-6
     """
     with readable_errors():
-        if epsilon is None and rho is None:
+        if budget["epsilon"] is None and budget["rho"] is None:
             raise InvalidLossError("a ledger needs a budget", hint="add --epsilon 10 --delta 1e-6")
         if file.exists():
             raise LedgerBudgetError(
                 f"there is a file {str(file)!r} already",
                 hint=f"see what it has left: dfprivacy ledger show {file}",
             )
-        ledger = Ledger(
-            file, epsilon=epsilon, rho=rho, delta=delta, remember=remember, strict=strict
-        )
-        show_line(Console(), f"Made {file}: {_about(ledger)}")
+        show_line(Console(), f"Made {file}: {_about(Ledger(file, **budget))}")
 
 
 @ledger_app.command()
-def announce(
-    file: _FILE,
-    dataset: _DATASET,
-    *,
-    periods: Annotated[
-        str | None,
-        typer.Option(
-            help="The rows come in disjoint periods, each with a budget of its own: year, month, "
-            "week or day. Protects a unit's rows of one period.",
-            show_default=False,
-        ),
-    ] = None,
-) -> None:
+@with_options(
+    own=_LEDGER
+    + _DATASET
+    + options("""
+        --periods (text): The rows come in disjoint periods, each with a budget of its own: year,
+            month, week or day. Protects a unit's rows of one period.
+        """)
+)
+def announce(file: Path, dataset: str, *, periods: str | None) -> None:
     """Open the account of a dataset, or one for each period of its data.
 
     [bold]Example[/bold]
@@ -108,22 +85,17 @@ def announce(
 
 
 @ledger_app.command()
-def allow(
-    file: _FILE,
-    dataset: _DATASET,
-    analyst: Annotated[
-        str, typer.Argument(metavar="ANALYST", help="Who asks.", show_default=False)
-    ],
-    *,
-    epsilon: Annotated[
-        float | None, typer.Option(help="What the analyst may spend in all.", show_default=False)
-    ] = None,
-    rho: _RHO = None,
-    delta: Annotated[
-        float | None,
-        typer.Option(help="The same of delta; all of the budget's when left out."),
-    ] = None,
-) -> None:
+@with_options(
+    own=_LEDGER
+    + _DATASET
+    + options("""
+        ANALYST (text): Who asks.
+        --epsilon (number): What the analyst may spend in all.
+        --rho (number): The same in zCDP, instead of --epsilon.
+        --delta (number): The same of delta; all of the budget's when left out.
+        """)
+)
+def allow(file: Path, dataset: str, analyst: str, **part: float | None) -> None:
     """Allow an analyst a part of a dataset's budget, or of that of each period.
 
     [bold]Example[/bold]
@@ -131,13 +103,14 @@ def allow(
     dfprivacy ledger allow budget.db flights ann --epsilon 3
     """
     with readable_errors():
-        Ledger(file).allow(analyst, dataset, epsilon=epsilon, rho=rho, delta=delta)
-        part = _amount(Budget(epsilon=epsilon, rho=rho, delta=delta or 0.0))
-        show_line(Console(), f"{analyst} may spend {part} of {dataset}")
+        Ledger(file).allow(analyst, dataset, **part)
+        amount = _amount(Budget(part["epsilon"], part["rho"], part["delta"] or 0.0))
+        show_line(Console(), f"{analyst} may spend {amount} of {dataset}")
 
 
 @ledger_app.command()
-def show(file: _FILE) -> None:
+@with_options(own=_LEDGER)
+def show(file: Path) -> None:
     """Show what each dataset has left, and what was charged.
 
     [bold]Example[/bold]
@@ -167,17 +140,14 @@ def show(file: _FILE) -> None:
 
 
 @ledger_app.command()
-def report(
-    file: _FILE,
-    *,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE.html", help="Where the page goes.")
-    ] = Path("report.html"),
-    delta: Annotated[
-        float | None,
-        typer.Option(help="Quote epsilons at this delta, e.g. 1e-6.", show_default=False),
-    ] = None,
-) -> None:
+@with_options(
+    own=_LEDGER
+    + options("""
+        --output -o FILE.html (path, report.html): Where the page goes.
+        --delta (number): Quote epsilons at this delta, e.g. 1e-6.
+        """)
+)
+def report(file: Path, *, output: Path, delta: float | None) -> None:
     """Write a ledger as one HTML page: charges, what is left, and the promise.
 
     The page needs no network: its tables can be sorted and filtered offline.

@@ -9,7 +9,7 @@ from functools import reduce
 from glob import escape
 from operator import add
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 
 from dfprivacy.cli.asking import rows_of
+from dfprivacy.cli.options import options, with_options
 from dfprivacy.cli.output import readable_errors, show_line
 from dfprivacy.engine.adopt import Columns, adopt
 from dfprivacy.engine.embedded import embedded
@@ -31,12 +32,9 @@ from dfprivacy.errors import (
 from dfprivacy.local.gaussian import gaussian_mean
 from dfprivacy.local.protocol import Aggregate, Journal, Protocol
 from dfprivacy.local.reports import COLUMNS
-from dfprivacy.release.terms import INTERVAL
 
-_PROTOCOL = Annotated[
-    Path, typer.Argument(metavar="PROTOCOL", help="What the analyst published, a .json file.")
-]
-_OUTPUT = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where it goes.")]
+_PROTOCOL = options("PROTOCOL (path): What the analyst published, a .json file.")
+_OUTPUT = options("--output -o FILE (path, required): Where it goes.")
 
 _JSON_LINES = {".jsonl", ".ndjson"}
 
@@ -48,27 +46,20 @@ local_app = typer.Typer(
 
 
 @local_app.command()
-def plan(
-    *,
-    users: Annotated[int, typer.Option(help="How many users there are.")],
-    output: _OUTPUT,
-    epsilon: Annotated[float, typer.Option(help="What a report costs its owner.")] = 1.0,
-    sigma: Annotated[
-        float | None, typer.Option(help="The standard deviation, where it is known.")
-    ] = None,
-    sigma_bounds: Annotated[
-        tuple[float, float] | None,
-        typer.Option(metavar="LOW HIGH", help="Between which it lies, where it is not."),
-    ] = None,
-    limit: Annotated[
-        float | None, typer.Option(help="The mean lies between -limit and limit.")
-    ] = None,
-    rounds: Annotated[int, typer.Option(help="2, or 1 at a larger error.")] = 2,
-    campaign: Annotated[str | None, typer.Option(help="The survey's public name.")] = None,
-    named: Annotated[
-        bool, typer.Option("--named", help="Users go by name, not by an index from 0.")
-    ] = False,
-) -> None:
+@with_options(
+    own=options("--users (whole, required): How many users there are.")
+    + _OUTPUT
+    + options("""
+        --epsilon (number, 1.0): What a report costs its owner.
+        --sigma (number): The standard deviation, where it is known.
+        --sigma-bounds LOW HIGH (pair): Between which it lies, where it is not.
+        --limit (number): The mean lies between -limit and limit.
+        --rounds (whole, 2): 2, or 1 at a larger error.
+        --campaign (text): The survey's public name.
+        --named (flag): Users go by name, not by an index from 0.
+        """)
+)
+def plan(output: Path, **given: Any) -> None:
     """Plan the mean of a Gaussian, and write round 1 for everybody to read.
 
     [bold]Example[/bold]
@@ -76,38 +67,33 @@ def plan(
     dfprivacy local plan --users 300000 --sigma-bounds 10 200 --limit 1000 -o round1.json
     """
     with readable_errors():
-        protocol = gaussian_mean(
-            users=users, epsilon=epsilon, sigma=sigma, sigma_bounds=sigma_bounds, limit=limit,
-            rounds=rounds, campaign=campaign, named=named,
-        )  # fmt: skip
-        _publish(protocol, output)
+        _publish(gaussian_mean(**given), output)
 
 
 @local_app.command()
+@with_options(
+    own=_PROTOCOL
+    + options("""
+        FILE (path): Values: .jsonl, .parquet, .csv or .tsv.
+        COLUMN (text): The column of values.
+        """)
+    + _OUTPUT
+    + options("""
+        --user COLUMN (text): Who they are; rows are numbered from 0 without.
+        --where CONDITION (text): Ask about the owners for whom this holds, as behind WHERE in SQL;
+            the others report a missing value, so that nobody sees who they are.
+        --journal FOLDER (path): Remember campaigns there, and answer each once.
+        """)
+)
 def report(
-    protocol: _PROTOCOL,
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Values: .jsonl, .parquet, .csv or .tsv.")
-    ],
-    column: Annotated[str, typer.Argument(metavar="COLUMN", help="The column of values.")],
+    protocol: Path,
+    file: Path,
+    column: str,
     *,
-    output: _OUTPUT,
-    user: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Who they are; rows are numbered from 0 without."),
-    ] = None,
-    where: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CONDITION",
-            help="Ask about the owners for whom this holds, as behind WHERE in SQL; the others "
-            "report a missing value, so that nobody sees who they are.",
-        ),
-    ] = None,
-    journal: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Remember campaigns there, and answer each once."),
-    ] = None,
+    output: Path,
+    user: str | None,
+    where: str | None,
+    journal: Path | None,
 ) -> None:
     """Make private reports of values, at their owner.
 
@@ -128,14 +114,8 @@ def report(
 
 
 @local_app.command()
-def aggregate(
-    protocol: _PROTOCOL,
-    reports: Annotated[
-        list[Path], typer.Argument(metavar="REPORTS...", help=".jsonl or .parquet files.")
-    ],
-    *,
-    output: _OUTPUT,
-) -> None:
+@with_options(own=_PROTOCOL + options("REPORTS... (paths): .jsonl or .parquet files.") + _OUTPUT)
+def aggregate(protocol: Path, reports: list[Path], *, output: Path) -> None:
     """Check reports, count each user once and add them up.
 
     [bold]Example[/bold]
@@ -153,19 +133,14 @@ def aggregate(
 
 
 @local_app.command()
-def estimate(
-    sums: Annotated[
-        list[Path], typer.Argument(metavar="SUMS...", help="What aggregate has written.")
-    ],
-    *,
-    next_round: Annotated[
-        Path | None,
-        typer.Option("--next", metavar="FILE", help="Where the next round's protocol goes."),
-    ] = None,
-    interval: Annotated[
-        float, typer.Option(help="How surely low and high enclose the mean.")
-    ] = float(INTERVAL),
-) -> None:
+@with_options(
+    own=options("""
+        SUMS... (paths): What aggregate has written.
+        --next FILE (path): Where the next round's protocol goes.
+        --interval (number, 0.95): How surely low and high enclose the mean.
+        """)
+)
+def estimate(sums: list[Path], *, interval: float, **given: Path | None) -> None:
     """Show the answer of the last round, or write the protocol of the next one.
 
     [bold]Example[/bold]
@@ -174,8 +149,8 @@ def estimate(
     """
     with readable_errors():
         found = reduce(add, map(_aggregate, sums))
-        if next_round is not None:
-            _publish(found.next_round(), next_round)
+        if given["next"] is not None:
+            _publish(found.next_round(), given["next"])
             return
         own = found.protocol
         if own.round < own.rounds:
