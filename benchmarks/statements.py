@@ -19,8 +19,8 @@ import duckdb
 import dfprivacy as dfp
 from dfprivacy.release.terms import Terms
 from dfprivacy.statements.catalog import connection_source
+from dfprivacy.statements.composing import read
 from dfprivacy.statements.plan import plan_script
-from dfprivacy.statements.reading import read
 from dfprivacy.statements.rows import Reader
 from dfprivacy.statements.tree import parse
 

@@ -7,18 +7,15 @@ and finds no Python variable. So whatever the rest is, it is a function of relea
 
 Over the tables of a schema a release may stand inside of another, too. What the other one takes of
 it is a query over released answers: a table that everybody may know once these are drawn.
-
-Ordinary aggregates are read as the private questions that they are: AVG(x) as dp_mean(x).
-Each statistic names the aggregates that it answers (`Statistic.sql_names`). FILTER (WHERE ...)
-behind any call is CASE: rows that do not fulfil it have no value.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import duckdb
@@ -26,63 +23,79 @@ import pyarrow as pa
 
 from dfprivacy.engine.returning import released_rows
 from dfprivacy.errors import DPError, InvalidQuestionError
-from dfprivacy.statements.calls import holds_dp
-from dfprivacy.statements.expressions import condition, display, is_dp
-from dfprivacy.statements.rules import Node, only, refuse
-from dfprivacy.statements.tree import called, folded, is_column, kind, nodes, shown
-from dfprivacy.statistics import STATISTICS
-from dfprivacy.statistics.forms import forms_of
+from dfprivacy.statements.calls import has_aggregates, holds_dp
+from dfprivacy.statements.owned import about_all
+from dfprivacy.statements.reading import Statement, statement
+from dfprivacy.statements.rows import Given, Reader, Relation
+from dfprivacy.statements.rules import Node, refuse
+from dfprivacy.statements.tree import (
+    Target,
+    all_of,
+    any_value,
+    called,
+    folded,
+    is_column,
+    kind,
+    nodes,
+    own_nodes,
+    parse,
+    plain,
+    selected,
+    text_of_query,
+)
 
 _TABLES = frozenset(("range", "generate_series", "unnest"))
 """Table functions that the rest of a statement may call: they read nothing."""
 
 
 @dataclass(frozen=True)
-class Composition:
-    """The releases of a statement, in the order in which they are drawn, and the rest.
+class Script:
+    """A whole text: its releases, what is done with them, and where that goes.
 
-    There is none where a statement is about public tables alone: it is exact, and free.
-
-    `rest` is a query over tables that go by `names`, in the order of the releases, and over public
-    ones, by the names that they have there; None where the last release is the whole statement.
+    `rest` is a query over the results of `statements`, which go by `names`, and over `public`
+    tables; None where the last statement is the whole text.
     """
 
-    releases: tuple[Any, ...]
+    statements: tuple[Statement, ...]
     names: tuple[str, ...] = ()
-    rest: Node | None = None
-    public: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    rest: str | None = None
+    public: tuple[tuple[str, Relation], ...] = ()
+    target: Target | None = None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns before the first one that is made of answers, where there is no rest."""
+        made = [one.sql for one in self.statements[-1].released.outputs]
+        names = [one.name for one in self.statements[-1].released.outputs]
+        answered = [any(f"released.{own}_" in sql for own in ("answer", "window")) for sql in made]
+        return tuple(names[: answered.index(True) if True in answered else None])
+
+    @property
+    def givens(self) -> tuple[Given, ...]:
+        """What releases take of others, in the order in which it is made."""
+        found = (given for one in self.statements for given in one.givens)
+        return tuple({given.name: given for given in found}.values())
 
 
-@dataclass(frozen=True)
-class Asked:
-    """How a statement is taken apart: what is known of its names, and what reads its releases.
-
-    `is_public` tells whether a name stands for a public table, wherever the table is found. `read`
-    takes a SELECT that can be read by itself; `nested` says whether one may stand in another,
-    `lend` makes what the other one takes of the releases so far, under a name, and is told if it is
-    one value, `text` shows an expression. `aggregated` tells a SELECT with ordinary aggregates of
-    its own, `about_all` whether these are about several units.
-    """
-
-    is_public: Callable[[tuple[str, ...]], bool]
-    read: Callable[[Node], Any]
-    lend: Callable[[str, Composition, bool], None]
-    text: Callable[[Node], str]
-    aggregated: Callable[[Node], bool]
-    about_all: Callable[[Node], bool]
-    nested: bool
+def read(text: object, reader: Reader) -> Script:
+    """Return a text that has been checked whole; nothing of the data is looked at."""
+    try:
+        target, select = parse(text, reader.engine)
+        return replace(_taken_apart(select, reader), target=target)
+    except RecursionError:
+        raise refuse("nested") from None
 
 
-def taken_apart(select: Node, asked: Asked) -> Composition:
+def _taken_apart(select: Node, reader: Reader) -> Script:
     """Return the releases of a statement and what is done with them and with public tables."""
     for node in nodes(select):
         if kind(node) == ("SUBQUERY", "SUBQUERY"):
             node["subquery"]["node"]["inner"] = True
-    made = _Taken(fresh_name(select), asked)
+    made = _Taken(fresh_name(select), reader)
     try:
         rest = None if asks(select) else made.query(select, {})
     except _Unreleased:
-        if holds_dp(select) and not asked.aggregated(select):
+        if holds_dp(select) and not made.aggregated(select):
             raise refuse("rows beside answers", rows=made.rows) from None
         rest = None
     except DPError:
@@ -91,9 +104,12 @@ def taken_apart(select: Node, asked: Asked) -> Composition:
         rest = None
     public_alone = rest is not None and not made.releases and made.tables and not holds_dp(select)
     if rest is None or not (made.releases or public_alone):
-        made = _Taken(made.start, asked)
+        made = _Taken(made.start, reader)
         made.release(made.below(select, {}), {})
-        return Composition(tuple(made.releases), tuple(made.names))
+        return Script(tuple(made.releases), tuple(made.names))
+    if reader.intervals:
+        columns = [[own.name for own in one.released.outputs] for one in made.releases]
+        rest = with_ends(rest, dict(zip(made.names, columns, strict=True)))
     return made.composed(rest)
 
 
@@ -113,18 +129,6 @@ def asks(select: Node) -> bool:
         return False
     parts = ("select_list", "where_clause", "having", "qualify", "modifiers", "group_expressions")
     return any(called(node).startswith("dp_") for part in parts for node in own_nodes(select[part]))
-
-
-def own_nodes(tree: object) -> Iterator[Node]:
-    """Yield the nodes of an expression, without those of the queries in it."""
-    if isinstance(tree, list):
-        for part in tree:
-            yield from own_nodes(part)
-    elif isinstance(tree, dict):
-        yield tree
-        for name, part in tree.items():
-            if name != "subquery":
-                yield from own_nodes(part)
 
 
 @dataclass(frozen=True)
@@ -151,8 +155,8 @@ class _Taken:
     """
 
     start: str
-    asked: Asked
-    releases: list[Any] = field(default_factory=list)
+    reader: Reader
+    releases: list[Statement] = field(default_factory=list)
     known: dict[str, int] = field(default_factory=dict)
     tables: dict[tuple[str, ...], str] = field(default_factory=dict)
     lent: dict[str, str] = field(default_factory=dict)
@@ -164,20 +168,35 @@ class _Taken:
         """The names of the released tables."""
         return [f"{self.start}_{index}" for index in range(len(self.releases))]
 
-    def composed(self, rest: Node) -> Composition:
+    @cached_property
+    def public(self) -> set[tuple[str, ...]]:
+        """The very tables that the schema declares public, wherever they are found."""
+        schema, find = self.reader.schema, self.reader.place.find
+        return {find(tuple(own.split("."))).path for own in (schema.public if schema else ())}
+
+    def is_public(self, path: tuple[str, ...]) -> bool:
+        """Tell whether a name stands for a public table."""
+        return bool(self.public) and self.reader.place.find(path).path in self.public
+
+    def aggregated(self, node: Node) -> bool:
+        """Tell a SELECT with ordinary aggregates of its own that mean private ones."""
+        return self.reader.ordinary and has_aggregates(node)
+
+    def composed(self, rest: Node) -> Script:
         """Return the releases so far, and a query over them."""
-        used = _named(rest)
-        tables = tuple((name, parts) for parts, name in self.tables.items() if name in used)
-        return Composition(tuple(self.releases), tuple(self.names), rest, tables)
+        used, find = _named(rest), self.reader.place.find
+        tables = tuple((name, find(own)) for own, name in self.tables.items() if name in used)
+        text = text_of_query(rest, self.reader.engine)
+        return Script(tuple(self.releases), tuple(self.names), text, tables)
 
     def release(self, node: Node, sees: _Seen) -> Node:
         """Read a release, and return all of its table; the same text is one release."""
         alone = self._alone(node, sees)
         text = json.dumps(plain(alone))
         if text not in self.known:
-            self.releases.append(self.asked.read(alone))
+            self.releases.append(statement(alone, self.reader))
             self.known[text] = len(self.releases) - 1
-        return _all_of(self.names[self.known[text]])
+        return all_of(self.names[self.known[text]])
 
     # over answers
 
@@ -192,9 +211,9 @@ class _Taken:
             return self._over_answers(node, sees)
         except _Unreleased:
             self._restore(before)
-        if self.asked.nested and self.asked.aggregated(node):
+        if self.reader.schema is not None and self.aggregated(node):
             inner = self.below(node, sees)
-            if self.asked.about_all(self._alone(inner, sees)):
+            if about_all(self._alone(inner, sees), self.reader):
                 return self.release(inner, sees)
             self._restore(before)
         self.unreleased.add(id(node))
@@ -256,19 +275,19 @@ class _Taken:
         common = sees.get(folded(path[0])) if len(path) == 1 else None
         if common is not None and common.released:
             return node
-        if common is not None or not self.asked.is_public(path):
+        if common is not None or not self.is_public(path):
             self.rows = ".".join(path)
             raise _Unreleased
         name = self.tables.setdefault(path, f"{self.start}_public_{len(self.tables)}")
         called_ = node["alias"] or path[-1]
-        table: Node = _all_of(name)["from_table"]
+        table: Node = all_of(name)["from_table"]
         return {**node, **table, "alias": called_, "column_name_alias": node["column_name_alias"]}
 
     # inside of a release
 
     def below(self, node: Node, sees: _Seen) -> Node:
         """Return a query over rows, with tables that are lent to it in place of releases in it."""
-        if not self.asked.nested:
+        if self.reader.schema is None:
             return node
         own, names = dict(sees), []
         for entry in node.get("cte_map", {"map": []})["map"]:
@@ -298,10 +317,11 @@ class _Taken:
         name = self._taken_of(tree["subquery"]["node"], sees, tree if scalar else None)
         if name is None:
             return {**parts, "subquery": self._inside(tree["subquery"], sees)}
-        lent = _all_of(name)
+        lent = all_of(name)
         if scalar:
-            lent["select_list"] = [_any_value("value")]
-            parts |= {"given": name, "written": self.asked.text(tree)}
+            lent["select_list"] = [any_value("value")]
+            text = text_of_query(selected(tree), self.reader.engine)
+            parts |= {"given": name, "written": text.removeprefix("SELECT ")}
         return {**parts, "subquery": {**tree["subquery"], "node": lent}}
 
     def _taken_of(self, node: Node, sees: _Seen, scalar: Node | None) -> str | None:
@@ -329,7 +349,9 @@ class _Taken:
         text = json.dumps(plain(rest))
         if text not in self.lent:
             name = f"{self.start}_given_{len(self.lent)}"
-            self.asked.lend(name, self.composed(rest), single)
+            script, planned = self.composed(rest), self.reader.planned
+            assert planned is not None  # noqa: S101 whoever reads plans
+            self.reader.givens[name] = Given(name, script, planned(script), single)
             self.lent[text] = name
         return self.lent[text]
 
@@ -337,8 +359,8 @@ class _Taken:
         """Return a CTE as a release can name it."""
         if not common.released:
             return common.entry
-        whole = _all_of(common.entry["key"])
-        made = _made_of(common.entry, _all_of(self._lent(whole, sees)))
+        whole = all_of(common.entry["key"])
+        made = _made_of(common.entry, all_of(self._lent(whole, sees)))
         return {**made, "value": {**made["value"], "aliases": []}}
 
     def _alone(self, select: Node, sees: _Seen) -> Node:
@@ -347,15 +369,6 @@ class _Taken:
         entries = [self._seen(own, sees) for name, own in sees.items() if name in used]
         own = select["cte_map"]
         return {**select, "cte_map": {**own, "map": [*entries, *own["map"]]}}
-
-
-def plain(tree: Any) -> Any:
-    """Return a tree without the places of its nodes in the text."""
-    if isinstance(tree, list):
-        return [plain(part) for part in tree]
-    if not isinstance(tree, dict):
-        return tree
-    return {name: plain(part) for name, part in tree.items() if "location" not in name}
 
 
 def _made_of(entry: Node, query: Node) -> Node:
@@ -383,47 +396,6 @@ def _value_of(scalar: Node, query: Node) -> Node:
     return selected({**scalar, "alias": "value", "subquery": subquery})
 
 
-def selected(expression: Node) -> Node:
-    """Return SELECT of one expression over nothing."""
-    empty: Node = {"type": "EMPTY", "alias": "", "sample": None}
-    return {**_all_of(""), "select_list": [expression], "from_table": empty}
-
-
-def _any_value(name: str) -> Node:
-    """Return any_value(column)."""
-    column: Node = {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": "",
-                    "column_names": [name]}  # fmt: skip
-    return {"class": "FUNCTION", "type": "FUNCTION", "alias": "", "function_name": "any_value",
-            "schema": "", "filter": None, "order_bys": {"type": "ORDER_MODIFIER", "orders": []},
-            "distinct": False, "is_operator": False, "export_state": False, "catalog": "",
-            "arguments": [{"name": "", "expression": column}],
-            "qualified_name": {"path": ["any_value"]}}  # fmt: skip
-
-
-def _all_of(name: str) -> Node:
-    """Return SELECT * FROM a table."""
-    star = {"class": "STAR", "type": "STAR", "alias": "", "relation_name": "", "exclude_list": [],
-            "replace_list": [], "columns": False, "expr": None, "qualified_exclude_list": [],
-            "rename_list": []}  # fmt: skip
-    table: Node = {"type": "BASE_TABLE", "alias": "", "sample": None, "schema_name": "",
-             "table_name": name, "column_name_alias": [], "catalog_name": "", "at_clause": None,
-             "qualified_name": {"path": [name]}}  # fmt: skip
-    return {"type": "SELECT_NODE", "modifiers": [], "cte_map": {"map": []}, "select_list": [star],
-            "from_table": table, "where_clause": None, "group_expressions": [], "group_sets": [],
-            "aggregate_handling": "STANDARD_HANDLING", "having": None, "sample": None,
-            "qualify": None}  # fmt: skip
-
-
-def text_of_rest(rest: Node, engine: duckdb.DuckDBPyConnection) -> str:
-    """Return a query as DuckDB writes it, from its tree."""
-    tree = json.dumps({"error": False, "statements": [{"node": rest, "named_param_map": []}]})
-    try:
-        ((text,),) = engine.execute("SELECT json_deserialize_sql(?::JSON)", [tree]).fetchall()
-    except duckdb.Error:
-        raise refuse("the statement") from None
-    return str(text)
-
-
 def run_rest(
     text: str, names: Sequence[str], tables: Sequence[pa.Table], engine: duckdb.DuckDBPyConnection
 ) -> pa.Table:
@@ -431,49 +403,6 @@ def run_rest(
     for name, table in zip(names, tables, strict=True):
         engine.register(name, table)
     return released_rows(engine.sql(text))
-
-
-_CLAUSES = ("select_list", "having", "qualify", "modifiers")
-
-
-def aggregates() -> Mapping[str, str]:
-    """Return the kinds of statistics by the ordinary aggregates that they answer.
-
-    >>> aggregates()["avg"], aggregates()["count_star"]
-    ('mean', 'count')
-    """
-    named = {name: own for own in STATISTICS.values() for name in own.sql_names if forms_of(own)}
-    counts = dict.fromkeys(("count_star", "count_if", "countif"), "count")
-    return {name: own.kind for name, own in named.items()} | counts
-
-
-def private(select: Node, *, ordinary: bool) -> Node:
-    """Return a SELECT whose aggregates are dp_ calls; ordinary ones where they mean these."""
-    known = aggregates() if ordinary else {}
-    return {
-        name: _within(part, known) if name in _CLAUSES else part for name, part in select.items()
-    }
-
-
-def has_aggregates(select: Node) -> bool:
-    """Tell a SELECT that has ordinary aggregates with a private form among its own expressions."""
-    known = aggregates()
-    return kind(select) == ("", "SELECT_NODE") and any(
-        _name(node) in known for part in _CLAUSES for node in own_nodes(select[part])
-    )
-
-
-def with_intervals(items: Sequence[tuple[str, Node]]) -> list[tuple[str, Node]]:
-    """Return the items of a SELECT list, each answer followed by the ends of its interval."""
-    found: list[tuple[str, Node]] = []
-    kinds = {f"dp_{name}": own for own in STATISTICS.values()
-             for name in (own.kind, *own.sql_aliases)}  # fmt: skip
-    for name, node in items:
-        found.append((name, node))
-        own = kinds.get(called(node))
-        if own is not None and own.has_interval:
-            found += [(f"{name}_{end}", _end_of(node, end)) for end in ("low", "high")]
-    return found
 
 
 def with_ends(rest: Node, columns: Mapping[str, Sequence[str]]) -> Node:
@@ -520,7 +449,7 @@ def _columns_of(query: Node, known: Mapping[str, frozenset[str]]) -> frozenset[s
     """Return the columns of a query that is all of a released table; none of any other."""
     table = query.get("from_table") or {}
     name = table.get("table_name", "")
-    return known.get(folded(name), frozenset()) if query == _all_of(name) else frozenset()
+    return known.get(folded(name), frozenset()) if query == all_of(name) else frozenset()
 
 
 def _tables_in(
@@ -536,88 +465,3 @@ def _tables_in(
     elif node.get("type") == "BASE_TABLE" and not node["column_name_alias"]:
         name = node["table_name"]
         yield node["alias"] or name, known.get(folded(name), frozenset())
-
-
-def _within(tree: Any, known: Mapping[str, str]) -> Any:
-    if isinstance(tree, list):
-        return [_within(part, known) for part in tree]
-    if not isinstance(tree, dict):
-        return tree
-    if is_dp(tree) or _name(tree) in known:
-        return _asked(tree, known)
-    return {
-        name: part if name == "subquery" else _within(part, known) for name, part in tree.items()
-    }
-
-
-def _name(node: Node) -> str:
-    name = called(node)
-    return f"{name}_distinct" if name and node["distinct"] else name
-
-
-def _asked(node: Node, known: Mapping[str, str]) -> Node:
-    """Return an aggregate as a dp_ call, with the text by which DuckDB would name it."""
-    kept, own = node["filter"], dict(node)
-    if not is_dp(node):
-        own = _unordered(own)
-        own |= {"function_name": f"dp_{_kind(own, known)}", "distinct": False}
-        own["written"] = _text(node, display)
-        if called(node) in {"count_if", "countif"} and len(own["arguments"]) == 1:
-            own["arguments"] = _chosen([], own["arguments"][0]["expression"])
-    if kept is not None:
-        own |= {"filter": None, "written": _text(node, display)}
-        own["arguments"] = _chosen(own["arguments"], kept)
-    return own
-
-
-def _kind(node: Node, known: Mapping[str, str]) -> str:
-    """Return the kind of the statistic that answers an aggregate; several fractions are a list."""
-    found = known[_name(node)]
-    last = node["arguments"][-1]["expression"] if node["arguments"] else None
-    return "quantiles" if found == "quantile" and called(last) == "list_value" else found
-
-
-def _unordered(node: Node) -> Node:
-    """Return quantile_cont(0.5) WITHIN GROUP (ORDER BY x) as quantile_cont(x, 0.5)."""
-    orders = node["order_bys"]["orders"]
-    if len(orders) != 1 or orders[0]["type"] == "DESCENDING":
-        return node
-    only(orders[0], "expression", "null_order")
-    first = {"name": "", "expression": orders[0]["expression"]}
-    empty = {"type": "ORDER_MODIFIER", "orders": []}
-    return {**node, "order_bys": empty, "arguments": [first, *node["arguments"]]}
-
-
-def _chosen(given: Sequence[Node], kept: Node) -> list[Node]:
-    """Return the arguments of a call, the first one only where a condition is fulfilled."""
-    row = {"name": "", "expression": _constant("INTEGER", "1")}
-    first, *others = given or [row]
-    check = {"when_expr": kept, "then_expr": first["expression"]}
-    case = {"class": "CASE", "type": "CASE_EXPR", "alias": "", "case_checks": [check],
-            "else_expr": _constant("NULL_LITERAL", "")}  # fmt: skip
-    return [{**first, "expression": case}, *others]
-
-
-def _constant(sort: str, text: str) -> Node:
-    literal = {"kind": sort, "text": text} if text else {"kind": sort}
-    return {"class": "CONSTANT", "type": "VALUE_CONSTANT", "alias": "", "literal": literal}
-
-
-def _end_of(call: Node, end: str) -> Node:
-    """Return one end of the interval of a call."""
-    name = called(call)
-    interval = {**call, "function_name": f"{name}_interval", "alias": ""}
-    return {"class": "OPERATOR", "type": "STRUCT_EXTRACT", "alias": "",
-            "children": [interval, _constant("STRING", end)]}  # fmt: skip
-
-
-def _text(node: Node, written: Callable[[Node], str]) -> str:
-    """Return a call as DuckDB would name its column."""
-    stars = [item for item in node["arguments"] if kind(item["expression"]) == ("STAR", "STAR")]
-    given = [written(item["expression"]) for item in node["arguments"] if item not in stars]
-    orders = node["order_bys"]["orders"]
-    ordered = f" ORDER BY {written(orders[0]['expression'])}" if orders else ""
-    where = node["filter"]
-    kept = "" if where is None else f" FILTER (WHERE {condition(where, written(where))})"
-    distinct = "DISTINCT " if node["distinct"] else ""
-    return f"{shown(called(node))}({distinct}{', '.join(given)}{ordered}){kept}"

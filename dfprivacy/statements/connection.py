@@ -36,9 +36,8 @@ from dfprivacy.frames.explanation import SIZE
 from dfprivacy.frames.tables import Origin, with_origin
 from dfprivacy.frames.viz.pictures import show
 from dfprivacy.statements.catalog import typed_frame
-from dfprivacy.statements.composing import text_of_rest
 from dfprivacy.statements.interface import asked, explain, sql
-from dfprivacy.statements.tree import kind, nodes, parse
+from dfprivacy.statements.tree import kind, nodes, parse, text_of_query
 
 if TYPE_CHECKING:
     from dfprivacy.statements.jobs import StatementExplanation
@@ -239,7 +238,7 @@ def with_constants(query: str, parameters: Sequence[Any]) -> str:
             _, constant = parse(f"SELECT {_literal(value)}", engine)
             node.clear()
             node.update(constant["select_list"][0])
-        return text_of_rest(tree, engine)
+        return text_of_query(tree, engine)
 
 
 def _literal(value: Any) -> str:

@@ -27,10 +27,10 @@ from dfprivacy.release.request import Request, together
 from dfprivacy.release.terms import Terms
 from dfprivacy.statements.calls import cost_of, written_calls
 from dfprivacy.statements.catalog import ConnectionSource, FrameSource, connection_source
-from dfprivacy.statements.composing import run_rest
+from dfprivacy.statements.composing import Script, read, run_rest
 from dfprivacy.statements.gate import fence, fenced, gated, reads
 from dfprivacy.statements.plan import WHY, Plan, finished, plan_script, planned, released_query
-from dfprivacy.statements.reading import Released, Script, Statement, read
+from dfprivacy.statements.reading import Released, Statement
 from dfprivacy.statements.rows import Place, Reader
 from dfprivacy.statements.schema import Schema, declared
 

@@ -18,7 +18,6 @@ from dfprivacy.engine.files import quoted
 from dfprivacy.errors import DPError, MissingColumnError, RefusedStatementError
 from dfprivacy.release.terms import Bounds
 from dfprivacy.statements.calls import holds_dp
-from dfprivacy.statements.composing import plain
 from dfprivacy.statements.expressions import (
     Scope,
     certain,
@@ -96,6 +95,7 @@ from dfprivacy.statements.tree import (
     kind,
     literal,
     nodes,
+    plain,
 )
 
 _MOST_RELATIONS = 500

@@ -28,10 +28,10 @@ from dfprivacy.release.request import SELECTION, Request
 from dfprivacy.release.terms import PublicKeys, Terms, Unit
 from dfprivacy.release.totals import has_order
 from dfprivacy.statements.calls import Call
+from dfprivacy.statements.composing import Script
 from dfprivacy.statements.expressions import by_row
 from dfprivacy.statements.gate import NO_COLUMN, twin_of
 from dfprivacy.statements.reading import (
-    Script,
     Statement,
     answer_column,
     key_column,

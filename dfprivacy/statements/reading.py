@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.engine.files import quoted
@@ -18,20 +17,11 @@ from dfprivacy.statements.calls import (
     KEEP,
     Call,
     holds_dp,
+    private,
     read_call,
     read_keep,
     wants_interval,
     whole_number,
-)
-from dfprivacy.statements.composing import (
-    Asked,
-    Composition,
-    has_aggregates,
-    private,
-    selected,
-    taken_apart,
-    text_of_rest,
-    with_ends,
     with_intervals,
 )
 from dfprivacy.statements.expressions import (
@@ -46,12 +36,11 @@ from dfprivacy.statements.expressions import (
     window,
     write,
 )
-from dfprivacy.statements.owned import about_all, owned_rows
+from dfprivacy.statements.owned import owned_rows
 from dfprivacy.statements.rows import (
     Given,
     Names,
     Reader,
-    Relation,
     Rows,
     conditions_of,
     named_item,
@@ -59,14 +48,12 @@ from dfprivacy.statements.rows import (
 )
 from dfprivacy.statements.rules import Node, only, refuse, refuse_node, refuse_part
 from dfprivacy.statements.tree import (
-    Target,
     called,
     folded,
     is_column,
     kind,
     literal,
     nodes,
-    parse,
 )
 
 _CLAUSES = (
@@ -124,83 +111,8 @@ class Statement:
     sets: tuple[tuple[int, ...], ...] = ()
 
 
-@dataclass(frozen=True)
-class Script:
-    """A whole text: its releases, what is done with them, and where that goes.
-
-    `rest` is a query over the results of `statements`, which go by `names`, and over `public`
-    tables; None where the last statement is the whole text.
-    """
-
-    statements: tuple[Statement, ...]
-    names: tuple[str, ...] = ()
-    rest: str | None = None
-    public: tuple[tuple[str, Relation], ...] = ()
-    target: Target | None = None
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The columns before the first one that is made of answers, where there is no rest."""
-        made = [one.sql for one in self.statements[-1].released.outputs]
-        names = [one.name for one in self.statements[-1].released.outputs]
-        answered = [any(f"released.{own}_" in sql for own in ("answer", "window")) for sql in made]
-        return tuple(names[: answered.index(True) if True in answered else None])
-
-    @property
-    def givens(self) -> tuple[Given, ...]:
-        """What releases take of others, in the order in which it is made."""
-        found = (given for one in self.statements for given in one.givens)
-        return tuple({given.name: given for given in found}.values())
-
-
-def read(text: object, reader: Reader) -> Script:
-    """Return a text that has been checked whole; nothing of the data is looked at."""
-    try:
-        return _read(text, reader)
-    except RecursionError:
-        raise refuse("nested") from None
-
-
-def _read(text: object, reader: Reader) -> Script:
-    target, select = parse(text, reader.engine)
-    named = cache(lambda: _public_paths(reader))
-    asked = Asked(
-        is_public=lambda parts: bool(named()) and reader.place.find(parts).path in named(),
-        read=lambda own: _statement(own, reader),
-        lend=lambda name, made, single: _lend(name, made, reader, single=single),
-        text=lambda node: text_of_rest(selected(node), reader.engine).removeprefix("SELECT "),
-        aggregated=lambda own: reader.ordinary and has_aggregates(own),
-        about_all=lambda own: about_all(own, reader),
-        nested=reader.schema is not None,
-    )
-    made = taken_apart(select, asked)
-    if reader.intervals and made.rest is not None:
-        columns = [[own.name for own in one.released.outputs] for one in made.releases]
-        known = dict(zip(made.names, columns, strict=True))
-        made = replace(made, rest=with_ends(made.rest, known))
-    return replace(_script(made, reader), target=target)
-
-
-def _script(made: Composition, reader: Reader) -> Script:
-    rest = None if made.rest is None else text_of_rest(made.rest, reader.engine)
-    public = tuple((name, reader.place.find(parts)) for name, parts in made.public)
-    return Script(made.releases, made.names, rest, public)
-
-
-def _lend(name: str, made: Composition, reader: Reader, *, single: bool) -> None:
-    """Make what a release takes of those before it, without rows: in its declared types."""
-    assert reader.planned is not None  # noqa: S101 whoever reads plans
-    script = _script(made, reader)
-    reader.givens[name] = Given(name, script, reader.planned(script), single)
-
-
-def _public_paths(reader: Reader) -> set[tuple[str, ...]]:
-    """Return the very tables that the schema declares public."""
-    names = () if reader.schema is None else reader.schema.public
-    return {reader.place.find(tuple(name.split("."))).path for name in names}
-
-
-def _statement(select: Node, reader: Reader) -> Statement:
+def statement(select: Node, reader: Reader) -> Statement:
+    """Return what a SELECT of its own asks of which rows, and what is done with the answers."""
     if kind(select) != ("", "SELECT_NODE"):
         raise refuse_node(select)
     only(select, *_CLAUSES)
@@ -474,7 +386,7 @@ class Release:
         return f"({' + '.join(bits)})"
 
     def _answer(self, node: Node) -> str:
-        call = read_call(node, self.names.written, display, self.names.rows.bounds)
+        call = read_call(node, self.names.written, self.names.rows.bounds)
         self.calls.setdefault(call, display(node))
         start = qualified(answer_column(list(self.calls).index(call)))
         if wants_interval(node):

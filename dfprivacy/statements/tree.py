@@ -13,6 +13,7 @@ import string
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import duckdb
 
@@ -207,6 +208,27 @@ def nodes(tree: object) -> Iterator[Node]:
 _BRANCHES = (dict, list)
 
 
+def own_nodes(tree: object) -> Iterator[Node]:
+    """Yield the nodes of an expression, without those of the queries in it."""
+    if isinstance(tree, list):
+        for part in tree:
+            yield from own_nodes(part)
+    elif isinstance(tree, dict):
+        yield tree
+        for name, part in tree.items():
+            if name != "subquery":
+                yield from own_nodes(part)
+
+
+def plain(tree: Any) -> Any:
+    """Return a tree without the places of its nodes in the text."""
+    if isinstance(tree, list):
+        return [plain(part) for part in tree]
+    if not isinstance(tree, dict):
+        return tree
+    return {name: plain(part) for name, part in tree.items() if "location" not in name}
+
+
 def kind(node: object) -> tuple[str, str]:
     """Return the class and the type of a node."""
     return (node.get("class", ""), node.get("type", "")) if isinstance(node, dict) else ("", "")
@@ -293,3 +315,44 @@ def fresh(name: str, taken: Iterable[str]) -> str:
     while folded(f"{name}_{number}") in used:
         number += 1
     return f"{name}_{number}"
+
+
+def selected(expression: Node) -> Node:
+    """Return SELECT of one expression over nothing."""
+    empty: Node = {"type": "EMPTY", "alias": "", "sample": None}
+    return {**all_of(""), "select_list": [expression], "from_table": empty}
+
+
+def any_value(name: str) -> Node:
+    """Return any_value(column)."""
+    column: Node = {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": "",
+                    "column_names": [name]}  # fmt: skip
+    return {"class": "FUNCTION", "type": "FUNCTION", "alias": "", "function_name": "any_value",
+            "schema": "", "filter": None, "order_bys": {"type": "ORDER_MODIFIER", "orders": []},
+            "distinct": False, "is_operator": False, "export_state": False, "catalog": "",
+            "arguments": [{"name": "", "expression": column}],
+            "qualified_name": {"path": ["any_value"]}}  # fmt: skip
+
+
+def all_of(name: str) -> Node:
+    """Return SELECT * FROM a table."""
+    star = {"class": "STAR", "type": "STAR", "alias": "", "relation_name": "", "exclude_list": [],
+            "replace_list": [], "columns": False, "expr": None, "qualified_exclude_list": [],
+            "rename_list": []}  # fmt: skip
+    table: Node = {"type": "BASE_TABLE", "alias": "", "sample": None, "schema_name": "",
+             "table_name": name, "column_name_alias": [], "catalog_name": "", "at_clause": None,
+             "qualified_name": {"path": [name]}}  # fmt: skip
+    return {"type": "SELECT_NODE", "modifiers": [], "cte_map": {"map": []}, "select_list": [star],
+            "from_table": table, "where_clause": None, "group_expressions": [], "group_sets": [],
+            "aggregate_handling": "STANDARD_HANDLING", "having": None, "sample": None,
+            "qualify": None}  # fmt: skip
+
+
+def text_of_query(query: Node, engine: duckdb.DuckDBPyConnection) -> str:
+    """Return a query as DuckDB writes it, from its tree."""
+    tree = json.dumps({"error": False, "statements": [{"node": query, "named_param_map": []}]})
+    try:
+        ((text,),) = engine.execute("SELECT json_deserialize_sql(?::JSON)", [tree]).fetchall()
+    except duckdb.Error:
+        raise refuse("the statement") from None
+    return str(text)

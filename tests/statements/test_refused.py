@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.statements import reading
+from dfprivacy.statements import composing
 from dfprivacy.statements.catalog import connection_source
 from dfprivacy.statements.rows import Reader
 from dfprivacy.statements.rules import REFUSALS
@@ -345,7 +345,7 @@ def tree_of(query):
 def statement(empty):
     """Read a statement over the table, and plan no release of it."""
     parser, place = duckdb.connect(), connection_source(empty)
-    return lambda text: reading.read(text, Reader(place, parser))
+    return lambda text: composing.read(text, Reader(place, parser))
 
 
 @pytest.fixture
@@ -353,7 +353,7 @@ def refused_tree(statement, monkeypatch):
     """Return what checks that a tree is refused."""
 
     def check(tree):
-        monkeypatch.setattr(reading, "parse", lambda *_: (None, tree))
+        monkeypatch.setattr(composing, "parse", lambda *_: (None, tree))
         with pytest.raises(dfp.DPError):
             statement("")
         monkeypatch.undo()

@@ -21,9 +21,9 @@ import dfprivacy as dfp
 from dfprivacy.release.terms import Terms
 from dfprivacy.statements import catalog, jobs
 from dfprivacy.statements.catalog import connection_source
+from dfprivacy.statements.composing import read
 from dfprivacy.statements.functions import AGGREGATES, CHANGING, OUTSIDE, PARTS, ROW_FUNCTIONS
 from dfprivacy.statements.gate import fence, fenced
-from dfprivacy.statements.reading import read
 from dfprivacy.statements.rows import Reader
 from dfprivacy.statistics import STATISTICS
 
