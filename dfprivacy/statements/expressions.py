@@ -69,7 +69,7 @@ def write(node: Node, scope: Scope) -> str:
     return rule(node, shielded(node, inner) if scope.shields else inner)
 
 
-def display(node: Node, spelling: Callable[[str], str] = shown) -> str:
+def display(node: Node) -> str:
     """Return an expression with its names as they were written, as DuckDB would show it."""
 
     def special(part: Node) -> str | None:
@@ -77,18 +77,17 @@ def display(node: Node, spelling: Callable[[str], str] = shown) -> str:
             return str(part["written"])
         if kind(part) == ("OPERATOR", "STRUCT_EXTRACT"):
             owner, name = _field(part)
-            return f"({display(owner, spelling)}).{spelling(name)}"
+            return f"({display(owner)}).{shown(name)}"
         if is_window(part):
-            return window(part, lambda inner: display(inner, spelling))
+            return window(part, display)
         if is_grouping(part):
-            return f"GROUPING({', '.join(display(own, spelling) for own in part['children'])})"
-        return _asked(part, spelling) if is_dp(part) else None
+            return f"GROUPING({', '.join(map(display, part['children']))})"
+        return _asked(part) if is_dp(part) else None
 
-    scope = Scope(lambda names: ".".join(map(spelling, names)), special, shields=False)
-    return write(node, scope)
+    return write(node, Scope(lambda names: ".".join(map(shown, names)), special, shields=False))
 
 
-def _asked(node: Node, spelling: Callable[[str], str]) -> str:
+def _asked(node: Node) -> str:
     """Return a dp_ call as it is shown; its arguments may have names."""
     if "written" in node:  # by another name than it is answered by
         return str(node["written"])
@@ -96,9 +95,9 @@ def _asked(node: Node, spelling: Callable[[str], str]) -> str:
     shown_arguments = []
     for item in node["arguments"]:
         only(item, "name", "expression")
-        name = f"{spelling(item['name'])} := " if item["name"] else ""
+        name = f"{shown(item['name'])} := " if item["name"] else ""
         if kind(item["expression"]) != ("STAR", "STAR"):
-            shown_arguments.append(f"{name}{display(item['expression'], spelling)}")
+            shown_arguments.append(f"{name}{display(item['expression'])}")
     return f"{called(node)}({', '.join(shown_arguments)})"
 
 
@@ -155,15 +154,13 @@ def window(node: Node, inner: Inner) -> str:
 
 
 def _ordered(orders: Sequence[Node], inner: Inner) -> str:
-    items = [f"{inner(item['expression'])}{_said(item)}" for item in orders]
+    items = []
+    for item in orders:  # a direction is shown as far as it is none of DuckDB's defaults
+        said = direction(item)
+        if item["null_order"] == "ORDER_DEFAULT":
+            said = said.removesuffix(" NULLS LAST")
+        items.append(f"{inner(item['expression'])} {said}".removesuffix(" ASC"))
     return f" ORDER BY {', '.join(items)}" if items else ""
-
-
-def _said(item: Node) -> str:
-    """Return the direction of an item as far as it is none of DuckDB's defaults."""
-    whole = direction(item)
-    said = whole.removesuffix(" NULLS LAST") if item["null_order"] == "ORDER_DEFAULT" else whole
-    return f" {said}".removesuffix(" ASC")
 
 
 def _frame(node: Node, inner: Inner) -> str:
@@ -256,10 +253,7 @@ def _escaped(sign: str, given: Sequence[Node], inner: Inner) -> str:
 
 def _comparison(node: Node, inner: Inner) -> str:
     only(node, "left", "right")
-    sign = _COMPARED.get(node["type"])
-    if sign is None:
-        raise refuse_node(node)
-    return f"({inner(node['left'])} {sign} {inner(node['right'])})"
+    return f"({inner(node['left'])} {_COMPARED[node['type']]} {inner(node['right'])})"
 
 
 def _between(node: Node, inner: Inner) -> str:

@@ -63,6 +63,7 @@ from dfprivacy.statements.relations import (
     windowed,
 )
 from dfprivacy.statements.rows import (
+    CLAUSES,
     Common,
     Reader,
     Relation,
@@ -733,19 +734,12 @@ class _Subqueries:
         name: str,
         checked: Sequence[Condition] | None = None,
     ) -> None:
-        compiler, left, right = self.compiler, self.view.bag, other.bag
-        compiler.check_owner(self.view, other, checked or conditions)
-        equal: list[tuple[str, str]] = []
-        others: list[Expression] = []
-        for own in conditions:
-            pair = _across(own, left, right)
-            if pair is not None and pair[0].column and pair[1].column:
-                one, two = pair[0].column, pair[1].column
-                if alike(*compiler.tables.kinds(left, [one]), *compiler.tables.kinds(right, [two])):
-                    equal.append((one, two))
-                    continue
-            others.append(own.expression)
-        self._become(marked(left, right, name, equal, others))
+        self.compiler.check_owner(self.view, other, checked or conditions)
+        matched, others = (
+            self.compiler.join(self.view, other, how, conditions, said=True)
+            for how in ("SEMI", "ANTI")
+        )
+        self._become(marked(matched, others, name))
 
     def extended(self, select: Node, items: Sequence[Node], path: tuple[str, ...]) -> View:
         """Return the rows with what a SELECT without items aggregates for each row, by items."""
@@ -802,7 +796,7 @@ class _Select:
 
     def _start(self) -> tuple[View, list[Condition], list[tuple[str, Node]]]:
         select = self.node
-        only(select, *_CLAUSES)
+        only(select, *CLAUSES)
         by_all = select["aggregate_handling"] == "FORCE_AGGREGATES"
         if not by_all and select["aggregate_handling"] != "STANDARD_HANDLING":
             raise refuse_part("aggregate_handling")
@@ -908,12 +902,6 @@ class _Select:
         bag = extended(stage.bag([], []), {name: value})
         kept = {own: column(own) for own in (*(own for _, own in named), name)}
         return chosen(bag, kept), name, named, empty
-
-
-_CLAUSES = (
-    "modifiers", "select_list", "from_table", "where_clause", "cte_map", "group_expressions",
-    "group_sets", "aggregate_handling", "having", "qualify",
-)  # fmt: skip
 
 
 @dataclass

@@ -33,11 +33,8 @@ from dfprivacy.statements.expressions import by_row
 from dfprivacy.statements.gate import NO_COLUMN, twin_of
 from dfprivacy.statements.reading import (
     Statement,
-    answer_column,
-    key_column,
     qualified,
     tried,
-    window_column,
 )
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.tree import folded, fresh, parse
@@ -109,7 +106,7 @@ class Plan:
     def shares(self) -> tuple[str, ...]:
         """The columns of the result that are shares as they were drawn."""
         asked = enumerate(self.questions.values())
-        drawn = {qualified(answer_column(place)) for place, own in asked if own.kind == "share"}
+        drawn = {qualified(f"answer_{place}") for place, own in asked if own.kind == "share"}
         return tuple(own.name for own in self.statement.released.outputs if own.sql in drawn)
 
     @cached_property
@@ -119,8 +116,10 @@ class Plan:
         made = request_of(
             self.questions, self.terms, self.by, self.keys, own=self.own, form=form, sets=sets
         )
-        if sets:
-            _add_up(made)
+        plain = {name for own in made.parts if isinstance(own, LinearPart) for name in own.names}
+        for name, question in made.questions.items() if sets else ():  # totals of their cells
+            if name not in plain or isinstance(question, NUnique):
+                raise refuse("no totals", question=question.text)
         return made
 
     def rows_of(self, relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
@@ -139,7 +138,7 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
     own: dict[str, Epsilon] = {}
     start = _apart(by)
     for index, (_, call) in enumerate(statement.calls):
-        name = f"{start}{answer_column(index)}"
+        name = f"{start}answer_{index}"
         questions[name] = call.question.about(*_values(statement, call, columns))
         if call.epsilon is not None:
             own[name] = call.epsilon
@@ -153,25 +152,19 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
     return Plan(statement, tuple(columns.items()), by, public, questions, own, terms)
 
 
-def _add_up(request: Request) -> None:
-    """Refuse answers in grouping sets whose totals do not follow from their cells."""
-    plain = {name for part in request.parts if isinstance(part, LinearPart) for name in part.names}
-    for name, question in request.questions.items():
-        if name not in plain or isinstance(question, NUnique):
-            raise refuse("no totals", question=question.text)
-
-
 def plan_script(script: Script, terms: Terms, keys: object) -> tuple[Plan, ...]:
     """Return the plans of all releases in a text, which share its terms' epsilon and delta."""
     own = script.statements
     if len(own) > 1:
         sharing = [one for one in own if any(call.epsilon is None for _, call in one.calls)]
         secret = [one for one in own if one.keys and keys is None and one.delta is None]
-        terms = replace(
-            terms,
-            epsilon=_shared("epsilon", terms.epsilon, len(sharing)),
-            rho=_shared("rho", terms.rho, len(sharing)),
-        )
+
+        def part_of(loss: str) -> object:
+            amount = getattr(terms, loss)
+            alone = amount is None or len(sharing) < 2
+            return amount if alone else positive_number(loss, amount) / len(sharing)
+
+        terms = replace(terms, epsilon=part_of("epsilon"), rho=part_of("rho"))
         delta = None if terms.delta is None else delta_of(terms.delta)
         part = None if delta is None else delta / max(len(secret), 1)
         return tuple(
@@ -183,12 +176,6 @@ def plan_script(script: Script, terms: Terms, keys: object) -> tuple[Plan, ...]:
             for one in own
         )
     return tuple(plan_statement(one, terms, keys) for one in own)
-
-
-def _shared(name: str, amount: object, shares: int) -> object:
-    if amount is None or shares < 2:
-        return amount
-    return positive_number(name, amount) / shares
 
 
 def _label(made: dict[str, str], wanted: str, sql: str) -> str:
@@ -277,7 +264,7 @@ def released_query(plan: Plan) -> str:
     chosen = ", ".join(f"{tried(o.sql)} AS {quoted(o.name)}" for o in released.outputs)
     source, where = "released", _where(released.having)
     if released.windows or released.qualify:
-        made = "".join(f", {sql} AS {window_column(i)}" for i, sql in enumerate(released.windows))
+        made = "".join(f", {sql} AS window_{i}" for i, sql in enumerate(released.windows))
         source = f"(SELECT *{made} FROM released{where}) AS released"  # noqa: S608 every part was written by rules
         where = _where(released.qualify)
     parts = [f"SELECT {chosen} FROM {source}{where}"]  # noqa: S608 every part was written by rules
@@ -302,8 +289,8 @@ def finished(plan: Plan, answers: pa.Table, engine: duckdb.DuckDBPyConnection) -
 
 def _released(plan: Plan, answers: pa.Table) -> pa.Table:
     """Return released answers under the names that the query knows, with the place of each row."""
-    keys = [key_column(index) for index in range(len(plan.by))]
-    start = next(iter(plan.questions)).removesuffix(answer_column(0))
+    keys = [f"key_{index}" for index in range(len(plan.by))]
+    start = next(iter(plan.questions)).removesuffix("answer_0")
     others = [name.removeprefix(start) for name in answers.column_names[len(keys) :]]
     if plan.statement.sets:
         others[-1] = GROUPING
@@ -385,14 +372,11 @@ def _no_answers(plan: Plan, rows: pa.Schema) -> pa.Table:
             own = rows.field(str(question.columns[0])).type
             own = pa.duration("us") if pa.types.is_interval(own) else own
             kind = own if kind_of(own) else kind
-        fields += [(f"{name}{end}", kind) for end in _ends(question)]
+        ends = ("", "_low", "_high") if question.tells_interval else question.suffixes
+        fields += [(f"{name}{end}", kind) for end in ends]
         fields += [(f"{name}_{NOTE}", pa.string())] if question.has_note else []
     if plan.statement.sets:
         if not all(map(has_order, keys.types)):
             raise refuse("keys without an order")
         fields.append((GROUPING, pa.int64()))
     return pa.schema(fields).empty_table()
-
-
-def _ends(question: Statistic) -> Sequence[str]:
-    return ("", "_low", "_high") if question.tells_interval else question.suffixes

@@ -38,6 +38,7 @@ from dfprivacy.statements.expressions import (
 )
 from dfprivacy.statements.owned import owned_rows
 from dfprivacy.statements.rows import (
+    CLAUSES,
     Given,
     Names,
     Reader,
@@ -56,10 +57,6 @@ from dfprivacy.statements.tree import (
     nodes,
 )
 
-_CLAUSES = (
-    "modifiers", "cte_map", "select_list", "from_table", "where_clause", "group_expressions",
-    "group_sets", "aggregate_handling", "having", "qualify",
-)  # fmt: skip
 Items = list[tuple[str, Node]]
 
 
@@ -115,7 +112,7 @@ def statement(select: Node, reader: Reader) -> Statement:
     """Return what a SELECT of its own asks of which rows, and what is done with the answers."""
     if kind(select) != ("", "SELECT_NODE"):
         raise refuse_node(select)
-    only(select, *_CLAUSES)
+    only(select, *CLAUSES)
     select = private(select, ordinary=reader.ordinary)
     order, limit, offset = _modifiers(select)
     rows = read_rows(select, reader) if reader.schema is None else owned_rows(select, reader)
@@ -130,7 +127,10 @@ def statement(select: Node, reader: Reader) -> Statement:
     outputs = tuple(
         Column(name, release.written(node, index)) for index, (name, node) in enumerate(items)
     )
-    _distinct(outputs)
+    columns = [folded(own.name) for own in outputs]
+    for own in outputs:
+        if columns.count(folded(own.name)) > 1:
+            raise refuse("two columns in the result", twice=own.name)
     delta, selection, having = _having(select, release)
     chosen = select["qualify"]
     qualify = () if chosen is None else (condition(chosen, release.written(chosen)),)
@@ -159,11 +159,9 @@ def _modifiers(select: Node) -> tuple[list[Node], int | None, int | None]:
     for name in found:
         if name not in _IN_ORDER:
             raise refuse_part(name)
-    if [modifier["type"] for modifier in select["modifiers"]] != [
-        n for n in _IN_ORDER if n in found
-    ]:
+    if len(found) < len(select["modifiers"]) or [*found] != [n for n in _IN_ORDER if n in found]:
         raise refuse("modifiers")
-    order, limit = found.get("ORDER_MODIFIER", {}), found.get("LIMIT_MODIFIER", {})
+    order, limit = (found.get(name, {}) for name in _IN_ORDER)
     only(order, "orders")
     only(limit, "limit", "offset", "limit_type")
     if limit.get("limit_type", "ROW_COUNT") != "ROW_COUNT":
@@ -174,13 +172,6 @@ def _modifiers(select: Node) -> tuple[list[Node], int | None, int | None]:
         None if first is None else whole_number(first, "a LIMIT"),
         None if skipped is None else whole_number(skipped, "an OFFSET"),
     )
-
-
-def _distinct(outputs: tuple[Column, ...]) -> None:
-    names = [folded(output.name) for output in outputs]
-    if len(set(names)) < len(names):
-        twice = next(output.name for output in outputs if names.count(folded(output.name)) > 1)
-        raise refuse("two columns in the result", twice=twice)
 
 
 def _keys(
@@ -280,21 +271,6 @@ def _sorted(item: Node, release: Release) -> list[tuple[str, str]]:
     return [(release.written(node), way) for node in chosen]
 
 
-def key_column(index: int) -> str:
-    """Return the name of a key in the released table."""
-    return f"key_{index}"
-
-
-def answer_column(index: int) -> str:
-    """Return the name of an answer in the released table, or what its columns begin with."""
-    return f"answer_{index}"
-
-
-def window_column(index: int) -> str:
-    """Return the name of a window over the released table."""
-    return f"window_{index}"
-
-
 def tried(sql: str) -> str:
     """Return an expression over the released table that is NULL where it fails."""
     return sql if sql.replace(".", "_").isidentifier() else f"TRY({sql})"
@@ -354,7 +330,7 @@ class Release:
         sql = window(node, lambda part: tried(self.written(part)))
         if sql not in self.windows:
             self.windows.append(sql)
-        return qualified(window_column(self.windows.index(sql)))
+        return qualified(f"window_{self.windows.index(sql)}")
 
     def _key(self, node: Node) -> str | None:
         """Return the column of a key that an expression is, if it is one."""
@@ -364,10 +340,8 @@ class Release:
             sql = self.names.written(node)
         except (RefusedStatementError, MissingColumnError):
             return None
-        for index, key in enumerate(self.keys):
-            if key.sql == sql:
-                return qualified(key_column(index))
-        return None
+        known = [key.sql for key in self.keys]
+        return qualified(f"key_{known.index(sql)}") if sql in known else None
 
     def _grouping(self, node: Node) -> str:
         """Return GROUPING(...): a bit for each key, the last one first, 1 where it is added up."""
@@ -388,7 +362,7 @@ class Release:
     def _answer(self, node: Node) -> str:
         call = read_call(node, self.names.written, self.names.rows.bounds)
         self.calls.setdefault(call, display(node))
-        start = qualified(answer_column(list(self.calls).index(call)))
+        start = qualified(f"answer_{list(self.calls).index(call)}")
         if wants_interval(node):
             self.with_ends.add(call)
             ends = f"'value': {start}, 'low': {start}_low, 'high': {start}_high"
@@ -399,7 +373,8 @@ class Release:
             return start
         if suffixes[0] == "_0":
             return f"[{', '.join(f'{start}{suffix}' for suffix in suffixes)}]"
-        named = (f"'{end[1:]}': {_known(f'{start}{end}')}" for end in suffixes)
+        parts = ((end[1:], f"{start}{end}") for end in suffixes)  # NaN: too few rows stand out
+        named = (f"'{end}': CASE WHEN NOT isnan({own}) THEN {own} END" for end, own in parts)
         return f"{{{', '.join(named)}}}"
 
     def _column(self, parts: Sequence[str], before: int | None) -> str:
@@ -409,8 +384,3 @@ class Release:
                     return self.written(item, index)
         self.names.column(parts)
         raise refuse("column outside a dp_ call", quoted=quoted(parts[-1]), name=parts[-1])
-
-
-def _known(answer: str) -> str:
-    """Return NULL in place of NaN, by which bounds say that too few rows stand out."""
-    return f"CASE WHEN NOT isnan({answer}) THEN {answer} END"

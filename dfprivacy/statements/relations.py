@@ -371,16 +371,10 @@ def _turned(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 _SHOWN = {"LEFT": "LEFT JOIN", "SEMI": "EXISTS or IN", "ANTI": "NOT EXISTS or NOT IN"}
 
 
-def marked(
-    left: Bag,
-    right: Bag,
-    name: str,
-    equal: Sequence[tuple[str, str]],
-    others: Sequence[Expression] = (),
-) -> Bag:
-    """Return a relation with a column that tells whether a row has a match."""
-    ways = [(joined(left, right, how, equal, others), how == "SEMI") for how in ("SEMI", "ANTI")]
-    sides = [extended(bag, {name: Expression("true" if found else "false")}) for bag, found in ways]
+def marked(matched: Bag, others: Bag, name: str) -> Bag:
+    """Return the rows of a relation that have a match and others, a column telling them apart."""
+    ways = ((matched, "true"), (others, "false"))
+    sides = [extended(bag, {name: Expression(sql)}) for bag, sql in ways]
     return _united(sides, [{own: own for own in sides[0].columns}] * 2)
 
 

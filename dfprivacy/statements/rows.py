@@ -225,15 +225,10 @@ class Names:
         sql = self.rows.find(parts)
         if sql is not None:
             return sql
-        if len(parts) > 1:
-            raise missing(self.rows, ".".join(parts))
-        return self._alias(parts[0], before)
-
-    def _alias(self, name: str, before: int | None) -> str:
         for index, (alias, node) in enumerate(self.items[:before]):
-            if folded(alias) == folded(name):
+            if [folded(alias)] == list(map(folded, parts)):
                 return self.written(node, index)
-        raise missing(self.rows, name)
+        raise missing(self.rows, ".".join(parts))
 
 
 def _field(sql: str, fields: Sequence[str]) -> str:
@@ -294,6 +289,13 @@ class Reader:
     planned: Callable[[Any], pa.Table] | None = None
     givens: dict[str, Given] = field(default_factory=dict)
     used: set[int] = field(default_factory=set)
+
+
+CLAUSES = (
+    "modifiers", "cte_map", "select_list", "from_table", "where_clause", "group_expressions",
+    "group_sets", "aggregate_handling", "having", "qualify",
+)  # fmt: skip
+"""The parts of a SELECT that some rule knows."""
 
 
 @dataclass(frozen=True)
