@@ -35,8 +35,7 @@ _PUBLIC: _typing.Final = {
     "frames.vector_release": "VectorEstimate",
     "frames.viz.pictures": "plot save_plot show",
     "release.terms": "Bounds Unit",
-    "statements.connection": "Connection connect",
-    "statements.interface": "explain sql",
+    "statements.interface": "Connection connect explain sql",
     "statements.schema": "Schema public",
     "statistics": """Statistic argument center=Center corr=Correlation count=Count cov=Covariance
         intercept=Intercept max=Max mean=Mean median=Median min=Min nunique=NUnique

@@ -6,7 +6,7 @@ from dfprivacy.release.terms import Bounds as Bounds
 from dfprivacy.accounting.charge import Budget as Budget
 from dfprivacy.errors import BudgetExceededError as BudgetExceededError
 from dfprivacy.frames.numbers import Choice as Choice
-from dfprivacy.statements.connection import Connection as Connection
+from dfprivacy.statements.interface import Connection as Connection
 from dfprivacy.errors import DPError as DPError
 from dfprivacy.engine.embedded import Engine as Engine
 from dfprivacy.errors import EngineError as EngineError
@@ -47,7 +47,7 @@ from dfprivacy.errors import UnsupportedFrameError as UnsupportedFrameError
 from dfprivacy.frames.vector_release import VectorEstimate as VectorEstimate
 from dfprivacy.statistics import argument as argument
 from dfprivacy.statistics import Center as center
-from dfprivacy.statements.connection import connect as connect
+from dfprivacy.statements.interface import connect as connect
 from dfprivacy.statistics import Correlation as corr
 from dfprivacy.statistics import Count as count
 from dfprivacy.statistics import Covariance as cov

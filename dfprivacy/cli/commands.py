@@ -57,7 +57,7 @@ from dfprivacy.frames.merging import files_of, merge, statistics
 from dfprivacy.frames.tables import origin_of
 from dfprivacy.frames.viz.pictures import show
 from dfprivacy.release.terms import EPSILON as LOSS
-from dfprivacy.statements.connection import connect
+from dfprivacy.statements.interface import connect
 from dfprivacy.statistics import STATISTICS, Argument, Statistic
 from dfprivacy.statistics.base import QUESTIONS
 from dfprivacy.statistics.histogram import Histogram

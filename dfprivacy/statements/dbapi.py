@@ -25,7 +25,7 @@ from dfprivacy.errors import (
     ProgrammingError,
 )
 from dfprivacy.errors import close as _close
-from dfprivacy.statements.connection import Connection, Cursor, connect
+from dfprivacy.statements.interface import Connection, Cursor, connect
 
 __all__ = [
     "BINARY",

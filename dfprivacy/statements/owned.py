@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 
@@ -72,7 +72,7 @@ from dfprivacy.statements.rows import (
     commons,
     definition_of,
     inside,
-    name_of,
+    named_in,
     named_item,
     qualifies,
     require_apart,
@@ -99,6 +99,7 @@ from dfprivacy.statements.tree import (
     plain,
 )
 
+T = TypeVar("T")
 _MOST_RELATIONS = 500
 """How many relations a statement may hold, its views and CTEs taken apart."""
 
@@ -174,11 +175,6 @@ def meant(said: bool, rule: str, **words: str) -> None:  # noqa: FBT001 what is 
     That is what runs in any case: relations.py writes the owner wherever rows meet. So this may be
     wrong without anything being released that should not be; the answer would not be that to the
     question.
-
-    Raises
-    ------
-    RefusedStatementError
-        When it is not said.
     """
     if not said:
         raise refuse(rule, **words)
@@ -387,21 +383,14 @@ class Compiler:
         self.made += 1
         if self.made > _MOST_RELATIONS:
             raise refuse("too many relations")
-        path: tuple[str, ...] = ()
         bounds: Mapping[str, Bounds] = {}
-        if kind(node) == ("", "SUBQUERY"):
-            only(node, "subquery")
-            only(node["subquery"], "node")
-            made = self.query(node["subquery"]["node"], sees)
+        path, query = named_in(node, sees)
+        if query is None:
+            relation = self.tables.find(path, self.near)
+            made, path = self._table(relation, taken), relation.path
+            bounds = {} if relation.definition else self.tables.bounds(relation)
         else:
-            path = name_of(node)
-            common = sees.get(folded(path[0])) if len(path) == 1 else None
-            if common is None:
-                relation = self.tables.find(path, self.near)
-                made, path = self._table(relation, taken), relation.path
-                bounds = {} if relation.definition else self.tables.bounds(relation)
-            else:
-                made = self.query(common.select, common.sees)
+            made = self.query(query.select, query.sees)
         path = (node["alias"],) if node["alias"] else path
         bag, new = renamed(made.bag, taken)
         seen = (
@@ -521,13 +510,7 @@ class Compiler:
 
     @staticmethod
     def check_owner(left: View, right: View, conditions: Sequence[Condition]) -> None:
-        """Refuse a join of owned relations in which the author does not say so.
-
-        Raises
-        ------
-        RefusedStatementError
-            When no condition compares a unit, or a key that belongs to one.
-        """
+        """Refuse a join of owned relations whose conditions compare no unit, and no key of one."""
         pairs = [_across(own, left.bag, right.bag) for own in conditions]
         meant(
             not (left.bag.owned and right.bag.owned) or _says_owner(left.bag, right.bag, pairs),
@@ -623,8 +606,9 @@ class Compiler:
             inner, conditions = self.from_where(
                 select, commons(select, sees, several=True), (), around
             )
-            item = _single(select, inner) if sub["subquery_type"] == "ANY" else None
-            value = None if item is None else self.written(item, inner, ())
+            items = [item for node in select["select_list"] for item in unfolded(node, inner)]
+            is_any = sub["subquery_type"] == "ANY"
+            value = self.written(_one(items), inner, ()) if is_any else None
         else:
             made = self.query(select, sees)
             bag, new = renamed(made.bag, taken | {folded(n) for n in view.bag.columns})
@@ -1089,17 +1073,14 @@ class _Stage:
     def _windowed(self, window: Window, *, sums: bool = False) -> str:
         bag = self.view.bag
         meant(
-            not bag.owned or any(self._key_of(own) in bag.keys for own in window.partition),
+            not bag.owned
+            or any(self.ahead.get(own, column(own)).column in bag.keys for own in window.partition),
             "window across units",
             unit=_unit_of(self.view),
         )
         name = self._named(self.windows, window, window.function)
         self.sums.update(window.arguments if sums else ())
         return name
-
-    def _key_of(self, own: str) -> str:
-        made = self.ahead.get(own)
-        return own if made is None or made.column is None else made.column
 
     def _ahead(self, node: Node) -> str:
         expression = self.written(node, None, windows=False)
@@ -1231,16 +1212,11 @@ def _by_names(
             raise (theirs if two is None else mine).missing([name])
         equal = Expression(f"({one[0]} = {two[0]})", frozenset([one[1], two[1]]))
         conditions.append(Condition(equal, (column(one[1]), column(two[1]))))
-        seen = [_hidden(view, name) for view in seen]
+        for place, view in enumerate(seen):  # the name alone means the left one
+            hidden = (replace(own, plain=own.plain and folded(own.name) != folded(name))
+                      for own in view.seen)  # fmt: skip
+            seen[place] = replace(view, seen=tuple(hidden))
     return seen, conditions
-
-
-def _hidden(view: View, name: str) -> View:
-    """Return a relation whose column is named by USING: its name alone means the left one."""
-    seen = tuple(
-        replace(own, plain=own.plain and folded(own.name) != folded(name)) for own in view.seen
-    )
-    return replace(view, seen=seen)
 
 
 def unfolded(node: Node, view: View) -> list[tuple[str, Node]]:
@@ -1377,17 +1353,10 @@ def _aggregates(tree: object) -> bool:
     return False
 
 
-def _single(select: Node, view: View) -> Node:
-    found = [item for node in select["select_list"] for item in unfolded(node, view)]
-    if len(found) != 1:
+def _one(columns: Sequence[tuple[str, T]]) -> T:
+    if len(columns) != 1:
         raise refuse("IN over several columns")
-    return found[0][1]
-
-
-def _one(names: Sequence[tuple[str, str]]) -> str:
-    if len(names) != 1:
-        raise refuse("IN over several columns")
-    return names[0][1]
+    return columns[0][1]
 
 
 @dataclass(frozen=True)
@@ -1403,13 +1372,7 @@ class OwnedRows(Rows):
 
 
 def owned_rows(select: Node, reader: Reader) -> Rows:
-    """Return the rows of the outermost SELECT: its FROM and WHERE over the tables of a schema.
-
-    Raises
-    ------
-    RefusedStatementError
-        For what is not known to keep owners apart.
-    """
+    """Return the rows of the outermost SELECT: its FROM and WHERE over the tables of a schema."""
     assert reader.schema is not None  # noqa: S101 the caller has looked
     tables = Tables(reader.schema, reader.place, reader.engine, reader.givens)
     compiler = Compiler(tables)

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
@@ -306,12 +307,13 @@ class Common:
     sees: Mapping[str, Common]
 
 
-def read_rows(select: Node, reader: Reader) -> Rows:
-    """Return the rows of the outermost SELECT: its FROM."""
-    return _from(select, {}, reader, None)
-
-
-def _from(select: Node, outer: Mapping[str, Common], reader: Reader, near: Relation | None) -> Rows:
+def read_rows(
+    select: Node,
+    reader: Reader,
+    outer: Mapping[str, Common] = MappingProxyType({}),
+    near: Relation | None = None,
+) -> Rows:
+    """Return the rows of a FROM: of the outermost SELECT, or of one that sees CTEs around it."""
     sees = commons(select, outer)
     rows = _relation(select["from_table"], sees, reader, near)
     own = [common for name, common in sees.items() if outer.get(name) is not common]
@@ -345,23 +347,25 @@ def commons(
 def _relation(
     node: Node, sees: Mapping[str, Common], reader: Reader, near: Relation | None
 ) -> Rows:
+    parts, query = named_in(node, sees)
+    if query is None:
+        rows = _named(reader.place.find(parts, near), reader)
+    else:
+        reader.used.add(id(query.select))
+        rows = _projected(query.select, query.sees, reader, near)
+    path = rows.path if query is None else parts
+    return replace(rows, path=(node["alias"],) if node["alias"] else path)
+
+
+def named_in(node: Node, sees: Mapping[str, Common]) -> tuple[tuple[str, ...], Common | None]:
+    """Return the parts of a name in FROM, and the query that it is: a CTE, or a subquery without.
+
+    There is none for a table or view.
+    """
     if kind(node) == ("", "SUBQUERY"):
         only(node, "subquery")
         only(node["subquery"], "node")
-        rows = _projected(node["subquery"]["node"], sees, reader, near)
-        return _called(rows, node["alias"], ())
-    parts = name_of(node)
-    common = sees.get(folded(parts[0])) if len(parts) == 1 else None
-    if common is None:
-        rows = _named(reader.place.find(parts, near), reader)
-    else:
-        reader.used.add(id(common.select))
-        rows = _projected(common.select, common.sees, reader, near)
-    return _called(rows, node["alias"], parts if common else rows.path)
-
-
-def name_of(node: Node) -> tuple[str, ...]:
-    """Return the parts of the name of a table, view or CTE in FROM."""
+        return (), Common(node["subquery"]["node"], sees)
     if kind(node) != ("", "BASE_TABLE"):
         raise refuse_part("unnest" if called(node.get("function")) == "unnest" else node["type"])
     only(node, "table_name", "schema_name", "catalog_name")
@@ -369,11 +373,7 @@ def name_of(node: Node) -> tuple[str, ...]:
     parts = tuple(name for name in names if name)
     if list(parts) != node["qualified_name"]["path"]:
         raise refuse("a name with more than three parts")
-    return parts
-
-
-def _called(rows: Rows, alias: str, path: tuple[str, ...]) -> Rows:
-    return replace(rows, path=(alias,) if alias else path)
+    return parts, sees.get(folded(parts[0])) if len(parts) == 1 else None
 
 
 def _named(relation: Relation, reader: Reader) -> Rows:
@@ -424,7 +424,7 @@ def _projected(
     only(select, "select_list", "from_table", "where_clause", "cte_map", "aggregate_handling")
     if select["aggregate_handling"] != "STANDARD_HANDLING":  # GROUP BY ALL
         raise refuse("group_expressions")
-    rows = _from(select, sees, reader, near)
+    rows = read_rows(select, reader, sees, near)
     items = [item for star in select["select_list"] for item in _unfolded(star, rows)]
     names = Names(rows, items)
     columns = [(name, names.written(node, index)) for index, (name, node) in enumerate(items)]

@@ -26,13 +26,7 @@ _NOTHING: tuple[Node, ...] = ({"map": []}, {"type": "ORDER_MODIFIER", "orders": 
 
 
 def only(node: Node, *parts: str) -> None:
-    """Refuse a syntax node that has any other part than those named.
-
-    Raises
-    ------
-    RefusedStatementError
-        For the first part that is not known to be safe.
-    """
+    """Refuse a syntax node by the first part that is none of those named, which are known."""
     for part, value in node.items():
         if part not in _SILENT and part not in parts and value and value not in _NOTHING:
             raise refuse_part(part)
