@@ -19,7 +19,6 @@ from dfprivacy.cli.output import (
     UNKNOWN,
     check_output,
     has_unknowns,
-    one_row,
     show_line,
     show_table,
     write_table,
@@ -201,7 +200,11 @@ def release(call: Call) -> None:
     else:
         heading = title(call.question, call.keyed, call.terms.get("interval"))
         shares = (call.name, *_ENDS) if isinstance(call.question, Share) else ()
-        show_table(console, _shown(call, answers), _keys(call), heading, shares)
+        shown = answers
+        if isinstance(call.question, Histogram):  # ends of intervals of counts are whole numbers
+            ends = [answers[name].cast(pa.int64()) for name in _ENDS]
+            shown = pa.table([*answers.columns[:-2], *ends], names=answers.column_names)
+        show_table(console, shown, _keys(call), heading, shares)
         made = f"{call.spent}; {law}{found}"
         whose = "a row" if call.unit is None else f"all rows of one {call.unit.column}"
         show_line(console, f"{made}; neighbours: add/remove {whose}")
@@ -211,17 +214,8 @@ def release(call: Call) -> None:
 
 def _keys(call: Call) -> int:
     """Return how many columns of the table say what the others are about."""
-    if call.table is not None and not call.long:
-        return 1
-    return len(call.keyed) or int(isinstance(call.question, Quantiles))
-
-
-def _shown(call: Call, table: pa.Table) -> pa.Table:
-    """Return a table for the terminal: the ends of a noisy count's interval are whole numbers."""
-    if not isinstance(call.question, Histogram):
-        return table
-    ends = [table[name].cast(pa.int64()) for name in ("low", "high")]
-    return pa.table([*table.columns[:-2], *ends], names=table.column_names)
+    alone = int(isinstance(call.question, Quantiles))
+    return 1 if call.table is not None and not call.long else len(call.keyed) or alone
 
 
 def _table(call: Call, answers: dict[str, Any]) -> pa.Table:
@@ -234,14 +228,13 @@ def _table(call: Call, answers: dict[str, Any]) -> pa.Table:
         if not isinstance(answer, float):  # a date or time, or none
             columns[name] = answer
             told = getattr(call.question, "tells_interval", False)
-            ends = ("low", "high") if told else ()
-            columns |= {end: getattr(answer, end, None) for end in ends}
+            columns |= {end: getattr(answer, end, None) for end in _ENDS if told}
             continue
         columns[name] = int(answer) if getattr(call.question, "is_whole", False) else float(answer)
         if isinstance(answer, Estimate):
             columns |= {"low": answer.low, "high": answer.high}
             columns |= {NOTE: answer.note} if getattr(call.question, "has_note", False) else {}
-    return one_row(**columns)
+    return pa.table({name: [value] for name, value in columns.items()})
 
 
 def _found(call: Call, answers: dict[str, Any]) -> str:
@@ -308,22 +301,12 @@ def title(asked: Asked, by: Sequence[str], interval: object) -> str:
     of = f" of {' and '.join(map(str, asked.columns))}" if asked.columns else ""
     groups = f" by {', '.join(by)}" if by else ""
     level = ""
-    if has_interval(asked):
+    if asked.tells_interval and getattr(asked, "method", "") != "inverse":
         own, sampled = interval_of(interval)
         level = f", {100 * own:.6g}% intervals{' of the population' if sampled else ''}"
-    return f"Private {asked.kind}{_which(asked)}{of}{groups}{level}"
-
-
-def _which(asked: Asked) -> str:
-    """Return the numbers that a question names, besides its column and bounds."""
-    needed = [own for own in asked.arguments() if own.required and own.form == "number"]
-    texts = [f"{own.name} = {getattr(asked, own.name):g}" for own in needed]
-    return f" ({', '.join(texts)})" if texts else ""
-
-
-def has_interval(asked: Asked) -> bool:
-    """Tell whether the answers have an interval."""
-    return asked.tells_interval and getattr(asked, "method", "") != "inverse"
+    needed = [own.name for own in asked.arguments() if own.required and own.form == "number"]
+    which = ", ".join(f"{name} = {getattr(asked, name):g}" for name in needed)
+    return f"Private {asked.kind}{which and f' ({which})'}{of}{groups}{level}"
 
 
 def file_columns(path: Path) -> pa.Schema:

@@ -239,10 +239,6 @@ def _command(
     return with_options(*shared, own=arguments.values())(run)
 
 
-def _takes_value(kind: type[Statistic]) -> bool:
-    return any(own.form == "value" for own in kind.arguments())
-
-
 def _asking(kind: type[Statistic]) -> inspect.Parameter:
     """Return the option that asks a question: a column, with =numbers where it needs some."""
     needed = [own for own in kind.arguments() if own.required and own.form != "column"]
@@ -252,7 +248,7 @@ def _asking(kind: type[Statistic]) -> inspect.Parameter:
         return option(asked, bool, "Ask for the number of rows.", None, name)
     metavar = ",".join(["COLUMN", *[place.upper() for place in kind.places()[1:]]])
     metavar += f"={','.join(own.name.upper() for own in needed)}" if needed else ""
-    metavar += "[=VALUE]" if _takes_value(kind) else ""
+    metavar += "[=VALUE]" if any(own.form == "value" for own in kind.arguments()) else ""
     words = f"Ask for {kind.title}; repeat for several."
     return option(asked, _TEXTS, words, metavar, name)
 
@@ -448,12 +444,11 @@ def _questions(
     """Yield the questions that an option asks."""
     needed = [own for own in kind.arguments() if own.required and own.form != "column"]
     make: Any = kind
-    if isinstance(given, bool):
-        if given:
-            yield make()
-        return
-    for text in given or ():
-        if _takes_value(kind) and "=" in text:
+    takes_value = any(own.form == "value" for own in kind.arguments())
+    if given is True:
+        yield make()
+    for text in given or () if not isinstance(given, bool) else ():
+        if takes_value and "=" in text:
             about, _, value = text.partition("=")
             yield make(**typed_value(file, {"column": about, "value": value}))
             continue
@@ -462,11 +457,9 @@ def _questions(
             continue
         column, _, numbers = text.rpartition("=")
         columns = _columns(kind, column)
-        if needed[0].form == "numbers":
-            found: Any = _numbers(kind.kind, numbers, None)
-            yield make(*columns, **{needed[0].name: found})
-            continue
-        values = _numbers(kind.kind, numbers, len(needed))
+        is_list = needed[0].form == "numbers"
+        found: Any = _numbers(kind.kind, numbers, None if is_list else len(needed))
+        values = [found] if is_list else found
         yield make(*columns, **{o.name: v for o, v in zip(needed, values, strict=True)})
 
 

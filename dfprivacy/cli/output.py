@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import typer
@@ -105,10 +104,6 @@ def _cell(value: object, places: int, share: bool) -> Text:  # noqa: FBT001 of a
         return _key(value)
     if share and math.isfinite(value):
         return Text(f"{value:z.2%}")
-    return _number(value, places)
-
-
-def _number(value: float, places: int) -> Text:
     if math.isnan(value):
         return Text("unknown", style="dim")
     if abs(value) >= _LARGEST or places > _MOST_PLACES:
@@ -169,11 +164,6 @@ def show_error(console: Console, message: str, hint: str | None) -> None:
     console.print(Text("Error: ", style="bold red") + plain(message), soft_wrap=True)
     if hint is not None:
         console.print(Text("Hint: ", style="bold") + plain(hint), soft_wrap=True)
-
-
-def one_row(**values: Any) -> pa.Table:
-    """Return a table of one row, for an answer without groups."""
-    return pa.table({name: [value] for name, value in values.items()})
 
 
 INTERRUPTED = "Interrupted; what a ledger shows as charged stays charged"

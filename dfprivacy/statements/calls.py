@@ -11,6 +11,7 @@ import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from operator import add, mul, sub, truediv
 from types import MappingProxyType
 from typing import Any
 
@@ -48,9 +49,7 @@ _MOST_DIGITS = 400
 def number(node: Node, what: str) -> int | float:
     """Return the number that a constant expression stands for."""
     exact = _exact(node, what)
-    if exact.denominator == 1:
-        return int(exact)
-    return float(exact)
+    return int(exact) if exact.denominator == 1 else float(exact)
 
 
 def numbers(node: Node, what: str) -> list[int | float]:
@@ -72,22 +71,20 @@ def _exact(node: Node, what: str) -> Fraction:
     sort, text = literal(node)
     if sort in {"INTEGER", "NUMERIC"}:
         return _fraction(text.replace("_", ""), what)
-    if called(node) not in {"+", "-", "*", "/"}:
+    sign = called(node)
+    if sign not in _ARITHMETIC:
         raise refuse("no constant", what=what)
-    return _combined(called(node), [_exact(item, what) for item in arguments(node)], what)
-
-
-def _combined(sign: str, given: Sequence[Fraction], what: str) -> Fraction:
+    given = [_exact(item, what) for item in arguments(node)]
     if len(given) == 1 and sign in {"+", "-"}:
-        return given[0] if sign == "+" else -given[0]
+        given.insert(0, Fraction(0))
     if len(given) != 2 or (sign == "/" and not given[1]):
         raise refuse("no constant", what=what)
-    left, right = given
-    if sign == "/":
-        return left / right
-    if sign == "*":
-        return left * right
-    return left + right if sign == "+" else left - right
+    return _ARITHMETIC[sign](*given)
+
+
+_ARITHMETIC: Mapping[str, Callable[[Fraction, Fraction], Fraction]] = {
+    "+": add, "-": sub, "*": mul, "/": truediv
+}  # fmt: skip
 
 
 def _fraction(text: str, what: str) -> Fraction:
@@ -236,10 +233,9 @@ def _moment(node: Node) -> dt.date | dt.time:
 
 def _simplest(question: Statistic) -> Statistic:
     """Return a quantile 1/2 as the median that it is: both are one draw."""
-    half = isinstance(question, Quantile) and question.fractions[0] * 2 == 1
-    if not half or not isinstance(question, Quantile):
-        return question
-    return Median(question.column, question.bounds, question.step, question.method)
+    if isinstance(question, Quantile) and question.fractions[0] * 2 == 1:
+        return Median(question.column, question.bounds, question.step, question.method)
+    return question
 
 
 def _in_order(function: str, node: Node) -> list[Node]:
@@ -341,9 +337,7 @@ def written_calls(select: Node, items: Sequence[tuple[str, Node]]) -> tuple[Writ
     others = [node for node in sorts if display(node) not in chosen]
     parts = [[item for _, item in items], select["having"], select["qualify"], others]
     found = list(_calls(parts, once=True))
-    if not all(once for _, once in found):
-        return None
-    return tuple(_read(node) for node, _ in found)
+    return tuple(_read(node) for node, _ in found) if all(once for _, once in found) else None
 
 
 def _calls(tree: object, *, once: bool) -> Iterator[tuple[Node, bool]]:
@@ -478,8 +472,8 @@ def _chosen(given: Sequence[Node], kept: Node) -> list[Node]:
 
 
 def _literal(sort: str, text: str) -> Node:
-    literal = {"kind": sort, "text": text} if text else {"kind": sort}
-    return {"class": "CONSTANT", "type": "VALUE_CONSTANT", "alias": "", "literal": literal}
+    found = {"kind": sort, "text": text} if text else {"kind": sort}
+    return {"class": "CONSTANT", "type": "VALUE_CONSTANT", "alias": "", "literal": found}
 
 
 def _end_of(call: Node, end: str) -> Node:

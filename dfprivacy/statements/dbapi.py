@@ -28,35 +28,12 @@ from dfprivacy.errors import close as _close
 from dfprivacy.statements.interface import Connection, Cursor, connect
 
 __all__ = [
-    "BINARY",
-    "DATETIME",
-    "NUMBER",
-    "ROWID",
-    "STRING",
-    "Binary",
-    "Connection",
-    "Cursor",
-    "DataError",
-    "DatabaseError",
-    "Date",
-    "DateFromTicks",
-    "Error",
-    "IntegrityError",
-    "InterfaceError",
-    "InternalError",
-    "NotSupportedError",
-    "OperationalError",
-    "ProgrammingError",
-    "Time",
-    "TimeFromTicks",
-    "Timestamp",
-    "TimestampFromTicks",
-    "Warning",
-    "apilevel",
-    "connect",
-    "paramstyle",
-    "threadsafety",
-]
+    "BINARY", "DATETIME", "NUMBER", "ROWID", "STRING", "Binary", "Connection", "Cursor",
+    "DataError", "DatabaseError", "Date", "DateFromTicks", "Error", "IntegrityError",
+    "InterfaceError", "InternalError", "NotSupportedError", "OperationalError", "ProgrammingError",
+    "Time", "TimeFromTicks", "Timestamp", "TimestampFromTicks", "Warning", "apilevel", "connect",
+    "paramstyle", "threadsafety",
+]  # fmt: skip
 
 apilevel = "2.0"
 paramstyle = "qmark"

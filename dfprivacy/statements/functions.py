@@ -33,12 +33,12 @@ SINGLE = _WHOLE | FLOATS | {
 """Types whose values are one where they are equal; floats are made so by `one_float`."""
 
 
-def _base(sort: Any) -> str:
-    return str(sort).split("(")[0]
-
-
 _SMALL = 18
 """Digits of a DECIMAL of which no number of rows has a sum that is too large."""
+
+
+def _base(sort: Any) -> str:
+    return str(sort).split("(")[0]
 
 
 def _digits(sort: Any) -> int:
@@ -132,23 +132,15 @@ class _Rule:
 
 
 WINDOWS: Mapping[str, _Rule] = {
-    "row_number": _Rule(0, orders=True),
-    "rank": _Rule(0, orders=False),
-    "dense_rank": _Rule(0, orders=False),
-    "percent_rank": _Rule(0, orders=False),
-    "cume_dist": _Rule(0, orders=False),
-    "ntile": _Rule(0, orders=True),
-    "lag": _Rule(1, orders=True),
-    "lead": _Rule(1, orders=True),
-    "first_value": _Rule(1, orders=True),
-    "last_value": _Rule(1, orders=True),
-    "nth_value": _Rule(1, orders=True),
-    "count": _Rule(1, orders=False),
-    "count_star": _Rule(0, orders=False),
-    "min": _Rule(1, orders=False),
-    "max": _Rule(1, orders=False),
-    "sum": _Rule(1, orders=False, sums=True),
-    "avg": _Rule(1, orders=False, sums=True),
+    **dict.fromkeys(("row_number", "ntile"), _Rule(0, orders=True)),
+    **dict.fromkeys(
+        ("rank", "dense_rank", "percent_rank", "cume_dist", "count_star"), _Rule(0, orders=False)
+    ),
+    **dict.fromkeys(
+        ("lag", "lead", "first_value", "last_value", "nth_value"), _Rule(1, orders=True)
+    ),
+    **dict.fromkeys(("count", "min", "max"), _Rule(1, orders=False)),
+    **dict.fromkeys(("sum", "avg"), _Rule(1, orders=False, sums=True)),
 }
 CALLED = {"count_star": "count"}
 _ENDS = {
@@ -344,7 +336,10 @@ def check_dates(node: Node) -> None:
     name, given = called(node), arguments(node)
     if name == "time_bucket":
         _check_width(given[0] if given else None)
-        _check_origin(given[2:])
+        kinds = {"DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE"}
+        for own in given[2:]:  # where buckets start: a text would name a time zone
+            if cast_to(own) not in kinds or text_of(own["child"]) is None:
+                raise refuse("origin")
     if name == "strptime":
         _check_format(given[1:])
     if name == "make_timestamp" and len(given) == 1:
@@ -389,13 +384,6 @@ def _width(node: Node | None) -> tuple[str, str]:
         else:
             node = node["child"] if cast_to(node) in {"DOUBLE", "INTEGER", "BIGINT"} else None
     return literal(node)[1], unit
-
-
-def _check_origin(rest: Sequence[Node]) -> None:
-    """Refuse where buckets start, unless it is a constant date: a text would name a time zone."""
-    kinds = {"DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE"}
-    if not all(cast_to(node) in kinds and text_of(node["child"]) is not None for node in rest):
-        raise refuse("origin")
 
 
 def _check_format(formats: Sequence[Node]) -> None:

@@ -92,8 +92,9 @@ class Job:
     def _answers(self, drawn: _Drawn) -> Sequence[pa.Table]:
         """Measure, charge and draw."""
         for plan in self.plans:
-            if _waits(plan):
-                self._try(plan)
+            if _waits(plan):  # it is measured without rows: what refuses its types does so
+                twin = _twin(plan, self.engine)
+                gathered(Stored(guarded(partial(plan.rows_of, twin))), plan.request)
             else:
                 drawn.give(plan)
         rows = guarded(lambda: [None if _waits(plan) else self._rows(plan) for plan in self.plans])
@@ -123,11 +124,6 @@ class Job:
         """
         fails = not plain or any(plan.computes(self.engine) for plan in self.plans)
         return self.place.fenced() if fails else fenced(self.engine, off=False)
-
-    def _try(self, plan: Plan) -> None:
-        """Measure a release that waits for others without rows: what refuses its types does so."""
-        twin = _twin(plan, self.engine)
-        gathered(Stored(guarded(lambda: plan.rows_of(twin))), plan.request)
 
     def _later(self, plan: Plan, drawn: _Drawn, answers: Sequence[pa.Table]) -> Stored:
         """Return the rows of a release that takes something of those before it."""
@@ -346,6 +342,9 @@ def _explanation(job: Job, sizes: tuple[int, ...]) -> StatementExplanation:
     if script.rest is None and len(plans) == 1:
         on_connection, remark = _elsewhere(plans[0], job.place)
     keys = [key.name for plan in plans for key in plan.statement.keys]
+    selection = groups_text(next((plan.request for plan in plans if plan.by), request))
+    if any(plan.statement.sets for plan in plans):
+        selection += "; totals are sums of the groups that are shown"
     queries = [released_query(plan) for plan in plans]
     if len(plans) > 1 or script.rest is not None:
         named = zip(script.names, queries, strict=True)
@@ -357,7 +356,7 @@ def _explanation(job: Job, sizes: tuple[int, ...]) -> StatementExplanation:
         **vars(in_one(known, request)),
         relation=", ".join(dict.fromkeys(plan.statement.rows.named.name for plan in plans)),
         keys=tuple(dict.fromkeys(keys)),
-        selection=_selection(plans, request),
+        selection=selection,
         row_query="; ".join(plan.row_query for plan in plans),
         calls=tuple(pair for _, calls in own for pair in calls),
         released_query="; ".join(queries),
@@ -365,13 +364,6 @@ def _explanation(job: Job, sizes: tuple[int, ...]) -> StatementExplanation:
         on_connection=on_connection,
         remark=remark,
     )
-
-
-def _selection(plans: Sequence[Plan], request: Request) -> str:
-    """Say which groups are shown, and what totals are made of."""
-    text = next((groups_text(plan.request) for plan in plans if plan.by), groups_text(request))
-    added = any(plan.statement.sets for plan in plans)
-    return f"{text}; totals are sums of the groups that are shown" if added else text
 
 
 def _explained(
@@ -445,12 +437,8 @@ def _is_alone(plan: Plan) -> bool:
     """Tell whether a statement is nothing but a count of rows under a condition."""
     own: Statement = plan.statement
     plain = replace(own.released, outputs=()) == Released(())
-    return (
-        plain
-        and len(own.calls) == 1
-        and not own.keys
-        and (own.selection, own.delta) == (None, None)
-    )
+    keeps = own.keys or (own.selection, own.delta) != (None, None)
+    return plain and len(own.calls) == 1 and not keeps
 
 
 def _kept(

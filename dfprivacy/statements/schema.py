@@ -112,14 +112,13 @@ class Schema:
                 "rows= comes with a unit or links, or is no name of a table",
                 "each row of one table is protected by itself, or units are",
             )
-        for name, kind in (("links", Mapping), ("bounds", Mapping), ("matches", Mapping)):
-            if not isinstance(getattr(self, name), kind):
+        for name in ("links", "bounds", "matches"):
+            own = getattr(self, name)
+            if not isinstance(own, Mapping):
                 raise _wrong(f"{name} is no mapping", _HINT)
+            object.__setattr__(self, name, MappingProxyType(dict(own)))
         if isinstance(self.public, str) or not all(isinstance(t, str) for t in self.public):
             raise _wrong("public is no list of names of tables", _HINT)
-        object.__setattr__(self, "links", MappingProxyType(dict(self.links)))
-        object.__setattr__(self, "bounds", MappingProxyType(dict(self.bounds)))
-        object.__setattr__(self, "matches", MappingProxyType(dict(self.matches)))
         object.__setattr__(self, "public", tuple(self.public))
         self._check()
 
@@ -198,27 +197,17 @@ class Schema:
     @property
     def key_columns(self) -> tuple[tuple[str, str], ...]:
         """Every table and column that a link, the unit, a bound or a number of matches names."""
-        named = [
-            *([] if self.unit is None else [self.unit]),
-            *self.links,
-            *self.links.values(),
-            *self.bounds,
-            *self.matches,
-        ]
+        unit = [] if self.unit is None else [self.unit]
+        named = [*unit, *self.links, *self.links.values(), *self.bounds, *self.matches]
         return tuple(_split(name, "a link") for name in named)
 
     def __repr__(self) -> str:
         """Return the call that makes it; nothing is left at its default."""
-        parts = [f"rows={self.rows!r}" if self.unit is None else f"unit={self.unit!r}"]
-        if self.links:
-            parts.append(f"links={dict(self.links)!r}")
-        if self.public:
-            parts.append(f"public={list(self.public)!r}")
-        if self.bounds:
-            parts.append(f"bounds={dict(self.bounds)!r}")
-        if self.matches:
-            parts.append(f"matches={dict(self.matches)!r}")
-        return f"Schema({', '.join(parts)})"
+        parts: dict[str, Any] = {
+            "rows": self.rows, "unit": self.unit, "links": dict(self.links),
+            "public": list(self.public), "bounds": dict(self.bounds), "matches": dict(self.matches),
+        }  # fmt: skip
+        return f"Schema({', '.join(f'{name}={own!r}' for name, own in parts.items() if own)})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and repr(self) == repr(other)
