@@ -518,123 +518,88 @@ _DATE = 40
 """What a sign of a date's format stands for has fewer characters."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Size:
-    """A bound: so many times the longest value in the row, and so many characters."""
+    """A bound: so many times the longest value in the row, and so many characters.
+
+    It is that of a `text` where it is the very length of a constant.
+    """
 
     factor: int = 0
     length: int = 0
-    tokens: int = 0
-    exact: int | None = None
-
-    def add(self, factor: int, length: int, exact: int | None = None) -> None:
-        """Put one thing more into what is bounded."""
-        self.factor += factor
-        self.length += length
-        self.exact = exact if self.tokens == 0 else None
-        self.tokens += 1
+    text: bool = False
 
     def times(self, number: int, more: int = 0) -> _Size:
         """Return the bound of so many of the same, and of more characters."""
         return _Size(self.factor * number, self.length * number + more)
 
 
+def _added(sizes: Iterable[_Size]) -> _Size:
+    parts = [*sizes]
+    return _Size(sum(own.factor for own in parts), sum(own.length for own in parts))
+
+
 @dataclass
 class _Group:
-    """What stands between two parentheses, after the name of a function if there is one."""
+    """What stands between two parentheses, after the name of a function if there is one.
+
+    Its arguments consist of parts, each with its bound.
+    """
 
     name: str = ""
-    arguments: list[_Size] = field(default_factory=lambda: [_Size()])
+    arguments: list[list[_Size]] = field(default_factory=lambda: [[]])
     condition: bool = False
     texts: bool = False
 
-    @property
-    def total(self) -> _Size:
-        """The bound of all arguments one after the other."""
-        return _Size(
-            sum(size.factor for size in self.arguments), sum(size.length for size in self.arguments)
-        )
-
     def size(self) -> _Size:
         """Return the bound of the value that it stands for."""
-        rule = _RULES.get(self.name)
-        if rule is not None:
-            return rule(self)
-        return _Size() if self.condition else self.total
-
-
-def _replaced(group: _Group) -> _Size:
-    """Bound replace(text, what, by): `what` has one character at least, or nothing is replaced."""
-    text, what, by, *_ = [*group.arguments, _Size(), _Size()]
-    if by.factor:
-        raise refuse("too long")
-    return text.times(max(-(-by.length // (what.exact or 1)), 1))
-
-
-def _matched(group: _Group) -> _Size:
-    """Bound regexp_replace(text, pattern, by): each sign of `by` may stand for the whole text."""
-    _, _, by, *_ = [*group.arguments, _Size(), _Size()]
-    if by.factor:
-        raise refuse("too long")
-    return group.total.times(1 + by.length, by.length)
-
-
-def _joined(group: _Group) -> _Size:
-    """Bound concat_ws(between, ...)."""
-    between, total = group.arguments[0].times(len(group.arguments)), group.total
-    return _Size(total.factor + between.factor, total.length + between.length)
-
-
-def _cast(group: _Group) -> _Size:
-    """Bound a cast: as a text, a list shows each of its texts with signs escaped."""
-    return group.total.times(2 if group.texts else 1, _DATE)
-
-
-_RULES: Mapping[str, Callable[[_Group], _Size]] = {
-    "replace": _replaced,
-    "regexp_replace": _matched,
-    "concat_ws": _joined,
-    "strftime": lambda group: group.total.times(_DATE),
-    "cast": _cast,
-    "try_cast": _cast,
-}
+        first, _, third, *_ = [*map(_added, self.arguments), _Size(), _Size()]
+        total = _added(map(_added, self.arguments))
+        if self.name in {"replace", "regexp_replace"} and third.factor:
+            raise refuse("too long")
+        match self.name:
+            case "replace":  # what is replaced has one character at least, or nothing is
+                what = [*self.arguments, []][1]
+                least = what[0].length if len(what) == 1 and what[0].text else 1
+                return first.times(max(-(-third.length // max(least, 1)), 1))
+            case "regexp_replace":  # each sign of the third may stand for the whole text
+                return total.times(1 + third.length, third.length)
+            case "concat_ws":
+                return _added([total, first.times(len(self.arguments))])
+            case "strftime":
+                return total.times(_DATE)
+            case (
+                "cast" | "try_cast"
+            ):  # as a text, a list shows each of its texts with signs escaped
+                return total.times(2 if self.texts else 1, _DATE)
+        return _Size() if self.condition else total
 
 
 def checked_growth(sql: str) -> str:
     """Return an expression as this package writes it, unless its values could be of any size."""
     if len(sql) > _LENGTH:
         raise refuse("too long")
-    groups, before = [_Group()], ""
-    for word in _WORD.findall(sql):
+    groups, before = [_Group(), _Group()], ""
+    for word in [*_WORD.findall(sql), ")"]:
+        own = groups[-1]
         if word in "([":
             groups.append(_Group(before))
         elif word in ")]":
-            _close(groups)
+            size = groups.pop().size()
+            if size.factor > _FACTOR or size.length > _LENGTH:
+                raise refuse("too long")
+            groups[-1].arguments[-1].append(size)
+        elif word.startswith("'"):
+            text = word[1:-1].replace("''", "'")
+            own.arguments[-1].append(_Size(0, len(text), text=True))
+        elif word.startswith('"'):
+            own.arguments[-1].append(_Size(1))
+        elif word == ",":
+            own.arguments.append([])
+        elif word in _CONDITIONS:
+            own.condition = True
         else:
-            _take(groups[-1], word)
+            own.texts = own.texts or word == "VARCHAR"
+            own.arguments[-1].append(_Size())
         before = folded(word)
-    _close([_Group(), *groups])
     return sql
-
-
-def _close(groups: list[_Group]) -> None:
-    size = groups.pop().size()
-    if size.factor > _FACTOR or size.length > _LENGTH:
-        raise refuse("too long")
-    groups[-1].arguments[-1].add(size.factor, size.length)
-
-
-def _take(group: _Group, word: str) -> None:
-    argument = group.arguments[-1]
-    if word.startswith("'"):
-        length = len(word[1:-1].replace("''", "'"))
-        argument.add(0, length, length)
-    elif word.startswith('"'):
-        argument.add(1, 0)
-    elif word == ",":
-        group.arguments.append(_Size())
-    elif word in _CONDITIONS:
-        group.condition = True
-    else:
-        group.texts = group.texts or word == "VARCHAR"
-        argument.add(0, 0)
