@@ -182,7 +182,6 @@ def _histogram(
     bounds: tuple[float, float] | None,
     edge: list[float] | None,
 ) -> Histogram:
-    """Return the histogram that options ask for."""
     if (bins is None) == (not edge):
         raise InvalidQuestionError(
             "a histogram needs either a number of bins or the edges of its bins",
@@ -431,7 +430,6 @@ def statistics_command(file: Path, *, output: Path, bounds: list[str] | None, **
 def _all_questions(
     kinds: Mapping[str, type[Statistic]], given: dict[str, Any], file: Path
 ) -> Iterator[Statistic]:
-    """Yield the questions that options ask."""
     for kind, own in kinds.items():
         yield from _questions(own, given.pop(f"ask_{kind}"), file)
 
@@ -441,7 +439,6 @@ def _questions(
     given: list[str] | bool | None,  # noqa: FBT001 an option
     file: Path,
 ) -> Iterator[Statistic]:
-    """Yield the questions that an option asks."""
     needed = [own for own in kind.arguments() if own.required and own.form != "column"]
     make: Any = kind
     takes_value = any(own.form == "value" for own in kind.arguments())

@@ -79,6 +79,7 @@ _ALL_ROWS = "*"
 _READ = (".csv", ".tsv", ".parquet", ".pq")
 _WRITTEN = (".csv", ".parquet")
 _SAID = "the query says this itself: leave the field out"
+_HAVE_INTERVALS = "answers to questions have their intervals in any case: leave it out"
 _IN = " in "  # between a table and its database
 _NAME = "(name)"  # where a release finds its own name
 
@@ -286,7 +287,6 @@ def _kind(fields: Fields) -> str:
 
 @cache
 def _model(kind: str) -> type[Group]:
-    """Return the fields of a question."""
     asks = STATISTICS.get(kind) or QUESTIONS[kind]
     several = kind == "describe" or (len(asks.places()) > 1 and kind in STATISTICS)
     fields: dict[str, Any] = {kind: (Texts if several else Text, ...)}
@@ -577,12 +577,12 @@ class Release(Group):
     outputs: Annotated[list[Annotated[Output, PlainValidator(_output)]], BeforeValidator(_outputs)]
     budget: Budget
 
-    @field_validator("where", "by", "bounds")
+    @field_validator("where", "by", "bounds", "intervals")
     @classmethod
-    def _not_of_a_query(cls, given: object, info: ValidationInfo) -> object:
-        source = info.data.get("source")
-        if source is not None and source.query is not None:
-            raise ValueError(_SAID)
+    def _of_its_source(cls, given: object, info: ValidationInfo) -> object:
+        source, of_a_query = info.data.get("source"), info.field_name == "intervals"
+        if source is not None and (source.query is None) is of_a_query:
+            raise ValueError(_HAVE_INTERVALS if of_a_query else _SAID)
         return given
 
     @field_validator("keys", mode="plain")
@@ -619,14 +619,6 @@ class Release(Group):
         if self.margins and (len(self.by) != 2 or len(self.numbers) != 1):
             raise ValueError("margins are for one question that is not a histogram, by two columns")
         return self
-
-    @field_validator("intervals")
-    @classmethod
-    def _of_a_query(cls, given: bool, info: ValidationInfo) -> bool:  # noqa: FBT001 a field
-        source = info.data.get("source")
-        if source is not None and source.query is None:
-            raise ValueError("answers to questions have their intervals in any case: leave it out")
-        return given
 
     @field_validator("budget")
     @classmethod
@@ -902,7 +894,6 @@ def _needs_delta(own: Mapping[str, Any]) -> bool:
 
 
 def _origin(at: At, origins: Mapping[At, At]) -> At:
-    """Return where a value of a release stands in the file."""
     for end in range(len(at), 0, -1):
         if at[:end] in origins:
             return origins[at[:end]] + at[end:]

@@ -167,7 +167,6 @@ def _publish(protocol: Protocol, output: Path) -> None:
 
 
 def _protocol(path: Path) -> Protocol:
-    """Return the protocol in a file."""
     if not path.is_file():
         raise InvalidProtocolError(
             f"there is no file {str(path)!r}", hint="write protocol.to_json() to a file"
@@ -251,6 +250,5 @@ def _write_reports(reports: pa.Table, path: Path) -> None:
 
 
 def _aggregate(path: Path) -> Aggregate:
-    """Return the aggregate in a Parquet file."""
     _require(path)
     return Aggregate.from_arrow(guarded(lambda: pa.parquet.read_table(path)))

@@ -202,7 +202,6 @@ def _note(description: Description, step: Step, output: Output, paid: Paid | Non
 
 
 def _asked(release: Release) -> dict[str, Any]:
-    """Return what is asked, as the description has it."""
     source = release.source
     if source.query is not None:
         what: dict[str, Any] = {"source": source.text, "query": source.query}
@@ -237,7 +236,6 @@ def cost(charge: Charge) -> str:
 
 
 def _promise(release: Release, charge: Charge) -> str:
-    """Return what an output promises, in one sentence."""
     unit = release.unit
     who = "one row" if unit is None else f"all rows of one {unit.column} ({unit.text})"
     if release.budget.period is not None:

@@ -115,17 +115,6 @@ def looked_up(
     )
 
 
-def search_path(connection: duckdb.DuckDBPyConnection) -> tuple[str, list[tuple[str, str]]]:
-    """Return the current database, and the databases and schemas in which plain names are."""
-    ((database, schema, text, schemas),) = looked_up(connection, _LOOKS_IN)
-    if not schemas:
-        return database, [(database, schema)]
-    places = [(_plain(one) or database, _plain(two)) for one, two in _ENTRY.findall(text)]
-    if [place[1] for place in places] != list(schemas):
-        raise refuse_part("a search_path with such names")
-    return database, places
-
-
 def _plain(name: str) -> str:
     return name[1:-1].replace('""', '"') if name.startswith('"') else name
 
@@ -172,8 +161,7 @@ class ConnectionSource(Place):
         self, relation: Relation, names: Names, engine: duckdb.DuckDBPyConnection
     ) -> tuple[duckdb.DuckDBPyRelation, str]:
         """Return columns of a table, and its name."""
-        assert relation.source is not None  # noqa: S101 a table, no view
-        return relation.source.rows(names, engine), ".".join(map(quoted, relation.path))
+        return relation.table.rows(names, engine), ".".join(map(quoted, relation.path))
 
     def lend(
         self, table: pa.Table, engine: duckdb.DuckDBPyConnection
@@ -211,7 +199,14 @@ class ConnectionSource(Place):
 
     @cached_property
     def _looked_in(self) -> tuple[str, list[tuple[str, str]]]:
-        return search_path(self.connection)
+        """The current database, and the databases and schemas in which plain names are."""
+        ((database, schema, text, schemas),) = looked_up(self.connection, _LOOKS_IN)
+        if not schemas:
+            return database, [(database, schema)]
+        places = [(_plain(one) or database, _plain(two)) for one, two in _ENTRY.findall(text)]
+        if [place[1] for place in places] != list(schemas):
+            raise refuse_part("a search_path with such names")
+        return database, places
 
     def _found(self, name: str, qualifier: Names, near: Relation | None) -> list[_Found]:
         """Return relations of a name, those first that DuckDB would find first."""

@@ -332,8 +332,11 @@ class _Taken:
                 rest = self.query(node, sees)
                 over = {folded(n) for n in self.names} | {n for n, c in sees.items() if c.released}
                 if over & _named(rest):
-                    whole = rest if scalar is None else _value_of(scalar, rest)
-                    return self._lent(whole, sees, single=scalar is not None)
+                    if scalar is None:
+                        return self._lent(rest, sees)
+                    inner = {**scalar["subquery"], "node": rest}  # one row, its value is `value`
+                    whole = selected({**scalar, "alias": "value", "subquery": inner})
+                    return self._lent(whole, sees, single=True)
         except DPError as error:
             if asks(node) or (holds_dp(node) and not isinstance(error, InvalidQuestionError)):
                 raise
@@ -372,12 +375,10 @@ class _Taken:
 
 
 def _made_of(entry: Node, query: Node) -> Node:
-    """Return the entry of a CTE with another query."""
     return {**entry, "value": {**entry["value"], "query_node": query}}
 
 
 def _named(tree: object) -> set[str]:
-    """Return the names of the tables that a query names."""
     return {folded(node["table_name"]) for node in nodes(tree) if node.get("type") == "BASE_TABLE"}
 
 
@@ -388,12 +389,6 @@ def _used(tree: object, sees: _Seen) -> set[str]:
         others = {other: common for other, common in sees.items() if other != name}
         found |= _used(sees[name].entry["value"]["query_node"], others)
     return found
-
-
-def _value_of(scalar: Node, query: Node) -> Node:
-    """Return SELECT of a scalar subquery that is another query: one row, whose value is `value`."""
-    subquery = {**scalar["subquery"], "node": query}
-    return selected({**scalar, "alias": "value", "subquery": subquery})
 
 
 def run_rest(

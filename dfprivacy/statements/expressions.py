@@ -283,7 +283,6 @@ def _element(node: Node, inner: Inner) -> str:
 
 
 def _field(node: Node) -> tuple[Node, str]:
-    """Return what a field is taken of, and its name."""
     only(node, "children")
     owner, name = node["children"]
     text = text_of(name)

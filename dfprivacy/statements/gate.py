@@ -210,16 +210,16 @@ def _decoded(kind: pa.DataType, name: str) -> pa.DataType:
     """Return a type without dictionaries, whose entries would be part of it, at any depth."""
     if pa.types.is_dictionary(kind):
         return _decoded(kind.value_type, name)
-    if pa.types.is_nested(kind):
-        return _nested(kind, lambda own: _inside(own, name), name)
     if pa.types.is_decimal256(kind):
         raise no_type(kind, name)
-    return pa.float32() if pa.types.is_float16(kind) else kind
+    if not pa.types.is_nested(kind):
+        return pa.float32() if pa.types.is_float16(kind) else kind
 
+    def inside(own: pa.DataType) -> pa.DataType:
+        if _is_scaled(own) or pa.types.is_run_end_encoded(own):
+            raise no_type(own, name)
+        return _decoded(own, name)
 
-def _nested(
-    kind: pa.DataType, inside: Callable[[pa.DataType], pa.DataType], name: str
-) -> pa.DataType:
     if pa.types.is_struct(kind):
         return pa.struct([own.with_type(inside(own.type)) for own in kind.fields])
     if pa.types.is_map(kind):
@@ -230,12 +230,6 @@ def _nested(
         made = pa.list_ if pa.types.is_list(kind) else pa.large_list
         return made(inside(kind.value_type))
     raise no_type(kind, name)
-
-
-def _inside(kind: pa.DataType, name: str) -> pa.DataType:
-    if _is_scaled(kind) or pa.types.is_run_end_encoded(kind):
-        raise no_type(kind, name)
-    return _decoded(kind, name)
 
 
 def _is_scaled(kind: pa.DataType) -> bool:

@@ -439,7 +439,6 @@ def with_constants(query: str, parameters: Sequence[Any]) -> str:
 
 
 def _literal(value: Any) -> str:
-    """Return a constant as SQL."""
     if value is None or isinstance(value, bool):
         return {None: "NULL", True: "true", False: "false"}[value]
     if isinstance(value, int | np.integer):

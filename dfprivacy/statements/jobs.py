@@ -68,7 +68,7 @@ class Job:
             return None
         whole = 0 if self.script.rest else -1
         sources = [plan.statement.rows.source for plan in self.plans]
-        public = [own.source for _, own in self.script.public if own.source is not None]
+        public = [own.table for _, own in self.script.public]
         return with_origin((sources or public)[whole].wrap(table), origin)
 
     def release(self) -> tuple[pa.Table, Origin]:
@@ -90,7 +90,6 @@ class Job:
         return table, replace(origin, keys=keys, answers=numbers, shares=shares)
 
     def _answers(self, drawn: _Drawn) -> Sequence[pa.Table]:
-        """Measure, charge and draw."""
         for plan in self.plans:
             if _waits(plan):  # it is measured without rows: what refuses its types does so
                 twin = _twin(plan, self.engine)
@@ -184,8 +183,7 @@ def _leading_texts(table: pa.Table) -> tuple[str, ...]:
 def _public(script: Script, engine: duckdb.DuckDBPyConnection, *, rows: bool) -> Iterator[pa.Table]:
     """Yield the public tables that the rest of a text names, or twins of them without rows."""
     for _, relation in script.public:
-        assert relation.source is not None  # noqa: S101 no schema names a view
-        read = relation.source.rows if rows else relation.source.twin
+        read = relation.table.rows if rows else relation.table.twin
         yield gated(read(relation.columns, engine)).to_arrow_table()
 
 

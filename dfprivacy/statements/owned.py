@@ -1007,7 +1007,6 @@ class _Stage:
         return self.keys.get(sql)
 
     def _aggregate(self, node: Node) -> str:
-        """Return the column of an aggregate."""
         name = called(node)
         if name not in EXACT and name not in BY_LIST:
             raise refuse(
@@ -1036,7 +1035,6 @@ class _Stage:
         return self._named(self.calls, call, f"{name}_{argument}" if argument else "count")
 
     def _window(self, node: Node) -> str:
-        """Return the column of a window function."""
         name = folded(node["function_name"])
         rule = WINDOWS.get(name)
         if rule is None:
@@ -1294,7 +1292,6 @@ def _keys(view: View) -> list[tuple[str, str]]:
 
 
 def _rewrite(left: View, right: View) -> str:
-    """Return a condition that would do."""
     mine, theirs = _keys(left), _keys(right)
     for one, key in mine:
         for two, other in theirs:
@@ -1321,7 +1318,6 @@ def _negated(node: Node) -> tuple[Node, bool] | None:
 
 
 def _is_membership(node: Node) -> bool:
-    """Tell EXISTS and IN."""
     sort = node.get("subquery_type")
     return sort == "EXISTS" or (sort == "ANY" and node["comparison_type"] == "COMPARE_EQUAL")
 
@@ -1383,7 +1379,6 @@ def owned_rows(select: Node, reader: Reader) -> Rows:
     view, constants = _with_constants(select, view, compiler)
     bag, place = view.bag, reader.place
     unit = tables.known[tables.names[folded(reader.schema.unit_table)]]
-    assert unit.source is not None  # noqa: S101 a table, no view
 
     def rows(names: tuple[str, ...], engine: duckdb.DuckDBPyConnection) -> Any:
         return place.query(bag.sql(names, tables.leaves(bag, names)), engine)
@@ -1392,7 +1387,7 @@ def owned_rows(select: Node, reader: Reader) -> Rows:
         return tables.planned(bag, names)
 
     names = (*bag.columns, OWNER)
-    source = Source(names, rows, twin, unit.source.wrap, gated=bag.read | {OWNER})
+    source = Source(names, rows, twin, unit.table.wrap, gated=bag.read | {OWNER})
     return OwnedRows(
         base=Relation(unit.path, names, None, source),
         named=unit,

@@ -136,7 +136,9 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
     by = tuple(_label(columns, key.name, key.sql) for key in statement.keys)
     questions: dict[str, Statistic] = {}
     own: dict[str, Epsilon] = {}
-    start = _apart(by)
+    start = ""  # of names of answers, so that none is the label of a key
+    while any(folded(label).startswith(f"{start}answer_") for label in by):
+        start += "_"
     for index, (_, call) in enumerate(statement.calls):
         name = f"{start}answer_{index}"
         questions[name] = call.question.about(*_values(statement, call, columns))
@@ -184,14 +186,6 @@ def _label(made: dict[str, str], wanted: str, sql: str) -> str:
     label = known or fresh(wanted.replace(".", "\u00b7"), made)
     made[label] = sql
     return label
-
-
-def _apart(by: tuple[str, ...]) -> str:
-    """Return what names of answers begin with, so that none is the label of a key."""
-    start = ""
-    while any(folded(label).startswith(f"{start}answer_") for label in by):
-        start += "_"
-    return start
 
 
 def _values(statement: Statement, call: Call, columns: dict[str, str]) -> Iterator[str]:

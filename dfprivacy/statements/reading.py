@@ -216,7 +216,10 @@ def _key(node: Node, names: Names, items: Items) -> Column:
     sql = names.written(node)
     if not _names_columns(node):
         raise refuse("GROUP BY a constant")
-    return Column(_name_of(sql, node, names, items), sql)
+    for name, item in items:  # that of its column in the result, else its own text
+        if not _is_released(item) and names.written(item) == sql:
+            return Column(name, sql)
+    return Column(named_item(node, names.rows.columns, display)[0], sql)
 
 
 def _ordinal(node: Node, items: Items) -> Node:
@@ -224,14 +227,6 @@ def _ordinal(node: Node, items: Items) -> Node:
     if not 1 <= place <= len(items):
         raise refuse("a place", place=place, length=len(items))
     return items[place - 1][1]
-
-
-def _name_of(sql: str, node: Node, names: Names, items: Items) -> str:
-    """Return the name of a key: that of its column in the result, else its own text."""
-    for name, item in items:
-        if not _is_released(item) and names.written(item) == sql:
-            return name
-    return named_item(node, names.rows.columns, display)[0]
 
 
 def _named_apart(keys: list[Column]) -> list[Column]:

@@ -61,6 +61,12 @@ class Relation:
         """The name as a statement would write it."""
         return ".".join(self.path)
 
+    @property
+    def table(self) -> Source:
+        """The source of a table or frame: views have been taken apart where rows are read."""
+        assert self.source is not None  # noqa: S101 the caller knows that it is no view
+        return self.source
+
 
 class Place(ABC):
     """Where the relations are that a statement names, and where a table is made of its answers."""
@@ -77,8 +83,7 @@ class Place(ABC):
         self, relation: Relation, names: tuple[str, ...], engine: duckdb.DuckDBPyConnection
     ) -> tuple[duckdb.DuckDBPyRelation, str]:
         """Return columns of a table, and the name by which `query` reads them."""
-        assert relation.source is not None  # noqa: S101 a table or a frame, no view
-        found = relation.source.rows(names, engine)
+        found = relation.table.rows(names, engine)
         name = f"rows_{uuid4().hex}"
         engine.register(name, found)  # a temporary view: it goes with the engine of the call
         return found, quoted(name)
@@ -145,8 +150,7 @@ class Rows:
     @property
     def source(self) -> Source:
         """The protected rows: views are taken apart, so that there is a table or a frame."""
-        assert self.base.source is not None  # noqa: S101 as above
-        return self.base.source
+        return self.base.table
 
     def find(self, parts: Sequence[str]) -> str | None:
         """Return the SQL of a name: a column, or a field of one; None for no column."""
@@ -377,7 +381,6 @@ def named_in(node: Node, sees: Mapping[str, Common]) -> tuple[tuple[str, ...], C
 
 
 def _named(relation: Relation, reader: Reader) -> Rows:
-    """Return the rows of a table, or of a view taken apart."""
     if relation.definition is None:
         columns = tuple((name, quoted(name)) for name in relation.columns)
         text = ".".join(map(quoted, relation.path))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 
@@ -29,6 +29,8 @@ from dfprivacy.statements.rows import Given, Place, Relation
 from dfprivacy.statements.rules import nearly, refuse
 from dfprivacy.statements.schema import Schema
 from dfprivacy.statements.tree import folded, fresh
+
+T = TypeVar("T")
 
 
 def owner_of(column: str, kind: object) -> str:
@@ -82,21 +84,20 @@ class Tables:
 
     def bounds(self, relation: Relation) -> dict[str, Bounds]:
         """Return what everybody knows of columns of a table, by their folded names."""
-        found = {}
-        for name, ends in self.schema.bounds.items():
-            table, _, own = name.rpartition(".")
-            if self.names[folded(table)] == relation.path:
-                found[folded(own)] = Bounds(*ends)
-        return found
+        found = self._about(relation, self.schema.bounds)
+        return {name: Bounds(*ends) for name, ends in found.items()}
 
     def matches(self, relation: Relation) -> dict[str, int]:
         """Return the most rows with one value of columns of a table, by their folded names."""
-        found = {}
-        for name, most in self.schema.matches.items():
-            table, _, own = name.rpartition(".")
-            if self.names[folded(table)] == relation.path:
-                found[folded(own)] = most
-        return found
+        return self._about(relation, self.schema.matches)
+
+    def _about(self, relation: Relation, given: Mapping[str, T]) -> dict[str, T]:
+        parts = ((name.rpartition("."), own) for name, own in given.items())
+        return {
+            folded(column): own
+            for (table, _, column), own in parts
+            if self.names[folded(table)] == relation.path
+        }
 
     @staticmethod
     def _spelt(relation: Relation, column: str) -> str:
@@ -129,7 +130,7 @@ class Tables:
             new[own] = fresh(own, [*taken, *new.values(), OWNER])
         columns = {here: own for own, here in new.items()}
         pairs = tuple(new.items())
-        kinds = {} if relation.source is None else relation.source.kinds
+        kinds = relation.table.kinds
         if name not in map(folded, self.schema.tables):
             most = self.matches(relation)
             known = {here: most[folded(own)] for own, here in new.items() if folded(own) in most}
@@ -166,9 +167,8 @@ class Tables:
         return above, dict(pairs)[self._spelt(relation, link[2])]
 
     def _kind(self, name: str, column: str) -> Any:
-        source = self.known[self.names[name]].source
-        assert source is not None  # noqa: S101 a table, no view
-        return self.kinds(stored(name, {"x": column}, kinds=source.kinds), ["x"])[0]
+        kinds = self.known[self.names[name]].table.kinds
+        return self.kinds(stored(name, {"x": column}, kinds=kinds), ["x"])[0]
 
     def _check_link(self, name: str, own: str, link: tuple[str, str, str]) -> tuple[Any, Any]:
         above = folded(link[1])
@@ -236,8 +236,7 @@ class Tables:
         """Return the SELECT of a table of the declared types without rows, on the engine."""
         names = tuple(dict.fromkeys(columns.values()))
         if (table, names) not in self.twins:
-            source = self.known[self.names[table]].source
-            assert source is not None  # noqa: S101 a table, no view
+            source = self.known[self.names[table]].table
             made = guarded(lambda: source.twin(names, self.engine))
             self.twins[table, names] = made, f"({made.sql_query()})"
         return _read(*self.twins[table, names], columns, conditions)
@@ -308,7 +307,6 @@ def _read(
 
 
 def _where(select: str, conditions: Sequence[Expression]) -> str:
-    """Return the rows of a SELECT without conditions that fulfil some."""
     if not conditions:
         return select
     where = " AND ".join(own.tried for own in conditions)
