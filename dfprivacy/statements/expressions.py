@@ -8,9 +8,9 @@ each call by the name that DuckDB's tree has for it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 
 from dfprivacy.statements.functions import ROW_FUNCTIONS, check_dates, not_a_row_function, shielded
@@ -477,3 +477,123 @@ def _holds(wide: str, own: str) -> bool:
         return bool(digits) and (wide == "DOUBLE" or (wide in _HELD and "." not in own))
     whole, after = (len(digits[1]), len(digits[2] or "")) if digits else (_HELD.get(own, 99), 0)
     return whole <= int(size[1]) - int(size[2]) and after <= int(size[2])
+
+
+_FACTOR = 1_000
+_LENGTH = 200_000
+"""How much longer than what a row holds a value can get: by a public factor.
+
+An engine that runs out of memory ends the query, and that it ended tells something about a row.
+Every value in an expression has at most `_FACTOR` times the characters of the longest value that is
+stored, plus `_LENGTH`; what could make longer ones is refused. The bound of a text is read off its
+tokens, from the innermost parentheses outwards. It adds up all that stands between two parentheses;
+a condition counts nothing, and a call that can repeat what it is given multiplies.
+"""
+
+_TOKEN = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|[()\[\],]|[^\s'"()\[\],]+""")
+_CONDITIONS = frozenset(
+    ("=", "!=", "<", "<=", ">", ">=", "AND", "OR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "ILIKE",
+     "GLOB", "~", "^@")
+)  # fmt: skip
+_DATE = 40
+"""What a sign of a date's format stands for has fewer characters."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """A bound: so many times the longest value in the row, and so many characters.
+
+    It is that of a `text` where it is the very length of a constant.
+    """
+
+    factor: int = 0
+    length: int = 0
+    text: bool = False
+
+    def times(self, number: int, more: int = 0) -> Size:
+        """Return the bound of so many of the same, and of more characters."""
+        return Size(self.factor * number, self.length * number + more)
+
+
+def longest(sizes: Iterable[Size]) -> Size:
+    """Return the bound of what has one of some bounds, or is stored."""
+    parts = [STORED, *sizes]
+    return Size(max(own.factor for own in parts), max(own.length for own in parts))
+
+
+def _added(sizes: Iterable[Size]) -> Size:
+    parts = [*sizes]
+    return Size(sum(own.factor for own in parts), sum(own.length for own in parts))
+
+
+@dataclass
+class _Group:
+    """What stands between two parentheses, after the name of a function if there is one.
+
+    Its arguments consist of parts, each with its bound.
+    """
+
+    name: str = ""
+    arguments: list[list[Size]] = field(default_factory=lambda: [[]])
+    condition: bool = False
+    texts: bool = False
+
+    def size(self) -> Size:
+        """Return the bound of the value that it stands for."""
+        first, _, third, *_ = [*map(_added, self.arguments), Size(), Size()]
+        total = _added(map(_added, self.arguments))
+        if self.name in {"replace", "regexp_replace"} and third.factor:
+            raise refuse("too long")
+        match self.name:
+            case "replace":  # what is replaced has one character at least, or nothing is
+                what = [*self.arguments, []][1]
+                least = what[0].length if len(what) == 1 and what[0].text else 1
+                return first.times(max(-(-third.length // max(least, 1)), 1))
+            case "regexp_replace":  # each sign of the third may stand for the whole text
+                return total.times(1 + third.length, third.length)
+            case "concat_ws":
+                return _added([total, first.times(len(self.arguments))])
+            case "strftime":
+                return total.times(_DATE)
+            case (
+                "cast" | "try_cast"
+            ):  # as a text, a list shows each of its texts with signs escaped
+                return total.times(2 if self.texts else 1, _DATE)
+        return Size() if self.condition else total
+
+
+STORED = Size(1)
+"""The bound of what is stored."""
+
+
+def size_of(sql: str, sizes: Mapping[str, Size]) -> Size:
+    """Return the bound of an expression as this package writes it; one of any size is refused.
+
+    `sizes` are those of columns that are more than what is stored.
+    """
+    if len(sql) > _LENGTH:
+        raise refuse("too long")
+    groups, before = [_Group(), _Group()], ""
+    for word in [*_TOKEN.findall(sql), ")"]:
+        own = groups[-1]
+        if word in "([":
+            groups.append(_Group(before))
+        elif word in ")]":
+            size = groups.pop().size()
+            if size.factor > _FACTOR or size.length > _LENGTH:
+                raise refuse("too long")
+            groups[-1].arguments[-1].append(size)
+        elif word.startswith("'"):
+            text = word[1:-1].replace("''", "'")
+            own.arguments[-1].append(Size(0, len(text), text=True))
+        elif word.startswith('"'):
+            own.arguments[-1].append(sizes.get(word[1:-1].replace('""', '"'), STORED))
+        elif word == ",":
+            own.arguments.append([])
+        elif word in _CONDITIONS:
+            own.condition = True
+        else:
+            own.texts = own.texts or word == "VARCHAR"
+            own.arguments[-1].append(Size())
+        before = folded(word)
+    return _added(groups[0].arguments[0])

@@ -19,13 +19,17 @@ from dfprivacy.errors import DPError, MissingColumnError, RefusedStatementError
 from dfprivacy.release.terms import Bounds
 from dfprivacy.statements.calls import holds_dp
 from dfprivacy.statements.expressions import (
+    STORED,
     Scope,
+    Size,
     certain,
     condition,
     conjuncts,
     direction,
     field_of,
     is_dp,
+    longest,
+    size_of,
     write,
 )
 from dfprivacy.statements.functions import (
@@ -68,7 +72,6 @@ from dfprivacy.statements.rows import (
     Reader,
     Relation,
     Rows,
-    checked_growth,
     commons,
     definition_of,
     inside,
@@ -546,9 +549,11 @@ class Compiler:
 
             return write(part, Scope(lambda parts: named(parts, before), own))
 
-        sql = checked_growth(inner(node, None))
+        sql = inner(node, None)
+        around = {} if view.outer is None else view.outer.bag.sizes
+        size = size_of(sql, {**around, **view.bag.sizes})
         sure = special is None and bool(certain(node, view.kind))
-        return Expression(sql, frozenset(uses), frozenset(outer), sure)
+        return Expression(sql, frozenset(uses), frozenset(outer), sure, size)
 
     def condition_of(
         self, node: Node, view: View, items: Items, special: Special | None = None
@@ -577,6 +582,7 @@ class Compiler:
         made = self.condition_of(node, view, items, special.answer)
         if made.expression.outer:
             raise refuse("correlated")
+        size_of(made.expression.sql, special.view.bag.sizes)
         return replace(view, bag=filtered(special.view.bag, [made.expression]))
 
     def _known(self, view: View, other: View, conditions: Sequence[Condition]) -> Bag:
@@ -980,12 +986,23 @@ class _Stage:
         made = self.select.compiler.written(node, self.view, items, subquery)
         if made.outer:
             raise refuse("correlated")
+        made = replace(made, size=size_of(made.sql, self._sizes()))
         self.read |= made.uses
         if self.grouped:
             known = {*self.keys.values(), *self.calls, *self.windows}
             for own in made.uses - known:
                 raise refuse("column beside aggregates", own=own)
         return made
+
+    def _sizes(self) -> dict[str, Size]:
+        """Return how long the columns get that expressions name."""
+        sizes = dict(self.subqueries.view.bag.sizes)
+        sizes |= {name: own.size for made in (self.before, self.ahead)
+                  for name, own in made.items() if own.size is not None}  # fmt: skip
+        sizes |= {name: sizes.get(own[1], STORED) for name, own in self.calls.items()}
+        for name, window in self.windows.items():
+            sizes[name] = longest(sizes.get(own, STORED) for own in window.arguments)
+        return sizes
 
     def _special(self, node: Node, *, windows: bool) -> str | None:
         if node.get("class") == "WINDOW":
@@ -1026,6 +1043,7 @@ class _Stage:
                 f"CASE WHEN {where.sql} THEN {base.sql} END",
                 where.uses | base.uses,
                 where.outer | base.outer,
+                size=base.size,
             )
         if value is not None and value.outer:
             raise refuse("correlated")
@@ -1171,7 +1189,8 @@ def _beside(views: Sequence[View]) -> View:
     keys = {name: key for view in views for name, key in view.bag.keys.items()}
     owned = any(view.bag.owned for view in views)
     kinds = {name: own for view in views for name, own in view.bag.kinds.items()}
-    return View(Bag(columns, owned, _no_text, keys, kinds=kinds), seen)
+    sizes = {name: own for view in views for name, own in view.bag.sizes.items()}
+    return View(Bag(columns, owned, _no_text, keys, kinds=kinds, sizes=sizes), seen)
 
 
 def _no_text(*_: object) -> str:
@@ -1398,6 +1417,7 @@ def owned_rows(select: Node, reader: Reader) -> Rows:
         tables=tuple(tables.used.values()),
         filtered=True,
         computes=not bag.sure,
+        sizes=bag.sizes,
         copies=bag.copies,
         single=frozenset(map(quoted, (OWNER, *bag.keys))),
         bounds={quoted(own.column): own.bounds for own in view.seen if own.bounds is not None},

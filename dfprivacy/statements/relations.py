@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from dfprivacy.engine.files import quoted
+from dfprivacy.statements.expressions import STORED, Size, longest
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.tree import folded, fresh
 
@@ -26,13 +27,15 @@ _OWNER = quoted(OWNER)
 class Expression:
     """An expression over columns, those that it names, and the `outer` ones, around a subquery.
 
-    It is `sure` where it fails for no row, whatever is stored.
+    It is `sure` where it fails for no row, whatever is stored. `size` is how long its values get;
+    None where they are no longer than those of the columns.
     """
 
     sql: str
     uses: frozenset[str] = frozenset()
     outer: frozenset[str] = frozenset()
     sure: bool = False
+    size: Size | None = None
 
     @property
     def tried(self) -> str:
@@ -92,6 +95,12 @@ class Bag:
     """The declared types of such columns, as far as a catalog says them."""
     sure: bool = False
     """Whether it reads, filters and joins alone, and nothing that it computes can fail."""
+    sizes: Mapping[str, Size] = field(default_factory=dict)
+    """How long values of columns get, where that is more than the longest one that is stored."""
+
+    def size(self, names: Iterable[str]) -> Size:
+        """Return the bound of what is a value of one of some columns."""
+        return longest(self.sizes.get(name, STORED) for name in names)
 
     def sql(self, wanted: Iterable[str], leaf: Leaf) -> str:
         """Return a SELECT of the columns that are wanted, and of the owner."""
@@ -238,6 +247,7 @@ def linked(link: Link) -> Bag:
     return Bag(
         link.rows.columns, True, text, depth=depth, origins=origins, link=link,  # noqa: FBT003 owned
         read=link.rows.read, kinds=link.rows.kinds, sure=link.rows.sure and link.above.sure,
+        sizes=link.rows.sizes,
     )  # fmt: skip
 
 
@@ -287,6 +297,7 @@ def chosen(bag: Bag, made: Mapping[str, Expression], conditions: Sequence[Expres
     return Bag(
         tuple(made), bag.owned, text, keys, bag.depth, bag.single, unique, origins,
         matches=matches, copies=bag.copies, read=read, kinds=kinds, sure=sure,
+        sizes={name: own.size or bag.size(own.uses) for name, own in made.items()},
     )  # fmt: skip
 
 
@@ -361,6 +372,7 @@ def joined(
     return Bag(
         kept, owned, text, keys, depth, single, origins=origins, copies=copies,
         read=left.read | right.read, kinds={**left.kinds, **right.kinds}, sure=sure,
+        sizes={**left.sizes, **right.sizes},
     )  # fmt: skip
 
 
@@ -407,9 +419,11 @@ def _united(bags: Sequence[Bag], columns: Sequence[Mapping[str, str]]) -> Bag:
     }
     depth, pairs = max(bag.depth for bag in bags), list(zip(bags, columns, strict=True))
     read = frozenset(name for name in names if all(own[name] in bag.read for bag, own in pairs))
+    sizes = {name: longest(bag.size([own[name]]) for bag, own in pairs) for name in names}
     return Bag(
-        names, bags[0].owned, text, keys, depth, bags[0].single, copies=bags[0].copies, read=read
-    )
+        names, bags[0].owned, text, keys, depth, bags[0].single, copies=bags[0].copies, read=read,
+        sizes=sizes,
+    )  # fmt: skip
 
 
 def grouped(bag: Bag, keys: Sequence[str], made: Mapping[str, Expression]) -> Bag:
@@ -429,8 +443,13 @@ def grouped(bag: Bag, keys: Sequence[str], made: Mapping[str, Expression]) -> Ba
     origins = {name: bag.origins.get(name, frozenset()) for name in keys}
     return Bag(
         (*keys, *made), bag.owned, text, kept, bag.depth, unique=frozenset(keys), origins=origins,
-        read=bag.read.intersection(keys),
+        read=bag.read.intersection(keys), sizes=_sizes(bag, made),
     )  # fmt: skip
+
+
+def _sizes(bag: Bag, made: Mapping[str, Expression] | Mapping[str, Window]) -> dict[str, Size]:
+    """Return the bounds of columns, and of what takes one of the values of others."""
+    return {**bag.sizes, **{name: bag.size(own.uses) for name, own in made.items()}}
 
 
 def distinct(bag: Bag) -> Bag:
@@ -491,7 +510,7 @@ def windowed(bag: Bag, made: Mapping[str, Window]) -> Bag:
 
     return Bag(
         (*bag.columns, *made), bag.owned, text, bag.keys, bag.depth, origins=bag.origins,
-        read=bag.read,
+        read=bag.read, sizes=_sizes(bag, made),
     )  # fmt: skip
 
 

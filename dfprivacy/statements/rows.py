@@ -7,7 +7,6 @@ expressions, whatever the nesting.
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -22,7 +21,7 @@ import pyarrow as pa
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import DPError, MissingColumnError, RefusedStatementError
 from dfprivacy.release.terms import Bounds
-from dfprivacy.statements.expressions import Scope, condition, field_of, write
+from dfprivacy.statements.expressions import Scope, Size, condition, field_of, size_of, write
 from dfprivacy.statements.gate import Source
 from dfprivacy.statements.rules import (
     REFUSALS,
@@ -146,6 +145,8 @@ class Rows:
     """The declared types of columns that may be computed with the optimiser on."""
     given: Mapping[str, str] = field(default_factory=dict)
     """The SQL of released numbers, by the names under which they are lent."""
+    sizes: Mapping[str, Size] = field(default_factory=dict)
+    """How long values of columns of the base get, where that is more than what is stored."""
 
     @property
     def source(self) -> Source:
@@ -215,7 +216,9 @@ class Names:
             lambda parts: self.column(parts, before),
             lambda part: self._special(part, before),
         )
-        return checked_growth(write(node, scope))
+        sql = write(node, scope)
+        size_of(sql, self.rows.sizes)
+        return sql
 
     def _special(self, part: Node, before: int | None) -> str | None:
         if "given" in part:
@@ -499,110 +502,3 @@ def starred(
         for name, parts in seen
         if folded(name) not in left_out
     ]
-
-
-_FACTOR = 1_000
-_LENGTH = 200_000
-"""How much longer than what a row holds a value can get: by a public factor.
-
-An engine that runs out of memory ends the query, and that it ended tells something about a row.
-Every value in an expression has at most `_FACTOR` times the characters of the longest value in the
-row, plus `_LENGTH`; what could make longer ones is refused. The bound of a text is read off its
-tokens, from the innermost parentheses outwards. It adds up all that stands between two parentheses;
-a condition counts nothing, and a call that can repeat what it is given multiplies.
-"""
-
-_WORD = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|[()\[\],]|[^\s'"()\[\],]+""")
-_CONDITIONS = frozenset(
-    ("=", "!=", "<", "<=", ">", ">=", "AND", "OR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "ILIKE",
-     "GLOB", "~", "^@")
-)  # fmt: skip
-_DATE = 40
-"""What a sign of a date's format stands for has fewer characters."""
-
-
-@dataclass(frozen=True)
-class _Size:
-    """A bound: so many times the longest value in the row, and so many characters.
-
-    It is that of a `text` where it is the very length of a constant.
-    """
-
-    factor: int = 0
-    length: int = 0
-    text: bool = False
-
-    def times(self, number: int, more: int = 0) -> _Size:
-        """Return the bound of so many of the same, and of more characters."""
-        return _Size(self.factor * number, self.length * number + more)
-
-
-def _added(sizes: Iterable[_Size]) -> _Size:
-    parts = [*sizes]
-    return _Size(sum(own.factor for own in parts), sum(own.length for own in parts))
-
-
-@dataclass
-class _Group:
-    """What stands between two parentheses, after the name of a function if there is one.
-
-    Its arguments consist of parts, each with its bound.
-    """
-
-    name: str = ""
-    arguments: list[list[_Size]] = field(default_factory=lambda: [[]])
-    condition: bool = False
-    texts: bool = False
-
-    def size(self) -> _Size:
-        """Return the bound of the value that it stands for."""
-        first, _, third, *_ = [*map(_added, self.arguments), _Size(), _Size()]
-        total = _added(map(_added, self.arguments))
-        if self.name in {"replace", "regexp_replace"} and third.factor:
-            raise refuse("too long")
-        match self.name:
-            case "replace":  # what is replaced has one character at least, or nothing is
-                what = [*self.arguments, []][1]
-                least = what[0].length if len(what) == 1 and what[0].text else 1
-                return first.times(max(-(-third.length // max(least, 1)), 1))
-            case "regexp_replace":  # each sign of the third may stand for the whole text
-                return total.times(1 + third.length, third.length)
-            case "concat_ws":
-                return _added([total, first.times(len(self.arguments))])
-            case "strftime":
-                return total.times(_DATE)
-            case (
-                "cast" | "try_cast"
-            ):  # as a text, a list shows each of its texts with signs escaped
-                return total.times(2 if self.texts else 1, _DATE)
-        return _Size() if self.condition else total
-
-
-def checked_growth(sql: str) -> str:
-    """Return an expression as this package writes it, unless its values could be of any size."""
-    if len(sql) > _LENGTH:
-        raise refuse("too long")
-    groups, before = [_Group(), _Group()], ""
-    for word in [*_WORD.findall(sql), ")"]:
-        own = groups[-1]
-        if word in "([":
-            groups.append(_Group(before))
-        elif word in ")]":
-            size = groups.pop().size()
-            if size.factor > _FACTOR or size.length > _LENGTH:
-                raise refuse("too long")
-            groups[-1].arguments[-1].append(size)
-        elif word.startswith("'"):
-            text = word[1:-1].replace("''", "'")
-            own.arguments[-1].append(_Size(0, len(text), text=True))
-        elif word.startswith('"'):
-            own.arguments[-1].append(_Size(1))
-        elif word == ",":
-            own.arguments.append([])
-        elif word in _CONDITIONS:
-            own.condition = True
-        else:
-            own.texts = own.texts or word == "VARCHAR"
-            own.arguments[-1].append(_Size())
-        before = folded(word)
-    return sql

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import runpy
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 
 import duckdb
@@ -536,3 +537,52 @@ def test_the_audit_finds_an_optimiser_that_is_on(on_time, with_late, monkeypatch
     assert rows_of_others(query, on_time) == rows_of_others(query, with_late)
     monkeypatch.setattr(plan, "by_row", lambda *_: True)
     assert rows_of_others(query, on_time) != rows_of_others(query, with_late)
+
+
+LONGER = f"concat({', '.join(['own.called'] * 8)})"
+LINKS = {
+    "projection": "SELECT id, {longer} AS called FROM {below} AS own",
+    "distinct": "SELECT DISTINCT id, {longer} AS called FROM {below} AS own",
+    "union": "SELECT id, {longer} AS called FROM (SELECT id, called FROM {below} UNION ALL SELECT "
+    "id, called FROM customer) AS own",
+    "join": "SELECT own.id, {longer} AS called FROM {below} AS own JOIN customer USING (id)",
+    "value of an aggregate": "SELECT id, max({longer}) AS called FROM {below} AS own GROUP BY id",
+    "filtered": "SELECT id, max({longer}) FILTER (WHERE id > 0) AS called FROM {below} AS own "
+    "GROUP BY id",
+    "of an aggregate": "SELECT id, {longer} AS called FROM (SELECT id, max(called) AS called FROM "
+    "{below} GROUP BY id) AS own",
+    "window": "SELECT id, lag({longer}) OVER (PARTITION BY id ORDER BY id) AS called FROM {below} "
+    "AS own",
+    "scalar": "SELECT c.id, (SELECT max({longer}) FROM {below} AS own WHERE own.id = c.id) AS "
+    "called FROM customer AS c",
+    "of a scalar": "SELECT id, {longer} AS called FROM (SELECT c.id, (SELECT max(a.called) FROM "
+    "{below} AS a WHERE a.id = c.id) AS called FROM customer AS c) AS own",
+    "lateral": "SELECT c.id, l.called FROM customer AS c, LATERAL (SELECT max({longer}) AS called "
+    "FROM {below} AS own WHERE own.id = c.id) AS l",
+}
+
+
+@pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
+def test_values_that_grow_in_each_query_are_refused(clean, link):
+    """The bound on how long a value gets is one over all queries: with memory all others fail."""
+
+    def asked(many):
+        names = ["customer", *(f"a{number}" for number in range(many))]
+        made = ", ".join(
+            f"{new} AS ({link.format(longer=LONGER, below=old)})" for old, new in pairwise(names)
+        )
+        query = f"WITH {made} SELECT dp_count(called) AS n FROM {names[-1]}"
+        return dfp.explain(query, con=clean, schema=SCHEMA, max_rows=3)
+
+    assert asked(3).epsilon == 1
+    with pytest.raises(dfp.RefusedStatementError, match="grows too long"):
+        asked(4)
+
+
+def test_what_is_asked_counts_the_queries_below(clean):
+    """An expression in the outermost SELECT is bounded by what its columns have become."""
+    query = "SELECT dp_count(concat({})) FROM (SELECT concat({}) AS x FROM customer)"
+    short, long = ", ".join(["x"] * 30), ", ".join(["called"] * 30)
+    assert dfp.explain(query.format(short, long), con=clean, schema=SCHEMA, max_rows=3).epsilon == 1
+    with pytest.raises(dfp.RefusedStatementError, match="grows too long"):
+        dfp.explain(query.format(f"{short}, {short}", long), con=clean, schema=SCHEMA, max_rows=3)
