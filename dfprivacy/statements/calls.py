@@ -280,17 +280,13 @@ def read_keep(node: Node) -> tuple[int | float, Epsilon | None]:
 def _wrong(function: str) -> RefusedStatementError:
     if function == KEEP:
         return refuse("arguments of dp_keep")
-    single = len(functions()[function].places()) == 1
-    known = "" if single else "; or bound both columns in a schema: bounds={'t.x': (0, 100), ...}"
-    told = (
-        function if single else f"{function}, which answers {functions()[function].sql_names[0]},"
-    )
+    own, values, known = functions()[function], "an expression", ""
+    calls = ", ".join(example_calls(function, own))
+    if len(own.places()) > 1:
+        function, values = f"{function}, which answers {own.sql_names[0]},", "two expressions"
+        known = "; or bound both columns in a schema: bounds={'t.x': (0, 100), ...}"
     return refuse(
-        "arguments of a dp_ call",
-        function=told,
-        values="an expression" if single else "two expressions",
-        calls=", ".join(example_calls(function, functions()[function])),
-        known=known,
+        "arguments of a dp_ call", function=function, values=values, calls=calls, known=known
     )
 
 
@@ -300,12 +296,8 @@ def _unknown(name: str) -> RefusedStatementError:
     asked = name.removeprefix("dp_")
     if asked in OF_FRAMES:
         return refuse("dp_ call of a frame", name=name, instead=of_frame(asked))
-    return refuse(
-        "no such dp_ call",
-        name=name,
-        near=nearly(name, functions(), str),
-        known=", ".join(functions()),
-    )
+    near, known = nearly(name, functions(), str), ", ".join(functions())
+    return refuse("no such dp_ call", name=name, near=near, known=known)
 
 
 _ONCE = frozenset(

@@ -273,10 +273,10 @@ class StatementExplanation(Explanation):
     """
 
     relation: str
-    keys: tuple[str, ...]
-    selection: str
-    row_query: str
-    calls: tuple[tuple[str, str], ...]
+    keys: tuple[str, ...] = ()
+    selection: str = ""
+    row_query: str = "none"
+    calls: tuple[tuple[str, str], ...] = ()
     released_query: str
     target: str | None
     on_connection: Budget | None = None
@@ -323,10 +323,6 @@ def _exact(script: Script) -> StatementExplanation:
         protects="no one: everybody may know these tables",
         epsilon=0.0,
         relation=", ".join(table.name for _, table in script.public),
-        keys=(),
-        selection="",
-        row_query="none",
-        calls=(),
         released_query=str(script.rest),
         target=None if script.target is None else f"table {script.target.name}",
     )
