@@ -69,7 +69,8 @@ def octaves_alone(table: BinTable, loss: Epsilon, *, held: bool = False) -> Zoom
     found = shipped.octave_bounds(Exceedances(*own, noise=noisy.noise), table.groups)
     left, none = int(PARTS * (1 - shipped.SHARE)), np.zeros(table.groups, np.int64)
     one = OctaveHistogram(np.arange(table.groups), left, table, noisy)
-    return Zoomed(table, found, [one], none, none)
+    unknown = np.full(table.groups, np.nan)
+    return Zoomed(table, found, [one], none, none, (unknown, unknown))
 
 
 def flights(name: str) -> np.ndarray:

@@ -180,6 +180,8 @@ class RatioEstimator:
     unit: float
     grid: Grid
     offset: float = 0.0
+    each: int = 0
+    """What a row adds to the denominator, where that is not K for every unit in it."""
 
     def theta(self, vector: NoisyVector) -> Floats:
         """Return the clipped ratio of each group."""
@@ -201,7 +203,7 @@ class RatioEstimator:
 
     def widened(self, vector: NoisyVector, ends: Ends, moved: Moved) -> Ends:
         """Return the interval of the mean of values that are not clipped."""
-        whole = self.denominator[0] * self.grid.last
+        whole = self.each or self.denominator[0] * self.grid.last
         rows = np.maximum(_dot(self.denominator, vector) / whole, 1.0)
         return ends[0] - moved.below / rows, ends[1] + moved.above / rows
 

@@ -164,6 +164,15 @@ class LinearStatistic(Statistic):
         """Return what reads another question's answer off this one's vector, if it is there."""
         return None
 
+    def about_middle(
+        self,
+        linear: Linear,  # noqa: ARG002 most have no need of a middle
+        middle: float,  # noqa: ARG002
+        doubt: float,  # noqa: ARG002
+    ) -> tuple[Linear, Foreseen] | None:
+        """Return what else answers, and reads the answer, where a middle of the rows is known."""
+        return None
+
     units: ClassVar[str] = ""
     """What the answer is measured in, of its columns by their places; units of its column if empty.
     """

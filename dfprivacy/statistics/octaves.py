@@ -6,6 +6,7 @@ the rest pays for the answers within these bounds, from the same table. Proof: d
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -52,6 +53,7 @@ from dfprivacy.statistics.estimators.zoom import (
     AGAIN,
     EVERYTHING,
     FIRST,
+    GLANCE,
     OWN,
     PARTS,
     POOLED,
@@ -92,6 +94,19 @@ class OctavePart:
                 "bounds can't be found for this question", hint="pass bounds=(0, 100)"
             )
         return replace(vectors, linears=tuple(with_slack(linear) for linear in vectors.linears))
+
+    def about(self, vectors: Vectors, middle: float, doubt: float) -> Vectors:
+        """Return what answers about a known middle, where only one answer is asked, and it can.
+
+        The mean is within `doubt` of the middle, about. Both are NaN where they are not known.
+        """
+        if self.grouped or self.read is not None or math.isnan(middle) or len(self.questions) > 1:
+            return vectors
+        (question,), (linear,), (read,) = self.questions.values(), vectors.linears, vectors.answers
+        made = question.about_middle(linear, middle, doubt)
+        if made is None:
+            return vectors
+        return replace(vectors, linears=made[:1], answers=(replace(read, estimator=made[1]),))
 
     @cached_property
     def _form(self) -> Vectors:
@@ -146,7 +161,7 @@ class OctavePart:
         """The share of the loss that answers, at least, of data that are not far from zero."""
         if self.grouped:
             return Fraction(PARTS - POOLED - OWN, PARTS)
-        return Fraction(PARTS - FIRST - AGAIN, PARTS)
+        return Fraction(PARTS - GLANCE - FIRST - AGAIN, PARTS)
 
     @property
     def tables(self) -> tuple[Bins, ...]:
@@ -342,6 +357,8 @@ def _cell(
 ) -> Cell:
     """Answer for groups with the same bounds and share; None where there are no bounds."""
     vectors = part.vectors(_ANY if bounds is None else bounds)
+    if bounds is not None:
+        vectors = part.about(vectors, *(float(own[groups[0]]) for own in zoomed.middle))
     sources = tuple(dict.fromkeys(linear.source for linear in vectors.linears))
     exact = octave_statistics(zoomed.table, groups, sources)
     left = loss.share(Fraction(zoomed.left(groups), PARTS))
@@ -450,7 +467,8 @@ def bounds_classes(zoomed: Zoomed) -> Iterator[tuple[Bounds, Integers]]:
     """Yield each pair of bounds with the groups that have it, from one histogram and centre."""
     found, groups = zoomed.found, np.flatnonzero(zoomed.found.found)
     ends = [(own[groups] + 0.0).view(np.int64) for own in (found.lower, found.upper)]
-    columns = [*ends, zoomed.histogram[groups], zoomed.centre[groups]]
+    middle = (own[groups].view(np.int64) for own in zoomed.middle)
+    columns = [*ends, zoomed.histogram[groups], zoomed.centre[groups], *middle]
     order = np.lexsort(columns)
     new = np.any([np.diff(own[order], prepend=own[order][:1] - 1) != 0 for own in columns], axis=0)
     for same in np.split(order, np.flatnonzero(new)[1:]) if len(order) else []:

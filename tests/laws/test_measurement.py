@@ -768,6 +768,28 @@ def test_a_row_moves_the_mean_by_exactly_k(case, data):
 
 
 @settings(max_examples=50)
+@given(octave_cases(), st.floats(0.3, 0.7), st.floats(0, 0.1), st.data())
+def test_a_row_moves_sums_about_a_middle_by_at_most_what_is_declared(case, middle, doubt, data):
+    """Whatever the middle and the doubt, a row moves both sums by the declared norms at most."""
+    bounds, values, binning = case
+    assume(values)
+    out = data.draw(st.integers(0, len(values) - 1))
+    mean = dfp.mean("x", bounds)
+    own = mean.about_middle(
+        query_of(mean), bounds.lower + middle * bounds.width, doubt * bounds.width
+    )
+    assume(own)
+    query = with_slack(own[0])
+    before = sums(octave_table(values[:out] + values[out + 1 :], 1, binning), query)[0]
+    moved = [
+        b - a for a, b in zip(before, sums(octave_table(values, 1, binning), query)[0], strict=True)
+    ]
+    assert sum(map(abs, moved)) <= query.l1 <= 2 * query.source.terms[0].grid.last
+    assert sum(m * m for m in moved) <= query.l2_squared
+    assert moved[1] == query.count.divisor
+
+
+@settings(max_examples=50)
 @given(octave_cases(), st.data())
 def test_a_row_moves_a_sum_by_at_most_its_sensitivity(case, data):
     """A row moves a sum, and the count beside it, by at most the declared L1 and L2 norms."""

@@ -55,13 +55,17 @@ from dfprivacy.statistics.estimators.zoom import (
     AGAIN,
     APART,
     CORES,
+    DOUBLINGS,
     FIRST,
+    GLANCE,
     JOINS,
     NEAR,
     PARTS,
     SECOND,
     SMALLEST,
+    UNIT,
     WIDER,
+    bins_around,
     reaching,
     sizes_of,
     zoomed_bounds,
@@ -681,11 +685,11 @@ def test_shares_are_part_of_the_loss(epsilon, rows):
 
 
 def test_no_group_pays_for_two_second_looks(monkeypatch):
-    """Two groups, of which the first has bounds at first and loses them: each is looked at twice.
+    """Two groups, of which the first has bounds at first and loses them: each is looked at thrice.
 
     What is left of the loss, also for groups of several histograms, is what all looks leave.
     """
-    ends = iter([[1.0, np.nan], [np.nan], [np.nan], [np.nan]])
+    ends = iter([[1.0, np.nan], [1.0, np.nan], [np.nan], [np.nan]])
 
     def bounds(*_):
         upper = np.array(next(ends))
@@ -695,9 +699,9 @@ def test_no_group_pays_for_two_second_looks(monkeypatch):
     with permit("a test"):
         zoomed = zoomed_bounds(table_of([], []), Epsilon(Fraction(1)))
     looks = [own.groups.tolist() for own in zoomed.histograms]
-    assert looks == [[0, 1], [0], [1]]
-    left = [zoomed.left(np.array(own)) for own in looks[1:]]
-    assert left == [PARTS - FIRST - SECOND, PARTS - FIRST - AGAIN]
+    assert looks == [[0, 1], [0, 1], [0], [1]]
+    left = [zoomed.left(np.array(own)) for own in looks[2:]]
+    assert left == [PARTS - GLANCE - FIRST - own for own in (SECOND, AGAIN)]
     assert zoomed.left(np.arange(2)) == min(left)
 
 
@@ -775,10 +779,11 @@ def test_reaches_are_those_of_the_rule_in_words(data):
     centre = data.draw(st.lists(st.integers(-(2**16), 2**16), min_size=3, max_size=3))
     centres = np.array(centre[: len(groups)])[:, None]
     ends = FINE.lower(centres - sizes), FINE.upper(centres + sizes)
-    found = reaching(noisy, DiscreteLaplace(Fraction(1)), ends, near)
+    reach, seen = reaching(noisy, DiscreteLaplace(Fraction(1)), ends, near)
     for place, row in enumerate(noisy):
         own = tuple(side[place].tolist() for side in ends)
-        assert tuple(own[place] for own in found) == reaches_by_the_words(row, own, near)
+        found = tuple(side[far[place]] for side, far in zip(own, reach, strict=True))
+        assert (*found, seen[place]) == reaches_by_the_words(row, own, near)
 
 
 def test_heights_of_both_laws_are_as_improbable():
@@ -791,6 +796,29 @@ def test_heights_of_both_laws_are_as_improbable():
             assert height == pytest.approx(exact, abs=0.05)
     laplace = heights_of(np.array([30.0, -5.0]), DiscreteLaplace(Fraction(10)))
     assert laplace.tolist() == [3.0, -0.5]
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(-FINE.last, FINE.last), st.none() | st.integers(-100, 140), st.sampled_from([2, 4])
+)
+def test_every_bin_is_at_one_distance(centre, exponent, fineness):
+    """Bins within each distance are within the next; the first is the centre, the last are all.
+
+    Near zero, where the octaves' bounds have a width, each holds all values that are so near, which
+    have 22 bits.
+    """
+    widths = None if exponent is None else np.array([2.0**exponent])
+    below, above = (own[0] for own in bins_around(FINE, np.array([centre]), widths, fineness))
+    assert below[0] == centre == above[0]
+    assert (below[-1], above[-1]) == (-FINE.last, FINE.last)
+    assert (np.diff(below) <= 0).all()
+    assert (np.diff(above) >= 0).all()
+    if widths is not None:
+        far = UNIT * widths[0] * sizes_of(2**DOUBLINGS, fineness)
+        for sign, ends in ((-1, FINE.lower(below)), (1, FINE.upper(above))):
+            outer = np.minimum(sign * ends[0] + far, sign * ends[-1])
+            assert (sign * ends[:-1] >= outer - 2.0**-21 * np.abs(outer)).all()
 
 
 @pytest.mark.parametrize("fineness", [2, 4, 8])

@@ -63,6 +63,20 @@ def test_any_rows_have_one_outcome(kind, ask):
     assert "Error" not in str(found)
 
 
+MANY = [
+    [], [100.0 + k % 9 for k in range(2_000)], [k % 90 - 20.0 for k in range(6_000)],
+    [2.0 ** (k % 60) for k in range(6_000)], [7.3] * 6_000, [0.0] * 6_000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("ask", ASKED)
+def test_many_rows_have_the_outcome_of_none(ask):
+    """So do columns of which enough is known for bounds about a centre, and for a middle."""
+    found = outcomes("polars", ask, MANY)
+    assert [len(kinds) for kinds in found] == [1, 1, 1]
+    assert "Error" not in str(found)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("ask", ASKED)

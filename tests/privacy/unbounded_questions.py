@@ -10,6 +10,7 @@ ASKED = {
     "mean": {"x": dfp.mean("x")},
     "sum": {"x": dfp.sum("x")},
     "var": {"x": dfp.var("x")},
+    "mean and var": {"m": dfp.mean("x"), "v": dfp.var("x")},
     "std and count": {"x": dfp.std("x"), "n": dfp.count("x")},
     "several": {"m": dfp.mean("x"), "s": dfp.sum("x"), "v": dfp.var("x"), "n": dfp.count()},
     "two columns": {"m": dfp.mean("x"), "i": dfp.mean("i"), "n": dfp.count("i")},

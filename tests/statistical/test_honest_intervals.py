@@ -136,3 +136,17 @@ def test_an_interval_widens_with_its_level():
     ends = [estimate.interval(level) for level in (0.5, 0.8, 0.95, 0.99)]
     assert all(a[0] >= b[0] and a[1] <= b[1] for a, b in itertools.pairwise(ends))
     assert all(math.isfinite(end) for pair in ends for end in pair)
+
+
+@pytest.mark.parametrize("kind", TRUTHS)
+@pytest.mark.parametrize("name", [*LIGHT, *HEAVY])
+def test_what_surely_clips_nothing_has_no_note(name, kind):
+    """Where noise is far below one row, all rows are within bounds that are found, and are told so.
+
+    Of a whole frame, and by group; noise of half a row has a probability below e^-1e6.
+    """
+    values = {**LIGHT, **HEAVY}[name](np.random.default_rng(8), 3000)
+    frame = pl.DataFrame({"x": values, "g": np.arange(3000) % 3})
+    grouped = frame.dp.group_by("g", keys=[0, 1, 2])
+    assert getattr(frame.dp, kind)("x", epsilon=1e9).note == ""
+    assert getattr(grouped, kind)("x", epsilon=1e9)["note"].to_list() == [""] * 3

@@ -299,6 +299,7 @@ _FEW = 0.02  # expected rows: a bin with fewer holds none
 _SOLID = 12.0  # scales: two bins of a tail tell its index from there on
 _TAIL = 0.3  # the tail of the data is at most so large a part of them
 _FAR = 5.0  # scales: two bins of nothing but noise are higher together in 1.2 % of draws
+_A_ROW = 0.5  # rows: fewer are none, and what clips none is no tail
 _SURE_TAIL, _TRIES = 0.05, 3  # where one draw tells many groups, or few rows a group
 SURELY_FAR = 10.0  # scales: likewise; two bins of noise are higher in one of 7,000 draws
 
@@ -380,7 +381,8 @@ class Tail:
         """Tell whose tail does not thin out fast enough, in the first two bins that are tall.
 
         The tail has so much of the height at `most`: a part of that of the bins within the bounds.
-        So many windows of two tall bins are looked at.
+        So many windows of two tall bins are looked at. Nobody's has where noise leaves no room for
+        a row in the next bin.
         """
         marked = np.zeros(len(self.heights), dtype=bool)
         if not self.outer:
@@ -397,7 +399,8 @@ class Tail:
             growth = widths[place - 1] / widths[place]
             marked |= tail & (ratio * growth**2 > 1)
             left -= solid
-        return marked
+        plausible = (np.maximum(counts[:, 0], 0.0) + _PLAUSIBLE) * self.scale
+        return np.asarray(marked & (plausible >= _A_ROW))
 
     def even(self) -> Mask:
         """Tell whose counts fall everywhere as slowly as those of a power law, by what is seen."""
@@ -583,6 +586,7 @@ def _sides(
         (noisy[:, middle + 1 :], ends[1], places[1]),
     ):
         sizes = np.abs(edges - centre)
+        sizes[0] = sizes[0] or sizes[1] / 2  # the bin of zero has no width
         firsts = np.arange(place, len(sizes) - fineness, fineness)[:_REACH]
         out = [side[:, first : first + fineness].sum(axis=1) for first in firsts[:OUTER]]
         lasts = np.arange(place, fineness, -fineness)

@@ -1,9 +1,11 @@
-"""Bounds in steps: octaves first, then, where data are far from zero, a closer look at them.
+"""Bounds in steps: a noisy histogram of octaves first, then a closer look at what it shows.
 
-A first part of the loss pays for a noisy histogram of octaves. Where two neighbouring octaves of
-one sign hold nearly all rows, the data are far from zero for their spread: a private median is
-their centre, and a noisy histogram of distances from it, in bins of the table, tells how far they
-reach. Elsewhere a second histogram of octaves has more of the loss. Each step costs its own share,
+Many rows need only a glance at octaves, a fiftieth of the loss; fewer have a histogram that costs
+more. Then a private median is the centre, and a noisy histogram of distances from it tells how far
+the data reach, and about where their mean is. Where two neighbouring octaves of one sign hold
+nearly all rows, the data are far from zero for their spread, and few rows are enough for that; near
+zero, where distances are values, there have to be more, and tails that fall slowly keep octaves.
+All others have another histogram of octaves, with more of the loss. Each step costs its own share,
 and what is read off noisy counts costs nothing more: docs/octaves.md.
 
 By group all groups together are looked at first: few rows are enough to tell that they are there,
@@ -82,9 +84,14 @@ ROOM = {0: 4.0, 20: 2.0, 200: 1.0}
 """Own bounds are so many times as far from zero as the octaves that stand out, by the height of all
 of them: the fewer rows, the more of them are in octaves that do not."""
 
-FIRST, SECOND, AGAIN = 24, 56, 75
-"""The shares of the first histogram of octaves, of the second where data are near zero, and of the
-second where the first has found no bounds."""
+GLANCE, FIRST, SECOND, AGAIN = 4, 24, 56, 75
+"""The shares of a first glance at octaves, which is enough for many rows, of the histogram of
+octaves where it is not, of the next where rows are few and near zero, and of the next where none
+has found bounds."""
+
+MANY, SEVERAL = 600, 200
+"""Heights of all rows, in units of the noise of FIRST, from which on a glance at octaves is enough,
+and from which on distances are looked at also where data are near zero."""
 
 TAILS = Joining(2.5, 2.0, 2.0)
 """How bins join in the second histogram."""
@@ -98,7 +105,7 @@ REACH = 40
 REACHES = {36: REACH, 240: 20, 480: 10}
 """That of all groups together, by the height that all rows would have in the first histogram."""
 
-FINENESS = {36: 2, 360: 4, 3600: 8}
+FINENESS = {36: 2, 3600: 4}
 """How many bins double a distance, by the least height of all rows."""
 
 SURELY = 13.0
@@ -117,11 +124,20 @@ CORES = {1: 11.0, 2: 13.0, 4: 15.5, 8: 19.0}
 NEAREST = 2.0**-16
 """Ends nearer to zero than so many widths move: ends are multiples of the grid's step then."""
 
-NEAR = 2**12
-"""The core is not further from the centre: two octaves of the finest bins."""
+UNIT = 2.0**-11
+"""Distances are in bins of the centre, or in so many widths of the octaves' bounds if these are
+more."""
+
+NEAR, DOUBLINGS = 2**12, 24
+"""The core is not further from the centre, in such units: twice the octaves' bounds. From so many
+doublings on distances are in one bin."""
 
 SMALLEST = 2.0**-127
 """The width of the bin of zero: it holds numbers up to so large."""
+
+POWER_LAW = 0.45
+"""How fast counts of octaves fall, over how fast they did before: 1 is a power law's, .3 that of an
+exponential tail at its end."""
 
 JOINS, WIDER, APART = 2.0, 2.5, 2.0
 """From what height on a bin of distances joins, and what each factor and each gap adds."""
@@ -155,7 +171,8 @@ class OctaveHistogram:
         return replace(found, marked=marked)
 
     @cached_property
-    def _ends(self) -> tuple[Floats, Floats]:
+    def ends(self) -> tuple[Floats, Floats]:
+        """The lower and upper ends of the octaves that stand out."""
         return self.binning.lower(self.noisy.bins), self.binning.upper(self.noisy.bins)
 
     @property
@@ -175,7 +192,7 @@ class OctaveHistogram:
 
     def heights(self, low: Any, high: Any, *, zero: bool = True) -> Floats:
         """Return the height of all octaves of each group that stand out between two ends."""
-        noisy, (lower, upper) = self.noisy, self._ends
+        noisy, (lower, upper) = self.noisy, self.ends
         counts = noisy.counts
         if np.ndim(low) or np.ndim(high) or low > -np.inf or high < np.inf:
             low, high = (end if np.ndim(end) == 0 else end[noisy.group] for end in (low, high))
@@ -188,7 +205,7 @@ class OctaveHistogram:
     def profile(self, place: int, bounds: Bounds) -> Profile:
         """Return which part of the rows of a group each octave within bounds has."""
         own, noisy = self._own(place), self.noisy
-        lower, upper, bins = self._ends[0][own], self._ends[1][own], noisy.bins[own]
+        lower, upper, bins = self.ends[0][own], self.ends[1][own], noisy.bins[own]
         within = (lower >= bounds.lower) & (upper <= bounds.upper)
         standing = np.where(noisy.heights[own] >= LEAST, noisy.counts[own], 0.0)
         rows, counted = standing[within], standing[within | (bins == 0)]
@@ -278,6 +295,8 @@ class DistanceHistogram:
     noise: Noise
     fineness: int
     binning: Octaves
+    ends: tuple[Floats, Floats]
+    """How far down and how far up each distance from the centre of a group reaches, as values."""
 
     narrowest: ClassVar[float] = NEAREST
 
@@ -292,20 +311,32 @@ class DistanceHistogram:
         lower, upper = self.distances.lower(every), self.distances.upper(every)
         return every[(lower < bounds.upper) & (upper > bounds.lower)]
 
-    def _ends(self, first: int) -> tuple[Floats, Floats]:
-        """Return how far down and how far up each distance from the centre of a group reaches."""
-        sizes = sizes_of(2 * self.binning.last, self.fineness)
-        return _ends(self.binning, self.centre[first], sizes)
+    def middle(self, reached: Sequence[Integers]) -> tuple[Floats, Floats]:
+        """Return about where the mean of each group within bounds is, and how far it may be."""
+        below, above = self.ends
+        centre = (below[:, :1] + above[:, :1]) / 2
+        down, up = (below[:, 1:] + below[:, :-1]) / 2, (above[:, 1:] + above[:, :-1]) / 2
+        far = np.hstack([down[:, ::-1], centre, up]) - centre
+        narrow = above[:, :1] - below[:, :1]
+        widths = np.hstack([-np.diff(below)[:, ::-1], narrow, np.diff(above)])
+        place = np.arange(far.shape[1]) - far.shape[1] // 2
+        within = (place >= -reached[0][:, None]) & (place <= reached[1][:, None])
+        rows = np.where(within, np.maximum(self.noisy, 0.0), 0.0)
+        scale = spread_of(self.noise)
+        total = np.maximum(rows.sum(axis=1), scale)
+        noise = scale * np.linalg.norm(np.where(within, far, 0.0), axis=1)
+        doubt = np.hypot(noise, (rows * widths).sum(axis=1) / 8)
+        return centre[:, 0] + (rows * far).sum(axis=1) / total, doubt / total
 
     @property
     def _bins(self) -> tuple[Floats, Floats]:
         """Return the lower and upper ends of all distances from the centre of the first group."""
-        below, above = self._ends(0)
+        below, above = (own[0] for own in self.ends)
         return np.append(below[::-1], above[:-1]), np.append(below[-2::-1], above)
 
     def tails(self, bounds: Bounds, own: Integers, rows: Floats) -> Tails:  # noqa: ARG002 those of the distances
         """Return what is known of rows beyond bounds, of groups with one centre and one reach."""
-        ends = self._ends(own[0])
+        ends = self.ends[0][own[0]], self.ends[1][own[0]]
         places = np.searchsorted(-ends[0], -bounds.lower), np.searchsorted(ends[1], bounds.upper)
         below, above = (min(int(place), len(ends[0]) - 1) for place in places)
         scale = spread_of(self.noise)
@@ -341,6 +372,9 @@ class Zoomed:
     histograms: Sequence[OctaveHistogram | DistanceHistogram | SharedHistogram]
     histogram: Integers
     centre: Integers
+    middle: tuple[Floats, Floats]
+    """About where the mean of each group within its bounds is, NaN if that was not looked at; and
+    how far from there it may be."""
 
     def left(self, groups: Integers) -> int:
         """Return the share of the loss that is left for each of some groups, at least."""
@@ -361,12 +395,19 @@ def zoomed_bounds(
 ) -> Zoomed:
     """Return the bounds of each group of an octave table; what they cost and `left` is `loss`."""
     steps, everyone = _Steps(table, loss, entropy), np.arange(table.groups)
-    rows = steps.look(everyone, FIRST, PLAIN)
-    steps.zoom(everyone, rows)
-    missing = np.isnan(steps.lower)  # before the second looks: nobody has both
-    for share, own in ((SECOND, ~missing), (AGAIN, missing)):
-        near = np.flatnonzero((rows < min(CENTRE)) & own)
-        steps.zoom(near, steps.look(near, share, TAILS) * FIRST / share)
+    left = everyone
+    for share, least in ((GLANCE, MANY), (FIRST, min(CENTRE))):
+        far = steps.look(left, share, PLAIN) > 0
+        rows, slow = steps.rows(left), steps.slow(left)
+        far &= rows >= least
+        near = ~far & ~slow & (rows >= max(least, SEVERAL))
+        steps.zoom(left[far], rows[far])
+        steps.zoom(left[near], rows[near], near=True)
+        left = left[~far & ~near]
+    missing = np.isnan(steps.lower[left])  # before the second looks: nobody has both
+    for share, own in ((SECOND, left[~missing]), (AGAIN, left[missing])):
+        far = steps.look(own, share, TAILS) * FIRST / share >= min(CENTRE)
+        steps.zoom(own[far], steps.rows(own[far]))
     return steps.done()
 
 
@@ -440,15 +481,59 @@ class _Steps:
         self.lower, self._upper = np.full((2, table.groups), np.nan)
         self._zeros = np.zeros(table.groups, dtype=bool)
         self._histogram, self._centre = np.zeros((2, table.groups), dtype=np.int64)
+        self._middle, self._doubt = np.full((2, table.groups), np.nan)
         self._histograms: list[OctaveHistogram | DistanceHistogram | SharedHistogram] = []
 
     def done(self) -> Zoomed:
         """Return what was found."""
         found = FoundBounds(self.lower, self._upper, self._zeros)
-        return Zoomed(self._table, found, self._histograms, self._histogram, self._centre)
+        own = (self._histogram, self._centre, (self._middle, self._doubt))
+        return Zoomed(self._table, found, self._histograms, *own)
 
     def _left(self, groups: Integers) -> int:
         return self.histogram(groups).left if self._histograms else self._most
+
+    def rows(self, groups: Integers) -> Floats:
+        """Return how many rows groups have that were looked at together, if they have bounds.
+
+        They are in units of the noise that FIRST pays for.
+        """
+        if not len(groups):
+            return np.zeros(0)
+        own = self.histogram(groups)
+        counted = own.heights(-np.inf, np.inf) * spread_of(own.noisy.noise)
+        counted = counted[np.searchsorted(own.groups, groups)]
+        unit = spread_of(_part(self._loss, FIRST).noise(1, 1))
+        return np.where(np.isnan(self.lower[groups]), 0.0, counted / unit)
+
+    def slow(self, groups: Integers) -> Mask:
+        """Tell whose octaves, looked at together, fall slowly towards an end of the bounds.
+
+        The last one is wide and holds few rows, and the last three fall about as those of a power
+        law do, or are not all there.
+        """
+        if not len(groups):
+            return np.zeros(0, dtype=bool)
+        own = self.histogram(groups)
+        slow = np.zeros(len(own.groups), dtype=bool)
+        noisy, (lower, upper) = own.noisy, own.ends
+        least, most = self.lower[own.groups], self._upper[own.groups]
+        within = (lower >= least[noisy.group]) & (upper <= most[noisy.group]) & (noisy.bins != 0)
+        group, bins, counts = (each[within] for each in (noisy.group, noisy.bins, noisy.counts))
+        total = np.bincount(noisy.group, noisy.counts, len(own.groups))
+        wide = (upper - lower >= (most - least)[noisy.group] / 4)[within]
+        every = np.arange(len(own.groups))
+        first, stop = np.searchsorted(group, every), np.searchsorted(group, every, "right")
+        some = np.flatnonzero(stop > first)
+        for last, step in ((stop[some] - 1, 1), (first[some], -1)):
+            rows = []
+            for away in (0, step, 2 * step):
+                place = np.clip(last - away, 0, len(bins) - 1)
+                there = (group[place] == some) & (bins[last] - bins[place] == away)
+                rows.append(np.where(there, counts[place], 0.0))
+            even = (rows[0] * rows[2] >= POWER_LAW * rows[1] ** 2) | (rows[2] == 0)
+            slow[some] |= (bins[last] * step > 0) & wide[last] & (rows[0] < total[some] / 4) & even
+        return slow[np.searchsorted(own.groups, groups)]
 
     def histogram(self, groups: Integers) -> Any:
         """Return the histogram that the bounds of some groups were read off."""
@@ -601,24 +686,68 @@ class _Steps:
         lower, upper = np.where(room > 1, ends, [found.lower, found.upper])
         return lower, upper
 
-    def zoom(self, groups: Integers, rows: Floats, together: BinTable | None = None) -> None:
-        """Find bounds about a centre for groups that are far, by the height of all their rows.
+    def zoom(
+        self,
+        groups: Integers,
+        rows: Floats,
+        together: BinTable | None = None,
+        *,
+        near: bool = False,
+    ) -> None:
+        """Find bounds about a centre for groups, by the height of all their rows.
 
-        Those of all groups `together`, if given, are off this table.
+        They are far from zero, or `near`. Those of all groups `together`, if given, are off this
+        table.
         """
         for some, centre, fineness in _classes(rows):
             own = groups[some]
             reach = REACH if together is None else _by_height(REACHES, rows[some[0]])
             shares = (self._left(own) - centre - reach, centre, reach, fineness)
             table = of_groups(self._table, own) if together is None else together
-            found, ends, seen = _around(own, table, self._loss, shares, self._entropy)
+            widths = self._upper[own] - self.lower[own] if near else None
+            found = self._around(own, table, shares, widths)
+            last = int(np.searchsorted(sizes_of(NEAR, fineness), NEAR))
+            reached, seen = reaching(found.noisy, found.noise, found.ends, last, widths)
             before = self._histograms[int(self._histogram[own[0]])]
             assert isinstance(before, OctaveHistogram)  # noqa: S101 nobody zooms twice
             self._histograms += [replace(before, left=shares[0]), found]
             self._histogram[own] = len(self._histograms) - 1 - ~seen
             self._centre[own[seen]] = found.centre[seen]
-            inner = on_grid(ends[0][seen], ends[1][seen], NEAREST)
+            ends = zip(found.ends, reached, strict=True)
+            lower, upper = (end[np.arange(len(own)), far][seen] for end, far in ends)
+            inner = on_grid(lower, upper, NEAREST)
             self.lower[own[seen]], self._upper[own[seen]] = inner
+            if together is None:
+                middle, doubt = found.middle(reached)
+                self._middle[own[seen]], self._doubt[own[seen]] = middle[seen], doubt[seen]
+
+    def _around(
+        self,
+        groups: Integers,
+        table: BinTable,
+        shares: tuple[int, int, int, int],
+        widths: Floats | None,
+    ) -> DistanceHistogram:
+        """Return noisy distances from a private median.
+
+        `shares` are what is left, those of the centre and of the distances, and how many bins
+        double a distance. Near zero the `widths` of the octaves' bounds are known.
+        """
+        left, centre_share, reach, fineness = shares
+        held, law = ranked_rows(table), _part(self._loss, centre_share).selection(sensitivity=1)
+        centre = select_rank(held, held.totals(), law, self._entropy)
+        binning = table.binning
+        assert isinstance(binning, Octaves)  # noqa: S101 `zoomed_bounds` has looked
+        below, above = bins_around(binning, centre, widths, fineness)
+        first, each = np.hstack([below[:, ::-1], above[:, :-1] + 1]), 2 * binning.last + 2
+        firsts = (first + np.arange(len(centre))[:, None] * each).reshape(-1)  # they ascend
+        place = np.searchsorted(firsts, table.bins + table.group * each, "right") - 1
+        counts = np.zeros(first.size, np.int64)
+        np.add.at(counts, place, table.rows)
+        noise = _part(self._loss, reach).noise(1, 1)
+        noisy = add_to(counts.reshape(first.shape), noise, self._entropy).astype(np.float64)
+        ends = binning.lower(below), binning.upper(above)
+        return DistanceHistogram(groups, left, centre, noisy, noise, fineness, binning, ends)
 
 
 def _part(loss: Epsilon | Rho, share: int) -> Epsilon | Rho:
@@ -665,44 +794,29 @@ def rows_if_far(
     return np.where(far, rows, 0.0)
 
 
-def _around(
-    groups: Integers,
-    table: BinTable,
-    loss: Epsilon | Rho,
-    shares: tuple[int, int, int, int],
-    entropy: EntropySource,
-) -> tuple[DistanceHistogram, tuple[Floats, Floats], Mask]:
-    """Return noisy distances from a private median, the bounds they have, and who has some.
+def bins_around(
+    binning: Octaves, centre: Integers, widths: Floats | None, fineness: int
+) -> tuple[Integers, Integers]:
+    """Return the last bin within each distance from centres, downwards and upwards.
 
-    `shares` are what is left, those of the centre and of the distances, and how many bins double
-    a distance.
+    Distances double in so many steps. Without `widths` they are numbers of bins, else values, from
+    a bin of the centre on or UNIT widths if these are more; the last one holds all that is further.
     """
-    left, centre_share, reach, fineness = shares
-    held, law = ranked_rows(table), _part(loss, centre_share).selection(sensitivity=1)
-    centre = select_rank(held, held.totals(), law, entropy)
-    binning, last = table.binning, table.binning.last
-    assert isinstance(binning, Octaves)  # noqa: S101 `zoomed_bounds` has looked
-    sizes = sizes_of(2 * last, fineness)
-    distance = table.bins - centre[table.group]
-    number = np.sign(distance) * (np.searchsorted(sizes, np.abs(distance)))
-    width = 2 * len(sizes) - 1
-    counts = np.zeros(table.groups * width, np.int64)
-    np.add.at(counts, table.group * width + number + len(sizes) - 1, table.rows)
-    noise = _part(loss, reach).noise(1, 1)
-    noisy = add_to(counts.reshape(table.groups, width), noise, entropy).astype(np.float64)
-    ends = _ends(binning, centre[:, None], sizes)
-    own = DistanceHistogram(groups, left, centre, noisy, noise, fineness, binning)
-    lower, upper, seen = reaching(noisy, noise, ends, int(np.searchsorted(sizes, NEAR)))
-    return own, (lower, upper), seen
-
-
-def _ends(binning: Octaves, centre: Any, sizes: Integers) -> tuple[Floats, Floats]:
-    """Return how far down and how far up each distance from a centre reaches, as values."""
-    last = binning.last
-    return (
-        binning.lower(np.clip(centre - sizes, -last, last)),
-        binning.upper(np.clip(centre + sizes, -last, last)),
-    )
+    if widths is None:
+        most, numbers = binning.last, sizes_of(2 * binning.last, fineness)
+        ends_ = (centre[:, None] + sign * numbers for sign in (-1, 1))
+        below, above = (np.clip(own, -most, most) for own in ends_)
+        return below, above
+    low, high = binning.lower(centre), binning.upper(centre)
+    sizes = sizes_of(2**DOUBLINGS, fineness)
+    far = np.maximum(high - low, UNIT * widths)[:, None] * sizes
+    ends = low[:, None] - far, high[:, None] + far
+    below, above = (binning.numbers(binning.labels(own)) for own in ends)
+    below += binning.upper(below) <= ends[0]  # an end is of the bin that lies within it
+    above -= binning.lower(above) >= ends[1]
+    below, above = np.minimum(below, centre[:, None]), np.maximum(above, centre[:, None])
+    rest = np.full((len(centre), 1), binning.last)
+    return np.append(below, -rest, axis=1), np.append(above, rest, axis=1)
 
 
 def sizes_of(most: int, fineness: int) -> Integers:
@@ -714,16 +828,22 @@ def sizes_of(most: int, fineness: int) -> Integers:
 
 
 def reaching(
-    noisy: Floats, noise: Noise, ends: tuple[Floats, Floats], near: int
-) -> tuple[Floats, Floats, Mask]:
-    """Return bounds that hold the rows of each group, and whether any were found.
+    noisy: Floats,
+    noise: Noise,
+    ends: tuple[Floats, Floats],
+    near: int,
+    widths: Floats | None = None,
+) -> tuple[list[Integers], Mask]:
+    """Return which distances hold the rows of each group, down and up, and whether any were found.
 
     `noisy` has one row a group and one column a bin of distances, the middle one for 0, and `ends`
     are how far down and how far up each distance of a group reaches, in units of the column. The
     core of each side is its shortest window that is tall enough, `near` bins from the middle at
     most. Beyond it a bin joins at the height JOINS + WIDER log(factor by which it widens the
-    bounds) + APART log(bins that it lies further).
+    bounds) + APART log(bins that it lies further); bounds are taken to be as wide as `widths` at
+    least, where these are known.
     """
+    room = SMALLEST if widths is None else widths
     groups, middle = len(noisy), noisy.shape[1] // 2
     reach, seen = _cores(noisy, noise, near)
     every, heights = np.arange(groups), heights_of(noisy, noise)
@@ -735,11 +855,11 @@ def reaching(
                 gap = place - reach[side]
                 lower, upper = (own[every, far] for own, far in zip(ends, reach, strict=True))
                 wide = np.abs(ends[side][:, place] - (lower if side else upper))
-                factor = np.maximum(wide / np.maximum(upper - lower, SMALLEST), 1.0)
+                factor = np.maximum(wide / np.maximum(upper - lower, room), 1.0)
                 least = JOINS + WIDER * np.log(factor) + APART * np.log(np.maximum(gap, 1))
                 joins = (gap > 0) & (sides[side][:, place] >= least)
                 reach[side][joins] = place
-    return ends[0][every, reach[0]], ends[1][every, reach[1]], seen
+    return reach, seen
 
 
 def _cores(noisy: Floats, noise: Noise, near: int) -> tuple[list[Integers], Mask]:
