@@ -165,14 +165,14 @@ class Explaining(Methods[Explanation], Asking[Explanation]):
         return reached(self._target, terms, make)
 
 
-class _Columns:
+class _Columns(Generic[Answer]):
     """What finds the columns of a frame, whole or by group."""
 
     _frame: Any
     _place: str
 
     @boundary
-    def __getitem__(self, column: Hashable) -> PrivateColumn[Any]:
+    def __getitem__(self, column: Hashable) -> PrivateColumn[Answer]:
         """Return one column: `df.dp["income"].mean((0, 100))`, or the same by group."""
         if isinstance(column, list | tuple):
             raise InvalidQuestionError(
@@ -197,7 +197,7 @@ class _Columns:
 
 
 @boundary
-class Private(_Columns, Methods[Number], Asking[dict[str, Number]], Generic[Frame]):
+class Private(_Columns[Number], Methods[Number], Asking[dict[str, Number]], Generic[Frame]):
     """A frame that answers privately.
 
     Calling it sets terms for the questions that follow:
@@ -328,7 +328,7 @@ class Private(_Columns, Methods[Number], Asking[dict[str, Number]], Generic[Fram
 
 
 @boundary
-class PrivateGroupBy(_Columns, GroupMethods[Frame], Asking[Frame]):
+class PrivateGroupBy(_Columns[Frame], GroupMethods[Frame], Asking[Frame]):
     """A frame by group; every question returns the caller's own frame type.
 
     One row a group, sorted by key, or as public keys were listed: the key columns, the answer,
