@@ -155,8 +155,11 @@ def answers_of(
     clock = part.clock if kind is not None and form.ends else None
     ((binning, moments), *_) = part.tables
     table = part.measured(table_of(measured[0], binning, moments, clock))
-    apart = isinstance(table, MeasuredOctaves)
-    answered: Answered = table.answer_apart(loss) if apart else table.answer(loss, None)
+    answered: Answered
+    if isinstance(table, MeasuredOctaves):
+        answered = table.answer_apart(loss, ends=bool(suffix))
+    else:
+        answered = table.answer(loss, None)
     (own,) = answered.answers.values()
     return own
 

@@ -301,13 +301,14 @@ class MeasuredOctaves(MeasuredTable):
                 made |= zip((columns + first).tolist(), _answered(some, zoomed, loss), strict=True)
         return [made[column] for column in range(len(several))]
 
-    def answer_apart(self, loss: Epsilon | Rho) -> Answered:
+    def answer_apart(self, loss: Epsilon | Rho, *, ends: bool) -> Answered:
         """Find bounds, answer within them; a group without bounds has no answer, or 0 for zeros.
 
-        What is said of a group depends on its own rows alone, whichever others there are.
+        What is said of a group depends on its own rows alone, whichever others there are. Without
+        `ends` nobody asks for intervals, and what is clipped is not looked at.
         """
         zoomed = zoomed_bounds(self.table, loss)
-        return _answered([self], zoomed, loss, without=zoomed.found.zeros)[0]
+        return _answered([self], zoomed, loss, without=zoomed.found.zeros, ends=ends)[0]
 
 
 def _answered(
@@ -315,13 +316,17 @@ def _answered(
     zoomed: Zoomed,
     loss: Epsilon | Rho,
     without: Mask | None = None,
+    *,
+    ends: bool = True,
 ) -> list[Answered]:
     """Answer within bounds, and for groups `without` any: for all of these if it is None.
 
     Groups are those of each column in turn.
     """
     part, found = several[0].part, zoomed.found.found
-    cells = [_cell(part, own, groups, loss, zoomed) for own, groups in bounds_classes(zoomed)]
+    cells = [
+        _cell(part, own, groups, loss, zoomed, ends=ends) for own, groups in bounds_classes(zoomed)
+    ]
     missing = np.flatnonzero(~found if without is None else without)
     if len(missing):
         cells.append(_cell(part, None, missing, loss, zoomed))
@@ -353,7 +358,13 @@ def _answered_of(measured: MeasuredOctaves, cells: Sequence[Cell]) -> Answered:
 
 
 def _cell(
-    part: OctavePart, bounds: Bounds | None, groups: Integers, loss: Epsilon | Rho, zoomed: Zoomed
+    part: OctavePart,
+    bounds: Bounds | None,
+    groups: Integers,
+    loss: Epsilon | Rho,
+    zoomed: Zoomed,
+    *,
+    ends: bool = True,
 ) -> Cell:
     """Answer for groups with the same bounds and share; None where there are no bounds."""
     vectors = part.vectors(_ANY if bounds is None else bounds)
@@ -368,11 +379,16 @@ def _cell(
         vector, weights = vectors.counting()
         count = CountPiece(groups, noisy.vectors[vector], weights)
         rows = CountEstimator(weights).value(noisy.vectors[vector]).astype(np.float64)
-    reads, notes = _reading(zoomed, bounds, groups, rows)
     read = {own.name: own for own in vectors.answers}
     answers = [read[name] for name in part.questions]
+    estimators: list[Estimator] = [own.estimator for own in answers]
+    notes = None
+    if ends or bounds is None:
+        reads, notes = _reading(zoomed, bounds, groups, rows)
+        estimators = list(map(reads, estimators))
     pieces = [
-        Piece(groups, reads(own.estimator), noisy.vectors[own.vector], notes) for own in answers
+        Piece(groups, estimator, noisy.vectors[own.vector], notes)
+        for own, estimator in zip(answers, estimators, strict=True)
     ]
     return Cell(groups, pieces, count)
 

@@ -75,15 +75,20 @@ def test_long_lists_are_counted_block_by_block():
 @given(ROWS)
 @settings(max_examples=15)
 def test_answers_are_those_of_the_frame(rows):
-    """At a huge epsilon every moment and its interval equal the frame's, NaN for NaN."""
+    """At a huge epsilon every moment equals the frame's, and its interval nearly, NaN for NaN.
+
+    The share of the noise that a count of rows has goes by noisy counts.
+    """
     frame = given_rows(rows).dp
+    size = max((abs(x) for _, x in rows if x is not None and math.isfinite(x)), default=0.0)
     for function, question in QUESTIONS.items():
         expected = getattr(frame, question)("x", epsilon=HUGE)
         query = f"SELECT {function}(x), {function}_interval(x) FROM t"
         [(value, parts)] = ask(query)
         assert np.array_equal(value, float(expected), equal_nan=True)
         ends = [parts[name] for name in ("value", "low", "high")]
-        assert np.array_equal(ends, [value, expected.low, expected.high], equal_nan=True)
+        near = {"rtol": 1e-6, "atol": 1e-6 * size, "equal_nan": True}
+        assert np.allclose(ends, [value, expected.low, expected.high], **near)
     [(ends,)] = ask("SELECT dp_bounds(x) FROM t")
     found = frame.bounds("x", epsilon=HUGE)
     assert tuple(ends.values()) == tuple(None if math.isnan(end) else end for end in found)
