@@ -171,8 +171,12 @@ class _Taken:
     @cached_property
     def public(self) -> set[tuple[str, ...]]:
         """The very tables that the schema declares public, wherever they are found."""
-        schema, find = self.reader.schema, self.reader.place.find
-        return {find(tuple(own.split("."))).path for own in (schema.public if schema else ())}
+        names = self.reader.schema.public if self.reader.schema else ()
+        found = {own: self.reader.place.find(tuple(own.split("."))) for own in names}
+        for name, relation in found.items():
+            if relation.definition is not None:
+                raise refuse("view in a schema", name=name)
+        return {relation.path for relation in found.values()}
 
     def is_public(self, path: tuple[str, ...]) -> bool:
         """Tell whether a name stands for a public table."""

@@ -125,6 +125,14 @@ def test_tables_that_are_not_named_are_refused(name):
         dfp.explain(f"SELECT dp_count(*) FROM {name}", con=shop(), schema=UNNAMED, max_rows=5)
 
 
+@pytest.mark.parametrize("asked", ["* FROM large", "name FROM nation", "dp_count(*) FROM orders"])
+def test_views_that_are_named_are_refused(asked):
+    """A schema is of tables: a view in it is refused, whichever tables a statement reads."""
+    schema = dfp.Schema("customer.id", SCHEMA.links, [*SCHEMA.public, "large"])
+    with pytest.raises(dfp.RefusedStatementError, match="view 'large' in the schema"):
+        dfp.sql(f"SELECT {asked}", con=shop(), schema=schema, max_rows=5, epsilon=1)
+
+
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, duckdb.from_df])
 def test_frames_by_name(make):
     """Frames are joined by name, private ones by a schema, and the answer is such a frame."""
