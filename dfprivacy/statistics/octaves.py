@@ -301,7 +301,7 @@ class MeasuredOctaves(MeasuredTable):
                 made |= zip((columns + first).tolist(), _answered(some, zoomed, loss), strict=True)
         return [made[column] for column in range(len(several))]
 
-    def answer_apart(self, loss: Epsilon | Rho, *, ends: bool) -> Answered:
+    def answer_apart(self, loss: Epsilon | Rho, *, ends: bool = True) -> Answered:
         """Find bounds, answer within them; a group without bounds has no answer, or 0 for zeros.
 
         What is said of a group depends on its own rows alone, whichever others there are. Without
