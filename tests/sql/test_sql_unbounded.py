@@ -75,9 +75,10 @@ def test_long_lists_are_counted_block_by_block():
 @given(ROWS)
 @settings(max_examples=15)
 def test_answers_are_those_of_the_frame(rows):
-    """At a huge epsilon every moment equals the frame's, and its interval nearly, NaN for NaN.
+    """At a huge epsilon every moment and its interval are nearly the frame's, NaN for NaN.
 
-    The share of the noise that a count of rows has goes by noisy counts.
+    Either value may be the centre of an even number of rows, and noisy counts say how much of the
+    noise a count of rows has: bounds differ by little, and so do steps of the grid and intervals.
     """
     frame = given_rows(rows).dp
     size = max((abs(x) for _, x in rows if x is not None and math.isfinite(x)), default=0.0)
@@ -85,10 +86,10 @@ def test_answers_are_those_of_the_frame(rows):
         expected = getattr(frame, question)("x", epsilon=HUGE)
         query = f"SELECT {function}(x), {function}_interval(x) FROM t"
         [(value, parts)] = ask(query)
-        assert np.array_equal(value, float(expected), equal_nan=True)
-        ends = [parts[name] for name in ("value", "low", "high")]
-        near = {"rtol": 1e-6, "atol": 1e-6 * size, "equal_nan": True}
-        assert np.allclose(ends, [value, expected.low, expected.high], **near)
+        least = min(size * {"var": 1e-6 * size, "std": 1e-3}.get(question, 1e-6), 1e308)
+        ours = [value, *(parts[name] for name in ("value", "low", "high"))]
+        theirs = [expected, expected, expected.low, expected.high]
+        assert np.allclose(ours, np.array(theirs, float), 1e-6, least, equal_nan=True)
     [(ends,)] = ask("SELECT dp_bounds(x) FROM t")
     found = frame.bounds("x", epsilon=HUGE)
     assert tuple(ends.values()) == tuple(None if math.isnan(end) else end for end in found)
