@@ -193,7 +193,7 @@ def settings_of(data: tuple[str, int], releases: int) -> list[Setting]:
             octave_means(values, epsilon, releases, zoom=False),
             other_means(values, epsilon, releases, "subset"),
             other_means(values, epsilon, max(releases // 5, 20), "inverse"),
-            permit("a benchmark")(dick_means)(distinct, rows, epsilon, 3),
+            dick_means(distinct, rows, epsilon, 3),
             quantile_means(values, float(epsilon), releases, r),
             coinpress_means(values, float(epsilon), releases, r),
         ]

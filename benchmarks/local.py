@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 
 import dfprivacy as dfp
+from dfprivacy.release.pipeline import permit
 
 SIGMA = 2.0
 TEN_MILLION = 10_000_000
@@ -120,6 +121,7 @@ def others(repeats: float) -> tuple[list[str], bool]:
     return lines, good
 
 
+@permit("a benchmark")
 def models(repeats: float) -> list[str]:
     """Return the error of a mean in [0, 1] at epsilon 1 in the three models, times users."""
     lines = [

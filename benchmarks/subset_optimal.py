@@ -89,6 +89,7 @@ def octave_table(values: np.ndarray, copies: int) -> BinTable:
     return BinTable(keys, copies, octaves, group, bins, rows, (sums,))
 
 
+@permit("a benchmark")
 def our_means(table: BinTable, epsilon: Fraction, *, held: bool = False) -> np.ndarray:
     """Return one mean without bounds a group, NaN where it found none: a frame can't borrow any.
 
@@ -116,6 +117,7 @@ def bounded_means(
     return plan.answers[0].estimator.value(noisy.vectors[0])
 
 
+@permit("a benchmark")
 def dick_means(distinct: np.ndarray, rows: np.ndarray, epsilon: Fraction, draws: int) -> np.ndarray:
     """Return means by Dick et al., Algorithm 3: each draw of the bounds with 20 of the noise."""
     means = []

@@ -789,6 +789,17 @@ def test_a_row_moves_sums_about_a_middle_by_at_most_what_is_declared(case, middl
     assert moved[1] == query.count.divisor
 
 
+def test_a_middle_that_is_known_takes_a_quarter_of_the_noise():
+    """Of symmetric data; of data at an end of their bounds there is nothing to gain."""
+    mean = dfp.mean("x", (0, 1))
+    query = query_of(mean)
+    about, _ = mean.about_middle(query, 0.5, 1e-3)
+    largest, c = query.l1, about.count.divisor
+    deviation = about.l1 * math.hypot(1, 1e-3 * largest / c)  # of the mean, times rows and epsilon
+    assert deviation <= 0.75 * largest * math.hypot(0.5, 0.5)
+    assert mean.about_middle(query, 0.0, 1e-3) is None
+
+
 @settings(max_examples=50)
 @given(octave_cases(), st.data())
 def test_a_row_moves_a_sum_by_at_most_its_sensitivity(case, data):
