@@ -163,8 +163,13 @@ def test_groups_are_shown_as_often_as_forecast(ask, unit, upper_limit, lower_lim
 
 @pytest.mark.parametrize("ask", ["mean", "var", "sum"])
 def test_forecasts_without_bounds_hold(ask, upper_limit):
-    """Within the bounds that a release has found it errs as forecast, in widths; 1e-9 each."""
-    values, copies = np.arange(1000) / 10.0 + 1, 100
+    """Within the bounds that a release has found it errs as forecast, in widths; 1e-9 each.
+
+    Most values are near one end of the bounds, where noise moves the variance most, so that the
+    forecast, which holds wherever values lie, is at most four times what is seen.
+    """
+    copies = 100
+    values = np.repeat([1.0, 101.0], [900, 100]) + np.arange(1000) / 1000
     frame = pl.DataFrame({"x": values})
     half = getattr(frame.dp.explain, ask)("x", epsilon=2)["x"].certain[2]
     hits, ratios = 0, []
