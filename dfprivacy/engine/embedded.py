@@ -169,7 +169,7 @@ class _Lent:
     """Whether the next call may have the database: it has no limits, and nothing has failed."""
     since: float = field(default_factory=monotonic)
     idle: bool = False
-    """Whether others read the rows, so that it is brief however long its call takes."""
+    """Whether others read the rows: it is brief however long its call takes, and has no folder."""
 
 
 _LENT: WeakKeyDictionary[duckdb.DuckDBPyConnection, _Lent] = WeakKeyDictionary()
@@ -220,7 +220,8 @@ def _held(place: str) -> duckdb.DuckDBPyConnection | None:
     """Return a held database, with this folder for temporary files; None where there is none."""
     with suppress(IndexError, duckdb.Error):
         database = _HELD.get(os.getpid(), []).pop()
-        _spill_to(database, place)
+        if place:
+            _spill_to(database, place)
         return database
     return None
 
@@ -248,7 +249,8 @@ def _hold_or_close(lent: _Lent) -> None:
     brief = lent.idle or monotonic() < lent.since + _BRIEF
     if lent.again and brief and len(held) < _MOST_HELD:
         with suppress(duckdb.Error):
-            _spill_to(lent.database, "")  # nowhere, while no call uses it
+            if not lent.idle:
+                _spill_to(lent.database, "")  # nowhere, while no call uses it
             held.append(lent.database)
             return
     lent.database.close()

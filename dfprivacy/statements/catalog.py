@@ -82,25 +82,27 @@ _LOOKS_IN = (
     "SELECT current_database(), current_schema(), current_setting('search_path'), "
     "current_schemas(false)"
 )
-RELATIONS = """
-    SELECT r.database_name, r.schema_name, r.name, r.sql, d.type FROM (
-        SELECT database_name, schema_name, table_name AS name, NULL AS sql FROM duckdb_tables()
-        UNION ALL SELECT database_name, schema_name, view_name, coalesce(sql, '')
-        FROM duckdb_views() WHERE NOT internal
-    ) AS r JOIN duckdb_databases() AS d USING (database_name)
+_RELATIONS = """
+    SELECT database_name, schema_name, table_name, false FROM duckdb_tables()
+    UNION ALL SELECT database_name, schema_name, view_name, true
+    FROM duckdb_views() WHERE NOT internal
+"""
+"""All tables and views; what else is known of one is asked of that one alone, which is faster."""
+SYSTEM = 'SELECT type FROM duckdb_databases() WHERE database_name COLLATE "binary" = ?'
+_DEFINITION = """
+    SELECT coalesce(sql, '') FROM duckdb_views() WHERE database_name COLLATE "binary" = ?
+    AND schema_name COLLATE "binary" = ? AND view_name COLLATE "binary" = ?
 """
 _COLUMNS = """
-    SELECT database_name, schema_name, table_name,
-        list(struct_pack(i := column_index, name := column_name, kind := data_type,
-            computed := is_generated))
-    FROM duckdb_columns() WHERE NOT internal GROUP BY ALL
+    SELECT column_name, data_type, is_generated FROM duckdb_columns()
+    WHERE database_name COLLATE "binary" = ? AND schema_name COLLATE "binary" = ?
+    AND table_name COLLATE "binary" = ? ORDER BY column_index
 """
-"""All columns of all tables: to ask for those of one table takes as long."""
 _REFERRED_TO = """
     SELECT count(*) FROM duckdb_constraints() WHERE constraint_type = 'FOREIGN KEY'
     AND database_name = ? AND schema_name = ? AND referenced_table = ? AND table_name != ?
 """
-_Found = tuple[str, str, str, str | None, str]
+_Found = tuple[str, str, str, bool]
 
 
 def looked_up(
@@ -126,6 +128,7 @@ class ConnectionSource(Place):
     connection: duckdb.DuckDBPyConnection
     functions: Sequence[tuple[str, str]]
     lent: list[str] = field(default_factory=list)
+    seen: dict[Names, Relation] = field(default_factory=dict)
 
     def find(self, parts: Names, near: Relation | None = None) -> Relation:
         """Return the table or view of a name, in the order in which DuckDB looks for it."""
@@ -134,16 +137,26 @@ class ConnectionSource(Place):
             raise self._no_such(parts)
         if near is not None and len(parts) == 2 and len(found) > 1:
             raise refuse("tables of one name", name=".".join(parts))
-        database, schema, name, definition, system = found[0]
-        if system != "duckdb":
+        *path, is_view = found[0]
+        if looked_up(self.connection, SYSTEM, path[:1]) != [("duckdb",)]:
             raise refuse("another system", name=".".join(parts))
-        path = (database, schema, name)
-        columns = sorted(self._columns[path], key=lambda own: own["i"])
-        names = tuple(own["name"] for own in columns)
-        if definition is not None:
-            return Relation(path, names, definition)
-        stored = {own["name"]: own["kind"] for own in columns}
-        computed = {own["name"] for own in columns if own["computed"]}
+        return self._relation((*path,), is_view=is_view)
+
+    def _relation(self, path: Names, *, is_view: bool) -> Relation:
+        """Return a table or view, as one statement sees it."""
+        if path not in self.seen:
+            columns = looked_up(self.connection, _COLUMNS, path)
+            names = tuple(name for name, *_ in columns)
+            if is_view:
+                ((definition,),) = looked_up(self.connection, _DEFINITION, path)
+                self.seen[path] = Relation(path, names, definition)
+            else:
+                self.seen[path] = Relation(path, names, None, self._source(path, columns))
+        return self.seen[path]
+
+    def _source(self, path: Names, columns: Sequence[tuple[str, str, bool]]) -> Source:
+        stored = {name: kind for name, kind, _ in columns}
+        computed = {name for name, _, is_generated in columns if is_generated}
 
         def twin(wanted: Names, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
             for own in computed.intersection(wanted):
@@ -154,8 +167,7 @@ class ConnectionSource(Place):
             chosen = ", ".join(map(quoted, wanted)) or NO_COLUMN
             return self.connection.sql(f"SELECT {chosen} FROM {'.'.join(map(quoted, path))}")  # noqa: S608 names are quoted
 
-        source = Source(names, rows, twin, self.connection.from_arrow, kinds=stored)
-        return Relation(path, names, None, source)
+        return Source(tuple(stored), rows, twin, self.connection.from_arrow, kinds=stored)
 
     def stored(
         self, relation: Relation, names: Names, engine: duckdb.DuckDBPyConnection
@@ -190,12 +202,7 @@ class ConnectionSource(Place):
     @cached_property
     def _known(self) -> list[_Found]:
         """The tables and views that there are, as one statement sees them."""
-        return looked_up(self.connection, RELATIONS)
-
-    @cached_property
-    def _columns(self) -> dict[Names, list[dict[str, Any]]]:
-        """The columns of every table and view, as one statement sees them."""
-        return {(*path,): own for *path, own in looked_up(self.connection, _COLUMNS)}
+        return looked_up(self.connection, _RELATIONS)
 
     @cached_property
     def _looked_in(self) -> tuple[str, list[tuple[str, str]]]:
@@ -256,10 +263,8 @@ class ConnectionSource(Place):
             raise refuse("protected target")
         own = found if target.temporary else found[:1]  # tables in other schemas do not matter
         taken = next((row for row in own if (row[0] == "temp") == target.temporary), None)
-        if taken is not None and (taken[3] is not None or not target.replaces):
-            raise refuse(
-                "taken target", name=target.name, one="one" if taken[3] is None else "a view"
-            )
+        if taken is not None and (taken[3] or not target.replaces):
+            raise refuse("taken target", name=target.name, one="a view" if taken[3] else "one")
         if (
             taken is not None
             and looked_up(self.connection, _REFERRED_TO, (*taken[:3], taken[2]))[0][0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -119,10 +119,13 @@ class Job:
     def reading(self, *, plain: bool) -> AbstractContextManager[None]:
         """Return a block in which rows are read; they are `plain` where no gate changes them.
 
-        The optimiser is off there, unless no row's failing could make a difference to others.
+        The optimiser is off there, unless no row's failing could make a difference to others: then
+        a connection's is as it was, and that of our own engine is on.
         """
-        fails = not plain or any(plan.computes(self.engine) for plan in self.plans)
-        return self.place.fenced() if fails else fenced(self.engine, off=False)
+        if not plain or any(plan.computes(self.engine) for plan in self.plans):
+            return self.place.fenced()
+        on_connection = isinstance(self.place, ConnectionSource)
+        return nullcontext() if on_connection else fenced(self.engine, off=False)
 
     def _later(self, plan: Plan, drawn: _Drawn, answers: Sequence[pa.Table]) -> Stored:
         """Return the rows of a release that takes something of those before it."""

@@ -55,6 +55,19 @@ def test_letters_beyond_ascii_are_not_folded(con):
     assert counts == [20, 1]
 
 
+def test_a_default_collation_makes_no_two_names_one(con):
+    """A table or view has the columns of its very name, whatever the collation calls alike."""
+    con.execute(
+        "CREATE TABLE cafe AS SELECT i, i AS k FROM range(20) r(i); "
+        "CREATE TABLE café AS SELECT i AS k, 1 AS i FROM range(30) r(i); "
+        "CREATE VIEW the AS FROM cafe; CREATE VIEW thé AS FROM café; "
+        "SET default_collation = 'noaccent'"
+    )
+    assert [count(con, name) for name in ("cafe", "café", "the", "thé")] == [20, 30, 20, 30]
+    counts = [count(con, name, unit="i", max_rows=1) for name in ("cafe", "café", "the", "thé")]
+    assert counts == [20, 1, 20, 1]
+
+
 def test_views_are_taken_apart(con):
     """A view stands for a row query over its table, through as many views as there are."""
     con.execute(

@@ -263,9 +263,8 @@ def test_databases_of_other_systems_are_refused(monkeypatch):
     con.execute("CREATE TABLE other.t AS SELECT 1 AS x")
     query, terms = "SELECT dp_count(*) AS n FROM other.t", {"con": con, "epsilon": 1e13}
     assert dfp.sql(query, **terms).fetchall() == [(1,)]
-    faked = catalog.RELATIONS.replace("d.type", "CASE d.database_name WHEN 'other' THEN 'sqlite' "
-                                      "ELSE d.type END")  # fmt: skip
-    monkeypatch.setattr(catalog, "RELATIONS", faked)
+    faked = "CASE database_name WHEN 'other' THEN 'sqlite' ELSE type END"
+    monkeypatch.setattr(catalog, "SYSTEM", catalog.SYSTEM.replace("type", faked))
     with pytest.raises(dfp.RefusedStatementError, match="CREATE TABLE"):
         dfp.sql(query, **terms)
     assert dfp.sql(query.replace("other.t", "own"), **terms).fetchall() == [(1,)]
