@@ -94,7 +94,7 @@ def suggest_limits(
     >>> dfp.suggest_limits(visits, unit="user", by="shop", epsilon=2)
     Unit(column='user', max_rows=2, max_groups=1)
     >>> dfp.suggest_limits(visits, unit="user", by="shop", question=dfp.count(), epsilon=2)
-    Unit(column='user', max_rows=2, max_groups=1)
+    Unit(column='user', max_rows=..., max_groups=...)
     """
     named = _named_loss(epsilon, rho)  # read once: what is charged is what is spent
     labels, goal = group_labels(by), goal_of(question, spending, *named)

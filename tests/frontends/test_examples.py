@@ -41,7 +41,12 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("name", WORDS)
+LONG = {"local_survey.py"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in WORDS]
+)
 def test_example_runs(name):
     """An example ends well, says what it should and prints nothing on stderr."""
     done = run(name)

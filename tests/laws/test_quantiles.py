@@ -338,7 +338,7 @@ def missed(entries, q, law, known):
 
 @pytest.mark.parametrize("q", [HALF, Fraction(1, 4), Fraction(9, 10), Fraction(99, 100)], ids=str)
 @pytest.mark.parametrize("rho", [Fraction(1, 8), Fraction(2)], ids=str)
-@pytest.mark.parametrize("levels", [1, 3])
+@pytest.mark.parametrize("levels", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_answers_that_are_shown_are_among_the_rows(q, rho, levels):
     """Of data made to mislead, of any size, at most 1 % of answers are shown and nonsense.
 

@@ -384,21 +384,27 @@ def test_one_row_without_bounds_costs_no_more_than_the_loss(data, rows, table_of
 def test_the_shares_add_up_to_the_loss(rows, loss, by):
     """A row costs exactly epsilon for a sum, without bounds, and with bounds about a centre.
 
-    Of rho it costs what a row at one end of the bounds does, at most all of it.
+    Of rho it costs what a row at one end of the bounds does, at most all of it. Where noise widens
+    bounds about a centre, in one release of 5,000, a row within them costs less: four releases are
+    made at most, and all four are such with a probability below 1e-14.
     """
 
     def asked(size):
         private = dfp.frame(frame([4.0] * size))
         (private.group_by(*by, keys=["a"]) if by else private).mean("x", **{loss: 1})
 
-    with pytest.MonkeyPatch.context() as patch:
-        one = OctaveTape(patch)
-        asked(rows)
-    with pytest.MonkeyPatch.context() as patch:
-        other = OctaveTape(patch, one)
-        asked(rows + 1)
-    spent = spent_by_octaves(one, other)
-    assert spent == 1 if loss == "epsilon" else 0.5 < spent <= 1
+    for _ in range(4):
+        with pytest.MonkeyPatch.context() as patch:
+            one = OctaveTape(patch)
+            asked(rows)
+        with pytest.MonkeyPatch.context() as patch:
+            other = OctaveTape(patch, one)
+            asked(rows + 1)
+        spent = spent_by_octaves(one, other)
+        assert spent <= 1
+        if spent == 1 or (loss == "rho" and spent > 0.5):
+            return
+    pytest.fail("no row costs the whole loss")
 
 
 def stage_one(heights):

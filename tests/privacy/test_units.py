@@ -132,7 +132,7 @@ def test_one_unit_moves_sums_by_its_limits(engines, name, data, unit, sums):
             assert 0 <= above_upper <= above_lower <= rows * 2**20
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(data=st.lists(ROWS, max_size=60), unit=UNITS)
 def test_one_unit_moves_a_vector_of_two_columns_by_its_limits(engines, data, unit, sums):
     """In the L1 norm one unit moves the sums of products by max_rows times a row's, at most.
@@ -170,7 +170,7 @@ def test_one_unit_has_as_many_rows_in_bins_as_count(engines, name, kind, data, u
     assert counted == {group: min(held[group], unit.max_rows) for group in counted}
 
 
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(data=st.lists(ROWS, max_size=60))
 def test_units_within_their_limits_count_in_full(engines, data, sums, bins):
     """Where no unit reaches a limit, all statistics are those of the rows that have a unit."""
@@ -182,7 +182,7 @@ def test_units_within_their_limits_count_in_full(engines, data, sums, bins):
             same(bins(frame, unit, question), bins(plain, None, question))
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(data=st.lists(ROWS, max_size=60), limit=st.sampled_from([1, 2, 3]))
 def test_scaled_sums_are_the_same_from_every_engine(engines, data, limit, sums):
     """Scaling down is the same arithmetic everywhere, bit by bit."""

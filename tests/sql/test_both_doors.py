@@ -38,6 +38,7 @@ def replay():
 
 
 MOMENTS = ("dp_sum", "dp_mean", "dp_avg", "dp_var", "dp_stddev")
+SOME = ("dp_sum", "dp_stddev")  # the others differ from these by name alone: see the registry
 CALLS = {
     "dp_count()": DEFAULT,
     "dp_count(*)": DEFAULT,
@@ -47,9 +48,9 @@ CALLS = {
     "dp_count_interval()": DEFAULT,
     "dp_count_interval(x, 0.5)": 0.5,
     **{f"{name}{end}(x, -10, 50)": DEFAULT for name in MOMENTS for end in ("", "_interval")},
-    **{f"{name}{end}(x, -10, 50, 0.25)": 0.25 for name in MOMENTS for end in ("", "_interval")},
-    **{f"{name}{end}(i)": DEFAULT for name in MOMENTS for end in ("", "_interval")},
-    **{f"{name}{end}(x, 2)": 2 for name in MOMENTS for end in ("", "_interval")},
+    **{f"{name}{end}(x, -10, 50, 0.25)": 0.25 for name in SOME for end in ("", "_interval")},
+    **{f"{name}{end}(i)": DEFAULT for name in SOME for end in ("", "_interval")},
+    **{f"{name}{end}(x, 2)": 2 for name in SOME for end in ("", "_interval")},
     "dp_mean(x + 1, 3 * 2, 1e2 / 2, 1 / 4)": 0.25,
     "dp_mean(x, hi := 50, lo := -10)": DEFAULT,
     "dp_mean(x, -10, 50, epsilon := 0.5)": 0.5,

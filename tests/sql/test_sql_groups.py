@@ -140,6 +140,7 @@ def test_the_same_expression_twice_draws_twice():
     assert all(ask(con, f"SELECT m.low <= m.value AND m.value <= m.high FROM ({inner})"))
 
 
+@pytest.mark.slow
 def test_answers_have_the_law_of_a_whole_frame():
     """Answers of 4,000 groups from SQL, and 200 of one frame, differ by chance (alarm: 1e-7)."""
     x = np.tile(np.linspace(0.55, 0.95, 100), GROUPS)

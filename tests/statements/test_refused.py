@@ -75,9 +75,15 @@ def test_there_are_enough():
     assert len({query for query, _, _ in CASES}) >= 80
 
 
+ALSO_EMPTY = {query for query, _, _ in CASES[::5]}
+
+
 @pytest.mark.parametrize(("query", "kind", "start"), CASES, ids=[case[0] for case in CASES])
-def test_refused(shared, ledger, query, kind, start):
-    """A refusal names its construct, shows a rewrite and costs nothing."""
+def test_refused(shared, empty, ledger, query, kind, start):
+    """A refusal names its construct, shows a rewrite and costs nothing.
+
+    One in five is compared with that of a table without rows, which says the same: it reads none.
+    """
     error = refusal(shared, query, ledger=ledger, dataset="visits")
     assert type(error).__name__ == kind
     assert error.message.startswith(start)
@@ -85,13 +91,9 @@ def test_refused(shared, ledger, query, kind, start):
     assert error.__cause__ is None
     assert error.__suppress_context__ or error.__context__ is None
     assert ledger.remaining("visits") == dfp.Budget(**BUDGET)
-
-
-@pytest.mark.parametrize("query", [query for query, _, _ in CASES[::5]])
-def test_refused_without_rows(shared, empty, query):
-    """A refusal says the same of a table without rows: it reads none."""
-    error, other = (refusal(connection, query) for connection in (shared, empty))
-    assert (type(other), str(other)) == (type(error), str(error))
+    if query in ALSO_EMPTY:
+        other = refusal(empty, query)
+        assert (type(other), str(other)) == (type(error), str(error))
 
 
 @pytest.mark.parametrize("query", [None, b"SELECT 1", 7, "", "  ", "\n", ";", "x" * 70_000])

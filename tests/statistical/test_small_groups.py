@@ -48,13 +48,13 @@ def grouped(rows):
     ("name", "rows", "most"),
     [
         ("normal", 20, 3.1),
-        ("normal", 200, 0.5),
+        pytest.param("normal", 200, 0.5, marks=pytest.mark.slow),
         ("years", 20, 1.5),
-        ("years", 200, 0.17),
+        pytest.param("years", 200, 0.17, marks=pytest.mark.slow),
         ("lognormal", 50, 4.5),
-        ("lognormal", 200, 2.4),
-        ("around zero", 200, 0.04),
-        ("of all sizes", 100, 0.21),
+        pytest.param("lognormal", 200, 2.4, marks=pytest.mark.slow),
+        pytest.param("around zero", 200, 0.04, marks=pytest.mark.slow),
+        pytest.param("of all sizes", 100, 0.21, marks=pytest.mark.slow),
     ],
 )
 def test_small_groups_are_answered_within_bounds_of_all(name, rows, most):
@@ -70,7 +70,7 @@ def test_small_groups_are_answered_within_bounds_of_all(name, rows, most):
 
 
 @pytest.mark.parametrize("kind", TRUTHS)
-@pytest.mark.parametrize("rows", [20, 100])
+@pytest.mark.parametrize("rows", [20, pytest.param(100, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", DATA)
 def test_intervals_of_small_groups_hold_or_are_marked(name, rows, kind, upper_limit):
     """Of the groups' own means, sums and deviations 93 % are held, or the group is marked."""
@@ -122,12 +122,15 @@ def test_a_group_far_from_others_has_bounds_of_its_own():
     assert max(errors) < 0.05
 
 
-def test_groups_are_answered_wherever_their_rows_lie():
-    """Empty groups, groups of another size, beyond all others or far from zero have an answer."""
+def test_groups_are_answered_wherever_their_rows_lie(replayed):
+    """Empty groups, groups of another size, beyond all others or far from zero have an answer.
+
+    Noise is the same in every run: one release in a hundred has another answer for some group.
+    """
     generator = np.random.default_rng(3)
     rows = [generator.exponential(10, 400) for _ in range(20)]
     rows += [[], generator.exponential(0.01, 400), generator.normal(1e6, 1e4, 5_000)]
-    made = grouped(rows).mean("x", epsilon=10)
+    made = replayed(lambda: grouped(rows).mean("x", epsilon=10))
     values, low, high = (made[name].to_numpy() for name in ("x", "low", "high"))
     truth = np.array([np.mean(own) if len(own) else np.nan for own in rows])
     assert np.isfinite(values).all()
@@ -139,11 +142,18 @@ def test_groups_are_answered_wherever_their_rows_lie():
 
 @pytest.mark.parametrize("rows", [[[], []], [[5.0], []]])
 def test_nothing_is_said_where_all_groups_together_tell_nothing(rows):
-    """Without rows that stand out even of all groups, answers are no numbers."""
-    made = grouped(rows).mean("x", epsilon=0.1)
-    assert made["x"].is_nan().all()
-    assert np.isinf(made["high"].to_numpy()).all()
-    assert (made["note"] == "too few rows for bounds").all()
+    """Without rows that stand out even of all groups, answers are no numbers.
+
+    Noise alone finds bounds in one release of 3,000: in two of four with a probability below 1e-6.
+    """
+    nothing = 0
+    for _ in range(4):
+        made = grouped(rows).mean("x", epsilon=0.1)
+        if made["x"].is_nan().all():
+            assert np.isinf(made["high"].to_numpy()).all()
+            assert (made["note"] == "too few rows for bounds").all()
+            nothing += 1
+    assert nothing >= 3
 
 
 def test_a_few_rows_in_many_groups_are_enough_together():
@@ -175,25 +185,25 @@ def test_a_frame_that_changes_is_answered_as_it_is_read_last(tmp_path):
 
 @pytest.mark.parametrize("door", ["frame", "sql", "file", "reader", "secret"])
 @pytest.mark.parametrize("offset", [0, 1900])
-def test_every_door_answers_small_groups(door, offset, tmp_path):
+def test_every_door_answers_small_groups(door, offset, tmp_path, replayed):
     """Forty groups of twenty rows: frames, SQL, files and secret keys have answers for all.
 
-    However far from zero their rows are.
+    However far from zero their rows are. Noise is the same in every run: in one release of 300 it
+    leads far from the rows, for all groups.
     """
     generator = np.random.default_rng(6)
     frame = frame_of(generator.normal(100, 15, (40, 20)) + offset)
-    if door == "frame":
-        made = frame.dp.group_by("g", keys=range(40)).mean("x", epsilon=2)
-    elif door == "sql":
-        made = dfp.sql("SELECT g, dp_mean(x) AS x FROM t GROUP BY g", t=frame, epsilon=2, delta=0.1)
-    elif door == "file":
-        path = dfp.statistics(frame, tmp_path / "x.parquet", dfp.mean("x"), by="g")
-        made = dfp.merge([path], epsilon=2, delta=0.1)
-    elif door == "reader":
-        private = dfp.frame(frame.to_arrow().to_reader())
-        made = private.group_by("g", keys=range(40)).mean("x", epsilon=2)
-    else:
-        made = frame.dp.group_by("g").mean("x", epsilon=2, delta=0.1)
+    query = "SELECT g, dp_mean(x) AS x FROM t GROUP BY g"
+    path = dfp.statistics(frame, tmp_path / "x.parquet", dfp.mean("x"), by="g")
+    reader = dfp.frame(frame.to_arrow().to_reader())
+    ask = {
+        "frame": lambda: frame.dp.group_by("g", keys=range(40)).mean("x", epsilon=2),
+        "sql": lambda: dfp.sql(query, t=frame, epsilon=2, delta=0.1),
+        "file": lambda: dfp.merge([path], epsilon=2, delta=0.1),
+        "reader": lambda: reader.group_by("g", keys=range(40)).mean("x", epsilon=2),
+        "secret": lambda: frame.dp.group_by("g").mean("x", epsilon=2, delta=0.1),
+    }
+    made = replayed(ask[door])
     assert made.shape[0] == 40
     errors = [abs(float(value) - 100 - offset) for value in made["x"]]
     assert all(map(math.isfinite, errors))
