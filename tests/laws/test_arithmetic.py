@@ -30,6 +30,7 @@ def mean(frame: pl.DataFrame, epsilon: float = 1) -> dfp.Estimate:
     return frame.dp.mean("x", (0, 100), epsilon=epsilon)
 
 
+@pytest.mark.slow
 def test_intervals_of_two_releases_cover():
     """Of two releases: at 95 %, the answer without noise is held 95 times in 100 at least."""
     copies = 500
