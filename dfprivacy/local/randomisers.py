@@ -20,7 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dfprivacy.accounting.exact import describe
-from dfprivacy.errors import InvalidBoundsError, InvalidLossError
+from dfprivacy.errors import (
+    InvalidBoundsError,
+    InvalidLossError,
+    InvalidProtocolError,
+    UnsupportedDtypeError,
+)
 from dfprivacy.measurement.vectors import padded_size
 from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
@@ -43,6 +48,9 @@ FAR = 60
 
 WIDEST = 2**20
 """The largest radius of a ball, in steps."""
+
+MOST_STEPS = 2**40
+"""The most steps of a grid: with the least epsilon, int64 holds its noise."""
 
 _SLACK = Fraction(1, 10**60)
 """Covers the rounding of the exponent, below 64, and of the correctly rounded exponential."""
@@ -86,7 +94,13 @@ class RandomisedResponse:
     epsilon: Fraction
 
     def __post_init__(self) -> None:
+        """Refuse numbers of categories that the sampler does not have: it masks one or two bits."""
         checked_epsilon(self.epsilon)
+        if type(self.categories) is not int or self.categories not in {2, 4}:
+            raise InvalidProtocolError(
+                f"randomised response has 2 or 4 categories, not {describe(self.categories)}",
+                hint="pass RandomisedResponse(4, epsilon), and leave categories unused",
+            )
 
     @cached_property
     def words_for_another(self) -> int:
@@ -116,8 +130,9 @@ class RandomisedResponse:
 
     def privatise(self, inputs: Integers, entropy: EntropySource = system_entropy) -> Integers:
         """Return one report for each input, each from a 64-bit word of its own."""
+        inputs = whole_inputs(inputs, 1)
         words = random_words(len(inputs), entropy)
-        reports = np.array(inputs)  # of numpy's own type: under a mask nothing would be added
+        reports = inputs.copy()
         for index in range(1, self.categories):  # so many words further on: index categories on
             reports += words < np.uint64(index * self.words_for_another)
         reports &= self.categories - 1
@@ -165,6 +180,11 @@ class GridLaplace:
 
     def __post_init__(self) -> None:
         checked_epsilon(self.epsilon)
+        if type(self.steps) is not int or not 1 <= self.steps <= MOST_STEPS:
+            raise InvalidBoundsError(
+                f"a grid has a whole number of steps from 1 to 2**40, not {describe(self.steps)}",
+                hint="count in larger steps: GridLaplace(2**20, epsilon)",
+            )
 
     @cached_property
     def noise(self) -> DiscreteLaplace:
@@ -178,7 +198,7 @@ class GridLaplace:
 
     def privatise(self, inputs: Integers, entropy: EntropySource = system_entropy) -> Integers:
         """Return one report for each input; inputs are clipped to the grid first."""
-        kept = np.minimum(np.maximum(np.asarray(inputs), 0), self.steps)
+        kept = np.clip(whole_inputs(inputs, 1), 0, self.steps)
         drawn: Integers = self.noise.sample(len(kept), entropy)
         return np.add(kept, drawn, out=drawn)
 
@@ -217,6 +237,11 @@ class BallGaussian:
                 f"a ball has a whole radius from 1 to 2**20, not {describe(self.radius)}",
                 hint="count in larger steps: BallGaussian(radius=2**20, rho=rho)",
             )
+        if not isinstance(self.rho, Fraction) or self.rho <= 0:
+            raise InvalidLossError(
+                f"rho is a fraction above 0, not {describe(self.rho)}",
+                hint="pass rho=Fraction(1, 2)",
+            )
 
     @cached_property
     def noise(self) -> DiscreteGaussian:
@@ -228,8 +253,8 @@ class BallGaussian:
 
         Coordinates are looked at first, so that no product or sum leaves 64 bits.
         """
-        drawn: Integers = self.noise.sample(inputs.size, entropy).reshape(inputs.shape)
-        own = np.asarray(inputs)
+        own = whole_inputs(inputs, 2)
+        drawn: Integers = self.noise.sample(own.size, entropy).reshape(own.shape)
         near = ((own >= -self.radius) & (own <= self.radius)).all(axis=1, keepdims=True)
         short = np.where(near, own, 0)
         inside = (short * short).sum(axis=1, keepdims=True) <= self.radius**2
@@ -250,9 +275,28 @@ class BallGaussian:
 Law = RandomisedResponse | GridLaplace | BallGaussian
 
 
+def whole_inputs(inputs: Any, dimensions: int) -> Integers:
+    """Return inputs as int64, in which no step of a randomiser wraps; refuse others by their type.
+
+    Fractions would go through a noise of whole numbers as they are.
+    """
+    kinds = {np.dtype(own) for own in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4")}
+    if not isinstance(inputs, np.ndarray) or inputs.dtype not in kinds:
+        raise UnsupportedDtypeError(
+            "inputs of a randomiser come as a numpy array of whole numbers",
+            hint="pass np.asarray(values, dtype=np.int64)",
+        )
+    if inputs.ndim != dimensions:
+        raise InvalidProtocolError(
+            f"inputs of this randomiser are an array of {dimensions} dimensions, not {inputs.ndim}",
+            hint="numbers come as a row, vectors as the rows of a table",
+        )
+    return np.asarray(inputs, dtype=np.int64)
+
+
 def checked_epsilon(epsilon: Fraction) -> Fraction:
     """Return an epsilon that local randomisers can spend."""
-    if not LEAST_EPSILON <= epsilon <= LARGEST_EPSILON:
+    if not (isinstance(epsilon, Fraction) and LEAST_EPSILON <= epsilon <= LARGEST_EPSILON):
         raise InvalidLossError(
             f"a local epsilon lies between 1/1024 and 64, not at {describe(epsilon)}",
             hint="pass epsilon=1.0; below 1/1024 no number of users shows anything",

@@ -150,6 +150,60 @@ def test_a_ball_whose_squares_may_wrap_is_refused(radius):
         BallGaussian(radius, Fraction(1))
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32])
+def test_no_vector_of_narrow_integers_gets_into_the_ball(kind):
+    """A vector is outside of the ball whatever type its numbers have."""
+    most = min(np.iinfo(kind).max // 2, 2**20 - 1)
+    law = BallGaussian(most, Fraction(10**20))
+    rows = np.full((3, 5), most, kind)
+    assert not law.privatise(rows, os.urandom).any()
+
+
+@pytest.mark.parametrize(
+    "law", [LAWS[0], GridLaplace(10, Fraction(1)), BallGaussian(5, Fraction(1))]
+)
+def test_only_whole_numbers_are_made_private(law):
+    """What is no array of integers, of the right shape, is refused by its type, whatever it holds.
+
+    A fraction would come out of whole noise as it went in, and show the owner's value.
+    """
+    shape = (2, 3) if isinstance(law, BallGaussian) else (6,)
+    numbers = np.arange(6).reshape(shape)
+    others = [np.float64, np.float32, np.uint64, np.complex128, object, str, "datetime64[s]"]
+    for given in (*(numbers.astype(own) for own in others), numbers.tolist(), None, 1):
+        with pytest.raises(dfp.UnsupportedDtypeError):
+            law.privatise(given, os.urandom)
+    for given in (numbers[np.newaxis], np.array(1)):
+        with pytest.raises(dfp.InvalidProtocolError, match="dimensions"):
+            law.privatise(given, os.urandom)
+    reports = law.privatise(numbers.astype(np.int8), os.urandom)
+    assert (reports.dtype, reports.shape) == (np.int64, shape)
+
+
+@pytest.mark.parametrize("categories", [0, 1, 3, 5, 8, 2**40, -2, 2.0, True])
+def test_categories_that_the_sampler_does_not_have_are_refused(categories):
+    """Of 3 categories the masked bits would have another law than the one that is stated."""
+    with pytest.raises(dfp.InvalidProtocolError, match="categories"):
+        RandomisedResponse(categories, Fraction(1))
+
+
+@pytest.mark.parametrize("steps", [0, -1, 2.5, 2**40 + 1, 2**70, True])
+def test_a_grid_whose_noise_may_wrap_is_refused(steps):
+    """A grid has a whole number of steps from 1 to 2**40."""
+    with pytest.raises(dfp.InvalidBoundsError, match="steps"):
+        GridLaplace(steps, Fraction(1))
+
+
+@pytest.mark.parametrize("loss", [Fraction(0), Fraction(-1), 1.0, math.nan, None, "1"])
+def test_losses_are_fractions(loss):
+    """A loss that is no positive fraction is refused where the law is named."""
+    for law in (lambda: RandomisedResponse(2, loss), lambda: GridLaplace(2, loss)):
+        with pytest.raises(dfp.InvalidLossError):
+            law()
+    with pytest.raises(dfp.InvalidLossError):
+        BallGaussian(2, loss)
+
+
 def test_unbiased_counts_are_right_in_expectation():
     """The expected value of the estimate is the true table, in exact arithmetic."""
     law = RandomisedResponse(4, Fraction(1))
