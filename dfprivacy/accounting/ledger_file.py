@@ -560,6 +560,14 @@ def release_entry(dataset: str, fingerprint: bytes, content: bytes) -> Entry:
     return "release", {**about, "digest": _digest(content).decode(), "length": len(content)}
 
 
+def is_ledger(path: Path) -> bool:
+    """Tell whether a file is a ledger, of any version, by how it begins."""
+    if path.is_file():
+        with suppress(OSError), path.open("rb") as file:
+            return file.read(len(_NAME)) == _NAME
+    return False
+
+
 def ledger_path(path: str | os.PathLike[str]) -> Path:
     """Return where a ledger's file is, or is to be made."""
     found = Path(path).absolute()

@@ -5,7 +5,8 @@ Reports are files of JSON lines or Parquet, aggregates are Parquet, values may a
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Callable
+from functools import partial, reduce
 from glob import escape
 from operator import add
 from pathlib import Path
@@ -19,7 +20,7 @@ from rich.console import Console
 
 from dfprivacy.cli.asking import rows_of
 from dfprivacy.cli.options import options, with_options
-from dfprivacy.cli.output import readable_errors, show_line
+from dfprivacy.cli.output import check_place, readable_errors, show_line, write_output
 from dfprivacy.engine.adopt import Columns, adopt
 from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.files import quoted
@@ -102,6 +103,8 @@ def report(
     dfprivacy local report round1.json flights.parquet air_time -o reports1.jsonl --journal ours
     """
     with readable_errors():
+        write = _report_writer(output)
+        check_place(output, protocol, file)
         own = _protocol(protocol)
         values = _column(file, column, where, numbers=True)
         users = _users(file, user, own)
@@ -109,7 +112,7 @@ def report(
             reports = own.reports(values, users)
         else:
             reports = Journal(journal).reports(own, values, users)
-        _write_reports(reports, output)
+        write_output(output, partial(write, reports))
         show_line(Console(), f"{reports.num_rows} reports of round {own.round} in {output}")
 
 
@@ -123,9 +126,10 @@ def aggregate(protocol: Path, reports: list[Path], *, output: Path) -> None:
     dfprivacy local aggregate round1.json reports1.jsonl more.parquet -o sums1.parquet
     """
     with readable_errors():
+        check_place(output, protocol, *reports)
         own = _protocol(protocol)
         found = own.aggregate(*(_reports(path, own) for path in reports))
-        pa.parquet.write_table(found.to_arrow(), output)
+        write_output(output, partial(pa.parquet.write_table, found.to_arrow()))
         show_line(Console(), f"{found.reports} reports of round {own.round} in {output}")
         for reason, count in found.rejected.items():
             if count:
@@ -150,7 +154,7 @@ def estimate(sums: list[Path], *, interval: float, **given: Path | None) -> None
     with readable_errors():
         found = reduce(add, map(_aggregate, sums))
         if given["next"] is not None:
-            _publish(found.next_round(), given["next"])
+            _publish(found.next_round(), given["next"], *sums)
             return
         own = found.protocol
         if own.round < own.rounds:
@@ -161,8 +165,9 @@ def estimate(sums: list[Path], *, interval: float, **given: Path | None) -> None
         show_line(Console(), repr(found.estimate(interval=interval)))
 
 
-def _publish(protocol: Protocol, output: Path) -> None:
-    output.write_text(protocol.to_json(), encoding="utf-8")
+def _publish(protocol: Protocol, output: Path, *sources: Path) -> None:
+    check_place(output, *sources)
+    write_output(output, partial(Path.write_text, data=protocol.to_json(), encoding="utf-8"))
     show_line(Console(), f"Round {protocol.round} of {protocol.rounds} in {output}")
 
 
@@ -237,16 +242,19 @@ def _field(name: str, kind: str) -> str:
     return f"TRY_CAST({whole} AS {kind})"
 
 
-def _write_reports(reports: pa.Table, path: Path) -> None:
-    """Write reports as JSON lines or Parquet, by the ending of the file's name."""
+def _report_writer(path: Path) -> Callable[[pa.Table, Path], object]:
+    """Return what writes reports as JSON lines or Parquet, by the ending of the file's name."""
     if path.suffix.lower() in _JSON_LINES:
-        pl.DataFrame(reports).write_ndjson(path)
-    elif path.suffix.lower() in {".parquet", ".pq"}:
-        pa.parquet.write_table(reports, path)
-    else:
-        raise UnsupportedFrameError(
-            f"the file name ends in {path.suffix!r}", hint="name a .jsonl or .parquet file"
-        )
+        return _write_lines
+    if path.suffix.lower() in {".parquet", ".pq"}:
+        return pa.parquet.write_table  # type: ignore[no-any-return]
+    raise UnsupportedFrameError(
+        f"the file name ends in {path.suffix!r}", hint="name a .jsonl or .parquet file"
+    )
+
+
+def _write_lines(reports: pa.Table, path: Path) -> None:
+    pl.DataFrame(reports).write_ndjson(path)
 
 
 def _aggregate(path: Path) -> Aggregate:

@@ -15,6 +15,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from dfprivacy.accounting.ledger_file import is_ledger
 from dfprivacy.engine.files import put_whole, write_csv, write_parquet
 from dfprivacy.errors import (
     BudgetExceededError,
@@ -137,21 +138,35 @@ def check_output(output: Path | None, source: Path) -> None:
             f"the output file ends in {output.suffix!r}",
             hint="name a file that ends in .csv, .parquet or .json",
         )
+    check_place(output, source)
+
+
+def check_place(output: Path, *sources: Path) -> None:
+    """Refuse a file that could not be written, or that is read or a ledger."""
     if not output.absolute().parent.is_dir():
         raise InvalidQuestionError(
             f"there is no directory {str(output.parent)!r} to write to", hint="create it first"
         )
-    if output.exists() and source.exists() and output.samefile(source):
+    if output.exists() and any(own.exists() and output.samefile(own) for own in sources):
         raise InvalidQuestionError(
             "the output is the file that is read", hint="write to another file"
+        )
+    if is_ledger(output):
+        raise InvalidQuestionError(
+            "the output is a ledger, which nothing replaces", hint="write to another file"
         )
 
 
 def write_table(table: pa.Table, output: Path) -> None:
     """Write a released table in the format of the file's ending: wholly, or not at all."""
     form = _WRITERS[output.suffix.lower()]
+    write_output(output, lambda path: form(table, path))
+
+
+def write_output(output: Path, fill: Callable[[Path], object]) -> None:
+    """Write a file wholly, or not at all."""
     try:
-        put_whole(output, lambda path: form(table, path))
+        put_whole(output, fill)
     except OSError as error:
         raise InvalidQuestionError(
             f"{str(output)!r} could not be written: {error.strerror}",

@@ -6,6 +6,7 @@ Files that are written are there wholly or not at all.
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 import re
@@ -22,7 +23,7 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 
-from dfprivacy.accounting.ledger_file import flush, sync_directory
+from dfprivacy.accounting.ledger_file import flush, is_ledger, sync_directory
 from dfprivacy.errors import UnsupportedFrameError
 
 ENDINGS = (".parquet", ".pq")
@@ -289,8 +290,10 @@ def put_whole(path: Path, fill: Callable[[Path], object]) -> None:
     Raises
     ------
     OSError
-        When the operating system does not let us write there; what was there stays.
+        When a ledger is there, or the operating system does not let us write; what was there stays.
     """
+    if is_ledger(path):
+        raise FileExistsError(errno.EEXIST, "it is a ledger, which nothing replaces")
     folder = path.absolute().parent
     with tempfile.TemporaryDirectory(prefix=".dfprivacy-", dir=folder) as directory:
         whole = Path(directory) / path.name

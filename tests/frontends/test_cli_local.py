@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import dfprivacy as dfp
 from tests.command_line import command
 
 USERS = 20_000
@@ -127,3 +128,25 @@ def test_owners_whom_a_condition_leaves_out_report_a_missing_value(run, ending):
     assert all(own.equals(every[own.name]) for own in users)
     run("aggregate", "p.json", "asked.parquet", "-o", "sums.parquet")
     assert 140 < float(run("estimate", "sums.parquet").split()[2]) < 160
+
+
+def test_reports_that_can_not_be_written_are_not_made(run):
+    """A place that can't be written, is read or is a ledger is told before a round is answered.
+
+    A journal answers a round once: reports that were made and lost would cost a second time.
+    """
+    run("plan", "--users", str(USERS), "--sigma", "20", "-o", "p.json")
+    values = Path("owners.parquet").read_bytes()
+    dfp.Ledger("ledger.parquet", epsilon=1)
+    made = ("local", "report", "p.json", "owners.parquet", "minutes", "--journal", "journal")
+    for target in ("none/r.jsonl", "r.csv", "owners.parquet", "ledger.parquet"):
+        done = command(*made, "-o", target)
+        assert done.exit_code == 2
+        assert "engine" not in done.stderr
+    assert Path("owners.parquet").read_bytes() == values
+    assert dfp.Ledger("ledger.parquet").spent("minutes") == dfp.Budget(epsilon=0)
+    run(*made[1:], "-o", "r.jsonl")
+    assert command("local", "aggregate", "p.json", "r.jsonl", "-o", "r.jsonl").exit_code == 2
+    assert (
+        command("local", "plan", "--users", "9", "--sigma", "1", "-o", "no/p.json").exit_code == 2
+    )

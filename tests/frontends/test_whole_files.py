@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+import dfprivacy as dfp
 from tests.command_line import command
 
 
@@ -44,3 +45,26 @@ def test_a_folder_that_is_not_there(count, tmp_path):
     """A file in no folder is an error, and nothing is made."""
     assert count(tmp_path / "none" / "x.csv").exit_code != 0
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
+def test_an_answer_never_replaces_a_ledger(folder, tmp_path, ending):
+    """An output that is a ledger, the one that pays or another, is refused before it is charged."""
+    paying, other, link = (tmp_path / f"{name}.{ending}" for name in ("paying", "other", "link"))
+    ledgers = [dfp.Ledger(path, epsilon=1) for path in (paying, other)]
+    link.symlink_to(paying)
+    asked = ["count", str(folder / "flights.csv"), "--ledger", str(paying), "--dataset", "flights"]
+    for target in (paying, other, link):
+        done = command(*asked, "--output", str(target))
+        assert done.exit_code == 2
+        assert "ledger" in done.stderr
+    assert [own.spent("flights") for own in ledgers] == [dfp.Budget(epsilon=0)] * 2
+
+
+def test_a_page_never_replaces_a_ledger(tmp_path):
+    """Whatever writes a file leaves a ledger as it is."""
+    ours, other = (dfp.Ledger(tmp_path / f"{name}.html", epsilon=1) for name in ("ours", "other"))
+    for target in (ours.path, other.path):
+        with pytest.raises(dfp.PictureError):
+            ours.report(target)
+        assert dfp.Ledger(target).spent("flights") == dfp.Budget(epsilon=0)
