@@ -356,7 +356,8 @@ def _relation(frame: duckdb.DuckDBPyRelation, columns: Columns) -> Adopted:
         else quoted(own)
         for own in dict.fromkeys(map(str, columns.names()))
     ]
-    plain = nw.from_native(frame.project(", ".join(read) or 'true AS "row"'))
+    alike = read == [*map(quoted, frame.columns)]
+    plain = nw.from_native(frame if alike else frame.project(", ".join(read) or 'true AS "row"'))
     adopted = _named(plain, columns, partial(_duckdb_relation, frame))
     return replace(adopted, reads_once=frame.type != "TABLE_RELATION")  # views can hold readers
 
