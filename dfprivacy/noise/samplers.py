@@ -76,6 +76,20 @@ class Geometric:
         np.left_shift(high, self._low_bits, out=high)
         return np.add(high, self._low_parts(len(high)), out=high)
 
+    def laplace(self, size: int) -> Integers:
+        """Return at most `size` draws of the discrete Laplace law: see `signed`."""
+        return self.signed(random_words(size, self._entropy))
+
+    def signed(self, words: npt.NDArray[np.uint64]) -> Integers:
+        """Return the Laplace draw of each word, without those that gave (-, 0)."""
+        magnitudes = self.draw((words >> np.uint64(1)).view(np.int64))
+        signs = (words & np.uint64(1)).view(np.int64)
+        np.negative(signs, out=signs)
+        draws = np.bitwise_xor(magnitudes, signs)  # two's complement: -m = (m ^ -1) + 1
+        np.subtract(draws, signs, out=draws)
+        twice = (draws == 0) & (signs != 0)
+        return draws[~twice] if twice.any() else draws
+
     def _inverted(self, mantissas: Integers) -> Integers:
         work = self._work.first(len(mantissas))
         magnitudes = np.empty(len(mantissas), np.int64)
@@ -172,8 +186,8 @@ def sample_laplace(scale: Fraction, size: int, entropy: EntropySource) -> npt.ND
         return draws
     refused = -math.expm1(-1 / float(max(scale, _LEAST_SCALE))) / 2
     odds = refused / (1 - refused)  # words that give (-, 0) for one that does not, on average
-    blocks = LaplaceBlocks(scale, _words_for(size, odds), entropy)
-    return collected(blocks.draw, size, lambda missing: _words_for(missing, odds))
+    geometric = Geometric(scale, _words_for(size, odds), entropy)
+    return collected(geometric.laplace, size, lambda missing: _words_for(missing, odds))
 
 
 def _words_for(missing: int, odds: float) -> int:
@@ -192,28 +206,6 @@ def exact_laplace(scale: Fraction, entropy: EntropySource) -> int:
         if magnitude != 0:
             return -magnitude
     raise stuck()
-
-
-class LaplaceBlocks:
-    """Blocks of draws of one scale for one call."""
-
-    def __init__(self, scale: Fraction, block: int, entropy: EntropySource) -> None:
-        self._entropy = entropy
-        self._geometric = Geometric(scale, block, entropy)
-
-    def draw(self, size: int) -> Integers:
-        """Return at most `size` draws: the words that gave (-, 0) are left out."""
-        return self.signed(random_words(size, self._entropy))
-
-    def signed(self, words: npt.NDArray[np.uint64]) -> Integers:
-        """Return the draw of each word, without those that gave (-, 0)."""
-        magnitudes = self._geometric.draw((words >> np.uint64(1)).view(np.int64))
-        signs = (words & np.uint64(1)).view(np.int64)
-        np.negative(signs, out=signs)
-        draws = np.bitwise_xor(magnitudes, signs)  # two's complement: -m = (m ^ -1) + 1
-        np.subtract(draws, signs, out=draws)
-        twice = (draws == 0) & (signs != 0)
-        return draws[~twice] if twice.any() else draws
 
 
 def collected(draw: Callable[[int], Integers], size: int, block: Callable[[int], int]) -> Integers:
@@ -242,11 +234,11 @@ def sample_gaussian(sigma_squared: Fraction, size: int, entropy: EntropySource) 
         draws = np.empty(size, dtype=object)
         draws[:] = [exact_gaussian(sigma_squared, entropy) for _ in range(size)]
         return draws
-    blocks = LaplaceBlocks(Fraction(scale), BLOCK, entropy)
+    geometric = Geometric(Fraction(scale), BLOCK, entropy)
     odds = GaussianOdds(sigma_squared, proposal_centre(sigma_squared), BLOCK, entropy)
 
     def draw(size: int) -> Integers:
-        proposals = blocks.draw(size)
+        proposals = geometric.laplace(size)
         return proposals[odds.accepted(proposals)]
 
     return collected(draw, size, lambda missing: min(BLOCK, missing * 4 // 3 + 16))

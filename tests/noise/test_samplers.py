@@ -31,7 +31,6 @@ from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
 from dfprivacy.noise.samplers import (
     GaussianOdds,
     Geometric,
-    LaplaceBlocks,
     certain_acceptances,
     certain_floors,
     exact_gaussian,
@@ -370,16 +369,16 @@ def test_scalar_and_vector_laplace_agree():
     vector = sample_laplace(Fraction(1000), 1, source).tolist()
     assert vector == [exact_laplace(Fraction(1000), source.again())]
     source = Recorded(80_000)
-    blocks = LaplaceBlocks(Fraction(3), 64, source)
+    geometric = Geometric(Fraction(3), 64, source)
     copy = source.again()
     draws = [exact_laplace(Fraction(3), copy) for _ in range(30)]
-    assert blocks.draw(64).tolist()[:30] == draws
+    assert geometric.laplace(64).tolist()[:30] == draws
 
 
 def test_zero_with_a_minus_sign_is_left_out():
     """The word of (-, 0) gives nothing; its twin with the other sign gives 0."""
     words = np.array([2**64 - 1, 2**64 - 2, 1, 0, 2**62 + 1, 2**62], dtype=np.uint64)
-    draws = LaplaceBlocks(Fraction(10), 8, filled).signed(words).tolist()
+    draws = Geometric(Fraction(10), 8, filled).signed(words).tolist()
     far = reference_floor(all_digits(0), Fraction(10))
     near = reference_floor(all_digits(2**61), Fraction(10))
     assert draws == [0, -far, far, -near, near]
