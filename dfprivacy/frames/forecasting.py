@@ -174,11 +174,11 @@ def _account_after(account: Paying | NoAccount, charge: Charge) -> Account | Non
 
 def _shown(request: Request) -> Reach | None:
     """Return the sizes from which on groups of secret keys are shown."""
-    if request.each is None:
+    if request.rule is None:
         return None
     deciding = counting_part(request.parts)
     loss = request.row_losses[request.parts.index(deciding)]
-    return shown_from(deciding.count_noise(loss), request.each)
+    return shown_from(deciding.count_noise(loss), request.rule)
 
 
 def draws_of(request: Request) -> tuple[Draw, ...]:

@@ -205,7 +205,7 @@ def ranked(made: Answers, request: Request, names: Sequence[str], k: int | None)
         return sorted_
     (part,), (loss,) = request.parts, request.row_losses
     law = part.count_noise(loss)
-    hidden = 0 if request.each is None else request.each.least(*law) - 1
+    hidden = 0 if request.rule is None else request.rule.least(*law) - 1
     near = law[0].quantile(1 - request.level, 2)
     starts = np.searchsorted(outer, outer)  # where each group begins
     kept = np.flatnonzero(np.arange(len(outer)) - starts < k)

@@ -251,10 +251,6 @@ class KeyRule:
         """Return the noisy total, in units of 1/divisor rows, from which on a group is shown."""
         return threshold(noise, self.rows * divisor, terms, self.delta)
 
-    def divided(self, selections: int) -> KeyRule:
-        """Return the rule of one of several selections that share delta evenly."""
-        return KeyRule(self.delta / selections, self.rows)
-
 
 @lru_cache(maxsize=256)  # public arguments only
 def threshold(noise: Noise, contribution: int, terms: int, delta: Fraction) -> int:

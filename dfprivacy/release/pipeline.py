@@ -147,7 +147,7 @@ class Answers:
 
 def answered(request: Request, measured: Sequence[Measured]) -> Answers:
     """Let every part answer for its loss; the first that counts selects the groups to show."""
-    rule = request.each
+    rule = request.rule
     counting = counting_place(request.parts)
     own = _drawn(measured, request.row_losses, rule, counting)
     found = {name: answers for part in own for name, answers in part.answers.items()}

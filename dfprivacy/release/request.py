@@ -54,10 +54,9 @@ class Request:
 
     `mark` is what a ledger remembers the release by; None where it is not remembered. Questions
     that are answered from one pass each come in `parts`, each with the loss it has for one row.
-    `rule` says which groups are shown, for all noisy counts that select together, which are
-    `selections`; None where keys are public or there are no groups. `unit` has the limits as they
-    hold for these groups: the smallest where there is a `search` for them. Without a unit each row
-    counts as `copies` rows at most.
+    `rule` says which groups each of the noisy counts that select shows; None where keys are public
+    or there are no groups. `unit` has the limits as they hold for these groups: the smallest where
+    there is a `search` for them. Without a unit each row counts as `copies` rows at most.
     """
 
     charge: Charge
@@ -68,7 +67,6 @@ class Request:
     keys: PublicKeys | None = None
     unit: Unit | None = None
     rule: KeyRule | None = None
-    selections: int = 1
     questions: Mapping[str, Any] = field(default_factory=dict)
     parts: tuple[Any, ...] = ()
     row_losses: tuple[Epsilon | Rho, ...] = ()
@@ -76,11 +74,6 @@ class Request:
     sets: tuple[tuple[int, ...], ...] = ()
     """Grouping sets, as places in `by`, where answers are totals of the groups."""
     copies: int = 1
-
-    @property
-    def each(self) -> KeyRule | None:
-        """The rule for each of the noisy counts that select."""
-        return None if self.rule is None else self.rule.divided(self.selections)
 
 
 def request_for(
@@ -98,9 +91,10 @@ def request_for(
 ) -> Request:
     """Return a release to be made; `losses` is what each of its `parts` spends, for all together.
 
-    `known_by` is what else than question, level, keys and costs tells this release from others that
-    a ledger remembers; None leaves it forgotten. `sampled` says that the parts know of intervals of
-    the population where the terms ask for them.
+    `selections` noisy counts of a group select it together. `known_by` is what else than question,
+    level, keys and costs tells this release from others that a ledger remembers; None leaves it
+    forgotten. `sampled` says that the parts know of intervals of the population where the terms ask
+    for them.
     """
     (level, population), given = interval_of(terms.interval), delta_of(terms.delta)
     delta = required_delta(given, keys) if by else None
@@ -140,8 +134,7 @@ def request_for(
         by,
         keys,
         unit,
-        None if delta is None else contribution.key_rule(delta),
-        selections,
+        None if delta is None else contribution.key_rule(delta / selections),
         questions or {},
         tuple(parts),
         tuple(contribution.row_loss(loss) for loss in losses),
