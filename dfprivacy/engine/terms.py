@@ -134,6 +134,8 @@ def unshifted(
 
     Sums of floats that are not exact, which are made again with integers, may be NULL.
     """
+    if not frame.implementation.is_duckdb():
+        return frame
     replaced = []
     for index, source in enumerate(sources):
         rows = sum_name(index)
@@ -144,7 +146,7 @@ def unshifted(
             kind = "HUGEINT" if numbers.is_integer() else "BIGINT"
             own = f"(TRY_CAST({total} AS {kind}) + {rows} * {odd}) // 2 + {rows} * {half}"
             replaced.append(f"CAST({own} AS BIGINT) AS {total}")
-    if not (replaced and frame.implementation.is_duckdb()):
+    if not replaced:
         return frame
     native: Any = frame.to_native()
     plain: nw.LazyFrame[Any] = nw.from_native(native.project(f"* REPLACE ({', '.join(replaced)})"))

@@ -103,7 +103,7 @@ def method_of(statistic: type[Question], *, of_column: bool = False) -> Callable
 
     method.__name__ = statistic.kind
     method.__qualname__ = f"Private.{statistic.kind}"
-    method.__doc__ = documentation(statistic, of_column=of_column)
+    method.__doc__ = documentation(statistic, signature)
     method.__signature__ = signature  # type: ignore[attr-defined]
     return boundary(method)
 
@@ -157,7 +157,7 @@ def _parameter(argument: Argument, place: Any) -> inspect.Parameter:
     return inspect.Parameter(argument.name, place, default=default, annotation=annotation)
 
 
-def documentation(statistic: type[Question], *, of_column: bool = False) -> str:
+def documentation(statistic: type[Question], signature: inspect.Signature) -> str:
     """Return the docstring of a method: what the question says, and every parameter."""
     text = inspect.cleandoc(statistic.__doc__ or "")
     lines = [text, "", "Parameters", "----------"]
@@ -165,7 +165,7 @@ def documentation(statistic: type[Question], *, of_column: bool = False) -> str:
     for own in statistic.arguments():
         among = f" One of {', '.join(map(repr, own.choices))}." if own.choices else ""
         said[own.name] = f"{own.doc}{among}"
-    for name, parameter in signature_of(statistic, of_column=of_column).parameters.items():
+    for name, parameter in signature.parameters.items():
         if name == "self":
             continue
         lines.append(f"{name} : {parameter.annotation}")

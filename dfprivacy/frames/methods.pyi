@@ -1,6 +1,7 @@
 # Methods of questions, as type checkers see them. Written by .ci/stubs.py.
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from inspect import Signature
 from typing import Any, Generic, TypedDict, TypeVar, Unpack
 
 from dfprivacy.statistics.base import Question
@@ -9,7 +10,7 @@ One = TypeVar("One")  # noqa: PYI001 the answer to one question
 
 def questions_of(place: str) -> dict[str, type[Question]]: ...
 def method_of(statistic: type[Question], *, of_column: bool = ...) -> Callable[..., Any]: ...
-def documentation(statistic: type[Question], *, of_column: bool = ...) -> str: ...
+def documentation(statistic: type[Question], signature: Signature) -> str: ...
 def meant(name: str, known: Collection[str]) -> str | None: ...
 
 class Asked(TypedDict, total=False):
