@@ -8,7 +8,6 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.columns import BOOLEAN, INTEGER, Declared
 from dfprivacy.noise.laws import Noise
 from dfprivacy.release.terms import Unit
+from dfprivacy.statistics.base import Statistic
 
 SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 """The sizes of groups, in rows as they count, that half-widths are given for."""
@@ -121,14 +121,6 @@ def by_size(values: Iterable[float]) -> HalfWidths:
     return tuple(None if math.isnan(value) else float(value) for value in values)
 
 
-class Asked(Protocol):
-    """A question that knows which of its own arguments to change."""
-
-    @property
-    def halve(self) -> tuple[str, ...]:
-        """The changes, each of which halves the error."""
-
-
 @dataclass(frozen=True)
 class Circumstances:
     """What a forecast depends on besides its part: public facts.
@@ -156,7 +148,7 @@ class Circumstances:
         return np.array(self.sizes, dtype=np.float64)
 
 
-def halving(question: Asked, known: Circumstances) -> tuple[str, ...]:
+def halving(question: Statistic, known: Circumstances) -> tuple[str, ...]:
     """Return changes each of which halves the error, to first order."""
     pure = isinstance(known.loss, Epsilon)
     changes = [halving_loss(known.loss), *question.halve]

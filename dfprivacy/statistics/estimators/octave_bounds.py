@@ -110,7 +110,6 @@ def find_bounds(
     table: BinTable,
     noise: Noise,
     entropy: EntropySource = system_entropy,
-    joining: Joining = PLAIN,
 ) -> FoundBounds:
     """Return the bounds of each group of an octave table, read off noisy counts of its octaves.
 
@@ -129,8 +128,8 @@ def find_bounds(
     >>> find_bounds(table, DiscreteLaplace(Fraction(1, 30)))
     FoundBounds(lower=array([2.]), upper=array([128.]), zeros=array([False]))
     """
-    noisy = exceedances(table, noise, joining.least, entropy)
-    return octave_bounds(noisy, table.groups, joining)
+    noisy = exceedances(table, noise, PLAIN.least, entropy)
+    return octave_bounds(noisy, table.groups)
 
 
 def octave_bounds(
