@@ -293,17 +293,12 @@ ENTRIES = 2**18
 
 
 def run_bins(
-    adopted: Adopted,
-    labels: Sequence[Hashable],
-    column: Hashable,
-    binning: Binning,
-    moments: int = 0,
-    *,
-    public: bool = False,
-) -> BinTable:
-    """Count the rows of each group by bin, and add up `moments` powers of their values.
+    adopted: Adopted, labels: Sequence[Hashable], asked: Sequence[Asked], *, public: bool
+) -> list[BinTable]:
+    """Count the rows of each group by bin, and add up powers of their values: a table a question.
 
-    With `public` keys exactly the listed groups come out, otherwise all groups of the frame.
+    Several columns are read together where that can be. With `public` keys exactly the listed
+    groups come out, otherwise all groups of the frame.
 
     Raises
     ------
@@ -316,16 +311,6 @@ def run_bins(
     TooManyRowsError
         When a bin reaches the public limit of rows.
     """
-    if isinstance(binning, Edges):
-        return hashed_bins(adopted, labels, column, binning, moments, public=public)
-    asked = [Asked(column, binning, moments)]
-    return run_several_bins(adopted, labels, asked, public=public)[0]
-
-
-def run_several_bins(
-    adopted: Adopted, labels: Sequence[Hashable], asked: Sequence[Asked], *, public: bool
-) -> list[BinTable]:
-    """Return the tables of `run_bins` for several columns: of one reading where that can be."""
     able = {own: is_packable(adopted, own) for own in {own.binning for own in asked}}
     together = [own for own in asked if able[own.binning]]
     packed = packed_bins(adopted, together, public=public) if together else None
@@ -345,9 +330,9 @@ def hashed_bins(
     binning: Binning,
     moments: int = 0,
     *,
-    public: bool = False,
+    public: bool,
 ) -> BinTable:
-    """Return the table of `run_bins` by one GROUP BY, in any engine."""
+    """Return one table of `run_bins`, or of bins between edges, by one GROUP BY, in any engine."""
     names = [key_name(index) for index in range(len(labels))]
     build = partial(_query, labels=labels, column=column, binning=binning, moments=moments)
     table = exact_table(adopted, build, [*names, _LABEL])
@@ -389,7 +374,7 @@ def _query(
     binning: Binning,
     moments: int,
 ) -> nw.LazyFrame[Any]:
-    """Return the query of `run_bins`: keys, label, rows and sums of each group and bin."""
+    """Return the query of `hashed_bins`: keys, label, rows and sums of each group and bin."""
     names = [key_name(index) for index in range(len(labels))]
     frame = _values(adopted, labels, column, binning)
     rows = nw.len().cast(nw.Int64).alias(_ROWS)

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, cached_property
 from operator import itemgetter
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -314,13 +314,6 @@ def with_clipping(vectors: Vectors, questions: Mapping[str, LinearStatistic]) ->
     return Vectors(tuple(linears), vectors.answers, counts)
 
 
-class Reader(Protocol):
-    """What returns the vectors off which questions are read."""
-
-    def __call__(self, questions: Mapping[str, LinearStatistic], *, grouped: bool) -> Vectors:
-        """Return the vectors."""
-
-
 def _carrier(name: str, questions: Mapping[str, LinearStatistic], own: Mapping[str, Linear]) -> str:
     """Return the one of some questions about the same column that brings this answer with it."""
     for other, carrying in questions.items():
@@ -336,7 +329,7 @@ class LinearPart:
 
     questions: Mapping[str, LinearStatistic]
     grouped: bool
-    read: Reader | None = None
+    read: Callable[..., Vectors] | None = None
     """What returns the vectors where these are not those of `vectors_of`."""
     units: bool = False
     """Whether units of several rows are protected."""

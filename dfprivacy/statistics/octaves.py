@@ -20,7 +20,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.keys import bins_of_groups
 from dfprivacy.engine.packed import Asked
-from dfprivacy.engine.passes import run_several_bins
+from dfprivacy.engine.passes import run_bins
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import (
     FINE,
@@ -62,7 +62,7 @@ from dfprivacy.statistics.estimators.zoom import (
     zoomed_bounds,
 )
 from dfprivacy.statistics.forecast import Circumstances, Forecast, Reach, reaching
-from dfprivacy.statistics.linear import LinearStatistic, Reader, Vectors, forecast_of, vectors_of
+from dfprivacy.statistics.linear import LinearStatistic, Vectors, forecast_of, vectors_of
 from dfprivacy.statistics.part import ROOM, Bins, Grouping, MeasuredTable, Part
 
 _ANY = Bounds(-1, 1)
@@ -80,7 +80,7 @@ class OctavePart:
     column: Hashable
     questions: Mapping[str, LinearStatistic]
     grouped: bool
-    read: Reader | None = None
+    read: Callable[..., Vectors] | None = None
     fine: bool = False
     groups: int = 1
 
@@ -220,7 +220,7 @@ def measured_together(
 ) -> Iterator[MeasuredOctaves]:
     """Run the pass of several columns: one reading of the frame where the engine can."""
     asked = [Asked(own.column, own.binning, own.moments) for own in parts]
-    tables = run_several_bins(adopted, grouping.by, asked, public=grouping.public)
+    tables = run_bins(adopted, grouping.by, asked, public=grouping.public)
     return map(MeasuredOctaves, parts, tables)
 
 

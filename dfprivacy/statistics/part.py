@@ -14,6 +14,7 @@ import pyarrow as pa
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.keys import bins_of_groups
+from dfprivacy.engine.packed import Asked
 from dfprivacy.engine.passes import run_bins, run_stored_bins
 from dfprivacy.measurement.bin_table import BinTable, StoredBins
 from dfprivacy.measurement.binning import Octaves, SignificantBits
@@ -141,9 +142,9 @@ class ColumnPart(ABC):
         secret = self.grouped and not grouping.public
         if adopted.from_files and secret and isinstance(binning, SignificantBits):
             return self.measured(run_stored_bins(adopted, grouping.by, column, binning))
-        return self.measured(
-            run_bins(adopted, grouping.by, column, binning, public=grouping.public)
-        )
+        asked = [Asked(column, binning)]
+        (table,) = run_bins(adopted, grouping.by, asked, public=grouping.public)
+        return self.measured(table)
 
     def measured(self, table: BinTable | StoredBins) -> MeasuredTable:
         """Return what it would have measured, from its table."""

@@ -14,7 +14,7 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy.engine import packed
-from dfprivacy.engine.passes import build_pass, hashed_bins, run_bins, run_several_bins
+from dfprivacy.engine.passes import build_pass, hashed_bins, run_bins
 from dfprivacy.engine.run import exact_table
 from dfprivacy.frames.releasing import named_columns, read
 from dfprivacy.measurement.bin_table import FINE
@@ -66,7 +66,8 @@ def both(frame, by, column, binning, moments, keys=None):
 
     def counted(adopted):
         used.append(packed.is_packable(adopted, binning))
-        own = run_bins(adopted, by, column, binning, moments, public=known)
+        asked = [packed.Asked(column, binning, moments)]
+        (own,) = run_bins(adopted, by, asked, public=known)
         return own, hashed_bins(adopted, by, column, binning, moments, public=known)
 
     found = read(frame, columns, counted)[1]
@@ -136,7 +137,7 @@ def test_several_columns_of_one_reading_are_each_alone(many, frame, at_once, mon
         columns = named_columns(by, public, dict.fromkeys(("x", "i", "f"), True), None)
 
         def both_of(adopted, by=by, known=public is not None):
-            together = run_several_bins(adopted, by, asked, public=known)
+            together = run_bins(adopted, by, asked, public=known)
             return together, [hashed_bins(adopted, by, *own, public=known) for own in asked]
 
         found = read(FRAMES[frame](many), columns, both_of)[1]

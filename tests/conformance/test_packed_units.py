@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 
 import dfprivacy as dfp
 from dfprivacy.engine import packed
-from dfprivacy.engine.passes import hashed_bins, run_several_bins
+from dfprivacy.engine.passes import hashed_bins, run_bins
 from dfprivacy.frames.releasing import named_columns, read
 from dfprivacy.release.terms import keys_of
 from tests.conformance.test_packed import BINNINGS, FRAMES, same
@@ -135,7 +135,7 @@ def both_bins(frame, by, limits, asked, keys=None):
 
     def counted(adopted):
         assert all(packed.is_packable(adopted, own.binning) for own in asked)
-        together = run_several_bins(adopted, by, asked, public=known)
+        together = run_bins(adopted, by, asked, public=known)
         return together, [hashed_bins(adopted, by, *own, public=known) for own in asked]
 
     return read(frame, named_columns(by, public, values, limits), counted)[1]
