@@ -6,6 +6,7 @@ from another, because nothing in SQL says which groups may be shown. Two calls d
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -296,7 +297,7 @@ def finalizers() -> tuple[Function, ...]:
     return tuple(made.values())
 
 
-_BLOCK = 2**16  # values that stay in the processor's cache while they are counted
+_BLOCK = 2**16  # values of whole groups that stay in the processor's cache while they are counted
 _PAIRS = 2**16
 
 
@@ -329,11 +330,14 @@ def table_of(
         group, rows = np.repeat(np.arange(len(sizes)), sizes), np.ones(len(values), np.int64)
         labels = binning.labels(values)
         return bin_table(pa.table({}), len(sizes), binning, group, labels, rows=rows)
-    words, scratch = np.repeat(np.arange(len(sizes)) << 32, sizes), Scratch()
-    for start in range(0, len(words), _BLOCK):
-        here = slice(start, start + _BLOCK)
-        words[here] += places_of(values[here], binning, scratch)
-    group, bins, rows, *sums = known_cells(counted(words, binning, moments), binning)
+    ends, scratch, parts = np.cumsum([0, *sizes]), Scratch(), []
+    cuts = np.unique(np.searchsorted(ends, np.arange(_BLOCK, len(values), _BLOCK)))
+    for first, stop in itertools.pairwise([0, *cuts.tolist(), len(sizes)]):
+        here = slice(ends[first], ends[stop])
+        words = np.repeat(np.arange(first, stop) << 32, sizes[first:stop])
+        words += places_of(values[here], binning, scratch)
+        parts.append(known_cells(counted(words, binning, moments), binning))
+    group, bins, rows, *sums = map(np.concatenate, zip(*parts, strict=True))
     table = BinTable(pa.table({}), len(sizes), binning, group, bins, rows, tuple(sums))
     return table.checked()
 

@@ -56,6 +56,7 @@ from dfprivacy.measurement.binning import (
 from dfprivacy.measurement.linear import Above, OnGrid, Product, Source, Term
 from dfprivacy.measurement.sums import Statistics, key_name, sum_names
 
+_FEW_WORDS = 2**20  # that one thread sorts with less work
 _SORTED = 2**25  # that are sorted at once, about: their words lie in memory, twice
 _FEW_CELLS, _CELLS_OF_ROW = 2**20, 16
 _MANY_CELLS, _MANY_OF_ROW = 2**27, 64
@@ -447,7 +448,7 @@ def counted(words: Integers, binning: ByBits, moments: int) -> Sequence[Any]:
 
     A word is a number, with 32 bits below it for a place; sums are in `units_of` the bins.
     """
-    words = pl.Series(words).sort().to_numpy()  # on all threads
+    words = pl.Series(words).sort(multithreaded=len(words) > _FEW_WORDS).to_numpy()
     starts = np.flatnonzero(_begins(bins_of(words, binning)))
     sums: list[Any] = []
     if moments:

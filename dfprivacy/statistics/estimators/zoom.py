@@ -26,7 +26,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.measurement.bin_table import BinTable, in_octaves, in_one, of_groups, stacked
+from dfprivacy.measurement.bin_table import (
+    BinTable,
+    codes_of,
+    in_octaves,
+    in_one,
+    of_groups,
+    stacked,
+)
 from dfprivacy.measurement.binning import Distances, Doublings, Floats, Integers, Octaves
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import EntropySource, system_entropy
@@ -739,11 +746,10 @@ class _Steps:
         binning = table.binning
         assert isinstance(binning, Octaves)  # noqa: S101 `zoomed_bounds` has looked
         below, above = bins_around(binning, centre, widths, fineness)
-        first, each = np.hstack([below[:, ::-1], above[:, :-1] + 1]), 2 * binning.last + 2
-        firsts = (first + np.arange(len(centre))[:, None] * each).reshape(-1)  # they ascend
-        place = np.searchsorted(firsts, table.bins + table.group * each, "right") - 1
-        counts = np.zeros(first.size, np.int64)
-        np.add.at(counts, place, table.rows)
+        first = np.hstack([below[:, ::-1], above[:, :-1] + 1])
+        places = codes_of(np.arange(len(centre))[:, None], first, binning.last).reshape(-1)
+        entries = np.searchsorted(table.codes, places)  # they ascend
+        counts = np.diff(held.before[np.append(entries, len(table.rows))])
         noise = _part(self._loss, reach).noise(1, 1)
         noisy = add_to(counts.reshape(first.shape), noise, self._entropy).astype(np.float64)
         ends = binning.lower(below), binning.upper(above)
