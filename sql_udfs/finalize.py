@@ -7,7 +7,7 @@ from another, because nothing in SQL says which groups may be shown. Two calls d
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -197,6 +197,9 @@ def _functions(form: Form) -> list[Function]:
         ends = map(_ticks, answered(columns, "_interval")[0].columns(level))
         return _struct(dict(zip(("value", "low", "high", "note"), ends, strict=False)))
 
+    if not summed:
+        value, interval = in_parts(value), in_parts(interval)
+
     returns = _returns(sample)
     pairs = f"STRUCT({', '.join(f'{column} DOUBLE' for column in form.columns)})[]"
     collected = VALUES if len(form.columns) < 2 else pairs
@@ -297,7 +300,24 @@ def finalizers() -> tuple[Function, ...]:
     return tuple(made.values())
 
 
-_BLOCK = 2**16  # values of whole groups that stay in the processor's cache while they are counted
+_PART = 2**20  # values of whole groups that are answered at once: new memory costs more than work
+
+
+def in_parts(answer: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of lists that answers some groups at a time, if they have many values."""
+
+    def answered(*columns: Column) -> Any:
+        ends = np.cumsum([0, *_sizes(columns[0])])
+        cuts = np.searchsorted(ends, np.arange(_PART, ends[-1], _PART))
+        places = itertools.pairwise(np.unique([0, *cuts, len(ends) - 1]).tolist())
+        return pa.chunked_array(
+            [answer(*(own.slice(first, stop - first) for own in columns)) for first, stop in places]
+        )
+
+    return answered
+
+
+_BLOCK = 2**16  # values that stay in the processor's cache while they are counted
 _PAIRS = 2**16
 
 
@@ -330,14 +350,11 @@ def table_of(
         group, rows = np.repeat(np.arange(len(sizes)), sizes), np.ones(len(values), np.int64)
         labels = binning.labels(values)
         return bin_table(pa.table({}), len(sizes), binning, group, labels, rows=rows)
-    ends, scratch, parts = np.cumsum([0, *sizes]), Scratch(), []
-    cuts = np.unique(np.searchsorted(ends, np.arange(_BLOCK, len(values), _BLOCK)))
-    for first, stop in itertools.pairwise([0, *cuts.tolist(), len(sizes)]):
-        here = slice(ends[first], ends[stop])
-        words = np.repeat(np.arange(first, stop) << 32, sizes[first:stop])
-        words += places_of(values[here], binning, scratch)
-        parts.append(known_cells(counted(words, binning, moments), binning))
-    group, bins, rows, *sums = map(np.concatenate, zip(*parts, strict=True))
+    words, scratch = np.repeat(np.arange(len(sizes)) << 32, sizes), Scratch()
+    for start in range(0, len(words), _BLOCK):
+        here = slice(start, start + _BLOCK)
+        words[here] += places_of(values[here], binning, scratch)
+    group, bins, rows, *sums = known_cells(counted(words, binning, moments), binning)
     table = BinTable(pa.table({}), len(sizes), binning, group, bins, rows, tuple(sums))
     return table.checked()
 

@@ -361,10 +361,12 @@ def octave_statistics(table: BinTable, groups: Integers, sources: tuple[Source, 
     return Statistics(pa.table(columns), 0, sources).checked()
 
 
-def _entries(table: BinTable, groups: Integers) -> tuple[Integers, Integers]:
+def _entries(table: BinTable, groups: Integers) -> tuple[slice | Integers, Integers]:
     """Return the entries of the groups, and where each group begins among them, and the end."""
     first, stop = table.starts[groups], table.starts[groups + 1]
     starts = np.concatenate([[0], np.cumsum(stop - first)])
+    if len(groups) and (first[1:] == stop[:-1]).all():  # they lie together
+        return slice(first[0], stop[-1]), starts
     return np.arange(starts[-1]) + np.repeat(first - starts[:-1], stop - first), starts
 
 

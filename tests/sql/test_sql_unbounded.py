@@ -72,6 +72,20 @@ def test_long_lists_are_counted_block_by_block():
         assert median == pytest.approx(float(part.median("x", epsilon=HUGE)), abs=90, nan_ok=True)
 
 
+def test_groups_with_more_values_than_are_answered_at_once():
+    """Whatever parts their lists are answered in, groups have their own answers, in their order."""
+    sizes, own = [2**20 + 5, 1, 2**20 - 1, 2**21 + 1, 40, 2**20], duckdb.connect()
+    sql_udfs.register(own, epsilon=HUGE)
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    values = 100.0 * (1 + group) + np.tile([-1.0, 1.0], len(group))[: len(group)]
+    own.register("t", pa.table({"g": group, "x": values}))
+    asked = "dp_mean(x), dp_median(x), dp_mean_interval(x).value, avg(x)"
+    rows = own.execute(f"SELECT g, {asked} FROM t GROUP BY g ORDER BY g").fetchall()
+    for place, *found in rows:
+        exact = found.pop()
+        assert np.allclose(found, [exact, 100.0 * (1 + place), exact], rtol=0.02), place
+
+
 @given(ROWS)
 @settings(max_examples=15)
 def test_answers_are_those_of_the_frame(rows):
