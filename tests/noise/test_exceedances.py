@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import hypothesis.strategies as st
@@ -44,6 +45,7 @@ from dfprivacy.statistics.estimators.octave_bounds import (
     CORE,
     GROWTH,
     LEAST,
+    PLAIN,
     WINDOWS,
     FoundBounds,
     cores,
@@ -63,6 +65,7 @@ from dfprivacy.statistics.estimators.zoom import (
     PARTS,
     SECOND,
     SMALLEST,
+    TAILS,
     UNIT,
     WIDER,
     bins_around,
@@ -595,17 +598,18 @@ def test_no_bin_no_bounds():
     assert bounds_of({0: 50.0, 131: 20.0}) == [(0.0, 16.0)]
 
 
+@pytest.mark.parametrize("joining", [PLAIN, TAILS], ids=["first", "second"])
 @pytest.mark.parametrize("kind", [Epsilon, Rho])
 @pytest.mark.parametrize("loss", ["0.1", "0.375", "1", "2.5", "5", "15"])
-def test_an_empty_group_has_hardly_ever_bounds(loss, kind):
-    """Noise makes a core with probability below 5e-4 a group."""
+def test_an_empty_group_has_hardly_ever_bounds(loss, kind, joining):
+    """Noise makes a core with probability below 5e-4 a group, at the first look and the second."""
     noise = kind(Fraction(loss)).noise(1, 1)
-    counts = np.arange(4 * count_of(22.0, noise))
+    counts = np.arange(4 * count_of(max(joining.windows.values()), noise))
     tails = np.array([tail(k, noise) for k in counts])
-    one = np.where(counts >= count_of(LEAST, noise), tails - np.append(tails[1:], 0), 0)
+    one = np.where(counts >= count_of(joining.counted, noise), tails - np.append(tails[1:], 0), 0)
     one[0] = 1 - one.sum()
     found = 0
-    for size, least in cores(WINDOWS, noise).items():
+    for size, least in cores(joining.windows, noise).items():
         total = np.ones(1)
         for _ in range(size):
             total = np.convolve(total, one)[: len(counts)]
@@ -668,6 +672,43 @@ def test_data_far_from_zero_have_bounds_of_their_spread(data, loss):
     inner, outer = values[100], values[-101]
     good = (found.upper - found.lower <= 3 * spread) & (found.lower <= inner)
     assert (good & (found.upper >= outer)).sum() >= 190
+
+
+def test_rows_that_noise_has_lifted_elsewhere_are_no_rows(monkeypatch):
+    """A glance at 3,000 rows is not enough, however many octaves noise has lifted far from them."""
+    seen, real = [], zoom.exceedances
+
+    def lifted(table, noise, *args):
+        seen.append(noise)
+        if len(seen) > 1:
+            return real(table, noise, *args)
+        own = noisy({130: 60.0, **dict.fromkeys([-200, -90, 9, 40, 200, 220], 9.0)})
+        return replace(own, counts=own.counts * float(noise.scale), noise=noise)
+
+    monkeypatch.setattr(zoom, "exceedances", lifted)
+    with permit("a test"):
+        zoomed_bounds(table_of(np.full(3000, 7.3)), Epsilon(Fraction(1)))
+    assert len(seen) == 2
+
+
+def test_a_tail_across_zero_is_within_bounds():
+    """Rows on the other side of zero are as near to the centre as any: few of them are clipped."""
+    values = np.sort(np.random.default_rng(6).logistic(20, 3, 60_000))
+    with permit("a test"):
+        found = zoomed_bounds(copied(table_of(values), 60), Epsilon(Fraction(1))).found
+    assert (found.lower < values[20]).sum() > 30
+    assert (found.upper > values[-20]).sum() > 30
+
+
+def test_two_far_apart_have_bounds_of_their_own():
+    """Where an octave is missing on the way to the last, which has few rows, no tail is slow."""
+    r = np.random.default_rng(7)
+    values = np.where(
+        r.random(100_000) < 0.5, r.normal(-5, 1, 100_000), r.normal(1000, 10, 100_000)
+    )
+    with permit("a test"):
+        found = zoomed_bounds(copied(table_of(values), 60), Epsilon(Fraction(1))).found
+    assert (found.upper - found.lower < 1500).sum() > 30
 
 
 @pytest.mark.parametrize("epsilon", [1, 1000])
@@ -736,32 +777,48 @@ def test_a_row_moves_the_loss_of_every_centre_by_one_at_most(bins, added):
     assert ranked_rows(table_of([1.0, 2.0])).totals().tolist() == [2]
 
 
-def reaches_by_the_words(counts, ends, near):
+def reaches_by_the_words(counts, ends, near, width):
     """Return the bounds of one group's noisy counts as the rule's own words have it."""
     below, above = ends
     middle = len(below) - 1
     height = {i - middle: c for i, c in enumerate(counts)}
-    reach, seen = {1: 0, -1: 0}, height[0] >= CORES[1]
+
+    def price(side, place, reach):
+        lower, upper = below[reach[-1]], above[reach[1]]
+        wide = above[place] - lower if side > 0 else upper - below[place]
+        factor = max(wide / max(upper - lower, width, SMALLEST), 1)
+        return JOINS + WIDER * math.log(factor) + APART * math.log(place - reach[side])
+
+    alone = {1: 0, -1: 0}
+    reach, standing = dict(alone), height[0] >= CORES[1]
     for side in (1, -1):
         for size, least in CORES.items():
-            windows = {
-                f: sum(height[side * k] for k in range(f, f + size))
-                for f in range(1, near - size + 2)
-            }
+            windows = {}
+            for first in range(1, near - size + 2):
+                windows[first] = sum(height[side * k] for k in range(first, first + size))
+                if standing:
+                    more = price(side, first + size - 1, alone) - CORES[1]
+                    windows[first] -= max(more, 0)
             best = max(windows, key=lambda f: (windows[f], -f))
             if windows[best] >= least - 1e-9:
-                reach[side], seen = best + size - 1, True
+                reach[side] = best + size - 1
                 break
+    seen = standing or reach != alone
     for _ in range(2):
         for side in (1, -1):
             for place in range(reach[side] + 1, middle + 1):
-                lower, upper = below[reach[-1]], above[reach[1]]
-                wide = above[place] - lower if side > 0 else upper - below[place]
-                factor = max(wide / max(upper - lower, SMALLEST), 1)
-                least = JOINS + WIDER * math.log(factor)
-                if height[side * place] >= least + APART * math.log(place - reach[side]):
+                if height[side * place] >= price(side, place, reach):
                     reach[side] = place
     return below[reach[-1]], above[reach[1]], seen
+
+
+def test_a_core_beside_a_middle_that_stands_out_costs_what_it_widens():
+    """A bin that is a core where nothing else stands out is none far from a middle that does."""
+    noisy, ends = np.zeros((2, 61)), np.arange(31.0)[None].repeat(2, axis=0) * 64
+    noisy[1, 30], noisy[:, 30 + 5] = 100.0, CORES[1]
+    reach, seen = reaching(noisy, DiscreteLaplace(1), (-ends, ends + 1), 30, np.zeros(2))
+    assert seen.all()
+    assert [own.tolist() for own in reach] == [[0, 0], [5, 0]]
 
 
 @settings(max_examples=60)
@@ -779,11 +836,12 @@ def test_reaches_are_those_of_the_rule_in_words(data):
     centre = data.draw(st.lists(st.integers(-(2**16), 2**16), min_size=3, max_size=3))
     centres = np.array(centre[: len(groups)])[:, None]
     ends = FINE.lower(centres - sizes), FINE.upper(centres + sizes)
-    reach, seen = reaching(noisy, DiscreteLaplace(Fraction(1)), ends, near)
+    wide = np.array(data.draw(st.sampled_from([0.0, 2.0**-30, 2.0])))
+    reach, seen = reaching(noisy, DiscreteLaplace(Fraction(1)), ends, near, wide)
     for place, row in enumerate(noisy):
         own = tuple(side[place].tolist() for side in ends)
         found = tuple(side[far[place]] for side, far in zip(own, reach, strict=True))
-        assert (*found, seen[place]) == reaches_by_the_words(row, own, near)
+        assert (*found, seen[place]) == reaches_by_the_words(row, own, near, wide)
 
 
 def test_heights_of_both_laws_are_as_improbable():
@@ -805,8 +863,8 @@ def test_heights_of_both_laws_are_as_improbable():
 def test_every_bin_is_at_one_distance(centre, exponent, fineness):
     """Bins within each distance are within the next; the first is the centre, the last are all.
 
-    Near zero, where the octaves' bounds have a width, each holds all values that are so near, which
-    have 22 bits.
+    Each holds all values that are so near, which have 22 bits, or are zero; further from zero than
+    centres that are far from it, all bins that are so near.
     """
     widths = None if exponent is None else np.array([2.0**exponent])
     below, above = (own[0] for own in bins_around(FINE, np.array([centre]), widths, fineness))
@@ -814,19 +872,25 @@ def test_every_bin_is_at_one_distance(centre, exponent, fineness):
     assert (below[-1], above[-1]) == (-FINE.last, FINE.last)
     assert (np.diff(below) <= 0).all()
     assert (np.diff(above) >= 0).all()
-    if widths is not None:
-        far = UNIT * widths[0] * sizes_of(2**DOUBLINGS, fineness)
-        for sign, ends in ((-1, FINE.lower(below)), (1, FINE.upper(above))):
-            outer = np.minimum(sign * ends[0] + far, sign * ends[-1])
-            assert (sign * ends[:-1] >= outer - 2.0**-21 * np.abs(outer)).all()
+    lower, upper = FINE.lower(below), FINE.upper(above)
+    unit = FINE.upper(above[:1])[0] - FINE.lower(below[:1])[0]
+    sizes = sizes_of(2**DOUBLINGS, fineness)
+    far = sizes * (unit if widths is None else max(unit, UNIT * widths[0]))
+    for sign, ends, bins in ((-1, lower, below), (1, upper, above)):
+        if widths is None and sign == np.sign(centre):
+            assert (np.abs(bins[:-1]) == np.minimum(np.abs(centre) + sizes, FINE.last)).all()
+            continue
+        outer = np.minimum(sign * ends[0] + far, sign * ends[-1])
+        rounding = np.maximum(2.0**-21 * np.abs(outer), SMALLEST)
+        assert (sign * ends[:-1] >= outer - rounding).all()
 
 
 @pytest.mark.parametrize("fineness", [2, 4, 8])
 def test_bins_of_distances_are_parts_of_octaves(fineness):
     """Every power of two up to the largest distance ends a bin, and so do even parts between."""
-    sizes = sizes_of(2 * FINE.last, fineness)
+    sizes = sizes_of(2**DOUBLINGS, fineness)
     assert sizes[:2].tolist() == [0, 1]
-    assert sizes[-1] >= 2 * FINE.last
+    assert sizes[-1] >= 2**DOUBLINGS
     powers = 2 ** np.arange(20)
     assert set(powers) <= set(sizes)
     large = sizes[sizes >= fineness]

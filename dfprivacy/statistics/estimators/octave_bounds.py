@@ -76,6 +76,8 @@ class Joining:
     apart: float = 0.0
     windows: Mapping[int, float] = field(default_factory=lambda: WINDOWS)
     """How tall so many adjacent bins must be together to be a core."""
+    counted: float = LEAST
+    """Less tall ones count as 0 there."""
 
 
 PLAIN = Joining()
@@ -243,7 +245,7 @@ def _cores(noisy: Exceedances, groups: int, joining: Joining) -> tuple[Integers,
     """
     low, high = np.full((2, groups), -1, dtype=np.int64)
     windows = joining.windows
-    counts = np.where(noisy.heights >= min(LEAST, windows[1] / 3), noisy.counts, 0.0)
+    counts = np.where(noisy.heights >= joining.counted, noisy.counts, 0.0)
     apart = 2 * max(windows)
     code = noisy.bins + apart * np.sign(noisy.bins) + (2 * noisy.last + 3 * apart) * noisy.group
     gap = np.diff(code, append=code[-1:] + apart)

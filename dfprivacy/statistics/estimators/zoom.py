@@ -37,7 +37,13 @@ from dfprivacy.measurement.bin_table import (
 from dfprivacy.measurement.binning import Distances, Doublings, Floats, Integers, Octaves
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import EntropySource, system_entropy
-from dfprivacy.noise.exceedances import Exceedances, every_count, exceedances, heights_of
+from dfprivacy.noise.exceedances import (
+    Exceedances,
+    count_of,
+    every_count,
+    exceedances,
+    heights_of,
+)
 from dfprivacy.noise.laws import Noise, spread_of
 from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics.estimators.octave_bounds import (
@@ -67,7 +73,7 @@ POOLED, EVERYTHING, OWN, ABOUT = 10, 60, 38, 20
 """The shares of the octaves of all groups together, of a second look at these where nothing stands
 out, of each group's own octaves, and of its own distances from a centre."""
 
-WITHIN = Joining(2.0, 1.0, 1.0, {1: 6.0, 2: 7.5, 4: 9.0})
+WITHIN = Joining(2.0, 1.0, 1.0, {1: 6.0, 2: 7.5, 4: 9.0}, 2.0)
 """How own octaves are found, and join, among those that stand out of all groups together."""
 
 SETTLED = 20.0
@@ -96,14 +102,17 @@ GLANCE, FIRST, SECOND, AGAIN = 4, 24, 56, 75
 octaves where it is not, of the next where rows are few and near zero, and of the next where none
 has found bounds."""
 
-MANY, SEVERAL = 600, 200
+MANY, SEVERAL = 560, 200
 """Heights of all rows, in units of the noise of FIRST, from which on a glance at octaves is enough,
 and from which on distances are looked at also where data are near zero."""
 
-TAILS = Joining(2.5, 2.0, 2.0)
-"""How bins join in the second histogram."""
+TAILS = Joining(2.5, 2.0, 2.0, {1: CORE, 2: 17.5, 4: 20.0, 8: 23.5}, 2.5)
+"""How bins join in the second histogram: rows that many octaves share count where they join."""
 
-CENTRE = {36: 24, 120: 12, 240: 6, 480: 2}
+ALIKE = Joining(2.5, 2.0, 2.0)
+"""How they join in the histogram of all groups together."""
+
+CENTRE = {36: 24, 110: 12, 240: 6, 480: 2}
 """The share of the centre, by the least height of all rows in the first histogram."""
 
 REACH = 40
@@ -235,8 +244,9 @@ class Profile:
 
     @cached_property
     def parts(self) -> Floats:
-        """Which part of the rows each bin has."""
-        return np.asarray(self.rows / max(self.rows.sum(), 1.0))
+        """Which part of the rows each bin has; all alike where none stands out."""
+        rows = self.rows if self.rows.any() else np.ones(len(self.rows))
+        return np.asarray(rows / rows.sum())
 
     def ends(self, heights: Floats) -> tuple[Floats, Floats]:
         """Return the ends beyond which groups of such heights have few rows, if like all."""
@@ -438,9 +448,9 @@ def group_bounds(
     """
     every = np.arange(len(tables))
     whole = _Steps(in_one(stacked(tables), len(tables)), pooled, entropy)
-    rows = whole.look(every, POOLED, TAILS, dense=True, least=SETTLED)
+    rows = whole.look(every, POOLED, ALIKE, dense=True, least=SETTLED)
     first = ~np.isnan(whole.lower)
-    whole.look(every[~first], EVERYTHING, TAILS, dense=True, least=SETTLED)
+    whole.look(every[~first], EVERYTHING, ALIKE, dense=True, least=SETTLED)
     found, far = ~np.isnan(whole.lower), (rows > 0) & bool(finer)
     for column in every[far].tolist():
         table, one = finer[column](), every[column : column + 1]
@@ -503,13 +513,15 @@ class _Steps:
     def rows(self, groups: Integers) -> Floats:
         """Return how many rows groups have that were looked at together, if they have bounds.
 
-        They are in units of the noise that FIRST pays for.
+        They are those within the bounds, and zeros: elsewhere noise lifts octaves. They are in
+        units of the noise that FIRST pays for.
         """
         if not len(groups):
             return np.zeros(0)
         own = self.histogram(groups)
-        counted = own.heights(-np.inf, np.inf) * spread_of(own.noisy.noise)
-        counted = counted[np.searchsorted(own.groups, groups)]
+        ends = self.lower[own.groups], self._upper[own.groups]
+        counted = own.heights(*ends, zero=False) + own.heights(0.0, 0.0)
+        counted = counted[np.searchsorted(own.groups, groups)] * spread_of(own.noisy.noise)
         unit = spread_of(_part(self._loss, FIRST).noise(1, 1))
         return np.where(np.isnan(self.lower[groups]), 0.0, counted / unit)
 
@@ -517,7 +529,8 @@ class _Steps:
         """Tell whose octaves, looked at together, fall slowly towards an end of the bounds.
 
         The last one is wide and holds few rows, and the last three fall about as those of a power
-        law do, or are not all there.
+        law do, or the next to last is not there. A third that is not may have as many rows as an
+        octave that does not stand out.
         """
         if not len(groups):
             return np.zeros(0, dtype=bool)
@@ -538,7 +551,8 @@ class _Steps:
                 place = np.clip(last - away, 0, len(bins) - 1)
                 there = (group[place] == some) & (bins[last] - bins[place] == away)
                 rows.append(np.where(there, counts[place], 0.0))
-            even = (rows[0] * rows[2] >= POWER_LAW * rows[1] ** 2) | (rows[2] == 0)
+            rows[2] = np.maximum(rows[2], count_of(LEAST, noisy.noise))
+            even = rows[0] * rows[2] >= POWER_LAW * rows[1] ** 2
             slow[some] |= (bins[last] * step > 0) & wide[last] & (rows[0] < total[some] / 4) & even
         return slow[np.searchsorted(own.groups, groups)]
 
@@ -805,22 +819,23 @@ def bins_around(
 ) -> tuple[Integers, Integers]:
     """Return the last bin within each distance from centres, downwards and upwards.
 
-    Distances double in so many steps. Without `widths` they are numbers of bins, else values, from
-    a bin of the centre on or UNIT widths if these are more; the last one holds all that is further.
+    Distances double in so many steps, from a bin of the centre on, or UNIT `widths` if these are
+    more; the last one holds all that is further. Without `widths` values are far from zero: further
+    from it a distance is a number of bins, as tails fall by octaves there; towards it, and beyond,
+    where bins are ever smaller, it is a value.
     """
-    if widths is None:
-        most, numbers = binning.last, sizes_of(2 * binning.last, fineness)
-        ends_ = (centre[:, None] + sign * numbers for sign in (-1, 1))
-        below, above = (np.clip(own, -most, most) for own in ends_)
-        return below, above
     low, high = binning.lower(centre), binning.upper(centre)
-    sizes = sizes_of(2**DOUBLINGS, fineness)
-    far = np.maximum(high - low, UNIT * widths)[:, None] * sizes
+    sizes, sign = sizes_of(2**DOUBLINGS, fineness), np.sign(centre)[:, None]
+    least = 0.0 if widths is None else UNIT * widths
+    far = np.maximum(high - low, least)[:, None] * sizes
     ends = low[:, None] - far, high[:, None] + far
     below, above = (binning.numbers(binning.labels(own)) for own in ends)
     below += binning.upper(below) <= ends[0]  # an end is of the bin that lies within it
     above -= binning.lower(above) >= ends[1]
     below, above = np.minimum(below, centre[:, None]), np.maximum(above, centre[:, None])
+    if widths is None:
+        outwards = np.clip(centre[:, None] + sign * sizes, -binning.last, binning.last)
+        below, above = np.where(sign < 0, outwards, below), np.where(sign > 0, outwards, above)
     rest = np.full((len(centre), 1), binning.last)
     return np.append(below, -rest, axis=1), np.append(above, rest, axis=1)
 
@@ -847,44 +862,48 @@ def reaching(
     core of each side is its shortest window that is tall enough, `near` bins from the middle at
     most. Beyond it a bin joins at the height JOINS + WIDER log(factor by which it widens the
     bounds) + APART log(bins that it lies further); bounds are taken to be as wide as `widths` at
-    least, where these are known.
+    least, where these are given. Where the middle stands out by itself, a core is taller by what a
+    bin in its place would need to join beyond what it needs to be one.
     """
-    room = SMALLEST if widths is None else widths
+    room = SMALLEST if widths is None else np.maximum(widths, SMALLEST)[..., None]
     groups, middle = len(noisy), noisy.shape[1] // 2
-    reach, seen = _cores(noisy, noise, near)
-    every, heights = np.arange(groups), heights_of(noisy, noise)
+    reach = [np.zeros(groups, dtype=np.int64), np.zeros(groups, dtype=np.int64)]
+    heights, every = heights_of(noisy, noise), np.arange(groups)
     sides = heights[:, middle::-1], heights[:, middle:]
+
+    def least(side: int, places: Integers) -> Floats:
+        gap = np.maximum(places - reach[side][:, None], 1)
+        lower, upper = (own[every, far][:, None] for own, far in zip(ends, reach, strict=True))
+        wide = np.abs(ends[side][:, places] - (lower if side else upper))
+        factor = np.maximum(wide / np.maximum(upper - lower, room), 1.0)
+        return np.asarray(JOINS + WIDER * np.log(factor) + APART * np.log(gap))
+
+    seen = sides[0][:, 0] >= CORES[1]
+    more = [least(side, np.arange(1, near + 1)) - CORES[1] for side in (0, 1)]
+    for side, rows in enumerate((noisy[:, middle - 1 :: -1], noisy[:, middle + 1 :])):
+        dear = np.where(seen[:, None], np.maximum(more[side], 0.0), 0.0)
+        reach[side] = _core(rows[:, :near], noise, dear)
+    seen |= (reach[0] > 0) | (reach[1] > 0)
     tall = [np.flatnonzero((own >= JOINS).any(axis=0)) for own in sides]  # nowhere else one joins
     for _ in range(2):
         for side in (1, 0):
             for place in tall[side].tolist():
-                gap = place - reach[side]
-                lower, upper = (own[every, far] for own, far in zip(ends, reach, strict=True))
-                wide = np.abs(ends[side][:, place] - (lower if side else upper))
-                factor = np.maximum(wide / np.maximum(upper - lower, room), 1.0)
-                least = JOINS + WIDER * np.log(factor) + APART * np.log(np.maximum(gap, 1))
-                joins = (gap > 0) & (sides[side][:, place] >= least)
-                reach[side][joins] = place
+                enough = sides[side][:, place] >= least(side, np.array([place]))[:, 0]
+                reach[side][enough & (place > reach[side])] = place
     return reach, seen
 
 
-def _cores(noisy: Floats, noise: Noise, near: int) -> tuple[list[Integers], Mask]:
-    """Return how many bins below and above the middle each group's cores end, and who has any.
+def _core(side: Floats, noise: Noise, more: Floats) -> Integers:
+    """Return how many bins from the middle the core of one side ends, of each group; 0 without.
 
-    Each side has one: the shortest window that is tall enough, up to `near` bins from the middle.
+    It is the shortest window that is tall enough: by so much `more` where it ends in each bin.
     """
-    groups, middle = len(noisy), noisy.shape[1] // 2
-    least = cores(CORES, noise)
-    seen = heights_of(noisy[:, middle], noise) >= least[1]
-    ends = []
-    for side in (noisy[:, middle - 1 :: -1], noisy[:, middle + 1 :]):
-        before = np.cumsum(np.pad(side[:, :near], ((0, 0), (1, 0))), axis=1)
-        end = np.zeros(groups, dtype=np.int64)
-        for size, tall in least.items():
-            heights = heights_of(before[:, size:] - before[:, :-size], noise, size)
-            best = heights.argmax(axis=1)
-            own = (end == 0) & (heights[np.arange(groups), best] >= tall)
-            end[own] = best[own] + size
-        seen |= end > 0
-        ends.append(end)
-    return ends, seen
+    before = np.cumsum(np.pad(side, ((0, 0), (1, 0))), axis=1)
+    end = np.zeros(len(side), dtype=np.int64)
+    for size, tall in cores(CORES, noise).items():
+        heights = heights_of(before[:, size:] - before[:, :-size], noise, size)
+        heights = heights - more[:, size - 1 :]
+        best = heights.argmax(axis=1)
+        own = (end == 0) & (heights[np.arange(len(side)), best] >= tall)
+        end[own] = best[own] + size
+    return end
