@@ -700,6 +700,14 @@ def test_a_tail_across_zero_is_within_bounds():
     assert (found.upper > values[-20]).sum() > 30
 
 
+def test_rows_beside_many_zeros_are_found():
+    """A tenth of a thousand rows is not zero: hardly a release knows of zeros alone."""
+    values = np.append(np.zeros(900), np.random.default_rng(8).exponential(1000, 100))
+    with permit("a test"):
+        found = zoomed_bounds(copied(table_of(values), 400), Epsilon(Fraction(1))).found
+    assert (found.zeros | np.isnan(found.lower)).sum() <= 15
+
+
 def test_two_far_apart_have_bounds_of_their_own():
     """Where an octave is missing on the way to the last, which has few rows, no tail is slow."""
     r = np.random.default_rng(7)
