@@ -701,11 +701,11 @@ def test_a_tail_across_zero_is_within_bounds():
 
 
 def test_rows_beside_many_zeros_are_found():
-    """A tenth of a thousand rows is not zero: hardly a release knows of zeros alone."""
+    """A tenth of a thousand rows is not zero: one release in 800 knows of zeros alone."""
     values = np.append(np.zeros(900), np.random.default_rng(8).exponential(1000, 100))
     with permit("a test"):
         found = zoomed_bounds(copied(table_of(values), 400), Epsilon(Fraction(1))).found
-    assert (found.zeros | np.isnan(found.lower)).sum() <= 15
+    assert (found.zeros | np.isnan(found.lower)).sum() <= 9
 
 
 def test_two_far_apart_have_bounds_of_their_own():
