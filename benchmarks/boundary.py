@@ -584,6 +584,7 @@ CONNECTION = (
     "PRAGMA enable_profiling",
     "SET enable_profiling = 'json'",
     "SET enable_profiling = 'no_output'",
+    "CALL enable_logging(level = 'trace', storage = 'stdout')",
     "PRAGMA disable_optimizer",
     "SET disabled_optimizers = 'filter_pushdown'",
     "SET threads = 1",

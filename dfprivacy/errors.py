@@ -54,6 +54,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial, wraps
+from threading import _DummyThread, current_thread
 from types import FunctionType, UnionType
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
@@ -281,12 +282,16 @@ def _is_interrupted_query(error: BaseException) -> bool:
 _INSIDE: ContextVar[bool] = ContextVar("dfprivacy_inside", default=False)
 """Whether this thread, or the one that it works for, is inside of a public call."""
 
+_UNDER_WAY: set[object] = set()
+"""The public calls that are under way in any thread."""
+
 
 def boundary(door: Door) -> Door:
     """Return a public function, or a class with its public methods, that lets no secret out.
 
     Only the outermost call is guarded: what is called inside of it sees errors as they are. No
     warning of numpy, pandas or an engine is heard meanwhile, nor made an error: it tells of a row.
+    That goes for the threads of engines, too, in which they run what a caller's frame computes.
     """
     if not isinstance(door, type):
         guarded: Door = _guarded(door)
@@ -334,14 +339,17 @@ def _guarded(function: Any) -> Any:
         if _INSIDE.get():
             return function(*args, **kwargs)
         failure: BaseException
+        call = object()
         try:
             _INSIDE.set(True)
+            _UNDER_WAY.add(call)
             _silence()
             with np.errstate(all="ignore"):
                 return function(*args, **kwargs)
         except BaseException as error:  # noqa: BLE001 raised below, where it has no context
             failure = error
         finally:
+            _UNDER_WAY.discard(call)
             _INSIDE.set(False)
         try:
             raise _wrong_call(function, failure, args, kwargs) or published(failure)
@@ -398,11 +406,14 @@ class _ByThread(type):
     """Kinds of warnings that are told by the thread that gives them, whatever they are."""
 
     def __subclasscheck__(cls, other: type) -> bool:
-        return _INSIDE.get()
+        return _INSIDE.get() or (bool(_UNDER_WAY) and isinstance(current_thread(), _DummyThread))
 
 
 class _Inside(Warning, metaclass=_ByThread):
-    """Every warning that is given inside of a public call."""
+    """Every warning that is given inside of a public call.
+
+    So is, while one is under way, what a thread gives that Python has not started: an engine has.
+    """
 
 
 _SILENT: Any = ("ignore", None, _Inside, None, 0)

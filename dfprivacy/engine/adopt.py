@@ -321,25 +321,31 @@ def _(frame: Stored, columns: Columns) -> Adopted:
 
 @adopt.register
 def _(frame: duckdb.DuckDBPyRelation, columns: Columns) -> Adopted:
-    require_unprofiled(frame)
+    require_silent(frame)
     return _relation(frame, columns)
 
 
-def require_unprofiled(frame: duckdb.DuckDBPyRelation) -> None:
-    """Refuse a caller's relation on a connection that prints or keeps profiles of its queries.
+TELLS = (
+    "(system.main.current_setting('enable_profiling') IS NOT NULL "
+    "OR system.main.current_setting('enable_logging'))"
+)
+"""Whether a connection keeps or prints what its queries meet; it means that whatever macros are."""
+
+
+def require_silent(frame: duckdb.DuckDBPyRelation) -> None:
+    """Refuse a caller's relation on a connection that profiles its queries, or logs them.
 
     Raises
     ------
     UnsupportedFrameError
-        When it does: a profile tells how many rows and groups there are.
+        When it does: profiles and logs tell how many rows and groups there are.
     """
-    setting = "SELECT system.main.current_setting('enable_profiling')"  # whatever macros there are
-    asked: Any = frame.query("dfprivacy_caller", setting)
-    if asked.fetchall() != [(None,)]:
+    asked: Any = frame.query("dfprivacy_caller", f"SELECT {TELLS}")
+    if asked.fetchall() != [(False,)]:
         raise UnsupportedFrameError(
-            "the relation's connection profiles its queries, and a profile tells how many rows and "
-            "groups there are",
-            hint="PRAGMA disable_profiling",
+            "the relation's connection profiles its queries or logs them, and that tells how many "
+            "rows and groups there are",
+            hint="PRAGMA disable_profiling; CALL disable_logging()",
         )
 
 

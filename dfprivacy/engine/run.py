@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.embedded import interruptible
 from dfprivacy.engine.progress import watched
-from dfprivacy.errors import published
+from dfprivacy.errors import EngineError, published
 
 T = TypeVar("T")
 
@@ -37,12 +38,28 @@ def guarded(work: Callable[[], T]) -> T:
     """Return what `work` returns; replace an engine's error, which could quote a row.
 
     An interrupt by the user goes on as one, without the error that the engine has made of it.
+
+    Raises
+    ------
+    EngineError
+        Also where polars is set to print what it meets, or to send it somewhere.
     """
+    for name in os.environ:
+        if name.startswith("POLARS_") and name.endswith(_TELL) and os.environ[name] not in _OFF:
+            raise EngineError(
+                f"polars tells how many rows and groups it meets, as {name} has it",
+                hint=f"start Python without {name}; pl.Config.set_verbose(False)",
+            )
     try:
         return work()
     except BaseException as error:  # noqa: BLE001 polars panics are no Exceptions; raised below
         failure = published(error)
     raise failure
+
+
+_TELL = ("VERBOSE", "METRICS", "MONITORING", "PANIC_ON_ERR")
+"""How the names of those settings of polars end that let out what a query meets."""
+_OFF = frozenset(("", "0", "false"))
 
 
 def collect(

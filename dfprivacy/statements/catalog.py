@@ -7,14 +7,16 @@ would tell about the rows that they were checked against.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from enum import EnumMeta
 from functools import cache, cached_property, singledispatch
 from pathlib import Path
+from threading import RLock
 from typing import Any
 from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 import duckdb
 import numpy as np
@@ -22,7 +24,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-from dfprivacy.engine.adopt import Columns, adopt, require_unprofiled
+from dfprivacy.engine.adopt import TELLS, Columns, adopt, require_silent
 from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.files import is_text, quoted, read_file
 from dfprivacy.engine.objects import plain
@@ -76,7 +78,7 @@ _MARKS = """
 thousands of functions would take longer to fetch. No macro hides what names its schema."""
 _SETTINGS = (
     "SELECT current_setting('Calendar'), current_setting('lock_configuration') AND "
-    "current_setting('enable_optimizer'), current_setting('enable_profiling') IS NOT NULL"
+    f"current_setting('enable_optimizer'), {TELLS}"
 )
 _LOOKS_IN = (
     "SELECT current_database(), current_schema(), current_setting('search_path'), "
@@ -302,6 +304,24 @@ def _creation(target: Target) -> str:
     return f"{start} {kind} {path} AS SELECT * FROM {{source}}"  # noqa: S608 names are quoted
 
 
+@contextmanager
+def place_of(connection: object, frames: Mapping[str, object]) -> Iterator[Place]:
+    """Lend the tables of a connection to a block, or frames by name where there is none.
+
+    The connection is one thread's alone in the block, and another one's statement waits: each would
+    take what the other has looked up for its own, and switch settings among its rows.
+    """
+    if connection is None:
+        yield FrameSource(frames)
+        return
+    is_one = isinstance(connection, duckdb.DuckDBPyConnection)
+    with _TURNS.setdefault(connection, RLock()) if is_one else nullcontext():
+        yield connection_source(connection)
+
+
+_TURNS: WeakKeyDictionary[object, RLock] = WeakKeyDictionary()
+
+
 def connection_source(connection: object) -> ConnectionSource:
     """Return a connection as a source."""
     if not isinstance(connection, duckdb.DuckDBPyConnection):
@@ -310,12 +330,12 @@ def connection_source(connection: object) -> ConnectionSource:
             hint=f"pass con=duckdb.connect('file.db'), or frames by name: {_BY_NAME}",
         )
     functions = _other_functions(connection)
-    ((calendar, locked, profiling),) = looked_up(connection, _SETTINGS)
+    ((calendar, locked, telling),) = looked_up(connection, _SETTINGS)
     if calendar != "gregorian":
         raise refuse("calendar")
     if locked:
         raise refuse("locked")
-    if profiling:
+    if telling:
         raise refuse("profiling")
     return ConnectionSource(connection, functions)
 
@@ -488,7 +508,7 @@ def _(frame: str | Path) -> Source:
 
 @source_of.register
 def _(frame: duckdb.DuckDBPyRelation) -> Source:
-    require_unprofiled(frame)
+    require_silent(frame)
     kinds = dict(zip(frame.columns, frame.types, strict=True))
 
     def twin(names: Names, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:

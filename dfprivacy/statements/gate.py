@@ -14,9 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from threading import RLock
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import duckdb
 import pyarrow as pa
@@ -155,26 +153,18 @@ def fence(engine: duckdb.DuckDBPyConnection) -> None:
 
 @contextmanager
 def fenced(connection: duckdb.DuckDBPyConnection, *, off: bool = True) -> Iterator[None]:
-    """Switch the optimiser of a connection off for a block, or on; after it, it is as before.
-
-    A thread waits for the end of another one's block on this connection, which would switch the
-    optimiser back among its own rows.
-    """
-    with _TURNS.setdefault(connection, RLock()):
-        ((was_on,),) = connection.execute("SELECT current_setting('enable_optimizer')").fetchall()
-        changes = was_on is off
-        words = ("disable", "enable") if off else ("enable", "disable")
-        if changes:
-            connection.execute(f"PRAGMA {words[0]}_optimizer")
-        try:
-            yield
-        finally:
-            with suppress(duckdb.Error):  # of one that is lost: its text could speak of a row
-                if changes:
-                    connection.execute(f"PRAGMA {words[1]}_optimizer")
-
-
-_TURNS: WeakKeyDictionary[duckdb.DuckDBPyConnection, RLock] = WeakKeyDictionary()
+    """Switch the optimiser of a connection off for a block, or on; after it, it is as before."""
+    ((was_on,),) = connection.execute("SELECT current_setting('enable_optimizer')").fetchall()
+    changes = was_on is off
+    words = ("disable", "enable") if off else ("enable", "disable")
+    if changes:
+        connection.execute(f"PRAGMA {words[0]}_optimizer")
+    try:
+        yield
+    finally:
+        with suppress(duckdb.Error):  # of one that is lost: its text could speak of a row
+            if changes:
+                connection.execute(f"PRAGMA {words[1]}_optimizer")
 
 
 def held(table: pa.Table, names: Names) -> pa.Table:

@@ -26,7 +26,7 @@ from dfprivacy.frames.tables import Origin, with_origin
 from dfprivacy.release.request import Request, together
 from dfprivacy.release.terms import Terms
 from dfprivacy.statements.calls import cost_of, written_calls
-from dfprivacy.statements.catalog import ConnectionSource, FrameSource, connection_source
+from dfprivacy.statements.catalog import ConnectionSource, place_of
 from dfprivacy.statements.composing import Script, read, run_rest
 from dfprivacy.statements.gate import fence, fenced, gated, reads
 from dfprivacy.statements.plan import WHY, Plan, finished, plan_script, planned, released_query
@@ -225,8 +225,7 @@ def job_of(
             "dfp.sql('SELECT dp_count(*) FROM t', t=frame)",
         )
     frames, schema, terms = declared(frames, schema, terms)
-    place: Place = FrameSource(frames) if con is None else connection_source(con)
-    with embedded(idle=con is not None) as engine:
+    with place_of(con, frames) as place, embedded(idle=con is not None) as engine:
         fence(engine)
         ordinary = terms.unit is not None or schema is not None
         reader = Reader(

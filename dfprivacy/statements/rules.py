@@ -491,9 +491,9 @@ calendar = a connection with a calendar of its own: some have no place for every
 locked = a connection whose configuration is locked: rows are read with the optimiser off, which it
     does not allow
     -> PRAGMA disable_optimizer before SET lock_configuration = true
-profiling = a connection that profiles its queries: a profile tells how many rows and groups there
-    are
-    -> PRAGMA disable_profiling
+profiling = a connection that profiles its queries or logs them: that tells how many rows and groups
+    there are
+    -> PRAGMA disable_profiling; CALL disable_logging()
 macro = the macro {name!r} of this connection: it hides a function of DuckDB's that rows are read
     with
     -> DROP MACRO {quoted}, and give it another name

@@ -423,6 +423,7 @@ TOLD = [
     ("PRAGMA disable_optimizer", "relation"),
     ("PRAGMA enable_profiling", battery.STATEMENTS[1]),
     ("SET enable_profiling = 'json'", "by key"),
+    ("CALL enable_logging(level = 'trace', storage = 'stdout')", "unit"),
 ]
 """Settings of a connection under which one row has changed the outcome, or counts were printed."""
 

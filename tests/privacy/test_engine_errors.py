@@ -110,3 +110,31 @@ def test_a_parquet_file_that_breaks_its_declaration(kind, tmp_path):
     with pytest.raises(dfp.EngineError, match="withheld"):
         frame.group_by("g").count(epsilon=1, delta=0.1)
     assert ledger.spent("d").epsilon == 0
+
+
+TELLING = [("POLARS_VERBOSE", "1"), ("POLARS_VERBOSE", "true"), ("POLARS_LOG_METRICS", "1"),
+           ("POLARS_OOC_LOG_METRICS", "1"), ("POLARS_QUERY_MONITORING", "1"),
+           ("POLARS_PANIC_ON_ERR", "1")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), TELLING)
+def test_polars_tells_nothing_of_what_it_meets(name, value, way, monkeypatch, tmp_path):
+    """Where a setting lets polars print rows and groups that it meets, nothing is read or charged.
+
+    Frames of other libraries are none the safer: parts of their passes run in polars, too.
+    """
+    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1, delta=0.5)
+    table = pa.table({"g": ["a"] * 50, "x": [1.0] * 50})
+    frame = dfp.frame(way(table))(ledger=ledger, dataset="d", delta=0.1)
+    asked = (
+        lambda: frame.group_by("g").median("x", epsilon=0.1),
+        lambda: dfp.frame(way(table)).mean_vector(["x"], rho=0.01, radius=1),
+        lambda: dfp.sql("SELECT dp_count(*) FROM t", t=way(table), ledger=ledger, dataset="d"),
+    )
+    monkeypatch.setenv(name, value)
+    for ask in asked:
+        with pytest.raises(dfp.EngineError, match=f"polars tells .* {name}"):
+            ask()
+    assert ledger.spent("d") == dfp.Budget(epsilon=0)
+    monkeypatch.setenv(name, "0")
+    asked[0]()

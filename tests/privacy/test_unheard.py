@@ -5,8 +5,11 @@ from __future__ import annotations
 import threading
 import warnings
 
+import duckdb
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
@@ -87,6 +90,44 @@ def test_one_wide_number_is_not_heard(asked, action):
     far = np.append(values, np.longdouble("1e4000"))
     one, other = (heard(LONG[asked], pd.DataFrame({"x": own}), action) for own in (values, far))
     assert one == other
+
+
+def _logarithm(value):
+    return float(np.log(np.float64(value)))
+
+
+def _of_duckdb(rows, function, **kind):
+    con = duckdb.connect()
+    con.create_function("of_python", function, ["DOUBLE"], "DOUBLE", **kind)
+    return con.sql(f"SELECT of_python(unnest({rows}::DOUBLE[])) AS x")
+
+
+COMPUTED = {
+    "ufunc": lambda rows: pl.LazyFrame({"x": rows}).select(np.log(pl.col("x"))),
+    "function of values": lambda rows: pl.LazyFrame({"x": rows}).select(
+        pl.col("x").map_elements(_logarithm, return_dtype=pl.Float64)
+    ),
+    "function of columns": lambda rows: pl.LazyFrame({"x": rows}).select(
+        pl.col("x").map_batches(lambda own: np.log(own.to_numpy()), return_dtype=pl.Float64)
+    ),
+    "DuckDB": lambda rows: _of_duckdb(rows, _logarithm),
+    "Arrow in DuckDB": lambda rows: _of_duckdb(
+        rows, lambda own: pa.array(np.log(own.to_numpy())), type="arrow"
+    ),
+}
+
+
+@pytest.mark.parametrize("action", ["always", "error"])
+@pytest.mark.parametrize("computed", COMPUTED)
+def test_what_an_engine_computes_in_its_own_threads_is_not_heard(computed, action):
+    """A zero of which a frame's own plan takes the logarithm changes no warnings and no errors."""
+    usual, odd = ([1.0] * 50 + [last] for last in (1.0, 0.0))
+
+    def ask(frame):
+        return dfp.frame(frame).mean("x", (-1, 1))
+
+    one, other = (heard(ask, COMPUTED[computed](rows), action) for rows in (usual, odd))
+    assert one == other == ([], dfp.Estimate)
 
 
 def test_only_the_thread_of_a_call_is_silenced():

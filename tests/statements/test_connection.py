@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import duckdb
 import pyarrow as pa
 import pytest
@@ -41,6 +43,30 @@ def test_names_are_found_as_duckdb_finds_them(con):
     con.execute("CREATE TEMP TABLE t AS SELECT * FROM range(40)")
     assert count(con, "t") == 40
     assert count(con, "s.t") == 20
+
+
+def test_threads_take_turns_on_a_connection(con):
+    """Statements that several threads make at once are those of one after another.
+
+    None takes what another has looked up for its own, and after all of them the optimiser is as it
+    was, which is off while rows are read whose values could fail.
+    """
+    con.execute("CREATE TABLE t AS SELECT i AS x, i::VARCHAR AS text FROM range(30) r(i)")
+    door = dfp.connect(con, **TERMS)
+    asked = {
+        "SELECT dp_count(*) FROM visits": [(600,)],
+        "SELECT dp_count(*) FROM t WHERE text::INTEGER < 20": [(20,)],
+        "SELECT x % 3 AS g, dp_count(*) AS n FROM t GROUP BY g": [(0, 10), (1, 10), (2, 10)],
+    }
+
+    def answers(start):
+        queries = [*asked, *asked][start : start + len(asked)]
+        return [door.cursor().execute(own).fetchall() == asked[own] for own in queries]
+
+    with ThreadPoolExecutor(6) as threads:
+        for found in threads.map(answers, [0, 1, 2] * 4):
+            assert found == [True] * len(asked)
+    assert con.execute("SELECT current_setting('enable_optimizer')").fetchall() == [(True,)]
 
 
 def test_letters_beyond_ascii_are_not_folded(con):
@@ -207,17 +233,25 @@ def test_a_table_that_can_not_be_made_is_handed_over(con):
     assert count(con, "visits") == 600
 
 
-@pytest.mark.parametrize("form", ["query_tree", "json", "no_output"])
-def test_a_connection_that_profiles(con, form, capfd):
-    """A profile tells how many rows there are: tables and relations are refused."""
-    con.execute(f"SET enable_profiling = '{form}'")
-    with pytest.raises(dfp.RefusedStatementError, match="a connection that profiles its queries"):
+TELLING = [
+    *(f"SET enable_profiling = '{form}'" for form in ("query_tree", "json", "no_output")),
+    "CALL enable_logging()",
+    "CALL enable_logging('PhysicalOperator', level = 'debug', storage = 'stdout')",
+]
+
+
+@pytest.mark.parametrize("setting", TELLING)
+def test_a_connection_that_profiles_or_logs(con, setting, capfd):
+    """Profiles and logs tell how many rows there are: tables and relations are refused."""
+    con.execute(setting)
+    with pytest.raises(dfp.RefusedStatementError, match="that profiles its queries or logs them"):
         count(con, "visits")
     for ask in (lambda rows: dfp.frame(rows).count(), count_of):
-        with pytest.raises(dfp.UnsupportedFrameError, match="connection profiles its queries"):
+        with pytest.raises(dfp.UnsupportedFrameError, match="connection profiles its queries or"):
             ask(con.table("visits"))
-    assert "600" not in capfd.readouterr().out
     con.execute("PRAGMA disable_profiling")
+    con.execute("CALL disable_logging()")
+    assert "600" not in capfd.readouterr().out
     assert count(con, "visits") == count_of(con.table("visits")) == 600
 
 

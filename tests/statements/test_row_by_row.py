@@ -8,9 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import random
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from threading import Event
 
 import duckdb
 import pyarrow as pa
@@ -23,7 +21,7 @@ from dfprivacy.statements import catalog, jobs
 from dfprivacy.statements.catalog import connection_source
 from dfprivacy.statements.composing import read
 from dfprivacy.statements.functions import AGGREGATES, CHANGING, OUTSIDE, PARTS, ROW_FUNCTIONS
-from dfprivacy.statements.gate import fence, fenced
+from dfprivacy.statements.gate import fence
 from dfprivacy.statements.rows import Reader
 from dfprivacy.statistics import STATISTICS
 
@@ -475,22 +473,3 @@ def test_values_are_duckdbs(tables):
         assert tables.execute(query).fetchall() == [(0,)], expression
         same += 1
     assert same > 30
-
-
-def test_a_block_without_the_optimiser_is_one_thread_s_alone():
-    """The end of a block switches nothing back among the rows of another thread's."""
-    con, entered, left = duckdb.connect(), Event(), Event()
-
-    def other():
-        with fenced(con):
-            entered.set()
-            left.wait(60)
-            return con.execute("SELECT current_setting('enable_optimizer')").fetchall()
-
-    with ThreadPoolExecutor(1) as threads:
-        with fenced(con):
-            found = threads.submit(other)
-            entered.wait(0.5)  # it may not come
-        left.set()
-        assert found.result(60) == [(False,)]
-    assert con.execute("SELECT current_setting('enable_optimizer')").fetchall() == [(True,)]
