@@ -61,6 +61,10 @@ _SORTED = 2**25  # that are sorted at once, about: their words lie in memory, tw
 _FEW_CELLS, _CELLS_OF_ROW = 2**20, 16
 _MANY_CELLS, _MANY_OF_ROW = 2**27, 64
 """So many cells, and so many for a row, take less time than sorting: most are never touched."""
+_FEW_LINES, _LINE_ROWS = 2**9, 2**26
+_LINE_CELLS, _LINE_CELLS_OF_ROW = 2**26, 4
+"""So many cells of lines that there are, of few that there can be, take less time than sorting."""
+_FEW_GROUPS = 2**10  # whose cells are looked through at once: they lie in the cache
 _SUM_BITS, _WORD_ROWS = 43, 2**20 - 1
 """A word of a cell holds so many rows above the sum of their patterns, which have 23 bits there."""
 _ONE = np.uint64(2**_SUM_BITS)
@@ -82,6 +86,9 @@ _CODED = (nw.String, nw.Categorical, nw.Enum, nw.Boolean, nw.Date, nw.Datetime)
 """Keys of frames in memory that go as their ranks."""
 _RANKED = (nw.Binary, nw.Float32, nw.Float64, nw.UInt64)
 """Units, and keys beside them, that do as well."""
+
+
+Words = npt.NDArray[np.uint64]
 
 
 class Asked(NamedTuple):
@@ -296,7 +303,7 @@ class _Counter:
         if doubled and self._in_cells():
             return
         if self._rows >= self._most:
-            self._made.append(_sorted(self._held, self._asked, self._scratch))
+            self._made.append(_together(self._held, self._asked, self._scratch))
             self._held, self._rows = [], 0
 
     def _in_cells(self) -> bool:
@@ -316,7 +323,7 @@ class _Counter:
         if self._counts:
             self._made.append(self._counts.part())
         if self._held:
-            self._made.append(_sorted(self._held, self._asked, self._scratch))
+            self._made.append(_together(self._held, self._asked, self._scratch))
         return self._made
 
 
@@ -326,20 +333,30 @@ def _width(binning: ByBits) -> int:
 
 
 class _Counts:
-    """Rows and sums in all cells of groups whose keys have places. Secret.
+    """Rows and sums in all cells of groups whose keys have places, or in those of `lines`. Secret.
 
     A row adds its pattern and a one far above it to the word of its cell, which holds so many rows.
     All patterns of a cell begin with its line, so that one division tells the rows. All groups of a
     line lie together: most lines have no rows at all, and their words are never touched.
     """
 
-    def __init__(self, places: _Places, asked: Asked, scratch: Scratch) -> None:
+    def __init__(
+        self, places: _Places, asked: Asked, scratch: Scratch, lines: Integers | None = None
+    ) -> None:
         self.places, self._asked, self._scratch = places, asked, scratch
-        half = count_lines(asked.binning)
-        self._words = np.zeros((2, half, places.size), dtype=np.uint64)
+        self._half = count_lines(asked.binning)
+        self._lines = np.arange(2 * self._half) if lines is None else lines
+        self._begins: Integers | None = None  # where the words of some lines begin
+        if lines is not None:
+            self._begins = np.zeros(2 * self._half, dtype=np.int64)
+            self._begins[lines] = np.arange(len(lines)) * places.size
+        self._words = np.zeros((len(self._lines), places.size), dtype=np.uint64)
         self._seconds = np.zeros(self._words.shape if asked.moments > 1 else 0)
         self._emptied: Integers | None = None  # what `_read` told of words before
-        self._room, self._first, self._last = _WORD_ROWS, half, -1
+        self._room = _WORD_ROWS if lines is None else math.inf
+        self._first, self._last = self._half, -1
+        self.counted = 0
+        """How many rows `part` has found."""
 
     def __repr__(self) -> str:
         """Show nothing that was counted."""
@@ -348,7 +365,7 @@ class _Counts:
     def add(self, block: _Block) -> None:
         """Count a block of rows."""
         if block.rows > self._room:
-            seen = self._words[:, self._first : self._last + 1]
+            seen = self._words.reshape(2, self._half, -1)[:, self._first : self._last + 1]
             self._room = _WORD_ROWS - (int(seen.max()) >> _SUM_BITS)
         if block.rows > self._room:
             self._empty()
@@ -360,8 +377,12 @@ class _Counts:
             scratch.array(number, block.rows, kind)
             for number, kind in ((3, np.uint32), (0, np.int64), (1, np.uint64))
         )
-        numbers = lines_of(patterns, binning, lines)
-        numbers *= self.places.size  # few cells: 32 bits hold them
+        numbers: npt.NDArray[Any] = lines_of(patterns, binning, lines)
+        if self._begins is None:
+            numbers *= self.places.size  # few cells: 32 bits hold them
+        else:
+            cells[:] = numbers
+            numbers = np.take(self._begins, cells, out=sums.view(np.int64), mode="clip")
         if self.places.names:
             numbers += block.codes(self.places)
         cells[:], words = numbers, self._words.reshape(-1)
@@ -377,54 +398,115 @@ class _Counts:
     def _empty(self) -> None:
         if self._emptied is None:
             self._emptied = np.zeros((2, *self._words.shape), dtype=np.int64)
-        cells: Any = np.nonzero(self._words[:, self._first : self._last + 1])
-        cells = (cells[0], cells[1] + self._first, cells[2])
-        self._emptied[:, *cells] += self._read(cells)
+        rows = self._rows()
+        row, group = np.nonzero(self._words[rows])
+        cells = rows[row], group
+        self._emptied[:, *cells] += self._read(self._words[cells], self._ones(rows)[row])
         self._words[cells], self._room = 0, _WORD_ROWS
 
-    def _read(self, cells: Any) -> Integers:
-        """Return how many rows the words of some cells hold, and the sums of where in their lines.
+    def _rows(self) -> Integers:
+        """Return the places, among these, of the lines that hold something."""
+        if self._begins is not None:
+            return np.arange(len(self._lines))
+        every = slice(self._first, self._last + 1)
+        held = self._words.reshape(2, self._half, -1)[:, every].any(axis=2)
+        if self._emptied is not None:
+            held |= self._emptied[0].reshape(2, self._half, -1)[:, every].any(axis=2)
+        negative, line = np.nonzero(held)
+        return np.asarray(negative * self._half + line + self._first)
 
-        Cells are told by the sign of values, their line and the group.
-        """
-        ones: Any = _ONE
-        if self._asked.moments:
-            ones = _ONE + line_begins(cells[1], cells[0], self._asked.binning)
-        rows, within = np.divmod(self._words[cells], ones)
+    def _ones(self, rows: Integers) -> Words:
+        """Return what each row adds at least to words of lines at some places."""
+        if not self._asked.moments:
+            return np.full(len(rows), _ONE)
+        negative, line = np.divmod(self._lines[rows], self._half)
+        return _ONE + line_begins(line, negative, self._asked.binning)
+
+    @staticmethod
+    def _read(words: Words, ones: Words) -> Integers:
+        """Return how many rows words hold, and the sums of where in their lines."""
+        rows, within = np.divmod(words, ones)
         return np.stack([rows, within >> np.uint64(2)]).view(np.int64)
 
     def part(self) -> _Part:
         """Return the cells that are not empty."""
-        binning, moments = self._asked.binning, self._asked.moments
-        lines = slice(self._first, self._last + 1)
-        words = self._words[:, lines]
-        if self._emptied is not None:
-            words = words | self._emptied[0, :, lines].view(np.uint64)
-        negative, line = np.divmod(np.flatnonzero(words.any(axis=2)), words.shape[1])
-        bins = bins_of_lines(line + self._first, negative, binning)
+        return _part(self._found(), self.places.keys_of, self._asked.binning)
+
+    def _found(self) -> Iterator[Sequence[Any]]:
+        """Yield group, bin and rows of cells, and their sums, of some whole groups at a time."""
+        binning, moments, rows = self._asked.binning, self._asked.moments, self._rows()
+        negative, line = np.divmod(self._lines[rows], self._half)
+        bins = bins_of_lines(line, negative, binning)
         order = np.argsort(bins, kind="stable")
-        negative, line, bins = negative[order], line[order], bins[order]
-        group, place = np.nonzero(words[negative, line].T)
-        cells, bins = (negative[place], line[place] + self._first, group), bins[place]
-        sums: list[Any] = [*self._read(cells)]
-        if self._emptied is not None:
-            sums = [own + held for own, held in zip(sums, self._emptied[:, *cells], strict=True)]
-        sums[1] += sums[0] * least_first(binning)
-        if moments > 1:
-            sums.append(self._seconds[cells])
-        new = _begins(bins) | _begins(group)
-        if not new.all():  # zero has several lines
-            starts = np.flatnonzero(new)
-            group, bins = group[starts], bins[starts]
-            sums = [np.add.reduceat(own, starts) for own in sums]
-        return _part((group, bins, *sums[: 1 + moments]), self.places.keys_of, binning)
+        rows, bins = rows[order], bins[order]
+        ones, new = self._ones(rows), _begins(bins)
+        for first in range(0, self.places.size, _FEW_GROUPS):
+            groups = slice(first, first + _FEW_GROUPS)
+            words = self._words[rows, groups]
+            some, held = words != 0, None
+            if self._emptied is not None:
+                held = self._emptied[:, rows, groups]
+                some |= held[0] != 0
+            group, place = np.divmod(np.flatnonzero(some.T.copy()), max(len(rows), 1))
+            sums = self._read(words[place, group], ones[place])
+            if held is not None:
+                sums += held[:, place, group]
+            self.counted += int(sums[0].sum())
+            sums[1] += sums[0] * least_first(binning)
+            group, own = group + first, bins[place]
+            cells = [*sums[: 1 + min(moments, 1)]]
+            if moments > 1:
+                cells.append(self._seconds[rows[place], group])
+            if not new.all():  # zero has several lines
+                starts = np.flatnonzero(_begins(group) | _begins(own))
+                group, own = group[starts], own[starts]
+                cells = [np.add.reduceat(each, starts) if len(starts) else each for each in cells]
+            yield group, own, *cells
 
 
-def _sorted(held: Sequence[_Block], asked: Asked, scratch: Scratch) -> _Part:
-    """Sort one word a row, the number of its keys above the place of its value; count runs."""
-    column, binning, moments = asked
+def _together(held: Sequence[_Block], asked: Asked, scratch: Scratch) -> _Part:
+    """Count blocks of many groups."""
     keys = pa.concat_tables([block.keys for block in held])
-    places, ends = _Places.of(keys), np.cumsum([block.rows for block in held]).tolist()
+    places = _Places.of(keys)
+    return _on_lines(held, asked, places, scratch) or _sorted(held, asked, (keys, places), scratch)
+
+
+def _on_lines(
+    held: Sequence[_Block], asked: Asked, places: _Places, scratch: Scratch
+) -> _Part | None:
+    """Count in the cells of the lines that there are; None where these are many for the rows.
+
+    Words may overflow, as they are not emptied. Then cells have other rows in all (docs/octaves.md,
+    section 1), and there are none.
+    """
+    rows = sum(block.rows for block in held)
+    most = min(_LINE_CELLS // max(asked.moments, 1), _LINE_CELLS_OF_ROW * rows)
+    if _width(asked.binning) > _FEW_LINES or rows > _LINE_ROWS or places.size > most:
+        return None
+    there = np.zeros(_width(asked.binning), dtype=bool)
+    for block in held:
+        patterns, _, _ = on_lines(block.values[asked.column], asked.binning, scratch)
+        there[lines_of(patterns, asked.binning, scratch.array(3, block.rows, np.uint32))] = True
+    lines = np.flatnonzero(there)
+    if places.size * len(lines) > most:
+        return None
+    counts = _Counts(places, asked, scratch, lines)
+    for block in held:
+        counts.add(block)
+    part = counts.part()
+    return part if counts.counted == rows else None
+
+
+def _sorted(
+    held: Sequence[_Block], asked: Asked, known: tuple[pa.Table, _Places], scratch: Scratch
+) -> _Part:
+    """Sort one word a row, the number of its keys above the place of its value; count runs.
+
+    The keys of all blocks, and their places, are `known`.
+    """
+    column, binning, moments = asked
+    keys, places = known
+    ends = np.cumsum([block.rows for block in held]).tolist()
     words, keys_of = np.empty(ends[-1], dtype=np.int64), places.keys_of
     far = places.size > _MOST_GROUPS
     if far:
@@ -440,7 +522,7 @@ def _sorted(held: Sequence[_Block], asked: Asked, scratch: Scratch) -> _Part:
             own[:] = places.codes(block.keys)
         own <<= 32
         own += places_of(block.values[column], binning, scratch)
-    return _part(counted(words, binning, moments), keys_of, binning)
+    return _part([counted(words, binning, moments)], keys_of, binning)
 
 
 def counted(words: Integers, binning: ByBits, moments: int) -> Sequence[Any]:
@@ -462,11 +544,18 @@ def counted(words: Integers, binning: ByBits, moments: int) -> Sequence[Any]:
     return (first - places) >> 32, bins_of(places, binning), rows, *sums
 
 
-def _part(cells: Sequence[Any], keys_of: Callable[[Integers], pa.Table], binning: ByBits) -> _Part:
-    """Return cells as those of the groups that they number."""
-    begins = _begins(cells[0])
-    found = known_cells((np.cumsum(begins) - 1, *cells[1:]), binning)
-    return _Part(keys_of(cells[0][begins]), found)
+def _part(
+    pieces: Iterable[Sequence[Any]], keys_of: Callable[[Integers], pa.Table], binning: ByBits
+) -> _Part:
+    """Return cells, in pieces of whole groups, as those of the groups that they number."""
+    numbers, found, groups = [], [], 0
+    for group, *rest in pieces:
+        begins = _begins(group)
+        numbers.append(group[begins])
+        found.append(known_cells((np.cumsum(begins) + (groups - 1), *rest), binning))
+        groups += len(numbers[-1])
+    cells = [np.concatenate(own) for own in zip(*found, strict=True)]
+    return _Part(keys_of(np.concatenate(numbers)), cells)
 
 
 def known_cells(cells: Sequence[Any], binning: ByBits) -> Sequence[Any]:

@@ -125,6 +125,32 @@ def test_many_rows_of_many_cells_are_one_group_by(many, frame, cells, monkeypatc
             assert same(*both(made, by, "x", binning, moments))
 
 
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("by", [["near"], ["some"], ["far"], ["some", "near"]])
+def test_cells_of_the_lines_that_there_are_make_one_group_by(many, frame, by, monkeypatch):
+    """Of many groups only lines with rows have cells, in any number of blocks, NaN among them."""
+    monkeypatch.setattr(packed, "_BLOCK", 700)
+    monkeypatch.setattr(packed, "_FEW_CELLS", 0)
+    monkeypatch.setattr(packed, "_MANY_OF_ROW", 0)
+    monkeypatch.setattr(packed, "_FEW_GROUPS", 7)
+    for cells in (2, 2**12):
+        monkeypatch.setattr(packed, "_LINE_CELLS_OF_ROW", cells)
+        for moments in (0, 1, 2):
+            assert same(*both(FRAMES[frame](many), by, "x", Octaves(), moments))
+
+
+@pytest.mark.parametrize("rows", [2**20 - 1, 2**20 + 2**19, 2**21 + 2**12])
+def test_words_that_overflow_are_told_by_their_rows(rows, monkeypatch):
+    """A group that has more rows in an octave than a word can hold is counted as it is."""
+    monkeypatch.setattr(packed, "_FEW_CELLS", 0)
+    monkeypatch.setattr(packed, "_MANY_OF_ROW", 0)
+    one = pl.DataFrame({"g": np.zeros(rows, np.int64), "x": np.full(rows, 4.0)})
+    frame = pl.concat([one, pl.DataFrame({"g": [1, 2], "x": [4.0, -3.0]})])
+    found, law = both(frame, ["g"], "x", Octaves(), 1)
+    assert same(found, law)
+    assert found.rows.tolist() == [rows, 1, 1]
+
+
 @pytest.mark.parametrize(("frame", "at_once"), [("polars", 500), ("duckdb", 500), ("arrow", 2**20)])
 def test_several_columns_of_one_reading_are_each_alone(many, frame, at_once, monkeypatch):
     """Tables of many columns and binnings, counted together, are those of one GROUP BY each."""
