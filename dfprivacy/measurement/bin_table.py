@@ -38,6 +38,7 @@ from dfprivacy.release.terms import Bounds
 Held = tuple[Floats, Integers]
 """The values of a group, and how many rows have each."""
 
+_SUMMED = 2**13  # groups whose entries are summed together: they lie in the cache
 BIN_ROW_LIMIT = 2**31
 """Float sums of one octave of values with 22 significant bits are exact below it."""
 
@@ -349,16 +350,25 @@ def octave_statistics(table: BinTable, groups: Integers, sources: tuple[Source, 
     `groups` are the numbers, ascending, of the groups wanted, which come without their keys; the
     bounds of every source are ends of bins, 0 among them, and multiples of the grid's step.
     """
-    starts, own = table.starts, groups
-    entries: slice | Integers = slice(None)
-    if 2 * len(groups) < table.groups:  # else the sums of all, of which these are taken
-        entries, starts = _entries(table, groups)
-        own = np.arange(len(groups))
-    columns = {}
-    for index, source in enumerate(sources):
-        for place, values in enumerate(_sums(table, entries, source)):
-            columns[sum_name(index, place)] = pa.array(_by_group(values, starts)[own])
+    firsts = range(0, max(len(groups), 1), _SUMMED)
+    parts = [_sums_of_groups(table, groups[first : first + _SUMMED], sources) for first in firsts]
+    columns = {
+        sum_name(index, place): pa.array(np.concatenate(sums))
+        for index, own in enumerate(zip(*parts, strict=True))
+        for place, sums in enumerate(zip(*own, strict=True))
+    }
     return Statistics(pa.table(columns), 0, sources).checked()
+
+
+def _sums_of_groups(
+    table: BinTable, groups: Integers, sources: tuple[Source, ...]
+) -> list[list[Integers]]:
+    """Return the sums of every source in some groups."""
+    entries, starts = _entries(table, groups)
+    return [
+        [_by_group(values, starts) for values in _sums(table, entries, source)]
+        for source in sources
+    ]
 
 
 def _entries(table: BinTable, groups: Integers) -> tuple[slice | Integers, Integers]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import decimal
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -134,6 +135,18 @@ def exceedances(
     order = np.argsort(codes_of(groups, numbers, last), kind="stable")  # a few runs
     counts = counts[order].astype(np.float64)
     return replace(own, group=groups[order], bins=numbers[order], counts=counts)
+
+
+def joined(parts: Sequence[Exceedances], groups: int) -> Exceedances:
+    """Return noisy bins that were drawn alike, of so many groups each but the last, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = (
+        (own.group + groups * place, own.bins, own.counts) for place, own in enumerate(parts)
+    )
+    group, bins, counts = map(np.concatenate, zip(*columns, strict=True))
+    every = sum(own.each for own in parts)
+    return replace(parts[0], group=group, bins=bins, counts=counts, each=every)
 
 
 def every_count(

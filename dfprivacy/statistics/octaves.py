@@ -484,12 +484,13 @@ def bounds_classes(zoomed: Zoomed) -> Iterator[tuple[Bounds, Integers]]:
     found, groups = zoomed.found, np.flatnonzero(zoomed.found.found)
     ends = [(own[groups] + 0.0).view(np.int64) for own in (found.lower, found.upper)]
     middle = (own[groups].view(np.int64) for own in zoomed.middle)
-    columns = [*ends, zoomed.histogram[groups], zoomed.centre[groups], *middle]
-    order = np.lexsort(columns)
+    every = [*ends, zoomed.histogram[groups], zoomed.centre[groups], *middle]
+    columns = [own for own in every if (own != own[:1]).any()] or every[:1]
+    order = np.lexsort(columns)  # stable: groups that are the same ascend
     new = np.any([np.diff(own[order], prepend=own[order][:1] - 1) != 0 for own in columns], axis=0)
     for same in np.split(order, np.flatnonzero(new)[1:]) if len(order) else []:
         first = groups[same[0]]
-        yield Bounds(float(found.lower[first]), float(found.upper[first])), np.sort(groups[same])
+        yield Bounds(float(found.lower[first]), float(found.upper[first])), groups[same]
 
 
 @dataclass(frozen=True)

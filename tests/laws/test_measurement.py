@@ -931,8 +931,10 @@ def test_merged_parts_are_the_whole_table(case, data):
         assert np.array_equal(one, other)
 
 
-def test_groups_are_added_up_apart():
-    """Each group has the sums of its own table, whatever groups are asked for."""
+@pytest.mark.parametrize("together", [1, 3, 2**13])
+def test_groups_are_added_up_apart(together, monkeypatch):
+    """Each group has the sums of its own table, whatever groups are asked for, however many."""
+    monkeypatch.setattr("dfprivacy.measurement.bin_table._SUMMED", together)
     parts = [[1.0, 3.0], [], [2.0, -7.5, 1e9], [4.0]]
     tables = [octave_table(part) for part in parts]
     joined = BinTable(

@@ -16,6 +16,7 @@ from polars.testing import assert_frame_equal
 
 import dfprivacy as dfp
 from benchmarks.releases import replayed
+from dfprivacy.statistics.estimators import zoom
 from tests.privacy.unbounded_questions import ASKED, KINDS, frame
 
 ROWS = [
@@ -218,6 +219,27 @@ def test_columns_answered_together_are_each_alone(ask, keys):
         alone = grouped.agg(**{own: ask(own)}, n=dfp.count(), **terms)
         names = [name for name in together.columns if name.startswith(own)]
         assert_frame_equal(alone.select("g", *names), together.select("g", *names), rel_tol=1e-12)
+
+
+@pytest.mark.parametrize("keys", [None, [*range(20), 99]])
+@pytest.mark.parametrize("ask", [dfp.mean, dfp.var])
+def test_groups_looked_at_in_parts_are_each_alone(ask, keys, monkeypatch):
+    """Groups that are looked at some at a time have the bounds and answers that all at once have.
+
+    Some are unlike all together, smaller or larger, and some hold nothing or zeros alone.
+    """
+    generator = np.random.default_rng(5)
+    group = np.repeat(np.arange(20), 60)
+    scale = 2.0 ** generator.integers(-9, 9, 20)
+    values = generator.normal(0, 1, len(group)) * scale[group]
+    values[group % 7 == 3], values[group % 7 == 5] = 0.0, np.nan
+    made = pl.DataFrame({"g": group, "x": values}).with_columns(pl.col("x").fill_nan(None))
+    terms = {"epsilon": 2**59} | ({} if keys else {"delta": 1e-9})
+    whole = dfp.frame(made).group_by("g", keys=keys).agg(x=ask("x"), **terms)
+    for size in (1, 3, 20):
+        monkeypatch.setattr(zoom, "GROUPS", size)
+        parts = dfp.frame(made).group_by("g", keys=keys).agg(x=ask("x"), **terms)
+        assert_frame_equal(parts, whole, rel_tol=1e-12)
 
 
 def test_columns_answered_together_have_their_own_noise():

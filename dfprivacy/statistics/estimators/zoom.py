@@ -43,6 +43,7 @@ from dfprivacy.noise.exceedances import (
     every_count,
     exceedances,
     heights_of,
+    joined,
 )
 from dfprivacy.noise.laws import Noise, spread_of
 from dfprivacy.release.terms import Bounds
@@ -92,6 +93,9 @@ NEXT = np.array([1, 2])
 
 RARE = 0.1
 """No more of the rows of any group, however small, are expected beyond its bounds."""
+
+GROUPS = 2**16
+"""So many groups of one column are looked at together: their octaves lie in the cache."""
 
 ROOM = {0: 4.0, 20: 2.0, 200: 1.0}
 """Own bounds are so many times as far from zero as the octaves that stand out, by the height of all
@@ -586,23 +590,30 @@ class _Steps:
         own = self._octaves
         if len(groups) < own.groups:
             own = of_groups(own, groups)
-        noise = _part(self._loss, share).noise(1, 1)
-        if standing is not None:
-            noisy = exceedances(own, noise, CORE, self._entropy, (standing, joining.least))
-        elif dense:
-            noisy = every_count(own, noise, self._entropy)
-        else:
-            noisy = exceedances(own, noise, joining.least, self._entropy)
-        seen = noisy.at_least(joining.least) if dense else noisy
-        binning = self._octaves.binning
+        noise, binning = _part(self._loss, share).noise(1, 1), self._octaves.binning
         assert isinstance(binning, Doublings)  # noqa: S101 no other bins come here
-        found = octave_bounds(seen, len(groups), joining, binning)
-        self.lower[groups], self._upper[groups] = found.lower, found.upper
-        self._zeros[groups] = found.zeros
+        drawn, far = [], []
+        stacks = standing is not None and len(standing) > 1
+        size = own.groups if stacks else GROUPS
+        for part in own.parts(size):
+            some = own if len(part) == own.groups else of_groups(own, np.array(part))
+            if standing is not None:
+                noisy = exceedances(some, noise, CORE, self._entropy, (standing, joining.least))
+            elif dense:
+                noisy = every_count(some, noise, self._entropy)
+            else:
+                noisy = exceedances(some, noise, joining.least, self._entropy)
+            seen = noisy.at_least(joining.least) if dense else noisy
+            found = octave_bounds(seen, len(part), joining, binning)
+            at = groups[part.start : part.stop]
+            self.lower[at], self._upper[at], self._zeros[at] = found.lower, found.upper, found.zeros
+            if least is not None:
+                far.append(rows_if_far(seen, found, least, binning))
+            drawn.append(noisy)
         left = self._left(groups) - share
-        self._histograms.append(OctaveHistogram(groups, left, own, noisy))
+        self._histograms.append(OctaveHistogram(groups, left, own, joined(drawn, size)))
         self._histogram[groups] = len(self._histograms) - 1
-        return np.zeros(0) if least is None else rows_if_far(seen, found, least, binning)
+        return np.concatenate(far) if far else np.zeros(0)
 
     def without(self, zeros: Mask, everyone: OctaveHistogram) -> Zoomed:
         """Return that no group has bounds, as all groups of each column together have none."""
