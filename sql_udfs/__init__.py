@@ -39,6 +39,7 @@ and its delta. What the functions protect, and what they do not, is in docs/sql.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -137,11 +138,24 @@ def register(
     for function in (CHECK, CONSTANT, *finalizers()):
         if function.name not in known:
             function.create(connection)
+    _create_total(connection)
     create_macros(connection, Defaults(default, level))
     connection.execute(
         f"CREATE OR REPLACE TEMP MACRO {DEFAULT_EPSILON}() AS {duckdb_double(default)}"
     )
     register_local(connection)
+
+
+_TOTAL = "dfprivacy_total"
+"""The macro that adds up what rows add: of fewer than 2**33 rows it fits 64 bits."""
+
+
+def _create_total(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create the macro `_TOTAL`, in 64 bits where DuckDB lets others than itself do so."""
+    for aggregate in ("sum_no_overflow", "sum"):
+        with suppress(duckdb.BinderException, duckdb.CatalogException):
+            connection.execute(f"CREATE OR REPLACE TEMP MACRO {_TOTAL}(term) AS {aggregate}(term)")
+            return
 
 
 def _unknown(name: str) -> UnknownArgumentError:
@@ -370,9 +384,8 @@ def _sums(name: str, form: Form, part: LinearPart, constants: list[str], check: 
     given = f"[{', '.join(each if form.is_list(n) else f'[{each}]' for n, each in zip(form.constants, constants, strict=True))}]"  # noqa: E501 one expression
     given = f"'{name}', {given}"
     written = [_term(term, f"{place}", given) for place, term in enumerate(source.terms)]
-    rows = f"count({written[0].row})"
     checked = _term(source.terms[0], "0", given, check).row  # the same to DuckDB, and checked once
-    return [f"count({checked})", *(f"TRY_CAST({term.total(rows)} AS BIGINT)" for term in written)]
+    return [f"count({checked})", *(f"TRY_CAST({term.total} AS BIGINT)" for term in written)]
 
 
 class _Term(NamedTuple):
@@ -394,13 +407,10 @@ class _Term(NamedTuple):
             self.row if self.ends is None else f"(({self.row} + CAST({self.ends} AS BIGINT)) // 2)"
         )
 
-    def total(self, rows: str) -> str:
-        """Return the sum of the integers of so many rows."""
-        total = f"sum({self.row})"
-        if self.each is not None:
-            return f"({total} * {self.each})"
-        ends = f"CAST({rows} AS HUGEINT) * CAST({self.ends} AS HUGEINT)"
-        return total if self.ends is None else f"({total} + {ends}) // 2"
+    @property
+    def total(self) -> str:
+        """The sum of what rows add, doubled or not."""
+        return f"{_TOTAL}({self.row})" if self.each is None else f"sum({self.row}) * {self.each}"
 
 
 def _term(term: Term, place: str, given: str, check: str = "") -> _Term:
@@ -422,7 +432,7 @@ def _term(term: Term, place: str, given: str, check: str = "") -> _Term:
         number("grid.origin"), _checked(number("grid.inverse_step"), check),
         number("grid.first"), number("grid.last"),
     )  # fmt: skip
-    return _Term(f"CAST({duckdb_on_grid(_real('x'), grid)} AS BIGINT)", grid.ends)
+    return _Term(f"CAST({duckdb_on_grid(_real('x'), grid)} AS INTEGER)", grid.ends)
 
 
 def _keep_forms(defaults: Defaults) -> Forms:

@@ -30,7 +30,7 @@ from dfprivacy.measurement.binning import (
     places_of,
 )
 from dfprivacy.measurement.grid import Clock, plain_type
-from dfprivacy.measurement.linear import Source
+from dfprivacy.measurement.linear import OnGrid, Source
 from dfprivacy.measurement.sums import Statistics, sum_name
 from dfprivacy.noise.additive import add_to
 from dfprivacy.release.answers import Answer, Estimated
@@ -144,6 +144,8 @@ def answers_of(
         source = part.vectors.linears[0].source
         if not is_summed(form):
             measured = pair_sums(measured[0], source)
+        else:
+            measured = whole_sums(measured, source)
         names = [sum_name(0, place) for place in range(len(measured))]
         table = pa.table(list(measured), names=names)
         exact = MeasuredSums(part, Statistics(table, 0, (source,)).checked())
@@ -357,6 +359,25 @@ def table_of(
     group, bins, rows, *sums = known_cells(counted(words, binning, moments), binning)
     table = BinTable(pa.table({}), len(sizes), binning, group, bins, rows, tuple(sums))
     return table.checked()
+
+
+def whole_sums(measured: Sequence[Column], source: Source) -> list[Integers]:
+    """Return the rows and the sums of each group, where DuckDB has added up doubled integers.
+
+    Of terms on a grid it sees twice the integer, less both ends: see `duckdb_on_grid`.
+    """
+    rows, *totals = map(_integers, measured)
+    for place, term in enumerate(source.terms):
+        if isinstance(term, OnGrid):
+            half, odd = divmod(term.least + term.most, 2)
+            totals[place] = (totals[place] + odd * rows >> 1) + half * rows
+    return [rows, *totals]
+
+
+def _integers(column: Column) -> Integers:
+    """Return a column of integers, 0 where it is NULL."""
+    filled = column.fill_null(0) if column.null_count else column
+    return np.asarray(filled.to_numpy(), dtype=np.int64)
 
 
 def pair_sums(lists: Column, source: Source) -> list[Any]:

@@ -366,7 +366,9 @@ def duckdb_on_grid(value: str, grid: GridText) -> str:
     but looks at each row for isfinite.
     """
     y = _on_grid(value, grid)
-    above_first = y if grid.first == _ZERO else f"{y} - {grid.first}"
+    above_first = y
+    if grid.first != _ZERO:  # which a macro does not know; DuckDB does before it sees a row
+        above_first = f"CASE WHEN {grid.first} = 0 THEN {y} ELSE {y} - {grid.first} END"
     beyond = f"sign({value} - {grid.origin}) * ({grid.last} - {grid.first})"
     return (
         f"CASE WHEN isfinite({y} * {_BEYOND}) THEN abs({above_first}) - abs({y} - {grid.last}) "

@@ -145,6 +145,17 @@ def test_without_the_optimiser_the_answers_are_the_same():
     assert before == after
 
 
+def test_sums_of_128_bits_give_the_same_answers():
+    """Where DuckDB keeps its sums of 64 bits to itself, those of 128 give the same bits."""
+    own = duckdb.connect()
+    sql_udfs.register(own, epsilon=HUGE)
+    own.execute("CREATE TABLE t AS SELECT range * 0.37 - 50 AS x FROM range(5000)")
+    query = "SELECT dp_mean(x, -3, 7.5), dp_sum(x, 5, 90), dp_var(x, -60, 240) FROM t"
+    before = own.execute(query).fetchall()
+    own.execute("CREATE OR REPLACE TEMP MACRO dfprivacy_total(term) AS sum(term)")
+    assert own.execute(query).fetchall() == before
+
+
 @pytest.mark.parametrize("name", ["x", "lo", "hi", "epsilon", "delta", "value", "g"])
 def test_columns_may_be_called_like_parameters(name):
     """A column that has the name of a macro's parameter is still that column."""
