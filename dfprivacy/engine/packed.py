@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial, reduce
+from functools import cache, cached_property, partial, reduce
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -38,7 +38,6 @@ from dfprivacy.measurement.binning import (
     Floats,
     Integers,
     Octaves,
-    Patterns,
     Scratch,
     bins_of,
     bins_of_lines,
@@ -142,7 +141,7 @@ def packed_bins(adopted: Adopted, asked: Sequence[Asked], *, public: bool) -> li
                 return _counted_of_units(adopted, labels, asked)
             if not in_polars:
                 return _counted(_of_duckdb(adopted, labels), asked)
-            read = _in_polars(adopted, labels)
+            read = _in_polars(adopted, labels, _BLOCK)
             return [
                 [_Part(_decoded(own.keys, read.ranked), own.cells) for own in parts]
                 for parts in _counted(read.blocks, asked)
@@ -229,7 +228,8 @@ class _Block:
 
     def __init__(self, keys: pa.Table, values: Mapping[Hashable, Floats], rows: int) -> None:
         self.keys, self.values, self.rows = keys, values, rows
-        self._known: tuple[_Places, Patterns] | None = None
+        self._places: _Places | None = None
+        self._codes: dict[Any, Integers] = {}
 
     def __repr__(self) -> str:
         """Show nothing of them."""
@@ -240,11 +240,13 @@ class _Block:
         """Where its keys lie."""
         return _Places.of(self.keys)
 
-    def codes(self, places: _Places) -> Patterns:
-        """Return the number of each row's keys, one of few: it is kept for the next table."""
-        if self._known is None or self._known[0] != places:
-            self._known = places, places.codes(self.keys).astype(np.uint32)
-        return self._known[1]
+    def codes(self, places: _Places, kind: Any) -> Integers:
+        """Return the number of each row's keys, in a type: it is kept for the next table."""
+        if self._places != places:
+            self._places, self._codes = places, {}
+        if kind not in self._codes:
+            self._codes[kind] = places.codes(self.keys, kind)
+        return self._codes[kind]
 
 
 class _Part(NamedTuple):
@@ -384,7 +386,7 @@ class _Counts:
             cells[:] = numbers
             numbers = np.take(self._begins, cells, out=sums.view(np.int64), mode="clip")
         if self.places.names:
-            numbers += block.codes(self.places)
+            numbers += block.codes(self.places, np.uint32)
         cells[:], words = numbers, self._words.reshape(-1)
         if not moments:
             np.add.at(words, cells, _ONE)
@@ -629,15 +631,19 @@ class _Places(NamedTuple):
             columns.append((kind, least, end - least))
         return _Places(self.names, columns)
 
-    def codes(self, keys: pa.Table) -> Integers:
-        """Return the number of each row, of one key at least."""
+    def codes(self, keys: pa.Table, kind: Any = np.int64) -> Integers:
+        """Return the number of each row, of one key at least, in a type that holds the `size`.
+
+        What does not fit on the way wraps around, and back.
+        """
         codes: Integers | None = None
         for column, (_, least, size) in zip(keys.columns, self.columns, strict=True):
             present = column.drop_null() if column.null_count else column
             array = present.chunk(0) if present.num_chunks == 1 else present.combine_chunks()
-            own = np.subtract(array.to_numpy(), least, dtype=np.int64)
+            own = array.to_numpy().astype(kind)
+            own -= np.array(least).astype(kind)
             if column.null_count:
-                above, own = own, np.full(len(column), size - 1, dtype=np.int64)
+                above, own = own, np.full(len(column), size - 1, dtype=kind)
                 own[np.asarray(column.is_valid())] = above
             codes = own if codes is None else codes * size + own
         assert codes is not None  # noqa: S101 there is a key
@@ -683,12 +689,13 @@ def packed_sums(adopted: Adopted, sources: Sequence[Source]) -> Statistics | Non
         for leaf in leaves_of(term):
             check_term_column(leaf.column, schema[adopted.values[leaf.column]], leaf)
     labels = list(dict.fromkeys(label for source in sources for label in source.columns))
-    in_polars = adopted.lazy.implementation.is_polars()
+    in_polars, most = adopted.lazy.implementation.is_polars(), _BLOCK * (1 if adopted.keys else 2)
 
     def added() -> pa.Table | None:
         with watched():
-            read = _in_polars(adopted, labels) if in_polars else _Read(_of_duckdb(adopted, labels))
-            return _added_up(read, sources)
+            if in_polars:
+                return _added_up(_in_polars(adopted, labels, most), sources)
+            return _added_up(_Read(_of_duckdb(adopted, labels)), sources)
 
     connection = adopted.connection
     table = guarded(lambda: interruptible(added, connection) if connection else added())
@@ -719,7 +726,8 @@ class _Read(NamedTuple):
         return places.size > (max(limit, _MOST_PLACES // columns) if some else limit)
 
 
-def _in_polars(adopted: Adopted, labels: Sequence[Hashable]) -> _Read:
+def _in_polars(adopted: Adopted, labels: Sequence[Hashable], most: int) -> _Read:
+    """Return the rows of a frame, in blocks of at most so many."""
     keys = key_expressions(adopted, adopted.keys)
     values = nw.col(*(adopted.values[own] for own in labels)).name.prefix("value_")
     frame = adopted.lazy.select(*keys, values).to_native().collect(engine="streaming")
@@ -731,8 +739,8 @@ def _in_polars(adopted: Adopted, labels: Sequence[Hashable]) -> _Read:
     columns = [_column(own) for own in frame.get_columns()[len(keys) :]]
 
     def blocks() -> Iterator[_Block]:
-        for first in range(0, max(frame.height, 1), _BLOCK):
-            size = min(_BLOCK, frame.height - first)
+        for first in range(0, max(frame.height, 1), most):
+            size = min(most, frame.height - first)
             values = (column(first, size) for column in columns)
             yield _Block(table.slice(first, size), dict(zip(labels, values, strict=True)), size)
 
@@ -791,7 +799,7 @@ def _added_up(read: _Read, sources: Sequence[Source]) -> pa.Table | None:
                 total.move(wider.size, old, new)
         if not block.rows:
             continue
-        codes = places.codes(block.keys) if places.names else None
+        codes = partial(block.codes, places) if places.names else None
         whole = [own.add(codes, block.values, block.rows, scratch) for own in totals]
         if counts or not any(whole):
             _add(seen, codes, None, block.rows)
@@ -818,14 +826,24 @@ def _column(values: pl.Series) -> Callable[[int, int], Floats]:
     return lambda first, size: values.slice(first, size).cast(pl.Float64).to_numpy()
 
 
+_Codes = Callable[[Any], Integers]
+"""The numbers of rows, in a type."""
+
+
 def _add(
-    total: Integers, codes: Integers | None, wholes: Integers | Floats | None, rows: int
+    total: Integers, codes: _Codes | None, wholes: Integers | Floats | None, rows: int
 ) -> None:
     """Add rows, or their whole numbers, to the places of their groups."""
     if codes is None:
         total += rows if wholes is None else int(wholes.sum())
     else:
-        np.add.at(total, codes, 1 if wholes is None else wholes.astype(np.int64, copy=False))
+        more = 1 if wholes is None else wholes.astype(np.int64, copy=False)
+        np.add.at(total, codes(np.int64), more)
+
+
+def _some(codes: _Codes, there: npt.NDArray[np.bool_]) -> _Codes:
+    """Return the numbers of some rows."""
+    return cache(lambda kind: codes(kind)[there])
 
 
 def _multiplies(source: Source) -> bool:
@@ -897,11 +915,12 @@ class _Totals:
         self.sums = {term: _moved(own, size, old, new) for term, own in self.sums.items()}
         few = self.counting is not None and self.levels.size <= _FEW_WORDS
         self._words = np.zeros_like(self.levels) if few else None
+        self._narrow = np.min_scalar_type(self.levels.size).type  # arithmetic takes less time
         self._into = [self.sums.get(step.term) for step in self.steps]
         self._slots = 1 + max((step.slot for step in self.steps), default=0)
 
     def add(
-        self, codes: Integers | None, values: Mapping[Hashable, Floats], rows: int, scratch: Scratch
+        self, codes: _Codes | None, values: Mapping[Hashable, Floats], rows: int, scratch: Scratch
     ) -> bool:
         """Add a block of rows; tell whether all of them count."""
         own = {label: values[label] for label in self.source.columns}
@@ -911,9 +930,9 @@ class _Totals:
         if not whole:
             there = ~np.logical_or.reduce([np.isnan(each) for each in own.values()])
             if not self.thresholds:
-                missing = None if codes is None else codes[~there]
+                missing = None if codes is None else _some(codes, ~there)
                 _add(self.levels[0], missing, None, rows - int(np.count_nonzero(there)))
-            codes = None if codes is None else codes[there]
+            codes = None if codes is None else _some(codes, there)
             own = {label: each[there] for label, each in own.items()}
             rows = int(np.count_nonzero(there))
         cells = None
@@ -925,22 +944,21 @@ class _Totals:
             self._multiply(codes, own, scratch)
             return whole
         room = scratch.array(0, rows, np.float64)
-        for term in self.sums:
-            total = self.sums[term]
+        for term, total in self.sums.items():
             if not isinstance(term, OnGrid):
                 _add(total, codes, term.of(own), rows)
                 continue
             wholes = term.grid.wholes(own[term.column], room)
             if codes is None:
-                total += int(np.add.reduce(wholes))
+                total += int(np.add.reduce(wholes))  # noqa: PLW2901 where it lies
                 continue
             wholes += _WORD - term.least
             words = wholes.view(np.int64)
-            if cells is None or self._words is None or term != self.counting:
-                np.add.at(total, codes, words)
+            if cells is None or self._words is None or term is not self.counting:
+                np.add.at(total, codes(np.int64), words)
                 continue
             np.add.at(self._words.reshape(-1), cells, words)
-            total += self._words.sum(axis=0)
+            total += np.add.reduce(self._words)  # noqa: PLW2901 where it lies
             self._words >>= _COUNT
             self._words *= _INVERSE
             self._words &= _COUNTS - 1
@@ -951,7 +969,8 @@ class _Totals:
     def _add_whole(self, values: Mapping[Hashable, Floats], rows: int, scratch: Scratch) -> bool:
         """Add rows without keys if all of them have values and add whole numbers of grids.
 
-        These are of size at most 2**30: floats add up a block exactly, and NaN where there is one.
+        These are of size at most 2**30, in a block of fewer than 2**17 rows: floats add it up
+        exactly, and NaN where there is one.
         """
         grids = [own for own in self.sums if isinstance(own, OnGrid)]
         if self.steps or not grids or len(grids) < len(self.sums):
@@ -967,7 +986,7 @@ class _Totals:
         return True
 
     def _multiply(
-        self, codes: Integers | None, values: Mapping[Hashable, Floats], scratch: Scratch
+        self, codes: _Codes | None, values: Mapping[Hashable, Floats], scratch: Scratch
     ) -> None:
         """Add up terms and products; each factor is made once, what is added at once not kept."""
         size = len(next(iter(values.values())))
@@ -988,7 +1007,7 @@ class _Totals:
             if total is not None:
                 _add(total, codes, out, size)
 
-    def _cells(self, codes: Integers | None, values: Floats, scratch: Scratch) -> Integers | None:
+    def _cells(self, codes: _Codes | None, values: Floats, scratch: Scratch) -> Integers | None:
         """Return the cell of each row's level; count the levels where there are no keys."""
         size = len(values)
         above, level = scratch.array(2, size, np.bool_), scratch.array(3, size, np.uint8)
@@ -1001,12 +1020,11 @@ class _Totals:
         level[:] = 0
         for own in above_each:
             level += own.view(np.uint8)
-        narrow = np.uint32 if self.levels.size < 2**32 else np.uint64  # arithmetic takes less time
-        starts, cells = scratch.array(0, size, narrow), scratch.array(1, size, np.int64)
-        starts[:] = level
-        starts *= self.levels.shape[1]
-        cells[:] = starts
-        cells += codes
+        narrow, cells = scratch.array(0, size, self._narrow), scratch.array(1, size, np.int64)
+        narrow[:] = level
+        narrow *= self.levels.shape[1]
+        narrow += codes(self._narrow)
+        cells[:] = narrow
         return cells
 
     def rows(self, seen: Integers) -> Integers:

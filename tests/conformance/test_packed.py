@@ -304,6 +304,26 @@ def test_keys_that_come_later_get_places(words, monkeypatch):
         assert sum(table["sum_0_1"].to_pylist()) == 20_000 * ONE.last
 
 
+@pytest.mark.parametrize("groups", [84, 85, 21_844, 21_845, 25_000])
+@pytest.mark.parametrize("least", [-(2**63), -40, 2**63 - 25_000])
+def test_groups_of_any_number_and_place_are_one_group_by(groups, least, monkeypatch):
+    """Numbers of groups below, within and above bounds take one byte, two or four."""
+    monkeypatch.setattr(packed, "_FEW_THREADS", 2**10)
+    rows = np.arange(100_000)
+    keys = pa.array(np.int64(least) + rows * 7919 % groups, mask=rows % 999 == 0)
+    frame = pl.from_arrow(pa.table({"k": keys, "x": pa.array(rows % 5.0, mask=rows % 901 == 0)}))
+    sources = (Source(("x",), (OnGrid("x", ONE), Above("x", 0.5), Above("x", 3.0))), Source(()))
+    columns = named_columns(["k"], None, {"x": True}, None)
+
+    def both_of(adopted):
+        built = partial(build_pass, labels=["k"], sources=sources, numbers=nw.Int64())
+        return packed.packed_sums(adopted, sources), exact_table(adopted, built, [key_name(0)])
+
+    found, law = read(frame, columns, both_of)[1]
+    assert found.table.num_rows == groups + 1
+    assert found.table.equals(law.cast(found.table.schema))
+
+
 @pytest.mark.parametrize("by", [["k"], ["k", "near"]])
 def test_rows_without_keys_lie_nowhere(by, monkeypatch):
     """Where the first rows have no key, those of the others decide where places are."""
