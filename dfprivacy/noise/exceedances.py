@@ -69,6 +69,12 @@ class Exceedances:
         own = self.group[tall], self.bins[tall], self.counts[tall]
         return Exceedances(*own, count_of(height, self.noise), self.noise, self.last)
 
+    def of_groups(self, some: slice) -> Exceedances:
+        """Return the bins of some groups of one column, numbered from the first of these on."""
+        own = slice(*np.searchsorted(self.group, [some.start, some.stop]).tolist())
+        group = self.group[own] - some.start
+        return replace(self, group=group, bins=self.bins[own], counts=self.counts[own])
+
     @functools.cached_property
     def codes(self) -> Integers:
         """The place of each among all bins of all groups, ascending."""

@@ -205,6 +205,10 @@ class OctaveHistogram:
         """Return where the noisy octaves of a group are."""
         return slice(*np.searchsorted(self.noisy.group, [place, place + 1]).tolist())
 
+    def of_groups(self, some: slice) -> OctaveHistogram:
+        """Return the octaves of some groups that stand out."""
+        return replace(self, groups=self.groups[some], noisy=self.noisy.of_groups(some))
+
     def standing(self, place: int, bounds: Bounds) -> Integers:  # noqa: ARG002 one interface
         """Return the octaves of a group that stand out."""
         own = self._own(place)
@@ -680,15 +684,41 @@ class _Steps:
             return
         (own,) = self._histograms
         assert isinstance(own, OctaveHistogram)  # noqa: S101 nobody zooms here
-        found, outwards = FoundBounds(self.lower, self._upper, self._zeros), own.binning.outwards
-        wide: tuple[Any, Any] = outwards(low, high)
+        wide: tuple[Any, Any] = own.binning.outwards(low, high)
         wide = (wide[0][0], wide[1][0]) if len(alike) == 1 else tuple(map(self._of_groups, wide))
-        tall, held_ = own.heights(-np.inf, np.inf), own.heights(*wide)
-        held_ *= OWN / (self._most - own.left)
-        low, high, outside = np.empty((3, len(self.lower)))
+        less, unlike = np.zeros((2, len(self.lower)), dtype=bool)
+        tall, size = np.empty(len(self.lower)), GROUPS if len(bounds) == 1 else len(self.lower)
+        for first in range(0, len(self.lower), size):
+            some = slice(first, first + size)
+            part = own.of_groups(some)
+            found = FoundBounds(self.lower[some], self._upper[some], self._zeros[some])
+            tall[some] = part.heights(*wide, zero=False)
+            ends, less[some], more = self._unlike(found, part, profiles, wide)
+            unlike[some] = less[some] | more
+            self.lower[some], self._upper[some] = on_grid(ends[0], ends[1], everyone.narrowest)
+        marks = self._of_groups
+        like = replace(own, tall=tall, marked=(marks(marked[0]), marks(marked[1])))
+        self._histograms = [*shared, like, replace(own, tall=tall)]
+        self._histogram[:] = np.where(unlike, len(shared) + less, self._of_groups(number))
+
+    def _unlike(
+        self,
+        found: FoundBounds,
+        own: OctaveHistogram,
+        profiles: Sequence[Profile],
+        wide: tuple[Any, Any],
+    ) -> tuple[Floats, Mask, Mask]:
+        """Return the ends of groups, and which are unlike all: with less, and with more.
+
+        Their own octaves have `found` bounds; those of all groups of a column reach `wide` ends.
+        """
+        outwards, each = own.binning.outwards, len(own.groups) // len(profiles)
+        tall, held = own.heights(-np.inf, np.inf), own.heights(*wide)
+        held *= OWN / (self._most - own.left)
+        low, high, outside = np.empty((3, len(own.groups)))
         for column, profile in enumerate(profiles):
             some = slice(column * each, (column + 1) * each)
-            low[some], high[some] = profile.ends(held_[some])
+            low[some], high[some] = profile.ends(held[some])
             outside[some] = profile.outside(found.lower[some], found.upper[some])
         most = np.fmin(found.lower, wide[0]), np.fmax(found.upper, wide[1])
         lower, upper = self._roomy(found, own)
@@ -699,13 +729,7 @@ class _Steps:
         more = (tall - own.heights(*outwards(low, high)) >= UNLIKE) | (most[0] < wide[0])
         more = ~less & (more | (most[1] > wide[1]))
         own_ends = outwards(*np.where(less, [lower, upper], most))
-        ends = np.where(less | more, own_ends, [low, high])
-        self.lower, self._upper = on_grid(ends[0], ends[1], everyone.narrowest)
-        tall, marks = own.heights(*wide, zero=False), self._of_groups
-        like = replace(own, tall=tall, marked=(marks(marked[0]), marks(marked[1])))
-        self._histograms = [*shared, like, replace(own, tall=tall)]
-        unlike = more | less
-        self._histogram[:] = np.where(unlike, len(shared) + less, self._of_groups(number))
+        return np.where(less | more, own_ends, [low, high]), less, more
 
     def _roomy(self, found: FoundBounds, own: OctaveHistogram) -> tuple[Floats, Floats]:
         """Return own bounds with room on either side: the more, the fewer rows stand out."""
