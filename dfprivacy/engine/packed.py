@@ -1011,15 +1011,15 @@ class _Totals:
         """Return the cell of each row's level; count the levels where there are no keys."""
         size = len(values)
         above, level = scratch.array(2, size, np.bool_), scratch.array(3, size, np.uint8)
-        above_each = (np.greater(values, own, out=above) for own in self.thresholds)
         if codes is None:
+            above_each = (np.greater(values, own, out=above) for own in self.thresholds)
             reached = [size, *(int(np.count_nonzero(own)) for own in above_each), 0]
             for total, most, more in zip(self.levels, reached, reached[1:], strict=False):
                 total += most - more  # noqa: PLW2901 where it lies
             return None
-        level[:] = 0
-        for own in above_each:
-            level += own.view(np.uint8)
+        np.greater(values, self.thresholds[0], out=level.view(np.bool_))
+        for own in self.thresholds[1:]:
+            level += np.greater(values, own, out=above).view(np.uint8)
         narrow, cells = scratch.array(0, size, self._narrow), scratch.array(1, size, np.int64)
         narrow[:] = level
         narrow *= self.levels.shape[1]

@@ -119,12 +119,11 @@ def prove_way_back(
     for rows in (0, 1):
         if rows and public and not any(column.null_count for column in keys.columns):
             return
-        columns = [pa.nulls(rows, field.type) for field in keys.schema]
-        for name in values:  # notes are text
-            noted = name == NOTE or name.endswith(f"_{NOTE}")
-            blank, kind = ("", pa.string()) if noted else (0.0, pa.float64())
-            columns.append(pa.array([blank] * rows, kind))
-        wrap(pa.table(columns, names=list(names)))
+        nulls = [pa.nulls(rows, field.type) for field in keys.schema]
+        text, number = pa.array([""] * rows, pa.string()), pa.array([0.0] * rows, pa.float64())
+        noted = [name == NOTE or name.endswith(f"_{NOTE}") for name in values]
+        made = [text if own else number for own in noted]
+        wrap(pa.table([*nulls, *made], names=list(names)))
 
 
 Frame = TypeVar("Frame")
