@@ -1,6 +1,8 @@
 """What the tests of the engine share: a place for temporary files that they can look into."""
 
+import os
 import tempfile
+import warnings
 
 import duckdb
 import polars as pl
@@ -8,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.engine.embedded import close_held
 
 
 @pytest.fixture
@@ -28,6 +29,16 @@ def failing():
         dfp.frame(pa.RecordBatchReader.from_batches(schema, batches)).count()
 
 
+def hold_none():
+    """Have the databases closed that are held for further calls: they are, before a fork."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the child needs not
+        child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
 @pytest.fixture
 def opened(monkeypatch):
     """Return the databases that are opened from now on, each with its settings; none is held."""
@@ -39,7 +50,7 @@ def opened(monkeypatch):
 
     monkeypatch.setattr(duckdb, "connect", watched)
     failing()  # what is loaded by a first call is not to be waited for
-    close_held()
+    hold_none()
     found.clear()
     return found
 

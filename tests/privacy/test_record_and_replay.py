@@ -33,9 +33,12 @@ import pytest
 from hypothesis import given, settings
 
 import dfprivacy as dfp
-from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
+from dfprivacy.engine.units import UNIT_MEAN
 from dfprivacy.frames import vector_release
+from dfprivacy.frames.limit_finding import measured_sizes, valued
 from dfprivacy.frames.limits import limit_losses, limits_charge
+from dfprivacy.frames.releasing import histogram_request, named_columns, read, request_of
 from dfprivacy.measurement.vectors import Buffers, ItemRows, incomplete, vector_grid
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import system_entropy
@@ -44,6 +47,8 @@ from dfprivacy.noise.laws import DiscreteLaplace, KeyRule
 from dfprivacy.noise.selection import ExponentialMechanism
 from dfprivacy.release import answers
 from dfprivacy.release.pipeline import permit
+from dfprivacy.release.request import SEARCH
+from dfprivacy.release.terms import PublicKeys, Sought, Terms
 from dfprivacy.statistics import Quantile, linear, octaves
 from dfprivacy.statistics.estimators import (
     octave_bounds,
@@ -59,8 +64,11 @@ from dfprivacy.statistics.estimators.vector_means import (
     RecentredMean,
     ShiftedMean,
 )
+from dfprivacy.statistics.histogram import Histogram
 from tests.privacy.unbounded_questions import ASKED as UNBOUNDED
 from tests.privacy.unbounded_questions import frame
+from tests.privacy.unit_tables import FRAMES as UNIT_FRAMES
+from tests.privacy.unit_tables import table as unit_table
 
 ASKED = [
     {"n": dfp.count()},
@@ -257,6 +265,65 @@ def test_what_the_limits_spend_is_the_charge(by):
     losses = limit_losses(charge, by)
     assert list(losses) == (["max_rows", "max_groups"] if by else ["max_rows"])
     assert sum(loss.value for loss in losses.values()) == charge.loss.value
+
+
+def limit_histograms(frame, by, question):
+    """Return what limits are found from, before there is noise."""
+    columns = dict.fromkeys(valued([question]).columns, True)
+    columns = named_columns(by, None, columns, dfp.Unit("u", 1))
+    return read(frame, columns, lambda adopted: measured_sizes(adopted, by, [question]))[1]
+
+
+ODD = [None, float("nan"), float("inf"), -float("inf"), -1e300, 0.0, 3.7, 99.99, 100.0, 1e300]
+
+
+@pytest.mark.parametrize("name", UNIT_FRAMES)
+@pytest.mark.parametrize("by", [[], ["g"]])
+@pytest.mark.parametrize("question", [dfp.mean("x", (0, 100)), dfp.sum("x", (-3, 9)), dfp.count()])
+def test_no_unit_moves_what_limits_are_found_from_by_more_than_noise_is_for(
+    engines, name, by, question
+):
+    """By brute force: a unit less moves each histogram by 1, coordinates by their constant."""
+    drawn = np.random.default_rng(len(by)).integers(0, [3, 4, len(ODD)], (40, 3))
+    rows = [{"u": int(u), "g": str(g), "x": ODD[x], "i": 0} for u, g, x in drawn]
+    rows += [{"u": 9, "g": str(i % 7), "x": 50.0, "i": 0} for i in range(200)]
+    rows += [{"u": None, "g": "a", "x": 1.0, "i": 0}, {"u": 10, "g": None, "x": None, "i": 0}]
+    whole = limit_histograms(engines[name](unit_table(rows)), by, question)
+    for unit in (0, 1, 9, 10, None):
+        others = [row for row in rows if row["u"] != unit]
+        left = limit_histograms(engines[name](unit_table(others)), by, question)
+        most = int(unit is not None)
+        assert abs(whole.rows - left.rows).sum() <= most
+        assert abs(whole.groups - left.groups).sum() <= most
+        assert abs(whole.number - left.number) <= most
+        if whole.means is not None:
+            assert abs(whole.means - left.means).sum() <= most * UNIT_MEAN
+            assert (whole.means >= left.means).all()
+
+
+@pytest.mark.parametrize("loss", [{"epsilon": 2}, {"rho": 0.5}])
+@pytest.mark.parametrize(
+    "by", [((), None), (("g",), None), (("g",), PublicKeys((("a",), ("b",), ("c",))))]
+)
+@pytest.mark.parametrize("limits", [(1, 1), (3, 2), (50, 7)])
+def test_the_parts_of_a_release_that_finds_limits_add_up_to_its_charge(loss, by, limits):
+    """Search and rest are exactly the whole; within limits each row pays what a unit leaves it."""
+    terms = Terms(unit=Sought("u"), delta=1e-6).updated(**loss)
+    questions = {"m": dfp.mean("x", (0, 8)), "n": dfp.count("i")}
+    for request in (
+        request_of(questions, terms, *by),
+        histogram_request(Histogram("x", (0, 1, 2)), terms, *by),
+    ):
+        search, whole = request.search, request.charge.loss
+        assert (search.loss.value, search.rest.value) == (
+            whole.value * SEARCH, whole.value * (1 - SEARCH),
+        )  # fmt: skip
+        settled = search.settle(dfp.Unit("u", limits[0], limits[1] if by[0] else None))
+        assert settled.charge.loss == search.rest
+        groups = 1 if not by[0] else limits[1] if by[1] is None else min(limits[1], 3)
+        paid = Contribution(limits[0], groups).row_loss(search.rest)
+        assert sum((own.value for own in settled.row_losses), start=Fraction(0)) == paid.value
+        assert {type(own) for own in settled.row_losses} <= {Epsilon, Rho}
 
 
 class OctaveTape:

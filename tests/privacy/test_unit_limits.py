@@ -5,8 +5,6 @@ One charge, one promise.
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -14,13 +12,6 @@ import pytest
 
 import dfprivacy as dfp
 from benchmarks.releases import replayed
-from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
-from dfprivacy.engine.units import UNIT_MEAN
-from dfprivacy.frames.limit_finding import measured_sizes, valued
-from dfprivacy.frames.releasing import histogram_request, named_columns, read, request_of
-from dfprivacy.release.request import SEARCH
-from dfprivacy.release.terms import PublicKeys, Sought, Terms
-from dfprivacy.statistics.histogram import Histogram
 from tests.privacy.unit_tables import FRAMES, table
 
 
@@ -72,39 +63,6 @@ def test_too_few_units_have_the_smallest_limits():
     frame = pa.table({"u": pa.array([], pa.int64()), "g": pa.array([], pa.string())})
     found = {dfp.suggest_limits(frame, unit="u", by="g", epsilon=0.1) for _ in range(5)}
     assert dfp.Unit("u", 1, 1) in found
-
-
-def histograms(frame, by, question):
-    """Return what limits are found from, before there is noise."""
-    columns = dict.fromkeys(valued([question]).columns, True)
-    columns = named_columns(by, None, columns, dfp.Unit("u", 1))
-    return read(frame, columns, lambda adopted: measured_sizes(adopted, by, [question]))[1]
-
-
-ODD = [None, float("nan"), float("inf"), -float("inf"), -1e300, 0.0, 3.7, 99.99, 100.0, 1e300]
-
-
-@pytest.mark.parametrize("name", FRAMES)
-@pytest.mark.parametrize("by", [[], ["g"]])
-@pytest.mark.parametrize("question", [dfp.mean("x", (0, 100)), dfp.sum("x", (-3, 9)), dfp.count()])
-def test_no_unit_moves_what_limits_are_found_from_by_more_than_noise_is_for(
-    engines, name, by, question
-):
-    """By brute force: a unit less moves each histogram by 1, coordinates by their constant."""
-    drawn = np.random.default_rng(len(by)).integers(0, [3, 4, len(ODD)], (40, 3))
-    rows = [{"u": int(u), "g": str(g), "x": ODD[x], "i": 0} for u, g, x in drawn]
-    rows += [{"u": 9, "g": str(i % 7), "x": 50.0, "i": 0} for i in range(200)]
-    rows += [{"u": None, "g": "a", "x": 1.0, "i": 0}, {"u": 10, "g": None, "x": None, "i": 0}]
-    whole = histograms(engines[name](table(rows)), by, question)
-    for unit in (0, 1, 9, 10, None):
-        others = [row for row in rows if row["u"] != unit]
-        left, most = histograms(engines[name](table(others)), by, question), int(unit is not None)
-        assert abs(whole.rows - left.rows).sum() <= most
-        assert abs(whole.groups - left.groups).sum() <= most
-        assert abs(whole.number - left.number) <= most
-        if whole.means is not None:
-            assert abs(whole.means - left.means).sum() <= most * UNIT_MEAN
-            assert (whole.means >= left.means).all()
 
 
 def units_of(sizes, values):
@@ -180,7 +138,6 @@ def test_what_limits_are_for_is_checked_before_anything_is_charged(tmp_path, ter
 
 PLACES = [(u, g) for u in range(900) for g in "ab" for _ in range(3)]
 ROWS = [{"u": u, "g": g, "x": u % 9, "i": 0} for u, g in PLACES]
-KEYS = PublicKeys((("a",), ("b",), ("c",)))
 
 
 @pytest.mark.parametrize("name", FRAMES)
@@ -224,29 +181,6 @@ def test_what_is_found_costs_nothing_on_top(tmp_path):
         private.mean("g", (0, 8))
     assert ledger.remaining("d").epsilon == 9
     assert "limits found" in ledger.history("d")["question"][0]
-
-
-@pytest.mark.parametrize("loss", [{"epsilon": 2}, {"rho": 0.5}])
-@pytest.mark.parametrize("by", [((), None), (("g",), None), (("g",), KEYS)])
-@pytest.mark.parametrize("limits", [(1, 1), (3, 2), (50, 7)])
-def test_the_parts_of_a_release_that_finds_limits_add_up_to_its_charge(loss, by, limits):
-    """Search and rest are exactly the whole; within limits each row pays what a unit leaves it."""
-    terms = Terms(unit=Sought("u"), delta=1e-6).updated(**loss)
-    questions = {"m": dfp.mean("x", (0, 8)), "n": dfp.count("i")}
-    for request in (
-        request_of(questions, terms, *by),
-        histogram_request(Histogram("x", (0, 1, 2)), terms, *by),
-    ):
-        search, whole = request.search, request.charge.loss
-        assert (search.loss.value, search.rest.value) == (
-            whole.value * SEARCH, whole.value * (1 - SEARCH),
-        )  # fmt: skip
-        settled = search.settle(dfp.Unit("u", limits[0], limits[1] if by[0] else None))
-        assert settled.charge.loss == search.rest
-        groups = 1 if not by[0] else limits[1] if by[1] is None else min(limits[1], 3)
-        paid = Contribution(limits[0], groups).row_loss(search.rest)
-        assert sum((own.value for own in settled.row_losses), start=Fraction(0)) == paid.value
-        assert {type(own) for own in settled.row_losses} <= {Epsilon, Rho}
 
 
 def test_a_recalled_release_is_the_same_again(tmp_path):
