@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import doctest
+import functools
 import importlib
 import inspect
 from pathlib import Path
@@ -13,8 +14,24 @@ import pytest
 import dfprivacy as dfp
 
 ROOT = Path(dfp.__file__).parent
-FILES = {path.relative_to(ROOT).as_posix(): path for path in sorted(ROOT.rglob("*.py"))}
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
+
+
+@functools.cache
+def trees():
+    """Return the syntax tree of each file of the package, by its path in there."""
+    return {
+        path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted(ROOT.rglob("*.py"))
+    }
+
+
+@functools.cache
+def both_trees():
+    """Return the syntax trees of both packages."""
+    return trees() | {
+        f"sql_udfs/{path.name}": ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted((ROOT.parent / "sql_udfs").glob("*.py"))
+    }
 
 
 def modules_of(tree):
@@ -48,7 +65,7 @@ def layer_of(module):
 
 def test_imports_point_one_way():
     """No module imports one of a layer above its own."""
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         own = name.split("/")[0].removesuffix(".py")
         assert own in RANKS, f"{own} has no layer: give it one"
         for module, taken in modules_of(tree):
@@ -62,15 +79,17 @@ def test_imports_point_one_way():
             assert RANKS[target] <= RANKS[own], f"{name} imports {whole}"
 
 
-CORE = [n for n in TREES if n.startswith(("measurement/", "noise/", "statistics/estimators/"))]
+CORE = ("measurement/", "noise/", "statistics/estimators/")
 
 
 def test_the_core_knows_no_engine_and_no_clock():
     """Measurement, noise and estimators import no dataframe library, and never ask for the time."""
     banned = {"pandas", "polars", "duckdb", "narwhals", "time"}
-    for name in CORE:
-        assert not {module.split(".")[0] for module, _ in modules_of(TREES[name])} & banned, name
-        asked = {node.attr for node in ast.walk(TREES[name]) if isinstance(node, ast.Attribute)}
+    for name, tree in trees().items():
+        if not name.startswith(CORE):
+            continue
+        assert not {module.split(".")[0] for module, _ in modules_of(tree)} & banned, name
+        asked = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         assert not asked & {"now", "today", "utcnow", "fromtimestamp"}, name
 
 
@@ -87,8 +106,10 @@ def examples_of(tree):
 
 def test_no_other_source_of_randomness():
     """numpy.random, random and secrets are nowhere, nor in examples; os.urandom is in one file."""
-    trees = ((n, own) for n, tree in TREES.items() for own in (tree, *examples_of(tree)))
-    for name, tree in trees:
+    own_and_examples = (
+        (name, tree) for name, own in trees().items() for tree in (own, *examples_of(own))
+    )
+    for name, tree in own_and_examples:
         for module, taken in modules_of(tree):
             assert module not in BANNED
             assert f"{module}.{taken}" not in BANNED | {"os.urandom"}
@@ -107,7 +128,7 @@ NOISE_PATH = ["noise/additive.py", "measurement/sums.py"]
 @pytest.mark.parametrize("name", NOISE_PATH)
 def test_no_float_between_a_sum_and_its_noise(name):
     """Where exact sums and noise are added there is no float: no literal, dtype or division."""
-    for node in ast.walk(TREES[name]):
+    for node in ast.walk(trees()[name]):
         if isinstance(node, ast.Constant):
             assert not isinstance(node.value, float)
         if isinstance(node, ast.Attribute):
@@ -121,7 +142,7 @@ def test_no_float_between_a_sum_and_its_noise(name):
 def calls_in(name, start):
     """Return the names called in a function, in the order of its source."""
     function = next(
-        n for n in TREES[name].body if isinstance(n, ast.FunctionDef) and n.name == start
+        n for n in trees()[name].body if isinstance(n, ast.FunctionDef) and n.name == start
     )
     calls = [n for n in ast.walk(function) if isinstance(n, ast.Call)]
     calls.sort(key=lambda n: (n.lineno, n.col_offset))
@@ -147,12 +168,6 @@ def test_a_request_is_checked_whole_before_it_is_made():
     assert checks <= set(names)
 
 
-CODE = TREES | {
-    f"sql_udfs/{path.name}": ast.parse(path.read_text(encoding="utf-8"))
-    for path in sorted((ROOT.parent / "sql_udfs").glob("*.py"))
-}
-
-
 def names_used(tree):
     """Return every name and attribute in a tree, imported ones too."""
     found = {taken for _, taken in modules_of(tree)}
@@ -162,9 +177,11 @@ def names_used(tree):
 
 def test_nothing_else_permits_noise():
     """Permits are made in one file; what enters one without an account says what pays instead."""
-    makers = {name for name, tree in CODE.items() if {"PERMIT", "Permit"} & names_used(tree)}
+    makers = {
+        name for name, tree in both_trees().items() if {"PERMIT", "Permit"} & names_used(tree)
+    }
     assert makers == {"noise/entropy.py", "release/pipeline.py"}
-    entered = {name for name, tree in CODE.items() if "permit" in names_used(tree)}
+    entered = {name for name, tree in both_trees().items() if "permit" in names_used(tree)}
     assert entered - makers == {
         "local/protocol.py",
         "shuffle/protocol.py",
@@ -177,7 +194,7 @@ def test_nothing_else_pays():
     """One function asks accounts to pay."""
     payers = {
         name
-        for name, tree in CODE.items()
+        for name, tree in both_trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "pay"
     }
@@ -191,7 +208,7 @@ def test_nothing_but_the_guard_swallows_errors():
     handles no data (the ledger and the command line).
     """
     allowed = {"engine/run.py"}
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         if name.startswith(("accounting/", "cli/")):
             continue
         for node in ast.walk(tree):
@@ -203,7 +220,7 @@ def test_nothing_but_the_guard_swallows_errors():
 
 def test_nothing_is_printed_logged_or_warned():
     """The package prints, logs and warns nowhere outside the command line; one file silences."""
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         if name.startswith("frontends/"):
             continue
         silences = name == "errors.py"

@@ -1,5 +1,6 @@
 """The dp_* functions behave as aggregates do; every call draws its own noise."""
 
+import functools
 import inspect
 
 import duckdb
@@ -28,7 +29,10 @@ def connect():
     return connection
 
 
-shared = connect()
+@functools.cache
+def shared():
+    """Return the connection of tests that write nothing."""
+    return connect()
 
 
 @pytest.fixture
@@ -47,7 +51,7 @@ def ask(connection, query):
 def test_every_call_answers_and_never_null(call, table):
     """A whole table gives one answer of a fixed type, whether it has rows or values or none."""
     query = f"SELECT y, typeof(y) FROM (SELECT {call} AS y FROM {table})"
-    [(answer, declared)] = ask(shared, query)
+    [(answer, declared)] = ask(shared(), query)
     assert answer is not None
     assert declared == TYPES.get(call.split("(")[0], "DOUBLE")
 
@@ -57,7 +61,7 @@ def test_every_call_answers_and_never_null(call, table):
 def test_every_interval_encloses_its_value(call, table):
     """A companion gives one draw: low <= value <= high, none of them NULL."""
     ends = f"SELECT y.value, y.low, y.high FROM (SELECT {call} AS y FROM {table})"
-    for value, low, high in ask(shared, ends):
+    for value, low, high in ask(shared(), ends):
         assert low <= value <= high
 
 
@@ -65,10 +69,10 @@ def test_every_interval_encloses_its_value(call, table):
 def test_groups_get_one_answer_each(call):
     """GROUP BY gives one answer a group, and none over no rows."""
     query = f"SELECT g, {call} AS y FROM {{}} GROUP BY g ORDER BY g"
-    answers = ask(shared, query.format("t"))
+    answers = ask(shared(), query.format("t"))
     assert [g for g, _ in answers] == list(range(10))
     assert None not in [answer for _, answer in answers]
-    assert ask(shared, query.format("nothing")) == []
+    assert ask(shared(), query.format("nothing")) == []
 
 
 def test_the_same_expression_twice_draws_twice(con):

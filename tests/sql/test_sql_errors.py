@@ -1,5 +1,6 @@
 """Refusals come while DuckDB plans, say what to do, and say nothing of the data."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -15,21 +16,25 @@ ROOT = Path(__file__).resolve().parents[2]
 SECRET = "Alice Secret"
 TABLES = ["full_table", "neighbour", "empty_table"]
 
-con = duckdb.connect()
-sql_udfs.register(con)
-con.execute(
-    f"CREATE TABLE full_table AS SELECT 1 AS g, '{SECRET}' AS s, 1.5::DOUBLE AS d, 7777 AS i,"
-    f" DATE '2001-02-03' AS day, [7777] AS l, {{'a': 7777}} AS r, '{SECRET}'::BLOB AS b,"
-    f" '{SECRET}'::ENUM('{SECRET}') AS e, INTERVAL 3 DAY AS v, TIMESTAMP '2001-02-03' AS ts;"
-    "CREATE TABLE neighbour AS SELECT * FROM full_table UNION ALL"
-    " SELECT * REPLACE ('Bob' AS s, 1e300 AS d, 5 AS i) FROM full_table;"
-    "CREATE TABLE empty_table AS SELECT * FROM full_table LIMIT 0"
-)
+
+@functools.cache
+def con():
+    """Return the connection of all tests, with rows, a neighbour of them, and none."""
+    connection = duckdb.connect()
+    sql_udfs.register(connection)
+    return connection.execute(
+        f"CREATE TABLE full_table AS SELECT 1 AS g, '{SECRET}' AS s, 1.5::DOUBLE AS d, 7777 AS i,"
+        f" DATE '2001-02-03' AS day, [7777] AS l, {{'a': 7777}} AS r, '{SECRET}'::BLOB AS b,"
+        f" '{SECRET}'::ENUM('{SECRET}') AS e, INTERVAL 3 DAY AS v, TIMESTAMP '2001-02-03' AS ts;"
+        "CREATE TABLE neighbour AS SELECT * FROM full_table UNION ALL"
+        " SELECT * REPLACE ('Bob' AS s, 1e300 AS d, 5 AS i) FROM full_table;"
+        "CREATE TABLE empty_table AS SELECT * FROM full_table LIMIT 0"
+    )
 
 
 def failure(query):
     with pytest.raises(duckdb.Error) as caught:
-        con.execute(query).fetchall()
+        con().execute(query).fetchall()
     return str(caught.value)
 
 
@@ -122,7 +127,7 @@ def test_columns_that_are_no_numbers_are_refused_without_bounds(call, column):
         mend, own, hint = "dp_median(x)", column, "of dates and times ask dp_median(x)"
     assert f"UnsupportedDtypeError: {call.split('(')[0]} needs numbers" in text
     assert f"Hint: {hint}" in text
-    con.execute(f"SELECT {mend.replace('x', own)} FROM full_table")
+    con().execute(f"SELECT {mend.replace('x', own)} FROM full_table")
 
 
 @pytest.mark.parametrize("column", sorted(MOMENTS))
@@ -131,7 +136,7 @@ def test_bounds_of_dates_are_dates(column):
     text = refusal(f"SELECT dp_median({column}, 0, 100) FROM {{table}}")
     assert "must be of its own kind" in text
     mend = text.partition("Hint: write ")[2].splitlines()[0]
-    con.execute(f"SELECT {mend.replace('(x', f'({column}')} FROM full_table")
+    con().execute(f"SELECT {mend.replace('(x', f'({column}')} FROM full_table")
 
 
 @pytest.mark.parametrize(
@@ -162,7 +167,7 @@ def test_wide_bounds_of_an_integer_column_are_refused():
     """Beyond 2**53 an integer column and its float twin could differ by more than rounding."""
     text = refusal("SELECT dp_mean(i, 0, 1e17) FROM {table}")
     assert "2**53" in text
-    assert con.execute("SELECT dp_mean(d, 0, 1e17) FROM full_table").fetchall() != []
+    assert con().execute("SELECT dp_mean(d, 0, 1e17) FROM full_table").fetchall() != []
 
 
 @pytest.mark.parametrize(
@@ -255,7 +260,7 @@ def every_call():
         "starts_with(function_name, 'dp_') AND NOT starts_with(function_name, 'dp_local') "
         "AND function_name <> 'dp_epsilon' AND NOT list_contains(parameters, 'argument_0')"
     )
-    for name, parameters, types in con.execute(query).fetchall():
+    for name, parameters, types in con().execute(query).fetchall():
         if set(types) <= {None, "DATE"}:
             given = WORTH | (OF_DATES if "DATE" in types else {})
             given |= {"x": "d > 0"} if name.startswith("dp_share") else {}
@@ -268,6 +273,6 @@ def test_no_function_draws_once_a_row(tail):
     calls = list(every_call())
     assert len(calls) > 100
     for call in calls:
-        assert con.execute(f"SELECT {call} FROM full_table GROUP BY g").fetchall()
+        assert con().execute(f"SELECT {call} FROM full_table GROUP BY g").fetchall()
         for table in TABLES:
             failure(f"SELECT {call} {tail} FROM {table}")

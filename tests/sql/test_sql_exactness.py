@@ -1,5 +1,6 @@
 """At a huge epsilon the noise is zero, and SQL gives the very numbers of the frame API."""
 
+import functools
 from decimal import Decimal
 
 import duckdb
@@ -17,8 +18,14 @@ HUGE = 1e12  # noise of scale 2**30/1e12: not zero with probability below 1e-400
 QUESTIONS = {"dp_sum": "sum", "dp_mean": "mean", "dp_avg": "mean", "dp_var": "var"}
 QUESTIONS["dp_stddev"] = "std"
 
-connection = duckdb.connect()
-sql_udfs.register(connection, epsilon=HUGE)
+
+@functools.cache
+def con():
+    """Return the connection of all tests."""
+    connection = duckdb.connect()
+    sql_udfs.register(connection, epsilon=HUGE)
+    return connection
+
 
 BOUNDS = st.sampled_from(
     [
@@ -32,7 +39,7 @@ FLOATS = st.lists(st.one_of(EDGES, BROKEN, st.floats(-1e3, 1e3), st.floats()), m
 
 
 def sql(function, arguments, column="x"):
-    return connection.execute(f"SELECT {function}({column}, {arguments}) FROM t").fetchall()[0][0]
+    return con().execute(f"SELECT {function}({column}, {arguments}) FROM t").fetchall()[0][0]
 
 
 def numbers(bounds):
@@ -42,8 +49,8 @@ def numbers(bounds):
 def assert_equal_to(frame, bounds):
     calls = ", ".join(f"{function}(x, {numbers(bounds)})" for function in QUESTIONS)
     expected = [getattr(frame, name)("x", bounds, epsilon=HUGE) for name in QUESTIONS.values()]
-    assert connection.execute(f"SELECT {calls} FROM t").fetchall() == [tuple(map(float, expected))]
-    rows = connection.execute("SELECT dp_count(), dp_count(x) FROM t").fetchall()[0]
+    assert con().execute(f"SELECT {calls} FROM t").fetchall() == [tuple(map(float, expected))]
+    rows = con().execute("SELECT dp_count(), dp_count(x) FROM t").fetchall()[0]
     assert rows == (frame.count(epsilon=HUGE), frame.count("x", epsilon=HUGE))
 
 
@@ -52,7 +59,7 @@ def assert_equal_to(frame, bounds):
 def test_floats_give_the_same_bits_as_polars(values, bounds):
     """NULL and NaN are dropped, infinities are the ends, every float has polars' grid integer."""
     table = pa.table({"x": pa.array(values, pa.float64(), from_pandas=False)})
-    connection.register("t", table)
+    con().register("t", table)
     assert_equal_to(pl.from_arrow(table).dp, bounds)
 
 
@@ -61,7 +68,7 @@ def test_floats_give_the_same_bits_as_polars(values, bounds):
 def test_integers_give_the_same_bits_as_polars(values):
     """A BIGINT column has the same integers in SQL and in polars, to the ends of its range."""
     table = pa.table({"x": pa.array(values, pa.int64())})
-    connection.register("t", table)
+    con().register("t", table)
     for bounds in [(-60, 240), (-5.5, 3.25), (-(2**53), 2**53)]:
         assert_equal_to(pl.from_arrow(table).dp, bounds)
 
@@ -73,14 +80,14 @@ TYPES = ["TINYINT", "USMALLINT", "INTEGER", "HUGEINT", "UHUGEINT", "FLOAT", "DEC
 def test_every_number_type_agrees_with_the_relation(declared):
     """A column of any type of numbers gives what the frame API reads off the same relation."""
     values = [None, Decimal("0.37"), 1, 2, 3, 50, 120]
-    connection.register("raw", pa.table({"v": pa.array(values, pa.decimal128(9, 2))}))
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE typed AS SELECT v::{declared} AS x FROM raw")
-    connection.execute("CREATE OR REPLACE TEMP VIEW t AS SELECT * FROM typed")
+    con().register("raw", pa.table({"v": pa.array(values, pa.decimal128(9, 2))}))
+    con().execute(f"CREATE OR REPLACE TEMP TABLE typed AS SELECT v::{declared} AS x FROM raw")
+    con().execute("CREATE OR REPLACE TEMP VIEW t AS SELECT * FROM typed")
     if declared == "UHUGEINT":  # no frame library has it
         assert sql("dp_sum", "0, 100") == 156
     else:
-        assert_equal_to(dfp.frame(connection.table("typed")), (-0.5, 100))
-    connection.execute("DROP VIEW t")
+        assert_equal_to(dfp.frame(con().table("typed")), (-0.5, 100))
+    con().execute("DROP VIEW t")
 
 
 def test_answers_do_not_depend_on_order_or_threads():
@@ -104,7 +111,7 @@ def test_answers_do_not_depend_on_order_or_threads():
 def test_groups_agree_with_polars_beyond_one_chunk():
     """With more groups than DuckDB hands over at once, each group gets its own answer."""
     table = pa.table({"g": np.arange(30_000) % 5_000, "x": np.arange(30_000) % 997 / 10})
-    connection.register("t", table)
+    con().register("t", table)
     query = "SELECT g, dp_mean(x, 0, 60), dp_stddev(x, 0, 60), dp_count() FROM t GROUP BY g"
     keys = list(range(5_000))
     grouped = pl.from_arrow(table).dp.group_by("g", keys=keys)
@@ -112,7 +119,7 @@ def test_groups_agree_with_polars_beyond_one_chunk():
         dfp.mean("x", (0, 60)), s=dfp.std("x", (0, 60)), n=dfp.count(), epsilon=HUGE
     )
     expected = released.select("g", "x", "s", "n").rows()
-    answers = sorted(connection.execute(query).fetchall())
+    answers = sorted(con().execute(query).fetchall())
     assert [(g, n) for g, _, _, n in answers] == [(g, n) for g, _, _, n in expected]
     assert np.allclose([row[1:3] for row in answers], [row[1:3] for row in expected], atol=1e-6)
 
@@ -121,7 +128,7 @@ def test_groups_agree_with_polars_beyond_one_chunk():
 def test_means_at_the_ends_are_the_ends(rows):
     """A group of rows that all hold an end has that end as its mean, to a grid step."""
     query = "SELECT dp_mean(hi, -60, 240), dp_mean(lo, -60, 240) FROM (SELECT 1e300 AS hi, "
-    top, bottom = connection.execute(f"{query} -1e300 AS lo FROM range({rows}))").fetchall()[0]
+    top, bottom = con().execute(f"{query} -1e300 AS lo FROM range({rows}))").fetchall()[0]
     assert (top, bottom) == (240.0, -60.0)
 
 
@@ -129,7 +136,7 @@ def test_means_at_the_ends_are_the_ends(rows):
 def test_bounds_of_any_size_agree_with_polars(bounds):
     """Bounds near the ends of the floats give the frame's sum, mean and deviation."""
     table = pa.table({"x": [None, -1e308, 0.0, 1e-301, 7e-301, 3e299, 2e300, float("inf")]})
-    connection.register("t", table)
+    con().register("t", table)
     for function in ("dp_sum", "dp_mean", "dp_stddev"):
         expected = getattr(pl.from_arrow(table).dp, QUESTIONS[function])("x", bounds, epsilon=HUGE)
         assert sql(function, numbers(bounds)) == float(expected)
@@ -137,11 +144,11 @@ def test_bounds_of_any_size_agree_with_polars(bounds):
 
 def test_without_the_optimiser_the_answers_are_the_same():
     """Constants that are not folded are looked up chunk by chunk, to the same effect."""
-    connection.register("t", pa.table({"x": np.linspace(-100, 300, 5_000)}))
+    con().register("t", pa.table({"x": np.linspace(-100, 300, 5_000)}))
     before = [sql(function, "-60, 240") for function in QUESTIONS]
-    connection.execute("PRAGMA disable_optimizer")
+    con().execute("PRAGMA disable_optimizer")
     after = [sql(function, "-60, 240") for function in QUESTIONS]
-    connection.execute("PRAGMA enable_optimizer")
+    con().execute("PRAGMA enable_optimizer")
     assert before == after
 
 
@@ -159,6 +166,6 @@ def test_sums_of_128_bits_give_the_same_answers():
 @pytest.mark.parametrize("name", ["x", "lo", "hi", "epsilon", "delta", "value", "g"])
 def test_columns_may_be_called_like_parameters(name):
     """A column that has the name of a macro's parameter is still that column."""
-    connection.register("t", pa.table({"other": [0.0], name: [30.0]}))
+    con().register("t", pa.table({"other": [0.0], name: [30.0]}))
     assert sql("dp_mean", "0, 100", name) == 30.0
-    assert connection.execute(f"SELECT dp_count({name}) FROM t").fetchall()[0] == (1,)
+    assert con().execute(f"SELECT dp_count({name}) FROM t").fetchall()[0] == (1,)

@@ -1,5 +1,6 @@
 """Groups without bounds: each answers for itself, draws its own noise, and keeps its order."""
 
+import functools
 import math
 import os
 
@@ -24,17 +25,15 @@ CALLS += ["dp_quantiles(x, [0.25, 0.75])", "dp_quantiles(x, [0.25, ?], 0.5)"]
 CALLS += [f"{name}_interval(x{end})" for name in MOMENTS for end in ("", ", 0.5")]
 
 
+@functools.cache
 def connect(epsilon=1.0):
+    """Return the connection of all tests whose functions spend epsilon."""
     connection = duckdb.connect()
     sql_udfs.register(connection, epsilon=epsilon)
     connection.execute(
         "CREATE TABLE t AS SELECT i % 10 AS g, (i % 100 + 1)::DOUBLE AS x FROM range(50000) r(i)"
     )
     return connection
-
-
-con = connect()
-exact = connect(HUGE)
 
 
 def ask(connection, query):
@@ -53,12 +52,12 @@ def type_of(call):
 def test_every_call_answers_by_group_and_as_a_whole(call):
     """Each group has one answer of a fixed type, a whole table has one, no rows have no groups."""
     query = f"SELECT g, y, typeof(y) FROM (SELECT g, {call} AS y FROM {{}} GROUP BY g) ORDER BY g"
-    answers = ask(con, query.format("t"))
+    answers = ask(connect(), query.format("t"))
     assert [g for g, _, _ in answers] == list(range(10))
     assert None not in [y for _, y, _ in answers]
     assert {kind.replace('"', "") for _, _, kind in answers} == {type_of(call).replace('"', "")}
-    assert ask(con, query.format("(FROM t LIMIT 0)")) == []
-    assert len(ask(con, f"SELECT {call} FROM t")) == 1
+    assert ask(connect(), query.format("(FROM t LIMIT 0)")) == []
+    assert len(ask(connect(), f"SELECT {call} FROM t")) == 1
 
 
 def test_the_true_values_come_out_at_a_huge_epsilon():
@@ -66,21 +65,21 @@ def test_the_true_values_come_out_at_a_huge_epsilon():
     query = (
         "SELECT {}sum(x{}), {}mean(x{}), {}var{}(x{}), {}stddev{}(x{}) FROM t GROUP BY g ORDER BY g"
     )
-    ours = ask(exact, query.format("dp_", "", "dp_", "", "dp_", "", "", "dp_", "", ""))
-    true = ask(exact, query.format("", "", "", "", "", "_pop", "", "", "_pop", ""))
+    ours = ask(connect(HUGE), query.format("dp_", "", "dp_", "", "dp_", "", "", "dp_", "", ""))
+    true = ask(connect(HUGE), query.format("", "", "", "", "", "_pop", "", "", "_pop", ""))
     assert np.allclose(ours, true, rtol=1e-6, atol=1e-4)
     odd = "SELECT {} FROM t WHERE x <= 90 GROUP BY g ORDER BY g"
-    ours = ask(exact, odd.format("dp_median(x), dp_quantile(x, 0.25)"))
-    assert ours == ask(exact, odd.format("median(x), quantile_disc(x, 0.25)"))
+    ours = ask(connect(HUGE), odd.format("dp_median(x), dp_quantile(x, 0.25)"))
+    assert ours == ask(connect(HUGE), odd.format("median(x), quantile_disc(x, 0.25)"))
 
 
 def test_quantiles_come_in_the_order_asked_and_never_cross():
     """A higher level has no lower answer; all are NaN where rows are too few for the epsilon."""
     query = "SELECT y[1], y[2], y[3] FROM (SELECT dp_quantiles(x, [0.9, 0.1, 0.5], {}) AS y FROM t"
     for epsilon in (1e-3, 0.1, 10):
-        for high, low, middle in ask(con, f"{query.format(epsilon)} GROUP BY g)"):
+        for high, low, middle in ask(connect(), f"{query.format(epsilon)} GROUP BY g)"):
             assert low <= middle <= high or all(map(math.isnan, (low, middle, high)))
-    [(high, low, middle)] = ask(exact, query.format(HUGE) + ")")
+    [(high, low, middle)] = ask(connect(HUGE), query.format(HUGE) + ")")
     assert (low, middle, high) == pytest.approx((10.5, 50.5, 90.5), abs=0.51)
 
 
@@ -91,14 +90,16 @@ def test_a_group_without_bounds_borrows_none(monkeypatch):
     of 1 comes once in a million draws, of which there are eleven: it is the same in every run.
     """
     monkeypatch.setattr(os, "urandom", NumberedBytes())
-    con.execute("CREATE OR REPLACE TABLE few AS SELECT * FROM t WHERE g < 9 OR x = 100 LIMIT 45001")
-    con.execute("INSERT INTO few SELECT 10, 7.0")
+    connect().execute(
+        "CREATE OR REPLACE TABLE few AS SELECT * FROM t WHERE g < 9 OR x = 100 LIMIT 45001"
+    )
+    connect().execute("INSERT INTO few SELECT 10, 7.0")
     for function in MOMENTS:
         query = f"SELECT g, {function}(x, 37), {function}_interval(x, 37) FROM few GROUP BY g"
-        for g, value, parts in ask(con, query):
+        for g, value, parts in ask(connect(), query):
             assert math.isnan(value) == (g == 10)
             assert math.isinf(parts["low"]) == math.isinf(parts["high"]) == (g == 10)
-    ends = dict(ask(con, "SELECT g, dp_bounds(x, 13.9) FROM few GROUP BY g"))
+    ends = dict(ask(connect(), "SELECT g, dp_bounds(x, 13.9) FROM few GROUP BY g"))
     assert ends[10] == {"lower": None, "upper": None}
     assert None not in ends[3].values()
 
@@ -112,13 +113,15 @@ def test_a_group_answers_as_it_does_alone(function):
     rng = np.random.default_rng(3)
     rows = [rng.laplace(10.0**k, 1, 200).tolist() for k in range(-3, 5)] + [[], [None], [math.inf]]
     pairs = [(g, value) for g, own in enumerate(rows) for value in own]
-    exact.register("mixed", pa.table({"g": [g for g, _ in pairs], "x": [x for _, x in pairs]}))
+    connect(HUGE).register(
+        "mixed", pa.table({"g": [g for g, _ in pairs], "x": [x for _, x in pairs]})
+    )
     more = "" if function == "dp_bounds" else f", {function}_interval(x)"
     query = f"SELECT {function}(x){more} FROM mixed"
-    together = ask(exact, query.replace("SELECT ", "SELECT g, ") + " GROUP BY g")
+    together = ask(connect(HUGE), query.replace("SELECT ", "SELECT g, ") + " GROUP BY g")
     assert len(together) == 10
     for g, *found in together:
-        alone = ask(exact, f"{query} WHERE g = {g}")
+        alone = ask(connect(HUGE), f"{query} WHERE g = {g}")
         both = (
             [x for part in row for x in (part.values() if isinstance(part, dict) else [part])]
             for row in (found, *alone)
@@ -130,14 +133,14 @@ def test_a_group_answers_as_it_does_alone(function):
 def test_the_same_expression_twice_draws_twice():
     """Two calls are two releases, with two noises; a fixed answer stays what it is."""
     for call in ("dp_mean(x, 1)", "dp_sum(x, 1)", "dp_stddev(x, 1)"):
-        pairs = ask(con, f"SELECT {call}, {call} FROM t GROUP BY g")
+        pairs = ask(connect(), f"SELECT {call}, {call} FROM t GROUP BY g")
         assert len({answer for pair in pairs for answer in pair}) == 20
-    pairs = ask(con, "SELECT dp_median(x, 1), dp_median(x, 1) FROM t GROUP BY g")
+    pairs = ask(connect(), "SELECT dp_median(x, 1), dp_median(x, 1) FROM t GROUP BY g")
     # any of 10,000 numbers between two values: five coincidences are rarer than one in 1e9 runs
     assert len({answer for pair in pairs for answer in pair}) > 15
     assert not any(math.isnan(answer) for pair in pairs for answer in pair)
     inner = "SELECT dp_mean_interval(x, 0.5) AS m FROM t GROUP BY g"
-    assert all(ask(con, f"SELECT m.low <= m.value AND m.value <= m.high FROM ({inner})"))
+    assert all(ask(connect(), f"SELECT m.low <= m.value AND m.value <= m.high FROM ({inner})"))
 
 
 @pytest.mark.slow
@@ -145,10 +148,10 @@ def test_answers_have_the_law_of_a_whole_frame():
     """Answers of 4,000 groups from SQL, and 200 of one frame, differ by chance (alarm: 1e-7)."""
     x = np.tile(np.linspace(0.55, 0.95, 100), GROUPS)
     frame = pl.DataFrame({"g": np.arange(len(x)) // 100, "x": x})
-    con.register("many", frame.to_arrow())
+    connect().register("many", frame.to_arrow())
     alone = frame.head(100).dp
     for call, question in [("dp_mean", dfp.mean("x")), ("dp_stddev", dfp.std("x"))]:
-        ours = [y for (y,) in ask(con, f"SELECT {call}(x, 2) FROM many GROUP BY g")]
+        ours = [y for (y,) in ask(connect(), f"SELECT {call}(x, 2) FROM many GROUP BY g")]
         theirs = [float(alone.agg(y=question, epsilon=2)["y"]) for _ in range(200)]
         assert not np.isnan(ours).any()
         assert stats.ks_2samp(ours, theirs).pvalue > 1e-7 / 2

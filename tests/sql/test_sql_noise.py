@@ -1,5 +1,6 @@
 """The noise of SQL has the law of the frame API; dp_keep keeps its delta."""
 
+import functools
 import math
 
 import duckdb
@@ -16,10 +17,16 @@ FALSE_ALARM = 1e-7
 # Dvoretzky-Kiefer-Wolfowitz, Massart's constant, for each of the two samples
 DISTANCE = 2 * math.sqrt(math.log(4 / FALSE_ALARM) / (2 * GROUPS))
 
-con = duckdb.connect()
-sql_udfs.register(con, epsilon=0.5)
 frame = pl.DataFrame({"g": np.arange(3 * GROUPS) % GROUPS, "x": np.tile([0.1, 0.5, 0.9], GROUPS)})
-con.register("t", frame.to_arrow())
+
+
+@functools.cache
+def con():
+    """Return the connection of all tests."""
+    connection = duckdb.connect()
+    sql_udfs.register(connection, epsilon=0.5)
+    connection.register("t", frame.to_arrow())
+    return connection
 
 
 def distance(first, second):
@@ -27,7 +34,7 @@ def distance(first, second):
 
 
 def by_group(call):
-    return np.array([y for (y,) in con.execute(f"SELECT {call} FROM t GROUP BY g").fetchall()])
+    return np.array([y for (y,) in con().execute(f"SELECT {call} FROM t GROUP BY g").fetchall()])
 
 
 @pytest.mark.parametrize(
@@ -57,7 +64,7 @@ def test_sums_have_laplace_noise():
 def test_intervals_cover_at_their_level():
     """At least 95 % of the sums' intervals hold the true sum (Clopper-Pearson, alarm: 1e-7)."""
     query = "SELECT s.low, s.high FROM (SELECT dp_sum_interval(x, -2, 1) AS s FROM t GROUP BY g)"
-    inside = sum(low <= 1.5 <= high for low, high in con.execute(query).fetchall())
+    inside = sum(low <= 1.5 <= high for low, high in con().execute(query).fetchall())
     assert stats.binomtest(inside, GROUPS).proportion_ci(1 - FALSE_ALARM, "exact").high >= 0.95
 
 
@@ -66,7 +73,7 @@ def test_dp_keep_shows_single_rows_at_most_delta_of_the_time(epsilon):
     """Of 100,000 groups of one row at most delta come out, and not far fewer (alarm: 1e-7)."""
     delta = 1e-3
     query = f"SELECT g FROM range(100000) r(g) GROUP BY g HAVING dp_keep({delta}, {epsilon})"
-    shown = len(con.execute(query).fetchall())
+    shown = len(con().execute(query).fetchall())
     limits = stats.binomtest(shown, 100_000).proportion_ci(1 - FALSE_ALARM, "exact")
     assert limits.low <= delta
     assert limits.high >= delta / math.e
@@ -75,4 +82,4 @@ def test_dp_keep_shows_single_rows_at_most_delta_of_the_time(epsilon):
 def test_dp_keep_shows_large_groups():
     """A group of 1000 rows at epsilon 0.5 comes out but with probability below e**-450."""
     query = "SELECT i % 50 AS g FROM range(50000) r(i) GROUP BY g HAVING dp_keep(1e-6)"
-    assert len(con.execute(query).fetchall()) == 50
+    assert len(con().execute(query).fetchall()) == 50

@@ -1,5 +1,6 @@
 """Without bounds: the frame API's own bins, answers and noise, and no group knows of another."""
 
+import functools
 import math
 import os
 
@@ -20,8 +21,14 @@ HUGE = 1e12
 QUESTIONS = {"dp_sum": "sum", "dp_mean": "mean", "dp_avg": "mean", "dp_var": "var"}
 QUESTIONS["dp_stddev"] = "std"
 
-con = duckdb.connect()
-sql_udfs.register(con, epsilon=HUGE)
+
+@functools.cache
+def con():
+    """Return the connection of all tests, whose functions draw next to no noise."""
+    connection = duckdb.connect()
+    sql_udfs.register(connection, epsilon=HUGE)
+    return connection
+
 
 HOSTILE = [0.0, -0.0, 1.0, -1.0, 3.3, 5e-324, -1e-310, 2.0**-126, 2.0**-127, -(2.0**-126)]
 HOSTILE += [1e300, -1e300, 2.0**126, -(2.0**127), 2.0**-126 * (1 - 2.0**-53), 4.0, 1 + 2.0**-22]
@@ -36,12 +43,12 @@ def given_rows(rows):
         "g": pa.array([g for g, _ in rows], pa.int64()),
         "x": pa.array([x for _, x in rows], pa.float64(), from_pandas=False),
     }
-    con.register("t", pa.table(columns))
+    con().register("t", pa.table(columns))
     return pl.from_arrow(pa.table(columns))
 
 
 def ask(query):
-    return con.execute(query).fetchall()
+    return con().execute(query).fetchall()
 
 
 @given(ROWS)
@@ -63,7 +70,7 @@ def test_long_lists_are_counted_block_by_block():
     x = rng.laplace(20, 50, sum(sizes))
     x[rng.random(len(x)) < 0.01] = np.nan
     frame = pl.DataFrame({"g": np.repeat(np.arange(7), sizes), "x": x})
-    con.register("t", frame.to_arrow())
+    con().register("t", frame.to_arrow())
     parts = [part.dp for part in frame.partition_by("g", maintain_order=True)]
     ours = ask("SELECT dp_var(x), dp_mean(x), dp_median(x) FROM t GROUP BY g ORDER BY g")
     for (var, mean, median), part in zip(ours, parts, strict=True):
@@ -115,11 +122,11 @@ TYPES = ["TINYINT", "UBIGINT", "HUGEINT", "FLOAT", "DECIMAL(9,2)", "DECIMAL(38,1
 @pytest.mark.parametrize("declared", TYPES)
 def test_every_number_type_agrees_with_the_relation(declared):
     """A column of any type of numbers gives what the frame API reads off the same relation."""
-    con.execute(
+    con().execute(
         "CREATE OR REPLACE TEMP TABLE typed AS"
         f" SELECT v::{declared} AS x FROM (VALUES (NULL), (0.37), (1), (3), (50), (120)) w(v)"
     )
-    frame = dfp.frame(con.table("typed"))
+    frame = dfp.frame(con().table("typed"))
     expected = [float(frame.mean("x", epsilon=HUGE)), float(frame.median("x", epsilon=HUGE))]
     [answers] = ask("SELECT dp_mean(x), dp_median(x) FROM typed")
     assert answers == pytest.approx(expected)
@@ -149,15 +156,15 @@ def test_without_the_optimiser_the_answers_are_the_same():
     calls = "dp_mean(x), dp_stddev(x, 1e12), dp_bounds(x), dp_median(x), dp_quantiles(x, [0.5])"
     query = f"SELECT g, {calls} FROM t GROUP BY g ORDER BY g"
     before = ask(query)
-    con.execute("PRAGMA disable_optimizer")
+    con().execute("PRAGMA disable_optimizer")
     after = ask(query)
-    con.execute("PRAGMA enable_optimizer")
+    con().execute("PRAGMA enable_optimizer")
     assert before == after
 
 
 @pytest.mark.parametrize("name", ["x", "q", "qs", "epsilon", "g", "value", "lower", "checked"])
 def test_columns_may_be_called_like_parameters(name):
     """A column that has the name of a macro's parameter is still that column."""
-    con.register("t", pa.table({"other": [0.0] * 3, name: [30.0] * 3}))
+    con().register("t", pa.table({"other": [0.0] * 3, name: [30.0] * 3}))
     query = f"SELECT dp_mean({name}), dp_median({name}), dp_quantile({name}, 0.5) FROM t"
     assert ask(query) == [(30.0, 30.0, 30.0)]
