@@ -71,10 +71,12 @@ _LEAST = -(2**63)
 _MOST_GROUPS = 2**31  # a group's number stands above 32 bits of a value
 _FEW_THREADS = 4
 _SPARE = 8  # the part of the places that is added where keys lie beyond them
-_BLOCK = 31 * 2**11  # rows that are added up at once: whole vectors of DuckDB, less than 2**16
+_BLOCK = 31 * 2**11  # rows that are counted at once, or read of DuckDB: whole vectors of it
+_LONG = 2  # so many of these are added up at once where they lie in memory: less than 2**17 rows
 _FEW_PLACES, _MOST_PLACES, _FEW_WORDS = 2**15, 2**21, 2**14
 _COUNT = 47
-"""A row counts so many bits above its integer, at most 2**31: words of a block do not meet."""
+"""A row counts so many bits above its integer, at most `_MOST`: words of a block do not meet."""
+_MOST = 2**30
 _WORD = 2**52 + 2**_COUNT
 _BITS = int(np.float64(_WORD).view(np.int64))
 """The bits of a float are these and an integer, where this number and the integer make it up."""
@@ -689,12 +691,12 @@ def packed_sums(adopted: Adopted, sources: Sequence[Source]) -> Statistics | Non
         for leaf in leaves_of(term):
             check_term_column(leaf.column, schema[adopted.values[leaf.column]], leaf)
     labels = list(dict.fromkeys(label for source in sources for label in source.columns))
-    in_polars, most = adopted.lazy.implementation.is_polars(), _BLOCK * (1 if adopted.keys else 2)
+    in_polars = adopted.lazy.implementation.is_polars()
 
     def added() -> pa.Table | None:
         with watched():
             if in_polars:
-                return _added_up(_in_polars(adopted, labels, most), sources)
+                return _added_up(_in_polars(adopted, labels, _LONG * _BLOCK), sources)
             return _added_up(_Read(_of_duckdb(adopted, labels)), sources)
 
     connection = adopted.connection
@@ -901,7 +903,7 @@ class _Totals:
         self.sums = {term: np.zeros(0, dtype=np.int64) for term in others}
         multiplies = any(isinstance(term, Product) for term in others)
         self.steps = _steps(self.sums) if multiplies else []
-        grids = [term for term in others if isinstance(term, OnGrid)]
+        grids = [own for own in others if isinstance(own, OnGrid) and own.most - own.least <= _MOST]
         self.counting = grids[0] if grids and self.thresholds and not multiplies else None
         self._words: Integers | None = None  # of each cell, in a block
 

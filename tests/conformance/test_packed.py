@@ -330,6 +330,27 @@ def test_groups_of_any_number_and_place_are_one_group_by(groups, least, monkeypa
     assert found.table.equals(law.cast(found.table.schema))
 
 
+@pytest.mark.parametrize("value", [-1.0, 0.0, 1.0, 2.0])
+def test_blocks_of_one_group_and_integer_are_added_up(value, monkeypatch):
+    """All rows of a block can add the largest integer, or none, within the bounds or beyond."""
+    monkeypatch.setattr(packed, "_FEW_THREADS", 2**10)
+    size = 2**18
+    frame = pl.DataFrame({"k": np.zeros(size, np.int64), "x": np.full(size, value)})
+    ends = (Above("x", -0.5), Above("x", 1.0))
+    sources = (Source(("x",), (OnGrid("x", ONE), *ends)),)
+    columns = named_columns(["k"], None, {"x": True}, None)
+    found = read(frame, columns, lambda own: packed.packed_sums(own, sources))[1].table
+    assert ONE.last == 2**30
+    (row,) = found.to_pylist()
+    integer = 2**30 * (value >= 1.0)
+    assert list(row.values()) == [
+        0,
+        size,
+        size * integer,
+        *(size * (value > t) for t in (-0.5, 1.0)),
+    ]
+
+
 @pytest.mark.parametrize("by", [["k"], ["k", "near"]])
 def test_rows_without_keys_lie_nowhere(by, monkeypatch):
     """Where the first rows have no key, those of the others decide where places are."""
