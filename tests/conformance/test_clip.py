@@ -86,12 +86,12 @@ def test_statistics_of_files_that_hide_nan(exact, registered, tmp_path, bounds, 
     pq.write_table(pa.table({"g": np.zeros(len(values), np.int64), "x": values}), file)
     con = registered
     for name, grid in grids(bounds).items():
-        for frame in (str(file), con.read_parquet(str(file))):
-            for by in (["g"], []):
-                table = exact.table(frame, {name: QUESTIONS[name]("x", bounds)}, by=by)
-                found = table.column("sum_0_0").to_pylist(), table.column("sum_0_1").to_pylist()
-                rows, total = by_law(values, grid)
-                assert found == ([rows], [total])
+        rows, total = by_law(values, grid)
+        keys = [[], ["g"]] if shift >= 0 else [["g"], []]
+        for frame, by in zip((str(file), con.read_parquet(str(file))), keys, strict=True):
+            table = exact.table(frame, {name: QUESTIONS[name]("x", bounds)}, by=by)
+            found = table.column("sum_0_0").to_pylist(), table.column("sum_0_1").to_pylist()
+            assert found == ([rows], [total])
     lower, upper = bounds
     count = con.sql(f"SELECT dp_sum(x, {lower}, {upper}, 1e12) FROM '{file}'").fetchall()[0][0]
     clipped = np.clip(values[~np.isnan(values)], lower, upper)

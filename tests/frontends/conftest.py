@@ -1,6 +1,7 @@
 """What the tests of the command line share: made-up flights, and a command line beside them."""
 
 import datetime as dt
+import shutil
 from pathlib import Path
 
 import duckdb
@@ -50,11 +51,10 @@ def cells():
     return of
 
 
-@pytest.fixture
-def run(tmp_path, monkeypatch):
-    """Run a description beside 3,000 flights in a file, a folder and a DuckDB file."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
+@pytest.fixture(scope="session")
+def described_files(tmp_path_factory):
+    """3,000 flights in a file, a folder and a DuckDB file: what a description is about."""
+    place = tmp_path_factory.mktemp("described")
     flights = pl.DataFrame(
         {
             "carrier": ["AA"] * 2000 + ["UA"] * 1000,
@@ -63,14 +63,24 @@ def run(tmp_path, monkeypatch):
             "delay": [10.0] * 2000 + [-40.0] * 1000,
         }
     )
-    flights.write_parquet("flights.parquet")
-    flights.write_csv("flights.csv")
-    Path("days").mkdir()
-    flights[:1500].write_parquet("days/1.parquet")
-    flights[1500:].write_parquet("days/2.parquet")
-    with duckdb.connect("flights.duckdb") as connection:
-        connection.sql("CREATE TABLE flights AS SELECT * FROM 'flights.parquet'")
+    flights.write_parquet(place / "flights.parquet")
+    flights.write_csv(place / "flights.csv")
+    (place / "days").mkdir()
+    flights[:1500].write_parquet(place / "days" / "1.parquet")
+    flights[1500:].write_parquet(place / "days" / "2.parquet")
+    with duckdb.connect(place / "flights.duckdb") as connection:
+        connection.register("given", flights.to_arrow())
+        connection.sql("CREATE TABLE flights AS SELECT * FROM given")
         connection.sql("CREATE VIEW early AS SELECT * FROM flights WHERE delay < 0")
+    return place
+
+
+@pytest.fixture
+def run(described_files, tmp_path, monkeypatch):
+    """Run a description beside copies of what it is about, and a ledger."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    shutil.copytree(described_files, tmp_path, dirs_exist_ok=True)
     dfp.Ledger("budget.db", epsilon=100, delta=1e-6, remember=True)
 
     def run_text(text, *args):

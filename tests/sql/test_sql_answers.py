@@ -31,7 +31,7 @@ def connect():
 
 @functools.cache
 def shared():
-    """Return the connection of tests that write nothing."""
+    """Return the connection of tests that leave its tables and its functions as they are."""
     return connect()
 
 
@@ -75,42 +75,44 @@ def test_groups_get_one_answer_each(call):
     assert ask(shared(), query.format("nothing")) == []
 
 
-def test_the_same_expression_twice_draws_twice(con):
+def test_the_same_expression_twice_draws_twice():
     """Two calls are two releases, with two noises, in a list, a view, a join or a WHERE."""
     call = "dp_sum(x, -60, 240, 0.01)"
-    con.execute(f"CREATE VIEW w AS SELECT g, {call} AS y FROM t GROUP BY g")
-    pairs = ask(con, f"SELECT {call}, {call} FROM t GROUP BY g")
-    pairs += ask(con, "SELECT a.y, b.y FROM w AS a JOIN w AS b USING (g)")
+    shared().execute(f"CREATE OR REPLACE VIEW w AS SELECT g, {call} AS y FROM t GROUP BY g")
+    pairs = ask(shared(), f"SELECT {call}, {call} FROM t GROUP BY g")
+    pairs += ask(shared(), "SELECT a.y, b.y FROM w AS a JOIN w AS b USING (g)")
     assert all(first != second for first, second in pairs)
     assert len({first for first, _ in pairs}) == 20
 
 
-def test_an_answer_is_drawn_once_and_then_fixed(con):
+def test_an_answer_is_drawn_once_and_then_fixed():
     """A subquery's answer is one number to everything outside: filters, sorting, its fields."""
-    con.execute("CREATE TABLE many AS SELECT i % 5000 AS g, 1.0 AS x FROM range(20000) r(i)")
+    shared().execute(
+        "CREATE OR REPLACE TABLE many AS SELECT i % 5000 AS g, 1.0 AS x FROM range(20000) r(i)"
+    )
     inner = (
         "SELECT g, dp_sum(x, -1, 1, 0.1) AS y, dp_count_interval(x, 0.1) AS c FROM many GROUP BY g"
     )
-    positive = ask(con, f"SELECT y FROM ({inner}) WHERE y > 0 ORDER BY y")
+    positive = ask(shared(), f"SELECT y FROM ({inner}) WHERE y > 0 ORDER BY y")
     assert positive == sorted(positive)
     assert 0 < len(positive) < 5000
     assert all(y > 0 for (y,) in positive)
-    fields = ask(con, f"WITH r AS ({inner}) SELECT c.high - c.value, c.value - c.low FROM r")
+    fields = ask(shared(), f"WITH r AS ({inner}) SELECT c.high - c.value, c.value - c.low FROM r")
     assert len(fields) == 5000
     assert len(set(fields)) == 1
 
 
-def test_aliases_views_and_prepared_statements_work(con):
+def test_aliases_views_and_prepared_statements_work():
     """Macros read as aggregates: GROUP BY and ORDER BY an alias, HAVING, CTE, view, PREPARE."""
     query = (
         "SELECT g // 5 AS half, dp_mean(x, 0, 100) AS m FROM t GROUP BY half HAVING dp_keep(1e-6)"
     )
-    con.execute(f"CREATE VIEW v AS {query} ORDER BY m DESC")
-    con.execute("PREPARE p AS SELECT dp_mean(x, $1, $2, $3) FROM t")
-    assert len(ask(con, "WITH r AS (SELECT * FROM v) SELECT m FROM r WHERE m > 10")) == 2
-    assert 45 < ask(con, "EXECUTE p(0, 100, 1e6)")[0][0] < 55
-    assert 45 < con.execute("SELECT dp_mean(x, ?, ?) FROM t", [0, 100]).fetchone()[0] < 55
-    assert ask(con, "SELECT dp_mean(x, lo := 0, hi := 100, epsilon := 1e9) > 49 FROM t") == [
+    shared().execute(f"CREATE OR REPLACE VIEW v AS {query} ORDER BY m DESC")
+    shared().execute("PREPARE p AS SELECT dp_mean(x, $1, $2, $3) FROM t")
+    assert len(ask(shared(), "WITH r AS (SELECT * FROM v) SELECT m FROM r WHERE m > 10")) == 2
+    assert 45 < ask(shared(), "EXECUTE p(0, 100, 1e6)")[0][0] < 55
+    assert 45 < shared().execute("SELECT dp_mean(x, ?, ?) FROM t", [0, 100]).fetchone()[0] < 55
+    assert ask(shared(), "SELECT dp_mean(x, lo := 0, hi := 100, epsilon := 1e9) > 49 FROM t") == [
         (True,)
     ]
 
@@ -147,10 +149,10 @@ def test_a_cursor_registers_on_its_own(con):
     assert len({ask(con, "SELECT dp_count(x, 0.001) FROM t")[0] for _ in range(5)}) > 1
 
 
-def test_registering_leaves_the_macros_alone_behind(con):
+def test_registering_leaves_the_macros_alone_behind():
     """The stand-ins for the checks are gone once register returns."""
     temporary = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE database_name = 'temp'"
-    assert {name[:3] for (name,) in ask(con, temporary)} == {"dp_"}
+    assert {name[:3] for (name,) in ask(shared(), temporary)} == {"dp_"}
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, float("nan"), float("inf"), "1", None, True])
@@ -167,9 +169,9 @@ def test_register_refuses_what_is_no_level(level):
         sql_udfs.register(connection, interval=level)
 
 
-def test_the_docstring_names_every_function(con):
+def test_the_docstring_names_every_function():
     """What register creates is what the package's docstring lists."""
     query = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE database_name = 'temp'"
-    macros = {name for (name,) in ask(con, query) if not name.endswith("_interval")}
+    macros = {name for (name,) in ask(shared(), query) if not name.endswith("_interval")}
     page = inspect.getdoc(sql_udfs)
     assert [name for name in sorted(macros) if name not in page] == []

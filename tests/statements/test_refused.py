@@ -6,6 +6,7 @@ So are trees of allowed statements into which something unknown is put, anywhere
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import random
 import re
@@ -166,8 +167,10 @@ def ask(title, example, con, **paid):
     dfp.sql(query, con=con, **terms, **paid)
 
 
-def texts(rule):
+@functools.cache
+def texts(names):
     """Return what the messages of a rule look like."""
+    rule = rule_of(names)
     text = f"{rule.construct}: {rule.why}" if rule.why else rule.construct
     parts = string.Formatter().parse(text)
     made = "".join(re.escape(own) + (".*" if word else "") for own, word, *_ in parts)
@@ -188,7 +191,7 @@ def test_a_rule_refuses_its_example(title, name, ledger, neighbours):
         with pytest.raises(dfp.RefusedStatementError) as caught:
             ask(title, example, con, ledger=ledger, dataset="visits")
         errors.append(caught.value)
-    fitting = [own for _, own in RULES if texts(rule_of(own)).fullmatch(errors[0].message)]
+    fitting = [own for _, own in RULES if texts(own).fullmatch(errors[0].message)]
     assert fitting == [name]
     assert errors[0].hint
     assert ledger.remaining("visits") == dfp.Budget(**BUDGET)

@@ -61,6 +61,9 @@ QUERIES = [
 ]  # fmt: skip
 
 
+WITHOUT_ROWS = set(QUERIES[::4])
+
+
 def in_duckdb(table):
     connection = duckdb.connect()
     connection.register("given", table)
@@ -101,9 +104,12 @@ def neighbours(place):
     ("place", "query"), [(list(PLACES)[(i + i // 4) % 4], q) for i, q in enumerate(QUERIES)]
 )  # they meet the same engine: each expression is asked in each place, each form of query, too
 def test_a_row_that_fails(place, query):
-    """A row on which an expression fails changes neither outcome nor message nor types."""
-    one, other, none = (outcome(terms, query) for terms in neighbours(place))
-    assert one == other == none
+    """A row on which an expression fails changes neither outcome nor message nor types.
+
+    Each expression is asked about no rows, too, in one form of query.
+    """
+    tables = neighbours(place) if query in WITHOUT_ROWS else neighbours(place)[:2]
+    assert len({str(outcome(terms, query)) for terms in tables}) == 1
 
 
 OVER = "OVER (PARTITION BY i ORDER BY d"
