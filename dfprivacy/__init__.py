@@ -1,4 +1,4 @@
-"""Differentially private statistics on dataframes, in SQL and on the command line.
+"""Ask dataframes, SQL and files for differentially private statistics.
 
 Importing the package puts `.dp` on pandas and polars frames:
 

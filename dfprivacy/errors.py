@@ -1,4 +1,4 @@
-"""Every error that dfprivacy raises, under one base, and the boundary that lets nothing else out.
+"""Define every error that dfprivacy raises, and the boundary that lets no other out.
 
     DPError
     |-- InvalidLossError          (ValueError)    epsilon, rho or delta is not a usable number
@@ -371,14 +371,20 @@ def _wrong_call(
     if type(failure) not in {TypeError, AttributeError}:
         return None
     signature = inspect.signature(function)
-    called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+    called = _name_of(function, args)
     try:
         given = signature.bind(*args, **kwargs).arguments
     except TypeError:
         names = [name for name in signature.parameters if name != "self"]
+        unknown = next((name for name in kwargs if name not in names), None)
+        hint = f"it takes {', '.join(names) or 'none'}"
+        if unknown in {"epsilon", "rho", "delta", "interval"} and called.startswith("dfp."):
+            hint = f"questions share it: df.dp.agg({called}(...), {unknown}=...)"
         return UnknownArgumentError(
-            f"{called} was called with other arguments than it takes",
-            hint=f"it takes {', '.join(names) or 'none'}",
+            f"{called} was called with other arguments than it takes"
+            if unknown is None
+            else f"{called} takes no argument {unknown!r}",
+            hint=hint,
         )
     with suppress(Exception):  # what only type checkers see
         for name, hint in get_type_hints(function).items():
@@ -395,6 +401,16 @@ def _wrong_call(
                     hint=f"pass a {wanted.replace('builtins.', '')}",
                 )
     return None
+
+
+def _name_of(function: Any, args: tuple[Any, ...]) -> str:
+    """Return what a caller knows a function by: a question is dfp.mean, not its class."""
+    kind = getattr(args[0], "kind", None) if args else None
+    if function.__name__ == "__init__" and isinstance(kind, str):
+        return f"dfp.{kind}"
+    if function.__name__ == "__call__":
+        return "df.dp"
+    return str(function.__qualname__).removesuffix(".__init__").rpartition(".")[2]
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Private aggregates for DuckDB: `SELECT city, dp_mean(income, 0, 200000) FROM t GROUP BY city`.
+"""Give DuckDB private aggregates: `SELECT city, dp_mean(income, 0, 200000) FROM t GROUP BY city`.
 
 `register(connection)` gives a DuckDB connection these functions:
 

@@ -1,4 +1,4 @@
-"""A Python function as DuckDB knows it."""
+"""Hold a Python function as DuckDB knows it."""
 
 from __future__ import annotations
 

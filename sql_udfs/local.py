@@ -1,4 +1,4 @@
-"""The local model in DuckDB: reports at their owner, sums of reports at the analyst.
+"""Run the local model in DuckDB: reports at their owner, sums of reports at the analyst.
 
     dp_local_report(x, user, protocol)      a report, or NULL for a user who is not asked   STRUCT
     dp_local_next(report, protocol)         aggregate: the protocol of the next round       VARCHAR

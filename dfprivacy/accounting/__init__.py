@@ -1,1 +1,1 @@
-"""Privacy losses: what a release costs."""
+"""Hold privacy losses, and keep account of what releases cost."""

@@ -1,4 +1,4 @@
-"""What a release costs and what a dataset may cost: exact integer units, never floats.
+"""Say what a release costs and a dataset may cost, in exact integer units, never floats.
 
 A unit of epsilon or rho is 10**-9, a unit of delta is 10**-18. Charges are rounded up and cost at
 least one unit, totals are rounded down, so that a ledger never counts too little. Data that

@@ -1,4 +1,4 @@
-"""Numbers that a caller passes, as exact fractions; anything else is refused by its type."""
+"""Read numbers that a caller passes as exact fractions; refuse anything else by its type."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Commands(TyperGroup):
             result = super().main(*args, **quiet)
         except _UsageError as error:
             if message := error.format_message():  # none where the help has been shown already
-                show_error(Console(stderr=True), message, self._hint(error))
+                show_error(Console(stderr=True), _plain_words(message), self._hint(error))
             sys.exit(2)
         except typer.Abort:
             sys.exit(1)
@@ -74,11 +74,22 @@ class Commands(TyperGroup):
         )
         if question == "bounds" and ends:
             return f"write {path} ... {' '.join(f'{own} 0 100' for own in ends)}"
+        if pair := re.match(r"Option '(--\S+)' requires 2 arguments", error.message):
+            return f"write two numbers with a space between them, e.g. {pair[1]} 0 100"
+        if "unexpected extra argument" in error.message and path.endswith((" agg", " statistics")):
+            return f"write columns as {path} FILE --mean delay --bounds delay=-60,240"
         if option and question in error.ctx.find_root().command.list_commands(error.ctx):
             return f"{question} is a command of its own: dfprivacy {question} --help"
         if other is None:
             return f"{path} --help lists what it takes"
         return f"write {path} {other}, or see {path} --help"
+
+
+def _plain_words(message: str) -> str:
+    """Return an error of usage without what typer and pydantic say in words of their own."""
+    message = re.sub(r"(No such command '.*?'\.) Did you mean.*", r"\1", message)
+    message = re.sub(r"Input should be a valid (\w+),.*", r"this is not a valid \1.", message)
+    return message.replace("Value error, ", "")
 
 
 class Program(typer.Typer):

@@ -1,4 +1,4 @@
-"""`dfprivacy demo`: three engines answer privately about public flights, beside the truth."""
+"""Answer about public flights from three engines, beside the truth: `dfprivacy demo`."""
 
 from __future__ import annotations
 

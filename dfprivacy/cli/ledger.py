@@ -1,4 +1,4 @@
-"""Ledgers on the command line: `dfprivacy ledger create`, `show`, `report`, and `--ledger`."""
+"""Make and show ledgers: `dfprivacy ledger create`, `show`, `report`, and `--ledger`."""
 
 from __future__ import annotations
 

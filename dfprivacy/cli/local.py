@@ -1,4 +1,4 @@
-"""The local model on the command line: `dfprivacy local plan|report|aggregate|estimate`.
+"""Run surveys in the local model: `dfprivacy local plan|report|aggregate|estimate`.
 
 Reports are files of JSON lines or Parquet, aggregates are Parquet, values may also be CSV.
 """

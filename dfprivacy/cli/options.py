@@ -1,4 +1,4 @@
-"""Options of commands, written as lines of text; one that several commands take means one thing."""
+"""Make options of commands from lines of text; what several commands take means one thing."""
 
 from __future__ import annotations
 

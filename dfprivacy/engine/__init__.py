@@ -1,1 +1,1 @@
-"""The one exact pass over the rows, run by the frame's own engine."""
+"""Pass over the rows once, exactly, with the frame's own engine."""

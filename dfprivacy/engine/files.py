@@ -71,7 +71,9 @@ def _read_file(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.Duck
         return _read_parquet(connection, path)
     if suffix not in _SEPARATORS:
         raise UnsupportedFrameError(
-            f"the file name ends in {suffix!r}",
+            f"the file name ends in {suffix!r}"
+            if suffix
+            else f"{path.name!r} names no kind of file",
             hint="pass a .csv, .tsv or .parquet file, or a folder of .parquet files",
         )
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""The front end: what `.dp` offers on frames, and how it is put on those of pandas and polars."""
+"""Put `.dp` on frames of pandas and polars, and answer what is asked there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intervals of sums, differences, products and ratios of numbers that have intervals.
+"""Find intervals of sums, differences, products and ratios of numbers that have intervals.
 
 Of independent numbers the squares of the distances to the ends add up (Zou and Donner 2008), which
 for a ratio is Fieller's interval; of numbers that may share their noise the distances themselves

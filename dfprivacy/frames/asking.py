@@ -1,4 +1,4 @@
-"""What can be done with any frame or frame by group: hand questions on, and name the answers."""
+"""Hand the questions of a frame, whole or by group, on to their release; name the answers."""
 
 from __future__ import annotations
 

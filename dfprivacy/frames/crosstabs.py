@@ -1,4 +1,4 @@
-"""Tables of two group columns: cells and totals of one release, shaped as analysts read them."""
+"""Release tables of two group columns, cells and totals at once, shaped as analysts read them."""
 
 from __future__ import annotations
 

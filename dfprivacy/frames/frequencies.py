@@ -1,4 +1,4 @@
-"""How often each value is there: counts by value, the largest first, as methods."""
+"""Count how often each value is there, the largest first: `value_counts`, `top` and `mode`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dfprivacy.release.terms import PublicKeys, Terms
 from dfprivacy.statistics import Count
 from dfprivacy.statistics.base import Question, argument
 
-UNSURE = "may not be among them"
+UNSURE = "may not be among the largest"
 """What is noted of a value whose count noise may have lifted over one that is left out."""
 
 OTHERS = "values that are not listed"

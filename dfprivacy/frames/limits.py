@@ -1,4 +1,4 @@
-"""Limits of a privacy unit, found privately: how many rows and groups nearly all units stay in."""
+"""Find limits of a privacy unit privately: rows and groups that nearly all units stay within."""
 
 from __future__ import annotations
 

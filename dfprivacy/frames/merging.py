@@ -1,4 +1,4 @@
-"""Exact statistics in files: `dfp.statistics` writes one in a pass, `dfp.merge` adds them up.
+"""Write exact statistics to a file (`dfp.statistics`), and add up such files (`dfp.merge`).
 
 Adding them up releases the answers, once.
 """

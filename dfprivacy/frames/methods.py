@@ -37,6 +37,11 @@ _SAID_ELSEWHERE = {
     "keys": 'list them when grouping: .group_by("city", keys=["Rome"]).{kind}(...)',
     "seed": "noise that can be drawn again hides nothing, so there is no seed",
     "within": "ask explain first: .explain.within(2.0).{kind}(...)",
+    **dict.fromkeys(("skipna", "ignore_nulls", "dropna"), "leave it out: NULL and NaN never count"),
+    **dict.fromkeys(("axis", "numeric_only"), 'leave it out: name one column, .{kind}("age")'),
+    "ddof": "leave it out: all rows are the population, as ddof=0 says",
+    "normalize": "divide what was released, which costs nothing: "
+    'dfp.released(counts).ratio_to("total")',
     **dict.fromkeys(_BEFORE, "say it of the frame first: df.dp({name}=...).{kind}(...)"),
 }
 """Where a call says what users try to say as an argument of a question."""
@@ -126,10 +131,32 @@ def bound_arguments(
     try:
         return dict(signature.bind(*args, **given).arguments)
     except TypeError:  # the text of which is Python's
-        raise UnknownArgumentError(
-            f"{kind} was called with too few or too many arguments",
-            hint=f"it takes {', '.join(known)}",
-        ) from None
+        raise _wrongly_called(signature, kind, len(args), given) from None
+
+
+def _wrongly_called(
+    signature: inspect.Signature, kind: str, places: int, given: Collection[str]
+) -> UnknownArgumentError:
+    """Return what a call lacks, or has too much of; `places` arguments came without their names."""
+    told = [own for own in signature.parameters.values() if own.name != "self"]
+    in_order = [own.name for own in told if own.kind is own.POSITIONAL_OR_KEYWORD]
+    taken = {*in_order[: places - 1], *given}
+    lacking = [own.name for own in told if own.default is own.empty and own.name not in taken]
+    if places - 1 > len(in_order):
+        pair = "; bounds are one pair, e.g. bounds=(0, 100)" if "bounds" in in_order else ""
+        return UnknownArgumentError(
+            f"{kind} takes no more than {', '.join(in_order) or 'none'} without their names",
+            hint=f"write the others as name=value{pair}",
+        )
+    if lacking:
+        return UnknownArgumentError(
+            f"{kind} needs {' and '.join(lacking)}",
+            hint=f"it takes {', '.join(own.name for own in told)}",
+        )
+    return UnknownArgumentError(
+        f"{kind} was given an argument twice, by its place and by its name",
+        hint=f"without names, arguments are {', '.join(in_order)}",
+    )
 
 
 def signature_of(statistic: type[Question], *, of_column: bool = False) -> inspect.Signature:
@@ -178,8 +205,17 @@ def documentation(statistic: type[Question], signature: inspect.Signature) -> st
     return "\n".join(lines)
 
 
-_ELSEWHERE = {"groupby": "group_by", "pivot": "crosstab"}
+_ELSEWHERE = {"groupby": "group_by", "pivot": "crosstab", "aggfunc": "aggregate"}
 """Names of other libraries, each with the nearest name here."""
+
+_OF_FRAMES = {
+    **dict.fromkeys(
+        ("filter", "query", "head", "select", "drop", "loc", "iloc", "sort", "columns", "collect"),
+        "do it with the frame itself, row by row, then ask: df.filter(...).dp.mean(...)",
+    ),
+    "group_by": 'name all columns at once: group_by("city", "year")',
+}
+"""What other libraries do with frames, and where that is done."""
 
 
 def meant(name: str, known: Collection[str]) -> str | None:
@@ -204,7 +240,5 @@ def _unknown(owner: Any, name: str) -> NoReturn:
     public = [known for known in dir(owner) if not known.startswith("_")]
     asked = [known for known in public if known not in {"explain", "local", "shuffle"}]
     other = meant(name, public)
-    raise UnknownMethodError(
-        f"there is no question {name!r}",
-        hint=f"write .{other}(...)" if other else f"ask one of {', '.join(asked)}",
-    )
+    hint = f"write .{other}(...)" if other else f"ask one of {', '.join(asked)}"
+    raise UnknownMethodError(f"there is no question {name!r}", hint=_OF_FRAMES.get(name, hint))

@@ -1,4 +1,4 @@
-"""Numbers that a caller gets for a whole frame: each knows its noise and what it cost.
+"""Answer for a whole frame with numbers that know their noise and what they cost.
 
 A ledger keeps them as a table, and they come back from it as `Recalled`.
 """
@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.errors import InvalidQuestionError, boundary
+from dfprivacy.errors import InvalidQuestionError, UnknownMethodError, boundary
 from dfprivacy.frames.arithmetic import Range, added, divided, multiplied, negated
 from dfprivacy.frames.viz.numbers import Readable, Reading
 from dfprivacy.frames.viz.text import figure, shortened
@@ -92,10 +92,37 @@ class Moments:
         return "none" if value is None else str(value)
 
 
+SELECTED = "selected privately"
+
+
+class Numbers(list[Any]):
+    """The numbers that answer one question: a list that says once what they cost together."""
+
+    def __repr__(self) -> str:
+        """Show the numbers, then their cost."""
+        shown = [own.reading() for own in self if isinstance(own, _Paid)]
+        costs = {own.cost for own in shown}
+        if len(costs) != 1 or len(shown) < len(self):
+            return super().__repr__()
+        return f"[{', '.join(replace(own, cost='').line for own in shown)}], {costs.pop()}"
+
+
 class _Paid(Readable):
     """What was released, and knows what it cost."""
 
     _release: Release
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Refuse what an answer does not have, with an AttributeError."""
+            if name.startswith("_"):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise UnknownMethodError(
+                f"an answer has no {name!r}: questions are asked of frames",
+                hint="ask the frame again, which spends again: df.dp.mean('age'); the answer has "
+                ".plot(), and beside an interval .interval(0.99) and .std_error",
+            )
 
     @property
     def epsilon(self) -> float | None:
@@ -356,7 +383,7 @@ class Estimate(_Ranged):
         """Return what is shown of the number."""
         law = "Laplace" if isinstance(self._release.loss, Epsilon) else "Gaussian"
         law = f"discrete {law} noise, standard error {self.std_error:.3g}"
-        return replace(super().reading(), law="chosen" if math.isnan(self.std_error) else law)
+        return replace(super().reading(), law=SELECTED if math.isnan(self.std_error) else law)
 
 
 @boundary
@@ -371,7 +398,7 @@ class Choice(_Private):
 
     def reading(self) -> Reading:
         """Return what is shown of the number."""
-        return replace(super().reading(), law="chosen")
+        return replace(super().reading(), law=SELECTED)
 
 
 @boundary

@@ -1,10 +1,10 @@
-"""What `.dp` returns: questions as methods, on a whole frame or by group, to answer or explain."""
+"""Offer questions as methods of `.dp`, on a whole frame or by group, to answer or explain."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
 import pandas as pd
 import polars as pl
@@ -12,7 +12,13 @@ import polars as pl
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account_of
 from dfprivacy.engine.columns import declared_columns
-from dfprivacy.errors import InvalidQuestionError, InvalidUnitError, UnknownMethodError, boundary
+from dfprivacy.errors import (
+    InvalidQuestionError,
+    InvalidUnitError,
+    UnknownArgumentError,
+    UnknownMethodError,
+    boundary,
+)
 from dfprivacy.frames import crosstabs, describing, frequencies, regressions  # noqa: F401 their questions
 from dfprivacy.frames.asking import Asked, AskedTable, Asking, By, together
 from dfprivacy.frames.explanation import (
@@ -24,7 +30,7 @@ from dfprivacy.frames.explanation import (
     target_of,
 )
 from dfprivacy.frames.methods import ColumnMethods, GroupMethods, Methods, questions_of
-from dfprivacy.frames.numbers import Number
+from dfprivacy.frames.numbers import Number, Numbers
 from dfprivacy.frames.releasing import release_numbers
 from dfprivacy.frames.viz.text import code
 from dfprivacy.release.terms import EPSILON, INTERVAL, PublicKeys, Terms, Unit, label_of, unit_of
@@ -181,6 +187,14 @@ class _Columns(Generic[Answer]):
             )
         return PrivateColumn(self, label_of(column))
 
+    @boundary
+    def __iter__(self) -> NoReturn:
+        """Refuse to go through rows: without this, Python would ask for column after column."""
+        raise UnknownArgumentError(
+            "rows are secret, and what answers privately has none to go through",
+            hint="ask about a column: df.dp.count(), df.dp.mean('age')",
+        )
+
     def __getattr__(self, name: str) -> Any:
         """Return the method that asks a statistic, or say how a column is asked about."""
         if name not in questions_of(self._place) and name[:1] != "_" and self._has(name):
@@ -193,7 +207,8 @@ class _Columns(Generic[Answer]):
     @boundary
     def _has(self, name: str) -> bool:
         """Tell whether the frame declares a column of this name."""
-        return name in map(str, getattr(self._frame, "columns", ()))
+        columns = getattr(self._frame, "columns", ())
+        return name in map(str, getattr(self._frame, "column_names", columns))
 
 
 @boundary
@@ -324,7 +339,8 @@ class Private(_Columns[Number], Methods[Number], Asking[dict[str, Number]], Gene
         return release_numbers(self._frame, questions, terms)
 
     def _several(self, question: Statistic, answers: dict[str, Number]) -> Any:
-        return question.gathered(list(answers.values()))
+        found = question.gathered(list(answers.values()))
+        return Numbers(found) if isinstance(found, list) else found
 
 
 @boundary
@@ -396,7 +412,8 @@ def _require_mapping(name: str, value: object) -> None:
     if value is not None and not isinstance(value, Mapping):
         raise InvalidQuestionError(
             f"{name} of several columns come as a mapping from column to {name}",
-            hint=f'pass {name}={{"column": ...}}',
+            hint="pass "
+            + ("bounds={'age': (0, 100)}" if name == "bounds" else "keys={'city': ['Rome']}"),
         )
 
 

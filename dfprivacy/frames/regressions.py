@@ -1,4 +1,4 @@
-"""Lines of several columns, as a method: one row a coefficient."""
+"""Release a line of several columns, one row a coefficient: the method `regression`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The local model: reports that are private before they leave their owner.
+"""Survey in the local model: reports are private before they leave their owner.
 
 The analyst plans a protocol and publishes it as JSON; every owner makes one report; the analyst
 adds reports up, publishes the next round, and reads the answer:

@@ -1,4 +1,4 @@
-"""Protocols as data, for both models: written as JSON, read back in full, planned from arguments.
+"""Write protocols of both models as JSON, read them back in full, plan them from arguments.
 
 A protocol has a plan: a method, and what it has found so far. Both are frozen and public.
 """

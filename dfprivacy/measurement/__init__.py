@@ -1,1 +1,1 @@
-"""Exact integer statistics of rows, and their noisy counterparts."""
+"""Measure rows: exact integer statistics, which are secret."""

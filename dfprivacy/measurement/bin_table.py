@@ -1,4 +1,4 @@
-"""Bin tables: exact counts by group and bin, with the sums of what the bins hold. Secret.
+"""Hold exact counts by group and bin, with the sums of what the bins hold. Secret.
 
 A bin table with counts alone is a value-count table; with the sums of its octaves it is an octave
 table. Each row of data adds one to one count, and to the sums within bounds at octave edges what it

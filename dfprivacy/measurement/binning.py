@@ -1,4 +1,4 @@
-"""Binnings: a bin for every value, by its own bits alone.
+"""Find the bin of every value, by its own bits alone.
 
 A binning maps each value to one bin of a public, ordered list, so that counting rows by bin adds
 one to exactly one count a row. Bins are numbered in the order of their values; 0 holds zero. Both

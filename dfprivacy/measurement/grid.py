@@ -1,4 +1,4 @@
-"""The integer grid: how a value becomes an integer, the same one in every engine.
+"""Turn a value into an integer of a grid, the same one in every engine.
 
 A value x is clipped to [lower, upper] and becomes floor((x - origin) / step), where step is a
 power of two and origin lies half a step below the anchor: x is rounded to the nearest

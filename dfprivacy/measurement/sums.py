@@ -1,4 +1,4 @@
-"""Exact statistics: secret, mergeable, one Arrow table with one row a group."""
+"""Hold exact statistics, secret and mergeable: one Arrow table with one row a group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectors as whole numbers: their grid and random rotation, and exact tables of them. Secret.
+"""Write vectors as whole numbers, rotated at random, and add them up in exact tables. Secret.
 
 The integers are held in float64, where sums of them are exact as long as they stay below 2**53;
 `bits` is chosen so that every sum a row takes part in does.

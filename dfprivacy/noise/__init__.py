@@ -1,1 +1,1 @@
-"""Noise and selection: exact samplers and the laws that go with them."""
+"""Draw noise and select privately, by exact samplers of known laws."""

@@ -1,4 +1,4 @@
-"""Additive noise: the door from secret sums to public numbers."""
+"""Add noise: the door from secret sums to public numbers."""
 
 from __future__ import annotations
 

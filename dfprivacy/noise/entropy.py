@@ -1,4 +1,4 @@
-"""Random bytes: from the operating system at every call, never kept, and never without a permit.
+"""Take random bytes from the operating system at every call: none is kept, none without a permit.
 
 No buffer outlives a call, so that a fork, a pickled object or a cloned machine image can't repeat
 noise; there is no seed. The system's bytes flow within a `Permit` only, which `dfprivacy.release`

@@ -1,4 +1,4 @@
-"""A noisy histogram of very many bins, of which only what stands out is drawn. Exactly.
+"""Draw a noisy histogram of very many bins: only what stands out, and exactly so.
 
 Every bin of every group gets independent noise, discrete Laplace or discrete Gaussian, the empty
 ones too; a bin whose noisy count stays below `least` is then forgotten, which is post-processing.

@@ -1,4 +1,4 @@
-"""The laws of noise as frozen values: draw from them, or ask for their variance and tails.
+"""Draw from a law of noise, or ask for its variance and tails: laws are frozen values.
 
 Two are drawn from; a third, `Summed`, is that of weighted sums of such draws.
 

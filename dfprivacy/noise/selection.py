@@ -1,4 +1,4 @@
-"""Private selection: a candidate of small loss, by the exponential mechanism or permute-and-flip.
+"""Select a candidate of small loss: by the exponential mechanism, or by permute-and-flip.
 
 Candidates are integers on a public grid and come as runs of equal loss, so that a grid of 2**60
 points costs as much as the distinct values of the data. One call selects for many groups. The

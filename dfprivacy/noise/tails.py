@@ -1,4 +1,4 @@
-"""Certified upper bounds on tails, and the smallest integer at which a tail is small enough.
+"""Bound tails from above, certified; find the smallest integer at which a tail is small enough.
 
 Decimal arithmetic of 60 significant digits and more, widened by a relative 10**-39 at the end:
 what comes out is never below the true probability. The closed forms for sums of discrete Laplace

@@ -1,4 +1,4 @@
-"""Answers by group, before they become numbers or frames. Public: noise is in them already."""
+"""Hold answers by group before they become numbers or frames. Public: noise is in them already."""
 
 from __future__ import annotations
 

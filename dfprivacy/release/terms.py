@@ -1,4 +1,4 @@
-"""The public facts of a release: bounds, group keys, the privacy unit, the level of intervals."""
+"""Hold the public facts of a release: bounds, group keys, privacy unit, level of intervals."""
 
 from __future__ import annotations
 
@@ -25,8 +25,13 @@ def label_of(column: object) -> Hashable:
     """Return a column's label, as the frame's own list of columns has it."""
     with suppress(TypeError):
         hash(column)
-        if not hasattr(column, "__array__"):
+        if not (hasattr(column, "__array__") or callable(column)):
             return column
+    if isinstance(column, list | set):
+        raise InvalidQuestionError(
+            f"one column is named by its label, not by {describe(column)}",
+            hint='ask about several in .agg(dfp.mean("age"), dfp.mean("income"))',
+        )
     raise InvalidQuestionError(
         f"a column is named by its label, not by {describe(column)}",
         hint='pass its name, e.g. "income"; compute new columns on the frame first, row by row',

@@ -1,4 +1,4 @@
-"""The shuffle model: messages that hide their sender once they are shuffled.
+"""Survey in the shuffle model: messages hide their sender once they are shuffled.
 
 Three parts: the randomiser at each user, a shuffler in between, the analyser.
 

@@ -1,1 +1,1 @@
-"""SQL statements over one protected relation: read, vetted, planned, released once."""
+"""Answer SQL statements about protected rows: read, vetted, planned, released once."""

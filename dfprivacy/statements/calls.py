@@ -1,4 +1,4 @@
-"""dp_ calls: what they ask, of which expression, what they spend, and constants in them.
+"""Read dp_ calls: what they ask, of which expression, what they spend, and constants in them.
 
 Ordinary aggregates are read as the private questions that they are: AVG(x) as dp_mean(x).
 Each statistic names the aggregates that it answers (`Statistic.sql_names`). FILTER (WHERE ...)

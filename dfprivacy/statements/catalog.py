@@ -1,4 +1,4 @@
-"""Tables and views of a DuckDB connection, and frames by name: found, and read through the gate.
+"""Find tables and views of a DuckDB connection, and frames by name; read them through the gate.
 
 Released rows go to fresh tables only: keys, constraints and triggers of a table that is there
 would tell about the rows that they were checked against.

@@ -1,4 +1,4 @@
-"""The names that PEP 249 asks of a module: `dfp.connect`, its errors, and what it can do.
+"""Offer the names that PEP 249 asks of a module: `dfp.connect`, its errors, what it can do.
 
 >>> from dfprivacy import dbapi
 >>> dbapi.apilevel, dbapi.paramstyle, issubclass(dbapi.ProgrammingError, dbapi.Error)

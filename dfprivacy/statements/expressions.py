@@ -1,4 +1,4 @@
-"""Expressions over one row: each kind of syntax node that is known has a rule that writes it.
+"""Write expressions over one row: each kind of syntax node that is known has a rule of its own.
 
 A node without a rule is refused, and so is a node with a part that its rule does not know. What
 DuckDB runs is what these rules write, never the text of the caller: everything in parentheses, and

@@ -1,4 +1,4 @@
-"""Functions of one row, by name: deterministic, without memory, files, settings or clocks.
+"""List functions of one row, by name: deterministic, without memory, files, settings or clocks.
 
 What is not listed is refused: what can make a value of any size out of a small one, what depends on
 the moment, and what only some version of DuckDB has. Parts and widths of dates stand on lists, and

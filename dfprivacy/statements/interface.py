@@ -1,4 +1,4 @@
-"""SQL in which an honest mistake is refused, not released: `dfp.sql`, `dfp.explain`, `dfp.connect`.
+"""Refuse honest mistakes in SQL, release the rest: `dfp.sql`, `dfp.explain`, `dfp.connect`.
 
 A connection after PEP 249 never runs the text that it is given: what runs is what `dfp.sql` writes.
 So whoever has only this connection reads nothing but released answers, as far as its budget goes.

@@ -1,4 +1,4 @@
-"""From text to a statement: vetted against what is known to be safe, or refused.
+"""Turn text into a statement that is known to be safe, or refuse it.
 
 A statement is what is asked of which rows, and what is done with the answers. Nothing here looks at
 data, and every text in a statement was written by this package, none by the caller.

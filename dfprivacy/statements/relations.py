@@ -1,4 +1,4 @@
-"""Relations as SQL that this package writes: each row has an owner, or everybody may know it.
+"""Write relations as SQL: each row has an owner, or everybody may know it.
 
 This file alone decides what runs. Whatever it is asked to combine, the owner's equality stands in
 every join of owned relations, in every grouping, window and DISTINCT, and each owned relation

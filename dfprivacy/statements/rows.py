@@ -1,4 +1,4 @@
-"""Where rows come from: one relation, seen through projections and conditions of single rows.
+"""Say where rows come from: one relation, through projections and conditions of single rows.
 
 Views, CTEs and subqueries are taken apart: each of their columns is written as an expression over
 the relation below, so that in the end there is one relation, a list of conditions and a list of

@@ -1,4 +1,4 @@
-"""The registry of refusals: what is refused, why, and what to write in its place.
+"""Register refusals: what is refused, why, and what to write in its place.
 
 Rules go by the kind of a syntax node of DuckDB's, a part of one, `name()` of a call, `@name` of a
 column that DuckDB takes for a call, or by words of their own. docs/refusals.md lists them all, each

@@ -1,4 +1,4 @@
-"""A schema of tables: whom they are about, how they hang together, and which of them are public."""
+"""Describe tables: whom they are about, how they hang together, which of them are public."""
 
 from __future__ import annotations
 

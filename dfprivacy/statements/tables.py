@@ -1,4 +1,4 @@
-"""The tables that a schema names: who owns their rows, and how they are read through the gate."""
+"""Find the tables that a schema names and who owns their rows; read them through the gate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The statistics that can be asked: one file each, and what they have in common."""
+"""Define the statistics that can be asked: one file each, and what they have in common."""
 
 from dfprivacy.errors import boundary as _boundary
 from dfprivacy.measurement.grid import grid_from_lower, grid_from_zero

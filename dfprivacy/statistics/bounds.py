@@ -1,4 +1,4 @@
-"""Private bounds of a column: at octave edges, or of a given rank from either end."""
+"""Find bounds of a column privately: at octave edges, or of a given rank from either end."""
 
 from __future__ import annotations
 

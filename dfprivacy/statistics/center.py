@@ -1,4 +1,4 @@
-"""The l_p centre of a column, selected by inverse sensitivity (`inverse.py`)."""
+"""Select the l_p centre of a column by inverse sensitivity (`inverse.py`)."""
 
 from __future__ import annotations
 

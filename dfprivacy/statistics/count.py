@@ -1,4 +1,4 @@
-"""Counts of rows, of values and of different values: one row moves each by 1 at most."""
+"""Count rows, values and different values: one row moves each count by 1 at most."""
 
 from __future__ import annotations
 

@@ -418,8 +418,9 @@ class _Pair(PairStatistic):
 class Covariance(_Pair):
     """The population covariance of two columns, each value clipped to its bounds.
 
-    From noisy sums of (1-a)(1-b), (1-a)b, a(1-b) and ab, without splitting the loss. A row that
-    lacks one of the values is left out.
+    From noisy sums of (1-a)(1-b), (1-a)b, a(1-b) and ab, where a and b are the values on a scale
+    from 0 to 1 between their bounds. All of the loss goes into these sums. A row that lacks one of
+    the values is left out.
     """
 
     kind: ClassVar[str] = "cov"
@@ -437,8 +438,8 @@ class Covariance(_Pair):
 class Correlation(_Pair):
     """Pearson's correlation of two columns, each value clipped to its bounds; from -1 to 1.
 
-    From noisy sums of nine products of Bernstein polynomials, without splitting the loss. A row
-    that lacks one of the values is left out.
+    From noisy sums of nine products of Bernstein polynomials, into which all of the loss goes. A
+    row that lacks one of the values is left out.
     """
 
     kind: ClassVar[str] = "corr"
@@ -543,8 +544,8 @@ class _Line(PairStatistic):
 class Slope(_Line):
     """The slope of the line of least squares of y on x, each value clipped to its bounds.
 
-    From noisy sums of six products of Bernstein polynomials, without splitting the loss. A row that
-    lacks one of the values is left out. NaN where noise hides that x varies.
+    From noisy sums of six products of Bernstein polynomials, into which all of the loss goes. A row
+    that lacks one of the values is left out. NaN where noise hides that x varies.
     """
 
     kind: ClassVar[str] = "slope"

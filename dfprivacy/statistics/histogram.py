@@ -1,4 +1,4 @@
-"""Histograms: noisy counts between edges, given or found privately; a frame with one row a bin."""
+"""Count values between edges, given or found privately: a frame with one row a bin."""
 
 from __future__ import annotations
 

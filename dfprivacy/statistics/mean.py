@@ -1,4 +1,4 @@
-"""The mean: the transformed noise of Kulesza, Suresh and Wang (2023), and the papers' other forms.
+"""Answer means: by the transformed noise of Kulesza, Suresh and Wang (2023), and other forms.
 
 Within bounds `method` is "transformed" (Algorithm 3), "shifted" (2) or "independent" (1). Without,
 bounds are found at octave edges ("transformed"; "inverse", which selects the mean within them:

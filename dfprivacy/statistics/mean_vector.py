@@ -1,4 +1,4 @@
-"""The mean of vectors as a question: which columns, how long, which error, which method."""
+"""Ask for the mean of vectors: of which columns, how long, by which method."""
 
 from __future__ import annotations
 

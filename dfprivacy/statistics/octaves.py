@@ -1,4 +1,4 @@
-"""Sums, means and variances without bounds: one octave table, bounds by group, then the answers.
+"""Answer sums, means and variances without bounds: one octave table, bounds, then the answers.
 
 A part of the loss pays for a noisy histogram of octaves, off which each group's bounds are read;
 the rest pays for the answers within these bounds, from the same table. Proof: docs/octaves.md.

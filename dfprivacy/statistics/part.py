@@ -1,4 +1,4 @@
-"""What every part of a release offers."""
+"""Define what every part of a release offers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantiles: one value-count table, then private selections from it, by rank.
+"""Answer quantiles: count values in one table, then select privately from it, by rank.
 
 Forecasts know errors in ranks, never in values: a selection of rate r from N candidates is more
 than k ranks off with probability at most N exp(-r k), r counted a rank; among values that are

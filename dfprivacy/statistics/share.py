@@ -1,4 +1,4 @@
-"""The share of the values of a column that are true, or that are a public constant."""
+"""Answer which share of the values of a column is true, or is a public constant."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from dfprivacy.statistics.linear import LinearStatistic
 class Share(LinearStatistic):
     """The share of the values of a column that are `value`, from 0 to 1; printed as a percentage.
 
-    Of booleans the share that is true. Rows without a value count neither here nor there: it is a
-    share of the values. A row adds (1, 0) where it holds the value and (0, 1) where it holds
+    Of booleans it is the share that is true. Rows without a value are left out: it is a share of
+    the values. A row adds (1, 0) where it holds the value and (0, 1) where it holds
     another: it moves these sums by 1, and they count the values as well. The interval is Fieller's.
     """
 

@@ -1,4 +1,4 @@
-"""The sum: one noisy coordinate; by group two, which add up to the same for every row."""
+"""Answer sums: one noisy coordinate; by group two, which add up to the same for every row."""
 
 from __future__ import annotations
 

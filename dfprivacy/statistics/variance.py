@@ -1,4 +1,4 @@
-"""Variance and standard deviation from the noisy Bernstein sums.
+"""Read variance and standard deviation off noisy Bernstein sums.
 
 With B = (B0, B1, B2) the sums of ((1-a)^2, 2a(1-a), a^2) over a group and N their total, the mean
 is (B1/2 + B2)/N and the second moment B2/N. The interval rests on an identity: around the true
@@ -85,7 +85,7 @@ class _Spread(LinearStatistic):
 class Variance(_Spread):
     """The population variance of a column, each value clipped to the bounds.
 
-    From noisy sums of the Bernstein basis, without splitting the loss
+    From noisy sums of the Bernstein basis, into which all of the loss goes
     (docs/partition-of-unity.md). Without bounds, bounds are found privately at powers of two.
     """
 

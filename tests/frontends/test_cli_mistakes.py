@@ -131,6 +131,26 @@ MISTAKES = [
         "'broken.parquet' can't be opened as what its name says",
         "check the path, that you may read it, and that it is whole",
     ),
+    (
+        ["mean", "delay", "flights.csv"],
+        "'delay' names no kind of file",
+        "pass a .csv, .tsv or .parquet file, or a folder of .parquet files",
+    ),
+    (
+        ["agg", "flights.csv"],
+        "no question was asked",
+        "ask at least one, e.g. --count --mean delay",
+    ),
+    (
+        ["merge", "flights.csv"],
+        "'flights.csv' can't be used as a file of statistics: it holds no statistics of ours",
+        "make it with dfprivacy statistics FILE --count --output PATH",
+    ),
+    (
+        ["share", "flights.csv", "carrier"],
+        "column 'carrier' is declared string, and True is no value of it",
+        "name a constant of the column's own type: --value JFK, --value 3",
+    ),
 ]
 
 

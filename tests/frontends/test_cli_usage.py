@@ -20,7 +20,18 @@ WRONG = {
     ),
     "no column": (["mean", "f.csv"], "Missing argument 'COLUMN'", "dfprivacy mean --help lists"),
     "no option": (["count", "f.csv", "--epsilom", "1"], "--epsilom", "dfprivacy count --help"),
-    "no number": (["count", "f.csv", "--epsilon", "x"], "'--epsilon'", "dfprivacy count --help"),
+    "no number": (
+        ["count", "f.csv", "--epsilon", "x"], "'--epsilon': this is not a valid number.",
+        "dfprivacy count --help",
+    ),
+    "one bound": (
+        ["mean", "f.csv", "x", "--bounds", "0"], "'--bounds' requires 2 arguments",
+        "write two numbers with a space between them, e.g. --bounds 0 100",
+    ),
+    "bounds of no column": (
+        ["agg", "f.csv", "--mean", "x", "--bounds", "0", "9"], "unexpected extra argument(s) (9)",
+        "write columns as dfprivacy agg FILE --mean delay --bounds delay=-60,240",
+    ),
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Charts as altair draws them and as files: Vega-Lite data with field names of our own.
+"""Draw charts with altair, and write them to files: Vega-Lite data with field names of our own.
 
 Text from users is a title or a value, never the name of a field or a part of an expression.
 """

@@ -1,4 +1,4 @@
-"""Text that is safe to show: made legible, escaped in HTML by templates, and plain captions."""
+"""Make text safe to show: legible names, HTML escaped by templates, and plain captions."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Estimators: pure functions of noisy statistics and public facts."""
+"""Estimate: pure functions of noisy statistics and public facts."""

@@ -1,4 +1,4 @@
-"""Bounds at octave edges, read off a noisy histogram of octaves: post-processing of public counts.
+"""Read bounds at octave edges off a noisy histogram of octaves: its counts are public.
 
 The tallest bin of a group beside zero is its core, or where no bin is tall enough the adjacent bins
 that are together. Walking outwards, a bin joins if its noisy count reaches

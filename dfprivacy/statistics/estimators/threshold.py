@@ -1,4 +1,4 @@
-"""Private thresholds: a value of about a given rank, from below or from above; bounds of both.
+"""Find a value of about a given rank privately, from below or from above; bounds of both.
 
 The rank is public and the loss of a candidate is its distance to that rank. Two forms of Dick et
 al.: bins of a value-count table, for many groups at once (Corollary 3.8; `subset_bounds`, with

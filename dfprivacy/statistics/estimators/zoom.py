@@ -1,4 +1,4 @@
-"""Bounds in steps: a noisy histogram of octaves first, then a closer look at what it shows.
+"""Find bounds in steps: a noisy histogram of octaves, then a closer look at what it shows.
 
 Many rows need only a glance at octaves, a fiftieth of the loss; fewer have a histogram that costs
 more. Then a private median is the centre, and a noisy histogram of distances from it tells how far
