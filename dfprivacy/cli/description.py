@@ -37,12 +37,11 @@ from dfprivacy.accounting.memory import fingerprint
 from dfprivacy.cli.asking import typed_column
 from dfprivacy.engine.returning import frame_table
 from dfprivacy.errors import DPError, InvalidQuestionError
-from dfprivacy.frames.asking import AskedTable, bin_counts, together
+from dfprivacy.frames.asking import AskedTable, bin_counts, line, together
 from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.describing import Describe
 from dfprivacy.frames.explanation import SIZE, Explanation, Target, solved, target_of
 from dfprivacy.frames.frequencies import Frequencies
-from dfprivacy.frames.regressions import line
 from dfprivacy.frames.released import TOTAL, Released
 from dfprivacy.frames.tables import NOTE, Origin
 from dfprivacy.release.request import Request

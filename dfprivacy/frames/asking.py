@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial, singledispatch
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from dfprivacy.engine.columns import Declared
@@ -17,13 +18,15 @@ from dfprivacy.frames.forecasting import explain_vector, explained
 from dfprivacy.frames.releasing import histogram_request, release_parts, request_of
 from dfprivacy.frames.tables import Origin, frame_names, released_table
 from dfprivacy.frames.vector_release import release_vector, release_vector_frame
+from dfprivacy.release.answers import arrow
 from dfprivacy.release.pipeline import Answers
 from dfprivacy.release.request import Request
 from dfprivacy.release.terms import EPSILON, INTERVAL, PublicKeys, Terms
-from dfprivacy.statistics import Statistic
+from dfprivacy.statistics import Statistic, question_text
 from dfprivacy.statistics.base import Question
 from dfprivacy.statistics.histogram import Histogram, bins_table, histogram_names
 from dfprivacy.statistics.mean_vector import MeanVector
+from dfprivacy.statistics.regression import Regression
 
 Many = TypeVar("Many")
 By = Sequence[Hashable]
@@ -119,6 +122,33 @@ def bin_counts(question: Histogram) -> AskedTable:
         bins_table,
         partial(Origin.of, about=question.column),
         noted="a group is shown by its fullest bin",
+    )
+
+
+@asked_of.register
+def _(question: Regression, _: object, __: Terms, by: By, keys: PublicKeys | None) -> Release:
+    return together(question.questions) if by else line(question), by, keys
+
+
+def line(asked: Regression) -> AskedTable:
+    """Return a regression about all rows: one row a coefficient, with the ends of its interval."""
+
+    def request(terms: Terms, *_: object) -> Request:
+        made = request_of(asked.questions, terms, form="regression")
+        rest = made.charge.question.removeprefix(question_text(asked.questions))
+        return replace(made, charge=replace(made.charge, question=asked.text + rest))
+
+    def coefficients(made: Answers, request: Request, names: Sequence[str]) -> pa.Table:
+        found = [own.columns(request.level) for (own,) in made.answers.values()]
+        values = [arrow(np.concatenate(own)) for own in zip(*found, strict=True)]
+        return pa.table([pa.array(list(made.answers), pa.string()), *values], names=list(names))
+
+    return AskedTable(
+        asked.columns,
+        request,
+        lambda _: ("term", "coefficient", "low", "high"),
+        coefficients,
+        lambda request: replace(Origin.of(request), keys=("term",)),
     )
 
 

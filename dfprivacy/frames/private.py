@@ -19,7 +19,7 @@ from dfprivacy.errors import (
     UnknownMethodError,
     boundary,
 )
-from dfprivacy.frames import crosstabs, describing, frequencies, regressions  # noqa: F401 their questions
+from dfprivacy.frames import crosstabs, describing, frequencies  # noqa: F401 their questions
 from dfprivacy.frames.asking import Asked, AskedTable, Asking, By, together
 from dfprivacy.frames.explanation import (
     SIZE,
