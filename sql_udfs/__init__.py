@@ -39,7 +39,6 @@ and its delta. What the functions protect, and what they do not, is in docs/sql.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -138,24 +137,20 @@ def register(
     for function in (CHECK, CONSTANT, *finalizers()):
         if function.name not in known:
             function.create(connection)
-    _create_total(connection)
-    create_macros(connection, Defaults(default, level))
+    create_macros(connection, Defaults(default, level, _adder(connection)))
     connection.execute(
         f"CREATE OR REPLACE TEMP MACRO {DEFAULT_EPSILON}() AS {duckdb_double(default)}"
     )
     register_local(connection)
 
 
-_TOTAL = "dfprivacy_total"
-"""The macro that adds up what rows add: of fewer than 2**33 rows it fits 64 bits."""
-
-
-def _create_total(connection: duckdb.DuckDBPyConnection) -> None:
-    """Create the macro `_TOTAL`, in 64 bits where DuckDB lets others than itself do so."""
-    for aggregate in ("sum_no_overflow", "sum"):
-        with suppress(duckdb.BinderException, duckdb.CatalogException):
-            connection.execute(f"CREATE OR REPLACE TEMP MACRO {_TOTAL}(term) AS {aggregate}(term)")
-            return
+def _adder(connection: duckdb.DuckDBPyConnection) -> str:
+    """Name what adds up integers: in 64 bits, where DuckDB lets others than itself do so."""
+    try:
+        connection.execute("SELECT sum_no_overflow(0)")
+    except duckdb.Error:
+        return "sum"
+    return "sum_no_overflow"
 
 
 def _unknown(name: str) -> UnknownArgumentError:
@@ -179,10 +174,14 @@ Forms = dict[str, str]
 
 @dataclass(frozen=True)
 class Defaults:
-    """What a connection's macros hold: the epsilon of a call that names none, and a level."""
+    """What a connection's macros hold: the epsilon of a call that names none, and a level.
+
+    The `adder` is the aggregate that adds up integers: of fewer than 2**33 rows they fit 64 bits.
+    """
 
     epsilon: float
     level: float
+    adder: str
 
 
 def create_macros(connection: duckdb.DuckDBPyConnection, defaults: Defaults) -> None:
@@ -307,7 +306,7 @@ def _body(  # noqa: PLR0917 what a macro is made of
     check = _check(f"{name}{suffix}", form, [*form.constants, epsilon], dated)
     part = part_for(form, suffix)
     if is_summed(form):
-        measured = _sums(name, form, part, constants, check)
+        measured = _sums(name, form, part, constants, check, adder=defaults.adder)
         if not part.columns:
             epsilon = _checked(_real(epsilon), check)
     elif len(form.columns) > 1:
@@ -369,7 +368,9 @@ def _check(name: str, form: Form, arguments: list[str], dated: _Moments | None =
     return f"{CHECK.name}('{name}', CAST([{about}] AS VARCHAR[]), [{types}], [{values}])"
 
 
-def _sums(name: str, form: Form, part: LinearPart, constants: list[str], check: str) -> list[str]:
+def _sums(
+    name: str, form: Form, part: LinearPart, constants: list[str], check: str, *, adder: str
+) -> list[str]:
     """Return the sums that a linear statistic needs: the rows first."""
     source = part.vectors.linears[0].source
     if not source.columns:
@@ -385,7 +386,7 @@ def _sums(name: str, form: Form, part: LinearPart, constants: list[str], check: 
     given = f"'{name}', {given}"
     written = [_term(term, f"{place}", given) for place, term in enumerate(source.terms)]
     checked = _term(source.terms[0], "0", given, check).row  # the same to DuckDB, and checked once
-    return [f"count({checked})", *(f"TRY_CAST({term.total} AS BIGINT)" for term in written)]
+    return [f"count({checked})", *(f"TRY_CAST({term.total(adder)} AS BIGINT)" for term in written)]
 
 
 class _Term(NamedTuple):
@@ -407,10 +408,9 @@ class _Term(NamedTuple):
             self.row if self.ends is None else f"(({self.row} + CAST({self.ends} AS BIGINT)) // 2)"
         )
 
-    @property
-    def total(self) -> str:
-        """The sum of what rows add, doubled or not."""
-        return f"{_TOTAL}({self.row})" if self.each is None else f"sum({self.row}) * {self.each}"
+    def total(self, adder: str) -> str:
+        """Return the sum of what rows add, doubled or not."""
+        return f"{adder}({self.row})" if self.each is None else f"sum({self.row}) * {self.each}"
 
 
 def _term(term: Term, place: str, given: str, check: str = "") -> _Term:
@@ -432,7 +432,7 @@ def _term(term: Term, place: str, given: str, check: str = "") -> _Term:
         number("grid.origin"), _checked(number("grid.inverse_step"), check),
         number("grid.first"), number("grid.last"),
     )  # fmt: skip
-    return _Term(f"CAST({duckdb_on_grid(_real('x'), grid)} AS INTEGER)", grid.ends)
+    return _Term(f"TRY_CAST({duckdb_on_grid(_real('x'), grid)} AS INTEGER)", grid.ends)
 
 
 def _keep_forms(defaults: Defaults) -> Forms:

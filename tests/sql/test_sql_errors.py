@@ -194,6 +194,18 @@ def test_a_group_beyond_the_limit_is_refused():
     assert "TooManyRowsError: a group reaches 2**33 rows" in failure(query)
 
 
+@pytest.mark.parametrize("function", ["dp_mean", "dp_sum", "dp_var", "dp_mean_interval"])
+@pytest.mark.parametrize("random", ["1e6 * random()", "exp(100 * random())", "exp(700 * random())"])
+def test_random_arguments_fail_without_a_value(function, random):
+    """What changes while it is worked out is answered, or said to be too many rows."""
+    try:
+        con.execute(
+            f"SELECT {function}(d * {random}, 0, 1) FROM full_table, range(5000)"
+        ).fetchall()
+    except duckdb.Error as error:
+        assert "TooManyRowsError" in str(error)  # noqa: PT017 either is allowed
+
+
 @pytest.mark.parametrize(
     "call",
     [

@@ -152,15 +152,31 @@ def test_without_the_optimiser_the_answers_are_the_same():
     assert before == after
 
 
+class Reserved:
+    """A connection to a DuckDB that keeps its sums of 64 bits to itself."""
+
+    def __init__(self, own):
+        self.own = own
+
+    def __getattr__(self, name):
+        return getattr(self.own, name)
+
+    def execute(self, query, *parameters):
+        if "sum_no_overflow" in query:
+            raise duckdb.BinderException("sum_no_overflow is for internal use only!")
+        return self.own.execute(query, *parameters)
+
+
 def test_sums_of_128_bits_give_the_same_answers():
-    """Where DuckDB keeps its sums of 64 bits to itself, those of 128 give the same bits."""
+    """A DuckDB that adds up in 128 bits alone gives the same bits."""
     own = duckdb.connect()
-    sql_udfs.register(own, epsilon=HUGE)
     own.execute("CREATE TABLE t AS SELECT range * 0.37 - 50 AS x FROM range(5000)")
     query = "SELECT dp_mean(x, -3, 7.5), dp_sum(x, 5, 90), dp_var(x, -60, 240) FROM t"
-    before = own.execute(query).fetchall()
-    own.execute("CREATE OR REPLACE TEMP MACRO dfprivacy_total(term) AS sum(term)")
-    assert own.execute(query).fetchall() == before
+    answers = []
+    for each in (own, Reserved(own)):
+        sql_udfs.register(each, epsilon=HUGE)
+        answers.append(own.execute(query).fetchall())
+    assert answers[0] == answers[1]
 
 
 @pytest.mark.parametrize("name", ["x", "lo", "hi", "epsilon", "delta", "value", "g"])
