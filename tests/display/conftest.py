@@ -6,7 +6,6 @@ from html.parser import HTMLParser
 import numpy as np
 import polars as pl
 import pytest
-from altair.utils.schemapi import debug_mode
 
 import dfprivacy as dfp
 
@@ -35,13 +34,6 @@ class Text(HTMLParser):
     @property
     def words(self):
         return re.sub(r"\s+", " ", " ".join(self.parts))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _charts_are_checked_as_a_whole():
-    """Leave out altair's checks of each part as it is made: it checks the whole chart, too."""
-    with debug_mode(False):
-        yield
 
 
 @pytest.fixture(scope="session")

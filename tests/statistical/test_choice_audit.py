@@ -500,10 +500,12 @@ def fits(answers, law):
 
 
 @pytest.mark.parametrize("loss", [Epsilon(Fraction(2)), Rho(Fraction(1, 2))], ids=str)
-@pytest.mark.parametrize("q", [Fraction(0), Fraction(1, 3), Fraction(1, 2)], ids=str)
-@pytest.mark.parametrize("known", [2, 5])
+@pytest.mark.parametrize(("q", "known"), [(Fraction(1, 3), 2), (Fraction(1, 2), 5)], ids=str)
 def test_one_quantile_has_its_law(loss, q, known):
-    """2e5 choices fit the exact law of the selection, and not that of half the loss."""
+    """2e5 choices fit the exact law of the selection, and not that of half the loss.
+
+    Of five rows the middle one is aimed at, whichever quantile is asked for.
+    """
     rows, draws = (-2, -1, 0, 0, 2), 200_000
     ranks = rank_law(loss, 2)
     answers = select_quantiles(table_of(rows, 2, draws), [q], np.full(draws, known), ranks)
