@@ -277,9 +277,17 @@ def limit_histograms(frame, by, question):
 ODD = [None, float("nan"), float("inf"), -float("inf"), -1e300, 0.0, 3.7, 99.99, 100.0, 1e300]
 
 
-@pytest.mark.parametrize("name", UNIT_FRAMES)
-@pytest.mark.parametrize("by", [[], ["g"]])
-@pytest.mark.parametrize("question", [dfp.mean("x", (0, 100)), dfp.sum("x", (-3, 9)), dfp.count()])
+LIMITED = [dfp.mean("x", (0, 100)), dfp.sum("x", (-3, 9)), dfp.count()]
+
+
+@pytest.mark.parametrize(
+    ("name", "by", "question"),
+    [  # each frame is asked each question, as a whole or by group
+        (name, ["g"] if (place + asked) % 2 else [], question)
+        for place, name in enumerate(UNIT_FRAMES)
+        for asked, question in enumerate(LIMITED)
+    ],
+)
 def test_no_unit_moves_what_limits_are_found_from_by_more_than_noise_is_for(
     engines, name, by, question
 ):

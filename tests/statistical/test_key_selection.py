@@ -157,8 +157,15 @@ SHOWN_BY = ASKS | {
 }
 
 
-@pytest.mark.parametrize("loss", [{"epsilon": 1}, {"rho": 0.3}], ids=str)
-@pytest.mark.parametrize("ask", TRUTHS)
+@pytest.mark.parametrize(
+    ("ask", "loss"),
+    [
+        pytest.param(ask, loss, marks=[pytest.mark.slow] * ((place + measure) % 2))
+        for place, ask in enumerate(TRUTHS)
+        for measure, loss in enumerate(({"epsilon": 1}, {"rho": 0.3}))
+    ],
+    ids=str,
+)
 def test_intervals_hold_for_groups_that_their_noise_has_shown(ask, loss, bulk, upper_limit):
     """Of the groups of one size that are shown, 95 % of the intervals hold the truth.
 
