@@ -1,7 +1,6 @@
 """Charts of releases: what is in them is what was released, and what they cost stands over them."""
 
 import datetime as dt
-import importlib
 import re
 import sys
 
@@ -10,14 +9,6 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _charts_are_checked_as_a_whole():
-    """Leave out altair's checks of each part as it is made: it checks the whole chart, too."""
-    with importlib.import_module("altair.utils.schemapi").debug_mode(False):
-        yield
-
 
 BARS = "The bars cover 95 % of the noise, but neither sampling nor clipping to given bounds."
 
