@@ -404,8 +404,12 @@ def _wrong_call(
 
 
 def _name_of(function: Any, args: tuple[Any, ...]) -> str:
-    """Return what a caller knows a function by: a question is dfp.mean, not its class."""
-    kind = getattr(args[0], "kind", None) if args else None
+    """Return what a caller knows a function by: a question is dfp.mean, not its class.
+
+    Its `kind` is looked up on the class: what a caller's own object does when it is asked is not
+    to be found out here.
+    """
+    kind = inspect.getattr_static(type(args[0]), "kind", None) if args else None
     if function.__name__ == "__init__" and isinstance(kind, str):
         return f"dfp.{kind}"
     if function.__name__ == "__call__":

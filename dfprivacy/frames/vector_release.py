@@ -141,8 +141,8 @@ class VectorEstimate:
     def _about(self) -> str:
         noise = math.hypot(*self.std_error.tolist())
         return (
-            f"{len(self)} coordinates, noise {noise:.3g} in norm, {self.method}, "
-            f"{self.neighbours}, {self.release.cost}"
+            f"{len(self)} coordinates, noise of length {noise:.3g}, method {self.method}, "
+            f"neighbours {self.neighbours}, {self.release.cost}"
         )
 
     def _repr_html_(self) -> str:

@@ -586,7 +586,8 @@ class ShownTable(ShownColumns):
             if (known := [half for half in own if math.isfinite(half)])
         ]
         level = "" if self.origin.level is None else f" at {100 * self.origin.level:.4g} %"
-        told = [f"Half the width of intervals{level}: {', '.join(widths)}."] if widths else []
+        ends = f"Intervals{level} reach so far to either side: {', '.join(widths)}."
+        told = [ends] if widths else []
         if self.origin.measured and not self.wide.public:
             told.append("Totals were measured: cells that are not shown are part of them.")
         rows, columns = len(self.grid.rows), len(self.grid.columns)
