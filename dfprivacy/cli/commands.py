@@ -245,7 +245,8 @@ def _asking(kind: type[Statistic]) -> inspect.Parameter:
     asked = f"ask_{kind.kind}"
     if not kind.arguments()[0].required:
         return option(asked, bool, "Ask for the number of rows.", None, name)
-    metavar = ",".join(["COLUMN", *[place.upper() for place in kind.places()[1:]]])
+    places = kind.places()
+    metavar = "COLUMN" if len(places) < 2 else ",".join(map(str.upper, places))
     metavar += f"={','.join(own.name.upper() for own in needed)}" if needed else ""
     metavar += "[=VALUE]" if any(own.form == "value" for own in kind.arguments()) else ""
     words = f"Ask for {kind.title}; repeat for several."

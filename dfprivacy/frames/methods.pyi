@@ -172,13 +172,6 @@ class GroupMethods(Generic[One]):
         skewed: bool = ...,
         **terms: Unpack[AskedInRho],
     ) -> Any: ...
-    def value_counts(
-        self, column: Hashable, keys: Any = ..., *, other: bool = ..., **terms: Unpack[Asked]
-    ) -> Any: ...
-    def top(
-        self, column: Hashable, k: int = ..., keys: Any = ..., **terms: Unpack[Asked]
-    ) -> Any: ...
-    def mode(self, column: Hashable, keys: Any = ..., **terms: Unpack[Asked]) -> Any: ...
     def regression(
         self,
         y: Hashable,
@@ -186,6 +179,13 @@ class GroupMethods(Generic[One]):
         bounds: Mapping[Hashable, tuple[float, float]] | None = ...,
         **terms: Unpack[Asked],
     ) -> Any: ...
+    def value_counts(
+        self, column: Hashable, keys: Any = ..., *, other: bool = ..., **terms: Unpack[Asked]
+    ) -> Any: ...
+    def top(
+        self, column: Hashable, k: int = ..., keys: Any = ..., **terms: Unpack[Asked]
+    ) -> Any: ...
+    def mode(self, column: Hashable, keys: Any = ..., **terms: Unpack[Asked]) -> Any: ...
 
 class Methods(GroupMethods[One]):
     def crosstab(

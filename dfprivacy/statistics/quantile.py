@@ -295,17 +295,20 @@ class Median(Ranked):
 class Quantile(Ranked):
     """A quantile of a column: the smallest value that at least a part `q` of the rows reach.
 
-    A selection on a public grid of 16 significant bits (8 for floats by group), about a noisy
-    number of rows; no bounds are needed. By group a twentieth of the loss tells which sizes the
-    values of all groups have; an answer 256 times as large or as small is not a number. With
-    `bounds` it is from the multiples of `step` between them: fewer rows are enough, and no answer
-    is implausible. Without a step it is a whole number where the column is declared to hold those.
+    It is selected from the numbers of 16 significant bits (8 for floats by group); no bounds are
+    needed, and the number of rows that its rank is of is noisy. By group a twentieth of the loss
+    tells which sizes the values of all groups have; an answer 256 times as large or as small as
+    these is NaN. With `bounds` it is selected from the multiples of `step` between them: fewer rows
+    are enough, and no answer is implausible. Without a step it is a whole number where the column
+    is declared to hold those.
 
-    The answer is not a number where the number of rows is too small to say that its rank is off by
-    less than 15/epsilon + n/20 + 1/2 with probability 99 %, epsilon what the level costs: explain
-    names it. Quantiles of one column in one release never cross. With `ends` it has an interval,
-    which holds the quantile of these rows whatever they are; an end is infinite (a bound, where
-    bounds are given) where few rows lie beyond it or a noisy count does not confirm it.
+    The answer is NaN where there are too few rows to say, with probability 99 %, that its rank is
+    off by less than 15/epsilon + n/20 + 1/2, where epsilon is what this one quantile costs.
+    `explain` names how many rows it takes. Quantiles of one column in one release never cross.
+
+    With `ends` it has an interval, which holds the quantile of these rows whatever they are; an end
+    is infinite (a bound, where bounds are given) where few rows lie beyond it or a noisy count does
+    not confirm it.
     Source: Smith 2011, with intervals of ranks (`method="selection"`; docs/quantiles.md), or Dick
     et al. 2023, Algorithm 5 on all of a grid of 16 significant bits, 12 by group (`"inverse"`;
     docs/monotone.md).
