@@ -16,7 +16,7 @@
     dp_slope(y, x, y_lo, y_hi, x_lo, x_hi [, epsilon])  least squares; dp_regr_slope  DOUBLE
     dp_intercept(...), dp_r_squared(...)  likewise; dp_regr_intercept, dp_regr_r2    DOUBLE
     dp_median(x [, lo, hi] [, epsilon])  median                                      DOUBLE
-    dp_quantile(x, q [, lo, hi] [, epsilon])  what a part q of the rows reach       DOUBLE
+    dp_quantile(x, q [, lo, hi] [, epsilon])  what q of the rows do not exceed      DOUBLE
     dp_quantiles(x, qs [, lo, hi] [, epsilon])  several, for a list of numbers      DOUBLE[]
     dp_min(x [, epsilon])            a value that few rows lie below                 DOUBLE
     dp_max(x [, epsilon])            a value that few rows lie above                 DOUBLE

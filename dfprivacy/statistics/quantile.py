@@ -293,7 +293,7 @@ class Median(Ranked):
 
 @dataclass(frozen=True)
 class Quantile(Ranked):
-    """A quantile of a column: the smallest value that at least a part `q` of the rows reach.
+    """A quantile of a column: the least value that a part `q` of the rows do not exceed.
 
     It is selected from the numbers of 16 significant bits (8 for floats by group); no bounds are
     needed, and the number of rows that its rank is of is noisy. By group a twentieth of the loss
