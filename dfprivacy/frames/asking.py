@@ -159,41 +159,6 @@ def _(question: MeanVector, _: object, __: Terms, by: By, keys: PublicKeys | Non
     return made, by, keys
 
 
-LINE = ("term", "coefficient", "low", "high")
-"""The columns of a regression about all rows."""
-
-
-@asked_of.register
-def _(question: Regression, _: object, __: Terms, by: By, keys: PublicKeys | None) -> Release:
-    return together(question.questions) if by else line(question), by, keys
-
-
-def regression_request(asked: Regression, terms: Terms) -> Request:
-    """Return the release of a regression, to be made."""
-    questions = asked.questions
-    made = request_of(questions, terms, form="regression")
-    rest = made.charge.question.removeprefix(question_text(questions))
-    return replace(made, charge=replace(made.charge, question=asked.text + rest))
-
-
-def line(asked: Regression) -> AskedTable:
-    """Return a regression about all rows: one row a coefficient."""
-    return AskedTable(
-        asked.columns,
-        lambda terms, *_: regression_request(asked, terms),
-        lambda _: LINE,
-        coefficients,
-        lambda request: replace(Origin.of(request), keys=LINE[:1]),
-    )
-
-
-def coefficients(made: Answers, request: Request, _: Sequence[str]) -> pa.Table:
-    """Return one row a term: its coefficient with the ends of its interval."""
-    found = [own.columns(request.level) for (own,) in made.answers.values()]
-    values = [arrow(np.concatenate(own)) for own in zip(*found, strict=True)]
-    return pa.table([pa.array(list(made.answers), pa.string()), *values], names=list(LINE))
-
-
 class Asking(ABC, Generic[Many]):
     """The questions that a frame, or a frame by group, can be asked.
 
