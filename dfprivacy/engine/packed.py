@@ -466,6 +466,7 @@ class _Counts:
                 group, own = group[starts], own[starts]
                 cells = [np.add.reduceat(each, starts) if len(starts) else each for each in cells]
             yield group, own, *cells
+        del self._words, self._seconds  # there is room for the table
 
 
 def _together(held: Sequence[_Block], asked: Asked, scratch: Scratch) -> _Part:
