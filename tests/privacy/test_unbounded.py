@@ -16,6 +16,7 @@ from polars.testing import assert_frame_equal
 
 import dfprivacy as dfp
 from benchmarks.releases import replayed
+from dfprivacy.statistics.estimators import zoom
 from tests.privacy.unbounded_questions import ASKED, KINDS, frame
 
 ROWS = [
@@ -242,7 +243,7 @@ def test_groups_looked_at_in_parts_are_each_alone(ask, keys, monkeypatch):
     terms = {"epsilon": 2**59} | ({} if keys else {"delta": 1e-9})
     whole = dfp.frame(made).group_by("g", keys=keys).agg(x=ask("x"), **terms)
     for size in (1, 3, 20):
-        monkeypatch.setattr("dfprivacy.statistics.estimators.zoom.GROUPS", size)
+        monkeypatch.setattr(zoom, "GROUPS", size)
         parts = dfp.frame(made).group_by("g", keys=keys).agg(x=ask("x"), **terms)
         assert_frame_equal(parts, whole, rel_tol=1e-12)
 
