@@ -199,7 +199,7 @@ def test_a_group_beyond_the_limit_is_refused():
 def test_random_arguments_fail_without_a_value(function, random):
     """What changes while it is worked out is answered, or said to be too many rows."""
     try:
-        con.execute(
+        con().execute(
             f"SELECT {function}(d * {random}, 0, 1) FROM full_table, range(5000)"
         ).fetchall()
     except duckdb.Error as error:
