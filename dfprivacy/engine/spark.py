@@ -8,6 +8,7 @@ by the first Spark frame. Proof: docs/spark.md.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from dfprivacy.engine.columns import require_columns
 from dfprivacy.errors import UnsupportedFrameError
 
 _LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+_CARRIERS = frozenset(("pyspark", "py4j", "grpc"))
 
 
 def adopted(frame: Any, columns: Columns) -> Adopted | None:
@@ -116,10 +118,16 @@ def only_rows_of(native: Any, keys: pa.Table) -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep PySpark's own loggers in Python quiet, which quote rows; the JVM's are out of reach."""
+    """Keep the loggers in Python quiet that quote rows or count them; the JVM's are out of reach.
+
+    They are those of PySpark's errors, of PySpark itself, and of what carries Spark's answers.
+    """
     from pyspark.logger import PySparkLogger  # noqa: PLC0415 need not be installed
 
     loggers = [PySparkLogger.getLogger(name) for name in _LOGGERS]
+    known = logging.getLogger().manager.loggerDict.items()
+    found = [own for name, own in list(known) if name.partition(".")[0] in _CARRIERS]
+    loggers += [own for own in found if isinstance(own, logging.Logger)]
     before = [logger.disabled for logger in loggers]
     for logger in loggers:
         logger.disabled = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -12,7 +13,7 @@ import pytest
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
 
 SCRIPT = """
-import json, math
+import io, json, logging, math
 import duckdb, numpy as np, pyarrow as pa
 from pyspark.sql import SparkSession
 import dfprivacy as dfp
@@ -53,10 +54,17 @@ said["units"] = [row["count"] for row in listed.count(**huge).collect()]
 bins = private.histogram("x", [-100, 0, 100], **huge)
 said["histogram"] = [row["count"] for row in bins.collect()]
 failing = spark.range(9).selectExpr("CAST(concat('Alice ', id) AS DOUBLE) AS x")
+failing.schema
+client, logged = logging.getLogger("pyspark.sql.connect.logging"), io.StringIO()
+client.disabled, client.level = False, logging.DEBUG  # as SPARK_CONNECT_LOG_LEVEL has it
+client.addHandler(logging.StreamHandler(logged))
 try:
     dfp.frame(failing).mean("x", (0, 1))
 except dfp.EngineError as error:
     said["error"] = [repr(error), repr(error.__cause__), repr(error.__context__)]
+dfp.frame(ours).group_by("g").count(delta=0.1)
+said["logged"] = logged.getvalue()
+said["logs as before"] = not client.disabled
 print(json.dumps(said))
 spark.stop()
 """
@@ -97,4 +105,11 @@ def test_what_the_server_says_of_a_row_is_withheld(said):
     """No error, cause or context quotes a row."""
     assert "withheld" in said["error"][0]
     assert said["error"][1:] == ["None", "None"]
-    assert "Alice" not in json.dumps(said)
+    assert "Alice" not in json.dumps(said["error"])
+
+
+def test_the_clients_logger_tells_nothing_of_a_row(said):
+    """What the client logs of a release is its plan, no value of a row and no size of an answer."""
+    assert "plan" in said["logged"]
+    assert not re.search(r"Alice \d|CAST_INVALID_INPUT|arrow batch rows", said["logged"])
+    assert said["logs as before"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 
 import pytest
@@ -39,17 +40,20 @@ def test_what_spark_says_of_a_row_is_withheld(kind, spark, capfd, caplog):
     """
     with pytest.raises(Exception, match=r"Alice|9223372036854775807"):
         broken(spark, kind).collect()
-    capfd.readouterr()
-    caplog.clear()
-    messages = set()
-    for ask in (
+    asked = (
         lambda p: p.mean("x", (0, 1)),
         lambda p: p.group_by("g").median("x", delta=0.1),
         lambda p: p(unit="g", max_rows=1).histogram("x", [0, 1]),
         lambda p: p.group_by("x").count(delta=0.1),
-    ):
+    )
+    frames = [broken(spark, kind) for _ in asked]
+    capfd.readouterr()
+    caplog.clear()
+    caplog.set_level(logging.DEBUG)  # Py4J logs what it carries
+    messages = set()
+    for ask, frame in zip(asked, frames, strict=True):
         with pytest.raises(dfp.EngineError) as caught:
-            ask(dfp.frame(broken(spark, kind)))
+            ask(dfp.frame(frame))
         error = caught.value
         assert error.__cause__ is None
         assert error.__context__ is None
