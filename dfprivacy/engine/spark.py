@@ -8,7 +8,6 @@ by the first Spark frame. Proof: docs/spark.md.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -125,9 +124,9 @@ def quiet() -> Iterator[None]:
     from pyspark.logger import PySparkLogger  # noqa: PLC0415 need not be installed
 
     loggers = [PySparkLogger.getLogger(name) for name in _LOGGERS]
-    known = logging.getLogger().manager.loggerDict.items()
-    found = [own for name, own in list(known) if name.partition(".")[0] in _CARRIERS]
-    loggers += [own for own in found if isinstance(own, logging.Logger)]
+    known = list(loggers[0].manager.loggerDict.items())  # places of loggers that are not yet, too
+    found = [own for name, own in known if name.partition(".")[0] in _CARRIERS]
+    loggers += [own for own in found if hasattr(own, "disabled")]
     before = [logger.disabled for logger in loggers]
     for logger in loggers:
         logger.disabled = True
