@@ -258,7 +258,7 @@ def test_what_is_shown_of_an_estimate():
     frame = pl.DataFrame(np.ones((900, 6)), schema=list("abcdef"))
     mean = frame.dp.mean_vector(list("abcdef"), rho=0.5, radius=9, skewed=True)
     assert "6 coordinates" in repr(mean)
-    assert "plan, add-remove, rho=0.5" in repr(mean)
+    assert "method plan, neighbours add-remove, rho=0.5" in repr(mean)
     assert "&" not in mean._repr_html_()
     assert np.asarray(mean).shape == (6,)
     assert np.asarray(mean, dtype=np.float32).dtype == np.float32
