@@ -248,6 +248,23 @@ def test_groups_looked_at_in_parts_are_each_alone(ask, keys, monkeypatch):
         assert_frame_equal(parts, whole, rel_tol=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["mean", "sum", "var", "std"])
+def test_zeros_alone_are_no_bounds_about_a_centre(kind, monkeypatch):
+    """Where noise hides every distance from a centre of zero, the bounds of the octaves stay."""
+
+    def hidden(noisy, *_):
+        asked.append(len(noisy))
+        return [np.zeros(len(noisy), dtype=np.int64)] * 2, np.ones(len(noisy), dtype=bool)
+
+    asked = []
+    monkeypatch.setattr(zoom, "reaching", hidden)
+    rows = np.concatenate([np.zeros(970), np.linspace(1_500, 3_000, 30)])
+    law = {"mean": np.mean, "sum": np.sum, "var": np.var, "std": np.std}[kind]
+    released = getattr(pl.DataFrame({"x": rows}).dp, kind)("x", epsilon=2**40)
+    assert released == pytest.approx(law(rows), rel=0.01)
+    assert asked == [1]
+
+
 def test_columns_answered_together_have_their_own_noise():
     """Four copies of a column have four answers, in every group."""
     values = np.random.default_rng(2).normal(3, 1, 3_000)

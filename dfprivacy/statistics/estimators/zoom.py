@@ -764,14 +764,15 @@ class _Steps:
             found = self._around(own, table, shares, widths)
             last = int(np.searchsorted(sizes_of(NEAR, fineness), NEAR))
             reached, seen = reaching(found.noisy, found.noise, found.ends, last, widths)
+            ends = zip(found.ends, reached, strict=True)
+            lower, upper = (end[np.arange(len(own)), far] for end, far in ends)
+            seen &= lower < upper  # zeros alone are no bounds: those of the octaves stay
             before = self._histograms[int(self._histogram[own[0]])]
             assert isinstance(before, OctaveHistogram)  # noqa: S101 nobody zooms twice
             self._histograms += [replace(before, left=shares[0]), found]
             self._histogram[own] = len(self._histograms) - 1 - ~seen
             self._centre[own[seen]] = found.centre[seen]
-            ends = zip(found.ends, reached, strict=True)
-            lower, upper = (end[np.arange(len(own)), far][seen] for end, far in ends)
-            inner = on_grid(lower, upper, NEAREST)
+            inner = on_grid(lower[seen], upper[seen], NEAREST)
             self.lower[own[seen]], self._upper[own[seen]] = inner
             if together is None:
                 middle, doubt = found.middle(reached)
