@@ -73,7 +73,7 @@ _FEW_THREADS = 4
 _SPARE = 8  # the part of the places that is added where keys lie beyond them
 _BLOCK = 31 * 2**11  # rows that are counted at once, or read of DuckDB: whole vectors of it
 _LONG = 2  # so many of these are added up at once where they lie in memory: less than 2**17 rows
-_FEW_PLACES, _MOST_PLACES, _FEW_WORDS = 2**15, 2**21, 2**14
+_FEW_PLACES, _MOST_PLACES, _FEW_LEVELS = 2**15, 2**21, 2**14
 _COUNT = 47
 """A row counts so many bits above its integer, at most `_MOST`: words of a block do not meet."""
 _MOST = 2**30
@@ -916,7 +916,7 @@ class _Totals:
         """Make so many places, with what the old ones had at the new ones."""
         self.levels = _moved(self.levels, size, old, new)
         self.sums = {term: _moved(own, size, old, new) for term, own in self.sums.items()}
-        few = self.counting is not None and self.levels.size <= _FEW_WORDS
+        few = self.counting is not None and self.levels.size <= _FEW_LEVELS
         self._words = np.zeros_like(self.levels) if few else None
         self._narrow = np.min_scalar_type(self.levels.size).type  # arithmetic takes less time
         self._into = [self.sums.get(step.term) for step in self.steps]

@@ -287,7 +287,7 @@ def test_sums_by_places_are_one_group_by(many, frame, sources, by, block, rows, 
 def test_keys_that_come_later_get_places(words, monkeypatch):
     """A view with other rows each time is read once: keys beyond those before, to a type's ends."""
     monkeypatch.setattr(packed, "_FEW_THREADS", 2**10)
-    monkeypatch.setattr(packed, "_FEW_WORDS", words)
+    monkeypatch.setattr(packed, "_FEW_LEVELS", words)
     monkeypatch.setattr(packed, "_FEW_PLACES", 2**20)
     monkeypatch.setattr(packed, "_BLOCK", 2048)
     connection = duckdb.connect()
