@@ -123,10 +123,10 @@ def quiet() -> Iterator[None]:
     """
     from pyspark.logger import PySparkLogger  # noqa: PLC0415 need not be installed
 
-    loggers = [PySparkLogger.getLogger(name) for name in _LOGGERS]
-    known = list(loggers[0].manager.loggerDict.items())  # places of loggers that are not yet, too
-    found = [own for name, own in known if name.partition(".")[0] in _CARRIERS]
-    loggers += [own for own in found if hasattr(own, "disabled")]
+    loggers: list[Any] = [PySparkLogger.getLogger(name) for name in _LOGGERS]
+    registered = list(loggers[0].manager.loggerDict.items())  # placeholders are among them
+    carriers = [logger for name, logger in registered if name.partition(".")[0] in _CARRIERS]
+    loggers += [logger for logger in carriers if hasattr(logger, "disabled")]
     before = [logger.disabled for logger in loggers]
     for logger in loggers:
         logger.disabled = True
