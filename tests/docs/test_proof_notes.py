@@ -1,4 +1,4 @@
-"""Docs name tests that exist."""
+"""Docs name tests and files that exist."""
 
 import ast
 import re
@@ -26,3 +26,14 @@ def test_the_tests_that_pages_name_exist():
         assert [n for n in re.findall(r"\btest_\w+(?:\.py)?", text) if n not in everything] == []
         placed = re.findall(r"(test_\w+\.py)::(test_\w+)", text)
         assert [(file, name) for file, name in placed if name not in known[file]] == []
+
+
+def test_the_files_that_contributors_are_sent_to_exist():
+    """A path in CONTRIBUTING or SECURITY that has a slash or an ending is in the repository."""
+    for page in ("CONTRIBUTING.md", "SECURITY.md"):
+        text = (ROOT / page).read_text()
+        paths = {*re.findall(r"`([\w./]+(?:/|\.(?:py|md|toml|cff)))`", text)}
+        paths |= {*re.findall(r"\]\(([^)]+)\)", text), *re.findall(r"[\w/]+\w+\.py", text)}
+        homes = (ROOT, ROOT / "dfprivacy", ROOT / "dfprivacy/statistics", ROOT / "dfprivacy/frames")
+        assert paths
+        assert [p for p in sorted(paths) if not any((home / p).exists() for home in homes)] == []
