@@ -53,13 +53,7 @@ class Job:
     def request(self) -> Request:
         """What is charged for the whole text."""
         requests = [plan.request for plan in self.plans]
-        return requests[0] if len(requests) == 1 else together(requests, self._form)
-
-    @property
-    def _form(self) -> str:
-        """What is done with the answers, as a ledger tells it from other texts."""
-        lent = [f"{given.name}: {given.script.rest}" for given in self.script.givens]
-        return "; ".join([*lent, str(self.script.rest)])
+        return requests[0] if len(requests) == 1 else together(requests, str(self.script.rest))
 
     def run(self) -> Any:
         """Return the released rows as a frame of the source's type; None where they are a table."""
@@ -112,7 +106,7 @@ class Job:
                 if len(found) == 1:
                     return [release_answers(found[0], self.plans[0].request)]
                 requests = [plan.request for plan in self.plans]
-                return release_several(found, requests, self._form)
+                return release_several(found, requests, str(self.script.rest))
         finally:
             self.place.take_back()
 
@@ -341,7 +335,7 @@ def _explanation(job: Job, sizes: tuple[int, ...]) -> StatementExplanation:
     selection = groups_text(next((plan.request for plan in plans if plan.by), request))
     if any(plan.statement.sets for plan in plans):
         selection += "; totals are sums of the groups that are shown"
-    queries = [released_query(plan) for plan in plans]
+    queries = [released_query(plan.statement) for plan in plans]
     if len(plans) > 1 or script.rest is not None:
         named = zip(script.names, queries, strict=True)
         queries = [f"{name}: {query}" for name, query in named]

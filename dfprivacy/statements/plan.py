@@ -36,6 +36,7 @@ from dfprivacy.statements.reading import (
     qualified,
     tried,
 )
+from dfprivacy.statements.rows import Given
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.tree import folded, fresh, parse
 from dfprivacy.statistics import Count, NUnique, Statistic
@@ -112,7 +113,8 @@ class Plan:
     @cached_property
     def request(self) -> Request:
         """The release; what a ledger remembers of it belongs to these rows and no others."""
-        form, sets = f"answers of {self.row_query}", self.statement.sets
+        rows = [self.row_query, *map(describe_input, self.statement.givens)]
+        form, sets = f"answers of {'; '.join(rows)}", self.statement.sets
         made = request_of(
             self.questions, self.terms, self.by, self.keys, own=self.own, form=form, sets=sets
         )
@@ -252,9 +254,20 @@ def _public(statement: Statement, by: tuple[str, ...], keys: object) -> PublicKe
 _PLACE = "place"
 
 
-def released_query(plan: Plan) -> str:
+def describe_input(given: Given) -> str:
+    """Describe a released input by every query and public table that its rows depend on.
+
+    The releases in it are described by their own requests, up to their answers.
+    """
+    script = given.script
+    queries = [released_query(statement) for statement in script.statements]
+    tables = [f"{name} is {relation.path}" for name, relation in script.public]
+    return f"{given.name}: {'; '.join([str(script.rest), *queries, *tables])}"
+
+
+def released_query(statement: Statement) -> str:
     """Return the query over the released table; ties keep the order of the keys."""
-    released = plan.statement.released
+    released = statement.released
     chosen = ", ".join(f"{tried(o.sql)} AS {quoted(o.name)}" for o in released.outputs)
     source, where = "released", _where(released.having)
     if released.windows or released.qualify:
@@ -278,7 +291,7 @@ def _where(conditions: Sequence[str]) -> str:
 def finished(plan: Plan, answers: pa.Table, engine: duckdb.DuckDBPyConnection) -> pa.Table:
     """Return what a statement makes of released answers."""
     engine.register("released", _released(plan, answers))
-    return guarded(lambda: released_rows(engine.sql(released_query(plan))))
+    return guarded(lambda: released_rows(engine.sql(released_query(plan.statement))))
 
 
 def _released(plan: Plan, answers: pa.Table) -> pa.Table:
@@ -303,7 +316,7 @@ def planned(
         made = plan.rows_of(twin)
         rows = twin_of(made.columns, made.types, engine).to_arrow_table().schema
         engine.register("released", _released(plan, _no_answers(plan, rows)))
-        return released_rows(engine.sql(released_query(plan)))
+        return released_rows(engine.sql(released_query(plan.statement)))
     except (duckdb.Error, pa.ArrowException) as error:  # Arrow lacks some types of keys
         kind = type(error)
     raise _unplanned(plan, twin, engine, kind)
