@@ -54,7 +54,7 @@ from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.forecasting import explain_limits
 from dfprivacy.frames.limits import goal_of, suggest_limits
 from dfprivacy.frames.merging import files_of, merge, statistics
-from dfprivacy.frames.tables import origin_of
+from dfprivacy.frames.tables import find_origin
 from dfprivacy.frames.viz.pictures import show
 from dfprivacy.release.terms import EPSILON as LOSS
 from dfprivacy.statements.interface import connect
@@ -356,7 +356,7 @@ def _show(answers: Any, keys: int, title: str, output: Path | None) -> None:
         for line in repr(show(answers)).splitlines():
             show_line(Console(), line)
     else:
-        origin = origin_of(answers)
+        origin = find_origin(answers)
         shown = () if origin is None else origin.shares
         shares = [f"{name}{end}" for name in shown for end in ("", "_low", "_high")]
         show_table(Console(), answers, keys, title, shares)

@@ -30,7 +30,8 @@ def require_known(label: Hashable, dtype: Any) -> None:
     if not isinstance(dtype, np.dtype) and type(dtype).__module__.partition(".")[0] != "pandas":
         raise UnsupportedDtypeError(
             f"column {label!r} is of dtype {type(dtype).__name__}, which another library defines",
-            hint=f"convert it first, e.g. df[{label!r}].astype(float), or astype(object) for keys",
+            hint=f"convert it first: pd.to_numeric(df[{label!r}], errors='coerce') for numbers, "
+            "astype(object) for keys",
         )
     kind = dtype.pyarrow_dtype if isinstance(dtype, pd.ArrowDtype) else pa.null()
     if any(tells(kind) for tells in _NOT_COMPUTED):
@@ -68,7 +69,10 @@ def value_column(label: Hashable, series: pd.Series[Any]) -> pa.Array | pa.Chunk
     if dtype.kind not in "biuf" and not pa.types.is_decimal(arrow or pa.null()):
         raise UnsupportedDtypeError(
             f"column {label!r} is declared {dtype}, which holds no numbers",
-            hint=f"declare it, e.g. df[{label!r}].astype(float)",
+            hint=f"df[{label!r}].dt.to_timestamp() makes times of periods"
+            if isinstance(dtype, pd.PeriodDtype)
+            else f"convert it: pd.to_numeric(df[{label!r}], errors='coerce') for numbers, "
+            "pd.to_datetime(..., errors='coerce') for dates",
         )
     if isinstance(dtype, pd.SparseDtype):
         dtype = dtype.subtype

@@ -21,7 +21,7 @@ from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, UnsupportedFrameError, boundary
 from dfprivacy.frames.arithmetic import Range, added, divided, negated, part_of
 from dfprivacy.frames.crosstabs import wide_frame
-from dfprivacy.frames.tables import Origin, floats_in, origin_of, released_arrow, with_origin
+from dfprivacy.frames.tables import Origin, find_origin, floats_in, released_arrow, with_origin
 from dfprivacy.frames.viz.pictures import is_histogram, layout_of
 
 _UNKNOWN = Range(math.nan, -math.inf, math.inf)
@@ -31,10 +31,10 @@ TOTAL = "total"
 
 @boundary
 def released(frame: Any) -> Released:
-    """Return a released frame with what else can be read off it, at no cost.
+    """Return a released frame with methods that compare its answers, at no cost.
 
-    `frame` is what a question has returned by group, in pandas, polars or as any other frame; it
-    may have been sorted, filtered or rounded since.
+    `frame` is the result of a question by group, in pandas, polars or as any other frame. A pandas
+    frame may have been sorted or filtered since.
 
     >>> import dfprivacy as dfp, polars as pl
     >>> flights = pl.DataFrame({"carrier": ["AA", "UA"] * 500, "delay": [1.0, 9.0] * 500})
@@ -45,24 +45,22 @@ def released(frame: Any) -> Released:
     Raises
     ------
     InvalidQuestionError
-        When it is not known to be a release, or has no answer with an interval.
+        When it is not a release or was changed since, or has no answer with an interval.
     """
     if isinstance(frame, float | list | dict):
         raise UnsupportedFrameError(
             f"an answer of type {type(frame).__name__} is no frame, and knows its own cost",
             hint="read it off the answer: answer.epsilon, answer.low, answer.note",
         )
-    origin = origin_of(frame)
+    origin = find_origin(frame)
     if origin is not None and origin.wide is not None:
         return Released(frame, None, origin)
-    table = guarded(lambda: released_arrow(frame))
-    origin = origin or origin_of(frame, table)
     if origin is None:
         raise InvalidQuestionError(
-            "the frame is not known to be the result of a release",
-            hint="pass it as a question has returned it, or with its keys and answers as they were",
+            f"this {type(frame).__name__} is not a release, or was changed since",
+            hint="pass the frame as it was released",
         )
-    return Released(frame, table, origin)
+    return Released(frame, guarded(lambda: released_arrow(frame)), origin)
 
 
 @boundary

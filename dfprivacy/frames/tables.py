@@ -1,28 +1,24 @@
 """Lay out what a caller gets by group: keys, answers with their intervals, the count, the cost.
 
-A frame by group is a plain frame of the caller's own type and has no place for its cost, which is
-kept beside it for as long as it lives. What was made of it, sorted, rounded or joined, is known by
-its keys and numbers: those of the last releases are kept.
+A released frame is a plain frame of the caller's type. Its origin (question, cost, level) is kept
+in a weak reference to the object, and with pandas in `DataFrame.attrs` as well.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import weakref
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import reduce
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
 
 import narwhals as nw
-import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-from dfprivacy.engine.returning import values_of
 from dfprivacy.errors import InvalidQuestionError, UnsupportedFrameError
 from dfprivacy.frames.numbers import Release
 from dfprivacy.release.answers import arrow
@@ -170,18 +166,6 @@ class Origin:
             shares=tuple(name for name, kind in kinds.items() if kind == "share"),
         )  # fmt: skip
 
-    def beside(self, other: Origin) -> Origin:
-        """Return the origin of what was made of two releases."""
-        alike = self.level == other.level
-        joined = ((self.question, other.question), (self.cost, other.cost))
-        question, cost = ("; ".join(filter(None, both)) for both in joined)
-        level = self.level if alike else None
-        return Origin(
-            question, cost, level, self.keys, "",
-            answers=(*self.answers, *other.answers), adds_up=(*self.adds_up, *other.adds_up),
-            shares=(*self.shares, *other.shares),
-        )  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Wide:
@@ -210,89 +194,58 @@ class Grid:
     totals: bool
 
 
-_Kept = tuple[Origin, pa.Table | None]
-_KNOWN: dict[int, tuple[weakref.ref[Any], _Kept]] = {}
-_RECENT: deque[_Kept] = deque(maxlen=64)
-_MOST_ROWS = 5000
+_ORIGINS: dict[int, tuple[weakref.ref[Any], Origin]] = {}
+_ATTRIBUTE = "dfprivacy"
+"""The key under which a pandas frame carries its origin, as JSON, in `DataFrame.attrs`."""
+
+_HASHED_ROWS = 5000
+"""A longer pandas frame is a release only as the object that was returned."""
 
 
 def with_origin(frame: Frame, origin: Origin) -> Frame:
-    """Keep the origin of a frame until the frame is gone, and return the frame as it is."""
-    place = id(frame)
-    kept = (origin, None if origin.wide is not None else _content(frame))
-    _KNOWN[place] = (weakref.ref(frame, lambda _: _KNOWN.pop(place, None)), kept)
-    if kept[1] is not None:
-        _RECENT.append(kept)
+    """Attach the origin of a released frame to it, and return the frame.
+
+    The origin lives as long as the frame. A pandas frame carries it in `attrs` as well, with a hash
+    of each row, so that a sorted or filtered copy is still known as a release.
+    """
+    address = id(frame)
+    reference = weakref.ref(frame, lambda _: _ORIGINS.pop(address, None))
+    _ORIGINS[address] = (reference, origin)
+    if isinstance(frame, pd.DataFrame) and origin.wide is None and len(frame) <= _HASHED_ROWS:
+        with suppress(Exception):  # released keys may be anything
+            fields = {**asdict(origin), "totals": list(origin.totals.items())}
+            columns, rows = _hash_rows(frame)
+            attribute = {"origin": fields, "columns": columns, "rows": rows}
+            frame.attrs[_ATTRIBUTE] = json.dumps(attribute)
     return frame
 
 
-def _content(frame: object) -> pa.Table | None:
-    """Return a copy of a released frame, which could be written to; None for long or lazy ones."""
-    if isinstance(frame, pd.DataFrame | pl.DataFrame | pa.Table) and len(frame) <= _MOST_ROWS:
-        with suppress(Exception):  # released keys may be anything
-            return released_arrow(frame).take(pa.array(range(len(frame)), pa.int64()))
+def find_origin(frame: object) -> Origin | None:
+    """Return the origin of a frame as it was released, or None for any other frame.
+
+    A pandas frame may have been sorted or filtered since. A changed cell or column makes it another
+    frame.
+    """
+    reference, origin = _ORIGINS.get(id(frame), (None, None))
+    if reference is not None and reference() is frame:
+        return origin
+    if not isinstance(frame, pd.DataFrame) or _ATTRIBUTE not in frame.attrs:
+        return None
+    with suppress(Exception):  # anybody can write attributes, and columns of any kind
+        attribute = json.loads(frame.attrs[_ATTRIBUTE])
+        columns, rows = _hash_rows(frame)
+        if columns == attribute["columns"] and set(rows) <= set(attribute["rows"]):
+            fields = attribute["origin"]
+            names = {name: tuple(fields[name]) for name in ("keys", "answers", "adds_up", "shares")}
+            totals = {tuple(keys): column for keys, column in fields["totals"]}
+            return Origin(**{**fields, **names, "totals": totals})
     return None
 
 
-def origin_of(frame: object, table: pa.Table | None = None) -> Origin | None:
-    """Return the origin of a frame that is a release, or was made of some; None for any other.
-
-    `table` is the frame, where it may be one of the latter. It was made of a release if it has its
-    keys and some of its answers, row by row, perhaps rounded: sorted, filtered or joined with
-    others. None where it can't be told which release it was.
-    """
-    known = _KNOWN.get(id(frame))
-    if known is not None and known[0]() is frame:
-        return known[1][0]
-    if table is None:
-        return None
-    found: list[_Match] = []
-    for origin, released in [*(kept for _, kept in list(_KNOWN.values())), *_RECENT]:
-        with suppress(Exception):
-            match = None if released is None else _match(table, origin, released)
-            if match is not None and match not in found:
-                found.append(match)
-    needed = [own for own in found if not any(own.beside(other) for other in found)]
-    answers = [name for own in needed for name in own.answers]
-    numbers = {name for name in table.column_names if is_number(table, name)}
-    told = {name for own in needed for name in (*own.told, *own.origin.keys)}
-    if not needed or len(set(answers)) < len(answers) or not numbers <= told:
-        return None
-    return reduce(Origin.beside, (own.origin for own in needed))
-
-
-class _Match(NamedTuple):
-    """A release that a table has: its answers, and all of its numbers, ends and counts too."""
-
-    origin: Origin
-    answers: frozenset[str]
-    told: frozenset[str]
-
-    def beside(self, other: _Match) -> bool:
-        """Tell whether the answers stand in a larger release already, as a count beside a mean."""
-        return self.answers <= other.told and not other.answers <= self.told
-
-
-def _match(table: pa.Table, origin: Origin, released: pa.Table) -> _Match | None:
-    """Return what a table has of a release, row by row; None where some row differs."""
-    keys = [name for name in released.column_names if name in origin.keys]
-    places = {own: row for row, own in enumerate(_texts(released, keys))} if keys else {}
-    named = [name for name in released.column_names if name not in keys]
-    ends = {"low", "high", *(f"{name}_{end}" for name in named for end in ("low", "high"))}
-    beside = {named[-1]} if not origin.answers and named[-1:] in (["count"], ["rows"]) else set()
-    held = [name for name in named if name in table.column_names and is_number(released, name)]
-    answers = frozenset(held) - ends - beside
-    several = len(places) < released.num_rows  # rows of one key: a histogram's
-    if several or not answers or not set(keys) <= set(table.column_names):
-        return None
-    rows = np.array([places.get(own, -1) for own in _texts(table, keys)])
-    first = np.flatnonzero(rows >= 0)
-    told = frozenset(
-        name
-        for name in held
-        if _agree(_taken(table, name, first), _taken(released, name, rows[first]))
-    )
-    return _Match(origin, answers, told) if len(first) and answers <= told else None
+def _hash_rows(frame: pd.DataFrame) -> tuple[str, list[int]]:
+    """Return the names and types of a frame's columns, and a hash of each row."""
+    columns = repr([*frame.columns, *map(str, frame.dtypes)])
+    return columns, pd.util.hash_pandas_object(frame, index=False).tolist()
 
 
 def is_number(table: pa.Table, name: str) -> bool:
@@ -301,27 +254,9 @@ def is_number(table: pa.Table, name: str) -> bool:
     return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
 
 
-def _texts(table: pa.Table, names: Sequence[str]) -> list[tuple[str, ...]]:
-    return list(zip(*(map(str, values_of(table[name])) for name in names), strict=True))
-
-
 def floats_in(table: pa.Table, name: str) -> list[float]:
     """Return a column as floats, NaN for NULL."""
     return [math.nan if one is None else float(one) for one in table[name].to_pylist()]
-
-
-def _taken(table: pa.Table, name: str, rows: Any) -> Any:
-    return np.array(floats_in(table, name))[rows]
-
-
-def _agree(shown: Any, released: Any) -> bool:
-    """Tell whether numbers are released ones, as they are or all rounded to some decimals."""
-    if np.array_equal(shown, released, equal_nan=True):
-        return True
-    return any(
-        np.allclose(shown, np.round(released, places), rtol=1e-15, atol=0, equal_nan=True)
-        for places in range(-6, 13)
-    )
 
 
 def _is_arrow(column: pd.Series[Any]) -> bool:

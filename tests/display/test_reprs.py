@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import pickle
 import re
 import subprocess
 import sys
@@ -138,50 +139,73 @@ def test_shares_are_percentages(flights):
     assert '"format": "~%"' in json.dumps(dfp.plot(shares).to_dict())
 
 
-MADE = {
-    "sorted": lambda frame: frame.sort("delay"),
-    "cut": lambda frame: frame.head(2),
-    "rounded": lambda frame: frame.with_columns(pl.col("delay", "low", "high").round(4)),
-    "joined": lambda frame: frame.join(pl.DataFrame({"carrier": ["UA"], "n": ["x"]}), "carrier"),
-    "of pandas": lambda frame: frame.to_pandas().round(5).sort_values("low"),
-    "of arrow": lambda frame: frame.to_arrow().select(["carrier", "delay", "low", "high"]),
+SELECTIONS = {
+    "sorted": lambda frame: frame.sort_values("delay", ascending=False),
+    "filtered": lambda frame: frame[frame["carrier"] != "AA"],
+    "first rows": lambda frame: frame.head(2),
+    "copied": lambda frame: frame.copy(),
+    "pickled": lambda frame: pickle.loads(pickle.dumps(frame)),
 }
 
 
-@pytest.mark.parametrize("way", MADE)
-def test_what_is_made_of_a_release_knows_its_cost(means, way):
-    """A release that is sorted, rounded, cut or joined still says what was asked and spent."""
-    shown = repr(dfp.show(MADE[way](means)))
+@pytest.fixture(scope="module")
+def pandas_means(flights):
+    """Return means by group as a pandas frame."""
+    groups = flights.to_pandas().dp.group_by("carrier")
+    return groups.mean("delay", bounds=(0, 60), epsilon=2, delta=1e-6)
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_a_selection_of_a_pandas_release_is_a_release(pandas_means, selection):
+    """A pandas release that is sorted, filtered, copied or stored still says what it cost."""
+    shown = repr(dfp.show(SELECTIONS[selection](pandas_means)))
     assert shown.startswith("mean('delay', bounds=(0.0, 60.0)) by 'carrier'")
     assert "\nepsilon=2, delta=1e-06\nThe bars cover 95 %" in shown
 
 
-def test_two_releases_joined_have_both_costs(flights, means):
-    """A join of two releases says what each of them was and cost."""
-    counts = flights.dp.group_by("carrier").agg(n=dfp.count(), epsilon=0.25, delta=1e-6)
-    both = means.join(counts.select("carrier", "n"), "carrier")
-    shown = repr(dfp.show(both))
-    assert "mean('delay', bounds=(0.0, 60.0)) by 'carrier'; count() by 'carrier'" in shown
-    assert "epsilon=2, delta=1e-06; epsilon=0.25, delta=1e-06" in shown
+CHANGES = {
+    "assign": lambda frame: frame.assign(delay=frame["delay"] + 1),
+    "one more column": lambda frame: frame.assign(name="x"),
+    "rename": lambda frame: frame.rename(columns={"carrier": "airline"}),
+    "another type": lambda frame: frame.astype({"carrier": object}),
+    "concat": lambda frame: pd.concat([frame, frame.assign(delay=0.0)]),
+    "merge": lambda frame: frame.merge(pd.DataFrame({"carrier": ["UA"], "n": [1]})),
+    "protected rows": lambda frame: pd.DataFrame({"carrier": ["UA"], "delay": [4711.0]}),
+    "forged": lambda frame: _with_attributes(frame.assign(delay=4711.0), {"dfprivacy": "4711"}),
+    "polars": pl.DataFrame,
+    "arrow": lambda frame: pl.DataFrame(frame).to_arrow(),
+}
 
 
-def test_other_numbers_have_to_be_told(means):
-    """A frame with numbers that no release had is unknown: its cost can be said."""
+def _with_attributes(frame, attributes):
+    frame.attrs.update(attributes)
+    return frame
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("reader", [dfp.show, dfp.plot, dfp.released])
+def test_a_changed_release_and_protected_rows_are_refused(pandas_means, change, reader):
+    """A frame with other cells or columns than a release is refused, and no cell is quoted."""
+    with pytest.raises(dfp.InvalidQuestionError, match="not a release, or was changed") as raised:
+        reader(CHANGES[change](pandas_means))
+    assert "4711" not in str(raised.value)
+
+
+def test_an_answer_by_name_does_not_draw_protected_rows(flights):
+    """Naming a column of a protected frame does not draw it."""
+    with pytest.raises(dfp.InvalidQuestionError, match="not a release"):
+        dfp.plot(flights, answer="delay")
+
+
+def test_a_public_frame_states_its_cost(means):
+    """A frame declared public is shown, and its cost and level can be stated."""
     part = means.with_columns(pl.col("delay") + 1.0)
-    assert "cost unknown" in repr(dfp.show(part))
-    told = repr(dfp.show(part, epsilon=2, delta=1e-6, interval=0.9)).splitlines()
-    assert told[-2].startswith("epsilon=2, delta=1e-06")
-    assert told[-1].startswith("The bars cover 90 % of the noise")
+    assert "cost unknown" in repr(dfp.show(part, public=True))
+    stated = repr(dfp.show(part, epsilon=2, delta=1e-6, interval=0.9, public=True)).splitlines()
+    assert stated[-2].startswith("epsilon=2, delta=1e-06")
+    assert stated[-1].startswith("The bars cover 90 % of the noise")
     with pytest.raises(dfp.InvalidLossError):
-        dfp.show(part, epsilon=-1)
-
-
-def test_two_releases_of_the_same_numbers_are_not_told_apart(flights):
-    """Where two releases could be meant, whose costs differ, neither is named."""
-    ask = flights.dp.group_by("carrier", keys=["AA", "UA"])
-    for epsilon in (1e9, 2e9):
-        counts = ask.count(epsilon=epsilon)
-    assert "cost unknown" in repr(dfp.show(counts.clone()))
+        dfp.show(part, epsilon=-1, public=True)
 
 
 @pytest.mark.parametrize("engine", ["polars", "pandas", "arrow", "duckdb"])
@@ -259,14 +283,9 @@ def test_nulls_and_unknowns_are_named():
     assert [row[:2] for row in rows] == [["a", "unknown"], ["NULL", "unknown"]]
 
 
-def test_what_is_no_release():
-    """What has no picture is refused by its type, a frame by its columns; no value is quoted."""
-    for wrong, error in [
-        (4711, dfp.UnsupportedFrameError),
-        (["4711"], dfp.UnsupportedFrameError),
-        (pl.DataFrame({"secret": [4711]}), dfp.InvalidQuestionError),
-        (pd.DataFrame({"secret": [4711, "a"]}), dfp.InvalidQuestionError),
-    ]:
-        with pytest.raises(error) as raised:
+def test_no_release_is_refused():
+    """An object or a frame that is no release is refused by its type, and no value is quoted."""
+    for wrong in (4711, ["4711"], pl.DataFrame({"secret": [4711]}), pd.DataFrame({"s": [4711]})):
+        with pytest.raises(dfp.InvalidQuestionError, match="is not a release") as raised:
             dfp.show(wrong)
         assert "4711" not in str(raised.value)

@@ -172,7 +172,7 @@ def test_what_was_computed_can_be_shown():
 def test_what_cannot_be_compared_is_refused():
     """Frames that are no release, no group of that name, means of a total, no interval."""
     made = DATA.with_columns(x=1.0).dp.group_by("k", keys=KEYS)
-    with pytest.raises(dfp.InvalidQuestionError, match="not known to be"):
+    with pytest.raises(dfp.InvalidQuestionError, match="is not a release"):
         dfp.released(pl.DataFrame({"k": ["never"], "count": [123.25]}))
     with pytest.raises(dfp.InvalidQuestionError, match="do not add up"):
         dfp.released(made.mean("x", (0, 2))).ratio_to("total")

@@ -27,9 +27,9 @@ from dfprivacy.frames.tables import (
     Grid,
     Origin,
     Wide,
+    find_origin,
     floats_in,
     is_number,
-    origin_of,
     released_arrow,
 )
 from dfprivacy.frames.vector_release import VectorEstimate
@@ -80,7 +80,7 @@ from dfprivacy.release.terms import interval_level
 
 __all__ = ["plot", "save_plot", "show"]
 
-_UNSTATED = "cost unknown: pass the frame as it was released, or pass its epsilon and delta"
+_UNSTATED = "cost unknown: state its epsilon and delta"
 
 Cell = tuple[float, tuple[float, float] | None]
 MOST_ROWS = 100
@@ -101,6 +101,7 @@ def plot(
     rho: float | None = None,
     delta: float | None = None,
     interval: float | None = None,
+    public: bool = False,
 ) -> Any:
     """Return a chart of what was released (an altair chart).
 
@@ -111,10 +112,11 @@ def plot(
     answer of a frame whose column names do not tell. `measured_in` names the unit of the column for
     the axis, or is a mapping from answers to their units.
 
-    The caption says what the release cost. A frame that a question has returned is known; of a copy
-    or a selection of it, say what it cost (`epsilon` or `rho`, `delta`) and the level of its
-    intervals (`interval`). A private number that was released may be shown as often as you like:
-    the chart costs nothing.
+    The caption says what the release cost. A frame must be passed as it was released, so that rows
+    of protected data are never drawn by mistake. A sorted or filtered pandas frame is still a
+    release. Any other frame needs `public=True`, which declares that everybody may see its numbers.
+    Its cost can be stated then: `epsilon` or `rho`, `delta`, and the level of its intervals,
+    `interval`. A chart of a release costs nothing.
 
     >>> import dfprivacy as dfp, polars as pl
     >>> flights = pl.DataFrame({"carrier": ["AA", "UA"] * 500, "delay": [1.0, 9.0] * 500})
@@ -128,7 +130,8 @@ def plot(
     PictureError
         When altair is not installed: pip install 'dfprivacy[plot]'.
     InvalidQuestionError
-        When no column is recognised as an answer, or `sort` is neither "key" nor "value".
+        When the frame is no release and `public` is not set, when no column is recognised as an
+        answer, or when `sort` is neither "key" nor "value".
     MissingColumnError
         When there is no column `answer`.
     UnsupportedFrameError
@@ -147,8 +150,9 @@ def plot(
     crossed = _table_of(released, measured_in)
     if crossed is not None and answer is None:
         return crossed.chart()
+    origin = _require_origin(released, public=public)
+    origin = _with_stated_cost(origin, (epsilon, rho, delta), interval)
     table = guarded(lambda: released_arrow(released))
-    origin = _told(origin_of(released, table), (epsilon, rho, delta), interval)
     if answer is None and is_description(table):
         return ShownDescription(origin, table).chart([])
     if answer is None and is_histogram(table):
@@ -170,6 +174,7 @@ def show(
     rho: float | None = None,
     delta: float | None = None,
     interval: float | None = None,
+    public: bool = False,
 ) -> Shown:
     """Return what was released as a table: plain text, and HTML in a notebook.
 
@@ -192,8 +197,9 @@ def show(
     shown = _table_of(released, measured_in)
     if shown is not None:
         return shown
+    origin = _require_origin(released, public=public)
+    origin = _with_stated_cost(origin, (epsilon, rho, delta), interval)
     table = guarded(lambda: released_arrow(released))
-    origin = _told(origin_of(released, table), (epsilon, rho, delta), interval)
     if is_description(table):
         return ShownDescription(origin, table)
     if is_histogram(table):
@@ -207,7 +213,7 @@ def show(
 
 def _table_of(released: object, measured_in: MeasuredIn) -> ShownTable | None:
     """Return what is shown of a table of two group columns; None for anything else."""
-    origin = origin_of(released)
+    origin = find_origin(released)
     if origin is None or origin.wide is None or origin.wide.shown is None:
         return None
     return ShownTable(origin, origin.wide, origin.wide.shown, measured_in)
@@ -225,13 +231,24 @@ def _readings(released: object) -> list[Reading] | None:
     return None
 
 
-def _told(origin: Origin | None, cost: tuple[Any, Any, Any], interval: Any) -> Origin:
-    """Return the origin of a frame: as it is known, or as the caller says."""
-    known, (epsilon, rho, delta) = origin or Origin("", _UNSTATED, None, ()), cost
+def _require_origin(frame: object, *, public: bool) -> Origin:
+    """Return the origin of a released frame, or an empty one for a frame declared public."""
+    origin = find_origin(frame)
+    if origin is None and not public:
+        raise InvalidQuestionError(
+            f"this {type(frame).__name__} is not a release, or was changed since",
+            hint="pass the frame as it was released, or public=True if everybody may see its rows",
+        )
+    return origin or Origin("", _UNSTATED, None, ())
+
+
+def _with_stated_cost(origin: Origin, cost: tuple[Any, Any, Any], interval: Any) -> Origin:
+    """Return an origin with the cost and the level of intervals that the caller states, if any."""
+    epsilon, rho, delta = cost
     if epsilon is not None or rho is not None:
         loss = Release(loss_of(epsilon, rho), float(delta_of(delta) or 0), 0)
-        known = replace(known, cost=loss.cost)
-    return known if interval is None else replace(known, level=interval_level(interval))
+        origin = replace(origin, cost=loss.cost)
+    return origin if interval is None else replace(origin, level=interval_level(interval))
 
 
 def is_histogram(table: pa.Table) -> bool:
@@ -302,7 +319,7 @@ def _ends_of(name: str, names: Sequence[str]) -> tuple[str, str] | None:
 def _no_answer() -> InvalidQuestionError:
     return InvalidQuestionError(
         "no column of the frame is recognised as an answer",
-        hint='name it, e.g. dfp.plot(frame, answer="delay"), or pass the frame as it was released',
+        hint='name the column: dfp.plot(frame, answer="delay")',
     )
 
 
