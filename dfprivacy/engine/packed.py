@@ -53,6 +53,7 @@ from dfprivacy.measurement.binning import (
     within_lines,
 )
 from dfprivacy.measurement.linear import Above, OnGrid, Product, Source, Term
+from dfprivacy.measurement.runs import mark_starts, run_starts
 from dfprivacy.measurement.sums import Statistics, key_name, sum_names
 
 _FEW_WORDS = 2**20  # that one thread sorts with less work
@@ -369,7 +370,9 @@ class _Counts:
     def add(self, block: _Block) -> None:
         """Count a block of rows."""
         if block.rows > self._room:
-            seen = self._words.reshape(2, self._half, -1)[:, self._first : self._last + 1]
+            seen = self._words.reshape(2, self._half, self.places.size)[
+                :, self._first : self._last + 1
+            ]
             self._room = _WORD_ROWS - (int(seen.max()) >> _SUM_BITS)
         if block.rows > self._room:
             self._empty()
@@ -413,9 +416,9 @@ class _Counts:
         if self._begins is not None:
             return np.arange(len(self._lines))
         every = slice(self._first, self._last + 1)
-        held = self._words.reshape(2, self._half, -1)[:, every].any(axis=2)
+        held = self._words.reshape(2, self._half, self.places.size)[:, every].any(axis=2)
         if self._emptied is not None:
-            held |= self._emptied[0].reshape(2, self._half, -1)[:, every].any(axis=2)
+            held |= self._emptied[0].reshape(2, self._half, self.places.size)[:, every].any(axis=2)
         negative, line = np.nonzero(held)
         return np.asarray(negative * self._half + line + self._first)
 
@@ -443,7 +446,7 @@ class _Counts:
         bins = bins_of_lines(line, negative, binning)
         order = np.argsort(bins, kind="stable")
         rows, bins = rows[order], bins[order]
-        ones, new = self._ones(rows), _begins(bins)
+        ones, new = self._ones(rows), mark_starts(bins)
         for first in range(0, self.places.size, _FEW_GROUPS):
             groups = slice(first, first + _FEW_GROUPS)
             words = self._words[rows, groups]
@@ -462,9 +465,9 @@ class _Counts:
             if moments > 1:
                 cells.append(self._seconds[rows[place], group])
             if not new.all():  # zero has several lines
-                starts = np.flatnonzero(_begins(group) | _begins(own))
+                starts = run_starts(group, own)
                 group, own = group[starts], own[starts]
-                cells = [np.add.reduceat(each, starts) if len(starts) else each for each in cells]
+                cells = [np.add.reduceat(sums, starts) for sums in cells]
             yield group, own, *cells
         del self._words, self._seconds  # there is room for the table
 
@@ -536,13 +539,13 @@ def counted(words: Integers, binning: ByBits, moments: int) -> Sequence[Any]:
     A word is a number, with 32 bits below it for a place; sums are in `units_of` the bins.
     """
     words = pl.Series(words).sort(multithreaded=len(words) > _FEW_WORDS).to_numpy()
-    starts = np.flatnonzero(_begins(bins_of(words, binning)))
+    starts = run_starts(bins_of(words, binning))
     sums: list[Any] = []
     if moments:
         firsts = firsts_of(words.astype(np.int32), binning)
-        sums.append(_added(firsts, starts, np.int64))
+        sums.append(np.add.reduceat(firsts, starts, dtype=np.int64))
     if moments > 1:
-        sums.append(_added(seconds_of(firsts, binning), starts, np.float64))
+        sums.append(np.add.reduceat(seconds_of(firsts, binning), starts, dtype=np.float64))
     first = words[starts]
     places = first.astype(np.int32)
     rows = np.diff(starts, append=len(words))
@@ -555,9 +558,9 @@ def _part(
     """Return cells, in pieces of whole groups, as those of the groups that they number."""
     numbers, found, groups = [], [], 0
     for group, *rest in pieces:
-        begins = _begins(group)
-        numbers.append(group[begins])
-        found.append(known_cells((np.cumsum(begins) + (groups - 1), *rest), binning))
+        starts = mark_starts(group)
+        numbers.append(group[starts])
+        found.append(known_cells((np.cumsum(starts) + (groups - 1), *rest), binning))
         groups += len(numbers[-1])
     cells = [np.concatenate(own) for own in zip(*found, strict=True)]
     return _Part(keys_of(np.concatenate(numbers)), cells)
@@ -576,20 +579,8 @@ def known_cells(cells: Sequence[Any], binning: ByBits) -> Sequence[Any]:
     return group, bins, rows, *sums
 
 
-def _added(values: npt.NDArray[Any], starts: Integers, kind: type) -> npt.NDArray[Any]:
-    """Return the sums of runs."""
-    return np.add.reduceat(values, starts, dtype=kind) if len(starts) else np.zeros(0, kind)
-
-
 def _keys_of(keys: pa.Table, numbers: Integers) -> pa.Table:
     return keys.take(pa.array(numbers))
-
-
-def _begins(values: Integers) -> npt.NDArray[np.bool_]:
-    """Tell where runs of equal values begin."""
-    new = np.ones(len(values), dtype=bool)
-    np.not_equal(values[1:], values[:-1], out=new[1:])
-    return new
 
 
 class _Places(NamedTuple):

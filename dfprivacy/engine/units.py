@@ -36,6 +36,7 @@ from dfprivacy.engine.run import exact_table
 from dfprivacy.engine.terms import sums_of, with_terms
 from dfprivacy.measurement.binning import ByBits, Floats, Integers, Scratch, places_of, values_of
 from dfprivacy.measurement.linear import OnGrid, Product, Source
+from dfprivacy.measurement.runs import run_starts
 from dfprivacy.measurement.sums import key_name, sum_name
 from dfprivacy.release.terms import LARGEST_LIMIT
 
@@ -363,9 +364,9 @@ def _first_groups(rows: pl.DataFrame, hashed: Sequence[str], most: int) -> tuple
     number = pl.col(UNIT).cast(pl.Int64) - rows.select(pl.min(UNIT)).item()
     marks = rows.lazy().select(number * 2**_PLACE_BITS + place).collect(engine="streaming")
     words, ordered = marks.to_series().to_numpy(), marks.to_series().sort().to_numpy()
-    ordered = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    ordered = ordered[run_starts(ordered)]
     of_unit = ordered >> _PLACE_BITS
-    starts = np.append(0, np.flatnonzero(of_unit[1:] != of_unit[:-1]) + 1)
+    starts = run_starts(of_unit)
     groups = np.diff(starts, append=len(ordered))
     last = starts + np.minimum(groups, most) - 1
     limits = np.zeros(of_unit[-1] + 1, dtype=np.int64)

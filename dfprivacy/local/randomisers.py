@@ -418,7 +418,7 @@ class HaarTree:
         shares = np.ones(1)
         for level in range(self.height - 1, -1, -1):
             own = by_level[level]
-            plus, minus = law.unbiased(own.reshape(-1, self.rows >> level, 2).sum(axis=0)).T
+            plus, minus = law.unbiased(own.reshape(2**level, self.rows >> level, 2).sum(axis=0)).T
             lefts = hadamard((plus - minus)[np.newaxis].copy())[0] / max(float(own.sum()), 1.0)
             halves = (shares + lefts) / 2  # `lefts` is left less right share of every node
             shares = np.stack([halves, shares - halves], axis=1).reshape(-1)

@@ -161,7 +161,7 @@ def value_matrix(values: Any, width: int) -> Floats:
     matrix = np.full((len(column), width), np.nan)
     lengths = pa.compute.fill_null(pa.compute.list_value_length(column), -1).to_numpy()
     whole = np.flatnonzero(lengths == width)
-    matrix[whole] = _numbers(column.take(pa.array(whole)).flatten()).reshape(-1, width)
+    matrix[whole] = _numbers(column.take(pa.array(whole)).flatten()).reshape(len(whole), width)
     matrix[np.isnan(matrix).any(axis=1)] = np.nan
     return matrix
 
@@ -319,7 +319,7 @@ def _columns(batch: pa.RecordBatch, width: int, rejected: dict[str, int]) -> dic
         column = whole.column(name).flatten() if width and name == "value" else whole.column(name)
         made[name] = np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
     if width:
-        made["value"] = made["value"].reshape(-1, width)
+        made["value"] = made["value"].reshape(whole.num_rows, width)
     return made
 
 

@@ -115,8 +115,9 @@ class VectorPlan(Plan):
     def after(self, protocol: Protocol, counts: tuple[Counts, ...]) -> Self:
         """Return the plan with the centre, then with the clipping length."""
         tree, law = HaarTree(self.height), RandomisedResponse(2, protocol.loss.pure())
-        by_tree = counts[0].sums.reshape(-1, tree.groups, 2)
-        shares = [tree.shares(each, law) for each in by_tree]
+        sums = counts[0].sums
+        by_tree = sums.reshape(sums.size // (2 * tree.groups), tree.groups, 2)
+        shares = [tree.shares(reports, law) for reports in by_tree]
         if protocol.round == 1:
             parts = np.array([quantile_of(each, 0.5) for each in shares])
             return replace(self, centre=tuple(((2 * parts - 1) * self.radius).tolist()))

@@ -32,6 +32,7 @@ from dfprivacy.measurement.binning import (
 )
 from dfprivacy.measurement.grid import Grid
 from dfprivacy.measurement.linear import Linear, OnGrid, Product, Source, Term
+from dfprivacy.measurement.runs import run_starts
 from dfprivacy.measurement.sums import Statistics, sum_name
 from dfprivacy.release.terms import Bounds
 
@@ -147,11 +148,9 @@ def bin_table(
 def added_up(table: BinTable) -> BinTable:
     """Return a table of entries in any order: sorted, and equal bins of a group added up."""
     group, bins, order = _ordered(table.group, table.bins, table.binning)
-    new = np.ones(len(group), dtype=bool)
-    new[1:] = (group[1:] != group[:-1]) | (bins[1:] != bins[:-1])
+    starts = run_starts(group, bins)
     rows, moments = table.rows[order], [moment[order] for moment in table.moments]
-    if not new.all():
-        starts = np.flatnonzero(new)
+    if len(starts) < len(group):
         group, bins = group[starts], bins[starts]
         rows = np.add.reduceat(rows, starts)
         moments = [np.add.reduceat(moment, starts) for moment in moments]
@@ -269,8 +268,8 @@ def in_octaves(table: BinTable, distances: Distances | None = None) -> BinTable:
     octaves = distances or Octaves()
     bins = distances.numbers(table.bins) if distances else table.binning.octaves(table.bins)
     code = codes_of(table.group, bins, octaves.last)
-    starts = np.flatnonzero(np.diff(code, prepend=np.int64(-1)))
-    rows = np.add.reduceat(table.rows, starts) if len(starts) else table.rows
+    starts = run_starts(code)
+    rows = np.add.reduceat(table.rows, starts)
     return BinTable(table.keys, table.groups, octaves, table.group[starts], bins[starts], rows)
 
 
@@ -384,8 +383,7 @@ def _by_group(values: Integers, starts: Integers) -> Integers:
     """Add up integers by group exactly; the entries are in the order of their groups."""
     total = np.zeros(len(starts) - 1, dtype=np.int64)
     held = np.flatnonzero(starts[1:] > starts[:-1])
-    if len(held):
-        total[held] = np.add.reduceat(values, starts[held])
+    total[held] = np.add.reduceat(values, starts[held])
     return total
 
 

@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from dfprivacy.errors import TooManyRowsError
 from dfprivacy.measurement.grid import ROW_LIMIT
+from dfprivacy.measurement.runs import run_starts
 
 Floats = npt.NDArray[np.float64]
 
@@ -418,11 +419,13 @@ class BucketSpreads(VectorTable):
     def _add(self, rows: Floats, buffers: Buffers) -> None:  # noqa: ARG002 one interface
         labels = self._labels(len(rows))
         order = np.argsort(labels, kind="stable")
-        found, starts, own = np.unique(labels[order], return_index=True, return_counts=True)
+        labels = labels[order]
+        starts = run_starts(labels)
+        buckets = labels[starts]
         values = (rows[order] - self._centre).astype(np.int64)
-        self.counts[found] += own
-        self.sums[found] += np.add.reduceat(values, starts, axis=0)
-        self.squares[found] += np.add.reduceat(values * values, starts, axis=0)
+        self.counts[buckets] += np.diff(starts, append=len(labels))
+        self.sums[buckets] += np.add.reduceat(values, starts, axis=0)
+        self.squares[buckets] += np.add.reduceat(values * values, starts, axis=0)
 
     def distances(self) -> Integers:
         """Return one standard deviation a bucket and coordinate, counted in bins of distances.

@@ -135,7 +135,8 @@ def split(
     """Return `messages` words for each number, one row a number."""
     mask = np.uint64(2**bits - 1)
     words = np.empty((len(numbers), messages), np.uint64)
-    words[:, 1:] = random_words(len(numbers) * (messages - 1), entropy).reshape(len(numbers), -1)
+    random = random_words(len(numbers) * (messages - 1), entropy)
+    words[:, 1:] = random.reshape(len(numbers), messages - 1)
     words[:, 1:] &= mask
     words[:, 0] = (numbers.view(np.uint64) - words[:, 1:].sum(axis=1, dtype=np.uint64)) & mask
     return words

@@ -323,7 +323,7 @@ class PairEstimator(ProductEstimator, ABC):
         x, y = (_POWERS[own] for own in self.degrees)
         held = polynomial[: x.shape[1], : y.shape[1]]
         weights = np.einsum("ik,jl,klg->ijg", x, y, held)
-        return np.asarray(weights.reshape(-1, held.shape[2]))
+        return np.asarray(weights.reshape(len(x) * len(y), held.shape[2]))
 
     def _spread_out(self, held: Moments, spread: float) -> npt.NDArray[np.bool_]:
         """Tell where the variances that the answer divides by are above their noise."""

@@ -352,9 +352,11 @@ class MeasuredMargins(MeasuredSums):
         made = agreeing(measured, Four(*map(_variance, noises)))
         row, column, one = self.numbers
         read = [
-            made.cells.reshape(size, -1)[:, place], made.rows[:, row], made.columns[:, column],
+            made.cells.reshape(size, rows * columns)[:, place],
+            made.rows[:, row],
+            made.columns[:, column],
             made.whole[:, None][:, one],
-        ]  # fmt: skip
+        ]
         return [NoisyVector(own, law) for own, law in zip(read, laws, strict=True)]
 
 

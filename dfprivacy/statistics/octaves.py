@@ -32,6 +32,7 @@ from dfprivacy.measurement.bin_table import (
 )
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
 from dfprivacy.measurement.grid import Grid
+from dfprivacy.measurement.runs import run_slices
 from dfprivacy.noise.additive import NoisyVector, add_noise
 from dfprivacy.noise.exceedances import count_of
 from dfprivacy.noise.laws import KeyRule, Noise
@@ -487,10 +488,10 @@ def bounds_classes(zoomed: Zoomed) -> Iterator[tuple[Bounds, Integers]]:
     every = [*ends, zoomed.histogram[groups], zoomed.centre[groups], *middle]
     columns = [own for own in every if (own != own[:1]).any()] or every[:1]
     order = np.lexsort(columns)  # stable: groups that are the same ascend
-    new = np.any([np.diff(own[order], prepend=own[order][:1] - 1) != 0 for own in columns], axis=0)
-    for same in np.split(order, np.flatnonzero(new)[1:]) if len(order) else []:
-        first = groups[same[0]]
-        yield Bounds(float(found.lower[first]), float(found.upper[first])), groups[same]
+    for run in run_slices(*(column[order] for column in columns)):
+        same = groups[order[run]]
+        first = same[0]
+        yield Bounds(float(found.lower[first]), float(found.upper[first])), same
 
 
 @dataclass(frozen=True)

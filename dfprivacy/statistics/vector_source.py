@@ -28,6 +28,7 @@ from dfprivacy.engine.keys import key_expressions
 from dfprivacy.engine.run import collect, guarded
 from dfprivacy.errors import InvalidQuestionError, UnsupportedDtypeError, UnsupportedFrameError
 from dfprivacy.measurement.binning import Integers
+from dfprivacy.measurement.runs import run_slices
 from dfprivacy.measurement.vectors import (
     Buffers,
     Floats,
@@ -478,11 +479,10 @@ def prepared(
 def by_group(rows: Any, labels: Integers) -> Iterator[tuple[int, Any]]:
     """Yield each label of a block with its rows; -1 labels nothing."""
     order = np.argsort(labels, kind="stable")
-    found, starts = np.unique(labels[order], return_index=True)
-    ends = np.append(starts[1:], len(order))
-    for label, start, end in zip(found.tolist(), starts, ends, strict=True):
-        if label >= 0:
-            yield label, _taken(rows, order[start:end])
+    for run in run_slices(labels[order]):
+        places = order[run]
+        if (label := int(labels[places[0]])) >= 0:
+            yield label, _taken(rows, places)
 
 
 def _taken(rows: Any, chosen: Integers) -> Any:

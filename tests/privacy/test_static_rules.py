@@ -252,3 +252,29 @@ def test_every_error_is_public():
     }
     assert kinds <= {*dfp.__all__, *dfp.dbapi.__all__}
     assert all(kind in errors.__doc__ for kind in kinds)
+
+
+def can_be_ambiguous(call):
+    """Tell whether a `reshape` leaves one size open where another one may be zero."""
+    sizes = call.args[0].elts if isinstance(call.args[0], ast.Tuple) else call.args
+    written = [ast.unparse(size) for size in sizes]
+    return "-1" in written and not all(size == "-1" or size.isdigit() for size in written)
+
+
+def test_no_reshape_of_nothing_is_ambiguous():
+    """A size that numpy works out is beside literal sizes alone: beside a zero it has no value."""
+    for name, tree in both_trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "reshape":
+                assert not can_be_ambiguous(node), f"{name}:{node.lineno}"
+
+
+def test_one_file_compares_neighbouring_labels():
+    """Runs of equal labels are found in one file, which knows what runs of no labels are."""
+    for name, tree in both_trees().items():
+        compared = [node for node in ast.walk(tree) if isinstance(node, ast.Compare)]
+        for node in compared:
+            if isinstance(node.ops[0], ast.NotEq) and name != "measurement/runs.py":
+                sides = ast.unparse(node.left), ast.unparse(node.comparators[0])
+                assert not sides[0].endswith("[1:]"), f"{name}:{node.lineno}"
+                assert not sides[1].endswith("[:-1]"), f"{name}:{node.lineno}"

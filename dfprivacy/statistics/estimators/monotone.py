@@ -24,6 +24,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import bin_table
 from dfprivacy.measurement.binning import Floats, Integers, SignificantBits
+from dfprivacy.measurement.runs import run_starts
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.race import Runs
 from dfprivacy.noise.selection import ExponentialMechanism
@@ -476,7 +477,7 @@ def length_runs(
             "lengths must be one int64 a candidate",
             hint="Look at dfprivacy.statistics.estimators.monotone.MonotoneProperty.",
         )
-    first = np.flatnonzero(np.append(True, lengths[1:] != lengths[:-1]))
+    first = run_starts(lengths)
     width = np.diff(first, append=last + 1)
     return Runs(np.zeros(1, np.int64), first, width, lengths[first])
 

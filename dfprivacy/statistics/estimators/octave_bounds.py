@@ -37,6 +37,7 @@ import numpy.typing as npt
 
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Doublings, Floats, Integers, Octaves
+from dfprivacy.measurement.runs import run_starts
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.exceedances import (
     Exceedances,
@@ -195,12 +196,12 @@ class _Walk:
         """
         while len(places):
             own = self._group[places]
-            begins = np.flatnonzero(np.diff(own, prepend=-1))
+            begins = run_starts(own)
             near = self._joins(own[begins], ends[own[begins]], places[begins], step)
             others = np.repeat(~near, np.diff(begins, append=len(own)))
             far = np.flatnonzero(others)  # of groups whose next bin does not join
             far = far[self._joins(own[far], ends[own[far]], places[far], step)]
-            far = far[np.diff(own[far], prepend=-1) != 0]
+            far = far[run_starts(own[far])]
             first = np.sort(np.concatenate([begins[near], far]))
             breaks = np.ones(len(own), dtype=bool)
             next_ = np.flatnonzero(own[1:] == own[:-1]) + 1
@@ -263,7 +264,7 @@ def _cores(noisy: Exceedances, groups: int, joining: Joining) -> tuple[Integers,
         tall = np.flatnonzero(total >= least)
         if len(tall):
             own, total = noisy.group[first[tall]], total[tall]
-            starts = np.flatnonzero(np.diff(own, prepend=-1))
+            starts = run_starts(own)
             most = np.repeat(np.maximum.reduceat(total, starts), np.diff(starts, append=len(own)))
             tall = tall[total == most]
             own = noisy.group[first[tall]]
