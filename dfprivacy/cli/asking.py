@@ -325,17 +325,54 @@ def declared_columns(rows: duckdb.DuckDBPyRelation) -> pa.Schema:
 
 
 def typed_column(name: str, keys: Sequence[object], declared: pa.DataType) -> list[object]:
-    """Return the keys of one column in the type that it declares."""
+    """Return the keys of one column in the type that it declares.
+
+    A text is read as that type. A number or a boolean has to be of its kind: a number that stands
+    for a text has lost its leading zeros.
+    """
     if pa.types.is_dictionary(declared):
         declared = declared.value_type
-    texts = [str(key).lower() if isinstance(key, bool) else key for key in keys]
-    plain = pa.array([None if key is None else str(key) for key in texts], pa.string())
+    for key in keys:
+        require_kind(name, key, declared)
+    texts = pa.array([_key_text(key, declared) for key in keys], pa.string())
     with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return list(plain.cast(declared).to_pylist())
+        return list(texts.cast(declared).to_pylist())
     raise InvalidKeysError(
         f"a key does not fit column {name!r}, which is declared {declared}",
-        hint=f"list keys that can be read as {declared}",
+        hint=_readable_as(declared),
     )
+
+
+def require_kind(name: str, key: object, declared: pa.DataType) -> None:
+    """Refuse a number or a boolean as a key of a column of another kind."""
+    is_boolean = isinstance(key, bool)
+    if not isinstance(key, bool | int | float):
+        return
+    kinds = ("boolean",) if is_boolean else ("integer", "floating", "decimal")
+    if not any(getattr(pa.types, f"is_{kind}")(declared) for kind in kinds):
+        what = "a boolean" if is_boolean else "a number"
+        raise InvalidKeysError(
+            f"{key} is {what}, and column {name!r} is declared {declared}",
+            hint=f"quote it: '{key}'" if is_text(declared) else _readable_as(declared),
+        )
+
+
+def is_text(declared: pa.DataType) -> bool:
+    """Return whether a column is declared text."""
+    return bool(pa.types.is_string(declared) or pa.types.is_large_string(declared))
+
+
+def _readable_as(declared: pa.DataType) -> str:
+    return f"list keys that can be read as {declared}"
+
+
+def _key_text(key: object, declared: pa.DataType) -> str | None:
+    """Return a key as text that Arrow reads in the declared type."""
+    if isinstance(key, float) and key.is_integer() and pa.types.is_integer(declared):
+        key = int(key)
+    if key is None:
+        return None
+    return str(key).lower() if isinstance(key, bool) else str(key)
 
 
 def answers_table(numbers: Mapping[str, Any]) -> pa.Table:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fnmatch
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from glob import has_magic
@@ -34,9 +35,10 @@ from dfprivacy.accounting.charge import Charge, account_name
 from dfprivacy.accounting.ledger import analyst_name, dataset_name, version_name
 from dfprivacy.accounting.loss import delta_of, loss_of
 from dfprivacy.accounting.memory import fingerprint
-from dfprivacy.cli.asking import typed_column
+from dfprivacy.cli.asking import require_kind, typed_column
+from dfprivacy.engine.keys import require_constant
 from dfprivacy.engine.returning import frame_table
-from dfprivacy.errors import DPError, InvalidQuestionError
+from dfprivacy.errors import DPError, InvalidKeysError, InvalidQuestionError
 from dfprivacy.frames.asking import AskedTable, bin_counts, line, together
 from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.describing import Describe
@@ -58,7 +60,7 @@ from dfprivacy.release.terms import (
 )
 from dfprivacy.statements.schema import Schema, schema_of
 from dfprivacy.statements.yaml_files import At, Content, Faults, Plain, nearest, read_content
-from dfprivacy.statistics import STATISTICS, Statistic
+from dfprivacy.statistics import STATISTICS, Share, Statistic
 from dfprivacy.statistics.base import QUESTIONS
 from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.statistics.quantile import end_of
@@ -478,6 +480,13 @@ def _unit(given: object, info: ValidationInfo) -> Unit | None:
 
 
 @dataclass(frozen=True)
+class NamedKeys(PublicKeys):
+    """Public keys that were listed by column."""
+
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Compared:
     """What `released(frame)` makes of answers by group: `diff`, `change` or `ratio_to`."""
 
@@ -659,7 +668,8 @@ class Release(Group):
                 continue
             if not self.by or self._alone_of(Histogram) is not None:
                 raise ValueError("answers to questions 'by' a column are compared, and no others")
-            if own.base not in {None, TOTAL, *listed.get(own.along or self.by[-1], ())}:
+            bases = {(type(key), key) for key in listed.get(own.along or self.by[-1], ())}
+            if own.base not in {None, TOTAL} and (type(own.base), own.base) not in bases:
                 raise ValueError(f"the base {own.base!r} is none of the keys that are listed")
             try:
                 own.of(self._example(own), self.origin)
@@ -782,7 +792,25 @@ def _keys_of(given: object, by: Sequence[str]) -> PublicKeys | None:
     columns: Sequence[object] = by or [None] * max(
         map(len, rows), default=1
     )  # a query has the columns
-    return keys_of(listed, columns)
+    keys = keys_of(listed, columns)
+    if keys is not None and isinstance(given, dict):
+        return NamedKeys(keys.rows, columns=tuple(by or given))
+    return keys
+
+
+def _listed_keys(given: object, columns: Sequence[str]) -> Iterator[tuple[At, str, object]]:
+    """Yield each part of the public keys with its position in the list and its column."""
+    names = {name.casefold(): name for name in columns}
+    lists = given if isinstance(given, dict) else {"": given}
+    for field, values in lists.items():
+        for index, item in enumerate(_listed(values)):
+            at: At = (*([field] if field else []), *([index] if isinstance(values, list) else []))
+            if field:
+                yield at, names.get(field.casefold(), field), item
+                continue
+            parts = item if isinstance(item, list) else [item]
+            for place, (column, key) in enumerate(zip(columns, parts, strict=False)):
+                yield (*at, place) if isinstance(item, list) else at, column, key
 
 
 class _Whole(Group):
@@ -805,12 +833,43 @@ class _Whole(Group):
 
 @dataclass(frozen=True)
 class Description:
-    """All releases of a file, its SHA-256, and the parameters that it was read with."""
+    """All releases of a file, its content, and the parameters that it was read with."""
 
     file: Path
-    digest: str
+    content: Content
     parameters: Mapping[str, str]
     releases: Sequence[Release]
+
+    def require_types(self, release: Release, types: Mapping[str, pa.DataType]) -> None:
+        """Refuse public keys and constants that do not fit the declared types of their columns.
+
+        Each fault names its line, before anything is charged.
+        """
+        faults = Faults(self.file)
+        fields = self.content.value["releases"][release.name]
+        keys = () if release.keys is None else _listed_keys(fields["keys"], release.by or [*types])
+        for at, column, key in keys:
+            with self._faults_at(("releases", release.name, "keys", *at), key, faults):
+                typed_column(column, [key], types[column])
+        for name, question in release.numbers.items():
+            if isinstance(question, Share) and "value" in fields["questions"].get(name, {}):
+                at, column = ("questions", name, "value"), str(question.column)
+                with self._faults_at(("releases", release.name, *at), question.value, faults):
+                    require_kind(column, question.value, types[column])
+                    require_constant(column, question.value, types[column])
+        faults.require_none()
+
+    @contextmanager
+    def _faults_at(self, at: At, value: object, faults: Faults) -> Iterator[None]:
+        """Note what is wrong with a value, with the spelling that it has in the file."""
+        try:
+            yield
+        except (InvalidKeysError, InvalidQuestionError) as error:
+            spelling = self.content.spellings.get(at)
+            hint = str(error.hint).replace(f"'{value}'", f"'{spelling}'")
+            if spelling is None and hint.startswith("quote"):
+                hint = "declare the parameter as text"
+            _note("fault", at, f"{error.message}; {hint}", self.content, faults)
 
 
 def read_description(file: str | Path, given: Mapping[str, str] | None = None) -> Description:
@@ -832,7 +891,7 @@ def read_description(file: str | Path, given: Mapping[str, str] | None = None) -
     for at, what in _clashes(releases):
         _note("fault", at, what, content, faults)
     faults.require_none()
-    return Description(path, content.digest, given, releases)
+    return Description(path, content, given, releases)
 
 
 def _completed(value: Any, origins: dict[At, At]) -> Any:

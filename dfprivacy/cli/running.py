@@ -24,12 +24,13 @@ from dfprivacy.accounting.charge import Charge, short
 from dfprivacy.accounting.idempotent import IdempotentLedger, Paid
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.cli.asking import answers_table, declared_columns, file_columns, typed_column
-from dfprivacy.cli.description import Description, Output, Release, Source
+from dfprivacy.cli.description import Description, NamedKeys, Output, Release, Source
 from dfprivacy.engine.columns import columns_near
 from dfprivacy.engine.files import put_whole, quoted, write_csv, write_parquet
 from dfprivacy.engine.returning import frame_table
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import (
+    InvalidKeysError,
     MissingColumnError,
     OutputError,
     RefusedStatementError,
@@ -40,6 +41,7 @@ from dfprivacy.frames.releasing import release_numbers
 from dfprivacy.release.terms import PublicKeys, Terms
 from dfprivacy.statements.gate import fence
 from dfprivacy.statements.jobs import Job, filtered, job_of
+from dfprivacy.statements.plan import plan_script
 from dfprivacy.statements.rules import refuse
 
 _NOTE = ".provenance.json"
@@ -71,7 +73,8 @@ def planned(description: Description) -> list[Step]:
     for release in description.releases:
         budget = release.budget
         ledger = IdempotentLedger(budget.ledger.path, budget.account, release.mark)
-        steps.append(Step(release, ledger, _required_charge(release), ledger.settled()))
+        charge = _required_charge(description, release)
+        steps.append(Step(release, ledger, charge, ledger.settled()))
     for step in steps:
         for output in step.release.outputs:
             require_writable(output)
@@ -79,16 +82,18 @@ def planned(description: Description) -> list[Step]:
     return steps
 
 
-def _required_charge(release: Release) -> Charge:
-    """Return what a release costs, once its source is known to have what it asks for."""
+def _required_charge(description: Description, release: Release) -> Charge:
+    """Return the cost of a release whose source has the columns and types that it asks for."""
     if release.described is not None:
         with rows_of(release) as rows:
             return description_of(rows, release.described, release.terms).request.charge
     if release.source.query is None:
-        typed_keys(release)
+        schema = _required_columns(release)
+        description.require_types(release, dict(zip(schema.names, schema.types, strict=True)))
         with rows_of(release):  # refuses a condition
             return release.charge()
     with _statement(release, release.terms) as job:
+        description.require_types(release, job.key_types)
         return job.request.charge
 
 
@@ -155,10 +160,8 @@ def made(release: Release, ledger: IdempotentLedger) -> pa.Table:
 @contextmanager
 def _statement(release: Release, terms: Terms) -> Iterator[Job]:
     """Open a query as a job, once it is known to be a SELECT."""
-    source, listed = release.source, None
+    source = release.source
     tables = {name: place.path for name, place in (source.tables or {}).items()}
-    if release.keys is not None:
-        listed = [row[0] if len(row) == 1 else row for row in release.keys.rows]
     with (
         nullcontext() if source.database is None else opened(source.database.path) as connection,
         job_of(
@@ -166,7 +169,7 @@ def _statement(release: Release, terms: Terms) -> Iterator[Job]:
             connection,
             tables,
             terms,
-            listed,
+            _keys_of_query(release.keys),
             schema=source.owners,
             intervals=release.intervals,
         ) as job,
@@ -178,7 +181,36 @@ def _statement(release: Release, terms: Terms) -> Iterator[Job]:
             )
         if not job.plans:
             raise refuse("public tables alone")
-        yield job
+        yield job if release.keys is None else _with_typed_keys(job, release.keys)
+
+
+def _keys_of_query(keys: PublicKeys | None) -> object:
+    """Return public keys as `dfp.sql` takes them: by column where they were listed by column."""
+    if keys is None:
+        return None
+    if isinstance(keys, NamedKeys):
+        lists = (list(dict.fromkeys(column)) for column in zip(*keys.rows, strict=True))
+        return dict(zip(keys.columns, lists, strict=True))
+    return [row[0] if len(row) == 1 else row for row in keys.rows]
+
+
+def _with_typed_keys(job: Job, keys: PublicKeys) -> Job:
+    """Return a job whose public keys have the declared types of their columns."""
+    types = job.key_types
+    names = {name.casefold(): name for name in types}
+    listed = keys.columns if isinstance(keys, NamedKeys) else types
+    columns = [names[name.casefold()] for name in listed]
+    try:
+        typed = [
+            typed_column(name, values, types[name])
+            for name, values in zip(columns, zip(*keys.rows, strict=True), strict=True)
+        ]
+    except InvalidKeysError:
+        return job  # the description names the line
+    rows = tuple(zip(*typed, strict=True))
+    public = _keys_of_query(replace(keys, rows=rows))
+    plans = plan_script(job.script, job.terms, public)
+    return replace(job, plans=plans, public=public)
 
 
 def _note(description: Description, step: Step, output: Output, paid: Paid | None) -> str:
@@ -194,7 +226,7 @@ def _note(description: Description, step: Step, output: Output, paid: Paid | Non
         "version": release.budget.version,
         "time": None if paid is None else paid.time,
         "dfprivacy": None if paid is None else paid.version,
-        "description": {"file": description.file.name, "sha256": description.digest},
+        "description": {"file": description.file.name, "sha256": description.content.digest},
         "parameters": dict(description.parameters),
         "promise": _promise(release, charge),
     }
@@ -311,8 +343,8 @@ def _columns_of(source: Source) -> pa.Schema:
         )
 
 
-def typed_keys(release: Release) -> PublicKeys | None:
-    """Return public keys in the declared types of their columns, once all columns are there."""
+def _required_columns(release: Release) -> pa.Schema:
+    """Return the declared columns of a source that has all columns of its release."""
     schema = _columns_of(release.source)
     asked = [column for own in release.questions.values() for column in own.columns or ()]
     unit = [] if release.unit is None else [release.unit.column]
@@ -322,6 +354,12 @@ def typed_keys(release: Release) -> PublicKeys | None:
                 f"the source of release {release.name!r} has no column {column!r}",
                 hint=columns_near(column, schema.names),
             )
+    return schema
+
+
+def typed_keys(release: Release) -> PublicKeys | None:
+    """Return public keys in the declared types of their columns."""
+    schema = _required_columns(release)
     if release.keys is None:
         return None
     columns = zip(*release.keys.rows, strict=True)

@@ -114,12 +114,19 @@ def with_told(adopted: Adopted, told: Mapping[str, Told]) -> nw.LazyFrame[Any]:
 def _constant(told: Told, constant: object, declared: pa.DataType) -> object:
     """Return a constant in the declared type of its column."""
     try:
-        typed = _typed_keys([constant], declared)
+        return _typed_keys([constant], declared).to_pylist()[0]
     except InvalidKeysError:
-        typed = None
-    if typed is None:
-        raise no_value_of(told.column, declared, told.constant)
-    return typed.to_pylist()[0]
+        pass
+    raise no_value_of(told.column, declared, told.constant)
+
+
+def require_constant(column: str, constant: object, declared: pa.DataType) -> None:
+    """Refuse a constant that is no value of a column of this declared type."""
+    declared = declared.value_type if pa.types.is_dictionary(declared) else declared
+    try:
+        _typed_keys([constant], declared)
+    except InvalidKeysError:
+        raise no_value_of(column, declared, constant) from None
 
 
 def _key_expression(name: str, label: Hashable, dtype: DType, engine: nw.Implementation) -> nw.Expr:
@@ -306,18 +313,25 @@ def _typed_keys(values: Sequence[object], declared: pa.DataType) -> pa.Array:
 
 
 def _fits(value: object, declared: pa.DataType) -> bool:
-    """Tell whether a key keeps its value in the declared type: no true for 1, no 1 for 1.5.
+    """Check that a key keeps its value in the declared type: no true for 1, no 1 for 1.5.
 
-    Arrow takes a time or a difference of pandas that `datetime` has no place for for another one.
+    Arrow reads a number as days or ticks of a date, drops the time of day of a date, and wraps
+    times and differences of pandas that `datetime` can't hold.
     """
-    if isinstance(value, dt.datetime) and not dt.MINYEAR <= value.year <= dt.MAXYEAR:
+    if isinstance(value, dt.datetime) and not (
+        dt.MINYEAR <= value.year <= dt.MAXYEAR
+        and (not pa.types.is_date(declared) or value.time() == dt.time())
+    ):
         return False
     if isinstance(value, dt.timedelta) and abs(value.days) > dt.timedelta.max.days:
         return False
     if isinstance(value, bool | np.bool_):
         return bool(pa.types.is_boolean(declared))
     number = exact_number(value)
-    return number is None or not pa.types.is_integer(declared) or number.denominator == 1
+    if number is None:
+        return True
+    is_whole = number.denominator == 1
+    return is_whole if pa.types.is_integer(declared) else not pa.types.is_temporal(declared)
 
 
 class NumberedGroups(NamedTuple):

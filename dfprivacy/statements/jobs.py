@@ -55,6 +55,17 @@ class Job:
         requests = [plan.request for plan in self.plans]
         return requests[0] if len(requests) == 1 else together(requests, str(self.script.rest))
 
+    @property
+    def key_types(self) -> Mapping[str, pa.DataType]:
+        """The declared types of the group columns, in the order of GROUP BY."""
+        for plan in self.plans:
+            if plan.by:
+                rows = guarded(lambda: plan.rows_of(_twin(plan, self.engine)).to_arrow_table())  # noqa: B023 at once
+                names = [key.name for key in plan.statement.keys]
+                types = [rows.schema.field(label).type for label in plan.by]
+                return dict(zip(names, types, strict=True))
+        return {}
+
     def run(self) -> Any:
         """Return the released rows as a frame of the source's type; None where they are a table."""
         table, origin = self.release()

@@ -12,7 +12,7 @@ import datetime as dt
 import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -76,10 +76,14 @@ def nearest(name: str, known: Collection[str]) -> str:
 
 @dataclass(frozen=True)
 class Content:
-    """What a file says as plain values, the line of each, and the SHA-256 of the file."""
+    """A file as plain values, with the line and the spelling of each, and the file's SHA-256.
+
+    `spellings` has the unquoted words that were read as numbers or booleans.
+    """
 
     value: Any
     lines: Mapping[At, int]
+    spellings: Mapping[At, str]
     digest: str
 
     def line(self, at: At) -> int:
@@ -96,7 +100,7 @@ def read_content(faults: Faults, given: Mapping[str, str]) -> Content:
     faults.require_none()
     value = places.filled(content.value, (), "")
     faults.require_none()
-    return Content(value, content.lines, content.digest)
+    return replace(content, value=value)
 
 
 def read_plainly(path: Path) -> Any:
@@ -122,7 +126,8 @@ def _content(faults: Faults) -> Content:
     except UnicodeDecodeError as error:
         faults.stop(raw[: error.start].count(b"\n") + 1, "this is not UTF-8 text")
     reader = _Reader(text, faults)
-    return Content(reader.document(), reader.lines, hashlib.sha256(raw).hexdigest())
+    digest = hashlib.sha256(raw).hexdigest()
+    return Content(reader.document(), reader.lines, reader.spellings, digest)
 
 
 class _Reader:
@@ -130,6 +135,7 @@ class _Reader:
 
     def __init__(self, text: str, faults: Faults) -> None:
         self.faults, self.lines, self.values = faults, dict[At, int](), 0
+        self.spellings: dict[At, str] = {}
         self.events = yaml.parse(text, yaml.BaseLoader)
 
     def document(self) -> Any:
@@ -166,7 +172,10 @@ class _Reader:
             return self._fields(at)
         if isinstance(event, yaml.SequenceStartEvent):
             return self._items(at)
-        return event.value if event.style else plain(event.value)
+        value = event.value if event.style else plain(event.value)
+        if not isinstance(value, str):
+            self.spellings[at] = event.value
+        return value
 
     def _items(self, at: At) -> list[Any]:
         items: list[Any] = []

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import itertools
 import math
+from fractions import Fraction
 
 import hypothesis.strategies as st
 import numpy as np
@@ -93,6 +96,47 @@ def test_keys_that_do_not_fit_are_refused(column, keys, way):
     with pytest.raises(dfp.InvalidKeysError) as caught:
         dfp.frame(way(TABLE)).group_by(column, keys=keys).count()
     assert "zz" not in str(caught.value)
+
+
+TIMES = pa.table(
+    {
+        "day": pa.array([19753], pa.date32()),
+        "time": pa.array([0], pa.timestamp("us")),
+        "wait": pa.array([1], pa.duration("us")),
+        "clock": pa.array([1], pa.time64("us")),
+    }
+)
+EPOCH = dt.datetime.fromisoformat("1970-01-01")
+NOON = dt.datetime.fromisoformat("2024-01-31 12:00")  # the first column has its midnight
+WRONG_TIMES = [
+    *itertools.product(TIMES.column_names, [0, 1, 19753, 1.0, Fraction(1), "2024-01-31"]),
+    ("day", NOON),
+    ("day", pd.Timestamp(NOON)),
+    ("wait", NOON),
+    ("clock", NOON),
+]
+
+
+@pytest.mark.parametrize(("column", "key"), WRONG_TIMES)
+def test_numbers_are_no_dates(column, key):
+    """A number is no key of dates, times and durations, and a time of day is no key of dates.
+
+    It is refused alike by groups, cells, counts by value, shares and statements.
+    """
+    frame = pl.DataFrame(TIMES)
+    private = dfp.frame(frame)
+    asked = [
+        lambda: private.group_by(column, keys=[key]).count(),
+        lambda: private.crosstab(column, "time", keys=[(key, EPOCH)]),
+        lambda: private.value_counts(column, keys=[key]),
+        lambda: private.value_counts(column, keys=[key], other=True),
+        lambda: private.share(column, key),
+        lambda: dfp.sql(f"SELECT {column}, dp_count(*) FROM t GROUP BY 1", t=frame, keys=[key]),
+    ]
+    refusals = (dfp.InvalidKeysError, dfp.InvalidQuestionError, dfp.UnsupportedDtypeError)
+    for ask in asked:
+        with pytest.raises(refusals):
+            ask()
 
 
 def test_a_fraction_is_no_key_of_an_integer_column(way):
