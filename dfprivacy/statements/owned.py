@@ -697,19 +697,21 @@ class _Subqueries:
         uses |= columns
         return sql
 
-    def name(self, wanted: str) -> str:
-        name = fresh(wanted, [*self.taken, *self.view.bag.columns, OWNER])
+    def name(self, wanted: str, other: View) -> str:
+        """Return a name that no column has: of the rows, or of those that they are joined with."""
+        columns = (*self.view.bag.columns, *other.bag.columns)
+        name = fresh(wanted, [*self.taken, *columns, OWNER])
         self.taken.add(folded(name))
         return name
 
     def _membership(self, node: Node) -> tuple[str, set[str]]:
         compiler = self.compiler
         other, conditions = compiler.matches(node, self.view, self.sees, self.items, self.taken)
-        found = self.name("found")
+        found = self.name("found", other)
         if node["subquery_type"] == "EXISTS":
             self._mark(other, conditions, found)
             return quoted(found), {found}
-        unsure = self.name("unsure")
+        unsure = self.name("unsure", other)
         *rest, same = conditions
         perhaps = replace(same.expression, sql=f"coalesce({same.expression.sql}, true)")
         self._mark(other, conditions, found)

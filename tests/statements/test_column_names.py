@@ -1,0 +1,81 @@
+"""No name of a column, alias or table changes an answer, whatever names the package generates."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+
+import dfprivacy as dfp
+
+NAMES = [
+    "found",
+    "unsure",
+    "owner",
+    "answer_0",
+    "count",
+    "count_value",
+    "every",
+    "found_2",
+    "key",
+    "key_0",
+    "key_2",
+    "l",
+    "links",
+    "missing",
+    "part",
+    "place",
+    "r",
+    "released",
+    "row",
+    "row_number",
+    "rows",
+    "stored",
+    "unsure_2",
+    "value",
+    "value_2",
+    "window_0",
+]
+STATEMENTS = {
+    "EXISTS": "SELECT dp_count(*) AS n FROM person WHERE g = 1 OR EXISTS "
+    "(SELECT 1 FROM event WHERE {name} = id AND x > 40)",
+    "NOT IN": "SELECT dp_count(*) AS n FROM person WHERE g = 1 OR id NOT IN "
+    "(SELECT {name} FROM event WHERE x > 60)",
+    "scalar": "SELECT dp_count(*) AS n FROM person WHERE g < "
+    "(SELECT max(x % 3) FROM event WHERE {name} = id AND x < 80) OR g = 2",
+    "group in a subquery": "SELECT dp_count(*) AS n FROM (SELECT {name}, "
+    "count(*) AS total FROM event WHERE x + {name} > 30 GROUP BY {name}) WHERE total = 2",
+    "window": "SELECT dp_count(*) AS n FROM (SELECT {name}, row_number() OVER "
+    "(PARTITION BY {name} ORDER BY x + 1) AS nth FROM event) WHERE nth = 2",
+    "join": "SELECT dp_count(*) AS n FROM person JOIN event ON event.{name} = person.id "
+    "WHERE x + 1 > 30",
+    "released number": "SELECT dp_count(*) AS n FROM event WHERE x > "
+    "(SELECT dp_mean(x, 0, 100) FROM event) AND {name} > 3",
+    "alias": "SELECT g AS {name}, dp_count(*) AS n, rank() OVER (ORDER BY {name}) AS place_ "
+    "FROM person GROUP BY g HAVING dp_count(*) > 1 ORDER BY {name} DESC",
+    "alias of an answer": "SELECT g, dp_count(*) AS {name} FROM person GROUP BY g "
+    "QUALIFY row_number() OVER (ORDER BY {name} DESC, g) <= 2 ORDER BY {name}, g",
+    "CTE": "WITH {name} AS (SELECT g, dp_count(*) AS n FROM person GROUP BY g) "
+    "SELECT {name}.n, {name}.g AS h FROM {name} ORDER BY 1, 2",
+}
+
+
+def answer(statement, name):
+    con = duckdb.connect()
+    con.execute(f"""
+        CREATE TABLE person AS SELECT i AS id, i % 3 AS g FROM range(30) r(i);
+        CREATE TABLE event AS SELECT i % 30 AS "{name}", i AS x FROM range(90) r(i);
+    """)
+    schema = dfp.Schema(unit="person.id", links={f"event.{name}": "person.id"})
+    terms = {"schema": schema, "max_rows": 3, "max_groups": 3, "epsilon": 1e8, "delta": 1e-6}
+    return dfp.sql(STATEMENTS[statement].format(name=f'"{name}"'), con=con, **terms).fetchall()
+
+
+@pytest.mark.parametrize(
+    "names", [NAMES[:3], pytest.param(NAMES[3:], marks=pytest.mark.battery)], ids=["sample", "all"]
+)
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_names_of_columns_change_no_answer(statement, names):
+    """A statement has the same answer under each name that the package might generate."""
+    expected = answer(statement, "plain")
+    for name in names:
+        assert answer(statement, name) == expected, name
