@@ -29,7 +29,15 @@ from dfprivacy.statements.calls import cost_of, written_calls
 from dfprivacy.statements.catalog import ConnectionSource, place_of
 from dfprivacy.statements.composing import Script, read, run_rest
 from dfprivacy.statements.gate import fence, fenced, gated, reads
-from dfprivacy.statements.plan import WHY, Plan, finished, plan_script, planned, released_query
+from dfprivacy.statements.plan import (
+    WHY,
+    Plan,
+    check_keys,
+    finished,
+    plan_script,
+    planned,
+    released_query,
+)
 from dfprivacy.statements.reading import Released, Statement
 from dfprivacy.statements.rows import Place, Reader
 from dfprivacy.statements.schema import Schema, declared
@@ -238,6 +246,7 @@ def job_of(
             planned=lambda made: _without_rows(made, plan_script(made, terms, keys), engine),
         )  # fmt: skip
         script = read(query, reader)
+        check_keys(script, keys)
         plans = plan_script(script, terms, keys)
         empty = _without_rows(script, plans, engine)
         target = script.target

@@ -158,10 +158,16 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
 
 def plan_script(script: Script, terms: Terms, keys: object) -> tuple[Plan, ...]:
     """Return the plans of all releases in a text, which share its terms' epsilon and delta."""
-    own = script.statements
-    if len(own) > 1:
-        sharing = [one for one in own if any(call.epsilon is None for _, call in one.calls)]
-        secret = [one for one in own if one.keys and keys is None and one.delta is None]
+    statements = script.statements
+    public = [_keys_of(statement, keys) for statement in statements]
+    pairs = list(zip(statements, public, strict=True))
+    deltas = [terms.delta] * len(pairs)
+    if len(pairs) > 1:
+        sharing = [
+            statement
+            for statement in statements
+            if any(call.epsilon is None for _, call in statement.calls)
+        ]
 
         def part_of(loss: str) -> object:
             amount = getattr(terms, loss)
@@ -169,17 +175,53 @@ def plan_script(script: Script, terms: Terms, keys: object) -> tuple[Plan, ...]:
             return amount if alone else positive_number(loss, amount) / len(sharing)
 
         terms = replace(terms, epsilon=part_of("epsilon"), rho=part_of("rho"))
+        secret = [
+            bool(statement.keys) and listed is None and statement.delta is None
+            for statement, listed in pairs
+        ]
         delta = None if terms.delta is None else delta_of(terms.delta)
-        part = None if delta is None else delta / max(len(secret), 1)
-        return tuple(
-            plan_statement(
-                one,
-                replace(terms, delta=part if one in secret or not secret else None),
-                keys if one.keys else None,
-            )
-            for one in own
+        part = None if delta is None else delta / max(sum(secret), 1)
+        deltas = [part if is_secret or not any(secret) else None for is_secret in secret]
+    return tuple(
+        plan_statement(statement, replace(terms, delta=delta), listed)
+        for (statement, listed), delta in zip(pairs, deltas, strict=True)
+    )
+
+
+def _keys_of(statement: Statement, keys: object) -> object:
+    """Return the public keys of one release: of a mapping, those of its own columns."""
+    if not statement.keys or not isinstance(keys, Mapping):
+        return keys if statement.keys else None
+    names = {folded(key.name) for key in statement.keys}
+    return {name: keys[name] for name in keys if folded(str(name)) in names} or None
+
+
+def check_keys(script: Script, keys: object) -> None:
+    """Refuse public keys that no grouping of a text has, or that several could mean."""
+    groupings = {
+        tuple(folded(key.name) for key in statement.keys) for statement in script.statements
+    } - {()}
+    if keys is None or not script.statements:
+        return
+    if not groupings:
+        raise InvalidKeysError(
+            "public keys were given to a statement without GROUP BY",
+            hint="leave keys out, or write GROUP BY city",
         )
-    return tuple(plan_statement(one, terms, keys) for one in own)
+    names = {name for grouping in groupings for name in grouping}
+    if isinstance(keys, Mapping) and not {folded(str(name)) for name in keys} <= names:
+        shown = dict.fromkeys(
+            repr(key.name) for statement in script.statements for key in statement.keys
+        )
+        raise InvalidKeysError(
+            "public keys were given for a column that GROUP BY does not have",
+            hint=f"its columns are {', '.join(shown)}",
+        )
+    if not isinstance(keys, Mapping) and len(groupings) > 1:
+        raise InvalidKeysError(
+            "public keys are listed for a statement with several groupings",
+            hint="list them by column: keys={'city': ['Rome', 'Oslo'], 'year': [2025, 2026]}",
+        )
 
 
 def _label(made: dict[str, str], wanted: str, sql: str) -> str:
@@ -232,22 +274,12 @@ def _delta(statement: Statement, terms: Terms, keys: object) -> object:
 def _public(statement: Statement, by: tuple[str, ...], keys: object) -> PublicKeys | None:
     if keys is None:
         return None
-    if not by:
-        raise InvalidKeysError(
-            "public keys were given to a statement without GROUP BY",
-            hint="leave keys out, or write GROUP BY city",
-        )
     if not isinstance(keys, Mapping):
         return Terms().keys_for(by, keys)
     names = {folded(key.name): label for key, label in zip(statement.keys, by, strict=True)}
     labels: dict[Hashable, object] = {
-        names.get(folded(str(name)), ""): values for name, values in keys.items()
+        names[folded(str(name))]: values for name, values in keys.items()
     }
-    if "" in labels:
-        raise InvalidKeysError(
-            "public keys were given for a column that GROUP BY does not have",
-            hint=f"its columns are {', '.join(repr(key.name) for key in statement.keys)}",
-        )
     return Terms(keys=labels).keys_for(by, None)
 
 

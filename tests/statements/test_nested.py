@@ -188,3 +188,34 @@ def test_nothing_stays_on_the_connection(clean):
     before = clean.execute(views).fetchall()
     dfp.sql(NESTED[0], con=clean, schema=SCHEMA, max_rows=8)
     assert clean.execute(views).fetchall() == before
+
+
+RICHER = """SELECT nation, dp_count(*) AS n FROM customer
+WHERE balance > (SELECT dp_mean(balance, 0, 100) FROM customer) GROUP BY nation"""
+DIGITS = """WITH rich AS (SELECT balance % 10 AS digit, dp_count(*) AS n FROM customer GROUP BY 1)
+SELECT nation, dp_count(*) AS n FROM customer
+WHERE balance % 10 IN (SELECT digit FROM rich WHERE n > 0) GROUP BY nation"""
+
+
+@pytest.mark.parametrize(
+    ("query", "keys"),
+    [
+        (RICHER, [0, 1, 2]),
+        (DIGITS, {"nation": [0, 1, 2]}),
+        (DIGITS, {"nation": [0, 1, 2], "digit": [1, 2, 3]}),
+    ],
+)
+def test_public_keys_belong_to_the_grouping_of_their_columns(clean, query, keys):
+    """Public keys are those of the release that groups by their columns, whatever is nested."""
+    terms = {"schema": SCHEMA, "max_rows": 8, "max_groups": 6, "epsilon": 1e9}
+    found = dfp.sql(query, con=clean, **terms, keys=keys, delta=1e-3).fetchall()
+    condition = " AND digit IN (1, 2, 3)" if "digit" in keys else ""
+    exact = plain(query).replace("n > 0", f"n > 0{condition}")
+    assert found == clean.sql(f"SELECT * FROM ({exact}) WHERE nation < 3 ORDER BY 1").fetchall()
+
+
+@pytest.mark.parametrize("keys", [[0, 1], {"nation": [0, 1], "city": ["Rome"]}])
+def test_public_keys_that_could_mean_several_groupings_are_refused(clean, keys):
+    """A plain list for two groupings, and a column that none has, are refused before a charge."""
+    with pytest.raises(dfp.InvalidKeysError):
+        dfp.sql(DIGITS, con=clean, schema=SCHEMA, max_rows=8, max_groups=6, keys=keys, delta=1e-3)
