@@ -24,7 +24,7 @@ import polars as pl
 import pyarrow as pa
 
 from dfprivacy.accounting.ledger_file import flush, is_ledger, sync_directory
-from dfprivacy.errors import UnsupportedFrameError
+from dfprivacy.errors import MissingColumnError, UnsupportedFrameError
 
 ENDINGS = (".parquet", ".pq")
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -35,7 +35,16 @@ def quoted(name: str) -> str:
 
     >>> print(quoted('a "b" c'))
     "a ""b"" c"
+
+    Raises
+    ------
+    MissingColumnError
+        For a name with a character NUL, at which DuckDB's text would end.
     """
+    if "\0" in name:
+        raise MissingColumnError(
+            f"the name {name!r} has a character NUL, which SQL can't write", hint="rename it first"
+        )
     return '"' + name.replace('"', '""') + '"'
 
 

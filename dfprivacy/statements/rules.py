@@ -96,6 +96,10 @@ no statement = there is no statement in the text
     -> %select
 too long a text = the statement is longer than {most} characters
     -> ask for less at a time
+NUL = a character NUL in the statement or in one of its constants: DuckDB's own text of it would end
+    there
+    -> replace it in a table first: CREATE TABLE prepared AS SELECT replace(code, chr(0), ' ') AS
+    code FROM t
 nested = the statement is nested too deeply
     -> split long chains of conditions and operators
 unreadable = the statement can't be read at line {line}, column {column}{near}

@@ -48,6 +48,8 @@ class _Words:
     """The first words of a text, one by one: names, signs, and quoted names with their quotes."""
 
     def __init__(self, text: str) -> None:
+        if "\0" in text:  # DuckDB cuts a text there when it writes a tree as SQL
+            raise refuse("NUL")
         self.text, self.place = text, 0
 
     def next(self) -> str:

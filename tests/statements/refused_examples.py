@@ -8,6 +8,7 @@ EXAMPLES = {
         "no text": "dfp.sql(7, con=con)",
         "no statement": "-- nothing",
         "too long a text": "dfp.sql('SELECT 1' + 70_000 * ' ', con=con)",
+        "NUL": "dfp.sql(\"SELECT dp_count(*) FROM visits WHERE note = 'a\\0b'\", con=con)",
         "nested": (
             "dfp.sql(f\"SELECT dp_count({20_000 * '('}age{20_000 * ')'}) FROM visits\", con=con)"
         ),
