@@ -238,8 +238,12 @@ def account_of(
     *,
     period: object = None,
     analyst: object = None,
+    snapshot: str | None = None,
 ) -> Account | NoAccount:
-    """Return the account that a release with these terms is charged to."""
+    """Return the account that a release with these terms is charged to.
+
+    A release from a `snapshot` of a table has that as its version, unless it names a version.
+    """
     block = _BLOCK.get()
     if ledger is None and block is not None:
         if block.closed:
@@ -255,6 +259,8 @@ def account_of(
         dataset = block.dataset if dataset is None else dataset
         note = block.note if note is None else note
     if ledger is not None:
+        if version is None and _ledger(ledger).remembers:
+            version = snapshot
         return account(ledger, dataset, note, version, period=period, analyst=analyst)
     if any(own is not None for own in (dataset, note, version, period, analyst)):
         raise InvalidLedgerError(

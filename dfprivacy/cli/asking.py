@@ -24,8 +24,9 @@ from dfprivacy.cli.output import (
     write_table,
 )
 from dfprivacy.engine.embedded import embedded
-from dfprivacy.engine.files import read_file
+from dfprivacy.engine.files import open_source, read_file
 from dfprivacy.engine.run import guarded
+from dfprivacy.engine.snapshots import Snapshot
 from dfprivacy.errors import InvalidKeysError, InvalidQuestionError
 from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.explanation import SIZE, Explanation
@@ -309,14 +310,17 @@ def title(asked: Asked, by: Sequence[str], interval: object) -> str:
     return f"Private {asked.kind}{which and f' ({which})'}{of}{groups}{level}"
 
 
-def file_columns(path: Path) -> pa.Schema:
-    """Return the declared columns of a file; no row is read."""
+def file_columns(path: Path | Snapshot) -> pa.Schema:
+    """Return the declared columns of a file or table; no row is read."""
+    source = open_source(path)
 
-    def declared() -> pa.Schema:
+    def read_schema() -> pa.Schema:
+        if isinstance(source, Snapshot):
+            return source.rows.limit(0).collect().to_arrow().schema
         with embedded() as connection:
-            return declared_columns(read_file(connection, path))
+            return declared_columns(read_file(connection, source))
 
-    return guarded(declared)
+    return guarded(read_schema)
 
 
 def declared_columns(rows: duckdb.DuckDBPyRelation) -> pa.Schema:

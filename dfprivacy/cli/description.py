@@ -38,6 +38,7 @@ from dfprivacy.accounting.memory import fingerprint
 from dfprivacy.cli.asking import require_kind, typed_column
 from dfprivacy.engine.keys import require_constant
 from dfprivacy.engine.returning import frame_table
+from dfprivacy.engine.snapshots import table_format
 from dfprivacy.errors import DPError, InvalidKeysError, InvalidQuestionError
 from dfprivacy.frames.asking import AskedTable, bin_counts, line, together
 from dfprivacy.frames.crosstabs import Crosstab
@@ -315,6 +316,7 @@ class Source(Group):
 
     file: File | None = None
     folder: File | None = None
+    hive: Flag = False
     table: Text | None = None
     query: Text | None = None
     database: File | None = None
@@ -336,12 +338,15 @@ class Source(Group):
         for name, place in tables.items():
             if not name.isidentifier():
                 raise ValueError(f"{name!r} is no plain name")
-            _require_ending(place.text)
+            if Path(place.text).suffix:  # others are folders
+                _require_ending(place.text)
         return tables
 
     @model_validator(mode="after")
     def _form(self) -> Self:
-        forms = ("file", "folder", "table database", "query database", "query tables")
+        forms = (
+            "file", "folder", "folder hive", "table database", "query database", "query tables",
+        )  # fmt: skip
         if self.model_fields_set - {"owners"} not in [set(form.split()) for form in forms]:
             raise ValueError(
                 f"the fields are one of: {'; '.join(forms).replace(' ', ', ').replace(';,', ';')}"
@@ -371,12 +376,19 @@ class Source(Group):
         return ", ".join(path for _, path in self.files) if place is None else place.text
 
     @property
+    def rows(self) -> Path | None:
+        """The file, pattern or folder of files that is read; None for queries and databases."""
+        if self.file is not None or self.folder is None:
+            return None if self.file is None else self.file.path
+        is_read_whole = self.hive or table_format(self.folder.path) is not None
+        return self.folder.path if is_read_whole else self.folder.path / "*.parquet"
+
+    @property
     def paths(self) -> list[Path]:
         """Everything that is read; the files of a folder are a pattern."""
-        if self.folder is not None:
-            return [self.folder.path / "*.parquet"]
-        places = (self.file, self.database, *(self.tables or {}).values())
-        return [place.path for place in places if place is not None]
+        places = (self.database, *(self.tables or {}).values())
+        paths = [self.rows, *(place.path for place in places if place is not None)]
+        return [path for path in paths if path is not None]
 
 
 def _require_ending(text: str) -> None:
@@ -765,6 +777,8 @@ class Release(Group):
             asked |= {"query": source.query, "tables": source.files}
         if source.owners is not None:
             asked["schema"] = repr(source.owners)
+        if source.hive:
+            asked["hive"] = True
         if source.table is not None and _IN in source.table:  # else the text tells where it ends
             asked["table"] = source.table
         if self.described is not None:

@@ -26,9 +26,10 @@ from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.cli.asking import answers_table, declared_columns, file_columns, typed_column
 from dfprivacy.cli.description import Description, NamedKeys, Output, Release, Source
 from dfprivacy.engine.columns import columns_near
-from dfprivacy.engine.files import put_whole, quoted, write_csv, write_parquet
+from dfprivacy.engine.files import open_source, put_whole, quoted, write_csv, write_parquet
 from dfprivacy.engine.returning import frame_table
 from dfprivacy.engine.run import guarded
+from dfprivacy.engine.snapshots import Snapshot
 from dfprivacy.errors import (
     InvalidKeysError,
     MissingColumnError,
@@ -242,6 +243,8 @@ def _asked(release: Release) -> dict[str, Any]:
     else:
         questions = {name: question.text for name, question in release.questions.items()}
         what = {"source": source.text, "questions": questions, "by": list(release.by)}
+        if source.hive:
+            what["hive"] = True
         if release.where is not None:
             what["where"] = release.where
     return {
@@ -313,12 +316,14 @@ def rows_of(release: Release) -> Iterator[Any]:
         yield rows if where is None else filtered(rows, where)
 
 
+Rows = Path | Snapshot | duckdb.DuckDBPyRelation
+
+
 @contextmanager
-def _rows_of(source: Source, *, fenced: bool = False) -> Iterator[Path | duckdb.DuckDBPyRelation]:
+def _rows_of(source: Source, *, fenced: bool = False) -> Iterator[Rows]:
     """Open all rows; those of a table on a connection without an optimiser if it is `fenced`."""
     if source.table is None or source.database is None:
-        (path,) = source.paths
-        yield path
+        yield open_source(source.rows)
         return
     with opened(source.database.path) as connection:
         table = None
@@ -336,11 +341,9 @@ def _rows_of(source: Source, *, fenced: bool = False) -> Iterator[Path | duckdb.
 
 def _columns_of(source: Source) -> pa.Schema:
     with _rows_of(source) as rows:
-        return (
-            file_columns(rows)
-            if isinstance(rows, Path)
-            else guarded(lambda: declared_columns(rows))
-        )
+        if isinstance(rows, Path | Snapshot):
+            return file_columns(rows)
+        return guarded(lambda: declared_columns(rows))
 
 
 def _required_columns(release: Release) -> pa.Schema:
@@ -372,8 +375,8 @@ def typed_keys(release: Release) -> PublicKeys | None:
 
 def note_of(output: Output) -> Path:
     """Return the file beside an output that says where it came from: each output has its own."""
-    own = "" if output.table is None else f".{output.table.translate(_ESCAPED)}.table"
-    return output.path.with_name(f"{output.path.name}{own}{_NOTE}")
+    table = "" if output.table is None else f".{output.table.translate(_ESCAPED)}.table"
+    return output.path.with_name(f"{output.path.name}{table}{_NOTE}")
 
 
 def require_writable(output: Output) -> None:

@@ -29,7 +29,7 @@ from dfprivacy.engine.columns import (
     require_columns,
 )
 from dfprivacy.engine.embedded import close_connection, embedded_connection, opening
-from dfprivacy.engine.files import is_text, quoted, read_file
+from dfprivacy.engine.files import is_text, open_source, quoted, read_file
 from dfprivacy.engine.pandas import (
     answer_column,
     key_column,
@@ -39,6 +39,7 @@ from dfprivacy.engine.pandas import (
     told_apart,
     value_column,
 )
+from dfprivacy.engine.snapshots import Snapshot
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError, UnsupportedFrameError
 from dfprivacy.measurement.grid import Clock, kind_of
 from dfprivacy.measurement.linear import Told
@@ -438,12 +439,21 @@ def _require_read_types(schema: pa.Schema, connection: duckdb.DuckDBPyConnection
 @adopt.register(str)
 @adopt.register(Path)
 def _(frame: str | Path, columns: Columns) -> Adopted:
+    source = open_source(frame)
+    if isinstance(source, Snapshot):
+        return adopt(source, columns)
     with opening() as connection:
-        return _of_file(Path(frame), columns, connection, read_file(connection, Path(frame)))
+        return _of_file(source, columns, connection, read_file(connection, source))
+
+
+@adopt.register
+def _(frame: Snapshot, columns: Columns) -> Adopted:
+    _require_plain_names(columns)
+    return _named(nw.from_native(frame.rows), columns, _identity)
 
 
 def _of_file(
-    path: Path,
+    path: Path | Snapshot,
     columns: Columns,
     connection: duckdb.DuckDBPyConnection,
     rows: duckdb.DuckDBPyRelation,
@@ -451,30 +461,35 @@ def _of_file(
     adopted = replace(_named(nw.from_native(rows), columns, _identity, connection), from_files=True)
     if is_text(path):
         return _with_numbers(adopted, columns)
-    types = _moments_of(footer_of(path) or pa.schema([]), adopted.values)
+    declared_types = footer_of(path) if isinstance(path, Path) else None
+    types = _moments_of(declared_types or pa.schema([]), adopted.values)
     return replace(adopted, types=types)
 
 
 @dataclass(frozen=True)
 class Filtered:
-    """The rows of a file or relation that `kept` leaves; that reads none by itself.
+    """The rows of a file, table or relation that `kept` leaves, which reads the columns `used`.
 
     What fails in a row is caught by `kept`, as long as the optimiser moves nothing out of it: it is
     off where a file is read. Who brings a relation switches it off on its connection.
     """
 
-    rows: Path | duckdb.DuckDBPyRelation
+    rows: Path | Snapshot | duckdb.DuckDBPyRelation
     kept: Callable[[duckdb.DuckDBPyRelation], duckdb.DuckDBPyRelation]
+    used: Sequence[str] = ()
 
 
 @adopt.register
 def _(frame: Filtered, columns: Columns) -> Adopted:
-    if not isinstance(frame.rows, Path):
-        return adopt(Stored(frame.kept(frame.rows)), columns)
+    source = frame.rows
+    if isinstance(source, duckdb.DuckDBPyRelation):
+        return adopt(Stored(frame.kept(source)), columns)
+    if isinstance(source, Snapshot):  # without an optimiser all columns would be read
+        source = source.select({*frame.used, *map(str, columns.names())})
     with opening() as connection:
         connection.execute("PRAGMA disable_optimizer")
-        rows = frame.kept(read_file(connection, frame.rows))
-        return _of_file(frame.rows, columns, connection, rows)
+        rows = frame.kept(read_file(connection, source))
+        return _of_file(source, columns, connection, rows)
 
 
 @declared.register

@@ -22,6 +22,7 @@ import pyarrow as pa
 from narwhals.dtypes import DType
 
 from dfprivacy.engine.files import ENDINGS
+from dfprivacy.engine.snapshots import Snapshot
 from dfprivacy.errors import (
     InvalidBoundsError,
     InvalidQuestionError,
@@ -131,6 +132,11 @@ def _arrow_kind(dtype: pa.DataType) -> str:
     }
     found = (kind for kind, tests in kinds.items() if any(is_(own) for is_ in tests))
     return next(found, kind_of(own) or OTHER)
+
+
+@declared.register
+def _(frame: Snapshot) -> Declared | None:
+    return declared(frame.rows)
 
 
 @declared.register(str)

@@ -16,7 +16,7 @@ from contextlib import suppress
 from glob import escape, has_magic
 from itertools import groupby
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from urllib.parse import unquote_to_bytes
 
 import duckdb
@@ -24,6 +24,7 @@ import polars as pl
 import pyarrow as pa
 
 from dfprivacy.accounting.ledger_file import flush, is_ledger, sync_directory
+from dfprivacy.engine.snapshots import Snapshot, open_table, require_no_table
 from dfprivacy.errors import MissingColumnError, UnsupportedFrameError
 
 ENDINGS = (".parquet", ".pq")
@@ -48,12 +49,43 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def is_text(path: Path) -> bool:
+def open_source(frame: object) -> Any:
+    """Return a frame as a release reads it: a path as a `Path`, a table's folder as a snapshot.
+
+    Raises
+    ------
+    UnsupportedFrameError
+        When a path names a place on a network, or a table that can't be read.
+    """
+    if isinstance(frame, pa.RecordBatch):
+        return pa.Table.from_batches([frame])
+    if not isinstance(frame, str | os.PathLike):
+        return frame
+    text = os.fsdecode(frame)
+    if _REMOTE.match(text):
+        raise UnsupportedFrameError(
+            f"{text.partition(':')[0]} is a place on a network, and paths name files on this "
+            "machine",
+            hint="let the engine read it that can: dfp.frame(con.sql(\"FROM read_parquet('s3://...')"
+            '")) with DuckDB\'s extension httpfs, dfp.frame(pl.scan_parquet("s3://..."))',
+        )
+    path = Path(text)
+    if path.parts[:1] == ("~",):
+        path = path.expanduser()
+    return open_table(path) or path
+
+
+_REMOTE = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
+
+
+def is_text(path: object) -> bool:
     """Tell a CSV or TSV file by its name; its columns are all text."""
-    return path.suffix.lower() in _SEPARATORS and not path.is_dir()
+    return isinstance(path, Path) and path.suffix.lower() in _SEPARATORS and not path.is_dir()
 
 
-def read_file(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDBPyRelation:
+def read_file(
+    connection: duckdb.DuckDBPyConnection, path: Path | Snapshot
+) -> duckdb.DuckDBPyRelation:
     """Return a CSV, TSV or Parquet file as a relation, or the Parquet files of a glob or folder.
 
     A CSV file declares no types, and guessing them from its rows would let one row change them:
@@ -66,6 +98,8 @@ def read_file(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckD
         When there is no such file, its name ends in something else, a text file has no line of
         distinct column names, Parquet files declare different columns, or it is no such file.
     """
+    if isinstance(path, Snapshot):
+        return connection.from_arrow(path.rows)
     with suppress(OSError, ValueError, duckdb.Error):
         return _read_file(connection, path)
     raise UnsupportedFrameError(
@@ -153,23 +187,24 @@ def _read(
 
 
 def _files(connection: duckdb.DuckDBPyConnection, path: Path) -> list[Path]:
-    """Return the files that a path names, sorted; at least one."""
+    """Return the files that a path names, sorted; at least one, and none of a table's folder."""
     if path.is_file():
-        return [path]
-    if path.is_dir():
-        found = sorted(file for file in path.rglob("*") if _counts(file, path))
-        what = f"there is no .parquet file below {str(path)!r}"
+        files, lack = [path], ""
+    elif path.is_dir():
+        files = sorted(file for file in path.rglob("*") if _counts(file, path))
+        lack = f"there is no .parquet file below {str(path)!r}"
     elif has_magic(str(path)):
         rows = connection.execute("SELECT file FROM glob($1) ORDER BY file", [str(path)]).fetchall()
-        found = [Path(file) for (file,) in rows]
-        what = f"no file is named by {str(path)!r}"
+        files = [Path(file) for (file,) in rows]
+        lack = f"no file is named by {str(path)!r}"
     else:
-        found, what = [], f"there is no file {str(path)!r}"
-    if not found:
+        files, lack = [], f"there is no file {str(path)!r}"
+    if not files:
         raise UnsupportedFrameError(
-            what, hint="check the path; several Parquet files are named by their folder or a glob"
+            lack, hint="check the path; several Parquet files are named by their folder or a glob"
         )
-    return found
+    require_no_table(files)
+    return files
 
 
 def _counts(file: Path, folder: Path) -> bool:

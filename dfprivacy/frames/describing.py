@@ -186,11 +186,10 @@ def _declared(frame: object, numbers: set[Hashable], terms: Terms) -> Mapping[Ha
     """Return the columns of a frame with their kinds; those of a text file as the caller says."""
     known = declared(frame)
     frame = frame.rows if isinstance(frame, Filtered) else frame
-    if known is None and isinstance(frame, str | Path):
-        path = Path(frame)
+    if known is None and isinstance(frame, Path):
         with embedded() as connection:
-            known = guarded(lambda: declared(read_file(connection, path)))
-        if known is not None and is_text(path):
+            known = guarded(lambda: declared(read_file(connection, frame)))
+        if known is not None and is_text(frame):
             require_columns(list(numbers), list(known))
             named = {*numbers, *terms.bounds}
             return {own: NUMBER if own in named else TEXT for own in known}

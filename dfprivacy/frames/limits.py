@@ -16,6 +16,7 @@ from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.loss import Epsilon, Rho, loss_of
 from dfprivacy.accounting.spending import account_of
 from dfprivacy.engine.adopt import Adopted, rereadable
+from dfprivacy.engine.files import open_source
 from dfprivacy.engine.run import guarded
 from dfprivacy.engine.units import unit_sizes
 from dfprivacy.errors import InvalidLossError, InvalidQuestionError
@@ -117,6 +118,7 @@ def suggest_limits(
         return Unit(unit, **made)
 
     columns = named_columns(labels, None, dict.fromkeys(valued(asked).columns, True), Unit(unit, 1))
+    frame = open_source(frame)
     source = guarded(lambda: rereadable(frame)) if asked else frame
     return paid(request, lambda: read(source, columns, measure), draw)[1]
 

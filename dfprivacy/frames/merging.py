@@ -18,6 +18,7 @@ import pyarrow as pa
 from dfprivacy.accounting.exact import describe, whole_number
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.engine.adopt import Adopted, Columns, adopt
+from dfprivacy.engine.files import open_source
 from dfprivacy.engine.keys import number_groups
 from dfprivacy.engine.returning import frame_table
 from dfprivacy.engine.run import guarded
@@ -126,7 +127,7 @@ def statistics(
     header = Header(fresh_id(16), asked, labels, kind, limited)
     header.json()  # refuses labels that have no name there
 
-    kept = keepable(frame, labels)
+    kept = keepable(open_source(frame), labels)
     adopted, measured = measure(kept, labels, public, in_fine_bins(parts), unit=limited)
     found = measured[0].keys
     if labels and isinstance(kept, pd.DataFrame):  # keys may stand for categories or durations

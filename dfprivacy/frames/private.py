@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
@@ -12,6 +13,8 @@ import polars as pl
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account_of
 from dfprivacy.engine.columns import declared_columns
+from dfprivacy.engine.files import open_source
+from dfprivacy.engine.snapshots import Snapshot
 from dfprivacy.errors import (
     InvalidQuestionError,
     InvalidUnitError,
@@ -233,8 +236,10 @@ class Private(_Columns[Number], Methods[Number], Asking[dict[str, Number]], Gene
     def __init__(self, frame: Frame, terms: Terms | None = None) -> None: ...
 
     def __init__(self, frame: Any, terms: Terms | None = None) -> None:
-        self._frame = frame
+        self._frame = open_source(frame)
         self._terms = Terms() if terms is None else terms
+        if isinstance(self._frame, Snapshot):
+            self._terms = replace(self._terms, snapshot=self._frame.version)
 
     def __call__(
         self,

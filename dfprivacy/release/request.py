@@ -119,7 +119,7 @@ def request_for(
     charge = Charge(_total(losses), delta or Fraction(0), text)
     account = account_of(
         terms.ledger, terms.dataset, terms.note, terms.version,
-        period=terms.period, analyst=terms.analyst,
+        period=terms.period, analyst=terms.analyst, snapshot=terms.snapshot,
     )  # fmt: skip
     mark = None
     if known_by is not None:

@@ -324,7 +324,7 @@ class Terms:
     `dataset`, its `version` and `period`, `analyst` and `note` say what is charged, and what for;
     `unit` is who is protected, one row if it is None; `files` is where statistics come from that
     were made before; a row that is protected counts as `copies` rows at most, in one group or
-    several.
+    several. `snapshot` is the version of a table that has versions, for releases that name none.
     """
 
     epsilon: object = EPSILON
@@ -342,6 +342,7 @@ class Terms:
     period: object = None
     analyst: object = None
     copies: int = 1
+    snapshot: str | None = None
 
     def __post_init__(self) -> None:
         """Read numbers once: what is charged and what is spent come of the same ones."""

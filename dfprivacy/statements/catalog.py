@@ -31,6 +31,7 @@ from dfprivacy.engine.objects import plain
 from dfprivacy.engine.pandas import NULLABLE, require_known
 from dfprivacy.engine.returning import values_of
 from dfprivacy.engine.run import guarded
+from dfprivacy.engine.snapshots import Snapshot
 from dfprivacy.errors import (
     EngineError,
     MissingColumnError,
@@ -490,16 +491,20 @@ def _(frame: pa.Table | pa.RecordBatchReader) -> Source:
     return _source(tuple(schema.names), table)
 
 
-@source_of.register(str)
 @source_of.register(Path)
-def _(frame: str | Path) -> Source:
-    path = Path(frame)
+@source_of.register(Snapshot)
+def _(path: Path | Snapshot) -> Source:
     with embedded() as engine:
-        found = read_file(engine, path)
-        kinds = dict(zip(found.columns, found.types, strict=True))
+        relation = read_file(engine, path)
+        kinds = dict(zip(relation.columns, relation.types, strict=True))
+
+    def rows(names: Names, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+        source = path.select(names) if isinstance(path, Snapshot) else path
+        return _chosen(read_file(engine, source), names)
+
     return Source(
         tuple(kinds),
-        lambda names, engine: _chosen(read_file(engine, path), names),
+        rows,
         lambda names, engine: twin_of(names, [kinds[name] for name in names], engine),
         lambda table: table,
         is_text(path),

@@ -16,8 +16,9 @@ from dfprivacy.accounting.charge import Budget, short
 from dfprivacy.accounting.loss import positive_number
 from dfprivacy.engine.adopt import Filtered, Stored
 from dfprivacy.engine.embedded import apart, embedded
-from dfprivacy.engine.files import quoted
+from dfprivacy.engine.files import open_source, quoted
 from dfprivacy.engine.run import guarded
+from dfprivacy.engine.snapshots import Snapshot
 from dfprivacy.errors import InvalidQuestionError, RefusedStatementError
 from dfprivacy.frames.explanation import Explanation, Target, reached
 from dfprivacy.frames.forecasting import explained, groups_text, in_one
@@ -238,6 +239,8 @@ def job_of(
             "dfp.sql('SELECT dp_count(*) FROM t', t=frame)",
         )
     frames, schema, terms = declared(frames, schema, terms)
+    frames = {name: open_source(frame) for name, frame in frames.items()}
+    terms = replace(terms, snapshot=_version_of(frames))
     with place_of(con, frames) as place, embedded(idle=con is not None) as engine:
         fence(engine)
         ordinary = terms.unit is not None or schema is not None
@@ -255,6 +258,12 @@ def job_of(
             for relation in (*read_of, *(table for _, table in script.public)):
                 place.check(target, relation, empty)
         yield Job(script, plans, place, engine, terms, keys)
+
+
+def _version_of(frames: Mapping[str, object]) -> str | None:
+    """Return the versions of frames that are all snapshots of tables; None for any others."""
+    versions = {name: getattr(frame, "version", None) for name, frame in sorted(frames.items())}
+    return None if None in versions.values() else repr(versions)
 
 
 def _without_rows(
@@ -417,9 +426,12 @@ def _elsewhere(plan: Plan, place: Place) -> tuple[Budget | None, str]:
 
 
 def filtered(
-    rows: Path | duckdb.DuckDBPyRelation, where: str, *, lacking: str | None = None
+    frame: str | Path | Snapshot | duckdb.DuckDBPyRelation,
+    where: str,
+    *,
+    lacking: str | None = None,
 ) -> Filtered:
-    """Return the rows of a file or relation for which a condition holds; none is read here.
+    """Return the rows of a file, table or relation for which a condition holds; none is read here.
 
     The condition is read as that of a statement over the relation `rows`: a vetted function of
     single rows, planned over the declared types, NULL where it fails. A row for which it is not
@@ -433,6 +445,7 @@ def filtered(
     DPError
         What `dfp.sql` raises for a statement with this condition, before it reads a row.
     """
+    rows = open_source(frame)
     query = f"SELECT dp_count(*) FROM rows WHERE (\n{where}\n)"  # noqa: S608 it is vetted, not run
     with job_of(query, None, {"rows": rows}, Terms(), None) as job:
         if job.script.rest is not None or len(job.plans) > 1 or not _is_alone(job.plans[0]):
@@ -440,7 +453,7 @@ def filtered(
                 "this is more than a condition on rows",
                 hint="write what stands behind WHERE alone, e.g. age >= 18 AND city = 'Rome'",
             )
-        return Filtered(rows, partial(_kept, job.plans[0], lacking))
+        return Filtered(rows, partial(_kept, job.plans[0], lacking), job.plans[0].used)
 
 
 def _is_alone(plan: Plan) -> bool:

@@ -233,6 +233,30 @@ def test_sources(run, source):
     assert found["low"].is_null().to_list() == [False, True]
 
 
+def test_hive_directories_are_read_on_request(run):
+    """`hive: true` reads files at any depth, with keys of directories, as a release of its own."""
+    for day in ("01", "02"):
+        Path(f"parts/day={day}").mkdir(parents=True)
+        Path(f"parts/day={day}/a.parquet").write_bytes(Path("flights.parquet").read_bytes())
+    Path("parts/b.parquet").write_bytes(Path("flights.parquet").read_bytes())
+    release = """\
+  NAME:
+    source: {folder: parts, hive: FLAG}
+    questions: {rows: {count: "*"}}
+    outputs: NAME.csv
+"""
+    flags = {"flat": "false", "deep": "true"}
+    texts = [release.replace("NAME", name).replace("FLAG", flags[name]) for name in flags]
+    head = HEAD.replace("epsilon: 1", "epsilon: 40")
+    assert run(head + texts[0]).exit_code == 0
+    result = run(head + texts[1])
+    assert (result.exit_code, "directories of different keys" in result.output) == (1, True)
+    Path("parts/b.parquet").unlink()
+    assert run(head + texts[1]).exit_code == 0
+    rows = {name: pl.read_csv(f"{name}.csv")["value"][0] for name in flags}
+    assert rows == pytest.approx({"flat": ROWS, "deep": 2 * ROWS}, abs=2)  # below 1e-30
+
+
 def test_tables_of_two_files_are_two_releases(run):
     """Also where table and file read as one text: "a" in "b in c" and "a in b" in "c"."""
     release = """\
