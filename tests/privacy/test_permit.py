@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextvars
 import multiprocessing
 import os
+import sys
 import threading
 from fractions import Fraction
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 import dfprivacy as dfp
@@ -161,3 +163,100 @@ def test_the_way_back_is_proved_before_it_is_paid_for(tmp_path):
         with pytest.raises(dfp.UnsupportedDtypeError, match="handed back"):
             ask()
     assert ledger.spent("d").epsilon == 0
+
+
+WAYS = {
+    "agg": lambda rows, terms: dfp.frame(rows)(**terms).agg(dfp.mean("x", (0, 9)), dfp.count()),
+    "bounds found": lambda rows, terms: dfp.frame(rows)(**terms).mean("x"),
+    "median": lambda rows, terms: dfp.frame(rows)(**terms).median("x"),
+    "secret keys": lambda rows, terms: (
+        dfp.frame(rows)(**terms).group_by("g").mean("x", (0, 9), delta=1e-6)
+    ),
+    "histogram": lambda rows, terms: dfp.frame(rows)(**terms).histogram("x", [0, 2, 4]),
+    "crosstab": lambda rows, terms: dfp.frame(rows)(**terms).crosstab(
+        "g", "h", keys={"g": ["a", "b"], "h": [0, 1]}
+    ),
+    "describe": lambda rows, terms: dfp.frame(rows)(**terms).describe(delta=1e-6),
+    "mean_vector": lambda rows, terms: dfp.frame(rows)(**terms).mean_vector(["x"], rho=1, radius=9),
+    "limits": lambda rows, terms: dfp.suggest_limits(rows, unit="u", **terms),
+    "found limits": lambda rows, terms: dfp.frame(rows)(unit="u", **terms).mean("x", (0, 9)),
+    "sql": lambda rows, terms: dfp.sql("SELECT dp_count(*) FROM t", t=rows, **terms),
+    "local": lambda rows, terms: dfp.frame(rows)(**terms).local.gaussian_mean(
+        "x", epsilon=2, sigma=1.0, limit=10
+    ),
+    "shuffle": lambda rows, terms: dfp.frame(rows)(**terms).shuffle.sum(
+        "x", (0, 9), epsilon=1, delta=1e-6
+    ),
+}
+
+
+ADAPTIVE = {"mean_vector"}  # reads rows again around a noisy center, so it is charged first
+FRAME = pl.DataFrame(
+    {"g": ["a", "b"] * 500, "h": [0, 1] * 500, "x": [1.0, 3.0] * 500, "u": range(1000)}
+)
+
+
+@pytest.fixture
+def trace(tmp_path, monkeypatch):
+    """Return rows and terms of a budget; `events` grows with what happens, and if it is paid."""
+    events, urandom = [], os.urandom
+
+    class Trace:
+        def __init__(self, rho=100, error=None):
+            self.events, self.error = events, error
+            self.ledger = dfp.Ledger(tmp_path / "budget", rho=rho, delta=0.1)
+            self.terms = {"ledger": self.ledger, "dataset": "d"}
+
+        def record(self, event):
+            events.append((event, self.ledger.spent("d").rho > 0))
+
+        def read(self, batch):
+            self.record("read")
+            if self.error is not None:
+                raise self.error
+            return batch
+
+        def ask(self, way):
+            rows = FRAME.lazy().map_batches(self.read, schema=FRAME.schema)
+            monkeypatch.setattr(os, "urandom", self.urandom)
+            try:
+                return WAYS[way](rows, self.terms)
+            finally:
+                monkeypatch.setattr(os, "urandom", urandom)
+
+        def urandom(self, size):
+            if sys._getframe(2).f_code is not fresh_id.__code__:  # an id is no noise
+                self.record("draw")
+            return urandom(size)
+
+    return Trace
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_rows_are_read_then_paid_for_then_noise_is_drawn(trace, way):
+    """Every way out reads before the charge, and draws after it is in the ledger."""
+    release = trace()
+    release.ask(way)
+    assert release.events[0] == ("read", way in ADAPTIVE)
+    assert {paid for event, paid in release.events if event == "draw"} == {True}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_rows_that_can_not_be_read_cost_nothing(trace, way):
+    """A source that raises ends the release before noise is drawn, and before the charge."""
+    release = trace(error=ValueError("3 rows"))
+    with pytest.raises(dfp.DPError) as caught:
+        release.ask(way)
+    assert "3 rows" not in str(caught.value)
+    assert set(release.events) == {("read", way in ADAPTIVE)}
+    assert (release.ledger.spent("d").rho > 0) == (way in ADAPTIVE)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_budget_that_is_too_small_refuses_before_noise_is_drawn(trace, way):
+    """An account that raises ends the release uncharged, and no noise is drawn."""
+    release = trace(rho=1e-6)
+    with pytest.raises(dfp.BudgetExceededError):
+        release.ask(way)
+    assert not [event for event, _ in release.events if event == "draw"]
+    assert release.ledger.spent("d").rho == 0

@@ -139,35 +139,6 @@ def test_no_float_between_a_sum_and_its_noise(name):
             assert not isinstance(node.op, ast.Div)
 
 
-def calls_in(name, start):
-    """Return the names called in a function, in the order of its source."""
-    function = next(
-        n for n in trees()[name].body if isinstance(n, ast.FunctionDef) and n.name == start
-    )
-    calls = [n for n in ast.walk(function) if isinstance(n, ast.Call)]
-    calls.sort(key=lambda n: (n.lineno, n.col_offset))
-    return [
-        n.func.attr if isinstance(n.func, ast.Attribute) else getattr(n.func, "id", "")
-        for n in calls
-    ]
-
-
-def test_what_is_drawn_is_paid_for():
-    """A release is checked, measured, proved, paid for, permitted, and only then drawn."""
-    steps = ["check", "measure", "prove", "pay", "permit", "draw"]
-    assert calls_in("release/pipeline.py", "paid") == steps
-    names = calls_in("release/pipeline.py", "released")
-    assert [name for name in names if name in {"remembered", "paid"}] == ["remembered", "paid"]
-    assert "draw" not in names
-
-
-def test_a_request_is_checked_whole_before_it_is_made():
-    """Losses, levels, limits and accounts are looked at where nothing can be drawn."""
-    names = calls_in("release/request.py", "request_for")
-    checks = {"interval_of", "delta_of", "required_delta", "limits_of", "account_of"}
-    assert checks <= set(names)
-
-
 def names_used(tree):
     """Return every name and attribute in a tree, imported ones too."""
     found = {taken for _, taken in modules_of(tree)}
@@ -201,28 +172,101 @@ def test_nothing_else_pays():
     assert payers == {"release/pipeline.py"}
 
 
-def test_nothing_but_the_guard_swallows_errors():
-    """Nothing but the guard swallows errors.
+REVIEWED = {
+    "accounting/idempotent.py IdempotentLedger.kept_of": "raised below if the charge is unused",
+    "accounting/spending.py Account.remember": "the release is paid for, and must come out",
+    "accounting/spending.py NoAccount.check": "the notice may have no stderr to go to",
+    "cli/__init__.py Commands.main": "shown as the error that may be published",
+    "engine/embedded.py interruptible.job": "raised again by the thread of the caller",
+    "engine/objects.py plain": "an object with hostile methods is a missing key",
+    "engine/pandas.py _own_key": "raised below as an error about the dtype",
+    "engine/pandas.py categories_of": "released categories keep their plain values",
+    "engine/returning.py _keys": "released keys keep their plain values",
+    "engine/returning.py printable": "released values are shown as text",
+    "engine/run.py guarded": "raised below as the error that may be published",
+    "errors.py _guarded.guarded": "raised below as the error that may be published",
+    "errors.py _wrong_call": "type hints may name modules that are not there",
+    "frames/__init__.py loaded": "raised below, where it has no context",
+    "frames/crosstabs.py _order": "released keys that can't be compared stay in order",
+    "frames/numbers.py Moments.value": "a released time may lie beyond what Python knows",
+    "frames/tables.py _content": "a released frame that can't be copied has no origin",
+    "frames/tables.py _is_arrow": "the repr of another object is its own",
+    "frames/tables.py origin_of": "a released frame that can't be compared has no origin",
+    "release/pipeline.py released": "the release is paid for, and must come out",
+    "statements/interface.py Result._repr_html_": "the notebook shows the plain repr",
+    "statistics/vector_source.py _vector": "a cell that is no vector is missing",
+}
+"""Why an error of any kind may end here. A new entry needs a reason, a stale one goes."""
 
-    `except` with nothing but `pass` is in the guard of the engine alone, and in code that
-    handles no data (the ledger and the command line).
-    """
-    allowed = {"engine/run.py"}
-    for name, tree in trees().items():
-        if name.startswith(("accounting/", "cli/")):
-            continue
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ExceptHandler):
-                silent = all(isinstance(statement, ast.Pass) for statement in node.body)
-                assert not silent or name in allowed, name
-                assert node.type is not None, name
+
+def names_in(node):
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+
+
+def is_broad(node, constants):
+    """Decide if the types of errors in an expression include Exception or BaseException."""
+    names = {name for used in names_in(node) for name in (used, *constants.get(used, ()))}
+    return bool(names & {"Exception", "BaseException"})
+
+
+def find_swallowed(tree):
+    """Yield the qualified functions in which an error of any kind can end."""
+    constants = {
+        target.id: names_in(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+    def visit(node, scope):
+        for child in ast.iter_child_nodes(node):
+            inner = scope
+            match child:
+                case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                    inner = (*scope, child.name)
+                case ast.ExceptHandler(type=None):
+                    yield ".".join(scope)
+                case ast.ExceptHandler(type=kind) if is_broad(kind, constants):
+                    if not any(isinstance(part, ast.Raise) for part in ast.walk(child)):
+                        yield ".".join(scope)
+                case ast.Call(func=ast.Name(id="suppress") | ast.Attribute(attr="suppress")):
+                    if any(is_broad(argument, constants) for argument in child.args):
+                        yield ".".join(scope)
+            yield from visit(child, inner)
+
+    return visit(tree, ())
+
+
+def test_no_error_of_any_kind_ends_unreviewed():
+    """Handlers of Exception that raise nothing, and `suppress(Exception)`, are all reviewed."""
+    swallowed = {
+        f"{name} {scope}" for name, tree in both_trees().items() for scope in find_swallowed(tree)
+    }
+    assert swallowed == REVIEWED.keys()
+
+
+@pytest.mark.parametrize(
+    ("source", "scopes"),
+    [
+        ("def f():\n    try: g()\n    except Exception: pass", ["f"]),
+        ("def f():\n    try: g()\n    except: return None", ["f"]),
+        ("def f():\n    try: g()\n    except (OSError, BaseException): h()", ["f"]),
+        ("class C:\n    def f(self):\n        with suppress(Exception): g()", ["C.f"]),
+        ("def f():\n    with contextlib.suppress(OSError, Exception): g()", ["f"]),
+        ("ANY = (OSError, Exception)\ndef f():\n    with suppress(*ANY): g()", ["f"]),
+        ("def f():\n    try: g()\n    except Exception: raise", []),
+        ("def f():\n    with suppress(OSError): g()", []),
+    ],
+)
+def test_every_way_to_swallow_an_error_is_found(source, scopes):
+    """The rule sees bare handlers, tuples, named tuples and both spellings of `suppress`."""
+    assert list(find_swallowed(ast.parse(source))) == scopes
 
 
 def test_nothing_is_printed_logged_or_warned():
-    """The package prints, logs and warns nowhere outside the command line; one file silences."""
+    """The package prints, logs and warns nowhere; one file silences."""
     for name, tree in trees().items():
-        if name.startswith("frontends/"):
-            continue
         silences = name == "errors.py"
         loud = {"logging", "warnings"} - ({"warnings"} if silences else set())
         assert not {module.split(".")[0] for module, _ in modules_of(tree)} & loud, name
