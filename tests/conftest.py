@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,26 @@ from dfprivacy.statistics import STATISTICS
 os.environ["DFPRIVACY_LEDGER_NOTICE"] = "off"  # most releases of tests name no ledger
 
 hypothesis.settings.register_profile(
-    "dfprivacy", deadline=None, derandomize=True, database=None, print_blob=True
+    "default", deadline=None, derandomize=True, database=None, print_blob=True, max_examples=15
 )
-hypothesis.settings.load_profile("dfprivacy")
+hypothesis.settings.register_profile(
+    "ci", hypothesis.settings.get_profile("default"), max_examples=100
+)
+hypothesis.settings.load_profile("default")  # pytest --hypothesis-profile=ci loads the other
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave `sample(n)` cases of a test in the default lane, and move all others to the battery."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sample") and not item.get_closest_marker("slow"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for test in cases.values():
+        marker = test[0].get_closest_marker("sample")
+        size = marker.args[0] if marker else len(test)
+        for item in sorted(test, key=lambda item: zlib.crc32(item.nodeid.encode()))[size:]:
+            item.add_marker("battery")
 
 
 @pytest.fixture(autouse=True)

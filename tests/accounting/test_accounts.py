@@ -240,6 +240,7 @@ for rows, notice in ((0, ""), (50, ""), (50, "off")):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_notice_once_a_process(path):
     """One text for any data, before the first release without a ledger, unless it is set off."""

@@ -226,6 +226,7 @@ for number, ask in enumerate(asked):
 """
 
 
+@pytest.mark.slow
 def test_a_ledger_is_required(tmp_path):
     """From the call on, no release without an account comes out, and nothing is drawn for one."""
     done = subprocess.run(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from dp_accounting.rdp import RdpAccountant
 from flint import arb, ctx, fmpq
-from hypothesis import given, settings
+from hypothesis import given
 from scipy.stats import norm
 
 import dfprivacy as dfp
@@ -38,6 +38,8 @@ from tests.accounting.charges import (
     tight_total,
     total_of,
 )
+
+pytestmark = pytest.mark.sample(2)
 
 losses = st.floats(2**-60, 2**31, exclude_max=True)
 deltas = st.floats(2**-900, 1, exclude_max=True)
@@ -242,7 +244,6 @@ def test_an_order_is_rounded_up(rho, delta, beyond):
     assert above < ball(Fraction(1, 10**20)) * (1 + ball(rho * (1 + beyond)))
 
 
-@settings(max_examples=30)
 @given(RHOS, DELTAS)
 def test_the_order_is_well_chosen(rho, delta):
     """No order of a fine grid gives less; Bun and Steinke's formula gives more."""

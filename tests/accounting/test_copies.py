@@ -12,6 +12,8 @@ import pytest
 import dfprivacy as dfp
 from tests.accounting.charges import charge
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 AFRESH = """
 import sys, dfprivacy as dfp

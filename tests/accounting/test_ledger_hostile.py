@@ -145,7 +145,7 @@ def test_truncated(used, refused):
         assert used.path.read_bytes() == whole[:size]
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.floats(0, 1, exclude_max=True), flipped=st.integers(1, 255), beside=st.booleans())
 def test_damaged(used, tmp_path_factory, fast_disk, place, flipped, beside):
     """One damaged byte, in the log or in the file beside it, is noticed or changes nothing."""
@@ -210,6 +210,7 @@ def script(name, *args):
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs resource limits")
 def test_full_disk(tmp_path):
     """When a file can't grow, nothing is drawn and nothing charged; afterwards all is well."""
@@ -225,6 +226,7 @@ def test_full_disk(tmp_path):
     assert errors[-1] is None
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs users")
 def test_read_only():
     """Who may not write to the file may look but gets no release."""

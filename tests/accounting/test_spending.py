@@ -180,7 +180,7 @@ rows = st.lists(
 )
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=rows, question=st.sampled_from(sorted(ASKED)))
 def test_the_charge_never_depends_on_the_data(tmp_path_factory, fast_disk, stored, data, question):
     """A table, its neighbour, an empty table and one of NULLs: the same charge, the same text."""

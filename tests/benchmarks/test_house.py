@@ -7,6 +7,8 @@ import pytest
 
 from benchmarks.house import imported, modules, room_of
 
+pytestmark = pytest.mark.slow
+
 FRAME = '.DataFrame({"k": ["a", "b"] * 50, "x": [0.5] * 100})'
 LIBRARIES = {"pandas", "polars", "duckdb", "pyarrow", "narwhals"}
 LATER = {"typer", "rich", "altair", "yaml", "pydantic", "scipy", "dp_accounting", "jinja2"}

@@ -2,7 +2,11 @@
 
 import itertools
 
+import pytest
+
 from benchmarks.releases import Stream, differences, read_table, recorded
+
+pytestmark = pytest.mark.slow
 
 TABLE = read_table()
 

@@ -15,6 +15,8 @@ import pytest
 import dfprivacy as dfp
 from tests.conformance.asked_sums import questions
 
+pytestmark = pytest.mark.sample(1)
+
 
 @pytest.fixture(scope="module")
 def many():
@@ -97,6 +99,7 @@ dfp.statistics(frame, sys.argv[1], by="g", **asked)
 """
 
 
+@pytest.mark.slow
 def test_polars_threads_do_not_matter(tmp_path):
     """Polars adds up the same integers and floats, with one thread and with four."""
     tables = []

@@ -30,6 +30,8 @@ from dfprivacy.measurement.linear import Above, OnGrid, Source
 from dfprivacy.measurement.sums import key_name
 from dfprivacy.release.terms import Bounds, keys_of
 
+pytestmark = pytest.mark.sample(1)
+
 BINNINGS = [(Octaves(), 0), (Octaves(), 1), (Octaves(), 2), (FINE, 2), (SignificantBits(8), 0),
             (SignificantBits(16), 0)]  # fmt: skip
 

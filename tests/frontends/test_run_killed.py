@@ -11,6 +11,8 @@ import pytest
 import dfprivacy as dfp
 from tests.command_line import command
 
+pytestmark = pytest.mark.slow
+
 TEXT = """\
 source: {file: rows.parquet}
 budget: {ledger: budget.db, dataset: rows, version: "1", epsilon: 0.5}

@@ -15,10 +15,13 @@ import dfprivacy as dfp
 
 ibis = pytest.importorskip("ibis")
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:fetch_:DeprecationWarning",  # Ibis 12 calls what has another name in DuckDB 2
-    "ignore:The 'future.infer_string' option",  # Ibis 12 reads it; pandas 3 has retired it
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings(
+        "ignore:fetch_:DeprecationWarning",  # Ibis 12 calls what has another name in DuckDB 2
+        "ignore:The 'future.infer_string' option",  # Ibis 12 reads it; pandas 3 has retired it
+    ),
+]
 
 
 @pytest.fixture

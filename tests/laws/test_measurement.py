@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 
 import dfprivacy as dfp
 from dfprivacy.accounting.loss import Epsilon, Rho
@@ -65,6 +65,8 @@ from dfprivacy.statistics.linear import vectors_of
 from dfprivacy.statistics.part import blanked, noisy_rows
 from dfprivacy.statistics.regression import Regression
 from dfprivacy.statistics.split import split
+
+pytestmark = pytest.mark.sample(4)
 
 
 @pytest.fixture(autouse=True)
@@ -377,7 +379,6 @@ def test_rounding_gives_a_nearest_number_of_so_many_bits(value, bits):
         assert abs(found - Fraction(value)) == min(abs(c - Fraction(value)) for c in candidates)
 
 
-@settings(max_examples=100)
 @given(values, st.sampled_from([1, 2, 12]))
 def test_an_octave_holds_its_own_values(value, bits):
     """An octave holds its own values, and so does each of 2**(bits - 1) equal bins of it.
@@ -564,7 +565,6 @@ def content(table):
 
 
 @pytest.mark.parametrize("binning", BINNINGS, ids=str)
-@settings(max_examples=40)
 @given(rows=ROWS)
 def test_counts_by_another_binning_are_those_of_the_rounded_rows(binning, rows):
     """Binning a table anew is counting its rounded values, by group or of all groups together."""
@@ -732,7 +732,6 @@ def units(bounds, grid, value):
     return (inside - Fraction(bounds.lower)) * Fraction(2) ** -grid.exponent
 
 
-@settings(max_examples=50)
 @given(octave_cases())
 def test_first_moments_are_those_of_the_values(case):
     """The sum of grid integers is the values' own sum, short of one step for each bin at most.
@@ -749,7 +748,6 @@ def test_first_moments_are_those_of_the_values(case):
     assert 0 <= exact - first < max(used, 1)
 
 
-@settings(max_examples=50)
 @given(octave_cases(), st.data())
 def test_a_row_moves_the_mean_by_exactly_k(case, data):
     """A row adds an integer of [0, K] to the one sum and the rest of K to the other."""
@@ -767,7 +765,6 @@ def test_a_row_moves_the_mean_by_exactly_k(case, data):
     assert sum(moved) == k == with_slack(query).l1
 
 
-@settings(max_examples=50)
 @given(octave_cases(), st.floats(0.3, 0.7), st.floats(0, 0.1), st.data())
 def test_a_row_moves_sums_about_a_middle_by_at_most_what_is_declared(case, middle, doubt, data):
     """Whatever the middle and the doubt, a row moves both sums by the declared norms at most."""
@@ -800,7 +797,6 @@ def test_a_middle_that_is_known_takes_a_quarter_of_the_noise():
     assert mean.about_middle(query, 0.0, 1e-3) is None
 
 
-@settings(max_examples=50)
 @given(octave_cases(), st.data())
 def test_a_row_moves_a_sum_by_at_most_its_sensitivity(case, data):
     """A row moves a sum, and the count beside it, by at most the declared L1 and L2 norms."""
@@ -816,7 +812,6 @@ def test_a_row_moves_a_sum_by_at_most_its_sensitivity(case, data):
     assert sum(m * m for m in moved) <= query.l2_squared
 
 
-@settings(max_examples=50)
 @given(octave_cases(), st.data())
 @example((Bounds(1, 2), [1 + 2.0**-21] * 3 + [2.0], OCTAVES), None)
 def test_a_row_moves_the_bernstein_sums_by_little_more_than_k(case, data):
@@ -840,7 +835,6 @@ def test_a_row_moves_the_bernstein_sums_by_little_more_than_k(case, data):
     assert norm * norm <= with_slack(query).l2_squared
 
 
-@settings(max_examples=80)
 @given(octave_cases(), st.sampled_from([1, 10, 10**6, 85_000_000]))
 def test_second_moments_are_near_those_of_the_values(case, times):
     """Second moments are near those of the values.
@@ -916,7 +910,6 @@ def test_sums_of_an_octave_are_exact_up_to_the_limit(exponent):
         BinTable(pa.table({}), 1, OCTAVES, rows * 0, rows * 0, rows).checked()
 
 
-@settings(max_examples=50)
 @given(octave_cases(), st.data())
 def test_merged_parts_are_the_whole_table(case, data):
     """Tables of any split of the rows add up to the table of all rows, bit for bit."""

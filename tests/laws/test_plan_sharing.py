@@ -7,7 +7,7 @@ from fractions import Fraction
 import hypothesis.strategies as st
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import dfprivacy as dfp
 
@@ -73,7 +73,6 @@ ANY = st.lists(
 )
 
 
-@settings(max_examples=40)
 @given(ANY, st.booleans(), st.fractions(Fraction(1, 1000), 1000))
 def test_the_vectors_together_cost_the_whole_loss(questions, grouped, loss):
     """The shares of all vectors add up to epsilon, or rho."""

@@ -19,7 +19,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -50,6 +50,8 @@ from dfprivacy.statistics.quantile import TOGETHER, QuantilePart
 from dfprivacy.statistics.split import split
 from tests.command_line import command
 from tests.numbered_bytes import NumberedBytes
+
+pytestmark = pytest.mark.sample(3)
 
 
 @pytest.fixture(autouse=True)
@@ -214,7 +216,6 @@ def selected(table, qs, loss, entropy=None):
     return select_quantiles(table, qs, table.totals(), law, *given)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     groups=st.lists(st.lists(st.integers(-9, 9), max_size=30), min_size=1, max_size=4),
     qs=st.lists(st.fractions(0, 1, max_denominator=20), min_size=1, max_size=9),
@@ -259,7 +260,6 @@ def test_answers_never_cross(epsilon):
         assert np.abs(answers).max() <= grid.last
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     rows=st.lists(st.integers(-9, 9), min_size=1, max_size=30),
     picks=st.lists(st.tuples(st.integers(0, 30), st.integers(-9, 9)), min_size=1, max_size=6),
@@ -456,7 +456,6 @@ def test_answers_are_multiples_between_the_bounds():
     assert all(-7 <= value <= 21 and 2 * value == round(2 * value) for value in found)
 
 
-@settings(max_examples=60, deadline=None)
 @given(rows=st.lists(st.integers(-9, 9), max_size=20), place=st.integers(-25, 25))
 def test_whole_numbers_are_as_near(rows, place):
     """The integers beside a number are at least as near to any target in rank, among integers."""

@@ -6,7 +6,7 @@ import hypothesis.extra.numpy as hnp
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from dfprivacy.measurement.vectors import (
     BucketSpreads,
@@ -159,7 +159,6 @@ def test_norms_have_bins_at_the_ends():
     assert squared_limit(len(together.counts) - 1) == 64
 
 
-@settings(max_examples=80)
 @given(
     hnp.arrays(np.int64, st.integers(1, 6), elements=st.integers(-(2**21), 2**21)),
     st.integers(1, 2**40),

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from flint import acb, arb, ctx, fmpq
-from hypothesis import given, settings
+from hypothesis import given
 from scipy import stats
 
 import dfprivacy as dfp
@@ -530,7 +530,6 @@ anywhere = st.dictionaries(st.integers(-LAST, LAST), DRAWN_HEIGHTS, max_size=9)
 drawn_groups = st.lists(st.one_of(near, low, anywhere), max_size=5)
 
 
-@settings(max_examples=100)
 @given(drawn_groups)
 def test_bounds_are_those_of_the_rule_in_words(drawn):
     """From the core outwards a bin joins by its height; every group is judged by itself."""
@@ -829,7 +828,6 @@ def test_a_core_beside_a_middle_that_stands_out_costs_what_it_widens():
     assert [own.tolist() for own in reach] == [[0, 0], [5, 0]]
 
 
-@settings(max_examples=60)
 @given(st.data())
 def test_reaches_are_those_of_the_rule_in_words(data):
     """The core of each side, then bins by height, width in units of the column, and gap."""
@@ -864,7 +862,6 @@ def test_heights_of_both_laws_are_as_improbable():
     assert laplace.tolist() == [3.0, -0.5]
 
 
-@settings(max_examples=60)
 @given(
     st.integers(-FINE.last, FINE.last), st.none() | st.integers(-100, 140), st.sampled_from([2, 4])
 )

@@ -18,6 +18,8 @@ import dfprivacy as dfp
 import sql_udfs
 from benchmarks import boundary as battery
 
+pytestmark = pytest.mark.sample(8)
+
 SECRET = "the income of Alice is 12345"
 EXPORTS = [dfp, dfp.dbapi, dfp.local, dfp.shuffle, sql_udfs]
 FRAME = pd.DataFrame({"x": [1.0, 2.0] * 50, "k": ["a", "b"] * 50})
@@ -319,6 +321,7 @@ def many_groups(groups):
     return pl.DataFrame({"k": keys, "x": np.arange(len(keys)) % 1000 + 0.5})
 
 
+@pytest.mark.battery
 def test_a_histogram_in_blocks_counts_every_row_once():
     """Counts, keys and intervals are right where more cells are asked for than memory holds."""
     frame = many_groups(263).with_columns(k=262 - pl.col("k"))  # the large one is the last
@@ -334,6 +337,7 @@ def test_a_histogram_in_blocks_counts_every_row_once():
     assert listed["k"].to_numpy().reshape(263, 4000)[:, -1].tolist() == [*range(263)]
 
 
+@pytest.mark.battery
 def test_memory_for_a_histogram_does_not_tell_how_many_groups_are_secret():
     """What is held beside the groups themselves is what the public number of cells needs."""
     peaks, groups = [], (2200, 3800)
@@ -415,6 +419,7 @@ def differing(found):
     return "\n".join(found.different)
 
 
+@pytest.mark.battery
 def test_neighbours_have_the_same_outcome():
     """One row more changes neither type, text, dtypes, order nor charge, in every so many cells."""
     found = battery.Found()

@@ -10,6 +10,8 @@ from pyarrow import parquet
 
 import dfprivacy as dfp
 
+pytestmark = pytest.mark.sample(8)
+
 
 def failing_reader():
     def batches():

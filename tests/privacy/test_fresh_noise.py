@@ -48,6 +48,7 @@ for draw in (laplace, gaussian):
 """
 
 
+@pytest.mark.slow
 def test_children_of_a_fork_draw_their_own():
     """A parent that has drawn and its four forks draw 400 different numbers of 2**44 and more."""
     done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, check=True, text=True)
@@ -127,6 +128,7 @@ def different(processes):
     return len(values) == len(set(values)) == 80 * processes
 
 
+@pytest.mark.slow
 def test_fresh_processes_draw_their_own():
     """Fresh processes draw their own.
 

@@ -17,6 +17,8 @@ import pytest
 
 import dfprivacy as dfp
 
+pytestmark = pytest.mark.sample(3)
+
 
 def objects(values):
     series = pd.Series([None] * len(values), dtype=object)

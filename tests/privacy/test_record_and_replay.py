@@ -70,6 +70,8 @@ from tests.privacy.unbounded_questions import frame
 from tests.privacy.unit_tables import FRAMES as UNIT_FRAMES
 from tests.privacy.unit_tables import table as unit_table
 
+pytestmark = pytest.mark.sample(2)
+
 ASKED = [
     {"n": dfp.count()},
     {"n": dfp.count("x")},
@@ -206,14 +208,12 @@ def test_one_row_costs_no_more_than_was_asked(data, way, rows, table_of):
 
 
 @pytest.mark.slow
-@settings(max_examples=250)
 @given(data=st.data())
 def test_one_row_costs_no_more_than_was_asked_at_length(data, engine, rows, table_of):
     """The same law for 2,000 pairs of neighbours and more."""
     replay(data, engine, rows, table_of)
 
 
-@settings(max_examples=20)
 @given(data=st.data())
 def test_shares_of_a_release_add_up_to_its_loss(data, rows, table_of):
     """Shares of a release add up to its loss.
@@ -697,7 +697,6 @@ SETS = st.sets(st.integers(0, 6), max_size=7)
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("p", [None, Fraction(1), Fraction(2)])
-@settings(max_examples=25)
 @given(data=st.data())
 def test_item_means_cost_rho(relation, p, data):
     """A set more, or another one in its place, costs at most rho; full sets are the worst."""

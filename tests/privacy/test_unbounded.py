@@ -19,6 +19,8 @@ from benchmarks.releases import replayed
 from dfprivacy.statistics.estimators import zoom
 from tests.privacy.unbounded_questions import ASKED, KINDS, frame
 
+pytestmark = pytest.mark.sample(1)
+
 ROWS = [
     [], [None], [math.nan], [0.0], [-0.0], [5e-324], [1e300], [math.inf], [-math.inf], [-7.5],
     [1.0, 2.0], [1.0] * 50, [0.0] * 50, [-3.0] * 50, [None] * 50, [1e300, -1e300] * 30,

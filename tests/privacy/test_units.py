@@ -16,6 +16,8 @@ from hypothesis import given, settings
 import dfprivacy as dfp
 from tests.privacy.unit_tables import FRAMES, table
 
+pytestmark = pytest.mark.sample(1)
+
 QUESTIONS = {
     "n": dfp.count(),
     "c": dfp.count("x"),
@@ -132,6 +134,7 @@ def test_one_unit_moves_sums_by_its_limits(engines, name, data, unit, sums):
             assert 0 <= above_upper <= above_lower <= rows * 2**20
 
 
+@pytest.mark.battery
 @settings(max_examples=5)
 @given(data=st.lists(ROWS, max_size=60), unit=UNITS)
 def test_one_unit_moves_a_vector_of_two_columns_by_its_limits(engines, data, unit, sums):
@@ -170,6 +173,7 @@ def test_one_unit_has_as_many_rows_in_bins_as_count(engines, name, kind, data, u
     assert counted == {group: min(held[group], unit.max_rows) for group in counted}
 
 
+@pytest.mark.battery
 @settings(max_examples=3)
 @given(data=st.lists(ROWS, max_size=60))
 def test_units_within_their_limits_count_in_full(engines, data, sums, bins):
@@ -182,6 +186,7 @@ def test_units_within_their_limits_count_in_full(engines, data, sums, bins):
             same(bins(frame, unit, question), bins(plain, None, question))
 
 
+@pytest.mark.battery
 @settings(max_examples=6)
 @given(data=st.lists(ROWS, max_size=60), limit=st.sampled_from([1, 2, 3]))
 def test_scaled_sums_are_the_same_from_every_engine(engines, data, limit, sums):

@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
 
 SCRIPT = """

@@ -11,6 +11,8 @@ import pytest
 
 import dfprivacy as dfp
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
 
 BOUNDS = [(0, 100), (-60.0, 61.5), (100, 101), (-7, -3), (0.1, 0.3), (-1e-300, 1e-299), (-1e9, 2)]

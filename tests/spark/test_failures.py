@@ -10,9 +10,12 @@ import pytest
 import dfprivacy as dfp
 
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
-pytestmark = pytest.mark.filterwarnings(  # PySpark 4.3 warns of pandas 3 where functions are made
-    "ignore:PySpark does not yet fully support pandas:FutureWarning"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings(  # PySpark 4.3 warns of pandas 3 where functions are made
+        "ignore:PySpark does not yet fully support pandas:FutureWarning"
+    ),
+]
 
 
 def broken(spark, kind):

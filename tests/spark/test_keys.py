@@ -11,6 +11,8 @@ import pytest
 
 import dfprivacy as dfp
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
 
 DAY = dt.date(2026, 11, 1)

@@ -8,6 +8,8 @@ import pytest
 
 import dfprivacy as dfp
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
 
 GENERATOR = np.random.default_rng(8)

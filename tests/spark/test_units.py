@@ -8,6 +8,8 @@ import pytest
 
 import dfprivacy as dfp
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
 
 QUESTIONS = {

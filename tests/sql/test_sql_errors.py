@@ -11,6 +11,8 @@ import pytest
 
 import sql_udfs
 
+pytestmark = pytest.mark.sample(8)
+
 ROOT = Path(__file__).resolve().parents[2]
 
 SECRET = "Alice Secret"

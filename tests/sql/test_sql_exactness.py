@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 import dfprivacy as dfp
 import sql_udfs
 
+pytestmark = pytest.mark.sample(4)
+
 HUGE = 1e12  # noise of scale 2**30/1e12: not zero with probability below 1e-400
 QUESTIONS = {"dp_sum": "sum", "dp_mean": "mean", "dp_avg": "mean", "dp_var": "var"}
 QUESTIONS["dp_stddev"] = "std"
@@ -55,7 +57,6 @@ def assert_equal_to(frame, bounds):
 
 
 @given(FLOATS, BOUNDS)
-@settings(max_examples=40, deadline=None)
 def test_floats_give_the_same_bits_as_polars(values, bounds):
     """NULL and NaN are dropped, infinities are the ends, every float has polars' grid integer."""
     table = pa.table({"x": pa.array(values, pa.float64(), from_pandas=False)})

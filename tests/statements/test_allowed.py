@@ -14,6 +14,8 @@ import pytest
 
 import dfprivacy as dfp
 
+pytestmark = pytest.mark.sample(20)
+
 FILES = ("answers", "groups", "groups_2", "rows")
 CASES = [
     case

@@ -10,6 +10,8 @@ import pytest
 
 import dfprivacy as dfp
 
+pytestmark = pytest.mark.sample(2)
+
 HERE = Path(__file__).parent
 TABLES = runpy.run_path(str(HERE / "shop.py"))
 statement = runpy.run_path(str(HERE / "generated.py"))["statement"]

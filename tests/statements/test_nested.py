@@ -11,6 +11,8 @@ import pytest
 
 import dfprivacy as dfp
 
+pytestmark = pytest.mark.sample(4)
+
 HERE = Path(__file__).parent
 TABLES = runpy.run_path(str(HERE / "shop.py"))
 NESTED = (HERE / "nested.sql").read_text().splitlines()

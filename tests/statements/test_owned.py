@@ -16,6 +16,8 @@ from dfprivacy.statements import catalog, owned, plan, relations
 from dfprivacy.statements.gate import fenced
 from dfprivacy.statements.tables import Tables
 
+pytestmark = pytest.mark.sample(4)
+
 HERE = Path(__file__).parent
 TABLES = runpy.run_path(str(HERE / "shop.py"))
 ALLOWED = (HERE / "owned_allowed.sql").read_text().splitlines()

@@ -79,6 +79,7 @@ def test_there_are_enough():
 ALSO_EMPTY = {query for query, _, _ in CASES[::5]}
 
 
+@pytest.mark.sample(24)
 @pytest.mark.parametrize(("query", "kind", "start"), CASES, ids=[case[0] for case in CASES])
 def test_refused(shared, empty, ledger, query, kind, start):
     """A refusal names its construct, shows a rewrite and costs nothing.

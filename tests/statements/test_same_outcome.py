@@ -12,6 +12,8 @@ import pytest
 
 import dfprivacy as dfp
 
+pytestmark = pytest.mark.sample(4)
+
 ROWS = [
     (i, f"{i % 9}", float(i % 7), pd.Timestamp("2024-01-01") + pd.Timedelta(days=i))
     for i in range(3000)

@@ -51,6 +51,8 @@ from dfprivacy.statistics.estimators.threshold import (
     window_threshold,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _permitted():

@@ -17,6 +17,8 @@ import pytest
 
 import dfprivacy as dfp
 
+pytestmark = pytest.mark.slow
+
 LOW, HIGH = -5, 3
 QUESTIONS = {
     "count": dfp.count(),

@@ -15,6 +15,8 @@ import pytest
 
 import dfprivacy as dfp
 
+pytestmark = pytest.mark.slow
+
 LEVEL = 0.95
 LOW, HIGH = -5.0, 3.0
 MIDDLE, WIDTH = (LOW + HIGH) / 2, HIGH - LOW

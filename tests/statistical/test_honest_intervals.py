@@ -15,6 +15,8 @@ import pytest
 
 import sql_udfs
 
+pytestmark = pytest.mark.slow
+
 LIGHT = {
     "normal": lambda r, n: r.normal(100, 15, n),
     "around zero": lambda r, n: r.normal(0, 1, n),

@@ -14,6 +14,8 @@ from scipy import stats
 
 import dfprivacy as dfp
 
+pytestmark = pytest.mark.slow
+
 ASKS = {
     "count": lambda g, **t: g.count(**t),
     "values": lambda g, **t: g.count("x", **t),

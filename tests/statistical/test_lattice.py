@@ -11,6 +11,8 @@ from scipy import stats
 
 import dfprivacy as dfp
 
+pytestmark = pytest.mark.slow
+
 COPIES = 40_000
 ASKS = {
     "count": (lambda g, **t: g.agg(total=dfp.count(), **t), 1.0),

@@ -46,6 +46,8 @@ from dfprivacy.statistics.estimators.zoom import (
     zoomed_bounds,
 )
 
+pytestmark = pytest.mark.slow
+
 ASKS = {
     "bounds": lambda g, **t: g.bounds("x", **t),
     "mean": lambda g, **t: g.mean("x", **t),

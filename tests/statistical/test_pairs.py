@@ -12,6 +12,8 @@ import pytest
 
 import dfprivacy as dfp
 
+pytestmark = pytest.mark.slow
+
 COPIES = 1500
 KINDS = ["cov", "corr", "slope", "intercept", "r_squared"]
 

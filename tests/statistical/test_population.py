@@ -17,6 +17,8 @@ import pytest
 import dfprivacy as dfp
 from tests.command_line import command
 
+pytestmark = pytest.mark.slow
+
 COPIES = 3000
 LAWS = {  # the draw, its mean and variance, and bounds that hold it
     "normal": (lambda r, n: r.normal(0, 1, n), 0.0, 1.0, (-6, 6)),

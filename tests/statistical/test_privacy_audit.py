@@ -16,6 +16,8 @@ import pytest
 
 import dfprivacy as dfp
 
+pytestmark = pytest.mark.slow
+
 ASKS = {
     "count": lambda g, **t: g.count(**t),
     "values": lambda g, **t: g.agg(value=dfp.count("x"), **t),

@@ -10,6 +10,8 @@ import pytest
 
 import dfprivacy as dfp
 
+pytestmark = pytest.mark.slow
+
 SIZES = [5, 20, 50, 100, 200, 300, 500, 800, 1500, 3000, 10_000]
 LEVELS = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 COPIES = 60

@@ -16,6 +16,8 @@ import pytest
 
 import dfprivacy as dfp
 
+pytestmark = pytest.mark.slow
+
 GROUPS = 4
 
 

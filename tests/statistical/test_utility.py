@@ -14,6 +14,8 @@ import pytest
 
 import dfprivacy as dfp
 
+pytestmark = pytest.mark.slow
+
 COPIES = 60_000
 WIDER = 1 + 6.2 * math.sqrt(8 / COPIES)  # the error of a mean square of sums of Laplace draws
 

@@ -11,6 +11,8 @@ import pytest
 
 import dfprivacy as dfp
 
+pytestmark = pytest.mark.slow
+
 N = 4000
 
 
