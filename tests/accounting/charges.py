@@ -1,65 +1,12 @@
-"""Charges for the tests of ledgers, and logs as their text says they are written.
-
-Tests of accounting have its inside from here, so that a module that moves is named in one file.
-"""
+"""Charges for the tests of ledgers, and logs as their text says they are written."""
 
 import hashlib
 import json
 from fractions import Fraction
 from pathlib import Path
 
-from dfprivacy.accounting.charge import Budget, Charge, Units, float_below, total_of
-from dfprivacy.accounting.composition import (
-    Composition,
-    approximate_epsilon,
-    concentrated_law,
-    epsilon_at_order,
-    float_above,
-    levelled,
-    profile,
-    responses_law,
-    tight_total,
-)
-from dfprivacy.accounting.idempotent import IdempotentLedger
-from dfprivacy.accounting.loss import Contribution, Epsilon, Rho, delta_of, loss_of
-from dfprivacy.accounting.memory import canonical, fingerprint, release_bytes, released_table
-from dfprivacy.accounting.spending import NoAccount, account, account_of
-from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
-
-__all__ = [
-    "Budget",
-    "Charge",
-    "Composition",
-    "Contribution",
-    "DiscreteGaussian",
-    "DiscreteLaplace",
-    "Epsilon",
-    "IdempotentLedger",
-    "NoAccount",
-    "Rho",
-    "Units",
-    "account",
-    "account_of",
-    "approximate_epsilon",
-    "canonical",
-    "charge",
-    "concentrated_law",
-    "confirmed",
-    "delta_of",
-    "epsilon_at_order",
-    "fingerprint",
-    "float_above",
-    "float_below",
-    "forge",
-    "levelled",
-    "loss_of",
-    "profile",
-    "release_bytes",
-    "released_table",
-    "responses_law",
-    "tight_total",
-    "total_of",
-]
+from dfprivacy.accounting.charge import Charge
+from dfprivacy.accounting.loss import delta_of, loss_of
 
 
 def charge(epsilon=None, rho=None, delta=None):

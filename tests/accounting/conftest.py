@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dfp
-from tests.accounting.charges import account, confirmed
+from dfprivacy.accounting.spending import account
+from tests.accounting.charges import confirmed
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ import pandas as pd
 import pyarrow as pa
 
 import dfprivacy as dfp
-from tests.accounting.charges import account, charge
+from dfprivacy.accounting.spending import account
+from tests.accounting.charges import charge
 
 UNIT = charge(0.01)
 WAIT = 300  # seconds for the lock, far beyond what a busy machine needs

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import dfprivacy as dfp
-from tests.accounting.charges import NoAccount
+from dfprivacy.accounting.spending import NoAccount
 
 ROOT = Path(__file__).parents[2]
 

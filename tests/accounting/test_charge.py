@@ -15,29 +15,20 @@ from hypothesis import given
 from scipy.stats import norm
 
 import dfprivacy as dfp
-from tests.accounting.charges import (
-    Budget,
-    Charge,
+from dfprivacy.accounting.charge import Budget, Charge, Units, float_below, total_of
+from dfprivacy.accounting.composition import (
     Composition,
-    Contribution,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Epsilon,
-    Rho,
-    Units,
     approximate_epsilon,
     concentrated_law,
-    delta_of,
     epsilon_at_order,
     float_above,
-    float_below,
     levelled,
-    loss_of,
     profile,
     responses_law,
     tight_total,
-    total_of,
 )
+from dfprivacy.accounting.loss import Contribution, Epsilon, Rho, delta_of, loss_of
+from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
 
 pytestmark = pytest.mark.sample(2)
 

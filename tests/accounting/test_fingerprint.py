@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 
 import dfprivacy as dfp
-from tests.accounting.charges import canonical, fingerprint, release_bytes, released_table
+from dfprivacy.accounting.memory import canonical, fingerprint, release_bytes, released_table
 
 plain = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=4),

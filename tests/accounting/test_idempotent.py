@@ -4,7 +4,8 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from tests.accounting.charges import IdempotentLedger, charge
+from dfprivacy.accounting.idempotent import IdempotentLedger
+from tests.accounting.charges import charge
 
 CHARGE = charge(0.5)
 MARK = bytes(32)

@@ -20,7 +20,8 @@ from hypothesis.stateful import (
 )
 
 import dfprivacy as dfp
-from tests.accounting.charges import NoAccount, charge
+from dfprivacy.accounting.spending import NoAccount
+from tests.accounting.charges import charge
 
 FRAME = pd.DataFrame({"x": range(10)})
 FEW = settings(max_examples=6, stateful_step_count=20, deadline=None, phases=[Phase.generate])

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from tests.accounting.charges import NoAccount, account, account_of, charge
+from dfprivacy.accounting.spending import NoAccount, account, account_of
+from tests.accounting.charges import charge
 
 TENTH = charge(0.1)
 TERMS = {"epsilon": Fraction(1, 10)}

@@ -8,7 +8,8 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import HealthCheck, given, settings
 
 import dfprivacy as dfp
-from tests.accounting.charges import Composition, charge, confirmed, forge
+from dfprivacy.accounting.composition import Composition
+from tests.accounting.charges import charge, confirmed, forge
 
 DELTA = 1e-6
 

@@ -196,6 +196,7 @@ def command_line(*args, cwd):
     )  # fmt: skip
 
 
+@pytest.mark.sample(2)
 def test_process(folder):
     """A process of its own prints the table without colours, and nothing on stderr."""
     done = command_line("count", "flights.csv", "--by", "carrier", "--delta", "1e-6", cwd=folder)
@@ -204,6 +205,7 @@ def test_process(folder):
     assert [row[0] for row in cells(done.stdout)] == ["AA", "UA"]
 
 
+@pytest.mark.battery
 def test_process_with_mistake(folder):
     """A process that fails ends with code 2 and the message alone: no traceback, no row."""
     done = command_line("count", "broken.parquet", cwd=folder)

@@ -170,6 +170,7 @@ def test_aliases_do_not_multiply(folder):
     )
 
 
+@pytest.mark.slow
 def test_libraries_load_when_a_file_is_read():
     """Neither `import dfprivacy` nor the command line loads pydantic or yaml by itself."""
     code = "import sys, dfprivacy, dfprivacy.cli; print({'pydantic', 'yaml'} & set(sys.modules))"

@@ -12,6 +12,8 @@ import pytest
 
 import dfprivacy as dfp
 
+pytestmark = pytest.mark.sample(3)
+
 EXACT = {"epsilon": 1e9}
 KNOWN = {"y": (-10, 30), "a": (0, 10), "b": (-5, 5)}
 
@@ -105,6 +107,7 @@ def test_rows_that_lack_a_value_are_left_out():
 LOSSES = [{"epsilon": 1}, {"rho": 0.1}]
 
 
+@pytest.mark.battery
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("size", [200, 20_000])
 def test_noise_is_what_intervals_say(loss, size):

@@ -54,16 +54,12 @@ from dfprivacy.statistics.estimators.octave_bounds import (
 )
 from dfprivacy.statistics.estimators.quantile import RankedRows, rank_runs, ranked_rows
 from dfprivacy.statistics.estimators.zoom import (
-    AGAIN,
     APART,
     CORES,
     DOUBLINGS,
-    FIRST,
-    GLANCE,
     JOINS,
     NEAR,
     PARTS,
-    SECOND,
     SMALLEST,
     TAILS,
     UNIT,
@@ -732,25 +728,34 @@ def test_shares_are_part_of_the_loss(epsilon, rows):
         assert found.tolist() == [True, True, False]
 
 
-def test_no_group_pays_for_two_second_looks(monkeypatch):
-    """Two groups, of which the first has bounds at first and loses them: each is looked at thrice.
+def test_the_looks_at_a_group_and_what_is_left_are_its_loss(monkeypatch):
+    """Each group pays for the looks that it took, once each, and the rest of its loss is left.
 
-    What is left of the loss, also for groups of several histograms, is what all looks leave.
+    Of two groups the first has bounds at first and loses them; what is left of both is the lesser.
     """
     ends = iter([[1.0, np.nan], [1.0, np.nan], [np.nan], [np.nan]])
+    noises, sample = [], zoom.exceedances
 
     def bounds(*_):
         upper = np.array(next(ends))
         return FoundBounds(-upper, upper, np.zeros(len(upper), dtype=bool))
 
+    def record(table, noise, *arguments):
+        noises.append(noise)
+        return sample(table, noise, *arguments)
+
     monkeypatch.setattr(zoom, "octave_bounds", bounds)
+    monkeypatch.setattr(zoom, "exceedances", record)
     with permit("a test"):
         zoomed = zoomed_bounds(table_of([], []), Epsilon(Fraction(1)))
-    looks = [own.groups.tolist() for own in zoomed.histograms]
-    assert looks == [[0, 1], [0, 1], [0], [1]]
-    left = [zoomed.left(np.array(own)) for own in looks[2:]]
-    assert left == [PARTS - GLANCE - FIRST - own for own in (SECOND, AGAIN)]
-    assert zoomed.left(np.arange(2)) == min(left)
+    spent = [Fraction(0), Fraction(0)]
+    for histogram, noise in zip(zoomed.histograms, noises, strict=True):
+        for group in histogram.groups.tolist():
+            spent[group] += 1 / noise.scale
+    left = [Fraction(zoomed.left(np.array([group])), PARTS) for group in range(2)]
+    assert [sum(shares) for shares in zip(spent, left, strict=True)] == [1, 1]
+    assert [histogram.groups.tolist() for histogram in zoomed.histograms[2:]] == [[0], [1]]
+    assert Fraction(zoomed.left(np.arange(2)), PARTS) == min(left)
 
 
 def copied(one, copies):

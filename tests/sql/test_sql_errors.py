@@ -11,7 +11,7 @@ import pytest
 
 import sql_udfs
 
-pytestmark = pytest.mark.sample(8)
+pytestmark = pytest.mark.sample(4)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -251,6 +251,7 @@ print(len(connection.execute(report, {"p": protocol}).fetchall()))
 """
 
 
+@pytest.mark.slow
 def test_where_a_ledger_is_required_functions_answer_nothing():
     """Functions are charged to no ledger: where one is required they fail alike on any rows."""
     done = subprocess.run(

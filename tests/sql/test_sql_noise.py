@@ -12,7 +12,7 @@ from scipy import stats
 import dfprivacy as dfp
 import sql_udfs
 
-pytestmark = pytest.mark.sample(4)
+pytestmark = pytest.mark.sample(2)
 
 GROUPS = 20_000
 FALSE_ALARM = 1e-7

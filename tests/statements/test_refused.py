@@ -380,6 +380,7 @@ def of_type(tree, *types):
 PARTS = [QUERIES[part::4] for part in range(4)]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("queries", PARTS)
 def test_refused_expressions(statement, refused_tree, queries):
     """Whatever column or constant is replaced by a refused expression, the statement is refused."""
@@ -393,6 +394,7 @@ def test_refused_expressions(statement, refused_tree, queries):
             refused_tree(tree)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("source", SOURCES)
 def test_refused_sources(refused_tree, source):
     """Whatever relation is replaced by a refused one, the statement is refused."""
@@ -402,6 +404,7 @@ def test_refused_sources(refused_tree, source):
         refused_tree(tree)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("clause", CLAUSES)
 def test_refused_clauses(refused_tree, clause):
     """Whatever clause that is not known is put into whatever SELECT, the statement is refused."""
@@ -415,6 +418,7 @@ def test_refused_clauses(refused_tree, clause):
             refused_tree(tree)
 
 
+@pytest.mark.battery
 @pytest.mark.parametrize("queries", PARTS)
 def test_unknown_nodes(refused_tree, queries):
     """A node of an unknown class or type is refused, and one with a part that no rule knows."""

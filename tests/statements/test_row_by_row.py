@@ -25,7 +25,7 @@ from dfprivacy.statements.gate import fence
 from dfprivacy.statements.rows import Reader
 from dfprivacy.statistics import STATISTICS
 
-pytestmark = pytest.mark.sample(6)
+pytestmark = pytest.mark.sample(3)
 
 ATOMS = [
     "CAST(s AS BOOLEAN)", "CAST(t AS BOOLEAN)", "(CAST(s AS INTEGER) > 0)", "(i = 0)",

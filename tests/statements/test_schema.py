@@ -14,6 +14,8 @@ import pytest
 
 import dfprivacy as dfp
 
+pytestmark = pytest.mark.sample(4)
+
 TABLES = runpy.run_path(str(Path(__file__).with_name("shop.py")))
 SCHEMA, shop, measured = TABLES["SCHEMA"], TABLES["shop"], TABLES["measured"]
 LINKS = dict(SCHEMA.links)
