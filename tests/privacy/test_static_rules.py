@@ -52,7 +52,7 @@ LAYERS = [
     {"local", "shuffle", "frames"},
     {"statements"},
     {"cli"},
-    {"__init__"},
+    {"__init__", "__main__"},
 ]
 RANKS = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
