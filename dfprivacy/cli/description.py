@@ -812,10 +812,10 @@ def _keys_of(given: object, by: Sequence[str]) -> PublicKeys | None:
     return keys
 
 
-def _listed_keys(given: object, columns: Sequence[str]) -> Iterator[tuple[At, str, object]]:
+def _listed_keys(keys: object, columns: Sequence[str]) -> Iterator[tuple[At, str, object]]:
     """Yield each part of the public keys with its position in the list and its column."""
     names = {name.casefold(): name for name in columns}
-    lists = given if isinstance(given, dict) else {"": given}
+    lists = keys if isinstance(keys, dict) else {"": keys}
     for field, values in lists.items():
         for index, item in enumerate(_listed(values)):
             at: At = (*([field] if field else []), *([index] if isinstance(values, list) else []))
@@ -823,8 +823,8 @@ def _listed_keys(given: object, columns: Sequence[str]) -> Iterator[tuple[At, st
                 yield at, names.get(field.casefold(), field), item
                 continue
             parts = item if isinstance(item, list) else [item]
-            for place, (column, key) in enumerate(zip(columns, parts, strict=False)):
-                yield (*at, place) if isinstance(item, list) else at, column, key
+            for part, (column, key) in enumerate(zip(columns, parts, strict=False)):
+                yield (*at, part) if isinstance(item, list) else at, column, key
 
 
 class _Whole(Group):
