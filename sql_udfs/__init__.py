@@ -47,6 +47,7 @@ import duckdb
 
 from dfprivacy.accounting.charge import float_below
 from dfprivacy.accounting.loss import positive_number
+from dfprivacy.engine.adopt import disable_cast_pushdown
 from dfprivacy.engine.columns import duckdb_number_of
 from dfprivacy.engine.terms import (
     GridText,
@@ -55,7 +56,7 @@ from dfprivacy.engine.terms import (
     duckdb_number,
     duckdb_on_grid,
 )
-from dfprivacy.errors import UnknownArgumentError
+from dfprivacy.errors import EngineError, UnknownArgumentError
 from dfprivacy.errors import close as _close
 from dfprivacy.measurement.grid import CLOCK, DATE, DURATION, TIME, Clock, clock_of
 from dfprivacy.measurement.linear import WHOLE, Above, Distinct, Equal, OnGrid, Product, Term
@@ -89,6 +90,9 @@ def register(
     a statement, charges a ledger and protects units. `dfp.explain(text, con=con).on_connection`
     says what a statement costs with the functions.
 
+    DuckDB's optimizer `type_pushdown` is switched off for the database: it moves TRY_CAST into the
+    CSV reader, which fails on a cell that is no number and quotes its line.
+
     Parameters
     ----------
     connection : duckdb.DuckDBPyConnection
@@ -107,6 +111,8 @@ def register(
         When the level does not lie between 0 and 1.
     UnknownArgumentError
         For `ledger`, `unit` and any other argument.
+    EngineError
+        When the configuration of the connection is locked.
 
     Notes
     -----
@@ -133,6 +139,14 @@ def register(
     level = interval_level(interval)
     if others:
         raise _unknown(next(iter(others)))
+    try:
+        disable_cast_pushdown(connection.execute)
+    except duckdb.InvalidInputException:
+        raise EngineError(
+            "the configuration of this connection is locked, and DuckDB moves casts into its CSV "
+            "reader, which quotes a line when it fails",
+            hint="register the functions before SET lock_configuration = true",
+        ) from None
     known = existing(connection)
     for function in (CHECK, CONSTANT, *finalizers()):
         if function.name not in known:
