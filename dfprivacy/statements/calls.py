@@ -116,6 +116,8 @@ class Call:
     values: tuple[str, ...]
     epsilon: Epsilon | None
     shown: tuple[str, ...] = field(default=(), compare=False)
+    is_conditional: bool = field(default=False, compare=False)
+    """Whether FILTER, or CASE without ELSE, takes the value from some of the rows."""
 
     @property
     def needs_numbers(self) -> bool:
@@ -156,7 +158,11 @@ def read_call(
     question: Any = _simplest(form.question(constants))
     if question.finds_bounds and values[0] in bounds:
         question = replace(question, bounds=bounds[values[0]])
-    return Call(question, values, own, tuple(map(display, about)))
+    return Call(question, values, own, tuple(map(display, about)), any(map(_lacks_else, about)))
+
+
+def _lacks_else(node: Node) -> bool:
+    return kind(node) == ("CASE", "CASE_EXPR") and literal(node["else_expr"])[0] == "NULL_LITERAL"
 
 
 def _form(

@@ -394,6 +394,8 @@ def _explained(
     if statement.selection is not None:
         named = f"{statement.delta!r}, {float(statement.selection.value)!r}"
         shown.append(f"dp_keep({named})")
+    elif len(plan.questions) > len(shown):
+        shown.append("count(*), which selects the groups")
     calls = zip(shown, plan.questions.values(), strict=True)
     titles = dict(zip(plan.questions, shown, strict=True))
     page = explained(plan.request, titles=titles, sizes=sizes)

@@ -149,6 +149,8 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
     if statement.selection is not None:
         questions[f"{start}{SELECTION}"] = Count()
         own[f"{start}{SELECTION}"] = statement.selection
+    elif keys is None and _needs_row_count(statement):
+        questions[f"{start}answer_rows"] = Count()
     public = _public(statement, by, keys)
     terms = replace(
         terms, unit=unit, delta=_delta(statement, terms, keys), copies=statement.rows.copies
@@ -222,6 +224,18 @@ def check_keys(script: Script, keys: object) -> None:
             "public keys are listed for a statement with several groupings",
             hint="list them by column: keys={'city': ['Rome', 'Oslo'], 'year': [2025, 2026]}",
         )
+
+
+def _needs_row_count(statement: Statement) -> bool:
+    """Tell whether calls count different rows, so that none of them can select the groups."""
+    calls = [call for _, call in statement.calls]
+    conditional = any(call.is_conditional for call in calls)
+    expressions = {call.values for call in calls}
+    if not statement.keys or not conditional or len(expressions) < 2 or () in expressions:
+        return False
+    if all(call.epsilon is not None for call in calls):
+        raise refuse("no count of rows")
+    return True
 
 
 def _label(made: dict[str, str], wanted: str, sql: str) -> str:

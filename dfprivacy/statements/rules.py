@@ -323,6 +323,9 @@ GROUPING of no key = GROUPING(...) of what is no key: it tells which keys are ad
     -> GROUP BY ROLLUP (city, vip), and GROUPING(city)
 GROUPING_FUNCTION = GROUPING(...) here: it tells which keys of the groups are added up
     -> SELECT city, GROUPING(city) AS g, dp_count(*) FROM t GROUP BY ROLLUP (city)
+no count of rows = calls about different conditions that all name an epsilon: no count of rows is
+    left to select the groups
+    -> ask count(*) too, or HAVING dp_keep(1e-6, 0.5)
 dp_keep elsewhere = dp_keep outside HAVING, or inside an expression: it selects groups before
     anything else is looked at
     -> GROUP BY city HAVING dp_keep(1e-6) AND dp_count(*) > 100

@@ -143,6 +143,10 @@ EXAMPLES = {
             "SELECT city, GROUPING(age), dp_count(*) FROM visits GROUP BY ROLLUP (city)"
         ),
         "GROUPING_FUNCTION": "SELECT dp_count(*) FROM visits WHERE GROUPING(city) = 0",
+        "no count of rows": (
+            "SELECT city, dp_count(age, 1) FILTER (WHERE vip) AS a, "
+            "dp_count(age, 1) FILTER (WHERE NOT vip) AS b FROM visits GROUP BY city"
+        ),
         "dp_keep elsewhere": "SELECT dp_keep(1e-6) FROM visits",
         "arguments of dp_keep": (
             "SELECT city, dp_count(*) FROM visits GROUP BY city HAVING dp_keep(1e-6, 0.5, 1)"
