@@ -117,7 +117,7 @@ class Call:
     epsilon: Epsilon | None
     shown: tuple[str, ...] = field(default=(), compare=False)
     is_conditional: bool = field(default=False, compare=False)
-    """Whether FILTER, or CASE without ELSE, takes the value from some of the rows."""
+    """FILTER, or CASE without ELSE, takes the value from some of the rows only."""
 
     @property
     def needs_numbers(self) -> bool:

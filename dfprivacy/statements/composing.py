@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import duckdb
@@ -25,7 +25,7 @@ from dfprivacy.engine.returning import released_rows
 from dfprivacy.errors import DPError, InvalidQuestionError
 from dfprivacy.statements.calls import has_aggregates, holds_dp
 from dfprivacy.statements.owned import about_all
-from dfprivacy.statements.reading import Statement, statement
+from dfprivacy.statements.reading import Statement, qualified, statement
 from dfprivacy.statements.rows import Given, Reader, Relation
 from dfprivacy.statements.rules import Node, refuse
 from dfprivacy.statements.tree import (
@@ -357,8 +357,13 @@ class _Taken:
         if text not in self.lent:
             name = f"{self.start}_given_{len(self.lent)}"
             script, planned = self.composed(rest), self.reader.planned
+            computed = self.reader.computed
             assert planned is not None  # noqa: S101 whoever reads plans
-            self.reader.givens[name] = Given(name, script, planned(script), single)
+            assert computed is not None  # noqa: S101 as above
+            releases = zip(self.names, map(unique_outputs, self.releases), strict=True)
+            unique = unique_columns(rest, {folded(release): names for release, names in releases})
+            compute = None if script.statements else partial(computed, script)
+            self.reader.givens[name] = Given(name, script, planned(script), single, unique, compute)
             self.lent[text] = name
         return self.lent[text]
 
@@ -376,6 +381,71 @@ class _Taken:
         entries = [self._seen(own, sees) for name, own in sees.items() if name in used]
         own = select["cte_map"]
         return {**select, "cte_map": {**own, "map": [*entries, *own["map"]]}}
+
+
+Unique = frozenset[str] | None
+"""Folded names of columns that no two rows have in common; None where none are known."""
+
+
+def unique_outputs(release: Statement) -> Unique:
+    """Return the columns of a release that hold all of its keys."""
+    places = {qualified(f"key_{place}"): place for place in range(len(release.keys))}
+    outputs = {
+        places[output.sql]: folded(output.name)
+        for output in release.released.outputs
+        if output.sql in places
+    }
+    complete = len(outputs) == len(places) and not release.sets
+    return frozenset(outputs.values()) if complete else None
+
+
+def unique_columns(query: Node, visible: Mapping[str, Unique]) -> Unique:
+    """Return the unique columns of a query that takes rows of one table, groups or filters them.
+
+    `visible` has those of the tables that it can name, by their folded names.
+    """
+    if kind(query) != ("", "SELECT_NODE"):
+        return None
+    tables = dict(visible)
+    for entry in query["cte_map"]["map"]:
+        common = entry["value"]
+        unique = None if common.get("aliases") else unique_columns(common["query_node"], tables)
+        tables[folded(entry["key"])] = unique
+    source = query["from_table"]
+    if source.get("column_name_alias") or any(
+        called(node) in _ROW_MAKERS for node in nodes(query["select_list"])
+    ):
+        return None
+    unique = None
+    if source["type"] == "BASE_TABLE":
+        unique = tables.get(folded(source["table_name"]))
+    elif source["type"] == "SUBQUERY":
+        unique = unique_columns(source["subquery"]["node"], tables)
+    if query["group_expressions"]:
+        if len(query["group_sets"]) != 1 or not all(map(is_column, query["group_expressions"])):
+            return None
+        unique = frozenset(folded(key["column_names"][-1]) for key in query["group_expressions"])
+    return _selected_names(query["select_list"], unique)
+
+
+_ROW_MAKERS = frozenset(("unnest", "generate_subscripts"))
+"""Functions that make several rows of one in a SELECT list."""
+
+
+def _selected_names(items: Sequence[Node], unique: Unique) -> Unique:
+    """Return unique columns by their names in a SELECT list; None where it lacks one of them."""
+    names = {
+        folded(item["column_names"][-1]): folded(item["alias"] or item["column_names"][-1])
+        for item in items
+        if is_column(item)
+    }
+    if unique is not None and any(
+        item == all_of("")["select_list"][0] for item in map(plain, items)
+    ):
+        names = {name: name for name in unique} | names
+    if unique is None or not unique <= names.keys():
+        return None
+    return frozenset(names[name] for name in unique)
 
 
 def _made_of(entry: Node, query: Node) -> Node:

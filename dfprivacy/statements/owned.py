@@ -493,13 +493,22 @@ class Compiler:
                     equal.append((mine, theirs))
                     continue
             others.append(own.expression)
-        self._check_once(left, right, how, equal)
+        written = {seen.column: seen.name for seen in (*one.seen, *two.seen)}
+        self._check_once(left, right, how, equal, written)
         return replace(joined(left, right, how, equal, others), columns=columns)
 
     def _check_once(
-        self, left: Bag, right: Bag, how: str, equal: Sequence[tuple[str, str]]
+        self,
+        left: Bag,
+        right: Bag,
+        how: str,
+        equal: Sequence[tuple[str, str]],
+        written: Mapping[str, str],
     ) -> None:
-        """Refuse a public table of which a row that is protected by itself meets several."""
+        """Refuse a public table of which a row that is protected by itself meets several.
+
+        `written` has the names of columns as the statement writes them.
+        """
         if left.owned == right.owned or how not in {"INNER", "LEFT"}:
             return
         public, names = (right, [two for _, two in equal]) if left.owned else (
@@ -508,8 +517,13 @@ class Compiler:
         known = public.unique is not None and public.unique <= set(names)
         protected = left if left.owned else right
         known |= any(name in public.matches for name in names)
-        if protected.single and names and not known and self.tables.repeats(public, names):
-            raise refuse("several matches", names=", ".join(names))
+        if not protected.single or not names or known:
+            return
+        shown = ", ".join(written.get(name, name) for name in names)
+        if self.tables.is_released(public, names):
+            raise refuse("several released matches", names=shown)
+        if self.tables.repeats(public, names):
+            raise refuse("several matches", names=shown)
 
     @staticmethod
     def check_owner(left: View, right: View, conditions: Sequence[Condition]) -> None:

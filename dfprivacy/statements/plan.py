@@ -227,7 +227,7 @@ def check_keys(script: Script, keys: object) -> None:
 
 
 def _needs_row_count(statement: Statement) -> bool:
-    """Tell whether calls count different rows, so that none of them can select the groups."""
+    """Check whether calls count different rows, so that none of them can select the groups."""
     calls = [call for _, call in statement.calls]
     conditional = any(call.is_conditional for call in calls)
     expressions = {call.values for call in calls}

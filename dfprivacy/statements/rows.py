@@ -250,13 +250,16 @@ class Given:
     """What a release takes of those before it: a table of their answers, made by a `script`.
 
     The table has no rows until the answers are drawn; then everybody may know it. `single` says
-    that it is one value.
+    that it is one value. No two rows have the `unique` columns in common; None is for unknown.
     """
 
     name: str
     script: Any
     table: pa.Table
     single: bool
+    unique: frozenset[str] | None = None
+    compute: Callable[[], pa.Table] | None = None
+    """Make the table of public tables alone, which everybody may know before any release."""
 
     @property
     def relation(self) -> Relation:
@@ -286,7 +289,7 @@ class Reader:
 
     `ordinary` says whether ordinary aggregates mean private ones, `intervals` whether each answer
     is followed by the ends of its interval. `planned` makes the table of a script without rows, and
-    `givens` are those that releases take of others.
+    `givens` are those that releases take of others. `computed` makes that of public tables alone.
     """
 
     place: Place
@@ -295,6 +298,7 @@ class Reader:
     ordinary: bool = False
     intervals: bool = False
     planned: Callable[[Any], pa.Table] | None = None
+    computed: Callable[[Any], pa.Table] | None = None
     givens: dict[str, Given] = field(default_factory=dict)
     used: set[int] = field(default_factory=set)
 

@@ -465,6 +465,10 @@ several matches = a join with a public table that has several rows of one {names
     -> keep one row of each key: QUALIFY row_number() OVER (PARTITION BY key ORDER BY day) = 1; or
     declare how many there are at most: Schema(matches={{'prices.key': 4}}); or protect units:
     unit='user_id', max_rows=5
+several released matches = a join with a released table that may have several rows of one {names}:
+    a protected row would count several times
+    -> join by all keys of the released table, or group it by {names} first; or protect units:
+    unit='user_id', max_rows=5
 type of a unit = a unit of type {base}: equal values of it can look different, and it must be plain
     who is who
     -> name units by numbers or text: CAST(x AS VARCHAR)

@@ -134,7 +134,11 @@ class Tables:
         if name not in map(folded, self.schema.tables):
             most = self.matches(relation)
             known = {here: most[folded(own)] for own, here in new.items() if folded(own) in most}
-            return replace(stored(name, columns, kinds=kinds), matches=known), pairs
+            unique = self.givens[name].unique if name in self.givens else None
+            if unique is not None:
+                unique = frozenset(new[column] for column in new if folded(column) in unique)
+            bag = stored(name, columns, kinds=kinds)
+            return replace(bag, matches=known, unique=unique), pairs
         unit = folded(self.schema.unit_table)
         if self.schema.unit is None:
             return single(name, columns), pairs
@@ -213,10 +217,16 @@ class Tables:
             hint="check names and types; CAST(x AS DOUBLE) turns text into numbers",
         )
 
+    def is_released(self, bag: Bag, names: Sequence[str]) -> bool:
+        """Check whether a relation holds released rows, which are not known before the charge."""
+        tables = self._tables_of(bag, names).keys() & self.givens.keys()
+        return any(self.givens[name].compute is None for name in tables)
+
     def repeats(self, bag: Bag, names: Sequence[str]) -> bool:
-        """Tell whether rows of a public relation repeat some columns, if that is known yet."""
-        if self._tables_of(bag, names).keys() & self.givens.keys():
-            return False
+        """Check whether rows of a public relation repeat some columns."""
+        for name in self._tables_of(bag, names).keys() & self.givens.keys():
+            if (compute := self.givens[name].compute) is not None:
+                self.givens[name].table = compute()
         by = ", ".join(map(quoted, names))
         known = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in names)
         rows = bag.sql(names, self.leaves(bag, names))
@@ -224,9 +234,12 @@ class Tables:
             f"SELECT count(*) FROM (SELECT {by} FROM ({rows}) AS rows WHERE {known} "  # noqa: S608
             f"GROUP BY {by} HAVING count(*) > 1) AS twice"
         )
-        with self.place.fenced():
-            ((found,),) = guarded(lambda: self.place.query(sql, self.engine).fetchall())
-        return bool(found)
+        try:
+            with self.place.fenced():
+                ((repeated,),) = guarded(lambda: self.place.query(sql, self.engine).fetchall())
+        finally:
+            self.place.take_back()
+        return bool(repeated)
 
     # how tables are read
 

@@ -294,6 +294,11 @@ EXAMPLES = {
         "several matches": (
             "dfp.sql('SELECT dp_count(*) FROM t JOIN u USING (x)', t=frame, u=dfp.public(frame))"
         ),
+        "several released matches": (
+            "dfp.sql('WITH r AS (SELECT city, vip, dp_count(*) AS n FROM visits GROUP BY ALL) "
+            "SELECT dp_count(*) FROM visits JOIN r USING (city)', con=con, delta=1e-6, "
+            "schema=dfp.Schema(rows='visits'))"
+        ),
     },
     "Schemas, views and connections": {
         "type of a unit": (

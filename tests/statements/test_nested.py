@@ -6,6 +6,7 @@ import re
 import runpy
 from pathlib import Path
 
+import duckdb
 import pandas as pd
 import pytest
 
@@ -221,3 +222,60 @@ def test_public_keys_that_could_mean_several_groupings_are_refused(clean, keys):
     """A plain list for two groupings, and a column that none has, are refused before a charge."""
     with pytest.raises(dfp.InvalidKeysError):
         dfp.sql(DIGITS, con=clean, schema=SCHEMA, max_rows=8, max_groups=6, keys=keys, delta=1e-3)
+
+
+ROWS = dfp.Schema(rows="visit", public=["city"])
+GROUPS = "WITH r AS (SELECT k, g, dp_count(*) AS n FROM visit GROUP BY k, g) "
+MATCHING = {
+    "all keys": GROUPS + "SELECT r.g, dp_count(*) AS a FROM visit JOIN r USING (k, g) GROUP BY r.g",
+    "keys under other names": GROUPS + ", s AS (SELECT g AS h, k AS j, n FROM r WHERE n > 100) "
+    "SELECT h, dp_count(*) AS a FROM visit LEFT JOIN s ON visit.k = j AND visit.g = h GROUP BY h",
+    "grouped": GROUPS + "SELECT k, dp_count(*) AS a FROM visit JOIN "
+    "(SELECT k, sum(n) AS m FROM r GROUP BY k) AS s USING (k) WHERE m > 1000 GROUP BY k",
+    "one row": "WITH r AS (SELECT dp_count(*) AS n, 1 AS k FROM visit) "
+    "SELECT visit.g, dp_count(*) AS a FROM visit JOIN r USING (k) GROUP BY visit.g",
+    "public": "WITH c AS (SELECT k, name FROM city) "
+    "SELECT name, dp_count(*) AS a FROM visit JOIN c USING (k) GROUP BY name",
+}
+SEVERAL = {
+    "one of two keys": GROUPS
+    + "SELECT r.g, dp_count(*) AS a FROM visit JOIN r USING (k) GROUP BY r.g",
+    "a key is left out": GROUPS + ", s AS (SELECT k, n FROM r) "
+    "SELECT dp_count(*) AS a FROM visit LEFT JOIN s USING (k)",
+    "repeated": "WITH r AS (SELECT k, dp_count(*) AS n FROM visit GROUP BY k), "
+    "s AS (SELECT k, unnest([1, 2]) AS twice FROM r) "
+    "SELECT dp_count(*) AS a FROM visit JOIN s USING (k)",
+    "united": "WITH r AS (SELECT k, dp_count(*) AS n FROM visit GROUP BY k), "
+    "s AS (SELECT * FROM r UNION ALL SELECT * FROM r) "
+    "SELECT dp_count(*) AS a FROM visit JOIN s USING (k)",
+    "public": "WITH c AS (SELECT k % 2 AS k, name FROM city) "
+    "SELECT name, dp_count(*) AS a FROM visit JOIN c USING (k) GROUP BY name",
+}
+
+
+@pytest.fixture(scope="module")
+def visits():
+    con = duckdb.connect()
+    con.execute("""
+        CREATE TABLE visit AS SELECT i % 5 AS k, (i // 5) % 3 AS g FROM range(6000) r(i);
+        CREATE TABLE city AS SELECT i AS k, 'city ' || i AS name FROM range(5) r(i);
+    """)
+    return {"con": con, "schema": ROWS, "epsilon": 1e7, "delta": 1e-4}
+
+
+@pytest.mark.parametrize("name", MATCHING)
+def test_rows_meet_each_row_of_a_released_table_by_its_keys(visits, name):
+    """A protected row joined with a released table by its keys meets the row that DuckDB joins."""
+    query = MATCHING[name]
+    found = dfp.sql(query, **visits).fetchall()
+    exact = visits["con"].sql(plain(query)).fetchall()
+    assert sorted(found, key=repr) == sorted(exact, key=repr)
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_released_rows_for_one_row_are_refused(visits, tmp_path, name):
+    """Where a protected row could meet several released rows, the join is refused for nothing."""
+    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=1e8, delta=1e-3)
+    with pytest.raises(dfp.RefusedStatementError, match="several rows of one k"):
+        dfp.sql(SEVERAL[name], **visits, ledger=ledger, dataset="visits")
+    assert ledger.spent("visits").epsilon == 0
