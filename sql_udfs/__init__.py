@@ -279,9 +279,9 @@ class _Moments(NamedTuple):
         """Return what is collected of a row: ticks since the lower bound, or a number to rank."""
         whole = clock_of(self.clock, None, None)
         if not form.ends:
-            return duckdb_number_of("x", self.sql_type, whole, "us")
+            return duckdb_number_of("x", self.sql_type, whole)
         ((lower, _),) = form.ends.values()
-        ticks = duckdb_number_of("x", self.sql_type, Clock(self.clock, 0, 1, *whole.ends), "us")
+        ticks = duckdb_number_of("x", self.sql_type, Clock(self.clock, 0, 1, *whole.ends))
         return f"({ticks} - CAST({self.end(lower)} AS BIGINT))"
 
 

@@ -30,6 +30,13 @@ from dfprivacy.engine.columns import (
 )
 from dfprivacy.engine.embedded import close_connection, embedded_connection, opening
 from dfprivacy.engine.files import is_text, open_source, quoted, read_file
+from dfprivacy.engine.key_types import (
+    declared_keys,
+    key_form,
+    key_type,
+    key_values,
+    value_form,
+)
 from dfprivacy.engine.pandas import (
     answer_column,
     key_column,
@@ -176,8 +183,7 @@ class Adopted:
         if isinstance(native, pl.LazyFrame):
             made: Any = native.with_columns(polars_number(name, schema[name], clock).alias(own))
         elif isinstance(native, duckdb.DuckDBPyRelation):
-            kind, unit = duckdb_type(native, name), getattr(self.types.get(column), "unit", "us")
-            number = duckdb_number_of(quoted(name), kind, clock, unit)
+            number = duckdb_number_of(quoted(name), duckdb_type(native, name), clock)
             made = native.project(f"*, {number} AS {quoted(own)}")
         else:
             raise UnsupportedDtypeError(
@@ -245,17 +251,90 @@ def _named(
     columns: Columns,
     wrap: Wrap,
     connection: duckdb.DuckDBPyConnection | None = None,
+    *,
     names: Sequence[str] | None = None,
+    types: Mapping[Hashable, pa.DataType] | None = None,
 ) -> Adopted:
-    """Adopt a lazy frame, whose columns have these `names` in their order, unless its own."""
-    own = lazy.collect_schema().names()
-    require_columns(columns.names(), names or own)
-    named = dict(zip(names or own, own, strict=True))
-    values = {label: named[str(label)] for label in columns.values}
-    keys = [named[str(key)] for key in columns.keys]
-    unit = unit_column(columns.unit, named.get(str(columns.unit and columns.unit.column), ""))
-    told = {own: ToldColumn(named[str(own.column)], own.constant) for own in columns.told}
+    """Adopt a lazy frame, whose columns have these `names` in their order, unless its own.
+
+    `types` are the Arrow types that columns are declared to have.
+    """
+    present = lazy.collect_schema().names()
+    require_columns(columns.names(), names or present)
+    labels = dict(zip(names or present, present, strict=True))
+    native = lazy.to_native()
+    if isinstance(native, duckdb.DuckDBPyRelation):
+        adopted = _adopt_relation(native, columns, labels, types or {})
+        restore = adopted.wrap
+        return replace(adopted, wrap=lambda keys: wrap(restore(keys)), connection=connection)
+    values = {label: labels[str(label)] for label in columns.values}
+    keys = [labels[str(key)] for key in columns.keys]
+    unit = unit_column(columns.unit, labels.get(str(columns.unit and columns.unit.column), ""))
+    told = {told: ToldColumn(labels[str(told.column)], told.constant) for told in columns.told}
     return Adopted(lazy, keys, values, columns.listed, wrap, unit, connection, told=told)
+
+
+def _adopt_relation(
+    relation: duckdb.DuckDBPyRelation,
+    columns: Columns,
+    names: Mapping[str, str],
+    types: Mapping[Hashable, pa.DataType],
+) -> Adopted:
+    """Adopt a relation; columns that can't be read as they are get a column in another form."""
+    forms: dict[str, str] = {}
+
+    def title_of(label: Hashable, form: str | None, role: str) -> str:
+        name = names[str(label)]
+        if form is None:
+            return name
+        title = f"{name} as {role}"
+        while title.lower() in map(str.lower, relation.columns):
+            title += "_"
+        forms[title] = form
+        return title
+
+    def key_title(label: Hashable) -> str:
+        return title_of(label, key_form(relation, names[str(label)], label), "key")
+
+    def value_title(label: Hashable) -> str:
+        form = value_form(relation, names[str(label)], types.get(label))
+        return title_of(label, form, "value")
+
+    def key_kind(label: Hashable) -> pa.DataType | str:
+        kind, declared_type = duckdb_type(relation, names[str(label)]), types.get(label)
+        is_duration = declared_type is not None and pa.types.is_duration(declared_type)
+        return declared_type if is_duration and kind == "BIGINT" else kind
+
+    values = {label: value_title(label) for label in columns.values}
+    keys = [key_title(label) for label in columns.keys]
+    pairs = zip(columns.keys, columns.listed, strict=True)
+    listed = [key_values(listed, key_kind(label)) for label, listed in pairs]
+    unit_title = "" if columns.unit is None else key_title(columns.unit.column)
+    constants = ((told, _constant_of(told, key_kind(told.column))) for told in columns.told)
+    told = {told: ToldColumn(key_title(told.column), constant) for told, constant in constants}
+    key_types = [types.get(label, key_type(key_kind(label))) for label in columns.keys]
+    if forms:
+        added = (f"{sql} AS {quoted(title)}" for title, sql in forms.items())
+        relation = relation.project(", ".join(["*", *added]))
+    return Adopted(
+        nw.from_native(relation),
+        keys,
+        values,
+        listed,
+        lambda released: declared_keys(released, key_types),
+        unit_column(columns.unit, unit_title),
+        told=told,
+        types={label: types[label] for label in columns.values if label in types},
+    )
+
+
+def _constant_of(told: Told, kind: object) -> object:
+    """Return the constant that a column is compared with, in the form of its keys."""
+    try:
+        return key_values([told.constant], kind)[0]
+    except InvalidKeysError:
+        failure = no_value_of(told.column, kind, told.constant)
+    raise failure
 
 
 @adopt.register
@@ -293,6 +372,8 @@ def _polars_wrap(schema: pl.Schema, columns: Columns) -> Callable[[pa.Table], pl
         made = pl.from_arrow(released)
         assert isinstance(made, pl.DataFrame)  # noqa: S101 a table never becomes a Series
         named = list(zip(made.columns, declared, strict=False))
+        halves = [name for name, kind in named if kind == pl.Float16]
+        made = made.with_columns(pl.col(name).cast(pl.Float16) for name in halves)
         enums = {name: kind for name, kind in named if isinstance(kind, pl.Enum)}
         if not enums:
             return made
@@ -389,12 +470,15 @@ def _relation(frame: duckdb.DuckDBPyRelation, columns: Columns) -> Adopted:
     ]
     alike = read == [*map(quoted, frame.columns)]
     plain = nw.from_native(frame if alike else frame.project(", ".join(read) or 'true AS "row"'))
-    adopted = _named(plain, columns, partial(_duckdb_relation, frame))
+    uuids = [index for index, key in enumerate(map(str, columns.keys)) if kinds[key].id == "uuid"]
+    adopted = _named(plain, columns, partial(_duckdb_relation, frame, uuids))
     return replace(adopted, reads_once=frame.type != "TABLE_RELATION")  # views can hold readers
 
 
-def _duckdb_relation(caller: duckdb.DuckDBPyRelation, released: pa.Table) -> Any:
-    """Return a released table as a relation on the caller's connection.
+def _duckdb_relation(
+    caller: duckdb.DuckDBPyRelation, uuids: Sequence[int], released: pa.Table
+) -> Any:
+    """Return a released table as a relation on the caller's connection, some keys as UUID.
 
     The connection is reached through the relation only, which reads Python variables: the table
     stands under a name that nobody else can have while the relation is made. Where the caller has
@@ -402,10 +486,14 @@ def _duckdb_relation(caller: duckdb.DuckDBPyRelation, released: pa.Table) -> Any
     """
     name = f"released_{uuid.uuid4().hex}"
     globals()[name] = released
+    titles = [*map(quoted, released.column_names)]
+    casts = (f"CAST({title} AS UUID) AS {title}" for title in titles)
+    pairs = enumerate(zip(titles, casts, strict=True))
+    chosen = ", ".join(cast if place in uuids else title for place, (title, cast) in pairs)
     try:
-        return caller.query("dfprivacy_caller", f"SELECT * FROM {name}")  # noqa: S608 ours
+        return caller.query("dfprivacy_caller", f"SELECT {chosen} FROM {name}")  # noqa: S608 ours
     except duckdb.CatalogException:
-        return embedded_connection().from_arrow(released)
+        return embedded_connection().from_arrow(released).project(chosen)
     finally:
         del globals()[name]
 
@@ -419,9 +507,9 @@ def _(frame: Any, columns: Columns) -> Adopted:
     with opening() as connection:
         _require_read_types(frame.schema, connection)
         read = nw.from_native(connection.from_arrow(frame))
-        adopted = _named(read, columns, _identity, connection, names)
-        once = isinstance(frame, pa.RecordBatchReader)
-        return replace(adopted, reads_once=once, types=_moments_of(frame.schema, adopted.values))
+        types = _moments_of(frame.schema, columns.names())
+        adopted = _named(read, columns, _identity, connection, names=names, types=types)
+        return replace(adopted, reads_once=isinstance(frame, pa.RecordBatchReader))
 
 
 def _moments_of(schema: pa.Schema, named: Iterable[Hashable]) -> dict[Hashable, pa.DataType]:
@@ -482,12 +570,11 @@ def _of_file(
     connection: duckdb.DuckDBPyConnection,
     rows: duckdb.DuckDBPyRelation,
 ) -> Adopted:
-    adopted = replace(_named(nw.from_native(rows), columns, _identity, connection), from_files=True)
-    if is_text(path):
-        return _with_numbers(adopted, columns)
     declared_types = footer_of(path) if isinstance(path, Path) else None
-    types = _moments_of(declared_types or pa.schema([]), adopted.values)
-    return replace(adopted, types=types)
+    types = _moments_of(declared_types or pa.schema([]), columns.names())
+    adopted = _named(nw.from_native(rows), columns, _identity, connection, types=types)
+    adopted = replace(adopted, from_files=True)
+    return _with_numbers(adopted, columns) if is_text(path) else adopted
 
 
 @dataclass(frozen=True)

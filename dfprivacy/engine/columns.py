@@ -100,6 +100,8 @@ def _kind(dtype: Any, frame: Any, name: str) -> str:
         return INTEGER if dtype.is_integer() else NUMBER
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         return TEXT
+    if isinstance(frame, duckdb.DuckDBPyRelation) and duckdb_type(frame, name) == "UUID":
+        return TEXT
     moment = moment_type(dtype, frame, name)
     return OTHER if moment is None else kind_of(moment) or OTHER
 
@@ -107,13 +109,14 @@ def _kind(dtype: Any, frame: Any, name: str) -> str:
 def moment_type(dtype: Any, frame: object, name: str) -> pa.DataType | None:
     """Return the Arrow type of a frame's dates, times or durations; None for any other column."""
     if dtype == nw.Unknown and isinstance(frame, duckdb.DuckDBPyRelation):
-        return pa.time64("ns") if duckdb_type(frame, name) == "TIME_NS" else None
+        kinds = {"TIME_NS": pa.time64("ns"), "TIMESTAMPTZ_NS": pa.timestamp("ns", "UTC")}
+        return kinds.get(duckdb_type(frame, name))
     if dtype == nw.Datetime:
         return pa.timestamp(dtype.time_unit, dtype.time_zone)
     if dtype == nw.Duration:
         return pa.duration(dtype.time_unit)
-    kinds = ((nw.Date, pa.date32()), (nw.Time, pa.time64("us")))
-    return next((kind for own, kind in kinds if dtype == own), None)
+    plain = ((nw.Date, pa.date32()), (nw.Time, pa.time64("us")))
+    return next((kind for own, kind in plain if dtype == own), None)
 
 
 @declared.register(pa.Table)
@@ -128,7 +131,12 @@ def _arrow_kind(dtype: pa.DataType) -> str:
         BOOLEAN: (pa.types.is_boolean,),
         INTEGER: (pa.types.is_integer,),
         NUMBER: (pa.types.is_floating, pa.types.is_decimal),
-        TEXT: (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+        TEXT: (
+            pa.types.is_string,
+            pa.types.is_large_string,
+            pa.types.is_string_view,
+            lambda kind: kind == pa.uuid(),
+        ),
     }
     found = (kind for kind, tests in kinds.items() if any(is_(own) for is_ in tests))
     return next(found, kind_of(own) or OTHER)
@@ -295,18 +303,17 @@ def polars_number(name: str, dtype: Any, clock: Clock) -> pl.Expr:
     return ((ticks - clock.origin) // clock.step).clip(clock.least, clock.most)
 
 
-def duckdb_number_of(value: str, kind: str, clock: Clock, unit: str) -> str:
+def duckdb_number_of(value: str, kind: str, clock: Clock) -> str:
     """Return each row's number of a clock as SQL; NULL stays NULL, and infinite times are ends.
 
     Values are cut off in their own type first: nothing here can fail for any row. Of seconds and
     milliseconds, those that microseconds can't hold are left out, and so are intervals within the
-    ends whose months or days alone are far beyond them. Durations of a Parquet file are whole
-    numbers to DuckDB, in a `unit` that its footer tells.
+    ends whose months or days alone are far beyond them.
     """
     first, last = clock.ends
     there = f"{value} IS NOT NULL"
-    if kind == "BIGINT":
-        value, kind = f"to_microseconds({_micros(value, unit)})", "INTERVAL"
+    if kind == "TIMESTAMPTZ_NS":
+        value, kind = f"timezone('UTC', {value})", "TIMESTAMP_NS"
     if kind in {"TIMESTAMP_S", "TIMESTAMP_MS"}:  # of which even comparisons can fail
         value, kind = f"TRY_CAST({value} AS TIMESTAMP)", "TIMESTAMP"
     if kind == "TIMESTAMP_NS":  # as far as it goes
@@ -336,12 +343,15 @@ def duckdb_number_of(value: str, kind: str, clock: Clock, unit: str) -> str:
     )
 
 
-def _micros(ticks: str, unit: str) -> str:
-    """Return a whole number of ticks in microseconds, far ones cut off."""
+def duckdb_duration(ticks: str, unit: str) -> str:
+    """Return a whole number of ticks as an interval of SQL, far ones cut off; NULL stays NULL."""
     if unit == "ns":
-        return f"({ticks} // 1000 - CAST({ticks} % 1000 < 0 AS BIGINT))"
-    per = 10**6 if unit == "s" else _PER_MICRO[unit][0]
-    return f"(greatest({-MOST_TICKS // per}, least({ticks}, {MOST_TICKS // per})) * {per})"
+        micros = f"{ticks} // 1000 - CAST({ticks} % 1000 < 0 AS BIGINT)"
+    else:
+        per = 10**6 if unit == "s" else _PER_MICRO[unit][0]
+        limit = MOST_TICKS // per
+        micros = f"greatest({-limit}, least({ticks}, {limit})) * {per}"
+    return f"CASE WHEN {ticks} IS NOT NULL THEN to_microseconds({micros}) END"
 
 
 _NANO_LIMIT = 9_223_372_036_000_000

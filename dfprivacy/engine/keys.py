@@ -139,7 +139,8 @@ def _key_expression(name: str, label: Hashable, dtype: DType, engine: nw.Impleme
     """
     key = nw.col(name)
     if dtype.is_float():  # not key + 0.0, of which polars leaves -0.0 as it is
-        unsigned = nw.when(key == 0.0).then(nw.lit(0.0)).otherwise(key).cast(dtype)
+        kind = nw.Float32() if dtype == nw.Float16 else dtype  # DuckDB reads no half floats
+        unsigned = nw.when(key == 0.0).then(nw.lit(0.0)).otherwise(key).cast(kind)
         if engine.is_ibis():  # NaN has become NULL when the table was adopted
             return unsigned
         return nw.when(is_number(key)).then(unsigned)
@@ -152,6 +153,11 @@ def _key_expression(name: str, label: Hashable, dtype: DType, engine: nw.Impleme
         raise UnsupportedDtypeError(
             f"column {label!r} is declared UHUGEINT, which can't be grouped by in DuckDB",
             hint="group by its text: CAST(column AS VARCHAR)",
+        )
+    if dtype in (nw.Int128, nw.UInt128) and engine.is_polars():
+        raise UnsupportedDtypeError(
+            f"column {label!r} is declared {dtype}, which can't be grouped by in polars",
+            hint=f"cast it first: pl.col({label!r}).cast(pl.Int64), or cast(pl.String)",
         )
     if dtype in (nw.Categorical, nw.Enum):
         return key.cast(nw.String)

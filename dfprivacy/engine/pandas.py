@@ -6,12 +6,14 @@ from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
+from dfprivacy.engine.key_types import key_values
 from dfprivacy.engine.objects import Codes, coded, is_missing, mark_bytes, mark_of, plain
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError
 from dfprivacy.measurement.grid import MOST_TICKS, kind_of
@@ -164,9 +166,11 @@ class KeyColumn:
             return pd.Series(values[codes], dtype=object).astype(dtype)
         if isinstance(self.dtype, np.dtype):
             return _numpy_keys(column, self.dtype)
-        if isinstance(self.dtype, pd.ArrowDtype) and pa.types.is_temporal(column.type):
-            held = column.cast(self.dtype.pyarrow_dtype)  # Python has no place for far ones
-            return pd.Series(pd.array(held, dtype=self.dtype))
+        if isinstance(self.dtype, pd.ArrowDtype):
+            kind = self.dtype.pyarrow_dtype
+            if _key_form(kind) is not None or pa.types.is_temporal(column.type):
+                keys = column.cast(kind)  # Python has no place for far ones
+                return pd.Series(pd.array(keys, dtype=self.dtype))
         if _is_zoned_time(self.dtype):
             column = column.cast(pa.timestamp(column.type.unit, "UTC"))
         return pd.Series(column.to_pandas(types_mapper=_nullable)).astype(self.dtype)
@@ -191,9 +195,29 @@ def key_column(series: pd.Series[Any], listed: Sequence[object]) -> KeyColumn:
     if _is_zoned_time(dtype):
         times: Any = pa.array(series, from_pandas=True)
         return KeyColumn(times.cast(pa.timestamp(times.type.unit)), listed, dtype, None)
+    form = _key_form(dtype.pyarrow_dtype) if isinstance(dtype, pd.ArrowDtype) else None
+    if form is not None:
+        values: Any = pa.array(series, from_pandas=True)
+        if pa.types.is_fixed_size_binary(form):
+            texts = key_values([None if is_missing(key) else key for key in listed], "UUID")
+            public = [None if text is None else UUID(text).bytes for text in texts]
+        else:
+            keys = pd.Series(own_keys(listed, dtype), dtype=dtype)
+            public = pa.array(keys, from_pandas=True).cast(form).to_pylist()
+        return KeyColumn(values.cast(form), public, dtype, None)
     if _goes_as_it_is(dtype):
         return KeyColumn(pa.array(series, from_pandas=True), listed, dtype, None)
     return _coded(series, own_keys(listed, dtype))
+
+
+def _key_form(kind: pa.DataType) -> pa.DataType | None:
+    """Return the Arrow type by which DuckDB groups a type that it lacks or shortens."""
+    if kind == pa.uuid():
+        return pa.binary(16)
+    if pa.types.is_time32(kind):
+        return pa.int32()
+    is_fine_time = pa.types.is_time64(kind) and kind.unit == "ns"
+    return pa.int64() if is_fine_time or pa.types.is_duration(kind) else None
 
 
 def told_apart(series: pd.Series[Any], *, units: bool) -> pa.Array | pa.ChunkedArray:
@@ -314,9 +338,7 @@ def _is_zoned_time(dtype: Any) -> bool:
 
 def _goes_as_it_is(dtype: Any) -> bool:
     if isinstance(dtype, pd.ArrowDtype):
-        kind = dtype.pyarrow_dtype
-        apart = (pa.types.is_duration, pa.types.is_time32, pa.types.is_float16)
-        return not any(is_apart(kind) for is_apart in apart)
+        return not pa.types.is_float16(dtype.pyarrow_dtype)
     if isinstance(dtype, np.dtype):
         known = dtype.isnative and (dtype.kind != "f" or dtype.itemsize in {4, 8})
         return known and dtype.kind in "biufM"

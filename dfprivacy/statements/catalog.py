@@ -457,14 +457,16 @@ def _(frame: pd.DataFrame) -> Source:
 @source_of.register(pl.DataFrame)
 def _(frame: pl.LazyFrame | pl.DataFrame) -> Source:
     lazy, schema = frame.lazy(), frame.lazy().collect_schema()
-    plain = [name for name, kind in schema.items() if kind != pl.Object]
+    refused = (pl.Object, pl.Int128, pl.UInt128)
+    plain = [name for name, kind in schema.items() if kind not in refused]
 
     def table(names: Names, rows: bool) -> pa.Table:  # noqa: FBT001 as above
-        if not all(name in plain for name in names):
-            raise UnsupportedDtypeError(
-                "a column of Python objects has no type that SQL knows",
-                hint="cast it first, e.g. to pl.String",
-            )
+        for name in names:
+            if name not in plain:
+                raise UnsupportedDtypeError(
+                    f"column {name!r} is declared {schema[name]}, which SQL does not read",
+                    hint=f"cast it first, e.g. pl.col({name!r}).cast(pl.String)",
+                )
         read = lazy if rows else pl.LazyFrame(schema=schema)
         return read.select([*names] or plain[:1]).collect(engine="streaming").to_arrow()
 
