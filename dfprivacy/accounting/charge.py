@@ -1,8 +1,9 @@
 """Say what a release costs and a dataset may cost, in exact integer units, never floats.
 
-A unit of epsilon or rho is 10**-9, a unit of delta is 10**-18. Charges are rounded up and cost at
-least one unit, totals are rounded down, so that a ledger never counts too little. Data that
-come in disjoint periods have one account a dataset and period.
+A unit of epsilon or rho is 10**-24, a unit of delta is 10**-36. Charges are rounded up and cost at
+least one unit, totals are rounded down, so that a ledger never counts too little. A budget may be
+exceeded by 2**-40 of it, so that equal parts of it fit although floats and units round them. Data
+that come in disjoint periods have one account a dataset and period.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from dfprivacy.errors import InvalidLossError, UnknownAccountError, boundary
 
 Measure = Literal["epsilon", "rho"]
 
-PER_ONE = 10**9  # units of epsilon or rho
-PER_ONE_DELTA = 10**18  # units of delta
-MOST_UNITS = 2**62  # with one more charge within 64 bits
+PER_ONE = 10**24  # units of epsilon or rho
+PER_ONE_DELTA = 10**36  # units of delta
+LEAST_TOTAL, LEAST_DELTA = PER_ONE // 10**9, PER_ONE_DELTA // 10**18
+MOST_UNITS = 2**62 * LEAST_TOTAL
+EXCESS_BITS = 40  # a budget may be exceeded by 2**-40 of it, in all
 
 
 @boundary
@@ -70,8 +73,20 @@ class Units:
         return Units(self.measure, min(self.loss, other.loss), min(self.delta, other.delta))
 
     def covers(self, other: Units) -> bool:
-        """Tell whether `other`, of the same measure, fits into this amount."""
+        """Return whether `other`, of the same measure, fits into this amount."""
         return other.loss <= self.loss and other.delta <= self.delta
+
+    def with_excess(self) -> Units:
+        """Return the most that may be spent of this budget: 2**-40 of it more, rounded down.
+
+        The excess is a part of the budget and not of a charge, so that it does not add up.
+        """
+        excess = Units(self.measure, self.loss >> EXCESS_BITS, self.delta >> EXCESS_BITS)
+        return self + excess
+
+    def positive(self) -> Units:
+        """Return the amount, zero where it is negative."""
+        return Units(self.measure, max(self.loss, 0), max(self.delta, 0))
 
     def budget(self) -> Budget:
         """Return the amount as floats that are not above it."""
@@ -110,9 +125,9 @@ class Charge:
     """What one release costs and what it answers; never a function of the data.
 
     >>> Charge(Epsilon(Fraction(1, 10)), question="count()").units("epsilon")
-    Units(measure='epsilon', loss=100000000, delta=0)
+    Units(measure='epsilon', loss=100000000000000000000000, delta=0)
     >>> Charge(Epsilon(Fraction(1, 10)), question="count()").units("rho")
-    Units(measure='rho', loss=5000000, delta=0)
+    Units(measure='rho', loss=5000000000000000000000, delta=0)
     """
 
     loss: Epsilon | Rho
@@ -155,7 +170,7 @@ def total_of(epsilon: object, rho: object, delta: object) -> Units | None:
     loss = loss_of(epsilon, rho)
     measure = loss.measure
     units = math.floor(positive_number(measure, loss.value) * PER_ONE)
-    if not 1 <= units <= MOST_UNITS:
+    if not LEAST_TOTAL <= units <= MOST_UNITS:
         raise InvalidLossError(
             f"a ledger counts {measure} from 1e-9 to 4e9, not {short(loss.value)}",
             hint=f"pass a budget such as {measure}=10",
@@ -170,9 +185,9 @@ def _total_delta(delta: object) -> int:
             f"the delta of a budget must be a number from 0 to below 1, not {describe(delta)}",
             hint="pass a small number such as delta=1e-6, or none if it is never spent",
         )
-    if 0 < exact < Fraction(1, PER_ONE_DELTA):
+    if 0 < exact < Fraction(LEAST_DELTA, PER_ONE_DELTA):
         raise InvalidLossError(
-            f"a ledger counts delta in units of 1e-18, and {describe(delta)} is less than one",
+            f"the delta of a budget is at least 1e-18, and {describe(delta)} is less",
             hint="pass delta=1e-18 or more, or none if it is never spent",
         )
     return math.floor(exact * PER_ONE_DELTA)

@@ -161,16 +161,18 @@ class IdempotentLedger(Ledger):
         """Refuse several releases, each with its analyst, that do not fit together."""
         with self._reading() as found:
             for analyst in dict.fromkeys(who for _, who in charges):
-                theirs = self._cost([charge for charge, who in charges if who == analyst])
+                theirs = self._cost(found.log, [own for own, who in charges if who == analyst])
                 self._require_part(found.log, self._dataset, theirs, analyst, "this run")
             self._require_left(
-                found.log, self._dataset, self._cost([charge for charge, _ in charges]), "this run",
+                found.log, self._dataset,
+                self._cost(found.log, [charge for charge, _ in charges]), "this run",
                 hint=f"see what was charged: dfprivacy ledger show {self.path}",
             )  # fmt: skip
 
-    def _cost(self, charges: Sequence[Charge]) -> Units:
+    def _cost(self, log: Log, charges: Sequence[Charge]) -> Units:
         none = Units(self._total.measure, 0, 0)
-        return sum((charge.units(none.measure) for charge in charges), none)
+        costs = (self._counted(log, charge.units(none.measure)) for charge in charges)
+        return sum(costs, none)
 
     @property
     def _no_longer_pending(self) -> Entry:

@@ -8,7 +8,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
 from fractions import Fraction
@@ -318,8 +318,9 @@ class Ledger:
         with self._writing() as found:
             if self.strict and name not in found.log.announced:
                 raise self._unannounced(found.log, name)
-            share = self._total.delta if delta is None else own.delta
-            fields = {"analyst": who, "dataset": name, "loss": own.loss, "delta": share}
+            allowance = replace(own, delta=self._total.delta if delta is None else own.delta)
+            loss, share = found.log.written(allowance, up=False)
+            fields = {"analyst": who, "dataset": name, "loss": loss, "delta": share}
             found.append([("allowance", fields)])
 
     def _require_account(self, log: Log, name: str) -> None:
@@ -450,7 +451,7 @@ class Ledger:
                 spent, own = found.log.spent(name), found.log.accounts[name]
                 accounts.append(
                     Statement(
-                        name, spent, self._total.less(spent), own.charges,
+                        name, spent, self._total.less(spent).positive(), own.charges,
                         self._composition(found.log, name), _stored(found.log, name),
                     )
                 )  # fmt: skip
@@ -477,8 +478,9 @@ class Ledger:
             who = analyst_name(analyst)
             self._require_account(found.log, name)
             self._require_analyst(found.log, name, who)
+            cost, covered = self._counted(found.log, cost), self._covered(found.log, name, who)
             left = self._left(found.log, name, who)
-        return left.less(cost).budget() if left.covers(cost) else None
+        return left.less(cost).positive().budget() if covered.covers(cost) else None
 
     def charge(
         self, dataset: str, charge: Charge, *, note: str | None = None, analyst: str | None = None
@@ -509,6 +511,7 @@ class Ledger:
         cost = charge.units(self._total.measure)
         self._require_part(log, name, cost, analyst)
         self._require_left(log, name, cost)
+        loss, delta = log.written(cost, up=True)
         fields = {
             "question": charge.question.encode("utf-8", "replace").decode(),
             "note": note,
@@ -516,24 +519,37 @@ class Ledger:
             "dataset": name,
             "asked": charge.loss.measure,
             "amount": str(charge.loss.value),
-            "cost": cost.loss,
-            "cost_delta": cost.delta,
+            "cost": loss,
+            "cost_delta": delta,
             **({} if analyst is None else {"analyst": analyst}),
         }
         return charge_entry(log, fields)
 
-    def _left(self, log: Log, name: str, analyst: str | None = None) -> Units:
-        """Return what is left of an account; of an analyst's allowance, if that is less."""
-        left, allowed = self._total.less(log.spent(name)), self._allowed(log, name, analyst)
-        return left if allowed is None else left.least(allowed)
+    def _counted(self, log: Log, cost: Units) -> Units:
+        """Return a cost as the file counts it, rounded up to its units."""
+        loss, delta = log.written(cost, up=True)
+        return Units(cost.measure, loss * log.loss_unit, delta * log.delta_unit)
 
-    def _allowed(self, log: Log, name: str, analyst: str | None) -> Units | None:
-        """Return what is left of an analyst's allowance; None without one."""
-        allowed = None if analyst is None else log.allowed.get(log.dataset(name), {}).get(analyst)
-        if analyst is None or allowed is None:
-            return None
-        spent = log.spent_by(analyst, name)
-        return allowed.less(spent.least(allowed))  # an allowance that was lowered may be overspent
+    def _left(self, log: Log, name: str, analyst: str | None = None) -> Units:
+        """Return the rest of an account, or of an analyst's allowance if that is less."""
+        left = self._total.less(log.spent(name))
+        for allowance, spent in self._allowances(log, name, analyst):
+            left = left.least(allowance.less(spent))
+        return left.positive()
+
+    def _covered(self, log: Log, name: str, analyst: str | None = None) -> Units:
+        """Return the largest charge that fits: the rest with the excess of each budget."""
+        left = self._total.with_excess().less(log.spent(name))
+        for allowance, spent in self._allowances(log, name, analyst):
+            left = left.least(allowance.with_excess().less(spent))
+        return left
+
+    def _allowances(self, log: Log, name: str, analyst: str | None) -> list[tuple[Units, Units]]:
+        """Return the allowance of an analyst, if there is one, and what was spent of it."""
+        allowed = log.allowed.get(log.dataset(name), {})
+        if analyst is None or analyst not in allowed:
+            return []
+        return [(allowed[analyst], log.spent_by(analyst, name))]
 
     def _require_part(
         self, log: Log, name: str, cost: Units, analyst: str | None, what: str = "this release"
@@ -541,8 +557,10 @@ class Ledger:
         """Refuse an account that nobody has opened, and more than an analyst's part in it."""
         self._require_account(log, name)
         self._require_analyst(log, name, analyst)
-        left = self._allowed(log, name, analyst)
-        if left is not None and not left.covers(cost):
+        for allowance, spent in self._allowances(log, name, analyst):
+            if allowance.with_excess().less(spent).covers(self._counted(log, cost)):
+                continue
+            left = allowance.less(spent).positive()
             raise BudgetExceededError(
                 f"what {analyst!r} may spend of dataset {name!r} does not cover {what}: it costs "
                 f"{cost}, and what is left of it is {left}",
@@ -554,9 +572,9 @@ class Ledger:
         self, log: Log, name: str, cost: Units, what: str = "this release",
         hint: str = "",
     ) -> None:  # fmt: skip
-        left = self._left(log, name)
-        if left.covers(cost):
+        if self._covered(log, name).covers(self._counted(log, cost)):
             return
+        left = self._left(log, name)
         if cost.delta > self._total.delta == 0:
             hint = (
                 "this ledger was made without a delta, and a budget never changes: ask for what "
@@ -660,7 +678,7 @@ class Ledger:
                 loss = (Epsilon if asked == "epsilon" else Rho)(Fraction(amount))
             except (ValueError, ZeroDivisionError):
                 raise damaged(self._path) from None
-            if Charge(loss).units(self._total.measure).loss != cost:
+            if self._counted(log, Charge(loss).units(self._total.measure)).loss != cost:
                 raise damaged(self._path)
             losses.append((loss, times))
         spent = Fraction(sum(each.delta for each in own), PER_ONE_DELTA)

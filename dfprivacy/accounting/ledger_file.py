@@ -22,13 +22,15 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from dfprivacy.accounting.charge import (
+    LEAST_DELTA,
+    LEAST_TOTAL,
     MOST_UNITS,
     PER_ONE_DELTA,
     PERIODS,
@@ -46,7 +48,7 @@ else:
 Entry = tuple[str, dict[str, Any]]
 """What happened, and its fields: founding, announcement, allowance, charge, release or drop."""
 
-SCHEMA = 3
+SCHEMA = 4
 COLUMNS = (
     "time", "dataset", "analyst", "question", "asked", "amount", "cost", "cost_delta", "note",
     "uuid", "version",
@@ -55,6 +57,8 @@ COLUMNS = (
 
 _NAME = b"dfprivacy ledger "
 _FIRST = _NAME + b"%d\n" % SCHEMA
+_SCALES = {_FIRST: (1, 1), _NAME + b"3\n": (LEAST_TOTAL, LEAST_DELTA)}
+"""The first line of each readable schema, and the size of its units of loss and of delta."""
 _SLOT = 512  # bytes, which a disk writes whole
 _BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe does not block
 _RETRY = 0.002  # seconds between two tries for the lock
@@ -117,14 +121,18 @@ class Kept:
 
 @dataclass
 class Log:
-    """What the transactions of a log add up to, as far as it was read."""
+    """The sums of the transactions of a log, as far as it was read.
+
+    Amounts in the file are whole numbers of the units of its schema: `loss_unit`, `delta_unit`.
+    """
 
     file: tuple[int, int] | None = None
+    first: bytes = _FIRST
     ledger: str = ""
     founding: Founding = Founding(Units("epsilon", 0, 0), remember=False)
     number: int = 0
     digest: str = ""
-    last: bytes = _FIRST
+    last: bytes = b""
     start: int = 0  # of the last line
     end: int = len(_FIRST)
     unused: int = 0  # bytes of releases that were dropped
@@ -136,6 +144,25 @@ class Log:
     by_analyst: dict[tuple[str, str], Units] = field(default_factory=dict)
     """What was spent of an account, by account and analyst."""
     kept: dict[str, Kept] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Begin behind the first line."""
+        self.last = self.last or self.first
+        self.loss_unit, self.delta_unit = _SCALES[self.first]
+
+    def written(self, amount: Units, *, up: bool) -> tuple[int, int]:
+        """Return an amount in the units of the file, rounded up or down."""
+        if up:
+            return -(-amount.loss // self.loss_unit), -(-amount.delta // self.delta_unit)
+        return amount.loss // self.loss_unit, amount.delta // self.delta_unit
+
+    def amount(self, loss: object, delta: object) -> Units:
+        """Return an amount of the file; a ValueError for what is none."""
+        _require(type(loss) is int and type(delta) is int)
+        assert isinstance(loss, int) and isinstance(delta, int)  # noqa: S101, PT018 checked above
+        loss, delta = loss * self.loss_unit, delta * self.delta_unit
+        _require(1 <= loss <= MOST_UNITS and 0 <= delta <= PER_ONE_DELTA)
+        return Units(self.founding.total.measure, loss, delta)
 
     @property
     def head(self) -> Head:
@@ -185,11 +212,9 @@ class Log:
         strict: int = 0,
     ) -> None:  # fmt: skip
         _require(measure in {"epsilon", "rho"} and ledger != "" and size == 0)
-        _require(_within(total, 1, MOST_UNITS) and _within(total_delta, 0, PER_ONE_DELTA))
         self.ledger = ledger
-        self.founding = Founding(
-            Units(measure, total, total_delta), remember=remember == 1, strict=strict == 1
-        )
+        budget = replace(self.amount(total, total_delta), measure=measure)
+        self.founding = Founding(budget, remember=remember == 1, strict=strict == 1)
 
     def _announce(self, *, dataset: str, periods: str, size: int) -> None:
         _require(size == 0 and (periods == "" or periods in PERIODS))
@@ -197,28 +222,27 @@ class Log:
         self.announced[dataset] = periods
 
     def _allow(self, *, analyst: str, dataset: str, loss: int, delta: int, size: int) -> None:
-        _require(size == 0 and _within(loss, 1, MOST_UNITS) and _within(delta, 0, PER_ONE_DELTA))
-        own = Units(self.founding.total.measure, loss, delta)
-        self.allowed.setdefault(dataset, {})[analyst] = own
+        _require(size == 0)
+        self.allowed.setdefault(dataset, {})[analyst] = self.amount(loss, delta)
 
     def _spend(
         self, *, dataset: str, asked: str, amount: str, cost: int, cost_delta: int, size: int,
         analyst: str | None = None, **about: str | None,
     ) -> None:  # fmt: skip
         _require(asked in {"epsilon", "rho"} and [*about] == _ABOUT and size == 0)
-        _require(_within(cost, 1, MOST_UNITS) and _within(cost_delta, 0, PER_ONE_DELTA))
+        charged = self.amount(cost, cost_delta)
         account = self.accounts.setdefault(dataset, Account())
-        account.loss, account.delta = account.loss + cost, account.delta + cost_delta
+        account.loss += charged.loss
+        account.delta += charged.delta
         account.charges += 1
-        account.losses[asked, amount, cost] += 1
-        _require(self.founding.total.covers(self.spent(dataset)))
+        account.losses[asked, amount, charged.loss] += 1
+        _require(self.founding.total.with_excess().covers(self.spent(dataset)))
         own = self.dataset(dataset)
         _require(not self.announced.get(dataset))  # its periods have accounts
         _require(not self.founding.strict or own in self.announced)
         if analyst is not None:
-            charged = Units(self.founding.total.measure, cost, cost_delta)
             self.by_analyst[dataset, analyst] = spent = self.spent_by(analyst, dataset) + charged
-            _require(self.allowed.get(own, {}).get(analyst, spent).covers(spent))
+            _require(self.allowed.get(own, {}).get(analyst, spent).with_excess().covers(spent))
         else:
             _require(own not in self.allowed)
 
@@ -239,10 +263,6 @@ _ABOUT = ["uuid", "time", "question", "note", "version"]
 def _require(kept: bool) -> None:  # noqa: FBT001 what must hold
     if not kept:
         raise ValueError
-
-
-def _within(number: object, least: int, most: int) -> bool:
-    return type(number) is int and least <= number <= most
 
 
 def _running(before: str, body: bytes) -> bytes:
@@ -266,12 +286,14 @@ class Reading:
 
     def charges(self, dataset: str | None) -> list[tuple[Any, ...]]:
         """Return the charges of one dataset, or of all, oldest first."""
-        return [
-            tuple(map(fields.get, COLUMNS))
-            for _, body in self.lines()
-            for kind, fields in json.loads(body)
-            if kind == "charge" and dataset in {None, fields["dataset"]}
-        ]
+        found = []
+        for _, body in self.lines():
+            for kind, fields in json.loads(body):
+                if kind == "charge" and dataset in {None, fields["dataset"]}:
+                    cost = self.log.amount(fields["cost"], fields["cost_delta"])
+                    row = {**fields, "cost": cost.loss, "cost_delta": cost.delta}
+                    found.append(tuple(map(row.get, COLUMNS)))
+        return found
 
     def lines(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield the running hash and the entries of each transaction."""
@@ -321,7 +343,7 @@ class Writing(Reading):
             return
         wanted = {own.number: own for own in self.log.kept.values() if own.size}
         with _in_place_of(self.path, self.path) as descriptor:
-            place = _write(descriptor, _FIRST, 0)
+            place = _write(descriptor, self.log.first, 0)
             for number, (digest, body) in enumerate(self.lines(), 1):
                 content = self.content(wanted[number]) if number in wanted else b""
                 line = b"%s %d %s\n" % (digest, len(content), body)
@@ -456,10 +478,10 @@ class LedgerFile:
         file: BinaryIO = os.fdopen(os.open(self.path, os.O_RDONLY | _BINARY), "rb")
         try:
             own, log = _identity(os.fstat(file.fileno())), self._log
-            _require_format(file, self.path)
+            first = _required_format(file, self.path)
             file.seek(log.start)
             if log.file != own or file.read(len(log.last)) != log.last:
-                log = Log(own)
+                log = Log(own, first)
             seen = _SEEN.get(str(second.path))
             _read_on(log, file, self.path, confirmed, seen)
             newest = confirmed or log.head
@@ -473,7 +495,8 @@ class LedgerFile:
         return Reading(log, file, confirmed)
 
 
-def _require_format(file: BinaryIO, path: Path) -> None:
+def _required_format(file: BinaryIO, path: Path) -> bytes:
+    """Return the first line, which names a schema that can be read."""
     file.seek(0)
     first = file.readline()
     if not first.startswith(_NAME):
@@ -481,13 +504,14 @@ def _require_format(file: BinaryIO, path: Path) -> None:
             f"the ledger {str(path)!r} is not a ledger",
             hint="name the file that Ledger(path, epsilon=...) made",
         )
-    if first != _FIRST:
+    if first not in _SCALES:
         found = first[len(_NAME) : -1].decode("ascii", "replace")[:20]
         raise LedgerFileError(
             f"the ledger {str(path)!r} has schema {found}, and this version of dfprivacy reads "
-            f"schema {SCHEMA}",
+            f"schemas 3 and {SCHEMA}",
             hint="use the version of dfprivacy that wrote it",
         )
+    return first
 
 
 def _read_on(

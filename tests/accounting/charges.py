@@ -22,6 +22,18 @@ def forge(path, *entries):
         file.write(b"%s 0 %s\n" % (hashlib.sha256(before + body).hexdigest().encode(), body))
 
 
+def in_old_units(path):
+    """Write a ledger that has no charge yet as schema 3 has it, in units of 1e-9 and 1e-18."""
+    line = path.read_bytes().splitlines()[1].split(b" ", 2)[2]
+    ((kind, fields),) = json.loads(line)
+    fields |= {"total": fields["total"] // 10**15, "total_delta": fields["total_delta"] // 10**18}
+    body = json.dumps([[kind, fields]]).encode()
+    digest = hashlib.sha256(body).hexdigest().encode()
+    old = path.with_name("old.db")
+    old.write_bytes(b"dfprivacy ledger 3\n%s 0 %s\n" % (digest, body))
+    return old
+
+
 def confirmed(path):
     """Return the charges in a log that remembers nothing, up to its newest confirmed hash."""
     head = Path(f"{path}-head")

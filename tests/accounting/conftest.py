@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dfp
+from dfprivacy.accounting.charge import PER_ONE
 from dfprivacy.accounting.spending import account
 from tests.accounting.charges import confirmed
 
@@ -36,13 +37,16 @@ def flights(memory):
 
 @pytest.fixture
 def stored():
-    """Read the charges in a file past the package, as far as they are confirmed."""
+    """Read the charges in a file past the package, in 1e-9 and 1e-18, as far as confirmed."""
 
     def rows(ledger):
         if not ledger.path.with_name(f"{ledger.path.name}-head").exists():
             return []
         found = confirmed(ledger.path)
-        return [(own["dataset"], own["cost"], own["cost_delta"]) for own in found]
+        return [
+            (row["dataset"], row["cost"] * 10**9 // PER_ONE, row["cost_delta"] // 10**18)
+            for row in found
+        ]
 
     return rows
 

@@ -15,7 +15,16 @@ from hypothesis import given
 from scipy.stats import norm
 
 import dfprivacy as dfp
-from dfprivacy.accounting.charge import Budget, Charge, Units, float_below, total_of
+from dfprivacy.accounting.charge import (
+    MOST_UNITS,
+    PER_ONE,
+    PER_ONE_DELTA,
+    Budget,
+    Charge,
+    Units,
+    float_below,
+    total_of,
+)
 from dfprivacy.accounting.composition import (
     Composition,
     approximate_epsilon,
@@ -65,8 +74,8 @@ def test_a_charge_is_rounded_up(value, delta):
     """A charge is never below the loss, less than a unit above it, and at least one unit."""
     units = Charge(loss_of(epsilon=value), delta_of(delta)).units("epsilon")
     for charged, lost, unit in (
-        (units.loss, Fraction(repr(value)), Fraction(1, 10**9)),
-        (units.delta, Fraction(repr(delta)), Fraction(1, 10**18)),
+        (units.loss, Fraction(repr(value)), Fraction(1, PER_ONE)),
+        (units.delta, Fraction(repr(delta)), Fraction(1, PER_ONE_DELTA)),
     ):
         assert charged >= 1
         assert 0 <= charged * unit - lost < unit
@@ -76,7 +85,7 @@ def test_a_charge_is_rounded_up(value, delta):
 def test_a_pure_loss_costs_half_its_square_in_rho(value):
     """On a ledger in rho, epsilon costs epsilon^2/2, rounded up."""
     cost = Charge(loss_of(epsilon=value)).units("rho").loss
-    assert 0 <= Fraction(cost, 10**9) - Fraction(repr(value)) ** 2 / 2 < Fraction(1, 10**9)
+    assert 0 <= Fraction(cost, PER_ONE) - Fraction(repr(value)) ** 2 / 2 < Fraction(1, PER_ONE)
 
 
 def test_rho_is_not_charged_to_epsilon():
@@ -85,21 +94,21 @@ def test_rho_is_not_charged_to_epsilon():
         Charge(Rho(Fraction(1))).units("epsilon")
 
 
-@given(st.integers(1, 2**62), st.integers(0, 10**18 - 1))
+@given(st.integers(1, MOST_UNITS), st.integers(0, PER_ONE_DELTA - 1))
 def test_a_budget_is_not_above_its_units(loss, delta):
     """To ask for what a budget shows costs no more than the budget holds."""
     units = Units("epsilon", loss, delta)
     shown = units.budget()
-    assert Fraction(repr(shown.epsilon)) * 10**9 <= loss
-    assert Fraction(repr(shown.delta)) * 10**18 <= delta
+    assert Fraction(repr(shown.epsilon)) * PER_ONE <= loss
+    assert Fraction(repr(shown.delta)) * PER_ONE_DELTA <= delta
 
 
 @given(st.floats(1e-9, 4e9), st.one_of(st.just(0.0), st.floats(1e-15, 0.5)))
 def test_a_total_is_rounded_down(epsilon, delta):
     """A total is never above what the caller named."""
     total = total_of(epsilon, None, delta)
-    assert 0 <= Fraction(repr(epsilon)) * 10**9 - total.loss < 1
-    assert 0 <= Fraction(repr(delta)) * 10**18 - total.delta < 1
+    assert 0 <= Fraction(repr(epsilon)) * PER_ONE - total.loss < 1
+    assert 0 <= Fraction(repr(delta)) * PER_ONE_DELTA - total.delta < 1
 
 
 WRONG = [0, -1, 1e-10, 5e9, float("nan"), float("inf"), True, "1", 1j, [1], object()]
@@ -123,7 +132,7 @@ def test_wrong_deltas(delta):
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: total_of(1, None, 1e-19), "counts delta in units of 1e-18, and 1e-19 is less"),
+        (lambda: total_of(1, None, 1e-19), "is at least 1e-18, and 1e-19 is less"),
         (lambda: delta_of(1e-305), "at least 2[*][*]-1000, about 1e-301, and 1e-305 is less"),
         (lambda: delta_of(0), "between 0 and 1, not 0"),
     ],

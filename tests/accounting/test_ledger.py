@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 import dfprivacy as dfp
+from dfprivacy.accounting.charge import PER_ONE, PER_ONE_DELTA
 from tests.accounting.charges import charge, forge
 
 
@@ -99,7 +100,7 @@ def test_a_charge_waits_for_the_disk(ledger, monkeypatch):
 CHARGE = {
     "uuid": "u", "time": "2026-11-20T00:00:00+00:00", "question": "count()", "note": None,
     "version": "1", "dataset": "flights", "asked": "epsilon", "amount": "1/10",
-    "cost": 10**8, "cost_delta": 0,
+    "cost": PER_ONE // 10, "cost_delta": 0,
 }  # fmt: skip
 RELEASE = {"fingerprint": "f" * 64, "dataset": "flights", "digest": "d" * 64, "length": 0}
 
@@ -107,8 +108,8 @@ RELEASE = {"fingerprint": "f" * 64, "dataset": "flights", "digest": "d" * 64, "l
 @pytest.mark.parametrize(
     "entry",
     [
-        *(("charge", CHARGE | {"cost": cost}) for cost in (600_000_000, -1, 0, 0.5, "1", True)),
-        *(("charge", CHARGE | {"cost_delta": delta}) for delta in (-1, 10**12 + 1, None)),
+        *(("charge", CHARGE | {"cost": cost}) for cost in (PER_ONE, -1, 0, 0.5, "1", True)),
+        *(("charge", CHARGE | {"cost_delta": delta}) for delta in (-1, PER_ONE_DELTA, None)),
         ("charge", CHARGE | {"asked": "delta"}), ("charge", CHARGE | {"more": "1"}),
         ("charge", {}), ("refund", CHARGE), ("release", RELEASE), ("drop", {"fingerprints": ["f"]}),
         ("founding", {"ledger": "l", "measure": "epsilon", "total": 9, "total_delta": 0,

@@ -124,11 +124,11 @@ def test_another_database(tmp_path):
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("version", [0, 2, 4])
+@pytest.mark.parametrize("version", [0, 2, 5])
 def test_other_schemas(used, refused, version):
     """A ledger of another schema is refused, by an open ledger too."""
-    used.path.write_bytes(used.path.read_bytes().replace(b"ledger 3", b"ledger %d" % version))
-    expected = f"has schema {version}, and this version of dfprivacy reads schema 3"
+    used.path.write_bytes(used.path.read_bytes().replace(b"ledger 4", b"ledger %d" % version))
+    expected = f"has schema {version}, and this version of dfprivacy reads schemas 3 and 4"
     assert refused(used).endswith(expected)
     with pytest.raises(dfp.LedgerFileError, match=expected):
         dfp.Ledger(used.path)

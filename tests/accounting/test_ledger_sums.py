@@ -4,22 +4,24 @@ import math
 from fractions import Fraction
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 import dfprivacy as dfp
-from tests.accounting.charges import charge, confirmed, forge
+from dfprivacy.accounting.charge import PER_ONE, PER_ONE_DELTA
+from tests.accounting.charges import charge, confirmed, forge, in_old_units
 
 
 def test_exhaustion_is_exact(ledger):
-    """Ten times 0.1 of 1.0 is allowed, and then not one unit more."""
+    """Ten times 0.1 of 1.0 is allowed, and then no more than the excess of 2**-40."""
     for _ in range(10):
         ledger.charge("flights", charge(0.1))
     assert ledger.remaining("flights") == dfp.Budget(epsilon=0.0, delta=1e-6)
     with pytest.raises(dfp.BudgetExceededError, match=r"costs epsilon 1e-9, and what is left"):
         ledger.charge("flights", charge(1e-9))
     with pytest.raises(dfp.BudgetExceededError):
-        ledger.charge("flights", charge(1e-15))
+        ledger.charge("flights", charge(2**-39))
     assert len(ledger.history()) == 10
 
 
@@ -28,7 +30,7 @@ def test_delta_is_exhausted_on_its_own(ledger):
     for _ in range(10):
         ledger.charge("flights", charge(0.01, delta=1e-7))
     with pytest.raises(dfp.BudgetExceededError, match=r"left is epsilon 0\.9\n"):
-        ledger.charge("flights", charge(0.01, delta=1e-300))
+        ledger.charge("flights", charge(0.01, delta=1e-18))
     assert ledger.remaining("flights") == dfp.Budget(epsilon=0.9)
     ledger.charge("flights", charge(0.9))
 
@@ -61,7 +63,7 @@ program = st.lists(
 def spent(measure, loss, delta):
     """Return what a ledger shows for units: floats whose decimals are not above them."""
     floats = []
-    for value in (Fraction(loss, 10**9), Fraction(delta, 10**18)):
+    for value in (Fraction(loss, PER_ONE), Fraction(delta, PER_ONE_DELTA)):
         near = float(value)
         floats.append(near if Fraction(repr(near)) <= value else math.nextafter(near, 0))
     return dfp.Budget(**{measure: floats[0], "delta": floats[1]})
@@ -88,8 +90,9 @@ def test_random_programs(tmp_path_factory, fast_disk, measure, releases):
                 ledger.charge("d", release)
             continue
         cost = exactly(amount) ** 2 / 2 if asked != measure else exactly(amount)
-        units = math.ceil(cost * 10**9), math.ceil(exactly(delta or 0) * 10**18)
-        fits = before[0] + units[0] <= 10**9 and before[1] + units[1] <= 10**12
+        units = math.ceil(cost * PER_ONE), math.ceil(exactly(delta or 0) * PER_ONE_DELTA)
+        limits = PER_ONE + PER_ONE // 2**40, PER_ONE_DELTA // 10**6 * (1 + Fraction(1, 2**40))
+        fits = before[0] + units[0] <= limits[0] and before[1] + units[1] <= limits[1]
         try:
             ledger.charge("d", release)
         except dfp.BudgetExceededError:
@@ -105,30 +108,30 @@ def test_random_programs(tmp_path_factory, fast_disk, measure, releases):
         )
         assert (loss, lost_to_keys) == before
         assert ledger.spent("d") == spent(measure, loss, lost_to_keys)
-        assert lost <= Fraction(loss, 10**9) <= lost + Fraction(number, 10**9)
-        assert lost_delta <= Fraction(lost_to_keys, 10**18) <= lost_delta + Fraction(number, 10**18)
+        assert lost <= Fraction(loss, PER_ONE) <= lost + Fraction(number, PER_ONE)
+        most = lost_delta + Fraction(number, PER_ONE_DELTA)
+        assert lost_delta <= Fraction(lost_to_keys, PER_ONE_DELTA) <= most
 
 
 def test_tiny_charges_are_not_lost(tmp_path, fast_disk):
-    """However small a release is, it costs a unit; nothing is lost beside a large total."""
-    count = 500
+    """The smallest loss is counted exactly but for a unit, beside a large total too."""
     ledger = dfp.Ledger(tmp_path / "b.db", epsilon=4e9)
+    ledger.charge("d", charge(2**-60))
     ledger.charge("d", charge(3.9e9))
-    for _ in range(count):
-        ledger.charge("d", charge(2**-60))
-    assert ledger.spent("d").epsilon == 3.9e9 + count / 10**9
-    assert len(ledger.history("d")) == count + 1
+    ledger.charge("d", charge(2**-60))
+    tiny = -(-PER_ONE // 2**60)
+    assert sum(row["cost"] for row in confirmed(ledger.path)) == 39 * 10**8 * PER_ONE + 2 * tiny
 
 
 @pytest.mark.parametrize("count", [5_000, pytest.param(10**6, marks=pytest.mark.slow)])
 def test_a_million_tiny_charges_are_not_lost(tmp_path, count):
-    """A million releases that cost a unit each cost a million units.
+    """A million releases at epsilon 1e-9 cost 0.001.
 
     They are added to an amount beside which a float could not tell one of them.
     """
     ledger = dfp.Ledger(tmp_path / "b.db", epsilon=4e9)
     ledger.charge("d", charge(3.9e9))
-    ledger.charge("d", charge(2**-60))
+    ledger.charge("d", charge(1e-9))
     forge(ledger.path, *[("charge", confirmed(ledger.path)[1])] * (count - 1))
     again = dfp.Ledger(ledger.path)
     left = Fraction(repr(again.remaining("d").epsilon))
@@ -136,7 +139,90 @@ def test_a_million_tiny_charges_are_not_lost(tmp_path, count):
     assert left <= 10**8 - Fraction(count, 10**9)
     assert len(again.history()) == count + 1
     with pytest.raises(dfp.BudgetExceededError):
-        again.charge("d", charge(1e8))
+        again.charge("d", charge(1e8 + 1))
+
+
+MEASURES = {"epsilon": {"epsilon": 1}, "rho": {"rho": 1}, "delta": {"epsilon": 1e6, "delta": 1e-6}}
+
+
+def parts_of(kind, total, parts):
+    """Return a charge of one of equal parts of a total, and what cannot be more than it."""
+    if kind == "delta":
+        return charge(1e-3, delta=total / parts)
+    return charge(**{kind: total / parts})
+
+
+@pytest.mark.parametrize("kind", MEASURES)
+@pytest.mark.parametrize("is_analyst", [False, True])
+def test_equal_parts_of_a_budget_fit(tmp_path, fast_disk, kind, is_analyst):
+    """A budget, or an analyst's allowance, in k equal floats fits exactly k times, for k to 50."""
+    budget = {name: 100 * amount for name, amount in MEASURES[kind].items()}
+    ledger = dfp.Ledger(tmp_path / "b.db", **(budget if is_analyst else MEASURES[kind]))
+    analyst = "ann" if is_analyst else None
+    total = MEASURES[kind][kind]
+    for parts in range(1, 51):
+        name = f"d{parts}"
+        if is_analyst:
+            ledger.allow("ann", name, **MEASURES[kind])
+        part = parts_of(kind, total, parts)
+        for _ in range(parts):
+            ledger.charge(name, part, analyst=analyst)
+        with pytest.raises(dfp.BudgetExceededError):
+            ledger.charge(name, part, analyst=analyst)
+        left = ledger.remaining(name, analyst=analyst)
+        assert (left.delta if kind == "delta" else getattr(left, kind)) <= total * 1e-14
+    assert dfp.Ledger(ledger.path).datasets() == sorted(f"d{parts}" for parts in range(1, 51))
+
+
+def test_steps_of_numpy_fit(tmp_path, fast_disk):
+    """0.1, 0.2 and 0.30000000000000004, the steps of numpy.arange, fit into 0.6."""
+    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=0.6)
+    for epsilon in np.arange(0.1, 0.4, 0.1)[:3]:
+        ledger.charge("d", charge(float(epsilon)))
+    assert ledger.remaining("d") == dfp.Budget(epsilon=0.0)
+    with pytest.raises(dfp.BudgetExceededError):
+        ledger.charge("d", charge(1e-9))
+
+
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    total=st.sampled_from([0.6, 1.0, 1e9]),
+    amounts=st.lists(st.floats(2**-46, 2**-38), min_size=40, max_size=40),
+)
+def test_the_excess_does_not_add_up(tmp_path_factory, fast_disk, total, amounts):
+    """After the whole budget no sequence of tiny charges takes more than 2**-40 of it in all."""
+    ledger = dfp.Ledger(tmp_path_factory.mktemp("t") / "b.db", epsilon=total)
+    ledger.charge("d", charge(total))
+    spent, limit = exactly(total), exactly(total) * (1 + Fraction(1, 2**40))
+    for amount in amounts:
+        cost = Fraction(amount) * exactly(total)
+        try:
+            ledger.charge("d", charge(cost))
+        except dfp.BudgetExceededError:
+            assert spent + cost + Fraction(41, PER_ONE) > limit
+        else:
+            spent += cost
+            assert spent <= limit
+        assert ledger.remaining("d").epsilon == 0
+
+
+def test_a_ledger_of_the_schema_before_stays_readable(tmp_path, fast_disk):
+    """A file in units of 1e-9 is read and charged in these, by the same rules as when written."""
+    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1, delta=1e-6)
+    old = in_old_units(ledger.path)
+    again = dfp.Ledger(old, epsilon=1, delta=1e-6)
+    again.charge("d", charge(Fraction(1, 3), delta=1e-7))
+    again.allow("ann", "shared", epsilon=Fraction(1, 3))
+    assert confirmed(old)[-1]["cost"] == 333_333_334
+    assert confirmed(old)[-1]["cost_delta"] == 10**11
+    assert again.remaining("d") == dfp.Budget(epsilon=0.666666666, delta=9e-7)
+    assert again.remaining("shared", analyst="ann").epsilon == 0.333333333
+    assert again.total("d") == dfp.Budget(epsilon=0.33333333333333337, delta=1e-7)
+    assert list(again.history("d")["delta"]) == [1e-7]
+    again.charge("d", charge(0.666666666))
+    with pytest.raises(dfp.BudgetExceededError):
+        again.charge("d", charge(1e-12))
+    assert dfp.Ledger(old).remaining("d").epsilon == 0
 
 
 @given(st.floats(2**-60, 1), st.floats(2**-60, 1))

@@ -8,6 +8,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import HealthCheck, given, settings
 
 import dfprivacy as dfp
+from dfprivacy.accounting.charge import PER_ONE
 from dfprivacy.accounting.composition import Composition
 from tests.accounting.charges import charge, confirmed, forge
 
@@ -155,7 +156,7 @@ def test_random_programs_against_dp_accounting(tmp_path_factory, fast_disk, rele
         for each in (ledger, plain):
             each.charge("d", charge(amount, delta=delta))
     spent = sum(row["cost"] for row in confirmed(plain.path))
-    assert exact <= Fraction(spent, 10**9) <= exact + Fraction(50, 10**9)
+    assert exact <= Fraction(spent, PER_ONE) <= exact + Fraction(50, PER_ONE)
     whole = lower_bound(releases)
     for delta in (1e-5, DELTA):
         tight, total = ledger.tight_total("d", delta=delta), ledger.total("d", delta=delta)

@@ -188,7 +188,7 @@ def test_large_ledgers_stay_bounded(tmp_path):
     ledger = dfp.Ledger(tmp_path / "big.db", epsilon=100, timeout=60)
     about = {
         "uuid": "u", "time": "2026-11-20T00:00:00+00:00", "question": "count()", "note": None,
-        "version": "0", "asked": "epsilon", "amount": "1/1000", "cost": 10**6, "cost_delta": 0,
+        "version": "0", "asked": "epsilon", "amount": "1/1000", "cost": 10**21, "cost_delta": 0,
     }  # fmt: skip
     forge(
         ledger.path,
