@@ -592,20 +592,25 @@ def is_ledger(path: Path) -> bool:
     return False
 
 
+def expand_home(path: Path) -> Path:
+    """Return a path with the home directory in the place of a leading `~`."""
+    return path.expanduser() if path.parts[:1] == ("~",) else path
+
+
 def ledger_path(path: str | os.PathLike[str]) -> Path:
     """Return where a ledger's file is, or is to be made."""
-    found = Path(path).absolute()
-    with _readable(found), suppress(FileNotFoundError, NotADirectoryError):
+    file = expand_home(Path(path)).absolute()
+    with _readable(file), suppress(FileNotFoundError, NotADirectoryError):
         try:
-            usual = stat.S_ISREG(found.stat().st_mode)
+            usual = stat.S_ISREG(file.stat().st_mode)
         except ValueError:  # a NUL, or what is no Unicode
             usual = False
         if not usual:
             raise LedgerFileError(
-                f"the ledger {str(found)!a} is not a file",
+                f"the ledger {str(file)!a} is not a file",
                 hint='name one: dfp.Ledger("budget.db", epsilon=10)',
             )
-    return found
+    return file
 
 
 def create(path: Path, founding: Founding) -> None:

@@ -33,13 +33,20 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from dfprivacy.accounting.charge import Charge, account_name
 from dfprivacy.accounting.ledger import analyst_name, dataset_name, version_name
+from dfprivacy.accounting.ledger_file import expand_home
 from dfprivacy.accounting.loss import delta_of, loss_of
 from dfprivacy.accounting.memory import fingerprint
 from dfprivacy.cli.asking import require_kind, typed_column
+from dfprivacy.engine.files import require_local
 from dfprivacy.engine.keys import require_constant
 from dfprivacy.engine.returning import frame_table
 from dfprivacy.engine.snapshots import table_format
-from dfprivacy.errors import DPError, InvalidKeysError, InvalidQuestionError
+from dfprivacy.errors import (
+    DPError,
+    InvalidKeysError,
+    InvalidQuestionError,
+    UnsupportedFrameError,
+)
 from dfprivacy.frames.asking import AskedTable, bin_counts, line, together
 from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.describing import Describe
@@ -218,7 +225,11 @@ def place_of(given: object, info: ValidationInfo) -> Place:
     """Return a place: paths stand relative to the description's folder."""
     text, folder = _text(given), info.context
     assert isinstance(folder, Path)  # noqa: S101 whoever checks fields names it
-    return Place(text, folder / text)
+    try:
+        require_local(text)
+    except UnsupportedFrameError as error:
+        raise ValueError(error.message) from None
+    return Place(text, folder / expand_home(Path(text)))
 
 
 Text = Annotated[str, PlainValidator(_text)]

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from glob import escape, has_magic
 from itertools import groupby
@@ -23,7 +23,7 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 
-from dfprivacy.accounting.ledger_file import flush, is_ledger, sync_directory
+from dfprivacy.accounting.ledger_file import expand_home, flush, is_ledger, sync_directory
 from dfprivacy.engine.snapshots import Snapshot, open_table, require_no_table
 from dfprivacy.errors import MissingColumnError, UnsupportedFrameError
 
@@ -62,20 +62,25 @@ def open_source(frame: object) -> Any:
     if not isinstance(frame, str | os.PathLike):
         return frame
     text = os.fsdecode(frame)
-    if _REMOTE.match(text):
-        raise UnsupportedFrameError(
-            f"{text.partition(':')[0]} is a place on a network, and paths name files on this "
-            "machine",
-            hint="let the engine read it that can: dfp.frame(con.sql(\"FROM read_parquet('s3://...')"
-            '")) with DuckDB\'s extension httpfs, dfp.frame(pl.scan_parquet("s3://..."))',
-        )
-    path = Path(text)
-    if path.parts[:1] == ("~",):
-        path = path.expanduser()
+    require_local(text)
+    path = expand_home(Path(text))
     return open_table(path) or path
 
 
 _REMOTE = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
+
+
+def require_local(path: str) -> None:
+    """Refuse the address of a file on a network: paths name files of this machine."""
+    if not _REMOTE.match(path):
+        return
+    scheme = path.partition(":")[0]
+    raise UnsupportedFrameError(
+        f"{scheme}: is an address on a network, and paths name files of this machine",
+        hint='let an engine read it that has your credentials: dfp.frame(con.sql("FROM '
+        f"read_parquet('{scheme}://...')\")) after con.load_extension('httpfs'), or "
+        f"dfp.frame(pl.scan_parquet('{scheme}://...')); or copy the file here",
+    )
 
 
 def is_text(path: object) -> bool:
@@ -110,6 +115,11 @@ def read_file(
 
 def _read_file(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDBPyRelation:
     suffix = path.suffix.lower()
+    if not path.exists() and has_magic(path.name) and _TEXTS.search(path.name):
+        raise UnsupportedFrameError(
+            f"{str(path)!r} is a pattern, and text files are read one at a time",
+            hint=f"name one of them; {_TO_PARQUET}",
+        )
     if path.is_dir() or suffix in ENDINGS:
         return _read_parquet(connection, path)
     if suffix not in _SEPARATORS:
@@ -117,7 +127,9 @@ def _read_file(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.Duck
             f"the file name ends in {suffix!r}"
             if suffix
             else f"{path.name!r} names no kind of file",
-            hint="pass a .csv, .tsv or .parquet file, or a folder of .parquet files",
+            hint="unpack the file first"
+            if _TEXTS.search(path.name)
+            else "pass a .csv, .tsv or .parquet file, or a folder of .parquet files",
         )
     if not path.is_file():
         raise UnsupportedFrameError(f"there is no file {str(path)!r}", hint="check the path")
@@ -168,13 +180,13 @@ def _read_parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.D
             f"the files below {str(path)!r} lie in directories of different keys",
             hint="name one part of the folder, in which all of them are alike",
         )
-    _require_alike(connection, path, files)
+    has_keys = any(keys) if below else None
+    columns = _shared_schema(connection, files)
+    if has_keys is not False:
+        _require_no_hidden_column(columns, files)
     if all(map(is_plain, below)):
-        found = _read(connection, files, hive=any(keys) if below else None)
-    else:
-        found = _read_with_keys(connection, path, files)
-    _require_names_apart(found.columns, files[0])
-    return found
+        return _read(connection, files, hive=has_keys)
+    return _read_with_keys(connection, path, files, list(columns))
 
 
 def _read(
@@ -191,7 +203,7 @@ def _files(connection: duckdb.DuckDBPyConnection, path: Path) -> list[Path]:
     if path.is_file():
         files, lack = [path], ""
     elif path.is_dir():
-        files = sorted(file for file in path.rglob("*") if _counts(file, path))
+        files = _files_below(path)
         lack = f"there is no .parquet file below {str(path)!r}"
     elif has_magic(str(path)):
         rows = connection.execute("SELECT file FROM glob($1) ORDER BY file", [str(path)]).fetchall()
@@ -207,42 +219,102 @@ def _files(connection: duckdb.DuckDBPyConnection, path: Path) -> list[Path]:
     return files
 
 
-def _counts(file: Path, folder: Path) -> bool:
-    """Tell whether a file is one of a folder's: not hidden, nor left by a writer at work."""
-    parts = file.relative_to(folder).parts
-    hidden = any(part.startswith((".", "_")) and "=" not in part for part in parts)
-    return file.suffix.lower() in ENDINGS and not hidden and file.is_file()
+def _files_below(folder: Path) -> list[Path]:
+    """Return the Parquet files below a folder, sorted, if it has no text files.
 
-
-def _require_alike(
-    connection: duckdb.DuckDBPyConnection, path: Path, files: Sequence[Path]
-) -> None:
-    """Refuse files that declare other columns than the first: the engine would cast their rows."""
-    if len(files) == 1:
-        return
-    declared = (_read(connection, [file], hive=False) for file in files)
-    schemas = (sorted(zip(own.columns, map(str, own.types), strict=True)) for own in declared)
-    first = next(schemas)
-    if any(other != first for other in schemas):
+    Files of writers at work are left out, whose own name or that of a folder begins with . or _.
+    """
+    files = [file for file in sorted(folder.rglob("*")) if _is_visible(file.relative_to(folder))]
+    texts = [file for file in files if _TEXTS.search(file.name)]
+    if texts:
         raise UnsupportedFrameError(
-            f"the Parquet files of {str(path)!r} declare different columns or types",
-            hint="write them anew with one schema, or name those that are alike by a glob",
+            f"the folder {str(folder)!r} has text files such as {_shown(texts[0])}, of which one "
+            "is read at a time",
+            hint=f"name one of them, or name the Parquet files by a glob; {_TO_PARQUET}",
         )
+    return [file for file in files if file.suffix.lower() in ENDINGS and file.is_file()]
 
 
-def _require_names_apart(columns: Sequence[str], file: Path) -> None:
-    """Refuse a Parquet file with names that differ in case alone: DuckDB gives them others."""
-    lower = {name.lower() for name in columns}
-    renamed = (re.match(r"(.+)_[0-9]+\Z", name, re.DOTALL) for name in columns)
-    if not any(found[1].lower() in lower for found in renamed if found):
-        return
-    import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
+_TEXTS = re.compile(r"\.[ct]sv(\.\w+)?\Z", re.IGNORECASE)
+_TO_PARQUET = (
+    "text files become Parquet files with types of your own by "
+    "pl.scan_csv('folder/*.csv', schema={'x': pl.Float64, ...}).sink_parquet('rows.parquet')"
+)
 
-    names = [name.lower() for name in pq.read_schema(file).names]
-    if len(set(names)) < len(names):
+
+def _is_visible(file: Path) -> bool:
+    return not any(part.startswith((".", "_")) and "=" not in part for part in file.parts)
+
+
+_Schema = dict[str, str]
+"""The columns of a file with their types."""
+
+
+def _shared_schema(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> _Schema:
+    """Return the columns that Parquet files declare, the same in all of them.
+
+    The engine would cast the rows of files that declare other types.
+    """
+    schemas = _read_schemas(connection, files)
+    first, *others = files
+    columns = schemas[first]
+    for file in others:
+        for name in sorted({*columns, *schemas[file]}):
+            kinds = [schema.get(name, "missing") for schema in (columns, schemas[file])]
+            if kinds[0] != kinds[1]:
+                raise UnsupportedFrameError(
+                    f"Parquet files declare different columns: {name!r} is {kinds[0]} in "
+                    f"{_shown(first)} and {kinds[1]} in {_shown(file)}",
+                    hint="write them anew with one schema, or name those that are alike by a glob",
+                )
+    if len({name.lower() for name in columns}) < len(columns):
         raise UnsupportedFrameError(
-            f"columns of {file.name!r} have names that differ in nothing but case",
+            f"columns of {_shown(first)} have names that differ in nothing but case",
             hint="rename them: pyarrow.parquet.read_table(path).rename_columns([...])",
+        )
+    return columns
+
+
+def _read_schemas(
+    connection: duckdb.DuckDBPyConnection, files: Sequence[Path]
+) -> dict[Path, _Schema]:
+    """Return the columns of each Parquet file with their types; one query looks at all footers."""
+    query = """
+        SELECT file_name, name, duckdb_type, num_children FROM parquet_schema($1)
+        ORDER BY file_name, column_id
+    """
+    fields = connection.execute(query, [[escape(str(file)) for file in files]]).fetchall()
+    schemas: dict[Path, _Schema] = {}
+    inner = 0  # fields inside of a column that are still to come
+    for file, name, kind, children in fields:
+        if Path(file) not in schemas:  # this is the root
+            schemas[Path(file)] = {}
+        elif inner:
+            inner += (children or 0) - 1
+        else:
+            schemas[Path(file)][name] = kind
+            inner = children or 0
+    if schemas.keys() != {*files}:
+        raise OSError("a file has no footer")  # which the caller's message replaces
+    return schemas
+
+
+def _shown(file: Path) -> str:
+    """Return a file's directory and name without the keys of directories, which may be secret."""
+    parts = (re.sub("=.*", "=...", part, flags=re.DOTALL) for part in file.parent.parts[-2:])
+    return repr(str(Path(*parts) / file.name))
+
+
+def _require_no_hidden_column(columns: Collection[str], files: Sequence[Path]) -> None:
+    """Refuse a column of the files that a directory `key=value` hides."""
+    keys = {part.partition("=")[0].lower() for folder in {f.parent for f in files}
+            for part in folder.parts if "=" in part}  # fmt: skip
+    hidden = [name for name in columns if name.lower() in keys]
+    if hidden:
+        raise UnsupportedFrameError(
+            f"the Parquet files have a column {hidden[0]!r}, and so have the names of directories",
+            hint='rename one of them, or leave the directories out: dfp.frame(con.sql("FROM '
+            "read_parquet('...', hive_partitioning = false)\"))",
         )
 
 
@@ -292,13 +364,14 @@ def _keys_of(folder: Path, file: Path) -> _Keys:
 
 
 def _read_with_keys(
-    connection: duckdb.DuckDBPyConnection, folder: Path, files: Sequence[Path]
+    connection: duckdb.DuckDBPyConnection,
+    folder: Path,
+    files: Sequence[Path],
+    columns: Sequence[str],
 ) -> duckdb.DuckDBPyRelation:
     """Return a folder's files, with keys that Python reads where DuckDB takes names for none."""
     own = {file: _keys_of(folder, file) for file in files}
-    columns = _read(connection, files[:1], hive=False).columns
-    lower = {column.lower() for column in columns}
-    columns += [name for name, _ in own[files[0]] if name.lower() not in lower]
+    columns = [*columns, *(name for name, _ in own[files[0]])]
     plain = [file for file in files if is_plain(file.relative_to(folder))]
     odd = sorted({*files} - {*plain}, key=lambda file: repr(own[file]))
     parts = [
@@ -323,9 +396,9 @@ def _read_alike(
     connection: duckdb.DuckDBPyConnection, columns: list[str], keys: _Keys, files: list[str]
 ) -> duckdb.DuckDBPyRelation:
     """Return files of the same keys as rows of the same columns in the same order."""
-    places = {name.lower(): f"${index}::VARCHAR" for index, (name, _) in enumerate(keys, 2)}
-    own = ((name, quoted(name)) for name in columns)
-    chosen = ", ".join(f"{places.get(name.lower(), as_)} AS {as_}" for name, as_ in own)
+    constants = {name: f"${index}::VARCHAR" for index, (name, _) in enumerate(keys, 2)}
+    names = ((name, quoted(name)) for name in columns)
+    chosen = ", ".join(f"{constants.get(name, column)} AS {column}" for name, column in names)
     query = f"SELECT {chosen} FROM read_parquet($1, hive_partitioning = false)"  # noqa: S608 names are quoted
     return connection.sql(query, params=[files, *(value for _, value in keys)])
 

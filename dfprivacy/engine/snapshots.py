@@ -126,12 +126,12 @@ def _package(name: str, kind: str) -> Any:
 def _open_delta(folder: Path) -> Snapshot:
     """Return the newest version of a Delta table."""
     package = _package("deltalake", DELTA)
-    table: Any = None
+    kinds: dict[str, str] = {}
     with suppress(Exception):  # an error of the reader quotes files
         table = package.DeltaTable(folder.absolute())
         about, fields = table.metadata(), table.schema().fields
         kinds = {field.name: getattr(field.type, "type", "nested") for field in fields}
-    if table is None:
+    if not kinds:
         raise _unreadable(folder, "can't be opened")
     if "%" in table.table_uri:  # of which polars reads no file
         raise _unreadable(folder, "lies at a path with a space, or with a mark other than a-z")
@@ -158,12 +158,12 @@ def _open_iceberg(path: Path) -> Snapshot:
         )
     if importlib.util.find_spec("polars_iceberg") is None:  # else polars advises to install it
         os.environ.setdefault("POLARS_ICEBERG_PLANNER", "pyiceberg")
-    table: Any = None
+    columns: Collection[str] = ()
     with suppress(Exception):  # an error of the reader quotes files
         table = package.StaticTable.from_metadata(str(files[0].absolute()))
         rows = pl.scan_iceberg(table, use_metadata_statistics=False)
-        rows.collect_schema()
-    if table is None:
+        columns = rows.collect_schema()
+    if not columns:
         raise _unreadable(path, "can't be opened")
     current = table.current_snapshot()
     summary = {} if current is None or current.summary is None else current.summary

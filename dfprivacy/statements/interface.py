@@ -22,6 +22,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
+from dfprivacy.accounting.ledger_file import expand_home
 from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.returning import printable, values_of
 from dfprivacy.errors import (
@@ -311,9 +312,9 @@ def _opened(
         )
     if isinstance(database, duckdb.DuckDBPyConnection):
         return {"con": database}, None
-    path = Path(database)
+    path = expand_home(Path(database))
     if path.suffix.lower() in _FILES or path.is_dir():
-        return {path.stem: path}, None
+        return {path.stem: database}, None
     with suppress(duckdb.Error):
         own = duckdb.connect(str(path), read_only=True)
         return {"con": own}, own

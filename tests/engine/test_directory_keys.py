@@ -57,12 +57,17 @@ def test_plain_names_are_the_same_in_both_ways(below, write):
     assert len(with_an_odd_one) == len(by_duckdb) + 1
 
 
-def test_a_key_in_the_place_of_a_column(write):
-    """A key counts where files have a column of its name too, in both ways."""
-    folder = write("K=2/a.parquet", k=[1] * 3, x=[1.0] * 3)
-    assert released(folder, "k") == {"2": (3, 3)}
-    write("K=?/a.parquet", k=[1] * 3, x=[1.0] * 3)
-    assert released(folder, "k") == {"2": (3, 3), "?": (3, 3)}
+@pytest.mark.parametrize("key", ["k", "K"])
+@pytest.mark.parametrize("value", ["2", "?"])
+@pytest.mark.parametrize("named", ["", "*/*.parquet", "{}/a.parquet"])
+def test_a_key_never_hides_a_column(key, value, named, write):
+    """A column of the files that a directory is named by is refused, also where case differs."""
+    folder = write(f"{key}={value}/a.parquet", k=[1] * 3, x=[1.0] * 3)
+    path = folder / named.format(f"{key}={value}")
+    with pytest.raises(dfp.UnsupportedFrameError, match="have a column 'k', and so have"):
+        dfp.frame(path).count()
+    with pytest.raises(dfp.UnsupportedFrameError, match="have a column 'k', and so have"):
+        dfp.sql("SELECT dp_count(*) FROM t", t=path)
 
 
 def test_many_odd_directories(write):

@@ -1,3 +1,4 @@
+import polars as pl
 import pytest
 
 import dfprivacy as dfp
@@ -92,8 +93,20 @@ def test_files_of_other_schemas_are_refused(write, other):
     write("a.parquet", x=[1.0])
     folder = write("b.parquet", **other)
     for path in (folder, folder / "*.parquet"):
-        with pytest.raises(dfp.UnsupportedFrameError, match="different columns or types"):
+        with pytest.raises(dfp.UnsupportedFrameError, match=r"different columns: .[xy]. is "):
             count(path)
+
+
+def test_the_file_and_the_column_that_differ_are_named(write):
+    """A message has both types, and no key of a directory, which may be secret."""
+    write("user=ann/a.parquet", x=[1.0], nested=[{"y": [1]}])
+    folder = write("user=bob/b.parquet", x=[1.0], nested=[{"y": ["1"]}])
+    with pytest.raises(dfp.UnsupportedFrameError) as failure:
+        count(folder)
+    kinds = r"'nested' is STRUCT\(y BIGINT\[\]\) in .*user=.../a.parquet' and STRUCT"
+    assert failure.match(kinds)
+    assert "ann" not in str(failure.value)
+    assert "bob" not in str(failure.value)
 
 
 def test_the_order_of_columns_does_not_matter(write):
@@ -126,7 +139,7 @@ def test_rows_do_not_change_what_is_declared(write):
     texts = []
     for value in (1.0, None):
         write("a.parquet", x=[1.0])
-        folder = write("b.parquet", x=[value], y=["secret"])
+        folder = write("b.parquet", x=pl.Series([value], dtype=pl.Float64), y=["secret"])
         with pytest.raises(dfp.UnsupportedFrameError) as caught:
             count(folder)
         texts.append(str(caught.value))

@@ -183,6 +183,8 @@ REVIEWED = {
     "engine/pandas.py categories_of": "released categories keep their plain values",
     "engine/returning.py _keys": "released keys keep their plain values",
     "engine/returning.py printable": "released values are shown as text",
+    "engine/snapshots.py _open_delta": "raised below as an error that names the table",
+    "engine/snapshots.py _open_iceberg": "raised below as an error that names the table",
     "engine/run.py guarded": "raised below as the error that may be published",
     "errors.py _guarded.guarded": "raised below as the error that may be published",
     "errors.py _wrong_call": "type hints may name modules that are not there",
