@@ -51,7 +51,7 @@ from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.errors import _INSIDE
 from dfprivacy.frames import UNLOADED
 from dfprivacy.frames.explanation import Explanation
-from dfprivacy.frames.tables import origin_of
+from dfprivacy.frames.tables import find_origin
 from dfprivacy.frames.viz.numbers import Readable
 
 Column = Callable[[Sequence[Any]], Any]
@@ -504,10 +504,11 @@ def _said(error: BaseException) -> tuple[Any, ...]:
 
 def _shape(released: Any) -> tuple[Any, ...]:
     """Return the type of a release, what is told beside its numbers, and its keys in order."""
-    origin = origin_of(released)
+    origin = find_origin(released)
     told = "" if origin is None else f"{origin.question} {origin.cost} {origin.keys} "
     if isinstance(released, pd.DataFrame):
-        told += f"{type(released.index)} {released.attrs} "
+        attributes = {name: v for name, v in released.attrs.items() if name != "dfprivacy"}
+        told += f"{type(released.index)} {attributes} "  # the origin is above, its hashes are noisy
         released = released.reset_index() if released.index.names != [None] else released
         keys = released.iloc[:, 0].tolist()
         types = {  # categories are the released keys, which the last entry has
