@@ -45,6 +45,7 @@ def measured(tmp_path_factory):
     return store
 
 
+@pytest.mark.slow
 def test_every_measurement_of_our_engines_succeeds(measured):
     """A question to our own engines and the plain ones has a time, or an error that is a number."""
     status = {name: found["status"] for name, found in measured.measured.items()}

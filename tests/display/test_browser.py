@@ -15,7 +15,10 @@ from selenium.webdriver.common.keys import Keys  # noqa: E402 the same
 from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402 the same
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver"),
+]
 
 
 @pytest.fixture(scope="module")

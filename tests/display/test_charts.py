@@ -159,6 +159,7 @@ def test_vectors(vector):
     assert "rho=0.5" in subtitle(chart)[0]
 
 
+@pytest.mark.battery
 def test_long_vectors():
     """Many coordinates are a line with a band, and 2,000 at most."""
     frame = pl.DataFrame(

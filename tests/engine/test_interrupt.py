@@ -75,6 +75,7 @@ def test_an_interrupt_between_charge_and_noise_stays_charged(many_rows, tmp_path
     assert dfp.Ledger(tmp_path / "b.db").history("d")["epsilon"].tolist() == [0.5]
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.parametrize("runs", [3, pytest.param(25, marks=pytest.mark.slow)])
 def test_interrupts_at_random_moments(many_rows, tmp_path, runs):
@@ -103,6 +104,7 @@ def test_interrupts_at_random_moments(many_rows, tmp_path, runs):
         assert run["files"] == ["b.db", "b.db-head"]
 
 
+@pytest.mark.slow
 @posix
 def test_an_interrupt_on_the_command_line(many_rows, tmp_path):
     """Ctrl-C ends a command with exit code 130 and one plain line; no output file is written."""

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 TABLE = pa.table({"x": [1.0] * 9})
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
 def test_whenever_a_process_ends_it_leaves_nothing(spills, every):

@@ -41,6 +41,7 @@ def rows(tmp_path, exact):
     return read
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("header", [b"k,v", b"\xef\xbb\xbfk,v", b"k", b"k,v,w"])
 @pytest.mark.parametrize("end", ENDS)
 def test_an_odd_record_leaves_the_others_as_they_are(header, end, rows):

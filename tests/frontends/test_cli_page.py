@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.command_line import command
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
@@ -17,6 +19,7 @@ def commands(*group):
     return [own for name in names for own in commands(*group, name) or [(*group, name)]]
 
 
+@pytest.mark.battery
 def test_commands_and_options_are_on_the_page(monkeypatch):
     """Each command is named on the page, with its options where no other page has them."""
     found = commands()

@@ -15,6 +15,7 @@ OUTER = 35
 """About so many rows lie beyond an answer at epsilon 1, as the forecast says."""
 
 
+@pytest.mark.battery
 @pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame])
 @pytest.mark.parametrize("end", ["min", "max"])
 def test_at_least_one_row_and_at_most_twice_as_many_lie_beyond(make, end):

@@ -69,6 +69,7 @@ def test_the_largest_of_each_group_are_kept(engine):
     ]
 
 
+@pytest.mark.battery
 def test_values_without_a_note_are_among_the_largest():
     """At 90 %, one release in ten at most shows a value without a note that is not the first."""
     frame = pl.DataFrame({"x": ["a"] * 52 + ["b"] * 50})

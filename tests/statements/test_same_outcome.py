@@ -241,6 +241,7 @@ def same_outcomes(cases, folder):
         assert "Alice" not in str(found), case
 
 
+@pytest.mark.battery
 def test_whatever_is_stored_around_the_rows(tmp_path):
     """A statement's outcome and charge are those of its neighbours: a sample of all cases."""
     same_outcomes(CASES[:: len(CASES) // 16 | 1], tmp_path)  # odd: statements of every form
