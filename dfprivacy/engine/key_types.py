@@ -77,12 +77,12 @@ def key_type(kind: object) -> pa.DataType | None:
 
 def declared_keys(released: pa.Table, types: Sequence[pa.DataType | None]) -> pa.Table:
     """Return a released table with its first columns, the keys, in declared zones and units."""
-    for place, kind in enumerate(types):
-        field, column = released.schema.field(place), released.column(place)
+    for index, kind in enumerate(types):
+        field, column = released.schema.field(index), released.column(index)
         if kind is not None and pa.types.is_timestamp(kind) and kind.tz:
             column = column.cast(pa.timestamp(field.type.unit, "UTC"))
             column = column.cast(pa.timestamp(field.type.unit, kind.tz))
         elif kind is not None and pa.types.is_duration(kind):
             column = column.cast(kind)
-        released = released.set_column(place, field.name, column)
+        released = released.set_column(index, field.name, column)
     return released
