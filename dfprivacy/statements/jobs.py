@@ -263,8 +263,9 @@ def job_of(
 
 def _version_of(frames: Mapping[str, object]) -> str | None:
     """Return the versions of frames that are all snapshots of tables; None for any others."""
-    versions = {name: getattr(frame, "version", None) for name, frame in sorted(frames.items())}
-    return None if None in versions.values() else repr(versions)
+    frames = dict(sorted(frames.items()))
+    versions = {n: frame.version for n, frame in frames.items() if isinstance(frame, Snapshot)}
+    return repr(versions) if frames and versions.keys() == frames.keys() else None
 
 
 def _without_rows(

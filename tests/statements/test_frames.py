@@ -247,3 +247,13 @@ def test_durations_come_back_as_durations(tmp_path):
         for _, stay, most, several, own, month in found.rows():
             lasts = [stay, most - dt.timedelta(1), *several, own["value"], month / 10]
             assert all(abs(each - dt.timedelta(3)) < dt.timedelta(minutes=5) for each in lasts)
+
+
+def test_a_column_called_version_is_no_version(tmp_path):
+    """A frame with such a column is asked anew each time, as no state of its data is named."""
+    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=10, remember=True)
+    frame = pd.DataFrame({"version": [1.0]})
+    with dfp.spending(ledger, dataset="d"):
+        for _ in range(2):
+            dfp.sql("SELECT dp_sum(version, 0, 2) AS s FROM t", t=frame, epsilon=1)
+    assert ledger.remaining("d").epsilon == 8
