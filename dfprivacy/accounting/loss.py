@@ -174,7 +174,7 @@ def positive_number(name: str, value: object) -> Fraction:
             f"{name} must be a positive, finite number, not {describe(value)}",
             hint=f"pass a number such as {name}=1.0",
         )
-    return decimal
+    return min(max(decimal, SMALLEST), LARGEST)  # rounded to a decimal it may be beyond
 
 
 def delta_of(value: object) -> Fraction | None:

@@ -27,10 +27,17 @@ class NoisyVector:
 
     def total(self, indices: Sequence[int]) -> npt.NDArray[Any]:
         """Return the exact sum of some coordinates, one a group."""
-        chosen = [self.coordinates[index] for index in indices]
-        if any(_is_large(row) for row in chosen):
-            chosen = [row.astype(object) for row in chosen]
-        return np.asarray(sum(chosen[1:], start=chosen[0]))
+        rows = [self.coordinates[index] for index in indices]
+        if any(_is_large(row, _SAFE // len(rows)) for row in rows):
+            rows = [row.astype(object) for row in rows]
+        return np.asarray(sum(rows[1:], start=rows[0]))
+
+    def excess(self, indices: Sequence[int], least: int) -> npt.NDArray[Any]:
+        """Return by how much the sum of some coordinates exceeds a whole number of any size."""
+        total = self.total(indices)
+        if max(abs(least), self.noise.variance) >= _SAFE:  # public: no row decides the dtype
+            total = total.astype(object)
+        return np.asarray(total - least)
 
 
 @dataclass(frozen=True)
@@ -79,7 +86,7 @@ def added_up(
     return sums
 
 
-def _is_large(values: npt.NDArray[Any]) -> bool:
+def _is_large(values: npt.NDArray[Any], limit: int = _SAFE) -> bool:
     if values.dtype == object:
         return True
-    return bool(values.size) and max(int(values.max()), -int(values.min())) >= _SAFE
+    return bool(values.size) and max(int(values.max()), -int(values.min())) >= limit

@@ -68,7 +68,7 @@ class Threshold:
             return low, high
         if type(estimator) is CountEstimator and estimator.weights == self.weights:
             return np.minimum(low, self.lowest(vector, level)), high
-        excess = vector.total(indices) - self.least
+        excess = vector.excess(indices, self.least)
         far, *outside = selected_outside(vector.noise, len(indices), self.least, 1 - level)
         near, wide = (estimator.interval(vector, 1 - own) for own in outside)
         if isinstance(estimator, CountEstimator):  # its upper end holds anyway
@@ -83,7 +83,8 @@ class Threshold:
         noise, terms = vector.noise, len(self.weights.indices)
         total = vector.total(self.weights.indices)
         step = max(math.isqrt(int(noise.variance)) // 8, 1)
-        steps = np.clip((total - self.least) // step, 0, _STEPS).astype(np.int64)
+        excess = vector.excess(self.weights.indices, self.least)
+        steps = np.clip(excess // step, 0, _STEPS).astype(np.int64)
         different, place = np.unique(steps, return_inverse=True)
         reaches = [
             reach_down(noise, terms, self.least, int(own) * step, 1 - level) for own in different

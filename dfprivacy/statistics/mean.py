@@ -268,7 +268,8 @@ def _subset(table: BinTable, loss: Epsilon | Rho) -> Iterator[Found]:
 
 def _dick(table: BinTable, loss: Epsilon | Rho) -> Iterator[Found]:
     for values, rows in table.held():
-        found = dick_bounds(values, rows, epsilon=loss.pure(), radius=RADIUS, gamma=GAMMA)
+        epsilon = Epsilon(loss.pure())
+        found = dick_bounds(values, rows, epsilon=epsilon, radius=RADIUS, gamma=GAMMA)
         yield Bounds(found.lower, found.upper), found.left, "shifted"
 
 

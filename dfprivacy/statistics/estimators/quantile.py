@@ -401,6 +401,10 @@ class RankEnds:
     far: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]
 
 
+_MOST_ROWS = 2**40
+"""The largest number of rows that ranks are worked out for."""
+
+
 def select_ends(
     table: BinTable,
     levels: Sequence[Fraction],
@@ -414,12 +418,13 @@ def select_ends(
     `EndsLaw.apart`; it is selected as a quantile is. Each row lies in one of the parts between
     the selected ends, which are public by then: the count has sensitivity 1.
     """
-    held, known = ranked_rows(table), np.clip(rows, 0, 2**40).astype(np.int64)
+    held, known = ranked_rows(table), np.clip(rows, 0, _MOST_ROWS).astype(np.int64)
     extra = held.totals() - known
     ends, far = [], []
     for place, q in enumerate(levels):
         for side in (-1, 1):
-            rank = known * q.numerator // q.denominator + side * law.apart(q, place, side)
+            apart = min(law.apart(q, place, side), 2 * _MOST_ROWS)  # the rank is clipped anyway
+            rank = known * q.numerator // q.denominator + side * apart
             aims = 2 * np.clip(rank, 0, known)
             ends.append(select_rank(held, aims + extra, law.selection, entropy))
             inside = rank if side < 0 else known - rank

@@ -117,7 +117,7 @@ def window_threshold(
     lower: float,
     upper: float,
     alpha: float,
-    epsilon: Fraction | float,
+    epsilon: Epsilon | Fraction | float,
     side: Side = "lower",
     entropy: EntropySource = system_entropy,
 ) -> float:
@@ -140,7 +140,7 @@ def window_threshold(
     sign = -1 if side == "upper" else 1
     ends = sorted((sign * bounds.lower, sign * bounds.upper))
     grid = window_grid(Bounds(*ends), alpha)
-    mechanism = PermuteAndFlip.for_epsilon(positive_number("epsilon", epsilon), sensitivity=1)
+    mechanism = PermuteAndFlip.for_epsilon(_epsilon_of(epsilon).value, sensitivity=1)
     known, counts = known_rows(values, rows)
     runs = window_runs(grid, grid.integers(sign * known), counts, rank)
     chosen = sign * grid.value(int(mechanism.select(runs, entropy)[0]))
@@ -198,7 +198,7 @@ def dick_bounds(
     values: Floats,
     rows: Integers,
     *,
-    epsilon: Fraction | float,
+    epsilon: Epsilon | Fraction | float,
     radius: float,
     gamma: float,
     entropy: EntropySource = system_entropy,
@@ -219,7 +219,7 @@ def dick_bounds(
     >>> bounds.spent, bounds.left
     (Epsilon(value=Fraction(7, 5)), Epsilon(value=Fraction(3, 5)))
     """
-    whole, public = Epsilon(positive_number("epsilon", epsilon)), Bounds(-radius, radius)
+    whole, public = _epsilon_of(epsilon), Bounds(-radius, radius)
     known, counts = known_rows(values, rows)
     least = least_rows(int(counts.sum()), whole.share(SIZE_SHARE), entropy)
     step = whole.share((1 - SIZE_SHARE) / 3)
@@ -231,12 +231,17 @@ def dick_bounds(
     ends = [
         window_threshold(
             known, counts, rank, lower=public.lower, upper=public.upper, alpha=alpha,
-            epsilon=step.value, side=side, entropy=entropy,
+            epsilon=step, side=side, entropy=entropy,
         )
         for side in SIDES
     ]  # fmt: skip
     lower, upper = _widened(min(ends), max(ends), alpha)
     return DickBounds(lower, upper, whole.share(1 - (1 - SIZE_SHARE) / 3), step)
+
+
+def _epsilon_of(epsilon: Epsilon | Fraction | float) -> Epsilon:
+    """Return a checked argument; the part of a loss that is paid for has no least size."""
+    return epsilon if isinstance(epsilon, Epsilon) else Epsilon(positive_number("epsilon", epsilon))
 
 
 def least_rows(rows: int, loss: Epsilon, entropy: EntropySource = system_entropy) -> int:

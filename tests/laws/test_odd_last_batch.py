@@ -1,0 +1,116 @@
+"""An odd row alone in the last batch, block or file decides neither errors nor charges."""
+
+from __future__ import annotations
+
+import itertools
+
+import duckdb
+import polars as pl
+import pyarrow.parquet
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.engine import packed
+from dfprivacy.statistics import vector_source
+from tests.laws.empty_tables import QUESTIONS, SCHEMA, ask, outcome
+
+ROWS = 4
+"""The rows of a block, a batch and a file: public constants of the package are made so small."""
+
+NAN = float("nan")
+ODD = {
+    "incomplete": ("z", 1, 1, None, NAN, None, None, None),
+    "without keys": (None, None, None, 1.0, 2.0, 3, True, [1]),
+    "NULLs": (None,) * 8,
+}
+FULL = [("ab"[i % 2], i % 3, i % 5, float(i % 7), 2.0, 3, True, [1]) for i in range(2 * ROWS)]
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch):
+    """Count a few rows at a time."""
+    monkeypatch.setattr(packed, "_BLOCK", ROWS)
+    monkeypatch.setattr(packed, "_LONG", 1)
+    monkeypatch.setattr(vector_source, "_FETCHED", ROWS)
+    monkeypatch.setattr(vector_source, "_block_rows", lambda dimension: ROWS)
+    monkeypatch.setattr(vector_source, "_converted_rows", lambda dimension: ROWS)
+
+
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory):
+    """Return a ledger that pays for every question of this file."""
+    path = tmp_path_factory.mktemp("ledger") / "budget.db"
+    return dfp.Ledger(path, rho=1e6, delta=0.9)
+
+
+def frame_of(rows):
+    """Return rows as a polars frame."""
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+def relation(frames, folder):
+    """Return a stored table of DuckDB."""
+    connection = duckdb.connect()
+    connection.register("rows", pl.concat(frames).to_arrow())
+    connection.sql("CREATE TABLE stored AS SELECT * FROM rows")
+    return connection.table("stored")
+
+
+def parquet(frames, folder):
+    """Return a folder of one Parquet file a frame."""
+    for number, frame in enumerate(frames):
+        pyarrow.parquet.write_table(frame.to_arrow(), folder / f"{number}.parquet")
+    return folder / "*.parquet"
+
+
+def csv(frames, folder):
+    """Return a CSV file without the column of lists, which CSV does not have."""
+    pl.concat(frames).drop("s").write_csv(folder / "rows.csv")
+    return folder / "rows.csv"
+
+
+SOURCES = {
+    "polars": lambda frames, folder: pl.concat(frames, rechunk=False),
+    "polars lazy": lambda frames, folder: pl.concat(frames).lazy(),
+    "pandas": lambda frames, folder: pl.concat(frames).to_pandas(use_pyarrow_extension_array=True),
+    "arrow": lambda frames, folder: pl.concat(frames, rechunk=False).to_arrow(),
+    "record batches": lambda frames, folder: pl.concat(frames).to_arrow().to_reader(ROWS),
+    "duckdb": relation,
+    "parquet": parquet,
+    "csv": csv,
+}
+_folders = itertools.count()
+
+
+def check(question, kind, keys, ledger, folder, odd):
+    """Require the same outcome for full batches, and for one more with an odd row alone."""
+    full = [frame_of(FULL[:ROWS]), frame_of(FULL[ROWS:])]
+    outcomes = set()
+    for frames in (full, *([*full, frame_of([ODD[name]])] for name in odd)):
+        directory = folder / str(next(_folders))
+        directory.mkdir()
+        outcomes.add(
+            outcome(
+                ledger,
+                lambda frames=frames, directory=directory, **account: ask(
+                    dfp.frame(SOURCES[kind](frames, directory))(**account), question, keys
+                ),
+            )
+        )
+    assert len(outcomes) == 1, outcomes
+
+
+@pytest.mark.parametrize("question", ["mean", "median", "corr bounds", "vectors", "sets"])
+@pytest.mark.parametrize("kind", SOURCES)
+def test_an_odd_last_batch(question, kind, ledger, tmp_path):
+    """By public keys an incomplete row alone in the last batch has no say in the outcome."""
+    check(question, kind, "public", ledger, tmp_path, ["incomplete"])
+
+
+@pytest.mark.battery
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("kind", SOURCES)
+def test_every_question_about_an_odd_last_batch(question, kind, ledger, tmp_path):
+    """No odd row alone in the last batch has a say in the outcome of any question."""
+    for keys in ("whole", "public", "secret"):
+        check(question, kind, keys, ledger, tmp_path, ODD)
