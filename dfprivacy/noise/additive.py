@@ -32,12 +32,12 @@ class NoisyVector:
             rows = [row.astype(object) for row in rows]
         return np.asarray(sum(rows[1:], start=rows[0]))
 
-    def excess(self, indices: Sequence[int], least: int) -> npt.NDArray[Any]:
+    def excess(self, indices: Sequence[int], threshold: int) -> npt.NDArray[Any]:
         """Return by how much the sum of some coordinates exceeds a whole number of any size."""
         total = self.total(indices)
-        if max(abs(least), self.noise.variance) >= _SAFE:  # public: no row decides the dtype
+        if max(abs(threshold), self.noise.variance) >= _SAFE:  # public: no row decides the dtype
             total = total.astype(object)
-        return np.asarray(total - least)
+        return np.asarray(total - threshold)
 
 
 @dataclass(frozen=True)

@@ -423,8 +423,8 @@ def select_ends(
     ends, far = [], []
     for place, q in enumerate(levels):
         for side in (-1, 1):
-            apart = min(law.apart(q, place, side), 2 * _MOST_ROWS)  # the rank is clipped anyway
-            rank = known * q.numerator // q.denominator + side * apart
+            distance = min(law.apart(q, place, side), 2 * _MOST_ROWS)  # the rank is clipped anyway
+            rank = known * q.numerator // q.denominator + side * distance
             aims = 2 * np.clip(rank, 0, known)
             ends.append(select_rank(held, aims + extra, law.selection, entropy))
             inside = rank if side < 0 else known - rank
