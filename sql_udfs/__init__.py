@@ -61,6 +61,7 @@ from dfprivacy.errors import close as _close
 from dfprivacy.measurement.grid import CLOCK, DATE, DURATION, TIME, Clock, clock_of
 from dfprivacy.measurement.linear import WHOLE, Above, Distinct, Equal, OnGrid, Product, Term
 from dfprivacy.release.terms import interval_level
+from dfprivacy.statements.calls import MOST_POSITIONAL_EPSILON
 from dfprivacy.statements.catalog import DEFAULT_EPSILON
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.forms import Form, forms_of, functions
@@ -82,6 +83,7 @@ def register(
     *,
     epsilon: float = 1.0,
     interval: float = 0.95,
+    max_epsilon: float | None = None,
     **others: object,
 ) -> None:
     """Give a DuckDB connection the dp_* functions, or give it new defaults.
@@ -102,6 +104,9 @@ def register(
         What a call spends that names no epsilon of its own; kept as a float, rounded down.
     interval : float
         The level of the intervals that dp_*_interval returns.
+    max_epsilon : float
+        The largest epsilon that a call may name, 20 (or `epsilon` if that is larger) if left out. A
+        function can't tell an epsilon from a bound: dp_mean(x, 240) would spend 240.
 
     Raises
     ------
@@ -136,6 +141,9 @@ def register(
     True
     """
     default = float_below(positive_number("epsilon", epsilon))
+    limit = max(default, float(MOST_POSITIONAL_EPSILON))
+    if max_epsilon is not None:
+        limit = float_below(positive_number("max_epsilon", max_epsilon))
     level = interval_level(interval)
     if others:
         raise _unknown(next(iter(others)))
@@ -151,7 +159,7 @@ def register(
     for function in (CHECK, CONSTANT, *finalizers()):
         if function.name not in known:
             function.create(connection)
-    create_macros(connection, Defaults(default, level, _adder(connection)))
+    create_macros(connection, Defaults(default, level, _adder(connection), limit))
     connection.execute(
         f"CREATE OR REPLACE TEMP MACRO {DEFAULT_EPSILON}() AS {duckdb_double(default)}"
     )
@@ -178,7 +186,7 @@ def _unknown(name: str) -> UnknownArgumentError:
         )
     return UnknownArgumentError(
         f"register takes no {name!r}",
-        hint="sql_udfs.register(con, epsilon=1.0, interval=0.95)",
+        hint="sql_udfs.register(con, epsilon=1.0, interval=0.95, max_epsilon=20)",
     )
 
 
@@ -196,6 +204,7 @@ class Defaults:
     epsilon: float
     level: float
     adder: str
+    max_epsilon: float
 
 
 def create_macros(connection: duckdb.DuckDBPyConnection, defaults: Defaults) -> None:
@@ -317,7 +326,8 @@ def _body(  # noqa: PLR0917 what a macro is made of
     dated: _Moments | None = None,
 ) -> str:
     constants = [_constant(form, each, dated) for each in form.constants]
-    check = _check(f"{name}{suffix}", form, [*form.constants, epsilon], dated)
+    limit = duckdb_double(defaults.max_epsilon)
+    check = _check(f"{name}{suffix}", form, [*form.constants, epsilon], limit, dated)
     part = part_for(form, suffix)
     if is_summed(form):
         measured = _sums(name, form, part, constants, check, adder=defaults.adder)
@@ -371,14 +381,20 @@ def _checked(value: str, check: str) -> str:
     return f"struct_extract({{'checked': {value}}}, {check})" if check else value
 
 
-def _check(name: str, form: Form, arguments: list[str], dated: _Moments | None = None) -> str:
-    """Return the check of constants: the types as written, and the values as lists of numbers."""
+def _check(
+    name: str, form: Form, arguments: list[str], limit: str, dated: _Moments | None = None
+) -> str:
+    """Return the check of constants: the types as written, and the values as lists of numbers.
+
+    The last of them is the `limit` of epsilon.
+    """
     about = ", ".join(f"typeof({column})" for column in form.columns)
     types = ", ".join(f"typeof({each})" for each in arguments)
     values = ", ".join(
         own if form.is_list(each) else f"[{own}]"
         for each, own in ((each, _constant(form, each, dated)) for each in arguments)
     )
+    types, values = f"{types}, 'DOUBLE'", f"{values}, [{limit}]"
     return f"{CHECK.name}('{name}', CAST([{about}] AS VARCHAR[]), [{types}], [{values}])"
 
 
@@ -451,8 +467,9 @@ def _term(term: Term, place: str, given: str, check: str = "") -> _Term:
 
 def _keep_forms(defaults: Defaults) -> Forms:
     def body(chosen: str) -> str:
-        values = f"[[{_real('delta')}], [{_real(chosen)}]]"
-        given = f"CAST([] AS VARCHAR[]), [typeof(delta), typeof({chosen})], {values}"
+        limit = duckdb_double(defaults.max_epsilon)
+        values = f"[[{_real('delta')}], [{_real(chosen)}], [{limit}]]"
+        given = f"CAST([] AS VARCHAR[]), [typeof(delta), typeof({chosen}), 'DOUBLE'], {values}"
         check = f"{CHECK.name}('dp_keep', {given})"
         delta = _checked(_real("delta"), check)
         return _by_group(f"dfprivacy_keep(count(*), {delta}, {_real(chosen)})")

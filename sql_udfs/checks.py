@@ -19,6 +19,7 @@ from dfprivacy.accounting.loss import Contribution, Epsilon, delta_of, positive_
 from dfprivacy.engine.columns import check_term_column
 from dfprivacy.errors import (
     InvalidBoundsError,
+    InvalidLossError,
     InvalidQuestionError,
     MissingDeltaError,
     UnsupportedDtypeError,
@@ -117,10 +118,11 @@ def check_call(name: str, sql_types: tuple[str, ...], given: tuple[Argument, ...
     if not given:
         calls = " or ".join(example_calls(name, _statistic(name)))
         raise InvalidQuestionError(f"{name} with these arguments", hint=f"call {calls}")
-    *constants, epsilon = given
+    *constants, epsilon, limit = given
     if name == "dp_keep":
         (delta,) = constants
         positive_number("epsilon", epsilon.python())
+        _require_small(name, epsilon, limit)
         least_rows(delta.python(), epsilon.python())
         return
     form = form_for(name, len(constants), about_rows=not sql_types)
@@ -141,6 +143,7 @@ def check_call(name: str, sql_types: tuple[str, ...], given: tuple[Argument, ...
         calls = " or ".join(example_calls(name, form.statistic)[::2])
         raise InvalidQuestionError(error.message, hint=f"call {calls}") from None
     positive_number("epsilon", epsilon.python())
+    _require_small(name, epsilon, limit)
     part = part_of(question)
     terms = part.vectors.linears[0].source.terms if isinstance(part, LinearPart) else ()
     if any(isinstance(own, Equal) for own in terms) and type_head(sql_types[0]) != "BOOLEAN":
@@ -153,6 +156,16 @@ def check_call(name: str, sql_types: tuple[str, ...], given: tuple[Argument, ...
             for column in term.columns:
                 check_term_column(column, dtypes[str(column)], term)
         part.vectors.noises(Epsilon(positive_number("epsilon", epsilon.python())))
+
+
+def _require_small(name: str, epsilon: Argument, limit: Argument) -> None:
+    """Refuse an epsilon above the limit of the connection."""
+    amount, largest = (argument.values[0] for argument in (epsilon, limit) if argument.values)
+    if amount is not None and largest is not None and amount > largest:
+        raise InvalidLossError(
+            f"{name} with the epsilon {amount:g}, and this connection allows {largest:g} at most",
+            hint="give both bounds, dp_mean(x, 0, 240), or register(con, max_epsilon=240)",
+        )
 
 
 def _dated(name: str, form: Form, constants: Sequence[Argument], kind: str) -> list[Any]:

@@ -44,6 +44,8 @@ from dfprivacy.statistics.forms import (
 )
 
 _MOST_DIGITS = 400
+MOST_POSITIONAL_EPSILON = 20
+"""A larger epsilon may be a bound whose other end was forgotten, so a call must name it."""
 
 
 def number(node: Node, what: str) -> int | float:
@@ -153,6 +155,8 @@ def read_call(
     if stars:
         raise _wrong(function)
     form, constants, own = _form(function, statistic, given, lambda node: bounds.get(written(node)))
+    if own is not None:
+        _require_small(own, node)
     about = given[: len(form.columns)]
     values = tuple(map(written, about))
     question: Any = _simplest(form.question(constants))
@@ -275,12 +279,24 @@ def _own(node: Node) -> Epsilon:
     return Epsilon(positive_number("epsilon", number(node, "an epsilon")))
 
 
+def _require_small(epsilon: Epsilon, node: Node) -> None:
+    """Refuse a large epsilon that a call has by its place and not by its name."""
+    names = {folded(item["name"]) for item in node["arguments"]}
+    if epsilon.value > MOST_POSITIONAL_EPSILON and "epsilon" not in names:
+        amount = f"{float(epsilon.value):g}"
+        raise refuse("large epsilon", function=called(node), amount=amount)
+
+
 def read_keep(node: Node) -> tuple[int | float, Epsilon | None]:
     """Return the delta of dp_keep(delta), and the epsilon of dp_keep(delta, epsilon)."""
     given = _in_order(KEEP, node)
     if not 1 <= len(given) <= 2:
         raise _wrong(KEEP)
-    return number(given[0], "a delta"), _own(given[1]) if len(given) > 1 else None
+    if len(given) == 1:
+        return number(given[0], "a delta"), None
+    epsilon = _own(given[1])
+    _require_small(epsilon, node)
+    return number(given[0], "a delta"), epsilon
 
 
 def _wrong(function: str) -> RefusedStatementError:

@@ -277,6 +277,9 @@ dp_ call here = {name}(...) here: a dp_ call aggregates rows; it can't stand in 
     -> SELECT city, dp_mean(x, 0, 100) AS m FROM t GROUP BY city HAVING m > 10
 arguments of a dp_ call = {function} with these arguments: it takes {values}, then constants
     -> write one of {calls}{known}
+large epsilon = {function} with the epsilon {amount} by its place: a constant that follows is an
+    epsilon unless it is one of a pair of bounds, and one above 20 protects little
+    -> give both bounds, dp_mean(x, 0, 240), or name it: dp_mean(x, epsilon := 240)
 dates as bounds = {function} within dates or times: it takes numbers, and these are none
     -> ask dp_median(x), dp_quantile(x, 0.9), dp_min(x) or dp_max(x), which take such bounds, or
     count days: date_diff('day', DATE '2013-01-01', x)

@@ -254,7 +254,7 @@ def test_bounds_and_steps_are_answers_and_need_fewer_rows():
 def connection():
     """Connect to a database that knows the functions."""
     made = duckdb.connect()
-    sql_udfs.register(made)
+    sql_udfs.register(made, max_epsilon=1e9)
     return made
 
 

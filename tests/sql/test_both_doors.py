@@ -28,7 +28,7 @@ def con():
     connection.execute("CREATE TABLE t AS SELECT *, x::INTEGER AS i, 'a' AS s FROM given")
     connection.execute("UPDATE t SET x = 'nan' WHERE i = 3")
     connection.execute("UPDATE t SET x = NULL WHERE i = 5")
-    sql_udfs.register(connection, epsilon=DEFAULT, interval=0.9)
+    sql_udfs.register(connection, epsilon=DEFAULT, interval=0.9, max_epsilon=1e12)
     return connection
 
 
@@ -124,7 +124,7 @@ def watched():
     connection = duckdb.connect()
     connection.execute("CREATE TABLE t AS SELECT 1 AS g, 2.0 AS x FROM range(1000)")
     own = Watched(connection)
-    sql_udfs.register(own, epsilon=DEFAULT)
+    sql_udfs.register(own, epsilon=DEFAULT, max_epsilon=1e12)
     return own
 
 
@@ -194,7 +194,10 @@ def test_a_count_of_its_own_selects_groups(con, replay):
     """dp_keep(delta, epsilon) decides by a count at that epsilon, at both doors."""
     small = "(SELECT * FROM t WHERE g = 1 OR i = 40) AS s"
     for epsilon in (0.5, 1e6):
-        kept = f"SELECT g FROM {small} GROUP BY g HAVING dp_keep(1e-6, {epsilon:.1f}) ORDER BY g"
+        kept = (
+            f"SELECT g FROM {small} GROUP BY g "
+            f"HAVING dp_keep(1e-6, epsilon := {epsilon:.1f}) ORDER BY g"
+        )
         query = kept.replace("SELECT g", "SELECT g, dp_count() AS n")
         plan = dfp.explain(query, con=con, epsilon=1)
         assert plan.epsilon == 1 + epsilon

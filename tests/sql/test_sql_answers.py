@@ -22,7 +22,7 @@ TYPES = {"dp_count": "BIGINT", "dp_keep": "BOOLEAN"}
 
 def connect():
     connection = duckdb.connect()
-    sql_udfs.register(connection)
+    sql_udfs.register(connection, max_epsilon=1e12)
     connection.execute(
         "CREATE TABLE t AS SELECT i % 10 AS g, (i % 100)::DOUBLE AS x FROM range(20000) r(i);"
         "CREATE TABLE nothing AS SELECT * FROM t LIMIT 0;"
@@ -161,14 +161,14 @@ def test_registering_leaves_the_macros_alone_behind():
 def test_register_refuses_what_is_no_epsilon(epsilon):
     """A bad default is refused when it is given."""
     with duckdb.connect() as connection, pytest.raises(dfp.InvalidLossError):
-        sql_udfs.register(connection, epsilon=epsilon)
+        sql_udfs.register(connection, epsilon=epsilon, max_epsilon=1e12)
 
 
 @pytest.mark.parametrize("level", [0, 1, 95, None, "0.95"])
 def test_register_refuses_what_is_no_level(level):
     """A level is a number between 0 and 1."""
     with duckdb.connect() as connection, pytest.raises(dfp.InvalidQuestionError):
-        sql_udfs.register(connection, interval=level)
+        sql_udfs.register(connection, interval=level, max_epsilon=1e12)
 
 
 def test_the_docstring_names_every_function():

@@ -23,7 +23,7 @@ TABLES = ["full_table", "neighbour", "empty_table"]
 def con():
     """Return the connection of all tests, with rows, a neighbour of them, and none."""
     connection = duckdb.connect()
-    sql_udfs.register(connection)
+    sql_udfs.register(connection, max_epsilon=1e12)
     return connection.execute(
         f"CREATE TABLE full_table AS SELECT 1 AS g, '{SECRET}' AS s, 1.5::DOUBLE AS d, 7777 AS i,"
         f" DATE '2001-02-03' AS day, [7777] AS l, {{'a': 7777}} AS r, '{SECRET}'::BLOB AS b,"

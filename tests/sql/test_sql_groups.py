@@ -31,7 +31,7 @@ CALLS += [f"{name}_interval(x{end})" for name in MOMENTS for end in ("", ", 0.5"
 def connect(epsilon=1.0):
     """Return the connection of all tests whose functions spend epsilon."""
     connection = duckdb.connect()
-    sql_udfs.register(connection, epsilon=epsilon)
+    sql_udfs.register(connection, epsilon=epsilon, max_epsilon=1e12)
     connection.execute(
         "CREATE TABLE t AS SELECT i % 10 AS g, (i % 100 + 1)::DOUBLE AS x FROM range(50000) r(i)"
     )

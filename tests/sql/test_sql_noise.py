@@ -26,7 +26,7 @@ frame = pl.DataFrame({"g": np.arange(3 * GROUPS) % GROUPS, "x": np.tile([0.1, 0.
 def con():
     """Return the connection of all tests."""
     connection = duckdb.connect()
-    sql_udfs.register(connection, epsilon=0.5)
+    sql_udfs.register(connection, epsilon=0.5, max_epsilon=1e12)
     connection.register("t", frame.to_arrow())
     return connection
 

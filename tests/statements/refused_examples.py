@@ -147,6 +147,7 @@ EXAMPLES = {
             "SELECT city, dp_count(age, 1) FILTER (WHERE vip) AS a, "
             "dp_count(age, 1) FILTER (WHERE NOT vip) AS b FROM visits GROUP BY city"
         ),
+        "large epsilon": "SELECT dp_mean(age, 240) FROM visits",
         "dp_keep elsewhere": "SELECT dp_keep(1e-6) FROM visits",
         "arguments of dp_keep": (
             "SELECT city, dp_count(*) FROM visits GROUP BY city HAVING dp_keep(1e-6, 0.5, 1)"

@@ -88,7 +88,10 @@ def test_a_schema_fits_its_tables(terms, error, said):
         ("stddev_samp(total)", "dp_stddev(total, 0, 2)"),
         ("covar_samp(total, price)", "dp_cov(total, price, 0, 2, 0, 5)"),
         ("corr(price, total)", "dp_corr(price, total, 0, 5, 0, 2)"),
-        ("dp_corr(price, total, 1e9)", "dp_corr(price, total, 0, 5, 0, 2, 1e9)"),
+        (
+            "dp_corr(price, total, epsilon := 1e9)",
+            "dp_corr(price, total, 0, 5, 0, 2, epsilon := 1e9)",
+        ),
         ("regr_slope(total, price)", "dp_slope(total, price, 0, 2, 0, 5)"),
         ("regr_intercept(price, total)", "dp_intercept(price, total, 0, 5, 0, 2)"),
         ("regr_r2(total, price)", "dp_r_squared(total, price, 0, 2, 0, 5)"),
