@@ -20,15 +20,22 @@ EntropySource = Callable[[int], bytes]
 
 
 class Permit:
-    """Leave to draw noise; it ends when it is closed, wherever it has been copied to.
+    """Permission to draw noise; it ends when it is closed, wherever it has been copied to.
 
-    `paid_by` says what pays for the draws. Only `dfprivacy.release.pipeline` makes one.
+    `paid_by` names the payment for the draws. A permit is of the process that has paid: a child
+    that is forked inside holds a copy, under which it draws nothing. Only
+    `dfprivacy.release.pipeline` makes one.
     """
 
-    __slots__ = ("closed", "paid_by")
+    __slots__ = ("closed", "paid_by", "process")
 
     def __init__(self, paid_by: str) -> None:
-        self.paid_by, self.closed = paid_by, False
+        self.paid_by, self.closed, self.process = paid_by, False, os.getpid()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this process may draw."""
+        return not self.closed and self.process == os.getpid()
 
 
 PERMIT: ContextVar[Permit | None] = ContextVar("dfprivacy_permit", default=None)
@@ -38,7 +45,7 @@ PERMIT: ContextVar[Permit | None] = ContextVar("dfprivacy_permit", default=None)
 def system_entropy(size: int) -> bytes:
     """Return `size` fresh random bytes of the operating system, within an open permit."""
     permit = PERMIT.get()
-    if permit is None or permit.closed:
+    if permit is None or not permit.is_open:
         raise EntropyError(
             "noise was asked for outside of a release",
             hint="hand in a source of bytes of your own, or ask for a release",

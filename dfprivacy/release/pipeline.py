@@ -14,6 +14,7 @@ from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.errors import EntropyError
 from dfprivacy.noise.entropy import PERMIT, Permit
 from dfprivacy.noise.laws import KeyRule
 from dfprivacy.release.answers import Answer, Column, Counted, Estimated, everyone
@@ -27,12 +28,18 @@ def permit(paid_by: str) -> Iterator[None]:
     The pipeline enters it once a charge is paid. What draws without an account says what pays
     instead: the epsilon that stands in a statement on a raw connection, or the owner of a report,
     who gives nothing else away. It holds for this thread, may be nested, and ends with the block:
-    a context that was copied inside draws nothing afterwards.
+    a context that was copied inside draws nothing afterwards. A child that is forked inside fails
+    at the end of the block, so that no answer that its parent has drawn leaves it a second time.
     """
     made = Permit(paid_by)
     token = PERMIT.set(made)
     try:
         yield
+        if not made.is_open:
+            raise EntropyError(
+                "a release was drawn in a child of the process that has paid for it",
+                hint="fork before the release, and ask for it in one of the processes",
+            )
     finally:
         made.closed = True
         PERMIT.reset(token)

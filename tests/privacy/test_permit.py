@@ -91,6 +91,48 @@ def test_a_forked_child_has_none():
         assert pool.apply(_count) == 1
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_forked_inside_draws_nothing():
+    """A child that is forked within a release can neither draw under its permit nor finish it.
+
+    Not a byte of its own, not after a nested release of its parent, and no answer that was drawn
+    before the fork comes out of it. A release that it asks for itself is its own.
+    """
+    parent = os.getpid()
+
+    def forked(work):
+        """Return the exit code of a child: 0 where `work` is true there."""
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if work() else 1)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    with permit("a test"):
+        assert forked(refused) == 0
+        with permit("a nested test"):
+            assert forked(refused) == 0
+        assert forked(lambda: _count() == 1 and refused()) == 0
+        assert not refused()
+    before = []
+
+    def draws(child):
+        with permit("a test"):
+            before.append(LAPLACE.sample(3))
+            child.append(os.fork())
+        return "an answer"
+
+    child = []
+    try:
+        answer = draws(child)
+    except dfp.EntropyError as error:
+        os._exit(0 if os.getpid() != parent and "in a child" in error.message else 1)
+    finally:
+        if os.getpid() != parent:
+            os._exit(1)
+    assert answer == "an answer"
+    assert os.waitstatus_to_exitcode(os.waitpid(child[0], 0)[1]) == 0
+
+
 def _count():
     return round(pd.DataFrame({"x": [1]}).dp.count(epsilon=1e12))
 
