@@ -417,6 +417,7 @@ class LedgerFile:
 
     def __init__(self, path: Path, timeout: float) -> None:
         self.path, self.timeout, self._log = path, timeout, Log()
+        self._is_tidy = False
 
     @contextmanager
     def reading(self) -> Iterator[Reading]:
@@ -436,6 +437,9 @@ class LedgerFile:
             descriptor, second = self._locked(), _Second(self.path)
             try:
                 found = self._read(second)
+                if not self._is_tidy:
+                    _remove_left(self.path)
+                    self._is_tidy = True
                 with found.file:
                     log = found.log
                     second.open(self.path, log.head)
@@ -623,6 +627,7 @@ def create(path: Path, founding: Founding) -> None:
                 hint="that ledger's file is gone, and its charges with it: put it back, or "
                 "move this one away to begin anew",
             )
+        _remove_left(path)
         total, log = founding.total, Log()
         fields = {
             "ledger": uuid.uuid4().hex, "measure": total.measure, "total": total.loss,
@@ -641,8 +646,8 @@ def _in_place_of(path: Path, like: Path | None = None) -> Iterator[int]:
     named; otherwise it is the first, or a `FileExistsError`.
     """
     real = Path(os.path.realpath(path))
-    with tempfile.TemporaryDirectory(prefix=".ledger-", dir=real.parent) as directory:
-        whole = Path(directory) / "ledger"
+    with _directory_beside(real) as directory:
+        whole = directory / "ledger"
         descriptor = os.open(whole, os.O_RDWR | os.O_CREAT | _BINARY, 0o666)
         try:
             yield descriptor
@@ -655,6 +660,63 @@ def _in_place_of(path: Path, like: Path | None = None) -> Iterator[int]:
             shutil.copymode(like, whole)
             whole.replace(real)
         sync_directory(real.parent)
+
+
+@contextmanager
+def _directory_beside(real: Path) -> Iterator[Path]:
+    """Make a directory for a new file beside a ledger, locked as long as this process lives."""
+    while True:
+        with tempfile.TemporaryDirectory(
+            prefix=_prefix(real), dir=real.parent, ignore_cleanup_errors=True
+        ) as name:
+            descriptor = _locked_directory(Path(name))
+            if descriptor >= 0:
+                try:
+                    yield Path(name)
+                finally:
+                    os.close(descriptor)
+                return
+
+
+def _prefix(real: Path) -> str:
+    """Return how directories of a ledger's new files begin: the same for both of its files."""
+    name = real.name.removesuffix("-head").encode(errors="surrogateescape")
+    return f".ledger-{hashlib.sha256(name).hexdigest()[:16]}-"
+
+
+def _locked_directory(directory: Path) -> int:
+    """Lock a directory by a file in it; -1 where another process has it or has removed it."""
+    lock = directory / "lock"
+    try:
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | _BINARY
+        descriptor = os.open(lock, flags, 0o600)
+    except OSError as error:
+        if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
+            return -1
+        raise
+    with suppress(FileNotFoundError):
+        if _taken(descriptor) and _identity(os.fstat(descriptor)) == _identity(lock.stat()):
+            return descriptor
+    os.close(descriptor)
+    return -1
+
+
+def _remove_left(path: Path) -> None:
+    """Remove the directories of new files that killed writers of a ledger have left.
+
+    A living writer holds the lock of its directory, or notices that it is gone and makes another.
+    """
+    real = Path(os.path.realpath(path))
+    for directory in real.parent.glob(f"{_prefix(real)}*"):
+        with suppress(OSError):
+            if directory.is_symlink() or not directory.is_dir():
+                continue
+            descriptor = _locked_directory(directory)
+            if descriptor >= 0:
+                try:
+                    shutil.rmtree(directory, ignore_errors=True)
+                finally:
+                    os.close(descriptor)
 
 
 def _write(descriptor: int, content: bytes, place: int) -> int:

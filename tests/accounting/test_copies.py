@@ -1,12 +1,15 @@
 """A ledger whose file is not the newest one: no charge is lost unnoticed."""
 
+import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
@@ -173,3 +176,36 @@ def test_two_names_of_a_file_spend_one_budget(path, tmp_path):
     with pytest.raises(dfp.BudgetExceededError):
         first.charge("d", charge(0.5))
     assert first.stored() == second.stored() == 0
+
+
+KILLED = """
+import os, signal, sys
+import dfprivacy as dfp
+ledger = dfp.Ledger(sys.argv[1])
+os.replace = os.rename = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+ledger.forget()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs SIGKILL")
+def test_folders_of_killed_writers_are_removed(tmp_path):
+    """The next writer removes what a killed one has left, and no folder that a living one holds."""
+    path = tmp_path / "b.db"
+    ledger = dfp.Ledger(path, epsilon=1, remember=True)
+    ledger.charge("d", charge(0.1))
+    ledger.store("d", bytes(32), pa.table({"n": [1]}))
+    other = dfp.Ledger(tmp_path / "other.db", epsilon=1, remember=True)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    (left,) = tmp_path.glob(".ledger-*")
+    living = tmp_path / f"{left.name[:-1]}~"
+    living.mkdir()
+    with (living / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        other.charge("d", charge(0.1))
+        assert set(tmp_path.glob(".ledger-*")) == {left, living}
+        dfp.Ledger(path).charge("d", charge(0.1))
+        assert set(tmp_path.glob(".ledger-*")) == {living}
+    dfp.Ledger(path).charge("d", charge(0.1))
+    assert not set(tmp_path.glob(".ledger-*"))
+    assert dfp.Ledger(path).spent("d").epsilon == 0.3
