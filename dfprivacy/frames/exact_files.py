@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.exact import describe
+from dfprivacy.accounting.memory import release_bytes
 from dfprivacy.engine.files import put_new
 from dfprivacy.errors import DPError, InvalidQuestionError, StatisticsFileError
 from dfprivacy.frames.exact_tables import ExactTables, is_possible, kind_of_part, sources_of, told
@@ -39,7 +40,7 @@ from dfprivacy.statistics.quantile import WHOLE, Kind, end_of
 from dfprivacy.statistics.split import split
 
 FORMAT = "dfprivacy exact statistics"
-VERSION = 5
+VERSION = 6
 """Of the file format; to be raised when the same questions would be laid out otherwise."""
 
 ROWS = 2**22
@@ -49,8 +50,9 @@ _WARNING = (
     "SECRET: exact statistics of data, without any noise. Guard this file like the rows that it "
     "was made from. Only dfprivacy.merge makes something of it that may be published."
 )
-_FORMAT, _VERSION, _SECRET, _HEADER, _DIGEST = (
-    f"dfprivacy.{name}".encode() for name in ("format", "version", "secret", "header", "digest")
+_FORMAT, _VERSION, _SECRET, _HEADER, _DIGEST, _TABLES = (
+    f"dfprivacy.{name}".encode()
+    for name in ("format", "version", "secret", "header", "digest", "tables")
 )
 _TICK = timedelta(microseconds=1)
 _UNREADABLE = (pa.ArrowException, OSError, ValueError, LookupError, TypeError)
@@ -218,6 +220,12 @@ def write_file(path: Path, header: Header, tables: ExactTables) -> None:
 def _fill(file: IO[bytes], header: Header, tables: ExactTables) -> None:
     import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
 
+    groups = [np.arange(tables.groups), *tables.keys.columns, *tables.sums.values()]
+    bins = ([own.group, own.bins, own.rows, *own.moments] for own in tables.bins)
+    written = [
+        pa.table(columns, schema=names)
+        for names, columns in zip(header.tables(), [groups, *bins], strict=True)
+    ]
     text = json.dumps(header.json(), sort_keys=True, separators=(",", ":")).encode()
     metadata = {
         _FORMAT: FORMAT.encode(),
@@ -225,18 +233,31 @@ def _fill(file: IO[bytes], header: Header, tables: ExactTables) -> None:
         _SECRET: _WARNING.encode(),
         _HEADER: text,
         _DIGEST: hashlib.sha256(text).hexdigest().encode(),
+        _TABLES: digest_tables(written),
     }
-    groups = [np.arange(tables.groups), *tables.keys.columns, *tables.sums.values()]
-    bins = ([own.group, own.bins, own.rows, *own.moments] for own in tables.bins)
     schema = header.schema().with_metadata(metadata)
     with pq.ParquetWriter(
         file, schema, compression="zstd", write_statistics=False, write_page_checksum=True
     ) as writer:
-        for names, columns, rows in zip(header.tables(), [groups, *bins], header.rows, strict=True):
-            known = dict(zip(names.names, columns, strict=True))
-            whole = [known.get(own.name, pa.nulls(rows, own.type)) for own in schema]
+        for table in written:
+            rows = table.num_rows
+            columns = [
+                table[field.name]
+                if field.name in table.schema.names
+                else pa.nulls(rows, field.type)
+                for field in schema
+            ]
             if rows:
-                writer.write_table(pa.table(whole, schema=schema), row_group_size=ROWS)
+                writer.write_table(pa.table(columns, schema=schema), row_group_size=ROWS)
+
+
+def digest_tables(tables: Iterable[pa.Table]) -> bytes:
+    """Return the SHA-256 of tables, each as an Arrow stream of its names, types and values."""
+    digest = hashlib.sha256()
+    for table in tables:
+        content = release_bytes(table)
+        digest.update(b"%d:" % len(content) + content)
+    return digest.hexdigest().encode()
 
 
 @dataclass(frozen=True)
@@ -249,9 +270,10 @@ class StatisticsFile:
     def tables(self) -> ExactTables:
         """Return the exact tables, unless some number is there that no rows can have given."""
         tables = None
-        held = self._read(self.header.tables())
+        digest, held = self._read(self.header.tables())
         with suppress(*_UNREADABLE):
-            tables = _exact(self.header, *held)
+            if digest_tables(held) == digest:
+                tables = _exact(self.header, *held)
         if tables is None or not is_possible(tables, self.header.sources):
             raise _unusable(self.path, _damaged())
         return tables
@@ -259,23 +281,30 @@ class StatisticsFile:
     def keys(self) -> pa.Table:
         """Return the keys of the groups alone."""
         names = [key_name(index) for index in range(len(self.header.by))]
-        return self._read([pa.schema([(name, pa.null()) for name in names])])[0]
+        _, (table,) = self._read([pa.schema([(name, pa.null()) for name in names])])
+        return table
 
-    def _read(self, tables: Sequence[pa.Schema]) -> list[pa.Table]:
-        """Read columns of the first tables from the file, if its header is still the known one."""
+    def _read(self, tables: Sequence[pa.Schema]) -> tuple[bytes, list[pa.Table]]:
+        """Read columns of the first tables from the file, if its header is still the known one.
+
+        The digest is that of all tables, as it was written.
+        """
+        digest = b""
         held: list[pa.Table] = []
         first = 0
         with _opened(self.path) as (file, header):
             if header != self.header:
                 raise _unusable(self.path, _damaged("it was replaced while it was read"))
             with suppress(*_UNREADABLE):
+                digest = file.schema_arrow.metadata[_TABLES]
                 for own, rows in zip(tables, header.rows, strict=False):
                     groups = list(range(first, first + _row_groups(rows)))
-                    held.append(file.read_row_groups(groups, columns=own.names))
+                    table = file.read_row_groups(groups, columns=own.names)
+                    held.append(table.select(own.names).replace_schema_metadata())
                     first += len(groups)
         if len(held) < len(tables):
             raise _unusable(self.path, _damaged())
-        return held
+        return digest, held
 
 
 def open_file(path: Path) -> StatisticsFile:

@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dfprivacy as dfp
+from dfprivacy.frames.exact_files import digest_tables, open_file
 
 SECRET = "47110815"
 FRAME = pl.DataFrame(
@@ -30,18 +31,27 @@ def refused(paths, *words, **terms):
 
 
 def rewritten(path, target, metadata=None, change=None):
-    """Write a file anew with other metadata or other tables, as somebody might by hand."""
+    """Write a file anew with other metadata or other tables, as somebody might by hand.
+
+    The digest of the tables is written anew too, so that what is refused is refused for itself.
+    """
+    parts = []
     with pq.ParquetFile(path) as file:
-        known = {**file.schema_arrow.metadata, **(metadata or {})}
-        schema = file.schema_arrow.with_metadata(known)
-        with pq.ParquetWriter(target, schema) as writer:
-            for index in range(file.num_row_groups):
-                table = file.read_row_group(index)
-                columns = {n: table.column(n).to_numpy(zero_copy_only=False) for n in schema.names}
-                if change is not None:
-                    change(index, columns)
-                arrays = [pa.array(columns[f.name], f.type, from_pandas=True) for f in schema]
-                writer.write_table(pa.table(arrays, schema=schema))
+        schema = file.schema_arrow
+        for index in range(file.num_row_groups):
+            table = file.read_row_group(index)
+            columns = {n: table.column(n).to_numpy(zero_copy_only=False) for n in schema.names}
+            if change is not None:
+                change(index, columns)
+            arrays = [pa.array(columns[f.name], f.type, from_pandas=True) for f in schema]
+            parts.append(pa.table(arrays, schema=schema))
+    tables = open_file(path).header.tables()
+    selected = (part.select(own.names) for part, own in zip(parts, tables, strict=True))
+    digest = digest_tables(part.replace_schema_metadata() for part in selected)
+    known = {**schema.metadata, b"dfprivacy.tables": digest, **(metadata or {})}
+    with pq.ParquetWriter(target, schema.with_metadata(known)) as writer:
+        for part in parts:
+            writer.write_table(part.cast(schema.with_metadata(known)))
     return target
 
 

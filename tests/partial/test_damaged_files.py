@@ -20,14 +20,15 @@ def test_every_cut_is_refused(made, tmp_path):
 
 
 def test_flipped_bits_are_refused_or_change_nothing(made, tmp_path, replayed, lab):
-    """A bit that flips anywhere is told by a checksum, or is one that says nothing."""
+    """A file in which any bit flips is refused, or gives the same answer from the same bytes."""
     path = made("one.parquet")
     whole = path.read_bytes()
     expected = lab.shown(replayed(lambda: dfp.merge(path, delta=0.2)))
     messages = []
-    for place in range(4, len(whole), 97):
+    for place in range(0, len(whole), 41):
         flipped = tmp_path / "flipped.parquet"
-        flipped.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        byte = whole[place] ^ 1 << (place // 41) % 8
+        flipped.write_bytes(whole[:place] + bytes([byte]) + whole[place + 1 :])
         try:
             answer = replayed(lambda flipped=flipped: dfp.merge(flipped, delta=0.2))
         except dfp.StatisticsFileError as error:
@@ -36,6 +37,22 @@ def test_flipped_bits_are_refused_or_change_nothing(made, tmp_path, replayed, la
             assert lab.shown(answer) == expected
     assert len(messages) > 20
     assert SECRET not in "".join(messages)
+
+
+def test_numbers_without_their_digest_are_refused(made, tmp_path):
+    """A number that could be, in a file whose checksums are right, is refused by the digest."""
+    path = made("one.parquet")
+    digest = pq.read_metadata(path).metadata[b"dfprivacy.tables"]
+
+    def one_row_more(index, columns):
+        if index == 0:
+            columns["sum_0_0"] = columns["sum_0_0"] + 1
+
+    for name, kept in (("same", digest), ("none", b"")):
+        changed = tmp_path / f"{name}.parquet"
+        rewritten(path, changed, {b"dfprivacy.tables": kept}, one_row_more)
+        refused(changed, "it is damaged, or was changed")
+    assert lab_merge(rewritten(path, tmp_path / "signed.parquet", {}, one_row_more)).num_columns > 3
 
 
 def test_foreign_files_are_refused(tmp_path):
@@ -55,8 +72,10 @@ def test_foreign_files_are_refused(tmp_path):
 def test_versions_are_told(made, tmp_path):
     """A file of another version of the format is refused with the way out: update."""
     path = made("one.parquet")
-    newer = rewritten(path, tmp_path / "new.parquet", {b"dfprivacy.version": b"6"})
-    refused(newer, "version of the format", "update dfprivacy", "pip install -U dfprivacy")
+    newer = rewritten(path, tmp_path / "new.parquet", {b"dfprivacy.version": b"7"})
+    older = rewritten(path, tmp_path / "old.parquet", {b"dfprivacy.version": b"5"})
+    for other in (newer, older):
+        refused(other, "version of the format is not 6", "pip install -U dfprivacy")
 
 
 def signed(header):
