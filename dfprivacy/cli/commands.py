@@ -8,7 +8,8 @@ from __future__ import annotations
 import csv
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -587,13 +588,16 @@ WRONG, REFUSED, FAILED = 2, 3, 1
 
 
 @with_options(
+    "memory",
+    "threads",
+    "temporary",
     own=options("""
         FILE (path): A .yml or .yaml file.
         --set NAME=VALUE (texts): Set a parameter that the file declares; repeat it for each.
         --check (flag): Only check the file; nothing else is read.
         --explain (flag): Show what a run would cost; no row is read.
         --quiet -q (flag): Print nothing but errors.
-        """)
+        """),
 )
 def run(file: Path, *, check: bool, explain: bool, quiet: bool, **given: Any) -> None:
     """Make the releases that a file describes. To run it again spends nothing.
@@ -614,8 +618,11 @@ def run(file: Path, *, check: bool, explain: bool, quiet: bool, **given: Any) ->
         f"{file}:1: --set takes NAME=VALUE, once for each name",
         hint="write e.g. --set date=2024-01-31",
     )
-    with _exit_codes():
+    with _exit_codes(), ExitStack() as stack:
         description = read_description(file, _pairs(given["set"] or [], wrong))
+        named = {name: given[name] for name in ("memory", "threads", "temporary")}
+        limits = {name: value for name, value in named.items() if value is not None}
+        stack.enter_context(replace(description.engine, **limits))
         if check:
             names = ", ".join(release.name for release in description.releases)
             show_line(console, f"{description.file}: no faults; releases: {names}")

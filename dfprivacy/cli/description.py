@@ -37,6 +37,7 @@ from dfprivacy.accounting.ledger_file import expand_home
 from dfprivacy.accounting.loss import delta_of, loss_of
 from dfprivacy.accounting.memory import fingerprint
 from dfprivacy.cli.asking import require_kind, typed_column
+from dfprivacy.engine.embedded import Engine
 from dfprivacy.engine.files import require_local
 from dfprivacy.engine.keys import require_constant
 from dfprivacy.engine.returning import frame_table
@@ -838,10 +839,24 @@ def _listed_keys(keys: object, columns: Sequence[str]) -> Iterator[tuple[At, str
                 yield (*at, part) if isinstance(item, list) else at, column, key
 
 
+class _Engine(Group):
+    memory: Text | None = None
+    threads: Number | None = None
+    temporary: File | None = None
+
+
+def _engine(given: object, info: ValidationInfo) -> Engine:
+    """Return the limits of the engine that fields describe."""
+    fields = _Engine.model_validate({} if given is None else given, context=info.context)
+    folder = None if fields.temporary is None else fields.temporary.path
+    return Engine(fields.memory, fields.threads, folder)  # type: ignore[arg-type]  # it checks them
+
+
 class _Whole(Group):
     """A whole description; what is meant for all releases has been put into each."""
 
     parameters: Any = None
+    engine: Annotated[Engine, PlainValidator(_engine)] = Engine()
     source: Any = None
     unit: Any = None
     budget: Any = None
@@ -864,6 +879,7 @@ class Description:
     content: Content
     parameters: Mapping[str, str]
     releases: Sequence[Release]
+    engine: Engine
 
     def require_types(self, release: Release, types: Mapping[str, pa.DataType]) -> None:
         """Refuse public keys and constants that do not fit the declared types of their columns.
@@ -916,7 +932,7 @@ def read_description(file: str | Path, given: Mapping[str, str] | None = None) -
     for at, what in _clashes(releases):
         _note("fault", at, what, content, faults)
     faults.require_none()
-    return Description(path, content, given, releases)
+    return Description(path, content, given, releases, whole.engine)
 
 
 def _completed(value: Any, origins: dict[At, At]) -> Any:

@@ -26,6 +26,13 @@ from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.cli.asking import answers_table, declared_columns, file_columns, typed_column
 from dfprivacy.cli.description import Description, NamedKeys, Output, Release, Source
 from dfprivacy.engine.columns import columns_near
+from dfprivacy.engine.embedded import (
+    Setting,
+    engine_options,
+    limits_of,
+    private_folder,
+    remove_folders,
+)
 from dfprivacy.engine.files import open_source, put_whole, quoted, write_csv, write_parquet
 from dfprivacy.engine.returning import frame_table
 from dfprivacy.engine.run import guarded
@@ -282,7 +289,7 @@ def _promise(release: Release, charge: Charge) -> str:
     )
 
 
-_READ_ONLY: dict[str, str | bool | int | float | list[str]] = {
+_READ_ONLY: dict[str, Setting] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
 }
@@ -294,18 +301,25 @@ _FORMATS: dict[str, Callable[[pa.Table, Path], None]] = {
 
 @contextmanager
 def opened(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a DuckDB file for reading."""
-    connection = None
-    if path.is_file():
-        with suppress(duckdb.Error):
-            connection = duckdb.connect(str(path), read_only=True, config=_READ_ONLY)
-    if connection is None:
-        raise UnsupportedFrameError(
-            f"{str(path)!r} is not a DuckDB file that can be opened for reading",
-            hint="check the path, and that no other process holds it open for writing",
-        )
-    with connection:
-        yield connection
+    """Open a DuckDB file for reading, within the limits of the engine."""
+    connection, options = None, engine_options()
+    folders = [private_folder()] if options.temporary is not None else []
+    config = _READ_ONLY | limits_of(options)
+    if folders:
+        config["temp_directory"] = str(folders[0])
+    try:
+        if path.is_file():
+            with suppress(duckdb.Error):
+                connection = duckdb.connect(str(path), read_only=True, config=config)
+        if connection is None:
+            raise UnsupportedFrameError(
+                f"{str(path)!r} is not a DuckDB file that can be opened for reading",
+                hint="check the path, and that no other process holds it open for writing",
+            )
+        with connection:
+            yield connection
+    finally:
+        remove_folders(*folders)
 
 
 @contextmanager

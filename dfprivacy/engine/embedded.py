@@ -29,6 +29,7 @@ from dfprivacy.engine.progress import watched
 from dfprivacy.errors import InvalidEngineError, boundary
 
 T = TypeVar("T")
+Setting = str | bool | int | float | list[str]
 
 _MOST_THREADS = 1024
 _MEMORY = re.compile(r"[1-9][0-9]{0,5}(\.[0-9]{1,3})? ?([KMGT]i?B)")
@@ -204,16 +205,19 @@ def embedded_connection(*, idle: bool = False) -> duckdb.DuckDBPyConnection:
 
 
 def _opened(options: Engine, place: str) -> duckdb.DuckDBPyConnection:
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "autoinstall_known_extensions": False,
-        "autoload_known_extensions": False,
-        "temp_directory": place,
-    }
-    if options.memory is not None:
-        config["memory_limit"] = options.memory
-    if options.threads is not None:
-        config["threads"] = options.threads
-    return duckdb.connect(config=config)
+    return duckdb.connect(config={**_PLAIN, "temp_directory": place, **limits_of(options)})
+
+
+_PLAIN: dict[str, Setting] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
+
+
+def limits_of(options: Engine) -> dict[str, Setting]:
+    """Return the limits of memory and threads as DuckDB's settings."""
+    limits = {"memory_limit": options.memory, "threads": options.threads}
+    return {name: value for name, value in limits.items() if value is not None}
 
 
 def _held(place: str) -> duckdb.DuckDBPyConnection | None:

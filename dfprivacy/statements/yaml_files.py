@@ -217,7 +217,18 @@ def plain(text: str) -> Plain:
 
 _SQL = frozenset({"query", "where"})
 _PATHS = frozenset(
-    ("ledger", "file", "folder", "database", "tables", "outputs", "diff", "change", "ratio_to")
+    (
+        "ledger",
+        "file",
+        "folder",
+        "database",
+        "tables",
+        "outputs",
+        "diff",
+        "change",
+        "ratio_to",
+        "temporary",
+    )
 )
 _PLACE = re.compile(r"\$(\$?)\{([^}]*)\}")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?\Z")
