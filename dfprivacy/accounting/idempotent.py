@@ -62,6 +62,7 @@ class IdempotentLedger(Ledger):
         self._pending = hashlib.sha256(b"claim" + mark).digest()
         self._note = f"run {mark.hex()[:16]}"  # by which the history finds the charge again
         self._drawn_under: tuple[Charge, str | None] | None = None
+        self.has_charged = False  # of several processes that share a release, one has
 
     def kept(self) -> pa.Table | None:
         """Return the release, if it was kept before."""
@@ -95,6 +96,7 @@ class IdempotentLedger(Ledger):
             if not self._is_settled(found.log):
                 own = self._own_charge(found.log, charge, analyst)
                 found.append([own, release_entry(self._dataset, self._pending, b"")])
+                self.has_charged = True
         self._drawn_under = charge, analyst
 
     def _own_charge(self, log: Log, charge: Charge, analyst: str | None) -> Entry:
@@ -128,6 +130,7 @@ class IdempotentLedger(Ledger):
                 found.append([self._no_longer_pending])
             elif not self._is_settled(found.log):
                 found.append([self._own_charge(found.log, *self._drawn_under)])
+                self.has_charged = True
         return self.kept()
 
     def keep(self, table: pa.Table) -> pa.Table:

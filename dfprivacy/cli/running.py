@@ -68,7 +68,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Done:
-    """A release that was written; `paid_before` if an earlier run was charged for it."""
+    """A release that was written; `paid_before` if another run was charged for it."""
 
     release: Release
     charge: Charge
@@ -138,7 +138,7 @@ def run_releases(description: Description) -> Iterator[Done]:
             _put(note_of(output), partial(Path.write_text, data=note, encoding="utf-8"))
             own = output.compared
             write(table if own is None else own.of(table, step.release.origin), output)
-        yield Done(step.release, step.charge, step.settled or kept is not None)
+        yield Done(step.release, step.charge, not step.ledger.has_charged)
 
 
 def made(release: Release, ledger: IdempotentLedger) -> pa.Table:

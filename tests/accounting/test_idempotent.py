@@ -149,3 +149,16 @@ def test_when_it_was_paid(path):
     (row,) = ledger.history().to_dict("records")
     assert ledger.paid().time == row["time"].isoformat(timespec="microseconds")
     assert row["note"] == "run 0000000000000000"
+
+
+def test_a_shared_release_is_charged_by_one(tmp_path):
+    """Of two runs that draw under one charge, the first says that it has charged."""
+    path = tmp_path / "b.db"
+    dfp.Ledger(path, epsilon=1, remember=True)
+    first, second = (IdempotentLedger(path, "d", bytes(32)) for _ in range(2))
+    assert not first.settled()
+    assert not second.settled()
+    for ledger in (second, first):
+        ledger.charge("d", charge(0.5))
+    assert (first.has_charged, second.has_charged) == (False, True)
+    assert dfp.Ledger(path).spent("d").epsilon == 0.5
