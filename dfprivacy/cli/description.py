@@ -845,9 +845,9 @@ class _Engine(Group):
     temporary: File | None = None
 
 
-def _engine(given: object, info: ValidationInfo) -> Engine:
+def _engine(value: object, info: ValidationInfo) -> Engine:
     """Return the limits of the engine that fields describe."""
-    fields = _Engine.model_validate({} if given is None else given, context=info.context)
+    fields = _Engine.model_validate({} if value is None else value, context=info.context)
     folder = None if fields.temporary is None else fields.temporary.path
     return Engine(fields.memory, fields.threads, folder)  # type: ignore[arg-type]  # it checks them
 

@@ -34,7 +34,7 @@ class Permit:
 
     @property
     def is_open(self) -> bool:
-        """Whether this process may draw."""
+        """Return whether this process may draw."""
         return not self.closed and self.process == os.getpid()
 
 
