@@ -1,0 +1,27 @@
+"""Spark frames of no rows have the outcomes of Spark frames of one row."""
+
+from __future__ import annotations
+
+import pytest
+
+import dfprivacy as dfp
+from tests.laws.empty_tables import TABLES, ask, outcome
+
+pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
+
+ASKED = ["count", "mean", "median", "corr bounds", "slope bounds"]
+
+
+@pytest.mark.parametrize("question", ASKED)
+def test_secret_keys_of_no_rows(question, frame, tmp_path):
+    """By secret keys a Spark frame without groups has the outcome of one with a group."""
+    ledger = dfp.Ledger(tmp_path / "budget.db", rho=1e6, delta=0.9)
+    outcomes = set()
+    for name in ("no rows", "one row"):
+        asked = dfp.frame(frame(TABLES[name].drop("s").to_arrow()))
+        outcomes.add(
+            outcome(
+                ledger, lambda asked=asked, **account: ask(asked(**account), question, "secret")
+            )
+        )
+    assert len(outcomes) == 1
