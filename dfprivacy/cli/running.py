@@ -27,11 +27,13 @@ from dfprivacy.cli.asking import answers_table, declared_columns, file_columns, 
 from dfprivacy.cli.description import Description, NamedKeys, Output, Release, Source
 from dfprivacy.engine.columns import columns_near
 from dfprivacy.engine.embedded import (
+    UTC,
     Setting,
     engine_options,
     limits_of,
     private_folder,
     remove_folders,
+    set_time_zone,
 )
 from dfprivacy.engine.files import open_source, put_whole, quoted, write_csv, write_parquet
 from dfprivacy.engine.returning import frame_table
@@ -316,6 +318,7 @@ def opened(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
                 f"{str(path)!r} is not a DuckDB file that can be opened for reading",
                 hint="check the path, and that no other process holds it open for writing",
             )
+        set_time_zone(connection, UTC)
         with connection:
             yield connection
     finally:

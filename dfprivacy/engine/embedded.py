@@ -26,7 +26,7 @@ import duckdb
 
 from dfprivacy.accounting.exact import describe, whole_number
 from dfprivacy.engine.progress import watched
-from dfprivacy.errors import InvalidEngineError, boundary
+from dfprivacy.errors import InvalidEngineError, InvalidQuestionError, boundary
 
 T = TypeVar("T")
 Setting = str | bool | int | float | list[str]
@@ -176,6 +176,42 @@ class _Lent:
 _LENT: WeakKeyDictionary[duckdb.DuckDBPyConnection, _Lent] = WeakKeyDictionary()
 
 
+UTC = "UTC"
+_ZONE: ContextVar[str] = ContextVar("dfprivacy_time_zone", default=UTC)
+
+
+def session_zone() -> str:
+    """Return the time zone of sessions that are opened in this block."""
+    return _ZONE.get()
+
+
+@contextmanager
+def in_time_zone(name: str) -> Iterator[None]:
+    """Open sessions in another time zone than UTC within a block."""
+    token = _ZONE.set(name)
+    try:
+        yield
+    finally:
+        _ZONE.reset(token)
+
+
+def set_time_zone(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Set the time zone of one connection.
+
+    Raises
+    ------
+    InvalidQuestionError
+        When DuckDB has no time zone of that name.
+    """
+    text = name.replace("'", "''")
+    with suppress(duckdb.Error):
+        connection.execute(f"SET SESSION TimeZone = '{text}'")
+        return
+    raise InvalidQuestionError(
+        f"there is no time zone {name!r}", hint="timezone='Europe/Berlin', timezone='UTC'"
+    )
+
+
 def embedded_connection(*, idle: bool = False) -> duckdb.DuckDBPyConnection:
     """Return an in-memory connection that installs, loads and prints nothing by itself.
 
@@ -198,6 +234,7 @@ def embedded_connection(*, idle: bool = False) -> duckdb.DuckDBPyConnection:
         with suppress(duckdb.InvalidInputException):  # Jupyter without ipywidgets has no progress
             connection.execute("SET enable_progress_bar_print = false")  # it would print on stdout
             connection.execute("SET enable_progress_bar = true")  # so that it can be asked for
+        set_time_zone(connection, session_zone())
     except BaseException:
         remove_folders(*spill)
         raise
@@ -305,8 +342,16 @@ _LOCKED: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "temp_directory": "",
-    "lock_configuration": True,
 }
+
+
+def _locked_database() -> duckdb.DuckDBPyConnection:
+    """Open a database in the time zone of this block, whose settings nobody can change."""
+    database = duckdb.connect(config=_LOCKED)
+    text = session_zone().replace("'", "''")
+    database.execute(f"SET GLOBAL TimeZone = '{text}'")
+    database.execute("SET lock_configuration = true")
+    return database
 
 
 @contextmanager
@@ -314,20 +359,20 @@ def apart() -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a connection on which queries see what is registered there, and nothing else.
 
     No other connection has its database meanwhile, which must stay empty. It is kept for the next
-    block after a brief one that has not failed.
+    block after a brief one that has not failed, unless its time zone is another one than UTC.
     """
     held, since = _HELD_APART.setdefault(os.getpid(), []), monotonic()
-    database = None
+    is_utc, database = session_zone() == UTC, None
     with suppress(IndexError):
-        database = held.pop()
-    database = database or duckdb.connect(config=_LOCKED)
+        database = held.pop() if is_utc else None
+    database = database or _locked_database()
     try:
         with database.cursor() as connection:
             yield connection
     except BaseException:
         database.close()
         raise
-    if monotonic() < since + _BRIEF and len(held) < _MOST_HELD:
+    if is_utc and monotonic() < since + _BRIEF and len(held) < _MOST_HELD:
         held.append(database)
     else:
         database.close()

@@ -25,7 +25,7 @@ import polars as pl
 import pyarrow as pa
 
 from dfprivacy.engine.adopt import TELLS, Columns, adopt, require_silent
-from dfprivacy.engine.embedded import embedded
+from dfprivacy.engine.embedded import embedded, in_time_zone, set_time_zone
 from dfprivacy.engine.files import is_text, quoted, read_file
 from dfprivacy.engine.objects import plain
 from dfprivacy.engine.pandas import NULLABLE, require_known
@@ -33,6 +33,7 @@ from dfprivacy.engine.returning import values_of
 from dfprivacy.engine.run import guarded
 from dfprivacy.engine.snapshots import Snapshot
 from dfprivacy.errors import (
+    DPError,
     EngineError,
     MissingColumnError,
     OutputError,
@@ -191,6 +192,20 @@ class ConnectionSource(Place):
         """Take back what was lent."""
         while self.lent:
             self.connection.unregister(self.lent.pop())
+
+    @contextmanager
+    def in_time_zone(self, name: str | None) -> Iterator[None]:
+        """Use the connection's own time zone within a block, or set the named one meanwhile."""
+        ((before,),) = looked_up(self.connection, "SELECT current_setting('TimeZone')")
+        if name is not None:
+            set_time_zone(self.connection, name)
+        try:
+            with in_time_zone(before if name is None else name):
+                yield
+        finally:
+            if name is not None:
+                with suppress(DPError):  # of a connection that is lost
+                    set_time_zone(self.connection, before)
 
     def check_texts(self) -> None:
         """Refuse a default collation: which of two equal texts is taken would depend on others."""

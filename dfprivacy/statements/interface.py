@@ -23,7 +23,7 @@ import polars as pl
 import pyarrow as pa
 
 from dfprivacy.accounting.ledger_file import expand_home
-from dfprivacy.engine.embedded import embedded
+from dfprivacy.engine.embedded import UTC, embedded, set_time_zone
 from dfprivacy.engine.returning import printable, values_of
 from dfprivacy.errors import (
     EngineError,
@@ -63,6 +63,7 @@ def sql(
     note: str | None = None,
     version: str | None = None,
     schema: Any = None,
+    timezone: str | None = None,
     **frames: Any,
 ) -> Any:
     """Answer one SQL statement privately.
@@ -100,6 +101,9 @@ def sql(
         Who is protected in several tables, how they hang together, which are public: the
         statement may then join them, group and number each unit's own rows in subqueries, and so
         on; docs/owned-rows.md. It names the unit, so that `unit` is left out.
+    timezone : str
+        The zone in which the statement reads times of a zone: their year, day and text, and
+        literals that name none. UTC for frames and files, the zone of the session for `con`.
     **frames
         Frames by the name that the statement gives them; `dfp.public(frame)` where everybody may
         know it, so that the others can be joined with it.
@@ -155,6 +159,7 @@ def explain(
     note: str | None = None,
     version: str | None = None,
     schema: Any = None,
+    timezone: str | None = None,
     within: Any = None,
     size: int = SIZE,
     **frames: Any,
@@ -210,6 +215,7 @@ def asked(
     keys: Any,
     intervals: bool,
     schema: Any,
+    timezone: str | None,
     **given: Any,
 ) -> Iterator[Job]:
     """Return what the arguments of `sql` ask for as a job; nothing is read, nothing spent.
@@ -236,7 +242,9 @@ def asked(
     terms = Terms(unit=unit_of(unit_in(schema, unit), max_rows, max_groups), **given)
     from dfprivacy.statements.jobs import job_of  # noqa: PLC0415 loads when it is used
 
-    with job_of(query, con, frames, terms, keys, schema=schema, intervals=intervals) as job:
+    with job_of(
+        query, con, frames, terms, keys, schema=schema, intervals=intervals, timezone=timezone
+    ) as job:
         yield job
 
 
@@ -254,7 +262,7 @@ def connect(database: Any = None, /, **given: Any) -> Connection:
     **given
         The terms of every statement, by the names that `dfp.sql` has for them: `schema`, `unit`,
         `max_rows`, `max_groups`, `epsilon`, `delta`, `keys`, `interval`, `intervals`, `ledger`,
-        `dataset`, `note`, `version`. Every other name is a frame's.
+        `dataset`, `note`, `version`, `timezone`. Every other name is a frame's.
 
     Returns
     -------
@@ -317,6 +325,7 @@ def _opened(
         return {path.stem: database}, None
     with suppress(duckdb.Error):
         own = duckdb.connect(str(path), read_only=True)
+        set_time_zone(own, UTC)
         return {"con": own}, own
     raise EngineError(
         f"the database {path.name!r} can't be opened for reading",

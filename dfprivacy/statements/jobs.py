@@ -223,6 +223,7 @@ def job_of(
     *,
     schema: Schema | None = None,
     intervals: bool = False,
+    timezone: str | None = None,
 ) -> Iterator[Job]:
     """Return a statement as a job whose types and target fit; nothing is read, nothing spent."""
     if con is not None and frames:
@@ -241,7 +242,11 @@ def job_of(
     frames, schema, terms = declared(frames, schema, terms)
     frames = {name: open_source(frame) for name, frame in frames.items()}
     terms = replace(terms, snapshot=_version_of(frames))
-    with place_of(con, frames) as place, embedded(idle=con is not None) as engine:
+    with (
+        place_of(con, frames) as place,
+        place.in_time_zone(timezone),
+        embedded(idle=con is not None) as engine,
+    ):
         fence(engine)
         ordinary = terms.unit is not None or schema is not None
         reader = Reader(

@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, delta_of, positive_number
+from dfprivacy.engine.embedded import UTC, session_zone
 from dfprivacy.engine.files import quoted
 from dfprivacy.engine.returning import released_rows
 from dfprivacy.engine.run import guarded
@@ -114,7 +115,8 @@ class Plan:
     def request(self) -> Request:
         """The release; what a ledger remembers of it belongs to these rows and no others."""
         rows = [self.row_query, *map(describe_input, self.statement.givens)]
-        form, sets = f"answers of {'; '.join(rows)}", self.statement.sets
+        zone = "" if session_zone() in {UTC, "Etc/UTC"} else f" in {session_zone()}"
+        form, sets = f"answers of {'; '.join(rows)}{zone}", self.statement.sets
         made = request_of(
             self.questions, self.terms, self.by, self.keys, own=self.own, form=form, sets=sets
         )

@@ -18,6 +18,7 @@ from uuid import uuid4
 import duckdb
 import pyarrow as pa
 
+from dfprivacy.engine.embedded import UTC, in_time_zone
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import DPError, MissingColumnError, RefusedStatementError
 from dfprivacy.release.terms import Bounds
@@ -97,6 +98,10 @@ class Place(ABC):
 
     def take_back(self) -> None:  # noqa: B027 our own engine goes with the call
         """Take back what was lent."""
+
+    def in_time_zone(self, name: str | None) -> AbstractContextManager[None]:
+        """Return a block in which times of a zone are those of a named zone, or of UTC."""
+        return in_time_zone(UTC if name is None else name)
 
     def check_texts(self) -> None:  # noqa: B027 there are no settings elsewhere
         """Refuse settings by which texts that differ are one."""
