@@ -644,7 +644,6 @@ def _other_trust(places: Places) -> Iterator[Case]:
             )
         ),
     )
-    yield "local/sql", lambda _: _surveyed_in_sql(places)
     shuffles: dict[str, tuple[str, tuple[Any, ...]]] = {
         "sum": ("sum", ("x", B)),
         "mean": ("mean", ("x", B)),
@@ -675,20 +674,6 @@ def _surveyed() -> Any:
     second = protocol.aggregate(first).next_round()
     rest = second.reports(values)
     return [plain(first[:20]), plain(rest[:20]), plain(second.aggregate(rest).estimate())]
-
-
-def _surveyed_in_sql(places: Places) -> Any:
-    protocol = dfp.local.gaussian_mean(
-        users=1000, epsilon=2, sigma=20, limit=1000, rounds=1, campaign="in sql"
-    )
-    text = {"p": protocol.to_json()}
-    con = places.registered
-    con.execute(
-        "CREATE OR REPLACE TABLE sent AS SELECT range % 2 AS g, "
-        "dp_local_report(150 + range % 7, range, $p) AS report FROM range(1000)", text,
-    )  # fmt: skip
-    query = "SELECT g, dp_local_mean_interval(report, $p) AS m FROM sent GROUP BY g ORDER BY g"
-    return plain(con.execute(query, text).fetchall())
 
 
 def _shuffled() -> Any:

@@ -27,7 +27,6 @@
     dp_keep(delta [, epsilon])       for HAVING: is the group large enough to show?  BOOLEAN
     dp_epsilon()                     what a call spends that names no epsilon        DOUBLE
 
-and, of the local model, dp_local_report, dp_local_mean and dp_local_next (see `sql_udfs.local`);
 and `dp_count_interval`, `dp_sum_interval`, ... with the same arguments, which return
 STRUCT(value, low, high) from one draw; quantiles and bounds have none. `lo`, `hi`, `q`, `qs`,
 `epsilon` and `delta` are constants.
@@ -69,9 +68,8 @@ from dfprivacy.statistics.linear import LinearPart
 from sql_udfs.checks import CHECK, CONSTANT, MOMENT_TYPES, is_ranked
 from sql_udfs.finalize import finalizer, finalizers, is_summed, part_for
 from sql_udfs.function import existing
-from sql_udfs.local import register_local
 
-__all__ = ["register", "register_local"]
+__all__ = ["register"]
 
 _OF_STATEMENTS = (
     "ledger", "dataset", "note", "version", "unit", "max_rows", "max_groups", "delta", "keys",
@@ -163,7 +161,6 @@ def register(
     connection.execute(
         f"CREATE OR REPLACE TEMP MACRO {DEFAULT_EPSILON}() AS {duckdb_double(default)}"
     )
-    register_local(connection)
 
 
 def _adder(connection: duckdb.DuckDBPyConnection) -> str:

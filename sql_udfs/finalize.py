@@ -41,7 +41,7 @@ from dfprivacy.statistics.forms import Form, forms_of, functions, part_of
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums
 from dfprivacy.statistics.octaves import MeasuredOctaves
 from sql_udfs.checks import bounds_in_kind, is_ranked, least_rows
-from sql_udfs.function import BY_STATEMENT, Column, Function
+from sql_udfs.function import Column, Function
 
 VALUES = "DOUBLE[]"
 """The values of a group, NULL and NaN among them; NULL for a group without rows."""
@@ -216,13 +216,13 @@ def _functions(form: Form) -> list[Function]:
         told, end = ("VARCHAR", "BIGINT") if moments else ("BOOLEAN", "DOUBLE")
         own = returns.replace("DOUBLE", end)
         name, given = finalizer(form, moments=moments), parameters("", told)
-        made.append(Function(name, value, given, own, paid_by=BY_STATEMENT))
+        made.append(Function(name, value, given, own, draws=True))
         if sample.has_interval:
             note = ", note VARCHAR" if sample.has_note else ""
             struct = f"STRUCT(value {own}, low {end}, high {end}{note})"
             name = finalizer(form, "_interval", moments=moments)
             given = (*parameters("_interval", told), "DOUBLE")
-            made.append(Function(name, interval, given, struct, paid_by=BY_STATEMENT))
+            made.append(Function(name, interval, given, struct, draws=True))
     return made
 
 
@@ -288,9 +288,7 @@ def _keep(rows: Column, delta: Column, epsilon: Column) -> Any:
     return pa.array(np.asarray(add_to(exact, loss_of(spent).noise(1, 1)) >= least, dtype=bool))
 
 
-_KEEP = Function(
-    "dfprivacy_keep", _keep, ("BIGINT", "DOUBLE", "DOUBLE"), "BOOLEAN", paid_by=BY_STATEMENT
-)
+_KEEP = Function("dfprivacy_keep", _keep, ("BIGINT", "DOUBLE", "DOUBLE"), "BOOLEAN", draws=True)
 
 
 def finalizers() -> tuple[Function, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -22,15 +21,15 @@ Column = Any  # a pyarrow.ChunkedArray: the rows of one DuckDB vector, at most 2
 class Function:
     """A function over Arrow columns, or `of_constants` over values; NULLs are handed to it.
 
-    `paid_by` lets it draw noise and says what pays for it, and tells DuckDB that two calls give two
-    answers, so that it never shares or folds them.
+    A function that `draws` noise is paid by its statement. DuckDB learns that two calls give two
+    answers, and never shares or folds them.
     """
 
     name: str
     call: Callable[..., Any]
     parameters: tuple[str, ...]
     returns: str
-    paid_by: str = ""
+    draws: bool = False
     of_constants: bool = False
 
     def create(self, connection: duckdb.DuckDBPyConnection) -> None:
@@ -39,10 +38,10 @@ class Function:
         options: dict[str, Any] = {"type": kind, "null_handling": "special"}
         connection.create_function(
             self.name,
-            _counted(self.call, len(self.parameters), self.paid_by),
+            _counted(self.call, len(self.parameters), draws=self.draws),
             list(self.parameters),
             self.returns,
-            side_effects=bool(self.paid_by),
+            side_effects=self.draws,
             **options,
         )
 
@@ -66,7 +65,7 @@ def check_account() -> None:
 
 
 @cache
-def _counted(call: Callable[..., Any], arity: int, paid_by: str) -> Callable[..., Any]:
+def _counted(call: Callable[..., Any], arity: int, *, draws: bool) -> Callable[..., Any]:
     """Return the function with a signature that DuckDB can count the parameters of.
 
     The cache keeps it alive after the connection that created it is gone, because other
@@ -74,9 +73,10 @@ def _counted(call: Callable[..., Any], arity: int, paid_by: str) -> Callable[...
     """
 
     def paid(*columns: Column) -> Any:
-        if paid_by == BY_STATEMENT:
-            check_account()
-        with permit(paid_by) if paid_by else nullcontext():
+        if not draws:
+            return call(*columns)
+        check_account()
+        with permit(BY_STATEMENT):
             return call(*columns)
 
     counted = boundary(paid)

@@ -26,7 +26,6 @@ from dfprivacy.cli.commands import (
 )
 from dfprivacy.cli.demo import run_demo
 from dfprivacy.cli.ledger import ledger_app
-from dfprivacy.cli.local import local_app
 from dfprivacy.cli.output import readable_errors, show_error
 from dfprivacy.errors import published
 from dfprivacy.frames.methods import meant
@@ -176,7 +175,6 @@ app.command("merge")(merge_command)
 app.command("run")(run)
 app.command("sql")(sql_command)
 app.add_typer(ledger_app, name="ledger")
-app.add_typer(local_app, name="local")
 
 
 @app.command("demo")

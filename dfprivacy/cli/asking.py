@@ -247,13 +247,13 @@ def _found(call: Call, answers: dict[str, Any]) -> str:
     return ""
 
 
-def rows_of(file: Path, where: str | None, **given: str) -> Any:
+def rows_of(file: Path, where: str | None) -> Any:
     """Return what is asked: a file, or its rows for which a condition holds."""
     if where is None:
         return file
     from dfprivacy.statements.jobs import filtered  # noqa: PLC0415 on first use
 
-    return filtered(file, where, **given)
+    return filtered(file, where)
 
 
 def typed_keys(file: Path, by: Sequence[str], keys: Sequence[str]) -> list[object]:

@@ -441,18 +441,12 @@ def _elsewhere(plan: Plan, place: Place) -> tuple[Budget | None, str]:
     )
 
 
-def filtered(
-    frame: str | Path | Snapshot | duckdb.DuckDBPyRelation,
-    where: str,
-    *,
-    lacking: str | None = None,
-) -> Filtered:
+def filtered(frame: str | Path | Snapshot | duckdb.DuckDBPyRelation, where: str) -> Filtered:
     """Return the rows of a file, table or relation for which a condition holds; none is read here.
 
     The condition is read as that of a statement over the relation `rows`: a vetted function of
     single rows, planned over the declared types, NULL where it fails. A row for which it is not
-    true is left out, so that neighbours stay neighbours. With `lacking` all rows stay, and those
-    for which it is not true lack the value of this column.
+    true is left out, so that neighbours stay neighbours.
 
     Raises
     ------
@@ -469,7 +463,7 @@ def filtered(
                 "this is more than a condition on rows",
                 hint="write what stands behind WHERE alone, e.g. age >= 18 AND city = 'Rome'",
             )
-        return Filtered(rows, partial(_kept, job.plans[0], lacking), job.plans[0].used)
+        return Filtered(rows, partial(_kept, job.plans[0]), job.plans[0].used)
 
 
 def _is_alone(plan: Plan) -> bool:
@@ -480,18 +474,12 @@ def _is_alone(plan: Plan) -> bool:
     return plain and len(own.calls) == 1 and not keeps
 
 
-def _kept(
-    plan: Plan, lacking: str | None, relation: duckdb.DuckDBPyRelation
-) -> duckdb.DuckDBPyRelation:
+def _kept(plan: Plan, relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
     """Return the rows that a plan's condition keeps; columns that it names come by the gate."""
     kinds = dict(zip(relation.columns, relation.types, strict=True))
     gate = zip(plan.used, reads(plan.used, [kinds[own] for own in plan.used]), strict=True)
     made = ", ".join(f"{sql} AS {quoted(own)}" for own, sql in gate if sql != quoted(own))
     relation = relation.project(f"* REPLACE ({made})") if made else relation
-    if lacking is not None:
-        holds = " AND ".join(f"({own})" for own in plan.conditions)
-        kept = f"CASE WHEN {holds} THEN {quoted(lacking)} END AS {quoted(lacking)}"
-        return relation.project(f"* REPLACE ({kept})") if lacking in kinds else relation
     for condition in plan.conditions:
         relation = relation.filter(condition)
     return relation

@@ -8,7 +8,7 @@ import pytest
 from tests.command_line import command
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
-OTHERS = {"local", "merge", "run", "statistics"}
+OTHERS = {"merge", "run", "statistics"}
 """Commands with pages of their own for their options."""
 
 
@@ -23,13 +23,11 @@ def commands(*group):
 def test_commands_and_options_are_on_the_page(monkeypatch):
     """Each command is named on the page, with its options where no other page has them."""
     found = commands()
-    known = {("mean",), ("run",), ("ledger", "create"), ("local", "plan")}
-    assert known <= set(found)
+    assert {("mean",), ("run",), ("ledger", "create")} <= set(found)
     monkeypatch.setenv("COLUMNS", "200")
     missing = []
     for words in found:
-        name = "dfprivacy local" if words[0] == "local" else f"dfprivacy {' '.join(words)}"
-        told = [f"`{name}"]
+        told = [f"`dfprivacy {' '.join(words)}"]
         if words[0] not in OTHERS:
             options = set(re.findall(r"(?<!\S)--[a-z-]+", command(*words, "--help").stdout))
             told += [f"{own} " for own in options - {"--help"} if f"`{own}`" not in PAGE]
