@@ -20,6 +20,7 @@ _PUBLIC: _typing.Final = {
     "accounting.spending": "require_ledger spending",
     "engine.embedded": "Engine",
     "engine.progress": "progress",
+    "engine.text_files": "TextFile",
     "errors": """AlreadyReportedError BudgetExceededError DPError EngineError EntropyError
         InvalidBoundsError InvalidDescriptionError InvalidEngineError InvalidKeysError
         InvalidLedgerError InvalidLossError InvalidProtocolError InvalidQuestionError

@@ -37,6 +37,7 @@ from dfprivacy.errors import RefusedStatementError as RefusedStatementError
 from dfprivacy.statements.schema import Schema as Schema
 from dfprivacy.statistics import Statistic as Statistic
 from dfprivacy.errors import StatisticsFileError as StatisticsFileError
+from dfprivacy.engine.text_files import TextFile as TextFile
 from dfprivacy.errors import TooManyRowsError as TooManyRowsError
 from dfprivacy.release.terms import Unit as Unit
 from dfprivacy.errors import UnknownAccountError as UnknownAccountError
@@ -120,6 +121,7 @@ __all__ = [
     "Schema",
     "Statistic",
     "StatisticsFileError",
+    "TextFile",
     "TooManyRowsError",
     "Unit",
     "UnknownAccountError",

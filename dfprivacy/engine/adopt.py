@@ -29,7 +29,7 @@ from dfprivacy.engine.columns import (
     require_columns,
 )
 from dfprivacy.engine.embedded import close_connection, embedded_connection, opening
-from dfprivacy.engine.files import is_text, open_source, quoted, read_file
+from dfprivacy.engine.files import open_source, quoted, read_file
 from dfprivacy.engine.key_types import (
     declared_keys,
     key_form,
@@ -47,6 +47,7 @@ from dfprivacy.engine.pandas import (
     value_column,
 )
 from dfprivacy.engine.snapshots import Snapshot
+from dfprivacy.engine.text_files import TextFile, is_text
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError, UnsupportedFrameError
 from dfprivacy.measurement.grid import Clock, kind_of
 from dfprivacy.measurement.linear import Told
@@ -550,12 +551,14 @@ def _require_read_types(schema: pa.Schema, connection: duckdb.DuckDBPyConnection
 
 @adopt.register(str)
 @adopt.register(Path)
-def _(frame: str | Path, columns: Columns) -> Adopted:
+@adopt.register(TextFile)
+def _(frame: str | Path | TextFile, columns: Columns) -> Adopted:
     source = open_source(frame)
     if isinstance(source, Snapshot):
         return adopt(source, columns)
     with opening() as connection:
-        return _of_file(source, columns, connection, read_file(connection, source))
+        rows = read_file(connection, source, [str(name) for name in columns.names()])
+        return _of_file(source, columns, connection, rows)
 
 
 @adopt.register
@@ -565,16 +568,16 @@ def _(frame: Snapshot, columns: Columns) -> Adopted:
 
 
 def _of_file(
-    path: Path | Snapshot,
+    source: Path | TextFile | Snapshot,
     columns: Columns,
     connection: duckdb.DuckDBPyConnection,
     rows: duckdb.DuckDBPyRelation,
 ) -> Adopted:
-    declared_types = footer_of(path) if isinstance(path, Path) else None
+    declared_types = footer_of(source) if isinstance(source, Path) else None
     types = _moments_of(declared_types or pa.schema([]), columns.names())
     adopted = _named(nw.from_native(rows), columns, _identity, connection, types=types)
     adopted = replace(adopted, from_files=True)
-    return _with_numbers(adopted, columns) if is_text(path) else adopted
+    return _with_numbers(adopted, columns) if is_text(source) else adopted
 
 
 @dataclass(frozen=True)
@@ -585,7 +588,7 @@ class Filtered:
     off where a file is read. Who brings a relation switches it off on its connection.
     """
 
-    rows: Path | Snapshot | duckdb.DuckDBPyRelation
+    rows: Path | TextFile | Snapshot | duckdb.DuckDBPyRelation
     kept: Callable[[duckdb.DuckDBPyRelation], duckdb.DuckDBPyRelation]
     used: Sequence[str] = ()
 
@@ -595,11 +598,12 @@ def _(frame: Filtered, columns: Columns) -> Adopted:
     source = frame.rows
     if isinstance(source, duckdb.DuckDBPyRelation):
         return adopt(Stored(frame.kept(source)), columns)
+    needed = [*frame.used, *map(str, columns.names())]
     if isinstance(source, Snapshot):  # without an optimiser all columns would be read
-        source = source.select({*frame.used, *map(str, columns.names())})
+        source = source.select(set(needed))
     with opening() as connection:
         connection.execute("PRAGMA disable_optimizer")
-        rows = frame.kept(read_file(connection, source))
+        rows = frame.kept(read_file(connection, source, needed))
         return _of_file(source, columns, connection, rows)
 
 

@@ -23,6 +23,7 @@ from narwhals.dtypes import DType
 
 from dfprivacy.engine.files import ENDINGS
 from dfprivacy.engine.snapshots import Snapshot
+from dfprivacy.engine.text_files import TextFile
 from dfprivacy.errors import (
     InvalidBoundsError,
     InvalidQuestionError,
@@ -145,6 +146,11 @@ def _arrow_kind(dtype: pa.DataType) -> str:
 @declared.register
 def _(frame: Snapshot) -> Declared | None:
     return declared(frame.rows)
+
+
+@declared.register
+def _(_: TextFile) -> Declared | None:
+    return None
 
 
 @declared.register(str)

@@ -5,7 +5,6 @@ Files that are written are there wholly or not at all.
 
 from __future__ import annotations
 
-import csv
 import errno
 import json
 import os
@@ -25,10 +24,10 @@ import pyarrow as pa
 
 from dfprivacy.accounting.ledger_file import expand_home, flush, is_ledger, sync_directory
 from dfprivacy.engine.snapshots import Snapshot, open_table, require_no_table
+from dfprivacy.engine.text_files import SEPARATORS, TextFile, read_text
 from dfprivacy.errors import MissingColumnError, UnsupportedFrameError
 
 ENDINGS = (".parquet", ".pq")
-_SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
 def quoted(name: str) -> str:
@@ -83,19 +82,15 @@ def require_local(path: str) -> None:
     )
 
 
-def is_text(path: object) -> bool:
-    """Tell a CSV or TSV file by its name; its columns are all text."""
-    return isinstance(path, Path) and path.suffix.lower() in _SEPARATORS and not path.is_dir()
-
-
 def read_file(
-    connection: duckdb.DuckDBPyConnection, path: Path | Snapshot
+    connection: duckdb.DuckDBPyConnection,
+    path: Path | TextFile | Snapshot,
+    columns: Sequence[str] | None = None,
 ) -> duckdb.DuckDBPyRelation:
     """Return a CSV, TSV or Parquet file as a relation, or the Parquet files of a glob or folder.
 
     A CSV file declares no types, and guessing them from its rows would let one row change them:
-    every column is text, and nothing about the file is guessed, nor where its lines end. A record
-    is what RFC 4180 calls one; short records are filled with NULL, and an empty line is none.
+    every column is text. Of a CSV file at least the named columns are read.
 
     Raises
     ------
@@ -105,16 +100,19 @@ def read_file(
     """
     if isinstance(path, Snapshot):
         return connection.from_arrow(path.rows)
+    file = path if isinstance(path, TextFile) else TextFile(path)
     with suppress(OSError, ValueError, duckdb.Error):
-        return _read_file(connection, path)
+        return _read_file(connection, file, columns)
     raise UnsupportedFrameError(
-        f"{str(path)!a} can't be opened as what its name says",
+        f"{str(file.path)!a} can't be opened as what its name says",
         hint="check the path, that you may read it, and that it is whole",
     )
 
 
-def _read_file(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDBPyRelation:
-    suffix = path.suffix.lower()
+def _read_file(
+    connection: duckdb.DuckDBPyConnection, file: TextFile, columns: Sequence[str] | None
+) -> duckdb.DuckDBPyRelation:
+    path, suffix = file.path, file.path.suffix.lower()
     if not path.exists() and has_magic(path.name) and _TEXTS.search(path.name):
         raise UnsupportedFrameError(
             f"{str(path)!r} is a pattern, and text files are read one at a time",
@@ -122,7 +120,7 @@ def _read_file(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.Duck
         )
     if path.is_dir() or suffix in ENDINGS:
         return _read_parquet(connection, path)
-    if suffix not in _SEPARATORS:
+    if suffix not in SEPARATORS:
         raise UnsupportedFrameError(
             f"the file name ends in {suffix!r}"
             if suffix
@@ -133,36 +131,7 @@ def _read_file(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.Duck
         )
     if not path.is_file():
         raise UnsupportedFrameError(f"there is no file {str(path)!r}", hint="check the path")
-    return _read_text(connection, path, _SEPARATORS[suffix])
-
-
-def _read_text(
-    connection: duckdb.DuckDBPyConnection, path: Path, separator: str
-) -> duckdb.DuckDBPyRelation:
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        names = next(csv.reader(file, delimiter=separator), [])
-    if not names or len({name.lower() for name in names}) < len(names):
-        raise UnsupportedFrameError(
-            f"the first line of {str(path)!r} does not hold distinct column names",
-            hint="write one name a column in the first line, different in more than case",
-        )
-    spare = [f"{names[0]}_"] if len(names) == 1 else []  # else the LF of CR LF would be a record
-    found = connection.read_csv(
-        escape(str(path)),
-        columns=dict.fromkeys([*names, *spare], "VARCHAR"),
-        auto_detect=False,
-        header=True,
-        sep=separator,
-        quotechar='"',
-        escapechar='"',
-        lineterminator="\\n",  # type: ignore[arg-type]  # CR, LF or both; else CR CR LF breaks a row
-        null_padding=True,
-        ignore_errors=True,
-        strict_mode=False,
-        parallel=False,  # the parallel reader stops at a quoted line break
-        max_line_size=2**26,
-    )
-    return found.project("#1") if spare else found
+    return read_text(connection, file, columns)
 
 
 def _read_parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDBPyRelation:

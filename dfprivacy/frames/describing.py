@@ -35,9 +35,10 @@ from dfprivacy.engine.columns import (
     require_columns,
 )
 from dfprivacy.engine.embedded import embedded
-from dfprivacy.engine.files import is_text, read_file
+from dfprivacy.engine.files import read_file
 from dfprivacy.engine.returning import frame_of, kept_table, values_of
 from dfprivacy.engine.run import guarded
+from dfprivacy.engine.text_files import TextFile, is_text
 from dfprivacy.errors import (
     InvalidQuestionError,
     InvalidUnitError,
@@ -186,7 +187,7 @@ def _declared(frame: object, numbers: set[Hashable], terms: Terms) -> Mapping[Ha
     """Return the columns of a frame with their kinds; those of a text file as the caller says."""
     known = declared(frame)
     frame = frame.rows if isinstance(frame, Filtered) else frame
-    if known is None and isinstance(frame, Path):
+    if known is None and isinstance(frame, Path | TextFile):
         with embedded() as connection:
             known = guarded(lambda: declared(read_file(connection, frame)))
         if known is not None and is_text(frame):

@@ -26,12 +26,13 @@ import pyarrow as pa
 
 from dfprivacy.engine.adopt import TELLS, Columns, adopt, require_silent
 from dfprivacy.engine.embedded import embedded, in_time_zone, set_time_zone
-from dfprivacy.engine.files import is_text, quoted, read_file
+from dfprivacy.engine.files import quoted, read_file
 from dfprivacy.engine.objects import plain
 from dfprivacy.engine.pandas import NULLABLE, require_known
 from dfprivacy.engine.returning import values_of
 from dfprivacy.engine.run import guarded
 from dfprivacy.engine.snapshots import Snapshot
+from dfprivacy.engine.text_files import TextFile, is_text
 from dfprivacy.errors import (
     DPError,
     EngineError,
@@ -509,15 +510,16 @@ def _(frame: pa.Table | pa.RecordBatchReader) -> Source:
 
 
 @source_of.register(Path)
+@source_of.register(TextFile)
 @source_of.register(Snapshot)
-def _(path: Path | Snapshot) -> Source:
+def _(path: Path | TextFile | Snapshot) -> Source:
     with embedded() as engine:
         relation = read_file(engine, path)
         kinds = dict(zip(relation.columns, relation.types, strict=True))
 
     def rows(names: Names, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
         source = path.select(names) if isinstance(path, Snapshot) else path
-        return _chosen(read_file(engine, source), names)
+        return _chosen(read_file(engine, source, names), names)
 
     return Source(
         tuple(kinds),

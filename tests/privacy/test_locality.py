@@ -103,7 +103,7 @@ def test_one_line_of_a_csv_file_moves_one_row(place, tmp_path, exact):
     old = exact.sums(path, ASKED)[0]
     for line, text in LINES.items():
         path.write_bytes(b"\n".join([*lines[:place], text, *lines[place:]]) + b"\n")
-        new = exact.sums(path, ASKED)[0]
+        new = exact.sums(dfp.TextFile(path, multiline=True), ASKED)[0]
         rows, first, second, *above, everything = (b - a for a, b in zip(old, new, strict=True))
         assert 0 <= rows <= everything <= 1, line
         assert 0 <= second <= first <= last * rows, line

@@ -1,0 +1,396 @@
+"""Read CSV and TSV files so that each line decides about its own record alone.
+
+A block of the file is decoded, cut into lines, repaired where a line is irregular, and parsed by
+polars. DuckDB reads the resulting Arrow stream of text columns, and casts above it.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from dfprivacy.errors import UnsupportedFrameError
+
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_OTHER_SEPARATORS = ";\t|,"
+_UNDECODABLE = "\ufffd"
+
+_BLOCK_SIZE = 2**20  # bytes that are read and parsed at a time: they fit a processor's cache
+_LINE_LIMIT = 2**24  # characters of a line: bounds memory, and exceeds any block
+_QUOTE, _LINE_END = b'"\n'
+
+_Integers = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A CSV or TSV file with the form of its text.
+
+    Parameters
+    ----------
+    path : path
+        The file. The first line holds the column names.
+    encoding : str
+        The encoding of the text, such as "latin-1", "cp1252" or "utf-16". Text that can't be
+        decoded makes its field missing.
+    delimiter : str, optional
+        The character between two fields. Without, it is the comma of a .csv and the tab of a .tsv
+        file, or the semicolon, tab or bar if the first line has these alone.
+    multiline : bool
+        Whether quoted fields may contain line breaks, as RFC 4180 allows. Without, a record is one
+        line, and a quote that is open at its end makes the field missing.
+
+    Raises
+    ------
+    UnsupportedFrameError
+        When there is no such encoding, one line decides about others in it, or the delimiter is not
+        one character.
+
+    Examples
+    --------
+    >>> import dfprivacy as dfp
+    >>> dfp.TextFile("visits.csv", encoding="latin-1")
+    TextFile(path=PosixPath('visits.csv'), encoding='latin-1', delimiter=None, multiline=False)
+    """
+
+    path: Path
+    encoding: str = "utf-8"
+    delimiter: str | None = None
+    multiline: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the form; the file is not opened."""
+        try:
+            object.__setattr__(self, "path", Path(self.path))
+        except TypeError:
+            raise UnsupportedFrameError(
+                "the path of a text file must be text or a path", hint='dfp.TextFile("visits.csv")'
+            ) from None
+        if not isinstance(self.encoding, str) or not _keeps_lines(self.encoding):
+            raise UnsupportedFrameError(
+                f"encoding={self.encoding!r} is not an encoding of lines of text",
+                hint='name one such as "utf-8", "latin-1", "cp1252" or "utf-16"',
+            )
+        if self.delimiter is not None and not _is_separator(self.delimiter):
+            raise UnsupportedFrameError(
+                f"delimiter={self.delimiter!r} is not one ASCII character between fields",
+                hint='name one such as ",", ";", "|" or "\\t"',
+            )
+        if not isinstance(self.multiline, bool):
+            raise UnsupportedFrameError(
+                "multiline must be True or False", hint='dfp.TextFile("visits.csv", multiline=True)'
+            )
+
+
+def _is_separator(delimiter: object) -> bool:
+    if not isinstance(delimiter, str) or len(delimiter) != 1:
+        return False
+    return delimiter.isascii() and delimiter not in '"\r\n\0'
+
+
+@cache
+def _keeps_lines(encoding: str) -> bool:
+    """Return whether text in an encoding is decoded line by line, whatever bytes are in a line."""
+    try:
+        if codecs.lookup(encoding).name in {"utf-8", "utf-16", "utf-16-le", "utf-16-be"}:
+            return True
+        codecs.getincrementaldecoder(encoding)
+        plain = bytes(range(128)) + b"\x1b$Bab~{ab+AGE-"  # other encodings change their state here
+        starts = [bytes([first]) for first in range(128, 256)]
+        starts += [start + bytes([second]) for start in starts for second in range(256)]
+        lines = b"".join(start + b"\nnext\n" for start in starts)
+        is_ascii_kept = plain.decode(encoding) == plain.decode("ascii")
+        return is_ascii_kept and lines.decode(encoding, "replace").count("\nnext\n") == len(starts)
+    except (LookupError, UnicodeError, ValueError):
+        return False
+
+
+def is_text(source: object) -> bool:
+    """Return whether rows come from a CSV or TSV file, whose columns are all text."""
+    if isinstance(source, Path):
+        return source.suffix.lower() in SEPARATORS and not source.is_dir()
+    return isinstance(source, TextFile)
+
+
+def read_text(
+    connection: duckdb.DuckDBPyConnection, file: TextFile, names: Sequence[str] | None = None
+) -> duckdb.DuckDBPyRelation:
+    """Return a CSV or TSV file as a relation of text columns, at least those in `names`.
+
+    Raises
+    ------
+    UnsupportedFrameError
+        When the first line does not hold distinct column names.
+    """
+    header, separator = _read_header(file)
+    columns = _name_columns(header, file.path)
+    if names is None or not set(names) <= set(columns):  # whose error suggests other columns
+        names = columns
+    needed = [column for column in columns if column in names] or columns[:1]
+    return connection.from_arrow(_Records(file, separator, columns, needed))
+
+
+class _Records:
+    """The records of a text file as an Arrow stream, which each query reads anew."""
+
+    def __init__(
+        self, file: TextFile, separator: str, columns: Sequence[str], needed: Sequence[str]
+    ) -> None:
+        self._file = file
+        self._form = _RecordForm(separator.encode(), len(columns))
+        self._positions = [columns.index(name) for name in needed]
+        self._schema = pa.schema([(name, pa.large_string()) for name in needed])
+
+    def __arrow_c_schema__(self) -> object:
+        return self._schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        reader = pa.RecordBatchReader.from_batches(self._schema, self._batches())
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        is_header_read = False
+        for records in _read_records(self._file, self._form):
+            frame = self._form.parse(records, self._positions)
+            rows = frame.slice(0 if is_header_read else 1)
+            is_header_read |= frame.height > 0
+            for batch in rows.to_arrow().to_batches():
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
+
+
+def _read_header(file: TextFile) -> tuple[list[str], str]:
+    """Return the fields of the first record, and the character between fields."""
+    with file.path.open("rb") as opened:
+        start = opened.read(2)
+    if start in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE} and "16" not in file.encoding:
+        raise UnsupportedFrameError(
+            f"{str(file.path)!r} is encoded as UTF-16",
+            hint=f'dfp.frame({str(file.path)!r}, encoding="utf-16"), or --encoding utf-16',
+        )
+    block = next(_read_blocks(file), "").lstrip("\n")
+    if not file.multiline:
+        block = block.partition("\n")[0] + "\n"
+    default = SEPARATORS[file.path.suffix.lower()]
+    headers = {
+        separator: _split_header(block, file, separator)
+        for separator in ([file.delimiter] if file.delimiter else [default, *_OTHER_SEPARATORS])
+    }
+    separator = max(headers, key=lambda separator: len(headers[separator]) > 1)
+    return headers[separator], separator
+
+
+def _split_header(block: str, file: TextFile, separator: str) -> list[str]:
+    form = _RecordForm(separator.encode(), sys.maxsize)
+    records, _ = form.repair(block.encode("utf-8", "replace"), multiline=file.multiline)
+    return [(field or b"").decode() for field in form.split(form.first_record(records))]
+
+
+def _name_columns(header: Sequence[str], path: Path) -> list[str]:
+    """Return the names of the columns, of which DuckDB's name stands for an empty one.
+
+    Raises
+    ------
+    UnsupportedFrameError
+        When the first line is a title, an instruction to Excel, or has two equal names.
+    """
+    first, *others = header
+    file, hint = repr(str(path)), ""
+    if any(_UNDECODABLE in name or "\0" in name for name in header):
+        what = f"the first line of {file} is not in the encoding that was named, UTF-8 by default"
+        hint = f'name another one, such as dfp.frame({file}, encoding="latin-1") or "utf-16-le"'
+    elif first.lower().startswith("sep=") and not any(others):
+        what = f"the first line of {file} is an instruction to Excel, 'sep='"
+        hint = "remove that line, so that the column names come first"
+    elif first and others and not any(others):
+        what = f"the first line of {file} has one name for several columns, as a title has"
+        hint = "remove the lines above the column names, or name the other columns"
+    digits = len(str(len(header) - 1))
+    names = [name or f"column{index:0{digits}}" for index, name in enumerate(header)]
+    if not hint and (not any(header) or len({name.lower() for name in names}) < len(names)):
+        what = f"the first line of {file} does not hold distinct column names"
+        hint = "write one name a column in the first line, different in more than case"
+    if hint:
+        raise UnsupportedFrameError(what, hint=hint)
+    return names
+
+
+def _read_blocks(file: TextFile) -> Iterator[str]:
+    """Return blocks of complete lines, each of which ends in a line feed.
+
+    A line that exceeds the limit is cut there. The mark makes the field that was cut missing.
+    """
+    decoder = codecs.getincrementaldecoder(file.encoding)("replace")
+    lines = io.IncrementalNewlineDecoder(decoder, translate=True)
+    rest, is_first, is_last = "", True, False
+    with file.path.open("rb") as opened:
+        while not is_last:
+            data = opened.read(_BLOCK_SIZE)
+            is_last = not data
+            text = rest + lines.decode(data, final=is_last) + "\n" * is_last
+            if is_first:
+                text = text.removeprefix("\ufeff")
+            first_end, end = text.find("\n"), text.rfind("\n") + 1
+            rest = text[end : end + _LINE_LIMIT + 1]
+            block = text[:end]
+            if first_end > _LINE_LIMIT:
+                block = block[:_LINE_LIMIT] + _UNDECODABLE + block[first_end:]
+            is_first = is_first and not text
+            if block:
+                yield block
+
+
+def _read_records(file: TextFile, form: _RecordForm) -> Iterator[bytes]:
+    """Return blocks of regular records: no field has a line break or quote that is not quoted."""
+    rest = b""
+    for text in _read_blocks(file):
+        block = rest + text.encode("utf-8", "replace")
+        records, rest = form.repair(block, multiline=file.multiline)
+        yield records
+    if rest:
+        yield form.repair(rest, multiline=False)[0]
+
+
+@dataclass(frozen=True)
+class _RecordForm:
+    """The separator of fields and the number of columns, which records are read by.
+
+    A field that begins with a quote ends at the next quote that is not doubled, and keeps the text
+    behind it. In other fields a quote is a character. A quote that is open at the end of the record
+    makes the field missing. Fields beyond the last column are ignored.
+    """
+
+    separator: bytes
+    width: int
+
+    def parse(self, records: bytes, positions: Sequence[int]) -> pl.DataFrame:
+        """Return the columns at some positions of regular records, empty fields as missing."""
+        names = [f"c{index}" for index in range(self.width)]
+        header = self.separator.decode().join(names).encode() + b"\n"
+        frame = pl.read_csv(
+            header + records,
+            separator=self.separator.decode(),
+            schema=dict.fromkeys(names, pl.String),
+            columns=[names[position] for position in positions],
+            null_values="",
+            missing_columns="insert",
+            truncate_ragged_lines=True,
+        )
+        if records.isascii() or _UNDECODABLE.encode() not in records:
+            return frame
+        is_lost = pl.all().str.contains(_UNDECODABLE, literal=True)
+        return frame.select(pl.when(~is_lost).then(pl.all()))
+
+    def repair(self, block: bytes, *, multiline: bool) -> tuple[bytes, bytes]:
+        """Return the regular records of a block, and the start of a record that it does not end."""
+        ends, irregular, quoted = self._find_irregular(block)
+        pieces: list[bytes] = []
+        done = 0
+        for number in irregular.tolist():
+            start = int(ends[number - 1]) + 1 if number else 0
+            if start < done:  # inside of a record of several lines
+                continue
+            end = int(ends[number])
+            if multiline and self._open_end.fullmatch(block, start, end):
+                later = self._find_end(block, start, ends, quoted[quoted > number])
+                if later is None:
+                    return b"".join([*pieces, block[done:start]]), block[start:]
+                end = later
+            pieces += [block[done:start], self._rewrite(block[start:end])]
+            done = end + 1
+        return b"".join([*pieces, block[done:]]), b""
+
+    def _find_irregular(self, block: bytes) -> tuple[_Integers, _Integers, _Integers]:
+        """Return the ends of lines, numbers of blank and irregular lines, and of lines with quotes.
+
+        In a regular line, quotes open behind a separator and close before one, or are doubled.
+        """
+        symbols = np.frombuffer(block, np.uint8)
+        is_end = symbols == _LINE_END
+        if b'"' not in block:
+            ends, counts, quotes = np.flatnonzero(is_end), np.zeros(0, int), np.zeros(0, int)
+        else:
+            marks = np.flatnonzero(is_end | (symbols == _QUOTE))
+            is_quote = symbols[marks] == _QUOTE
+            ends, quotes = marks[~is_quote], marks[is_quote]
+            counts = np.diff(np.cumsum(is_quote, dtype=np.int32)[~is_quote], prepend=0)
+        is_odd = counts % 2 == 1
+        if is_odd.any():
+            quotes = quotes[~np.repeat(is_odd, counts)]
+        is_border = np.zeros(256, bool)
+        is_border[[_QUOTE, _LINE_END, self.separator[0]]] = True
+        openings, closings = quotes[::2], quotes[1::2]
+        wrong_openings = openings[~is_border[symbols[openings - 1]]]
+        wrong_closings = closings[~is_border[symbols[closings + 1]]]
+        wrong = np.searchsorted(ends, np.concatenate((wrong_openings, wrong_closings)))
+        blank = np.flatnonzero(np.diff(ends, prepend=-1) == 1)
+        irregular = np.unique(np.concatenate((wrong, blank, np.flatnonzero(is_odd))))
+        return ends, irregular, np.flatnonzero(counts)
+
+    def _find_end(self, block: bytes, start: int, ends: _Integers, later: _Integers) -> int | None:
+        """Return the end of a record that is open after its first line; None if it is not here.
+
+        A record that exceeds the limit of a line ends with the line that exceeds it.
+        """
+        forced = int(np.searchsorted(ends, start + _LINE_LIMIT))
+        for number in later[later < forced].tolist():
+            line = block[int(ends[number - 1]) + 1 : int(ends[number])]
+            if not self._open_end.fullmatch(b'"' + line):
+                return int(ends[number])
+        return int(ends[forced]) if forced < len(ends) else None
+
+    def _rewrite(self, record: bytes) -> bytes:
+        """Return a record with all fields in quotes; nothing for a blank line."""
+        if not record:
+            return b""
+        fields = [
+            b"" if field is None else b'"%b"' % field.replace(b'"', b'""')
+            for field in self.split(record)
+        ]
+        return self.separator.join(fields) + b"\n"
+
+    def split(self, record: bytes) -> list[bytes | None]:
+        """Return the fields of a record; None for a quote that is open at its end."""
+        fields: list[bytes | None] = []
+        start = 0
+        while start <= len(record) and len(fields) < self.width:
+            match = self._field.match(record, start)
+            assert match is not None  # noqa: S101 the pattern matches an empty field too
+            quoted, tail, is_open, plain = match.groups()
+            if is_open is not None:
+                fields.append(None)
+            else:
+                fields.append(plain if quoted is None else quoted.replace(b'""', b'"') + tail)
+            start = match.end() + 1
+        return fields
+
+    def first_record(self, records: bytes) -> bytes:
+        """Return the first of regular records."""
+        match = re.match(rb'(?:[^"\n]|"[^"]*+")*+', records)
+        return match[0] if match else b""
+
+    @cached_property
+    def _field(self) -> re.Pattern[bytes]:
+        plain = rb"[^%b]*+" % re.escape(self.separator)
+        return re.compile(
+            rb'"([^"]*+(?:""[^"]*+)*+)"(' + plain + rb')|("[\s\S]*+)|(' + plain + rb")"
+        )
+
+    @cached_property
+    def _open_end(self) -> re.Pattern[bytes]:
+        """The pattern of a record that ends inside of quotes."""
+        separator = re.escape(self.separator)
+        quoted = rb'"[^"]*+(?:""[^"]*+)*+'
+        closed = rb'(?:%b"[^%b]*+|[^"%b][^%b]*+|)%b' % (quoted, *[separator] * 4)
+        return re.compile(rb"(?:%b)*+%b" % (closed, quoted))
