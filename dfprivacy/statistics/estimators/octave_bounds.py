@@ -349,7 +349,7 @@ class Tail:
         rows, likely = (np.concatenate([near, own], axis=1) for own in (rows, likely))
         z = statistics.NormalDist().inv_cdf((1 + level) / 2)
         return tuple(
-            (rows @ power + z * np.sqrt(likely @ power**2))[self.alike]
+            (add_columns(rows * power) + z * np.sqrt(add_columns(likely * power**2)))[self.alike]
             for power in (distances, distances**2)
         )  # type: ignore[return-value]
 
@@ -605,6 +605,16 @@ def _sides(
         distances = inner + _MIDDLE * (outer - inner) - sizes[place]
         sides.append(Tail(heights, len(out), np.array(reach), distances, spread))
     return sides
+
+
+def add_columns(table: Floats) -> Floats:
+    """Return the sum of each row, added from left to right.
+
+    A matrix product rounds a row by how many rows there are, so that a hidden group would show in
+    the last digit of the others. Columns of zeros at the end change nothing here.
+    """
+    width = table.shape[1]
+    return np.asarray(table.cumsum(axis=1)[:, -1]) if width else np.zeros(len(table))
 
 
 def _doublings(sizes: Floats) -> tuple[Floats, Floats]:
