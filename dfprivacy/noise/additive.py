@@ -14,6 +14,7 @@ from dfprivacy.measurement.linear import Linear
 from dfprivacy.measurement.sums import Statistics
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.laws import Noise
+from dfprivacy.noise.recording import recordable
 
 _SAFE = 2**61  # up to three such integers add up within an int64
 
@@ -62,6 +63,7 @@ def add_noise(
     return NoisyStatistics(statistics.key_table(), vectors)
 
 
+@recordable
 def add_to(
     exact: npt.NDArray[np.int64], noise: Noise, entropy: EntropySource = system_entropy
 ) -> npt.NDArray[Any]:

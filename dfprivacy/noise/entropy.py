@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfprivacy.errors import EntropyError
+from dfprivacy.noise.recording import is_recording
 
 EntropySource = Callable[[int], bytes]
 
@@ -50,6 +51,8 @@ def system_entropy(size: int) -> bytes:
             "noise was asked for outside of a release",
             hint="hand in a source of bytes of your own, or ask for a release",
         )
+    if is_recording():
+        raise EntropyError("noise was asked for outside of a recordable function")
     return _system_bytes(size)
 
 

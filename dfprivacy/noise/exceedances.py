@@ -28,6 +28,7 @@ from dfprivacy.measurement.binning import Floats, Integers, Octaves
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace, Noise, is_laplace, spread_of
+from dfprivacy.noise.recording import recordable
 from dfprivacy.noise.samplers import LARGEST_INT64_SCALE, GaussianOdds, Geometric, exact_geometric
 from dfprivacy.noise.tails import arithmetic, exponential, theta
 from dfprivacy.noise.uniform import LazyUniform
@@ -111,6 +112,7 @@ def count_of(height: float, noise: Noise) -> int:
     return max(1, math.ceil((high - 0.5) * spread_of(noise) + 0.5))
 
 
+@recordable
 def exceedances(
     table: BinTable,
     noise: Noise,
@@ -168,6 +170,7 @@ def every_count(
     return Exceedances(group, place - last, noisy, -(2**62), noise, last)
 
 
+@recordable
 def counts_at(
     table: BinTable,
     noisy: Exceedances,

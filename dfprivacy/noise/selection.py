@@ -22,6 +22,7 @@ from dfprivacy.measurement.binning import Integers
 from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
 from dfprivacy.noise.laws import exact_parameter
 from dfprivacy.noise.race import EXPONENTIAL, UNIFORM, Race, Runs, Times, blocks
+from dfprivacy.noise.recording import recordable
 from dfprivacy.noise.samplers import ATTEMPTS, stuck
 
 
@@ -66,6 +67,7 @@ class Selection:
         """Return the rho of zCDP at which a choice is charged."""
         return self.epsilon(sensitivity) ** 2 / self._divisor
 
+    @recordable
     def select(self, runs: Runs, entropy: EntropySource = system_entropy) -> Integers:
         """Return the chosen candidate of each group, independently of each other.
 
@@ -160,6 +162,7 @@ def _whole(sensitivity: object) -> int:
     return sensitivity
 
 
+@recordable
 def random_signs(size: int, entropy: EntropySource) -> npt.NDArray[np.float64]:
     """Return independent signs, 1.0 or -1.0 with equal probability."""
     words = random_words(-(-size // 64), entropy)
@@ -167,6 +170,7 @@ def random_signs(size: int, entropy: EntropySource) -> npt.NDArray[np.float64]:
     return 1.0 - 2.0 * bits.astype(np.float64)
 
 
+@recordable
 def random_labels(size: int, below: int, entropy: EntropySource) -> Integers:
     """Return independent, uniform labels from 0 to below - 1."""
     return uniform_below(np.full(size, below, np.int64), entropy)

@@ -1,0 +1,453 @@
+"""Measure the privacy loss of releases: record one on a table, replay it on a neighboring table.
+
+    python -m benchmarks.replay            # print the largest loss of each statistic
+    python -m benchmarks.replay --write    # write that table into docs/audit.md
+
+The first release runs as usual, and a tape keeps the exact inputs and the result of each draw. In
+the second release, on the neighboring table, each draw returns the recorded result. Then both
+releases must have the same outcome: the same values, types, errors, warnings and charges. The exact
+inputs may differ, and their difference is the privacy loss. It is computed exactly and must not
+exceed the charge in the ledger.
+
+Idea: Re:cord-play, arXiv 2602.17454.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import math
+import sys
+import time
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+import dfprivacy as dfp
+from benchmarks.releases import plain
+from dfprivacy.measurement.bin_table import codes_of
+from dfprivacy.noise.laws import DiscreteLaplace
+from dfprivacy.noise.recording import record_draws
+from dfprivacy.noise.selection import ExponentialMechanism
+
+PAGE = Path(__file__).parents[1] / "docs" / "audit.md"
+MARKS = ("<!-- replay: python -m benchmarks.replay --write -->\n", "<!-- end of replay -->\n")
+COINS = ("random_signs", "random_labels")
+"""Draws that no exact value enters."""
+
+
+class MismatchError(Exception):
+    """The second release does not draw what the first one has drawn."""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One draw: the mechanism, its inputs by parameter name, and its result."""
+
+    mechanism: str
+    inputs: Mapping[str, Any]
+    result: Any
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A privacy loss as pure epsilon and as rho."""
+
+    epsilon: Fraction | float = Fraction(0)
+    rho: Fraction = Fraction(0)
+
+    def __add__(self, other: Loss) -> Loss:
+        return Loss(self.epsilon + other.epsilon, self.rho + other.rho)
+
+
+class Tape:
+    """Recorder of draws. With recorded draws it returns their results instead of new ones."""
+
+    def __init__(
+        self, recorded: Sequence[Draw] | None = None, *, lost_groups: bool = False
+    ) -> None:
+        self.recorded, self.draws = recorded, list[Draw]()
+        self._left, self._lost_groups = list(recorded or ()), lost_groups
+        self.loss, self.mismatch = Loss(), ""
+        self._coins = 0
+        self._counted: dict[int, Counter[Any]] = defaultdict(Counter)
+
+    def draw(self, mechanism: str, inputs: Mapping[str, Any], sample: Callable[[], Any]) -> Any:
+        """Return the result of a draw, and keep its inputs."""
+        if mechanism in COINS:
+            return self._toss(mechanism, **{k: v for k, v in inputs.items() if k != "entropy"})
+        inputs = {name: copied(value) for name, value in inputs.items() if name != "entropy"}
+        try:
+            if mechanism == "counts_at":
+                self._count_once(**inputs)
+            result = sample() if self.recorded is None else self._replay(mechanism, inputs)
+        except MismatchError as mismatch:  # the boundary of the package would hide it
+            self.mismatch = str(mismatch)
+            raise
+        self.draws.append(Draw(mechanism, inputs, result))
+        return copied(result)
+
+    def _replay(self, mechanism: str, inputs: Mapping[str, Any]) -> Any:
+        """Return the result of the next recorded draw, or of the one that lost groups leave."""
+        require(bool(self._left), f"one draw more: {mechanism}")
+        matches, mismatch = [], MismatchError()
+        for place, draw in enumerate(self._left if self._lost_groups else self._left[:1]):
+            try:
+                require(draw.mechanism == mechanism, f"{mechanism} instead of {draw.mechanism}")
+                matches.append((place, *MECHANISMS[mechanism](draw, inputs)))
+            except MismatchError as error:
+                mismatch = error
+        if not matches:
+            raise mismatch
+        place, loss, result = min(matches, key=lambda match: match[1].rho)
+        del self._left[: place + 1]
+        self.loss += loss
+        return result
+
+    def _toss(self, mechanism: str, size: int, below: int = 2) -> Any:
+        """Return public coins. A row has the same ones in both releases."""
+        self._coins += 1
+        values = np.random.default_rng(self._coins).integers(0, below, max(size, 10**5))[:size]
+        return values if mechanism == "random_labels" else 1.0 - 2.0 * values
+
+    def _count_once(self, table: Any, noisy: Any, group: Any, bins: Any) -> None:
+        """Require that a count of a sparse noisy histogram is drawn once at most.
+
+        Stacked columns repeat the keys of their groups, and a count is drawn once for each.
+        """
+        codes = codes_of(group, bins, noisy.last).tolist()
+        known = set(noisy.codes.tolist())
+        names = names_of(table)
+        asked = zip(codes, group.tolist(), bins.tolist(), strict=True)
+        cells = [(names[place], number) for code, place, number in asked if code not in known]
+        if not cells:
+            return
+        parents = [
+            draw for draw in self.draws if getattr(draw.result, "noise", None) is noisy.noise
+        ]
+        require(len(parents) == 1, "counts of a histogram that was not drawn")
+        drawn = self._counted[id(noisy.noise)]
+        drawn.update(cells)
+        columns = Counter(names_of(parents[0].inputs["table"]))
+        require(all(drawn[cell] <= columns[cell[0]] for cell in cells), "a count is drawn twice")
+
+
+def require(condition: object, message: str) -> None:
+    """Stop a release that does not repeat its draws."""
+    if not condition:
+        raise MismatchError(message)
+
+
+def names_of(table: Any) -> list[Any]:
+    """Return the keys of each group of a table of bins."""
+    rows = [tuple(row.values()) for row in table.keys.to_pylist()]
+    return rows or [()] * table.groups
+
+
+def copied(value: Any) -> Any:
+    """Return a copy of an array, and any other value itself."""
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+# Losses of draws
+
+
+def addition_loss(draw: Draw, inputs: Mapping[str, Any]) -> tuple[Loss, Any]:
+    """Return the loss of added noise, and the recorded result for the smaller array."""
+    require(draw.inputs["noise"] == inputs["noise"], "another noise")
+    first, second = draw.inputs["exact"], inputs["exact"]
+    require(first.ndim == second.ndim, "another shape")
+    axes = [axis for axis in range(first.ndim) if first.shape[axis] != second.shape[axis]]
+    require(len(axes) <= 1, "another shape")
+    axis = axes[0] if axes else 0
+
+    def gaps_of(places: Any) -> list[int]:
+        padded = np.zeros(first.shape, dtype=object)
+        index = [slice(None)] * first.ndim
+        if first.ndim:
+            index[axis] = places
+        padded[tuple(index)] = second
+        return list((first.astype(object) - padded).flat)
+
+    sizes = (first.shape[axis], second.shape[axis]) if first.ndim else (1, 1)
+    gaps, places = least_gaps(gaps_of, *sizes)
+    result = np.take(draw.result, places, axis=axis) if axes else draw.result
+    return noise_loss(gaps, inputs["noise"]), result
+
+
+def histogram_loss(draw: Draw, inputs: Mapping[str, Any]) -> tuple[Loss, Any]:
+    """Return the loss of a sparse noisy histogram, and the recorded bins of the fewer groups."""
+    for name in ("noise", "height"):
+        require(draw.inputs[name] == inputs[name], f"another {name}")
+    among, others = (own.get("among") for own in (draw.inputs, inputs))
+    require((among is None) == (others is None), "other public bins")
+    if among is not None:
+        require(np.array_equal(among[0], others[0]) and among[1] == others[1], "other public bins")
+    first, second = draw.inputs["table"], inputs["table"]
+    require(first.binning == second.binning, "other bins")
+
+    def gaps_of(places: Any) -> list[int]:
+        counts = cells_of(first, np.arange(first.groups))
+        for cell, rows in cells_of(second, places).items():
+            counts[cell] = counts.get(cell, 0) - rows
+        return list(counts.values())
+
+    gaps, places = least_gaps(gaps_of, first.groups, second.groups)
+    result = draw.result
+    if second.groups < first.groups:
+        kept = np.isin(result.group, places)
+        group = np.searchsorted(places, result.group[kept])
+        each = max(second.groups // len(np.atleast_2d(result.least)), 1)
+        bins, counts = result.bins[kept], result.counts[kept]
+        result = replace(result, group=group, bins=bins, counts=counts, each=each)
+    return noise_loss(gaps, inputs["noise"]), result
+
+
+def cells_of(table: Any, places: Any) -> dict[tuple[int, int], int]:
+    """Return the rows of each bin, whose groups lie at these places."""
+    cells = zip(places[table.group].tolist(), table.bins.tolist(), strict=True)
+    return dict(zip(cells, table.rows.tolist(), strict=True))
+
+
+def later_count_loss(draw: Draw, inputs: Mapping[str, Any]) -> tuple[Loss, Any]:
+    """Return no loss: the noise of these counts belongs to a histogram that was drawn before."""
+    for name in ("group", "bins"):
+        require(np.array_equal(draw.inputs[name], inputs[name]), f"counts of other {name}")
+    return Loss(), draw.result
+
+
+def selection_loss(draw: Draw, inputs: Mapping[str, Any]) -> tuple[Loss, Any]:
+    """Return the loss of selections, and the choices of the fewer groups.
+
+    Only differences of scores count: a constant that is added to all of them changes no chance.
+    """
+    law = inputs["self"]
+    require(draw.inputs["self"] == law, "another selection")
+    first, second = (list(scores_of(own["runs"])) for own in (draw.inputs, inputs))
+
+    def gaps_of(places: Any) -> list[int]:
+        pairs = zip(places.tolist(), second, strict=True)
+        return [score_gap(first[place], scores) for place, scores in pairs]
+
+    gaps, places = least_gaps(gaps_of, len(first), len(second))
+    epsilons = [law.rate * gap for gap in gaps]
+    divisor = 8 if isinstance(law, ExponentialMechanism) else 2
+    rho = sum((epsilon**2 / divisor for epsilon in epsilons), start=Fraction(0))
+    return Loss(sum(epsilons, start=Fraction(0)), rho), draw.result[places]
+
+
+def scores_of(runs: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield first candidates, ends and scores of the runs of each group."""
+    ends = [*runs.group_starts[1:].tolist(), len(runs.first)]
+    for start, end in zip(runs.group_starts.tolist(), ends, strict=True):
+        order = start + np.argsort(runs.first[start:end], kind="stable")
+        order = order[runs.length[order] > 0]
+        yield runs.first[order], (runs.first + runs.length)[order], runs.loss[order]
+
+
+def score_gap(one: tuple[Any, Any, Any], other: tuple[Any, Any, Any]) -> int:
+    """Return the range of the differences of scores over all candidates."""
+    cuts = np.unique(np.concatenate([*one[:2], *other[:2]]))
+    scores = []
+    for firsts, ends, losses in (one, other):
+        run = np.searchsorted(firsts, cuts, side="right") - 1
+        inside = (run >= 0) & (cuts < ends[run])
+        scores.append((inside, losses[run]))
+    (inside, losses), (same, others) = scores
+    require(np.array_equal(inside, same), "other candidates")
+    return int(np.ptp((losses - others)[inside])) if inside.any() else 0
+
+
+def least_gaps(gaps_of: Callable[[Any], list[int]], size: int, smaller: int) -> tuple[Any, Any]:
+    """Return the gaps of matching groups, and the places of the second table's groups.
+
+    Groups that the second table lacks are the last ones, in each of equal blocks where columns are
+    stacked, or a single one anywhere. The match with the least gaps is the right one. A wrong match
+    can't hide a leak, because the releases must be equal with the results it assigns.
+    """
+    missing = size - smaller
+    require(missing >= 0, "more groups than recorded")
+    blocks = [b for b in range(1, max(missing, 1) + 1) if missing % b == 0 and size % b == 0]
+    matches = [np.arange(size).reshape(b, -1)[:, : smaller // b].ravel() for b in blocks]
+    if missing == 1:
+        matches += [np.delete(np.arange(size), place) for place in range(smaller)]
+    sized = [(gaps_of(places), places) for places in matches]
+    return min(sized, key=lambda match: sum(map(abs, match[0])))
+
+
+def noise_loss(gaps: Sequence[int], noise: Any) -> Loss:
+    """Return the loss of independent noise on sums that differ by these gaps."""
+    if isinstance(noise, DiscreteLaplace):
+        epsilons = [Fraction(abs(gap)) / noise.scale for gap in map(int, gaps) if gap]
+        return Loss(sum(epsilons, start=Fraction(0)), sum(e * e for e in epsilons) * Fraction(1, 2))
+    squares = sum(int(gap) ** 2 for gap in gaps)
+    return Loss(math.inf if squares else Fraction(0), Fraction(squares) / (2 * noise.sigma_squared))
+
+
+MECHANISMS = {
+    "add_to": addition_loss,
+    "exceedances": histogram_loss,
+    "counts_at": later_count_loss,
+    "select": selection_loss,
+}
+
+
+# Pairs of releases
+
+
+Release = Callable[[dfp.Ledger, str], Any]
+"""A call that charges a ledger for a dataset of this name."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two neighboring releases after a replay."""
+
+    draws: int
+    loss: Loss
+    charge: dfp.Budget
+    fault: str = ""
+
+    @property
+    def ratio(self) -> Fraction:
+        """The measured loss as a fraction of the charge."""
+        measure = "epsilon" if self.charge.rho is None else "rho"
+        charged = Fraction(round(getattr(self.charge, measure) * 10**9), 10**9)
+        loss = getattr(self.loss, measure)
+        if charged == 0 or loss == math.inf:
+            return Fraction(0) if loss == 0 else Fraction(10**9)
+        return Fraction(loss) / charged
+
+
+class Meter:
+    """Ledgers for releases, and comparisons of neighboring releases."""
+
+    def __init__(self, folder: Path) -> None:
+        self.releases = 0
+        self._ledgers = {
+            "epsilon": dfp.Ledger(folder / "epsilon.db", epsilon=1e9, delta=0.5),
+            "rho": dfp.Ledger(folder / "rho.db", rho=1e9, delta=0.5),
+        }
+
+    def compare(
+        self,
+        larger: Release,
+        smaller: Release,
+        measure: str = "epsilon",
+        stated: dfp.Budget | None = None,
+        *,
+        lost_groups: bool = False,
+    ) -> Pair:
+        """Record the release with more groups, replay the other one, and measure the loss.
+
+        `stated` is the charge of a statement that no ledger knows. With `lost_groups` the second
+        table lacks secret groups, whose draws are left out.
+        """
+        first = Tape()
+        outcome, charge = self._run(larger, measure, first)
+        second = Tape(first.draws, lost_groups=lost_groups)
+        other, same_charge = self._run(smaller, measure, second)
+        fault = second.mismatch
+        if not fault and len(second.draws) < len(first.draws) and not lost_groups:
+            fault = f"one draw less: {first.draws[len(second.draws)].mechanism}"
+        if not fault and (outcome != other or charge != same_charge):
+            fault = f"outcomes differ: {difference(outcome, other)}; {charge} and {same_charge}"
+        return Pair(len(first.draws), second.loss, stated or charge, fault)
+
+    def _run(self, release: Release, measure: str, tape: Tape) -> tuple[Any, dfp.Budget]:
+        """Return everything a caller sees of a release, and its charge."""
+        ledger = self._ledgers[measure]
+        self.releases += 1
+        dataset, printed = f"release {self.releases}", io.StringIO()
+        with (
+            warnings.catch_warnings(record=True) as caught,
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(printed),
+            record_draws(tape),
+        ):
+            warnings.simplefilter("always")
+            try:
+                value = plain(release(ledger, dataset))
+            except Exception as error:
+                value = type(error).__name__, str(error)
+        messages = [str(warning.message) for warning in caught]
+        known = dataset in ledger.datasets()
+        charge = ledger.spent(dataset) if known else dfp.Budget(**{measure: 0.0})
+        return (value, messages, printed.getvalue()), charge
+
+
+def difference(one: Any, other: Any) -> str:
+    """Return where two outcomes begin to differ."""
+    texts = str(one), str(other)
+    pairs = enumerate(zip(*texts, strict=False))
+    start = max(0, next((i for i, (a, b) in pairs if a != b), 0) - 40)
+    return " | ".join(text[start : start + 160] for text in texts)
+
+
+def measured(seed: int = 1) -> Iterator[tuple[Any, Pair]]:
+    """Yield every case of `benchmarks.replay_cases` with its pair of releases."""
+    from benchmarks.replay_cases import Places, cases  # noqa: PLC0415 it needs this module
+
+    memory = Path("/dev/shm")  # ledgers wait for the disk elsewhere
+    with TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        meter, places = Meter(Path(folder)), Places(Path(folder))
+        for case in cases(seed):
+            larger, smaller = case.releases(places)
+            yield (
+                case,
+                meter.compare(
+                    larger, smaller, case.measure, case.stated, lost_groups=case.lost_groups
+                ),
+            )
+
+
+def table_of(results: Sequence[tuple[Any, Pair]]) -> str:
+    """Return a Markdown table of the largest loss by statistic and entry point."""
+    ratios: dict[str, dict[str, list[Fraction]]] = defaultdict(lambda: defaultdict(list))
+    for case, pair in results:
+        if pair.draws:
+            ratios[case.statistic][case.entry].append(pair.ratio)
+    entries = list(dict.fromkeys(entry for cells in ratios.values() for entry in cells))
+    lines = [
+        "| statistic | pairs | " + " | ".join(entries) + " |",
+        "|---" * (2 + len(entries)) + "|",
+    ]
+    for statistic, cells in ratios.items():
+        worst = [f"{float(max(cells[e])):.3g}" if e in cells else "" for e in entries]
+        pairs = sum(map(len, cells.values()))
+        lines.append(f"| `{statistic}` | {pairs} | " + " | ".join(worst) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """Measure all cases; print or write the table; return 1 if a law is broken."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--write", action="store_true", help="write the table into docs/audit.md")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the tables and combinations")
+    options = parser.parse_args()
+    start = time.process_time()
+    results = list(measured(options.seed))
+    faults = [f"{case}: {pair.fault or f'loss {float(pair.ratio):.6g} of the charge'}"
+              for case, pair in results if pair.fault or pair.ratio > 1]  # fmt: skip
+    table = table_of(results)
+    print("\n".join([table, *faults]))
+    drawn = sum(pair.draws > 0 for _, pair in results)
+    seconds = time.process_time() - start
+    print(f"{drawn} pairs with draws, {len(results) - drawn} without, {seconds:.0f} CPU seconds")
+    if options.write:
+        head, _, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
+        tail = rest.partition(MARKS[1])[2]
+        PAGE.write_text(f"{head}{MARKS[0]}{table}{MARKS[1]}{tail}", encoding="utf-8")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

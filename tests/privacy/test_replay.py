@@ -1,0 +1,136 @@
+"""The measured privacy loss of a release on neighboring tables is at most its charge.
+
+A group of one unit is shown with probability 1e-10 at most, so that all pairs together fail by
+chance with a probability below 1e-6.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import pytest
+
+import dfprivacy as dfp
+from benchmarks import replay_cases
+from benchmarks.replay import Meter, measured
+from benchmarks.replay_cases import Case, Places, cases
+from dfprivacy.accounting.loss import Epsilon
+from dfprivacy.errors import EntropyError
+from dfprivacy.noise.laws import DiscreteLaplace
+from dfprivacy.noise.recording import record_draws
+from dfprivacy.release.pipeline import permit
+from dfprivacy.statistics import Linear
+from examples.statistics.second_moment import SecondMoment
+from tests.privacy.test_static_rules import both_trees, names_used
+
+
+def measure_losses(cases, folder):
+    """Return the pair of releases of each case."""
+    meter, places = Meter(folder), Places(folder)
+    pairs = []
+    for case in cases:
+        larger, smaller = case.releases(places)
+        terms = {"stated": case.stated, "lost_groups": case.lost_groups}
+        pairs.append(meter.compare(larger, smaller, case.measure, **terms))
+    return pairs
+
+
+def measure_loss(case, folder):
+    """Return the pair of releases of one case."""
+    return measure_losses([case], folder)[0]
+
+
+@pytest.mark.slow
+def test_no_release_loses_more_than_its_charge():
+    """Every statistic at every entry point loses at most its charge, in pairs of all choices."""
+    measured_pairs, pairs = Counter(), list(measured())
+    for case, pair in pairs:
+        assert not pair.fault, case
+        assert pair.ratio <= 1, case
+        measured_pairs[case.statistic] += pair.draws > 0
+    assert min(measured_pairs.values()) >= 5
+    assert sum(measured_pairs.values()) > 0.85 * len(pairs)
+
+
+@pytest.mark.parametrize("entry", replay_cases.ENTRIES)
+def test_some_releases_lose_no_more_than_their_charge(entry, tmp_path):
+    """A few pairs of releases of each entry point lose at most their charge."""
+    some = list(itertools.islice((case for case in cases() if case.entry == entry), 3))
+    for case, pair in zip(some, measure_losses(some, tmp_path), strict=True):
+        assert not pair.fault, case
+        assert pair.ratio <= 1, case
+
+
+PLAIN = Case("mean in bounds", "frame", "polars", "rows", "whole", "epsilon 1", "spread", "outlier")
+
+
+def test_the_whole_charge_is_measured(tmp_path):
+    """A mean within bounds loses exactly its charge."""
+    assert measure_loss(PLAIN, tmp_path).ratio == 1
+
+
+@pytest.mark.parametrize("keys", ["whole", "secret"])
+def test_too_little_noise_is_reported(keys, tmp_path, monkeypatch):
+    """Noise of half the scale shows as twice the loss."""
+    true_noise = Epsilon.noise
+
+    def halve(loss, l1, l2_squared):
+        noise = true_noise(loss, l1, l2_squared)
+        return replace(noise, scale=noise.scale / 2)
+
+    monkeypatch.setattr(Epsilon, "noise", halve)
+    assert measure_loss(replace(PLAIN, keys=keys), tmp_path).ratio > Fraction(3, 2)
+
+
+def test_an_understated_sensitivity_is_reported(tmp_path, monkeypatch):
+    """A statistic that declares half of its sensitivity loses twice its charge."""
+
+    @dataclass(frozen=True)
+    class HalfMoment(SecondMoment):
+        """Squares with noise for half of what a row adds."""
+
+        kind = "half_moment"
+
+        def linear(self, *, grouped):
+            honest = super().linear(grouped=grouped)
+            return replace(honest, l1=honest.l1 // 2, l2_squared=honest.l2_squared // 4)
+
+    assert isinstance(HalfMoment("x", (-5, 5)).linear(grouped=False), Linear)
+    question = ("half_moment", (HalfMoment("x", (-5, 5)),))
+    monkeypatch.setitem(replay_cases.QUESTIONS, "half moment", question)
+    pair = measure_loss(replace(PLAIN, question="half moment"), tmp_path)
+    assert pair.ratio > Fraction(3, 2)
+
+
+def test_an_outcome_that_depends_on_a_row_is_reported(tmp_path):
+    """A value beside the noisy numbers that one row changes is a fault."""
+
+    def ask(rows):
+        frame = replay_cases.pl.DataFrame({"x": [1.0] * rows})
+        return lambda ledger, dataset: (
+            float(frame.dp(ledger=ledger, dataset=dataset).mean("x", (0, 2), epsilon=1)),
+            rows,
+        )
+
+    assert "outcomes differ" in Meter(tmp_path).compare(ask(9), ask(8)).fault
+
+
+def test_no_draw_escapes_the_recorder():
+    """The system's random bytes are refused outside of recordable functions."""
+
+    class Recorder:
+        def draw(self, _mechanism, _inputs, sample):
+            return sample()
+
+    with permit("a test"), record_draws(Recorder()), pytest.raises(EntropyError):
+        DiscreteLaplace(Fraction(1)).sample(1)
+
+
+def test_the_package_records_nothing():
+    """No module of the package sets a recorder."""
+    users = {name for name, tree in both_trees().items() if "record_draws" in names_used(tree)}
+    assert users <= {"noise/recording.py"}
+    assert "record_draws" not in dir(dfp)
