@@ -20,8 +20,6 @@
     dp_quantiles(x, qs [, lo, hi] [, epsilon])  several, for a list of numbers      DOUBLE[]
     dp_min(x [, epsilon])            a value that few rows lie below                 DOUBLE
     dp_max(x [, epsilon])            a value that few rows lie above                 DOUBLE
-                                     (these five of dates and times: in their own type,
-                                     within bounds of their own kind)
     dp_center(x, p [, lo, hi] [, epsilon])  the c with the least sum of |x - c|^p    DOUBLE
     dp_bounds(x [, epsilon])         powers of two around nearly all values          STRUCT
     dp_keep(delta [, epsilon])       for HAVING: is the group large enough to show?  BOOLEAN
@@ -47,7 +45,6 @@ import duckdb
 from dfprivacy.accounting.charge import float_below
 from dfprivacy.accounting.loss import positive_number
 from dfprivacy.engine.adopt import disable_cast_pushdown
-from dfprivacy.engine.columns import duckdb_number_of
 from dfprivacy.engine.terms import (
     GridText,
     duckdb_above,
@@ -57,7 +54,6 @@ from dfprivacy.engine.terms import (
 )
 from dfprivacy.errors import EngineError, UnknownArgumentError
 from dfprivacy.errors import close as _close
-from dfprivacy.measurement.grid import CLOCK, DATE, DURATION, TIME, Clock, clock_of
 from dfprivacy.measurement.linear import WHOLE, Above, Distinct, Equal, OnGrid, Product, Term
 from dfprivacy.release.terms import interval_level
 from dfprivacy.statements.calls import MOST_POSITIONAL_EPSILON
@@ -65,7 +61,7 @@ from dfprivacy.statements.catalog import DEFAULT_EPSILON
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.forms import Form, forms_of, functions
 from dfprivacy.statistics.linear import LinearPart
-from sql_udfs.checks import CHECK, CONSTANT, MOMENT_TYPES, is_ranked
+from sql_udfs.checks import CHECK, CONSTANT, is_ranked
 from sql_udfs.finalize import finalizer, finalizers, is_summed, part_for
 from sql_udfs.function import existing
 
@@ -250,81 +246,13 @@ def _bodies(name: str, form: Form, suffix: str, defaults: Defaults) -> Forms:
     return {
         own: _body(name, form, suffix, duckdb_double(defaults.epsilon), defaults),
         f"{own}, epsilon": _body(name, form, suffix, "epsilon", defaults),
-    } | _dated(name, form, suffix, defaults)
+    }
 
 
-_TICKS = {
-    DATE: "DATE '1970-01-01' + CAST(tick AS INTEGER)",
-    TIME: "make_timestamp(tick)",
-    CLOCK: "TIME '00:00:00' + to_microseconds(tick)",
-    DURATION: "to_microseconds(tick)",
-}
-"""What a tick of each clock is."""
-
-
-class _Moments(NamedTuple):
-    """How dates and times of a type go through a macro: as whole ticks of their clock."""
-
-    sql_type: str
-    clock: str
-
-    def end(self, bound: str) -> str:
-        """Return the ticks of a bound, NULL for what is none; one without a zone is of UTC."""
-        own = f"TRY_CAST({bound} AS {self.sql_type})"
-        if self.clock == DATE:
-            return f"TRY(CAST({own} - DATE '1970-01-01' AS DOUBLE))"
-        if self.clock == TIME:
-            own = f"TRY_CAST({bound} AS TIMESTAMP)"
-        ticks = f"TRY(CAST(epoch_us({own}) AS DOUBLE))"
-        if self.sql_type.endswith("ZONE"):
-            zoned = ticks.replace("AS TIMESTAMP)", f"AS {self.sql_type})")
-            ticks = f"CASE WHEN typeof({bound}) LIKE '%ZONE' THEN {zoned} ELSE {ticks} END"
-        return ticks
-
-    def number(self, form: Form) -> str:
-        """Return what is collected of a row: ticks since the lower bound, or a number to rank."""
-        whole = clock_of(self.clock, None, None)
-        if not form.ends:
-            return duckdb_number_of("x", self.sql_type, whole)
-        ((lower, _),) = form.ends.values()
-        ticks = duckdb_number_of("x", self.sql_type, Clock(self.clock, 0, 1, *whole.ends))
-        return f"({ticks} - CAST({self.end(lower)} AS BIGINT))"
-
-
-def _dated(name: str, form: Form, suffix: str, defaults: Defaults) -> Forms:
-    """Return what a macro does for dates and times, by the type of its argument."""
-    forms: Forms = {}
-    for kind, clock in MOMENT_TYPES.items() if is_ranked(form) else ():
-        zoned = kind.endswith("ZONE")
-        tick = "make_timestamptz(tick)" if zoned else f"CAST({_TICKS[clock]} AS {kind})"
-        for epsilon in (duckdb_double(defaults.epsilon), "epsilon"):
-            own = [f"x {kind}", *form.constants, *(["epsilon"] if epsilon == "epsilon" else [])]
-            ticks = _body(name, form, suffix, epsilon, defaults, _Moments(kind, clock))
-            forms[", ".join(own)] = _typed(ticks, tick, form, suffix)
-    return forms
-
-
-def _typed(ticks: str, tick: str, form: Form, suffix: str) -> str:
-    """Return what one call has drawn in ticks, as dates or times."""
-    if form.sample.suffixes[0] == "_0":
-        return f"list_transform({ticks}, lambda tick: {tick})"
-    if not suffix:
-        return f"list_transform([{ticks}], lambda tick: {tick})[1]"
-    fields = (f"{end} := {tick.replace('tick', f'own.{end}')}" for end in ("value", "low", "high"))
-    return f"list_transform([{ticks}], lambda own: struct_pack({', '.join(fields)}))[1]"
-
-
-def _body(  # noqa: PLR0917 what a macro is made of
-    name: str,
-    form: Form,
-    suffix: str,
-    epsilon: str,
-    defaults: Defaults,
-    dated: _Moments | None = None,
-) -> str:
-    constants = [_constant(form, each, dated) for each in form.constants]
+def _body(name: str, form: Form, suffix: str, epsilon: str, defaults: Defaults) -> str:
+    constants = [_constant(form, constant) for constant in form.constants]
     limit = duckdb_double(defaults.max_epsilon)
-    check = _check(f"{name}{suffix}", form, [*form.constants, epsilon], limit, dated)
+    check = _check(f"{name}{suffix}", form, [*form.constants, epsilon], limit)
     part = part_for(form, suffix)
     if is_summed(form):
         measured = _sums(name, form, part, constants, check, adder=defaults.adder)
@@ -336,15 +264,12 @@ def _body(  # noqa: PLR0917 what a macro is made of
         fields += [f"{column} := {_real(column)}" for column in others]
         measured = [f"list(struct_pack({', '.join(fields)}))"]
     else:
-        told = [f"bool_or({_WHOLE})"] if is_ranked(form) else []
-        number = _real("x")
-        if dated:
-            number, told = f"CAST({dated.number(form)} AS DOUBLE)", [f"'{dated.clock}'"]
-        measured = [f"list({_checked(number, check)})", *told]
+        measured = [f"list({_checked(_real('x'), check)})"]
+        if is_ranked(form):
+            measured.append(f"bool_or({_WHOLE})")
     level = [duckdb_double(defaults.level)] if suffix else []
     arguments = [*measured, *constants, _real(epsilon) if epsilon == "epsilon" else epsilon, *level]
-    own = finalizer(form, suffix, moments=dated is not None)
-    return _by_group(f"{own}({', '.join(arguments)})")
+    return _by_group(f"{finalizer(form, suffix)}({', '.join(arguments)})")
 
 
 def _by_group(answer: str) -> str:
@@ -363,9 +288,7 @@ def _real(argument: str) -> str:
     return f"TRY_CAST({argument} AS DOUBLE)"
 
 
-def _constant(form: Form, name: str, dated: _Moments | None = None) -> str:
-    if dated and form.is_end(name):
-        return dated.end(name)
+def _constant(form: Form, name: str) -> str:
     return f"TRY_CAST({name} AS DOUBLE[])" if form.is_list(name) else _real(name)
 
 
@@ -378,9 +301,7 @@ def _checked(value: str, check: str) -> str:
     return f"struct_extract({{'checked': {value}}}, {check})" if check else value
 
 
-def _check(
-    name: str, form: Form, arguments: list[str], limit: str, dated: _Moments | None = None
-) -> str:
+def _check(name: str, form: Form, arguments: list[str], limit: str) -> str:
     """Return the check of constants: the types as written, and the values as lists of numbers.
 
     The last of them is the `limit` of epsilon.
@@ -389,7 +310,7 @@ def _check(
     types = ", ".join(f"typeof({each})" for each in arguments)
     values = ", ".join(
         own if form.is_list(each) else f"[{own}]"
-        for each, own in ((each, _constant(form, each, dated)) for each in arguments)
+        for each, own in ((each, _constant(form, each)) for each in arguments)
     )
     types, values = f"{types}, 'DOUBLE'", f"{values}, [{limit}]"
     return f"{CHECK.name}('{name}', CAST([{about}] AS VARCHAR[]), [{types}], [{values}])"

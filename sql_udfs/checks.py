@@ -6,7 +6,7 @@ its columns alone, and comes on an empty table as on any other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import Any
@@ -24,7 +24,6 @@ from dfprivacy.errors import (
     MissingDeltaError,
     UnsupportedDtypeError,
 )
-from dfprivacy.measurement.grid import CLOCK, DATE, DURATION, TIME, clock_of, plain_type
 from dfprivacy.measurement.linear import Equal
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forms import Form, example_calls, forms_of, function_of, part_of
@@ -43,28 +42,13 @@ _DTYPES: dict[str, DType] = {
 }
 
 
-MOMENT_TYPES = {
-    "DATE": DATE,
-    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), TIME),
-    "TIMESTAMP WITH TIME ZONE": TIME,
-    **dict.fromkeys(("TIME", "TIME_NS"), CLOCK),
-    "INTERVAL": DURATION,
-}
-"""Types of dates and times, and the clock that each goes by."""
+_MOMENTS = {"DATE", "TIME", "TIME_NS", "TIME WITH TIME ZONE", "INTERVAL"}
+_MOMENTS |= {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"}
 
 
 def is_ranked(form: Form) -> bool:
     """Tell whether an answer of a column that is declared to hold integers is a whole number."""
     return isinstance(form.part, QuantilePart)
-
-
-def bounds_in_kind(form: Form, values: tuple[Any, ...], kind: str) -> tuple[Any, ...]:
-    """Return constants with the ends of bounds, in ticks of a kind, as dates or times."""
-    declared = plain_type(kind)
-    return tuple(
-        pa.scalar(int(value), declared).as_py() if form.is_end(name) else value
-        for name, value in zip(form.constants, values, strict=True)
-    )
 
 
 @dataclass(frozen=True)
@@ -126,13 +110,10 @@ def check_call(name: str, sql_types: tuple[str, ...], given: tuple[Argument, ...
         least_rows(delta.python(), epsilon.python())
         return
     form = form_for(name, len(constants), about_rows=not sql_types)
-    dated = MOMENT_TYPES.get(sql_types[0]) if is_ranked(form) else None
-    numbers = any(form.part.columns.values()) and not dated
+    numbers = any(form.part.columns.values())
     dtypes = dict(zip(form.columns, _number_types(name, sql_types), strict=True)) if numbers else {}
     values = [constant.python() for constant in constants]
-    if dated and form.ends:
-        values = _dated(name, form, constants, dated)
-    elif form.ends and any(own.sql_type in MOMENT_TYPES for own in constants):
+    if form.ends and any(constant.sql_type in _MOMENTS for constant in constants):
         raise InvalidBoundsError(
             "bounds are dates or times, and what they bound is declared to hold numbers",
             hint=f"write {example_calls(name, form.statistic)[-2]}",
@@ -168,32 +149,6 @@ def _require_small(name: str, epsilon: Argument, limit: Argument) -> None:
         )
 
 
-def _dated(name: str, form: Form, constants: Sequence[Argument], kind: str) -> list[Any]:
-    """Return constants with the ends of bounds as dates or times of a kind, or refuse them."""
-    fitting, ticks = {DATE, TIME} if kind in {DATE, TIME} else {kind}, []
-    first, last = clock_of(kind, None, None).ends
-    for own, argument in zip(form.constants, constants, strict=True):
-        value = argument.python()
-        if form.is_end(own):
-            value = argument.values[0] if argument.values else None
-            known = value is not None and first <= value <= last
-            if not known or MOMENT_TYPES.get(argument.sql_type) not in fitting:
-                call = example_calls(name, form.statistic)[-2]
-                raise InvalidBoundsError(
-                    f"bounds of a {kind} column must be of its own kind",
-                    hint=f"write {call.replace(', 0, 100', _BOUNDS[kind])}",
-                )
-        ticks.append(value)
-    return list(bounds_in_kind(form, tuple(ticks), kind))
-
-
-_BOUNDS = {
-    **dict.fromkeys((DATE, TIME), ", DATE '2013-01-01', DATE '2014-01-01'"),
-    CLOCK: ", TIME '08:00:00', TIME '20:00:00'",
-    DURATION: ", INTERVAL 0 HOUR, INTERVAL 5 HOUR",
-}
-
-
 def _number_types(function: str, sql_types: tuple[str, ...]) -> Iterator[DType]:
     """Yield the types of columns of numbers."""
     for place, sql_type in zip(("first", "second"), sql_types, strict=False):
@@ -201,12 +156,11 @@ def _number_types(function: str, sql_types: tuple[str, ...]) -> Iterator[DType]:
         dtype = None if sql_type.endswith("]") else _DTYPES.get(head)
         if dtype is None:
             statistic = _statistic(function)
-            call = example_calls(function, statistic)[0]
-            hint = f"convert it first, e.g. {call.replace('(x', '(TRY_CAST(x AS DOUBLE)')}"
-            if sql_type in MOMENT_TYPES:
-                hint = "of dates and times ask dp_median(x), or count: date_diff('day', x, y)"
+            number = "epoch(x)" if sql_type in _MOMENTS else "TRY_CAST(x AS DOUBLE)"
+            call = example_calls(function, statistic)[0].replace("(x", f"({number}")
             raise UnsupportedDtypeError(
-                f"{function} needs numbers; its {place} argument is declared {head}", hint=hint
+                f"{function} needs numbers; its {place} argument is declared {head}",
+                hint=f"convert it first, e.g. {call}",
             )
         yield dtype
 

@@ -19,9 +19,8 @@ import pyarrow.compute as pc
 from dfprivacy.accounting.loss import Epsilon, positive_number
 from dfprivacy.engine.packed import counted, known_cells
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.measurement.bin_table import BinTable, bin_table
+from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import (
-    VALUE_BITS,
     Floats,
     Integers,
     Octaves,
@@ -29,7 +28,6 @@ from dfprivacy.measurement.binning import (
     SignificantBits,
     places_of,
 )
-from dfprivacy.measurement.grid import Clock, plain_type
 from dfprivacy.measurement.linear import OnGrid, Source
 from dfprivacy.measurement.sums import Statistics, sum_name
 from dfprivacy.noise.additive import add_to
@@ -40,7 +38,7 @@ from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.forms import Form, forms_of, functions, part_of
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums
 from dfprivacy.statistics.octaves import MeasuredOctaves
-from sql_udfs.checks import bounds_in_kind, is_ranked, least_rows
+from sql_udfs.checks import is_ranked, least_rows
 from sql_udfs.function import Column, Function
 
 VALUES = "DOUBLE[]"
@@ -52,9 +50,9 @@ def is_summed(form: Form) -> bool:
     return isinstance(form.part, LinearPart) and len(form.columns) < 2
 
 
-def finalizer(form: Form, suffix: str = "", *, moments: bool = False) -> str:
-    """Name the function that answers one form of a macro, in ticks where it is of `moments`."""
-    source = "" if is_summed(form) else "_of_moments" if moments else "_of_list"
+def finalizer(form: Form, suffix: str = "") -> str:
+    """Name the function that answers one form of a macro."""
+    source = "" if is_summed(form) else "_of_list"
     return f"dfprivacy_{form.statistic.kind}_{len(form.constants)}{suffix}{source}"
 
 
@@ -137,9 +135,7 @@ def answers_of(
     TooManyRowsError
         When a group reaches the public limit of rows.
     """
-    told = measured[1] if is_ranked(form) else None
-    kind = told[0].as_py() if told is not None and pa.types.is_string(told.type) else None
-    part = _part(form, values if kind is None else bounds_in_kind(form, values, kind), suffix)
+    part = _part(form, values, suffix)
     if isinstance(part, LinearPart):
         source = part.vectors.linears[0].source
         if not is_summed(form):
@@ -151,13 +147,10 @@ def answers_of(
         exact = MeasuredSums(part, Statistics(table, 0, (source,)).checked())
         (own,) = exact.answer(loss, None).answers.values()
         return own
-    if kind is not None:
-        part = part.of_kind(plain_type(kind))
-    elif told is not None:
-        part = replace(part, integers=bool(pc.any(told).as_py()))
-    clock = part.clock if kind is not None and form.ends else None
+    if is_ranked(form):
+        part = replace(part, integers=bool(pc.any(measured[1]).as_py()))
     ((binning, moments), *_) = part.tables
-    table = part.measured(table_of(measured[0], binning, moments, clock))
+    table = part.measured(table_of(measured[0], binning, moments))
     answered: Answered
     if isinstance(table, MeasuredOctaves):
         answered = table.answer_apart(loss, ends=bool(suffix))
@@ -196,7 +189,7 @@ def _functions(form: Form) -> list[Function]:
 
     def interval(*columns: Column) -> Any:
         level = interval_level(constant(columns[-1]))
-        ends = map(_ticks, answered(columns, "_interval")[0].columns(level))
+        ends = answered(columns, "_interval")[0].columns(level)
         return _struct(dict(zip(("value", "low", "high", "note"), ends, strict=False)))
 
     if not summed:
@@ -206,24 +199,19 @@ def _functions(form: Form) -> list[Function]:
     pairs = f"STRUCT({', '.join(f'{column} DOUBLE' for column in form.columns)})[]"
     collected = VALUES if len(form.columns) < 2 else pairs
 
-    def parameters(suffix: str, told: str) -> tuple[str, ...]:
+    def parameters(suffix: str) -> tuple[str, ...]:
         sums = ("BIGINT",) * held[suffix]
-        values = (collected, *((told,) if is_ranked(form) else ()))
+        values = (collected, "BOOLEAN") if is_ranked(form) else (collected,)
         return (*(sums if summed else values), *kinds, "DOUBLE")
 
-    made = []
-    for moments in (False, True) if is_ranked(form) else (False,):
-        told, end = ("VARCHAR", "BIGINT") if moments else ("BOOLEAN", "DOUBLE")
-        own = returns.replace("DOUBLE", end)
-        name, given = finalizer(form, moments=moments), parameters("", told)
-        made.append(Function(name, value, given, own, draws=True))
-        if sample.has_interval:
-            note = ", note VARCHAR" if sample.has_note else ""
-            struct = f"STRUCT(value {own}, low {end}, high {end}{note})"
-            name = finalizer(form, "_interval", moments=moments)
-            given = (*parameters("_interval", told), "DOUBLE")
-            made.append(Function(name, interval, given, struct, draws=True))
-    return made
+    finals = [Function(finalizer(form), value, parameters(""), returns, draws=True)]
+    if sample.has_interval:
+        note = ", note VARCHAR" if sample.has_note else ""
+        struct = f"STRUCT(value {returns}, low DOUBLE, high DOUBLE{note})"
+        types = (*parameters("_interval"), "DOUBLE")
+        name = finalizer(form, "_interval")
+        finals.append(Function(name, interval, types, struct, draws=True))
+    return finals
 
 
 def _held(form: Form, suffix: str) -> int:
@@ -243,23 +231,15 @@ def _returns(question: Statistic) -> str:
 
 
 def _gathered(question: Statistic, answers: Sequence[Answer]) -> Any:
-    columns = [_ticks(_values(answer)) for answer in answers]
+    columns = [_values(answer) for answer in answers]
     if question.suffixes == ("",):
         return pa.array(columns[0])
     if question.suffixes[0] == "_0":
-        masked = isinstance(columns[0], np.ma.MaskedArray)
-        found = (np.ma.stack if masked else np.stack)(columns, axis=1)
-        offsets = np.arange(len(found) + 1, dtype=np.int32) * found.shape[1]
-        return pa.ListArray.from_arrays(pa.array(offsets), pa.array(found.reshape(-1)))
+        matrix = np.stack(columns, axis=1)
+        offsets = np.arange(len(matrix) + 1, dtype=np.int32) * matrix.shape[1]
+        return pa.ListArray.from_arrays(pa.array(offsets), pa.array(matrix.reshape(-1)))
     ends = {end[1:]: own for end, own in zip(question.suffixes, columns, strict=True)}
     return _struct(ends, from_pandas=True)
-
-
-def _ticks(values: Any) -> Any:
-    """Return dates and times in ticks, those that are missing masked; other values as they are."""
-    if values.dtype.kind not in "mM":
-        return values
-    return np.ma.array(values.astype(np.int64), mask=np.isnat(values))
 
 
 def _values(answer: Answer) -> Any:
@@ -321,9 +301,7 @@ _BLOCK = 2**16  # values that stay in the processor's cache while they are count
 _PAIRS = 2**16
 
 
-def table_of(
-    lists: Column, binning: Octaves | SignificantBits, moments: int, clock: Clock | None = None
-) -> BinTable:
+def table_of(lists: Column, binning: Octaves | SignificantBits, moments: int) -> BinTable:
     """Return the bins of each list, as a part of the frame API would have them.
 
     Parameters
@@ -334,8 +312,6 @@ def table_of(
         The bins.
     moments : int
         How many powers of the values are added up, of octaves: 0, 1 or 2.
-    clock : Clock or None
-        What numbers ticks since its origin are, where these are in the lists.
 
     Raises
     ------
@@ -344,12 +320,6 @@ def table_of(
     """
     sizes = _sizes(lists)
     values = lists.combine_chunks().flatten().to_numpy(zero_copy_only=False)
-    if clock is not None:
-        values = np.clip(np.floor_divide(values, clock.step), clock.least, clock.most)
-    if binning.bits > VALUE_BITS:  # numbers of times: too many for a word
-        group, rows = np.repeat(np.arange(len(sizes)), sizes), np.ones(len(values), np.int64)
-        labels = binning.labels(values)
-        return bin_table(pa.table({}), len(sizes), binning, group, labels, rows=rows)
     words, scratch = np.repeat(np.arange(len(sizes)) << 32, sizes), Scratch()
     for start in range(0, len(words), _BLOCK):
         here = slice(start, start + _BLOCK)

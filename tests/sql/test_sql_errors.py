@@ -1,5 +1,6 @@
 """Refusals come while DuckDB plans, say what to do, and say nothing of the data."""
 
+import datetime as dt
 import functools
 import os
 import subprocess
@@ -64,13 +65,16 @@ BAD_DELTAS = ["0", "1", "-0.5", "2", "NULL", "'x'", "TRUE", "'nan'::DOUBLE", "1e
 FUNCTIONS = ["dp_sum", "dp_mean", "dp_avg", "dp_var", "dp_stddev", "dp_mean_interval"]
 NO_NUMBERS = ["s", "day", "l", "r", "b", "e", "v", "ts", "upper(s)"]
 MOMENTS = {"day", "v", "ts"}
-"""Columns of dates, times and durations, which have medians."""
+"""Columns of dates, times and durations."""
 
 UNBOUNDED = [f"{name}({{}})" for name in (*FUNCTIONS, "dp_stddev_interval", "dp_bounds")]
 UNBOUNDED += ["dp_median({})", "dp_quantile({}, 0.9)", "dp_quantiles({}, [0.25, 0.5, 0.75])"]
 
 
-@pytest.mark.parametrize(("function", "bounds"), crossed(FUNCTIONS, BAD_BOUNDS))
+OF_DATES = ("dp_median", "DATE '2013-01-01', DATE '2014-01-01'")
+
+
+@pytest.mark.parametrize(("function", "bounds"), [*crossed(FUNCTIONS, BAD_BOUNDS), OF_DATES])
 def test_bad_bounds_are_refused_on_any_table(function, bounds):
     """Constants that are no bounds raise our error with its hint, whatever the table holds."""
     text = refusal(f"SELECT {function}(d, {bounds}) FROM {{table}}")
@@ -115,30 +119,47 @@ def test_columns_without_a_mean_are_refused_by_their_type(function, column):
     """Text, dates and nested values are refused by declared type; no value is ever converted."""
     text = refusal(f"SELECT {function}({column}, 0, 100) FROM {{table}}")
     assert "UnsupportedDtypeError: " in text
-    mend = "of dates and times ask dp_median(x)" if column in MOMENTS else "TRY_CAST(x AS DOUBLE)"
-    assert mend in text
+    assert ("epoch(x)" if column in MOMENTS else "TRY_CAST(x AS DOUBLE)") in text
 
 
 @pytest.mark.parametrize(("call", "column"), crossed(UNBOUNDED, NO_NUMBERS))
 def test_columns_that_are_no_numbers_are_refused_without_bounds(call, column):
-    """The hint is the same call on a number, or of dates and times what they have, and it runs."""
+    """The hint is the same call on a number, or on the seconds of a date or time, and it runs."""
     text = refusal(f"SELECT {call.format(column)} FROM {{table}}")
-    mend, own = call.format("TRY_CAST(x AS DOUBLE)"), "s"
-    hint = f"convert it first, e.g. {mend}"
-    if column in MOMENTS:
-        mend, own, hint = "dp_median(x)", column, "of dates and times ask dp_median(x)"
+    number = "epoch(x)" if column in MOMENTS else "TRY_CAST(x AS DOUBLE)"
+    mend, field = call.format(number), column if column in MOMENTS else "s"
     assert f"UnsupportedDtypeError: {call.split('(')[0]} needs numbers" in text
-    assert f"Hint: {hint}" in text
-    con().execute(f"SELECT {mend.replace('x', own)} FROM full_table")
+    assert f"Hint: convert it first, e.g. {mend}" in text
+    con().execute(f"SELECT {mend.replace('(x', f'({field}')} FROM full_table")
 
 
-@pytest.mark.parametrize("column", sorted(MOMENTS))
-def test_bounds_of_dates_are_dates(column):
-    """A median of dates within numbers is refused with a call that runs."""
-    text = refusal(f"SELECT dp_median({column}, 0, 100) FROM {{table}}")
-    assert "must be of its own kind" in text
-    mend = text.partition("Hint: write ")[2].splitlines()[0]
-    con().execute(f"SELECT {mend.replace('(x', f'({column}')} FROM full_table")
+MEDIANS = ["dp_median({})", "dp_quantile({}, 0.9)", "dp_quantiles({}, [0.5])", "dp_min({})"]
+MEDIANS += ["dp_median_interval({})", "dp_median({}, 0, 100)", "dp_max({}, 0.5)"]
+MEDIANS += ["dp_median({}, DATE '2013-01-01', DATE '2014-01-01')"]
+
+
+@pytest.mark.parametrize(("call", "column"), crossed(MEDIANS, sorted(MOMENTS)))
+def test_ranks_of_dates_are_refused_with_a_conversion_that_runs(call, column):
+    """A quantile of dates or times is refused on any table alike, and of their epoch it runs."""
+    text = refusal(f"SELECT {call.format(column)} FROM {{table}}")
+    assert "UnsupportedDtypeError: " in text
+    mend = text.partition("Hint: convert it first, e.g. ")[2].splitlines()[0]
+    assert "(epoch(x)" in mend
+    con().execute(f"SELECT {mend.replace('x)', f'{column})', 1)} FROM full_table").fetchall()
+
+
+@pytest.mark.parametrize("rows", [0, 1, 9000])
+def test_the_documented_median_of_dates_is_a_date(rows):
+    """Days since a public date have a median that becomes a date, or NULL, on any rows."""
+    con().execute(
+        "CREATE OR REPLACE TABLE days AS SELECT DATE '2013-01-01' + (range % 365)::INTEGER AS day "
+        f"FROM range({rows})"
+    )
+    epsilon = 1e6 if rows == 9000 else 1
+    median = f"dp_median(date_diff('day', DATE '2013-01-01', day), 0, 365, {epsilon})"
+    query = f"SELECT DATE '2013-01-01' + TRY_CAST({median} AS INTEGER) FROM days"
+    ((answer,),) = con().execute(query).fetchall()
+    assert rows < 9000 or abs(answer - dt.date(2013, 6, 29)).days <= 1
 
 
 @pytest.mark.parametrize(
@@ -262,21 +283,17 @@ WORTH = {"x": "d", "y": "i", "q": "0.5", "qs": "[0.5]", "p": "2", "delta": "1e-6
 WORTH |= {"lo": "0", "hi": "9", "x_lo": "0", "x_hi": "9", "y_lo": "0", "y_hi": "9"}
 """An argument for each parameter, of numbers."""
 
-OF_DATES = {"x": "day", "lo": "DATE '2001-01-01'", "hi": "DATE '2002-01-01'"}
-
 
 def every_call():
-    """Yield a call of every form of every function that draws, those of dates among them."""
+    """Yield a call of every form of every function that draws."""
     query = (
-        "SELECT function_name, parameters, parameter_types FROM duckdb_functions() WHERE "
+        "SELECT function_name, parameters FROM duckdb_functions() WHERE "
         "starts_with(function_name, 'dp_') "
         "AND function_name <> 'dp_epsilon' AND NOT list_contains(parameters, 'argument_0')"
     )
-    for name, parameters, types in con().execute(query).fetchall():
-        if set(types) <= {None, "DATE"}:
-            given = WORTH | (OF_DATES if "DATE" in types else {})
-            given |= {"x": "d > 0"} if name.startswith("dp_share") else {}
-            yield f"{name}({', '.join(given[own] for own in parameters)})"
+    for name, parameters in con().execute(query).fetchall():
+        values = WORTH | ({"x": "d > 0"} if name.startswith("dp_share") else {})
+        yield f"{name}({', '.join(values[parameter] for parameter in parameters)})"
 
 
 def test_no_function_draws_once_a_row():
