@@ -21,8 +21,8 @@ _PUBLIC: _typing.Final = {
     "engine.embedded": "Engine",
     "engine.progress": "progress",
     "engine.text_files": "TextFile",
-    "errors": """AlreadyReportedError BudgetExceededError DPError EngineError EntropyError
-        InvalidBoundsError InvalidDescriptionError InvalidEngineError InvalidKeysError
+    "errors": """AlreadyReportedError BudgetExceededError DPError EngineError EngineSpaceError
+        EntropyError InvalidBoundsError InvalidDescriptionError InvalidEngineError InvalidKeysError
         InvalidLedgerError InvalidLossError InvalidProtocolError InvalidQuestionError
         InvalidUnitError LedgerBudgetError LedgerError LedgerFileError MissingBoundsError
         MissingColumnError MissingDeltaError MissingLedgerError OutputError PictureError

@@ -30,6 +30,7 @@
     |-- PictureError              (RuntimeError)  a chart or page can't be drawn or written
     |-- OutputError               (OSError)       a release could not be written where it should go
     |-- EngineError               (RuntimeError)  the engine failed; its message is withheld
+    |   `-- EngineSpaceError                      no room in memory or for temporary files
     |-- EntropyError              (OSError)       no random bytes, or noise outside of a release
     `-- NotSupportedError         (ValueError)    what PEP 249 allows a connection not to do
 
@@ -233,6 +234,10 @@ class OutputError(OperationalError, OSError):
 
 class EngineError(OperationalError, RuntimeError):
     """The engine failed. Its own message could quote a row and is withheld."""
+
+
+class EngineSpaceError(EngineError):
+    """The engine has no room left in memory or for its temporary files. Nothing was charged."""
 
 
 class EntropyError(OperationalError, OSError):

@@ -45,6 +45,7 @@ from dfprivacy.cli.output import (
 from dfprivacy.errors import (
     BudgetExceededError,
     DPError,
+    EngineSpaceError,
     InvalidBoundsError,
     InvalidDescriptionError,
     InvalidKeysError,
@@ -650,7 +651,10 @@ def _exit_codes() -> Iterator[None]:
         console.print(f"Hint: {plain(error.hint or '')}", soft_wrap=True, markup=False)
         raise typer.Exit(WRONG) from None
     except DPError as error:
-        hint = hint_of(error) if isinstance(error, LedgerFileError) else error.hint
+        spelled = isinstance(error, LedgerFileError | EngineSpaceError)
+        hint = hint_of(error) if spelled else error.hint
+        if isinstance(error, EngineSpaceError):
+            hint = f"{hint}; in the description: engine: {{temporary: /large/disk}}"
         show_error(console, error.message, hint)
         raise typer.Exit(REFUSED if isinstance(error, BudgetExceededError) else FAILED) from None
     except KeyboardInterrupt:

@@ -216,6 +216,10 @@ _SPELLINGS = (  # the library's words, as they are spelled on the command line
     (r'group_by\("(\w+)", "(\w+)"\)', r"--by \1 --by \2"),
     (r"name the answer: .* or rename", "rename"),
     (
+        r"dfp\.Engine\(memory='4GB', temporary='/large/disk'\)",
+        "--memory 4GB --temporary /large/disk",
+    ),
+    (
         r"dfp\.Engine\(.*\)",
         "--memory 1GB --threads 2 --temporary DIR",
     ),

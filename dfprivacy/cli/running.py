@@ -30,6 +30,7 @@ from dfprivacy.engine.embedded import (
     UTC,
     Setting,
     engine_options,
+    find_space_error,
     limits_of,
     private_folder,
     remove_folders,
@@ -304,15 +305,17 @@ _FORMATS: dict[str, Callable[[pa.Table, Path], None]] = {
 @contextmanager
 def opened(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a DuckDB file for reading, within the limits of the engine."""
-    connection, options = None, engine_options()
-    folders = [private_folder()] if options.temporary is not None else []
-    config = _READ_ONLY | limits_of(options)
-    if folders:
-        config["temp_directory"] = str(folders[0])
+    connection, space_error, options = None, None, engine_options()
+    folder = private_folder()
+    config = _READ_ONLY | limits_of(options) | {"temp_directory": str(folder)}
     try:
         if path.is_file():
-            with suppress(duckdb.Error):
+            try:
                 connection = duckdb.connect(str(path), read_only=True, config=config)
+            except duckdb.Error as error:
+                space_error = find_space_error(error)
+        if space_error is not None:
+            raise space_error
         if connection is None:
             raise UnsupportedFrameError(
                 f"{str(path)!r} is not a DuckDB file that can be opened for reading",
@@ -322,7 +325,7 @@ def opened(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         with connection:
             yield connection
     finally:
-        remove_folders(*folders)
+        remove_folders(folder)
 
 
 @contextmanager

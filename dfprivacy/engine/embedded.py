@@ -7,6 +7,7 @@ user may enter and that goes whatever interrupts the call; Ctrl-C stops its quer
 from __future__ import annotations
 
 import atexit
+import errno
 import os
 import re
 import shutil
@@ -26,7 +27,13 @@ import duckdb
 
 from dfprivacy.accounting.exact import describe, whole_number
 from dfprivacy.engine.progress import watched
-from dfprivacy.errors import InvalidEngineError, InvalidQuestionError, boundary
+from dfprivacy.errors import (
+    DPError,
+    EngineSpaceError,
+    InvalidEngineError,
+    InvalidQuestionError,
+    boundary,
+)
 
 T = TypeVar("T")
 Setting = str | bool | int | float | list[str]
@@ -116,15 +123,67 @@ def private_folder() -> Path:
     It is noted before it is made, so that the end of the process removes it wherever an interrupt
     comes between this call and the caller's own care.
     """
-    place = Path(engine_options().temporary or tempfile.gettempdir()).absolute()
-    folder = Path(tempfile.mktemp(prefix="dfprivacy-", dir=place))  # noqa: S306 mkdir takes no other's
+    parent = temporary_folder()
+    folder = Path(tempfile.mktemp(prefix="dfprivacy-", dir=parent))  # noqa: S306 mkdir takes no other's
     _MAKERS[folder] = os.getpid()
     try:
         folder.mkdir(mode=0o700)
-    except OSError:  # there is none, or one of somebody else: not ours to remove
+    except OSError as error:  # there is none, or one of somebody else: not ours to remove
         del _MAKERS[folder]
-        raise
+        raise _space_error(parent) if error.errno in _NO_SPACE else error from None
     return folder
+
+
+def temporary_folder() -> Path:
+    """Return the directory in which private folders are made."""
+    return Path(engine_options().temporary or tempfile.gettempdir()).absolute()
+
+
+_NO_SPACE = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+_PROBE_MIB = 16  # a directory without room for so much has none for the files of an engine
+
+
+def find_space_error(error: BaseException) -> EngineSpaceError | None:
+    """Return the error for a lack of memory or of temporary space, or None for another failure.
+
+    Privacy: only the type of the error, its number from the operating system and the free space
+    count. The text of the error could quote a row and is not read.
+    """
+    if isinstance(error, DPError):
+        return None
+    # DuckDB limits its temporary files to the free space, and is out of memory beyond that.
+    is_full = isinstance(error, duckdb.OutOfMemoryException) or (
+        isinstance(error, OSError) and error.errno in _NO_SPACE
+    )
+    is_ambiguous = isinstance(error, duckdb.IOException) or (  # also of damaged files
+        isinstance(error, OSError) and error.errno is None
+    )
+    if not is_full and not (is_ambiguous and not _has_temporary_space()):
+        return None
+    has_private_folder = os.getpid() in _MAKERS.values()
+    return _space_error(temporary_folder() if has_private_folder else None)
+
+
+def _has_temporary_space() -> bool:
+    """Write some MiB to the temporary directory, and return False if they do not fit."""
+    try:
+        with tempfile.TemporaryFile(dir=temporary_folder(), buffering=0) as file:
+            for _ in range(_PROBE_MIB):
+                if file.write(bytes(2**20)) < 2**20:
+                    return False
+    except OSError as error:
+        return error.errno not in _NO_SPACE
+    return True
+
+
+def _space_error(folder: Path | None) -> EngineSpaceError:
+    """Return the error for a full folder, or for the unknown one of the caller's connection."""
+    where = "" if folder is None else f" in {str(folder)!r}"
+    return EngineSpaceError(
+        f"the engine has no room left, neither in memory nor for temporary files{where}",
+        hint="make room there, or name another folder or more memory: "
+        "dfp.Engine(memory='4GB', temporary='/large/disk')",
+    )
 
 
 def remove_folders(*folders: Path) -> None:

@@ -11,7 +11,6 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from glob import escape, has_magic
 from itertools import groupby
 from pathlib import Path
@@ -23,9 +22,10 @@ import polars as pl
 import pyarrow as pa
 
 from dfprivacy.accounting.ledger_file import expand_home, flush, is_ledger, sync_directory
+from dfprivacy.engine.embedded import find_space_error
 from dfprivacy.engine.snapshots import Snapshot, open_table, require_no_table
 from dfprivacy.engine.text_files import SEPARATORS, TextFile, read_text
-from dfprivacy.errors import MissingColumnError, UnsupportedFrameError
+from dfprivacy.errors import DPError, MissingColumnError, UnsupportedFrameError
 
 ENDINGS = (".parquet", ".pq")
 
@@ -101,12 +101,14 @@ def read_file(
     if isinstance(path, Snapshot):
         return connection.from_arrow(path.rows)
     file = path if isinstance(path, TextFile) else TextFile(path)
-    with suppress(OSError, ValueError, duckdb.Error):
+    try:
         return _read_file(connection, file, columns)
-    raise UnsupportedFrameError(
-        f"{str(file.path)!a} can't be opened as what its name says",
-        hint="check the path, that you may read it, and that it is whole",
-    )
+    except (OSError, ValueError, duckdb.Error) as error:
+        failure: DPError = find_space_error(error) or UnsupportedFrameError(
+            f"{str(file.path)!a} can't be opened as what its name says",
+            hint="check the path, that you may read it, and that it is whole",
+        )
+    raise failure
 
 
 def _read_file(

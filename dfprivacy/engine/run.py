@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.embedded import interruptible
+from dfprivacy.engine.embedded import find_space_error, interruptible
 from dfprivacy.engine.progress import watched
 from dfprivacy.errors import EngineError, published
 
@@ -41,6 +41,8 @@ def guarded(work: Callable[[], T]) -> T:
 
     Raises
     ------
+    EngineSpaceError
+        When memory or the directory of temporary files is full.
     EngineError
         Also where polars is set to print what it meets, or to send it somewhere.
     """
@@ -53,7 +55,7 @@ def guarded(work: Callable[[], T]) -> T:
     try:
         return work()
     except BaseException as error:  # noqa: BLE001 polars panics are no Exceptions; raised below
-        failure = published(error)
+        failure = find_space_error(error) or published(error)
     raise failure
 
 

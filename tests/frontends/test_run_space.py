@@ -1,0 +1,91 @@
+"""A lack of memory or of temporary space is told apart from a file that can't be read."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import dfprivacy as dfp
+from tests.command_line import command
+
+ROOT = Path(__file__).parents[2]
+SOURCES = {"file": "{file: rows.parquet}", "table": "{table: rows, database: rows.duckdb}"}
+DESCRIPTION = """\
+engine: {{memory: 40MB, threads: 1, temporary: spill}}
+source: {source}
+budget: {{ledger: budget.db, dataset: rows, version: "1", epsilon: 1, delta: 1e-7}}
+releases:
+  counts: {{by: key, questions: {{n: {{count: "*"}}}}, outputs: [counts.csv]}}
+"""
+LIMITED = """\
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, 2**20))
+from dfprivacy.cli import main
+main()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Write 300,000 groups of one row, which do not fit into 40 MB, a ledger and a folder."""
+    monkeypatch.chdir(tmp_path)
+    query = "SELECT repeat('k', 40) || hash(range) AS key FROM range(300000)"
+    duckdb.sql(f"COPY ({query}) TO 'rows.parquet'")
+    with duckdb.connect("rows.duckdb") as connection:
+        connection.sql(f"CREATE TABLE rows AS {query}")
+    Path("spill").mkdir()
+    dfp.Ledger("budget.db", epsilon=10, delta=1e-6, remember=True)
+    return tmp_path
+
+
+def run_limited(source):
+    """Run a description in a process in which no file may exceed 1 MiB, as on a full disk."""
+    Path("release.yml").write_text(DESCRIPTION.format(source=SOURCES[source]))
+    return subprocess.run(
+        [sys.executable, "-c", LIMITED, "run", "release.yml"],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no limits of file sizes")
+@pytest.mark.parametrize("source", SOURCES)
+def test_full_temporary_folder(folder, source):
+    """A full folder of temporary files ends a run with code 1, its name and both remedies."""
+    result = run_limited(source)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert str(folder / "spill") in result.stderr
+    assert "--temporary" in result.stderr
+    assert "engine: {temporary: " in result.stderr
+    assert "kkkk" not in result.stderr
+    assert list(Path("spill").iterdir()) == []
+    assert len(dfp.Ledger("budget.db").history()) == 0
+
+
+@pytest.mark.parametrize("damage", ["cut", "overwritten"])
+def test_damaged_file(folder, damage):
+    """A damaged file keeps its message, which names no folder of temporary files."""
+    content = Path("rows.parquet").read_bytes()
+    half = len(content) // 2
+    rest = b"" if damage == "cut" else bytes(3000) + content[half + 3000 :]
+    Path("rows.parquet").write_bytes(content[:half] + rest)
+    Path("release.yml").write_text(DESCRIPTION.format(source=SOURCES["file"]))
+    result = command("run", "release.yml")
+    assert result.exit_code == 1
+    assert str(folder / "spill") not in result.stderr
+    assert "--temporary" not in result.stderr
+    message = "can't be opened as what its name says" if damage == "cut" else "withheld"
+    assert message in result.stderr
+
+
+def test_little_memory(folder):
+    """A question that memory can't hold raises the same error in Python."""
+    groups = dfp.frame("rows.parquet").group_by("key")
+    with pytest.raises(dfp.EngineSpaceError) as caught, dfp.Engine("2MB", 1, folder / "spill"):
+        groups.count(delta=1e-7)
+    assert str(folder / "spill") in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
