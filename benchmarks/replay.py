@@ -43,6 +43,8 @@ MARKS = ("<!-- replay: python -m benchmarks.replay --write -->\n", "<!-- end of 
 COINS = ("random_signs", "random_labels")
 """Draws that no exact value enters."""
 
+dfp.errors.WARNED.update({"epsilon", "delta", "keys"})  # which warn once in a process
+
 
 class MismatchError(Exception):
     """The second release does not draw what the first one has drawn."""

@@ -7,75 +7,184 @@ Importing the package puts `.dp` on pandas and polars frames:
 >>> flights.dp.group_by("carrier").mean("delay", bounds=(0, 60), epsilon=1, delta=1e-6).columns
 ['carrier', 'delay', 'low', 'high', 'note', 'count']
 """
+# ruff: noqa: A004, N813
 
-import sys as _sys
-import types as _types
-import typing as _typing
+from importlib import import_module as _import_module
+from types import ModuleType as _ModuleType
 
-from dfprivacy import frames as _frames
+from dfprivacy.accounting.charge import Budget
+from dfprivacy.accounting.ledger import Ledger
+from dfprivacy.accounting.spending import require_ledger, spending
+from dfprivacy.engine.embedded import Engine
+from dfprivacy.engine.progress import progress
+from dfprivacy.engine.text_files import TextFile
+from dfprivacy.errors import (
+    AlreadyReportedError,
+    BudgetExceededError,
+    DPError,
+    EngineError,
+    EngineSpaceError,
+    EntropyError,
+    InvalidBoundsError,
+    InvalidDescriptionError,
+    InvalidEngineError,
+    InvalidKeysError,
+    InvalidLedgerError,
+    InvalidLossError,
+    InvalidProtocolError,
+    InvalidQuestionError,
+    InvalidUnitError,
+    LedgerBudgetError,
+    LedgerError,
+    LedgerFileError,
+    MissingBoundsError,
+    MissingColumnError,
+    MissingDeltaError,
+    MissingLedgerError,
+    OutputError,
+    PictureError,
+    RefusedStatementError,
+    StatisticsFileError,
+    TooManyRowsError,
+    UnknownAccountError,
+    UnknownArgumentError,
+    UnknownMethodError,
+    UnsupportedDtypeError,
+    UnsupportedFrameError,
+)
+from dfprivacy.errors import close as _close
+from dfprivacy.frames.accessor import register_accessors as _register_accessors
+from dfprivacy.frames.limits import suggest_limits
+from dfprivacy.frames.merging import merge, statistics
+from dfprivacy.frames.numbers import Choice, Estimate, Number
+from dfprivacy.frames.private import Private
+from dfprivacy.frames.private import Private as frame
+from dfprivacy.frames.released import released
+from dfprivacy.frames.vector_release import VectorEstimate
+from dfprivacy.frames.viz.pictures import plot, save_plot, show
+from dfprivacy.release.terms import Bounds, Unit
+from dfprivacy.statements.interface import Connection, connect, explain, sql
+from dfprivacy.statements.schema import Schema, public
+from dfprivacy.statistics import Center as center
+from dfprivacy.statistics import Correlation as corr
+from dfprivacy.statistics import Count as count
+from dfprivacy.statistics import Covariance as cov
+from dfprivacy.statistics import Intercept as intercept
+from dfprivacy.statistics import Max as max
+from dfprivacy.statistics import Mean as mean
+from dfprivacy.statistics import Median as median
+from dfprivacy.statistics import Min as min
+from dfprivacy.statistics import NUnique as nunique
+from dfprivacy.statistics import Quantile as quantile
+from dfprivacy.statistics import Quantiles as quantiles
+from dfprivacy.statistics import RSquared as r_squared
+from dfprivacy.statistics import Share as share
+from dfprivacy.statistics import Slope as slope
+from dfprivacy.statistics import StandardDeviation as std
+from dfprivacy.statistics import Statistic, argument
+from dfprivacy.statistics import Sum as sum
+from dfprivacy.statistics import Variance as var
 
-_PUBLIC: _typing.Final = {
-    "accounting.charge": "Budget",
-    "accounting.ledger": "Ledger",
-    "accounting.spending": "require_ledger spending",
-    "engine.embedded": "Engine",
-    "engine.progress": "progress",
-    "engine.text_files": "TextFile",
-    "errors": """AlreadyReportedError BudgetExceededError DPError EngineError EngineSpaceError
-        EntropyError InvalidBoundsError InvalidDescriptionError InvalidEngineError InvalidKeysError
-        InvalidLedgerError InvalidLossError InvalidProtocolError InvalidQuestionError
-        InvalidUnitError LedgerBudgetError LedgerError LedgerFileError MissingBoundsError
-        MissingColumnError MissingDeltaError MissingLedgerError OutputError PictureError
-        RefusedStatementError StatisticsFileError TooManyRowsError UnknownAccountError
-        UnknownArgumentError UnknownMethodError UnsupportedDtypeError UnsupportedFrameError""",
-    "frames.limits": "suggest_limits",
-    "frames.merging": "merge statistics",
-    "frames.numbers": "Choice Estimate Number",
-    "frames.private": "Private frame=Private",
-    "frames.released": "released",
-    "frames.vector_release": "VectorEstimate",
-    "frames.viz.pictures": "plot save_plot show",
-    "release.terms": "Bounds Unit",
-    "statements.interface": "Connection connect explain sql",
-    "statements.schema": "Schema public",
-    "statistics": """Statistic argument center=Center corr=Correlation count=Count cov=Covariance
-        intercept=Intercept max=Max mean=Mean median=Median min=Min nunique=NUnique
-        quantile=Quantile quantiles=Quantiles r_squared=RSquared share=Share slope=Slope
-        std=StandardDeviation sum=Sum var=Variance""",
+__all__ = [
+    "AlreadyReportedError",
+    "Bounds",
+    "Budget",
+    "BudgetExceededError",
+    "Choice",
+    "Connection",
+    "DPError",
+    "Engine",
+    "EngineError",
+    "EngineSpaceError",
+    "EntropyError",
+    "Estimate",
+    "InvalidBoundsError",
+    "InvalidDescriptionError",
+    "InvalidEngineError",
+    "InvalidKeysError",
+    "InvalidLedgerError",
+    "InvalidLossError",
+    "InvalidProtocolError",
+    "InvalidQuestionError",
+    "InvalidUnitError",
+    "Ledger",
+    "LedgerBudgetError",
+    "LedgerError",
+    "LedgerFileError",
+    "MissingBoundsError",
+    "MissingColumnError",
+    "MissingDeltaError",
+    "MissingLedgerError",
+    "Number",
+    "OutputError",
+    "PictureError",
+    "Private",
+    "RefusedStatementError",
+    "Schema",
+    "Statistic",
+    "StatisticsFileError",
+    "TextFile",
+    "TooManyRowsError",
+    "Unit",
+    "UnknownAccountError",
+    "UnknownArgumentError",
+    "UnknownMethodError",
+    "UnsupportedDtypeError",
+    "UnsupportedFrameError",
+    "VectorEstimate",
+    "argument",
+    "center",
+    "connect",
+    "corr",
+    "count",
+    "cov",
+    "explain",
+    "frame",
+    "intercept",
+    "max",
+    "mean",
+    "median",
+    "merge",
+    "min",
+    "nunique",
+    "plot",
+    "progress",
+    "public",
+    "quantile",
+    "quantiles",
+    "r_squared",
+    "released",
+    "require_ledger",
+    "save_plot",
+    "share",
+    "show",
+    "slope",
+    "spending",
+    "sql",
+    "statistics",
+    "std",
+    "suggest_limits",
+    "sum",
+    "var",
+]
+
+_LAZY = {
+    "dbapi": "dfprivacy.statements.dbapi",
+    "local": "dfprivacy.local",
+    "shuffle": "dfprivacy.shuffle",
 }
-"""The public names by the modules that have them, which are imported on first use."""
-
-_HOMES: _typing.Final = {
-    name: (module, own or name)
-    for module, names in _PUBLIC.items()
-    for name, _, own in (each.partition("=") for each in names.split())
-}
-_LATER: _typing.Final = {"dbapi": "statements.dbapi", "local": "local", "shuffle": "shuffle"}
-
-__all__ = sorted(_HOMES)  # noqa: PLE0605 type checkers read __init__.pyi
 
 
-class _Package(_types.ModuleType):
-    """The package, which imports a public name on first use and keeps it as a boundary."""
-
-    def __getattr__(self, name: str) -> _typing.Any:
-        if name in _LATER:
-            return _frames.loaded(_LATER[name])
-        if name not in _HOMES:
-            raise AttributeError(f"module 'dfprivacy' has no attribute {name!r}", name=name)
-        module, own = _HOMES[name]
-        found = _frames.loaded("errors").closed(getattr(_frames.loaded(module), own))
-        setattr(self, name, found)
-        return found
-
-    def __setattr__(self, name: str, value: object) -> None:
-        """Keep the function `statistics`: its module goes by the same name."""
-        if not (name in _HOMES and isinstance(value, _types.ModuleType)):
-            super().__setattr__(name, value)
-
-    def __dir__(self) -> list[str]:
-        return sorted([*_HOMES, *_LATER])
+def __getattr__(name: str) -> _ModuleType:
+    """Import a module of another trust model, or of PEP 249, on first use."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'dfprivacy' has no attribute {name!r}", name=name)
+    return _import_module(_LAZY[name])
 
 
-_sys.modules[__name__].__class__ = _Package
-_frames.open_doors()
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_LAZY])
+
+
+_close(globals())
+_register_accessors()

@@ -50,6 +50,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -248,6 +249,43 @@ class NotSupportedError(DatabaseError, ValueError):
     """What a connection of PEP 249 may do, and this one does not."""
 
 
+class PublicDataWarning(UserWarning):
+    """A release promises little, or rests on something that may not be public."""
+
+
+WARNED: set[str] = set()
+
+
+def warn_once(topic: str, message: str) -> None:
+    """Warn the caller of a public function once in a process; `message` must not depend on rows.
+
+    Call it before a release is charged: the caller's filter can make an error of the warning.
+    """
+    if topic in WARNED:
+        return
+    WARNED.add(topic)
+    token = _INSIDE.set(False)  # warnings from inside a public call are not heard
+    try:
+        warnings.warn(message, PublicDataWarning, stacklevel=_levels_outside())
+    finally:
+        _INSIDE.reset(token)
+
+
+def write_plain_warnings() -> None:
+    """Let this process write each warning as one line, without its place in the code."""
+    warnings.formatwarning = lambda message, *_, **__: f"Warning: {message}\n"
+
+
+def _levels_outside() -> int:
+    """Return the `stacklevel` of the code that called the outermost function of this package."""
+    frame, level, outermost = sys._getframe(1), 1, 1  # noqa: SLF001 as `warnings` counts
+    while frame.f_back is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] in {"dfprivacy", "sql_udfs"}:
+            outermost = level
+        frame, level = frame.f_back, level + 1
+    return outermost + 1
+
+
 def engine_failed() -> EngineError:
     """Return the one error for whatever goes wrong in an engine."""
     return EngineError(
@@ -263,7 +301,7 @@ def published(error: BaseException) -> BaseException:
     """
     if os.environ.get(PRINT_SECRETS) == "1":
         return error
-    if isinstance(error, DPError):
+    if isinstance(error, DPError | PublicDataWarning):
         error.__cause__ = error.__context__ = error.__traceback__ = None
         return error
     if isinstance(error, KeyboardInterrupt) or _is_interrupted_query(error):
@@ -380,17 +418,8 @@ def _wrong_call(
     try:
         given = signature.bind(*args, **kwargs).arguments
     except TypeError:
-        names = [name for name in signature.parameters if name != "self"]
-        unknown = next((name for name in kwargs if name not in names), None)
-        hint = f"it takes {', '.join(names) or 'none'}"
-        if unknown in {"epsilon", "rho", "delta", "interval"} and called.startswith("dfp."):
-            hint = f"questions share it: df.dp.agg({called}(...), {unknown}=...)"
-        return UnknownArgumentError(
-            f"{called} was called with other arguments than it takes"
-            if unknown is None
-            else f"{called} takes no argument {unknown!r}",
-            hint=hint,
-        )
+        hints = getattr(function, "argument_hints", {})
+        return _wrong_arguments(signature, called, args, kwargs, hints)
     with suppress(Exception):  # what only type checkers see
         for name, hint in get_type_hints(function).items():
             kinds = [get_origin(own) or own for own in _alternatives(hint)]
@@ -406,6 +435,48 @@ def _wrong_call(
                     hint=f"pass a {wanted.replace('builtins.', '')}",
                 )
     return None
+
+
+def _wrong_arguments(
+    signature: inspect.Signature,
+    called: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    hints: dict[str, str],
+) -> UnknownArgumentError:
+    """Return the error for a call with unknown, missing, repeated or too many arguments."""
+    parameters = [value for name, value in signature.parameters.items() if name != "self"]
+    names = [parameter.name for parameter in parameters]
+    by_position = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    ordered = [parameter.name for parameter in parameters if parameter.kind is by_position]
+    args = args[len(signature.parameters) - len(parameters) :]
+    passed = {*ordered[: len(args)], *kwargs}
+    missing = [
+        own.name for own in parameters if own.default is own.empty and own.name not in passed
+    ]
+    unknown = next((name for name in kwargs if name not in names), None)
+    if unknown in {"epsilon", "rho", "delta", "interval"} and called.startswith("dfp."):
+        hint = f"questions share it: df.dp.agg({called}(...), {unknown}=...)"
+        return UnknownArgumentError(f"{called} takes no argument {unknown!r}", hint=hint)
+    if unknown is not None:
+        hint = hints.get(unknown, f"it takes {', '.join(names) or 'none'}")
+        return UnknownArgumentError(
+            f"{called} takes no argument {unknown!r}", hint=hint.format(kind=called, name=unknown)
+        )
+    if len(args) > len(ordered):
+        pair = "; bounds are one pair, e.g. bounds=(0, 100)" if "bounds" in ordered else ""
+        return UnknownArgumentError(
+            f"{called} takes no more than {', '.join(ordered) or 'none'} without their names",
+            hint=f"write the others as name=value{pair}",
+        )
+    if missing:
+        return UnknownArgumentError(
+            f"{called} needs {' and '.join(missing)}", hint=f"it takes {', '.join(names)}"
+        )
+    return UnknownArgumentError(
+        f"{called} was given an argument twice, by its place and by its name",
+        hint=f"without names, arguments are {', '.join(ordered)}",
+    )
 
 
 def _name_of(function: Any, args: tuple[Any, ...]) -> str:

@@ -27,8 +27,8 @@ from dfprivacy.cli.commands import (
 from dfprivacy.cli.demo import run_demo
 from dfprivacy.cli.ledger import ledger_app
 from dfprivacy.cli.output import readable_errors, show_error
-from dfprivacy.errors import published
-from dfprivacy.frames.methods import meant
+from dfprivacy.errors import published, write_plain_warnings
+from dfprivacy.frames.lookup import closest_name
 from dfprivacy.statistics import STATISTICS, Statistic
 
 __all__ = ["app", "main"]
@@ -65,7 +65,7 @@ class Commands(TyperGroup):
         listing = getattr(getattr(error.ctx, "command", None), "list_commands", None)
         names = listing(error.ctx) if listing else []
         quoted = error.message.split("'")
-        other = meant(quoted[1], names) if len(quoted) > 1 else None
+        other = closest_name(quoted[1], names) if len(quoted) > 1 else None
         option = re.match(r"No such option: --([a-z-]+)", error.message)
         question = option[1].replace("-", "_") if option else ""
         ends = sorted(
@@ -122,6 +122,7 @@ app = Program(
 
 def main() -> None:
     """Run the command line, with the statistics that installed packages add."""
+    write_plain_warnings()
     for point in entry_points(group="dfprivacy.statistics"):
         point.load()
     try:

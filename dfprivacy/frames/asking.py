@@ -15,6 +15,7 @@ from dfprivacy.engine.columns import Declared
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.frames.explanation import Explanation
 from dfprivacy.frames.forecasting import explain_vector, explained
+from dfprivacy.frames.lookup import check_terms
 from dfprivacy.frames.releasing import histogram_request, release_parts, request_of
 from dfprivacy.frames.tables import Origin, frame_names, released_table
 from dfprivacy.frames.vector_release import release_vector, release_vector_frame
@@ -209,14 +210,15 @@ class Asking(ABC, Generic[Many]):
         """Return the answers to the one question of a release."""
         return answers
 
-    def _ask(self, kind: type[Question], asked: Mapping[str, Any], terms: Mapping[str, Any]) -> Any:
-        """Release one question, as a method has been called."""
-        question = kind(**asked).completed(self._terms.bounds)
-        own = self._terms.updated(**terms)
+    def _ask(self, statistic: Question, terms: Mapping[str, Any]) -> Any:
+        """Release one statistic: the arguments and keyword arguments of its method."""
+        check_terms(statistic, terms)
+        question = statistic.completed(self._terms.bounds)
+        updated = self._terms.updated(**terms)
         if isinstance(question, Statistic):
-            return self._several(question, self._answer({question.name: question}, own))
-        made, by, keys = asked_of(question, self._frame, own, self._by, self._keys)
-        return self._release(made, own, by, keys)
+            return self._several(question, self._answer({question.name: question}, updated))
+        release, by, keys = asked_of(question, self._frame, updated, self._by, self._keys)
+        return self._release(release, updated, by, keys)
 
 
 def questions_by_name(

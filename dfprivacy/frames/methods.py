@@ -1,244 +1,588 @@
-"""Turn questions into methods: one for each that is registered, with its arguments and texts.
-
-`methods.pyi` spells the methods of this package's own questions for type checkers; a test keeps
-it the same as what is made here.
-"""
+"""Methods that ask the statistics of this package. Written by .ci/methods.py."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Collection
-from difflib import get_close_matches
-from functools import cache
-from typing import Any, ClassVar, Generic, NoReturn, TypeVar
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, TypedDict, TypeVar, Unpack
 
-from dfprivacy.errors import UnknownArgumentError, UnknownMethodError, boundary
-from dfprivacy.release.terms import EPSILON, INTERVAL
-from dfprivacy.statistics import STATISTICS, Argument
-from dfprivacy.statistics.base import QUESTIONS, Question
+from dfprivacy.frames.crosstabs import Crosstab, Pivot
+from dfprivacy.frames.describing import Describe
+from dfprivacy.frames.frequencies import Mode, Top, ValueCounts
+from dfprivacy.frames.lookup import Registered
+from dfprivacy.statistics.bounds import PrivateBounds
+from dfprivacy.statistics.center import Center
+from dfprivacy.statistics.count import Count, NUnique
+from dfprivacy.statistics.covariance import Correlation, Covariance, Intercept, RSquared, Slope
+from dfprivacy.statistics.histogram import Histogram
+from dfprivacy.statistics.mean import Mean
+from dfprivacy.statistics.mean_vector import MeanVector
+from dfprivacy.statistics.quantile import Max, Median, Min, Quantile, Quantiles
+from dfprivacy.statistics.regression import Regression
+from dfprivacy.statistics.share import Share
+from dfprivacy.statistics.sum import Sum
+from dfprivacy.statistics.variance import StandardDeviation, Variance
 
-One = TypeVar("One")
-
-TERMS = {
-    "epsilon": ("float", EPSILON, "What the whole call spends: pure privacy, Laplace noise."),
-    "rho": ("float | None", None, "Instead of epsilon: what it spends as zCDP, Gaussian noise."),
-    "delta": ("float | None", None, "By group with secret keys: what showing them spends."),
-    "interval": (
-        "float | str",
-        INTERVAL,
-        'The level of the interval; "population" covers sampling too, at 95 %.',
-    ),
-}
-"""The terms that every method takes: annotation, default and meaning."""
-
-_BEFORE = ("unit", "max_rows", "max_groups", "ledger", "dataset", "version", "note")
-_SAID_ELSEWHERE = {
-    **dict.fromkeys(("by", "groupby"), 'group first: .group_by("city").{kind}(...)'),
-    "keys": 'list them when grouping: .group_by("city", keys=["Rome"]).{kind}(...)',
-    "seed": "noise that can be drawn again hides nothing, so there is no seed",
-    "within": "ask explain first: .explain.within(2.0).{kind}(...)",
-    **dict.fromkeys(("skipna", "ignore_nulls", "dropna"), "leave it out: NULL and NaN never count"),
-    **dict.fromkeys(("axis", "numeric_only"), 'leave it out: name one column, .{kind}("age")'),
-    "ddof": "leave it out: all rows are the population, as ddof=0 says",
-    "normalize": "divide what was released, which costs nothing: "
-    'dfp.released(counts).ratio_to("total")',
-    **dict.fromkeys(_BEFORE, "say it of the frame first: df.dp({name}=...).{kind}(...)"),
-}
-"""Where a call says what users try to say as an argument of a question."""
-
-TYPES = {
-    "column": "Hashable",
-    "bounds": "tuple[float, float] | None",
-    "number": "float",
-    "numbers": "Sequence[float]",
-    "whole": "int",
-    "choice": "str",
-    "flag": "bool",
-    "value": "Any",
-}
-"""How the forms of arguments are annotated."""
+Answer = TypeVar("Answer")
 
 
-def questions_of(place: str) -> dict[str, type[Question]]:
-    """Return what can be asked of a "frame", a frame by "group" or a "column", by kind."""
-    others = {kind: own for kind, own in QUESTIONS.items() if place in own.asked_of}
-    return {**STATISTICS, **others}
+class Terms(TypedDict, total=False):
+    """Keyword arguments of most methods."""
+
+    epsilon: float
+    rho: float | None
+    delta: float | None
+    interval: float | str
 
 
-class Methods(Generic[One]):
-    """What asks registered questions by their names, of whole frames."""
+class SelectionTerms(TypedDict, total=False):
+    """Keyword arguments of methods without intervals."""
 
-    _place: ClassVar[str] = "frame"
-
-    def __getattr__(self, name: str) -> Any:
-        """Return the method that asks a question, or say what was probably meant."""
-        known = questions_of(self._place)
-        if name in known:
-            return method_of(known[name], of_column=self._place == "column").__get__(self)
-        return _unknown(self, name)
-
-    def __dir__(self) -> list[str]:
-        """List the methods of every question beside those of the class."""
-        return sorted({*super().__dir__(), *questions_of(self._place)})
+    epsilon: float
+    rho: float | None
+    delta: float | None
 
 
-class GroupMethods(Methods[One]):
-    """What asks registered questions of frames by group."""
+class GaussianTerms(TypedDict, total=False):
+    """Keyword arguments of methods with Gaussian noise only."""
 
-    _place = "group"
-
-
-class ColumnMethods(Methods[One]):
-    """What asks registered questions about one column."""
-
-    _place = "column"
+    rho: float | None
+    delta: float | None
+    interval: float | str
 
 
-@cache
-def method_of(statistic: type[Question], *, of_column: bool = False) -> Callable[..., Any]:
-    """Return the method that asks a question; that of a series knows its column."""
-    signature = signature_of(statistic, of_column=of_column)
-    names = [own.name for own in statistic.arguments()]
+class GroupMethods(Registered[Answer]):
+    """Statistics of a frame by group."""
 
-    def method(self: Any, *args: Any, **given: Any) -> Any:
-        taken = bound_arguments(signature, statistic.kind, (self, *args), given)
-        del taken["self"]
-        asked = {name: taken.pop(name) for name in names if name in taken}
-        return self._ask(statistic, asked, taken)
+    scope = "group"
 
-    method.__name__ = statistic.kind
-    method.__qualname__ = f"Private.{statistic.kind}"
-    method.__doc__ = documentation(statistic, signature)
-    method.__signature__ = signature  # type: ignore[attr-defined]
-    return boundary(method)
+    def count(self, column: Hashable = None, **terms: Unpack[Terms]) -> Answer:
+        """The number of rows, or of values of a column that are neither NULL nor NaN."""
+        return self._ask(Count(column=column), terms)
 
+    def nunique(self, column: Hashable, **terms: Unpack[Terms]) -> Answer:
+        """The number of different values of a column of any type."""
+        return self._ask(NUnique(column=column), terms)
 
-def bound_arguments(
-    signature: inspect.Signature, kind: str, args: tuple[Any, ...], given: dict[str, Any]
-) -> dict[str, Any]:
-    """Return the arguments of a call by name."""
-    known = [name for name in signature.parameters if name != "self"]
-    for name in given:
-        if name not in known:
-            other = None if name in TERMS else meant(name, known)
-            hint = f"write {other}=" if other else f"it takes {', '.join(known)}"
-            if name == "epsilon":
-                hint = "its noise is Gaussian, which costs rho: write rho=0.5"
-            raise UnknownArgumentError(
-                f"{kind} takes no argument {name!r}",
-                hint=_SAID_ELSEWHERE.get(name, hint).format(kind=kind, name=name),
-            )
-    try:
-        return dict(signature.bind(*args, **given).arguments)
-    except TypeError:  # the text of which is Python's
-        raise _wrongly_called(signature, kind, len(args), given) from None
+    def share(self, column: Hashable, value: Any = True, **terms: Unpack[Terms]) -> Answer:
+        """The share of the values of a column that are `value`, from 0 to 1."""
+        return self._ask(Share(column=column, value=value), terms)
 
+    def sum(
+        self,
+        column: Hashable,
+        bounds: tuple[float, float] | None = None,
+        *,
+        clipping: bool = True,
+        **terms: Unpack[Terms],
+    ) -> Answer:
+        """The sum of a column, each value clipped to the bounds."""
+        return self._ask(Sum(column=column, bounds=bounds, clipping=clipping), terms)
 
-def _wrongly_called(
-    signature: inspect.Signature, kind: str, places: int, given: Collection[str]
-) -> UnknownArgumentError:
-    """Return what a call lacks, or has too much of; `places` arguments came without their names."""
-    told = [own for own in signature.parameters.values() if own.name != "self"]
-    in_order = [own.name for own in told if own.kind is own.POSITIONAL_OR_KEYWORD]
-    taken = {*in_order[: places - 1], *given}
-    lacking = [own.name for own in told if own.default is own.empty and own.name not in taken]
-    if places - 1 > len(in_order):
-        pair = "; bounds are one pair, e.g. bounds=(0, 100)" if "bounds" in in_order else ""
-        return UnknownArgumentError(
-            f"{kind} takes no more than {', '.join(in_order) or 'none'} without their names",
-            hint=f"write the others as name=value{pair}",
+    def mean(
+        self,
+        column: Hashable,
+        bounds: tuple[float, float] | None = None,
+        *,
+        method: str = "transformed",
+        clipping: bool = True,
+        **terms: Unpack[Terms],
+    ) -> Answer:
+        """The mean of a column, each value clipped to the bounds (units of the column)."""
+        return self._ask(
+            Mean(column=column, bounds=bounds, method=method, clipping=clipping), terms
         )
-    if lacking:
-        return UnknownArgumentError(
-            f"{kind} needs {' and '.join(lacking)}",
-            hint=f"it takes {', '.join(own.name for own in told)}",
+
+    def var(
+        self,
+        column: Hashable,
+        bounds: tuple[float, float] | None = None,
+        *,
+        clipping: bool = True,
+        **terms: Unpack[Terms],
+    ) -> Answer:
+        """The population variance of a column, each value clipped to the bounds."""
+        return self._ask(Variance(column=column, bounds=bounds, clipping=clipping), terms)
+
+    def std(
+        self,
+        column: Hashable,
+        bounds: tuple[float, float] | None = None,
+        *,
+        clipping: bool = True,
+        **terms: Unpack[Terms],
+    ) -> Answer:
+        """The population standard deviation of a column: the root of `var`."""
+        return self._ask(StandardDeviation(column=column, bounds=bounds, clipping=clipping), terms)
+
+    def median(
+        self,
+        column: Hashable,
+        bounds: tuple[float, float] | None = None,
+        step: float | None = None,
+        *,
+        method: str = "selection",
+        ends: bool = False,
+        **terms: Unpack[Terms],
+    ) -> Answer:
+        """The median of a column: its quantile 1/2 (see `quantile`)."""
+        return self._ask(
+            Median(column=column, bounds=bounds, step=step, method=method, ends=ends), terms
         )
-    return UnknownArgumentError(
-        f"{kind} was given an argument twice, by its place and by its name",
-        hint=f"without names, arguments are {', '.join(in_order)}",
-    )
 
-
-def signature_of(statistic: type[Question], *, of_column: bool = False) -> inspect.Signature:
-    """Return the signature of a method: arguments, then the terms, then methods and the like."""
-    place = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    own = statistic.arguments()[1:] if of_column else statistic.arguments()
-    named = [each for each in own if each.form in {"choice", "flag"} and not each.required]
-    terms = [name for name in statistic.terms if name != "interval" or statistic.has_interval]
-    parameters = [inspect.Parameter("self", place)]
-    parameters += [_parameter(each, place) for each in own if each not in named]
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters += [
-        inspect.Parameter(name, keyword, default=TERMS[name][1], annotation=TERMS[name][0])
-        for name in terms
-    ]
-    parameters += [_parameter(each, keyword) for each in named]
-    return inspect.Signature(parameters)
-
-
-def _parameter(argument: Argument, place: Any) -> inspect.Parameter:
-    default = inspect.Parameter.empty if argument.required else argument.default
-    annotation = TYPES.get(argument.form, argument.form)
-    if argument.form in {"number", "whole"} and argument.default is None:
-        annotation += " | None"
-    return inspect.Parameter(argument.name, place, default=default, annotation=annotation)
-
-
-def documentation(statistic: type[Question], signature: inspect.Signature) -> str:
-    """Return the docstring of a method: what the question says, and every parameter."""
-    text = inspect.cleandoc(statistic.__doc__ or "")
-    lines = [text, "", "Parameters", "----------"]
-    said = {name: meaning for name, (*_, meaning) in TERMS.items()}
-    for own in statistic.arguments():
-        among = f" One of {', '.join(map(repr, own.choices))}." if own.choices else ""
-        said[own.name] = f"{own.doc}{among}"
-    for name, parameter in signature.parameters.items():
-        if name == "self":
-            continue
-        lines.append(f"{name} : {parameter.annotation}")
-        lines.append(f"    {said[name]}")
-    lines += ["", "Returns", "-------", "result", f"    {statistic.returns}"]
-    lines += ["", "Raises", "------", "DPError"]
-    lines.append("    Before anything is drawn, and never for what is in a row.")
-    if statistic.example:
-        lines += ["", "Examples", "--------", statistic.example]
-    return "\n".join(lines)
-
-
-_ELSEWHERE = {"groupby": "group_by", "pivot": "crosstab", "aggfunc": "aggregate"}
-"""Names of other libraries, each with the nearest name here."""
-
-_OF_FRAMES = {
-    **dict.fromkeys(
-        ("filter", "query", "head", "select", "drop", "loc", "iloc", "sort", "columns", "collect"),
-        "do it with the frame itself, row by row, then ask: df.filter(...).dp.mean(...)",
-    ),
-    "group_by": 'name all columns at once: group_by("city", "year")',
-}
-"""What other libraries do with frames, and where that is done."""
-
-
-def meant(name: str, known: Collection[str]) -> str | None:
-    """Return the known name that a caller probably meant, if one is similar."""
-    theirs = {alias: kind for kind, own in STATISTICS.items() for alias in own.aliases}
-    near = [{**_ELSEWHERE, **theirs}.get(name, ""), *get_close_matches(name, known, 1)]
-    return next((other for other in near if other in known), None)
-
-
-def _unknown(owner: Any, name: str) -> NoReturn:
-    """Refuse a name that `owner` does not have, with an AttributeError: `hasattr` still works."""
-    kind = type(owner)
-    if name.startswith("_"):
-        message = f"{kind.__name__!r} object has no attribute {name!r}"
-        raise AttributeError(message, name=name, obj=owner)
-    of_frame = _ELSEWHERE.get(name, name)
-    if kind._place == "column" and hasattr(getattr(owner, "_owner", None), of_frame):  # noqa: SLF001
-        raise UnknownMethodError(
-            f"{name} is a question about a frame, and this is one column",
-            hint=f"ask the frame: df.dp.{of_frame}(...)",
+    def quantile(
+        self,
+        column: Hashable,
+        q: float,
+        bounds: tuple[float, float] | None = None,
+        step: float | None = None,
+        *,
+        method: str = "selection",
+        ends: bool = False,
+        **terms: Unpack[Terms],
+    ) -> Answer:
+        """A quantile of a column: the least value that a part `q` of the rows do not exceed."""
+        return self._ask(
+            Quantile(column=column, q=q, bounds=bounds, step=step, method=method, ends=ends), terms
         )
-    public = [known for known in dir(owner) if not known.startswith("_")]
-    asked = [known for known in public if known not in {"explain", "local", "shuffle"}]
-    other = meant(name, public)
-    hint = f"write .{other}(...)" if other else f"ask one of {', '.join(asked)}"
-    raise UnknownMethodError(f"there is no question {name!r}", hint=_OF_FRAMES.get(name, hint))
+
+    def quantiles(
+        self,
+        column: Hashable,
+        qs: Sequence[float],
+        bounds: tuple[float, float] | None = None,
+        step: float | None = None,
+        **terms: Unpack[SelectionTerms],
+    ) -> Any:
+        """Several quantiles of a column under one loss, in the order asked."""
+        return self._ask(Quantiles(column=column, qs=qs, bounds=bounds, step=step), terms)
+
+    def min(self, column: Hashable, **terms: Unpack[SelectionTerms]) -> Answer:
+        """A value that few rows lie below: about 35 / epsilon of them, never the least row itself."""
+        return self._ask(Min(column=column), terms)
+
+    def max(self, column: Hashable, **terms: Unpack[SelectionTerms]) -> Answer:
+        """A value that few rows lie above: about 35 / epsilon of them, never the largest row itself."""
+        return self._ask(Max(column=column), terms)
+
+    def center(
+        self,
+        column: Hashable,
+        p: float,
+        bounds: tuple[float, float] | None = None,
+        *,
+        method: str = "octaves",
+        **terms: Unpack[SelectionTerms],
+    ) -> Answer:
+        """The l_p centre of a column, p > 1: the c with the least sum of abs(x - c)**p."""
+        return self._ask(Center(column=column, p=p, bounds=bounds, method=method), terms)
+
+    def bounds(
+        self, column: Hashable, rank: int | None = None, **terms: Unpack[SelectionTerms]
+    ) -> Any:
+        """Private bounds (lower, upper) that hold nearly all values of a column."""
+        return self._ask(PrivateBounds(column=column, rank=rank), terms)
+
+    def cov(
+        self,
+        x: Hashable,
+        y: Hashable,
+        x_bounds: tuple[float, float] | None = None,
+        y_bounds: tuple[float, float] | None = None,
+        **terms: Unpack[Terms],
+    ) -> Answer:
+        """The population covariance of two columns, each value clipped to its bounds."""
+        return self._ask(Covariance(x=x, y=y, x_bounds=x_bounds, y_bounds=y_bounds), terms)
+
+    def corr(
+        self,
+        x: Hashable,
+        y: Hashable,
+        x_bounds: tuple[float, float] | None = None,
+        y_bounds: tuple[float, float] | None = None,
+        **terms: Unpack[Terms],
+    ) -> Answer:
+        """Pearson's correlation of two columns, each value clipped to its bounds."""
+        return self._ask(Correlation(x=x, y=y, x_bounds=x_bounds, y_bounds=y_bounds), terms)
+
+    def slope(
+        self,
+        y: Hashable,
+        x: Hashable,
+        y_bounds: tuple[float, float] | None = None,
+        x_bounds: tuple[float, float] | None = None,
+        **terms: Unpack[Terms],
+    ) -> Answer:
+        """The slope of the line of least squares of y on x, each value clipped to its bounds."""
+        return self._ask(Slope(y=y, x=x, y_bounds=y_bounds, x_bounds=x_bounds), terms)
+
+    def intercept(
+        self,
+        y: Hashable,
+        x: Hashable,
+        y_bounds: tuple[float, float] | None = None,
+        x_bounds: tuple[float, float] | None = None,
+        **terms: Unpack[Terms],
+    ) -> Answer:
+        """Where the line of least squares of y on x is at x = 0, each value clipped to its bounds."""
+        return self._ask(Intercept(y=y, x=x, y_bounds=y_bounds, x_bounds=x_bounds), terms)
+
+    def r_squared(
+        self,
+        y: Hashable,
+        x: Hashable,
+        y_bounds: tuple[float, float] | None = None,
+        x_bounds: tuple[float, float] | None = None,
+        **terms: Unpack[Terms],
+    ) -> Answer:
+        """The part of the variance of y that a line through x explains, from 0 to 1."""
+        return self._ask(RSquared(y=y, x=x, y_bounds=y_bounds, x_bounds=x_bounds), terms)
+
+    def histogram(
+        self,
+        column: Hashable,
+        bins: int | Sequence[float],
+        bounds: tuple[float, float] | None = None,
+        **terms: Unpack[Terms],
+    ) -> Any:
+        """Count the values of a column between ascending edges, or in equal bins within bounds."""
+        return self._ask(Histogram(column=column, bins=bins, bounds=bounds), terms)
+
+    def mean_vector(
+        self,
+        columns: Sequence[Hashable] | Hashable,
+        radius: float | None = None,
+        p: float = 2,
+        dimension: int | None = None,
+        universe: int | None = None,
+        *,
+        method: str = "auto",
+        neighbours: str = "add-remove",
+        deviations: str = "gaussian",
+        skewed: bool = False,
+        **terms: Unpack[GaussianTerms],
+    ) -> Any:
+        """Average vectors: several numeric columns, or one column of arrays, lists or item sets."""
+        return self._ask(
+            MeanVector(
+                columns=columns,
+                radius=radius,
+                p=p,
+                dimension=dimension,
+                universe=universe,
+                method=method,
+                neighbours=neighbours,
+                deviations=deviations,
+                skewed=skewed,
+            ),
+            terms,
+        )
+
+    def regression(
+        self,
+        y: Hashable,
+        xs: Sequence[Hashable],
+        bounds: Mapping[Hashable, tuple[float, float]] | None = None,
+        **terms: Unpack[Terms],
+    ) -> Any:
+        """Explain a column by several others: the line of least squares, one row a coefficient."""
+        return self._ask(Regression(y=y, xs=xs, bounds=bounds), terms)
+
+    def value_counts(
+        self, column: Hashable, keys: Any = None, *, other: bool = False, **terms: Unpack[Terms]
+    ) -> Any:
+        """Count how often each value of a column is there: one row a value, the largest first."""
+        return self._ask(ValueCounts(column=column, keys=keys, other=other), terms)
+
+    def top(self, column: Hashable, k: int = 10, keys: Any = None, **terms: Unpack[Terms]) -> Any:
+        """Return the `k` values of a column with the largest noisy counts, by group in each group."""
+        return self._ask(Top(column=column, k=k, keys=keys), terms)
+
+    def mode(self, column: Hashable, keys: Any = None, **terms: Unpack[Terms]) -> Any:
+        """Return the most frequent value of a column, by group that of each group: `top` with k=1."""
+        return self._ask(Mode(column=column, keys=keys), terms)
+
+
+class FrameMethods(GroupMethods[Answer]):
+    """Statistics of a whole frame."""
+
+    scope = "frame"
+
+    def crosstab(
+        self,
+        index: Hashable,
+        columns: Hashable,
+        values: Any = None,
+        aggregate: str | None = None,
+        bounds: tuple[float, float] | None = None,
+        keys: Any = None,
+        rounded: str | None = None,
+        *,
+        margins: bool = False,
+        nonnegative: bool = False,
+        **terms: Unpack[Terms],
+    ) -> Any:
+        """Return a table: one row a value of `index`, one column a value of `columns`."""
+        return self._ask(
+            Crosstab(
+                index=index,
+                columns=columns,
+                values=values,
+                aggregate=aggregate,
+                bounds=bounds,
+                keys=keys,
+                rounded=rounded,
+                margins=margins,
+                nonnegative=nonnegative,
+            ),
+            terms,
+        )
+
+    def pivot(
+        self,
+        index: Hashable,
+        columns: Hashable,
+        values: Any,
+        aggregate: str | None = "mean",
+        bounds: tuple[float, float] | None = None,
+        keys: Any = None,
+        rounded: str | None = None,
+        *,
+        margins: bool = False,
+        nonnegative: bool = False,
+        **terms: Unpack[Terms],
+    ) -> Any:
+        """Return a table of a statistic of `values`, the mean unless you name another."""
+        return self._ask(
+            Pivot(
+                index=index,
+                columns=columns,
+                values=values,
+                aggregate=aggregate,
+                bounds=bounds,
+                keys=keys,
+                rounded=rounded,
+                margins=margins,
+                nonnegative=nonnegative,
+            ),
+            terms,
+        )
+
+    def describe(
+        self,
+        columns: Sequence[Hashable] | None = None,
+        exclude: Sequence[Hashable] = (),
+        quantiles: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95),
+        top: int = 3,
+        numbers: Sequence[Hashable] = (),
+        **terms: Unpack[Terms],
+    ) -> Any:
+        """Describe every column by its declared type: one row a column, for one price."""
+        return self._ask(
+            Describe(
+                columns=columns, exclude=exclude, quantiles=quantiles, top=top, numbers=numbers
+            ),
+            terms,
+        )
+
+
+class ColumnMethods(Registered[Answer]):
+    """Statistics of one column."""
+
+    scope = "column"
+
+    def count(self, **terms: Unpack[Terms]) -> Answer:
+        """The number of rows, or of values of a column that are neither NULL nor NaN."""
+        return self._ask(Count(column=self._column), terms)
+
+    def nunique(self, **terms: Unpack[Terms]) -> Answer:
+        """The number of different values of a column of any type."""
+        return self._ask(NUnique(column=self._column), terms)
+
+    def share(self, value: Any = True, **terms: Unpack[Terms]) -> Answer:
+        """The share of the values of a column that are `value`, from 0 to 1."""
+        return self._ask(Share(column=self._column, value=value), terms)
+
+    def sum(
+        self,
+        bounds: tuple[float, float] | None = None,
+        *,
+        clipping: bool = True,
+        **terms: Unpack[Terms],
+    ) -> Answer:
+        """The sum of a column, each value clipped to the bounds."""
+        return self._ask(Sum(column=self._column, bounds=bounds, clipping=clipping), terms)
+
+    def mean(
+        self,
+        bounds: tuple[float, float] | None = None,
+        *,
+        method: str = "transformed",
+        clipping: bool = True,
+        **terms: Unpack[Terms],
+    ) -> Answer:
+        """The mean of a column, each value clipped to the bounds (units of the column)."""
+        return self._ask(
+            Mean(column=self._column, bounds=bounds, method=method, clipping=clipping), terms
+        )
+
+    def var(
+        self,
+        bounds: tuple[float, float] | None = None,
+        *,
+        clipping: bool = True,
+        **terms: Unpack[Terms],
+    ) -> Answer:
+        """The population variance of a column, each value clipped to the bounds."""
+        return self._ask(Variance(column=self._column, bounds=bounds, clipping=clipping), terms)
+
+    def std(
+        self,
+        bounds: tuple[float, float] | None = None,
+        *,
+        clipping: bool = True,
+        **terms: Unpack[Terms],
+    ) -> Answer:
+        """The population standard deviation of a column: the root of `var`."""
+        return self._ask(
+            StandardDeviation(column=self._column, bounds=bounds, clipping=clipping), terms
+        )
+
+    def median(
+        self,
+        bounds: tuple[float, float] | None = None,
+        step: float | None = None,
+        *,
+        method: str = "selection",
+        ends: bool = False,
+        **terms: Unpack[Terms],
+    ) -> Answer:
+        """The median of a column: its quantile 1/2 (see `quantile`)."""
+        return self._ask(
+            Median(column=self._column, bounds=bounds, step=step, method=method, ends=ends), terms
+        )
+
+    def quantile(
+        self,
+        q: float,
+        bounds: tuple[float, float] | None = None,
+        step: float | None = None,
+        *,
+        method: str = "selection",
+        ends: bool = False,
+        **terms: Unpack[Terms],
+    ) -> Answer:
+        """A quantile of a column: the least value that a part `q` of the rows do not exceed."""
+        return self._ask(
+            Quantile(column=self._column, q=q, bounds=bounds, step=step, method=method, ends=ends),
+            terms,
+        )
+
+    def quantiles(
+        self,
+        qs: Sequence[float],
+        bounds: tuple[float, float] | None = None,
+        step: float | None = None,
+        **terms: Unpack[SelectionTerms],
+    ) -> Any:
+        """Several quantiles of a column under one loss, in the order asked."""
+        return self._ask(Quantiles(column=self._column, qs=qs, bounds=bounds, step=step), terms)
+
+    def min(self, **terms: Unpack[SelectionTerms]) -> Answer:
+        """A value that few rows lie below: about 35 / epsilon of them, never the least row itself."""
+        return self._ask(Min(column=self._column), terms)
+
+    def max(self, **terms: Unpack[SelectionTerms]) -> Answer:
+        """A value that few rows lie above: about 35 / epsilon of them, never the largest row itself."""
+        return self._ask(Max(column=self._column), terms)
+
+    def center(
+        self,
+        p: float,
+        bounds: tuple[float, float] | None = None,
+        *,
+        method: str = "octaves",
+        **terms: Unpack[SelectionTerms],
+    ) -> Answer:
+        """The l_p centre of a column, p > 1: the c with the least sum of abs(x - c)**p."""
+        return self._ask(Center(column=self._column, p=p, bounds=bounds, method=method), terms)
+
+    def bounds(self, rank: int | None = None, **terms: Unpack[SelectionTerms]) -> Any:
+        """Private bounds (lower, upper) that hold nearly all values of a column."""
+        return self._ask(PrivateBounds(column=self._column, rank=rank), terms)
+
+    def cov(
+        self,
+        y: Hashable,
+        x_bounds: tuple[float, float] | None = None,
+        y_bounds: tuple[float, float] | None = None,
+        **terms: Unpack[Terms],
+    ) -> Answer:
+        """The population covariance of two columns, each value clipped to its bounds."""
+        return self._ask(
+            Covariance(x=self._column, y=y, x_bounds=x_bounds, y_bounds=y_bounds), terms
+        )
+
+    def corr(
+        self,
+        y: Hashable,
+        x_bounds: tuple[float, float] | None = None,
+        y_bounds: tuple[float, float] | None = None,
+        **terms: Unpack[Terms],
+    ) -> Answer:
+        """Pearson's correlation of two columns, each value clipped to its bounds."""
+        return self._ask(
+            Correlation(x=self._column, y=y, x_bounds=x_bounds, y_bounds=y_bounds), terms
+        )
+
+    def slope(
+        self,
+        x: Hashable,
+        y_bounds: tuple[float, float] | None = None,
+        x_bounds: tuple[float, float] | None = None,
+        **terms: Unpack[Terms],
+    ) -> Answer:
+        """The slope of the line of least squares of y on x, each value clipped to its bounds."""
+        return self._ask(Slope(y=self._column, x=x, y_bounds=y_bounds, x_bounds=x_bounds), terms)
+
+    def intercept(
+        self,
+        x: Hashable,
+        y_bounds: tuple[float, float] | None = None,
+        x_bounds: tuple[float, float] | None = None,
+        **terms: Unpack[Terms],
+    ) -> Answer:
+        """Where the line of least squares of y on x is at x = 0, each value clipped to its bounds."""
+        return self._ask(
+            Intercept(y=self._column, x=x, y_bounds=y_bounds, x_bounds=x_bounds), terms
+        )
+
+    def r_squared(
+        self,
+        x: Hashable,
+        y_bounds: tuple[float, float] | None = None,
+        x_bounds: tuple[float, float] | None = None,
+        **terms: Unpack[Terms],
+    ) -> Answer:
+        """The part of the variance of y that a line through x explains, from 0 to 1."""
+        return self._ask(RSquared(y=self._column, x=x, y_bounds=y_bounds, x_bounds=x_bounds), terms)
+
+    def histogram(
+        self,
+        bins: int | Sequence[float],
+        bounds: tuple[float, float] | None = None,
+        **terms: Unpack[Terms],
+    ) -> Any:
+        """Count the values of a column between ascending edges, or in equal bins within bounds."""
+        return self._ask(Histogram(column=self._column, bins=bins, bounds=bounds), terms)
+
+    def value_counts(self, keys: Any = None, *, other: bool = False, **terms: Unpack[Terms]) -> Any:
+        """Count how often each value of a column is there: one row a value, the largest first."""
+        return self._ask(ValueCounts(column=self._column, keys=keys, other=other), terms)
+
+    def top(self, k: int = 10, keys: Any = None, **terms: Unpack[Terms]) -> Any:
+        """Return the `k` values of a column with the largest noisy counts, by group in each group."""
+        return self._ask(Top(column=self._column, k=k, keys=keys), terms)
+
+    def mode(self, keys: Any = None, **terms: Unpack[Terms]) -> Any:
+        """Return the most frequent value of a column, by group that of each group: `top` with k=1."""
+        return self._ask(Mode(column=self._column, keys=keys), terms)

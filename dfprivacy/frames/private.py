@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar, overload
 
 import pandas as pd
 import polars as pl
@@ -32,7 +32,8 @@ from dfprivacy.frames.explanation import (
     reached,
     target_of,
 )
-from dfprivacy.frames.methods import ColumnMethods, GroupMethods, Methods, questions_of
+from dfprivacy.frames.lookup import describe_method, statistics_of
+from dfprivacy.frames.methods import ColumnMethods, FrameMethods, GroupMethods
 from dfprivacy.frames.numbers import Number, Numbers
 from dfprivacy.frames.releasing import release_numbers
 from dfprivacy.frames.viz.text import code
@@ -47,8 +48,14 @@ Frame = TypeVar("Frame")
 Answer = TypeVar("Answer")
 
 
+for _methods in (GroupMethods, FrameMethods, ColumnMethods):
+    for _name, _statistic in statistics_of(_methods.scope).items():
+        if _name in vars(_methods):
+            describe_method(vars(_methods)[_name], _statistic, _methods.scope)
+
+
 @boundary
-class Explaining(Methods[Explanation], Asking[Explanation]):
+class Explaining(FrameMethods[Explanation], Asking[Explanation]):
     """The questions of a frame, or of a frame by group, explained instead of answered.
 
     Every method takes the arguments of the method of `.dp` by its name, refuses what that refuses
@@ -178,7 +185,7 @@ class _Columns(Generic[Answer]):
     """What finds the columns of a frame, whole or by group."""
 
     _frame: Any
-    _place: str
+    scope: ClassVar[str]
 
     @boundary
     def __getitem__(self, column: Hashable) -> PrivateColumn[Answer]:
@@ -200,7 +207,7 @@ class _Columns(Generic[Answer]):
 
     def __getattr__(self, name: str) -> Any:
         """Return the method that asks a statistic, or say how a column is asked about."""
-        if name not in questions_of(self._place) and name[:1] != "_" and self._has(name):
+        if name not in statistics_of(self.scope) and name[:1] != "_" and self._has(name):
             raise UnknownMethodError(
                 f"{name!r} is a column, not a question",
                 hint=f'ask about it by name: .mean("{name}", bounds=(0, 100)) or ["{name}"].mean()',
@@ -215,7 +222,7 @@ class _Columns(Generic[Answer]):
 
 
 @boundary
-class Private(_Columns[Number], Methods[Number], Asking[dict[str, Number]], Generic[Frame]):
+class Private(_Columns[Number], FrameMethods[Number], Asking[dict[str, Number]], Generic[Frame]):
     """A frame that answers privately.
 
     Calling it sets terms for the questions that follow:
@@ -408,9 +415,8 @@ class PrivateColumn(ColumnMethods[Answer]):
     def __repr__(self) -> str:
         return f"{self._owner!r}[{self._column!r}]"
 
-    def _ask(self, kind: type[Question], asked: Mapping[str, Any], terms: Mapping[str, Any]) -> Any:
-        place = kind.places()[0]
-        return self._owner._ask(kind, {place: self._column, **asked}, terms)  # noqa: SLF001
+    def _ask(self, statistic: Question, terms: Mapping[str, Any]) -> Any:
+        return self._owner._ask(statistic, terms)  # noqa: SLF001
 
 
 def _require_mapping(name: str, value: object) -> None:

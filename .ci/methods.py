@@ -1,0 +1,144 @@
+"""Write the methods of statistics as Python code, or check that the committed code is current.
+
+python .ci/methods.py --write
+python .ci/methods.py --check
+"""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import dfprivacy
+from dfprivacy.frames.lookup import signature_of, statistics_of
+from dfprivacy.statistics import Statistic
+from dfprivacy.statistics.base import Question
+
+TARGET = Path(dfprivacy.__file__).parent / "frames" / "methods.py"
+HEAD = '''"""Methods that ask the statistics of this package. Written by .ci/methods.py."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Generic, TypedDict, TypeVar, Unpack
+
+{imports}
+
+Answer = TypeVar("Answer")
+
+
+class Terms(TypedDict, total=False):
+    """Keyword arguments of most methods."""
+
+    epsilon: float
+    rho: float | None
+    delta: float | None
+    interval: float | str
+
+
+class SelectionTerms(TypedDict, total=False):
+    """Keyword arguments of methods without intervals."""
+
+    epsilon: float
+    rho: float | None
+    delta: float | None
+
+
+class GaussianTerms(TypedDict, total=False):
+    """Keyword arguments of methods with Gaussian noise only."""
+
+    rho: float | None
+    delta: float | None
+    interval: float | str
+
+'''
+TERMS = {
+    ("epsilon", "rho", "delta", "interval"): "Terms",
+    ("epsilon", "rho", "delta"): "SelectionTerms",
+    ("rho", "delta", "interval"): "GaussianTerms",
+}
+CLASSES = {
+    "GroupMethods": ("Registered[Answer]", "Statistics of a frame by group.", "group"),
+    "FrameMethods": ("GroupMethods[Answer]", "Statistics of a whole frame.", "frame"),
+    "ColumnMethods": ("Registered[Answer]", "Statistics of one column.", "column"),
+}
+
+
+def write_code() -> str:
+    """Return the code of all methods."""
+    kinds_by_scope = {
+        scope: [kind for kind in statistics_of(scope).values() if _is_own(kind)]
+        for scope in ("group", "frame", "column")
+    }
+    frame, group = kinds_by_scope["frame"], kinds_by_scope["group"]
+    kinds_by_scope["frame"] = [kind for kind in frame if kind not in group]
+    kinds = {kind for kinds in kinds_by_scope.values() for kind in kinds}
+    imports = {f"from {kind.__module__} import {kind.__name__}" for kind in kinds}
+    imports.add("from dfprivacy.frames.lookup import Registered")
+    code = HEAD.format(imports="\n".join(sorted(imports)))
+    for name, (base, doc, scope) in CLASSES.items():
+        code += f'\nclass {name}({base}):\n    """{doc}"""\n\n    scope = "{scope}"\n\n'
+        code += "\n".join(_write_methods(kinds_by_scope[scope], of_column=scope == "column"))
+    return format_code(code)
+
+
+def _is_own(kind: type[Question]) -> bool:
+    return kind.__module__.startswith("dfprivacy.")
+
+
+def _write_methods(kinds: Iterable[type[Question]], *, of_column: bool) -> Iterable[str]:
+    for kind in kinds:
+        positional, keywords, terms = ["self"], [], []
+        values = [f"{kind.places()[0]}=self._column"] if of_column else []
+        for name, parameter in signature_of(kind, of_column=of_column).parameters.items():
+            if name == "self":
+                continue
+            if name in {"epsilon", "rho", "delta", "interval"}:
+                terms.append(name)
+                continue
+            default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+            is_keyword = parameter.kind is inspect.Parameter.KEYWORD_ONLY
+            (keywords if is_keyword else positional).append(
+                f"{name}: {parameter.annotation}{default}"
+            )
+            values.append(f"{name}={name}")
+        star = ["*", *keywords] if keywords else []
+        arguments = [*positional, *star, f"**terms: Unpack[{TERMS[tuple(terms)]}]"]
+        is_single = issubclass(kind, Statistic) and kind.answers_one
+        summary = inspect.cleandoc(kind.__doc__ or "").splitlines()[0].partition(";")[0]
+        yield (
+            f"    def {kind.kind}({', '.join(arguments)}) -> {'Answer' if is_single else 'Any'}:\n"
+            f'        """{summary.removesuffix(".")}."""\n'
+            f"        return self._ask({kind.__name__}({', '.join(values)}), terms)\n"
+        )
+
+
+def format_code(code: str) -> str:
+    """Return code as ruff formats it."""
+    for command in (["check", "--fix", "--select", "I,F401"], ["format"]):
+        code = subprocess.run(  # noqa: S603
+            ["ruff", *command, "-q", "--stdin-filename", TARGET, "-"],  # noqa: S607
+            input=code,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    return code
+
+
+def main() -> int:
+    """Write or check."""
+    code = write_code()
+    if sys.argv[1:] == ["--write"]:
+        TARGET.write_text(code, encoding="utf-8")
+        return 0
+    is_current = TARGET.read_text(encoding="utf-8") == code
+    sys.stdout.write("up to date\n" if is_current else "run python .ci/methods.py --write\n")
+    return 0 if is_current else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
