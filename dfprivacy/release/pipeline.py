@@ -9,16 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.errors import EntropyError
+from dfprivacy.errors import EntropyError, warn_once
 from dfprivacy.noise.entropy import PERMIT, Permit
 from dfprivacy.noise.laws import KeyRule
 from dfprivacy.release.answers import Answer, Column, Counted, Estimated, everyone
 from dfprivacy.release.request import Request
+
+LARGE_EPSILON = 20
+LARGE_DELTA = Fraction(1, 1000)
+"""Beyond these a release warns its caller."""
 
 
 @contextmanager
@@ -68,12 +73,30 @@ def paid(
         When the account refuses, or measuring fails; whatever `draw` raises comes after the charge.
     """
     request.account.check(request.charge)
+    _warn_about_loss(request)
     exact = measure()
     if prove is not None:
         prove(exact)
     request.account.pay(request.charge)
     with permit(request.charge.question):
         return exact, draw(exact)
+
+
+def _warn_about_loss(request: Request) -> None:
+    """Warn once of an epsilon or a delta that promises next to nothing."""
+    loss, delta = request.charge.loss, request.charge.delta
+    if isinstance(loss, Epsilon) and loss.value > LARGE_EPSILON:
+        warn_once(
+            "epsilon",
+            f"epsilon={float(loss.value):g} promises next to nothing: values up to 1 are strong, "
+            f"above {LARGE_EPSILON} hardly any single row is hidden",
+        )
+    if delta > LARGE_DELTA:
+        warn_once(
+            "delta",
+            f"delta={float(delta):g} lets a row of its own group be shown in one of "
+            f"{int(1 / delta)} releases: choose less than 1 / number of rows",
+        )
 
 
 def released(

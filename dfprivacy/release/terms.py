@@ -18,6 +18,7 @@ from dfprivacy.errors import (
     InvalidQuestionError,
     InvalidUnitError,
     boundary,
+    warn_once,
 )
 
 
@@ -215,6 +216,11 @@ def keys_of(value: Any, columns: Sequence[Any]) -> PublicKeys | None:
         return None
     for listing in ("to_list", "tolist"):  # an Index, a Series or an array of any library
         if hasattr(value, listing) and getattr(value, "ndim", 1) == 1:
+            warn_once(  # by its type alone: its length or values could be those of the data
+                "keys",
+                f"keys= is an object of type {type(value).__name__}. Keys are published as they "
+                "are: never read them off the protected data. Pass a list of public values.",
+            )
             value = getattr(value, listing)()
     if isinstance(value, Mapping):
         return _product(value, columns)
