@@ -14,8 +14,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
+from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.statements.rules import Node, nearly, refuse
@@ -207,7 +209,7 @@ TIMES = _words(
     "epoch_us era decade century millennium millisecond microsecond make_date make_time "
     "make_timestamp strftime strptime try_strptime time_bucket to_years to_months to_weeks "
     "to_days to_hours to_minutes to_seconds to_milliseconds to_microseconds to_quarters "
-    "to_decades to_centuries to_millennia"
+    "to_decades to_centuries to_millennia timezone"
 )
 NESTED = _words(
     "struct_extract list_extract list_contains list_has list_position list_sum list_min "
@@ -340,6 +342,8 @@ def check_dates(node: Node) -> None:
         for own in given[2:]:  # where buckets start: a text would name a time zone
             if cast_to(own) not in kinds or text_of(own["child"]) is None:
                 raise refuse("origin")
+    if name == "timezone":
+        _check_zone(given)
     if name == "strptime":
         _check_format(given[1:])
     if name == "make_timestamp" and len(given) == 1:
@@ -349,6 +353,21 @@ def check_dates(node: Node) -> None:
         known = PARTS if name in _TAKEN else PARTS - {"era"}
         if part is None or folded(part).removesuffix("s") not in known:
             raise refuse("part of a date")
+
+
+def _check_zone(parts: Sequence[Node]) -> None:
+    """Refuse `AT TIME ZONE` without a constant name on DuckDB's list: others end the query."""
+    name = text_of(parts[0]) if len(parts) == 2 else None
+    if name is None or folded(name) not in _list_zones():
+        raise refuse("zone")
+
+
+@cache
+def _list_zones() -> frozenset[str]:
+    """Return the names of time zones, in lower case."""
+    with embedded(idle=True) as engine:
+        rows = engine.execute("SELECT name FROM pg_timezone_names()").fetchall()
+    return frozenset(folded(name) for (name,) in rows)
 
 
 def _check_width(node: Node | None) -> None:

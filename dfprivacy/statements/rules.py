@@ -219,8 +219,6 @@ struct_pack() = {{...}}: %unknown
     -> use the fields one by one
 row() = (..., ...): %unknown
     -> use the columns one by one: city = 'Rome' AND vip
-timezone() = AT TIME ZONE: %unknown
-    -> %prepare
 ->>() = ->>: %unknown
     -> %prepare
 schema|catalog = a name with dots before a call or after one: %unknown
@@ -263,6 +261,8 @@ width = a bucket whose width is not so many of one unit: a width that is no cons
 origin = a bucket whose origin is no constant date: a time zone that is not known, or an origin that
     is a column, could make the query fail on one row
     -> time_bucket(INTERVAL '7' DAY, d, DATE '2024-01-01')
+zone = a time zone that is no constant, or not on DuckDB's list: it would make the query fail
+    -> ts AT TIME ZONE 'Europe/Berlin'
 too long = an expression whose value grows too long: an engine that runs out of memory on one row
     would say something about that row
     -> replace by a short constant, replace(city, ',', ', '), or prepare a table first: CREATE TABLE

@@ -364,4 +364,14 @@ ALLOWED = [
         "rows": 'SELECT true AS "row" FROM "memory"."main"."visits"',
         "cost": (1.0, 0.0),
     },
+    {
+        "query": "SELECT dp_count(day AT TIME ZONE 'Europe/Berlin') AS n FROM visits",
+        "asks": ["count(\"timezone('Europe/Berlin', day)\")"],
+        "keys": [],
+        ("rows"): (
+            "SELECT TRY(timezone('Europe/Berlin', \"day\")) AS "
+            '"timezone(\'Europe/Berlin\', day)" FROM "memory"."main"."visits"'
+        ),
+        "cost": (1.0, 0.0),
+    },
 ]

@@ -87,7 +87,6 @@ EXAMPLES = {
         "ARRAY_SLICE": "SELECT dp_count(tags[1:2]) FROM visits",
         "struct_pack()": "SELECT dp_count({'a': age}) FROM visits",
         "row()": "SELECT dp_count((age, note)) FROM visits",
-        "timezone()": "SELECT dp_count(day AT TIME ZONE 'UTC') FROM visits",
         "->>()": "SELECT dp_count(note ->> 'a') FROM visits",
         "schema|catalog": "SELECT main.dp_count(*) FROM visits",
         "ESCAPE": "SELECT dp_count(*) FROM visits WHERE note LIKE city ESCAPE '!'",
@@ -108,6 +107,7 @@ EXAMPLES = {
         "format": "SELECT dp_count(strptime(note, city)) FROM visits",
         "width": "SELECT dp_count(time_bucket(to_days(age), day)) FROM visits",
         "origin": "SELECT dp_count(time_bucket(INTERVAL '7' DAY, day, day)) FROM visits",
+        "zone": "SELECT dp_count(day AT TIME ZONE city) FROM visits",
         "too long": "SELECT dp_count(replace(note, 'a', city)) FROM visits",
     },
     "dp_ calls, groups and answers": {

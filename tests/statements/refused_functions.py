@@ -223,9 +223,19 @@ REFUSED = [
     ("SELECT dp_count({'a': age}) FROM visits", "RefusedStatementError", "{...}:"),
     ("SELECT dp_count((age, note)) FROM visits", "RefusedStatementError", "(..., ...):"),
     (
-        "SELECT dp_count(day AT TIME ZONE 'UTC') FROM visits",
+        "SELECT dp_count(day AT TIME ZONE city) FROM visits",
         "RefusedStatementError",
-        "AT TIME ZONE:",
+        "a time zone that is no constant, or not on DuckDB's list:",
+    ),
+    (
+        "SELECT dp_count(day AT TIME ZONE 'Nowhere/Land') FROM visits",
+        "RefusedStatementError",
+        "a time zone that is no constant, or not on DuckDB's list:",
+    ),
+    (
+        "SELECT dp_count(timezone(day)) FROM visits",
+        "RefusedStatementError",
+        "a time zone that is no constant, or not on DuckDB's list:",
     ),
     (
         "SELECT dp_count(rowid) FROM visits",

@@ -132,15 +132,16 @@ def test_types_that_end_queries_are_refused():
 def test_functions_of_one_row_have_no_memory():
     """Every function on the list is one of DuckDB's, scalar, and the same at every evaluation.
 
-    Those of times with a zone may follow the session's zone, which a statement does not change.
+    Those that take or return times with a zone may follow the session's zone, which a statement
+    does not change.
     """
     rows = duckdb.execute(
-        "SELECT function_name, function_type, stability, parameter_types FROM duckdb_functions() "
-        "WHERE internal"
+        "SELECT function_name, function_type, stability, list_append(parameter_types, return_type) "
+        "FROM duckdb_functions() WHERE internal"
     ).fetchall()
     kinds = {}
-    for name, kind, stability, parameters in rows:
-        zoned = {"TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"} & {*parameters}
+    for name, kind, stability, types in rows:
+        zoned = {"TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS", "TIME WITH TIME ZONE"} & {*types}
         constant = zoned and stability == "CONSISTENT_WITHIN_QUERY"
         kinds.setdefault(name, set()).add((kind, "CONSISTENT" if constant else stability))
     syntax = {"coalesce", "ifnull", "if"}
@@ -416,6 +417,77 @@ def test_every_function(tables):
     failed, ran = check(tables, [*OF_ONE[::12], *OF_TWO[::240]])
     assert not failed
     assert ran > 15
+
+
+ZONES = ["UTC", "Asia/Kolkata", "America/New_York", "Pacific/Kiritimati"]
+OF_ZONES = [
+    "{}", "{}::VARCHAR", "{}::DATE", "{}::TIMESTAMPTZ::VARCHAR", "{}::TIMESTAMP_NS",
+    "date_part('hour', {})", "date_trunc('month', {})", "{} + INTERVAL 1 DAY", "epoch({})",
+    "strftime({}, '%c')", "{} AT TIME ZONE 'Asia/Tokyo'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("session", ["Asia/Tokyo", "UTC", "America/New_York"])
+def test_zones_of_extreme_times(session, zone):
+    """No number that a column of times can store makes AT TIME ZONE end a query, in any unit."""
+    numbers = [*FAR, *(sign * (2**63 - 3600 * 10**9) for sign in (-1, 1)), 0]
+    kinds = {name: kind for name, kind in KINDS.items() if name != "clock"}
+    kinds["zoned_fine"] = pa.timestamp("ns", "UTC")
+    columns = {name: pa.array(numbers, pa.int64()).cast(kind) for name, kind in kinds.items()}
+    con = duckdb.connect()
+    fence(con)
+    con.register("stored", pa.table(columns))
+    con.execute(f"SET TimeZone = '{session}'; CREATE TABLE extremes AS FROM stored")
+    con.execute("CREATE TABLE none AS FROM extremes LIMIT 0")
+    texts = [form.format(f"({x} AT TIME ZONE '{zone}')") for form in OF_ZONES for x in kinds]
+    failed, ran = check(con, texts)
+    assert not failed
+    assert ran > 50
+
+
+@pytest.mark.parametrize("session", ["UTC", "Asia/Tokyo"])
+def test_zones_read_what_duckdb_reads(session):
+    """AT TIME ZONE has DuckDB's value for a time with a zone and for one without."""
+    con = duckdb.connect()
+    con.execute(f"SET TimeZone = '{session}'")
+    con.execute(
+        "CREATE TABLE t AS SELECT TIMESTAMP '2023-12-31 23:30' AS x, "
+        "TIMESTAMPTZ '2023-12-31 23:30+00' AS z FROM range(100)"
+    )
+    forms = "year(z AT TIME ZONE 'Europe/Berlin')", "epoch(timezone('Europe/Berlin', x))"
+    for form in forms:
+        query = f"SELECT {form} AS k, dp_count(*) AS n FROM t GROUP BY k"
+        found = dfp.sql(query, con=con, epsilon=1e6, delta=1e-6).fetchall()
+        assert found == con.execute(f"SELECT {form}, count(*) FROM t GROUP BY 1").fetchall()
+
+
+def test_zones_are_listed_names():
+    """Every zone that DuckDB lists is read, and others are refused in the text of a statement."""
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS SELECT TIMESTAMP '2024-01-01' AS x")
+    names = con.execute("SELECT name FROM pg_timezone_names()").fetchall()
+    assert len(names) > 400
+    for (name,) in names:
+        con.execute(f"SELECT timezone('{name}', x) FROM t").fetchall()
+    for zone in ("'Nowhere/Land'", "'+02:00'", "''", "lower('UTC')", "NULL", "INTERVAL 1 HOUR"):
+        with pytest.raises(dfp.RefusedStatementError, match="a time zone that is no constant"):
+            dfp.sql(f"SELECT dp_count(x AT TIME ZONE {zone}) FROM t", con=con)
+
+
+LATEST = {
+    "TIMESTAMP '294247-01-10 04:00:54.775806'": 0,
+    "TIMESTAMP_NS '2262-04-11 23:47:16.854775806'": 0,
+    "TIMESTAMP '2024-01-01'": 100,
+}
+
+
+@pytest.mark.parametrize("constant", LATEST)
+def test_constants_without_a_place_in_a_zone_are_missing(constant):
+    """AT TIME ZONE of a constant whose result is out of range is NULL in every row."""
+    query = f"SELECT dp_count({constant} AT TIME ZONE 'America/New_York') AS n FROM t"
+    found = dfp.sql(query, t=pa.table({"x": [1] * 100}), epsilon=1e6)
+    assert found.to_pylist() == [{"n": LATEST[constant]}]
 
 
 @pytest.mark.slow
