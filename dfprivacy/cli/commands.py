@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import typer
@@ -37,11 +37,12 @@ from dfprivacy.cli.output import (
     hint_of,
     plain,
     readable_errors,
-    show_error,
     show_line,
     show_table,
     write_table,
 )
+from dfprivacy.cli.run_log import LogFormat, RunLog
+from dfprivacy.engine.progress import hide_progress
 from dfprivacy.errors import (
     BudgetExceededError,
     DPError,
@@ -51,6 +52,7 @@ from dfprivacy.errors import (
     InvalidKeysError,
     InvalidQuestionError,
     LedgerFileError,
+    published,
 )
 from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.forecasting import explain_limits
@@ -64,6 +66,9 @@ from dfprivacy.statistics import STATISTICS, Argument, Statistic
 from dfprivacy.statistics.base import QUESTIONS
 from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.statistics.quantile import end_of
+
+if TYPE_CHECKING:
+    from dfprivacy.cli.running import Done
 
 _TEXTS, _ANY = list[str], list[str] | None
 _PAIR = tuple[float, float]
@@ -586,21 +591,34 @@ def _pairs(given: Sequence[str], wrong: DPError) -> dict[str, str]:
 
 
 WRONG, REFUSED, FAILED = 2, 3, 1
+_LOG_FORMAT = option(
+    "log_format",
+    LogFormat,
+    "Format of messages on stderr: json writes one object a line for programs.",
+    "text|json",
+    "--log-format",
+    default=LogFormat.TEXT,
+)
 
 
 @with_options(
     "memory",
     "threads",
     "temporary",
-    own=options("""
+    own=(
+        *options("""
         FILE (path): A .yml or .yaml file.
         --set NAME=VALUE (texts): Set a parameter that the file declares; repeat it for each.
         --check (flag): Only check the file; nothing else is read.
         --explain (flag): Show what a run would cost; no row is read.
-        --quiet -q (flag): Print nothing but errors.
+        --quiet -q (flag): Print nothing but errors and warnings.
         """),
+        _LOG_FORMAT,
+    ),
 )
-def run(file: Path, *, check: bool, explain: bool, quiet: bool, **given: Any) -> None:
+def run(
+    file: Path, *, check: bool, explain: bool, quiet: bool, log_format: LogFormat, **given: Any
+) -> None:
     """Make the releases that a file describes. To run it again spends nothing.
 
     A release asks questions of one table, or is an SQL query over several with a schema.
@@ -612,14 +630,16 @@ def run(file: Path, *, check: bool, explain: bool, quiet: bool, **given: Any) ->
     dfprivacy run release.yml --set date=2024-01-31
     """
     from dfprivacy.cli.description import read_description  # noqa: PLC0415 loads pydantic
-    from dfprivacy.cli.running import cost, planned, run_releases  # noqa: PLC0415 the same
+    from dfprivacy.cli.running import cost, planned, run_release  # noqa: PLC0415 the same
 
-    console = Console(quiet=quiet)
+    console, log = Console(quiet=quiet), RunLog(log_format)
     wrong = InvalidDescriptionError(
         f"{file}:1: --set takes NAME=VALUE, once for each name",
         hint="write e.g. --set date=2024-01-31",
     )
-    with _exit_codes(), ExitStack() as stack:
+    with _exit_codes(log), ExitStack() as stack:
+        if log.is_json:
+            stack.enter_context(hide_progress())
         description = read_description(file, _pairs(given["set"] or [], wrong))
         named = {name: given[name] for name in ("memory", "threads", "temporary")}
         limits = {name: value for name, value in named.items() if value is not None}
@@ -628,35 +648,72 @@ def run(file: Path, *, check: bool, explain: bool, quiet: bool, **given: Any) ->
             names = ", ".join(release.name for release in description.releases)
             show_line(console, f"{description.file}: no faults; releases: {names}")
             return
-        for step in planned(description) if explain else ():
+        steps = planned(description)
+        for step in steps if explain else ():
             budget, again = step.release.budget, ", paid before" if step.settled else ""
             price = f"{cost(step.charge)} of {budget.dataset} in {budget.ledger.path.name}"
             show_line(Console(), f"{step.release.name}: {price}{again}")
-        for done in () if explain else run_releases(description):
-            written = ", ".join(output.text for output in done.release.outputs)
-            spent = f"spent {cost(done.charge)}"
-            spent = "paid before, nothing spent" if done.paid_before else spent
-            show_line(console, f"{done.release.name}: wrote {written}; {spent}")
+        for step in () if explain else steps:
+            log.start_release(step.release.name)
+            _report_release(run_release(description, step), console, log)
+        log.end_release()
+
+
+def _report_release(done: Done, console: Console, log: RunLog) -> None:
+    """Print a sentence about a release, or log its outputs and its cost."""
+    from dfprivacy.cli.running import cost, cost_by_name  # noqa: PLC0415 loads pydantic
+
+    names = [output.text for output in done.release.outputs]
+    spent = f"spent {cost(done.charge)}"
+    spent = "paid before, nothing spent" if done.is_paid_before else spent
+    show_line(console, f"{log.release}: wrote {', '.join(names)}; {spent}")
+    if not log.is_json:
+        return
+    for name, rows in zip(names, done.rows, strict=True):
+        log.write_event("output", path=name, rows=rows)
+    log.write_event(
+        "release",
+        seconds=log.seconds,
+        cost=cost_by_name(done.charge),
+        charged=not done.is_paid_before,
+        remembered=done.is_remembered,
+        outputs=names,
+    )
 
 
 @contextmanager
-def _exit_codes() -> Iterator[None]:
+def _exit_codes(log: RunLog) -> Iterator[None]:
     """Turn a typed error into a message on stderr and an exit code, Ctrl-C into a line and 130."""
     console = Console(stderr=True)
     try:
         yield
     except InvalidDescriptionError as error:
+        if log.is_json:
+            log.report_error(error, error.hint, WRONG)
+            raise typer.Exit(WRONG) from None
         for line in error.message.splitlines():
             show_line(console, line)
         console.print(f"Hint: {plain(error.hint or '')}", soft_wrap=True, markup=False)
         raise typer.Exit(WRONG) from None
     except DPError as error:
-        spelled = isinstance(error, LedgerFileError | EngineSpaceError)
-        hint = hint_of(error) if spelled else error.hint
-        if isinstance(error, EngineSpaceError):
-            hint = f"{hint}; in the description: engine: {{temporary: /large/disk}}"
-        show_error(console, error.message, hint)
-        raise typer.Exit(REFUSED if isinstance(error, BudgetExceededError) else FAILED) from None
+        code = REFUSED if isinstance(error, BudgetExceededError) else FAILED
+        log.report_error(error, _hint_of_run(error), code)
+        raise typer.Exit(code) from None
+    except typer.Exit:
+        raise
     except KeyboardInterrupt:
-        show_line(console, INTERRUPTED)
+        if log.is_json:
+            log.write_event("interrupt", seconds=log.seconds, exit_code=130)
+        else:
+            show_line(console, INTERRUPTED)
         raise typer.Exit(130) from None
+    except Exception as error:  # noqa: BLE001 its text could quote a row
+        log.report_error(published(error), None, FAILED)
+        raise typer.Exit(FAILED) from None
+
+
+def _hint_of_run(error: DPError) -> str | None:
+    """Return the remedy of an error in the words of the command line and of descriptions."""
+    if isinstance(error, EngineSpaceError):
+        return f"{hint_of(error)}; in the description: engine: {{temporary: /large/disk}}"
+    return hint_of(error) if isinstance(error, LedgerFileError) else error.hint

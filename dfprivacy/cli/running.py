@@ -71,11 +71,17 @@ class Step:
 
 @dataclass(frozen=True)
 class Done:
-    """A release that was written; `paid_before` if another run was charged for it."""
+    """A release that was written.
+
+    An earlier run was charged for it if `is_paid_before`. The ledger held the answer before this
+    run if `is_remembered`. `rows` has the number of rows of each output.
+    """
 
     release: Release
     charge: Charge
-    paid_before: bool
+    is_paid_before: bool
+    is_remembered: bool
+    rows: Sequence[int]
 
 
 def planned(description: Description) -> list[Step]:
@@ -121,27 +127,27 @@ def _account(step: Step) -> tuple[Path, str]:
     return step.release.budget.ledger.path.resolve(), step.release.budget.account
 
 
-def run_releases(description: Description) -> Iterator[Done]:
-    """Make every release and write it, one at a time; what was made before is repeated.
+def run_release(description: Description, step: Step) -> Done:
+    """Make a release and write its outputs, or repeat the answer that the ledger holds.
 
     Each release is charged to its ledger once, however often the run is killed or repeated, and
     all its outputs hold the one table that the ledger keeps. Only an error between the charge and
     what the ledger keeps uses the charge up: it may tell something about the draw. When an engine,
     a ledger or a disk fails on the way, to run again finishes what was not.
     """
-    for step in planned(description):
-        kept = step.ledger.kept()
-        if kept is None:
-            table = step.ledger.kept_of(partial(made, step.release, step.ledger))
-        else:
-            table = kept
-        paid = step.ledger.paid()
-        for output in step.release.outputs:
-            note = _note(description, step, output, paid)
-            _put(note_of(output), partial(Path.write_text, data=note, encoding="utf-8"))
-            own = output.compared
-            write(table if own is None else own.of(table, step.release.origin), output)
-        yield Done(step.release, step.charge, not step.ledger.has_charged)
+    release, ledger = step.release, step.ledger
+    answer = remembered = ledger.kept()
+    if answer is None:
+        answer = ledger.kept_of(partial(made, release, ledger))
+    paid, rows = ledger.paid(), []
+    for output in release.outputs:
+        note = _note(description, step, output, paid)
+        _put(note_of(output), partial(Path.write_text, data=note, encoding="utf-8"))
+        compared = output.compared
+        table = answer if compared is None else compared.of(answer, release.origin)
+        write(table, output)
+        rows.append(table.num_rows)
+    return Done(release, step.charge, not ledger.has_charged, remembered is not None, rows)
 
 
 def made(release: Release, ledger: IdempotentLedger) -> pa.Table:
@@ -232,7 +238,7 @@ def _note(description: Description, step: Step, output: Output, paid: Paid | Non
         "output": output.text,
         **({} if output.compared is None else {"compared": asdict(output.compared)}),
         "asked": _asked(release),
-        "charged": {name: float(value) for name, value in _amounts(charge).items()},
+        "charged": cost_by_name(charge),
         "dataset": release.budget.dataset,
         "version": release.budget.version,
         "time": None if paid is None else paid.time,
@@ -267,6 +273,11 @@ def _asked(release: Release) -> dict[str, Any]:
 
 def _amounts(charge: Charge) -> dict[str, Fraction]:
     return {charge.loss.measure: charge.loss.value, "delta": charge.delta}
+
+
+def cost_by_name(charge: Charge) -> dict[str, float]:
+    """Return the privacy loss and the delta of a charge by name."""
+    return {name: float(value) for name, value in _amounts(charge).items()}
 
 
 def cost(charge: Charge) -> str:

@@ -97,6 +97,16 @@ def watched(connection: duckdb.DuckDBPyConnection | None = None) -> Iterator[Non
         watcher.join()
 
 
+@contextmanager
+def hide_progress() -> Iterator[None]:
+    """Show no progress in a block, whose standard error stream is read by programs."""
+    token = _INSIDE.set(True)
+    try:
+        yield
+    finally:
+        _INSIDE.reset(token)
+
+
 def _part_of(connection: duckdb.DuckDBPyConnection) -> Callable[[], float | None]:
     def part() -> float | None:
         percent = connection.query_progress()

@@ -1,0 +1,82 @@
+"""Report the progress of a run: sentences for people, or one JSON object per line on stderr.
+
+Privacy: a log line holds the description, costs, times, released row counts and published errors.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from rich.console import Console
+
+from dfprivacy.cli.output import show_error, show_line
+from dfprivacy.errors import DPError
+
+
+class LogFormat(StrEnum):
+    """Format of the messages of a run."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@dataclass
+class RunLog:
+    """Messages of one run, with the name and the start of the release that is being made."""
+
+    format: LogFormat
+    release: str | None = None
+    start: float = field(default_factory=time.monotonic)
+
+    @property
+    def is_json(self) -> bool:
+        """Return if the log is read by programs."""
+        return self.format is LogFormat.JSON
+
+    def start_release(self, name: str) -> None:
+        """Begin to measure the duration of a release."""
+        self.release, self.start = name, time.monotonic()
+
+    def end_release(self) -> None:
+        """Relate later events to the run as a whole."""
+        self.release = None
+
+    @property
+    def seconds(self) -> float:
+        """The duration of the current release so far, or that of the run before the first."""
+        return round(time.monotonic() - self.start, 3)
+
+    def write_event(self, event: str, **fields: Any) -> None:
+        """Write one JSON object with the time in UTC and the name of the release."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = {"time": now, "event": event, "release": self.release, **fields}
+        sys.stderr.write(json.dumps(line) + "\n")
+        sys.stderr.flush()
+
+    def warn(self, message: str) -> None:
+        """Write a warning."""
+        if self.is_json:
+            self.write_event("warning", message=message)
+        else:
+            show_line(Console(stderr=True), f"Warning: {self.release}: {message}")
+
+    def report_error(self, error: BaseException, hint: str | None, exit_code: int) -> None:
+        """Write a published error and its remedy."""
+        message = error.message if isinstance(error, DPError) else str(error)
+        if self.is_json:
+            self.write_event(
+                "error",
+                seconds=self.seconds,
+                error=type(error).__name__,
+                message=message,
+                hint=hint,
+                exit_code=exit_code,
+            )
+        else:
+            show_error(Console(stderr=True), message, hint)
