@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -149,6 +151,38 @@ class IdempotentLedger(Ledger):
         if kept is None:
             raise InvalidLedgerError("the release was forgotten while it was made")
         return kept
+
+    # Sizes and times of the source's files are metadata of secret files. Their digest lies beside
+    # the ledger and not in it, because readers of releases may read the ledger, too.
+
+    def remember_files(self, digest: bytes | None) -> None:
+        """Note the digest of the source's files, or its lack, in a file for the owner alone.
+
+        A disk that is full or read-only costs later warnings, and no release.
+        """
+        line = f"{self._mark.hex()} {(digest or b'').hex()}\n".encode()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        with suppress(OSError):
+            descriptor = os.open(self._files_path, flags, 0o600)
+            try:
+                os.write(descriptor, line)
+            finally:
+                os.close(descriptor)
+
+    def remembered_files(self) -> bytes | None:
+        """Return the digest that was noted last for this release; None without a note."""
+        digest = None
+        with suppress(OSError, ValueError):
+            for line in self._files_path.read_text("ascii").splitlines():
+                mark, _, text = line.partition(" ")
+                if mark == self._mark.hex():
+                    digest = bytes.fromhex(text) if len(text) == 64 else None
+        return digest
+
+    @property
+    def _files_path(self) -> Path:
+        """The path of the notes, beside the ledger's file."""
+        return Path(f"{os.path.realpath(self.path)}-sources")
 
     def paid(self) -> Paid | None:
         """Return when the release was charged last; None if its charge is not in the history."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -55,6 +56,24 @@ def fingerprint(dataset: str, version: str, question: str, terms: Mapping[str, o
     """
     request = (RELEASE_FORMAT, dataset, version, question, terms)
     return hashlib.sha256(canonical(request)).digest()
+
+
+def digest_files(files: Iterable[Path], folder: Path) -> bytes:
+    """Return 32 bytes for the names, sizes and modification times of files.
+
+    Names are relative to `folder` for files below it, which may be moved as a whole.
+
+    Raises
+    ------
+    OSError
+        When a file is gone or can't be looked at.
+    """
+    states = []
+    for file in files:
+        name = file.relative_to(folder) if file.is_relative_to(folder) else file
+        state = file.stat()
+        states.append([str(name), state.st_size, state.st_mtime_ns])
+    return hashlib.sha256(canonical(sorted(states))).digest()
 
 
 def canonical(value: object) -> bytes:

@@ -667,6 +667,9 @@ def _report_release(done: Done, console: Console, log: RunLog) -> None:
     spent = f"spent {cost(done.charge)}"
     spent = "paid before, nothing spent" if done.is_paid_before else spent
     show_line(console, f"{log.release}: wrote {', '.join(names)}; {spent}")
+    if done.has_changed_source:
+        version = done.release.budget.version
+        log.warn(f"data changed under version {version}: the remembered answer is returned")
     if not log.is_json:
         return
     for name, rows in zip(names, done.rows, strict=True):

@@ -23,6 +23,7 @@ import pyarrow as pa
 from dfprivacy.accounting.charge import Charge, short
 from dfprivacy.accounting.idempotent import IdempotentLedger, Paid
 from dfprivacy.accounting.loss import Epsilon
+from dfprivacy.accounting.memory import digest_files
 from dfprivacy.cli.asking import answers_table, declared_columns, file_columns, typed_column
 from dfprivacy.cli.description import Description, NamedKeys, Output, Release, Source
 from dfprivacy.engine.columns import columns_near
@@ -36,7 +37,14 @@ from dfprivacy.engine.embedded import (
     remove_folders,
     set_time_zone,
 )
-from dfprivacy.engine.files import open_source, put_whole, quoted, write_csv, write_parquet
+from dfprivacy.engine.files import (
+    list_source_files,
+    open_source,
+    put_whole,
+    quoted,
+    write_csv,
+    write_parquet,
+)
 from dfprivacy.engine.returning import frame_table
 from dfprivacy.engine.run import guarded
 from dfprivacy.engine.snapshots import Snapshot
@@ -74,13 +82,15 @@ class Done:
     """A release that was written.
 
     An earlier run was charged for it if `is_paid_before`. The ledger held the answer before this
-    run if `is_remembered`. `rows` has the number of rows of each output.
+    run if `is_remembered`. `has_changed_source` is true for a remembered answer to files that have
+    changed since. `rows` has the number of rows of each output.
     """
 
     release: Release
     charge: Charge
     is_paid_before: bool
     is_remembered: bool
+    has_changed_source: bool
     rows: Sequence[int]
 
 
@@ -137,7 +147,9 @@ def run_release(description: Description, step: Step) -> Done:
     """
     release, ledger = step.release, step.ledger
     answer = remembered = ledger.kept()
+    digest, old_digest = _digest_source(description, release), ledger.remembered_files()
     if answer is None:
+        ledger.remember_files(digest)
         answer = ledger.kept_of(partial(made, release, ledger))
     paid, rows = ledger.paid(), []
     for output in release.outputs:
@@ -147,7 +159,28 @@ def run_release(description: Description, step: Step) -> Done:
         table = answer if compared is None else compared.of(answer, release.origin)
         write(table, output)
         rows.append(table.num_rows)
-    return Done(release, step.charge, not ledger.has_charged, remembered is not None, rows)
+    is_changed = digest != old_digest and None not in {digest, old_digest}
+    return Done(
+        release,
+        step.charge,
+        is_paid_before=not ledger.has_charged,
+        is_remembered=remembered is not None,
+        has_changed_source=remembered is not None and is_changed,
+        rows=rows,
+    )
+
+
+def _digest_source(description: Description, release: Release) -> bytes | None:
+    """Return the digest of the files of a source, or None if the run itself writes to them."""
+    outputs = (output for other in description.releases for output in other.outputs)
+    written = {output.path.resolve() for output in outputs}
+    paths = release.source.paths
+    if not written.isdisjoint(path.resolve() for path in paths):
+        return None
+    with suppress(OSError):
+        files = {file for path in paths for file in list_source_files(path)}
+        return digest_files(files, description.file.absolute().parent)
+    return None
 
 
 def made(release: Release, ledger: IdempotentLedger) -> pa.Table:

@@ -11,7 +11,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Collection, Sequence
-from glob import escape, has_magic
+from glob import escape, glob, has_magic
 from itertools import groupby
 from pathlib import Path
 from typing import IO, Any
@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from dfprivacy.accounting.ledger_file import expand_home, flush, is_ledger, sync_directory
 from dfprivacy.engine.embedded import find_space_error
-from dfprivacy.engine.snapshots import Snapshot, open_table, require_no_table
+from dfprivacy.engine.snapshots import Snapshot, open_table, require_no_table, table_format
 from dfprivacy.engine.text_files import SEPARATORS, TextFile, read_text
 from dfprivacy.errors import DPError, MissingColumnError, UnsupportedFrameError
 
@@ -204,6 +204,23 @@ def _files_below(folder: Path) -> list[Path]:
             hint=f"name one of them, or name the Parquet files by a glob; {_TO_PARQUET}",
         )
     return [file for file in files if file.suffix.lower() in ENDINGS and file.is_file()]
+
+
+def list_source_files(path: Path) -> list[Path]:
+    """Return the files that a path names as a source, without a look into them.
+
+    A DuckDB file has its log of newer changes beside it.
+    """
+    if not path.is_dir():
+        is_pattern = not path.exists()
+        names = glob(str(path)) if is_pattern else [str(path), f"{path}.wal"]  # noqa: PTH207 it has a root
+        files = [*map(Path, names)]
+    else:
+        files = [*path.rglob("*")]
+        if table_format(path) is None:
+            files = [file for file in files if _is_visible(file.relative_to(path))]
+            files = [file for file in files if file.suffix.lower() in ENDINGS]
+    return sorted(file for file in files if file.is_file())
 
 
 _TEXTS = re.compile(r"\.[ct]sv(\.\w+)?\Z", re.IGNORECASE)
