@@ -19,7 +19,6 @@ from dfprivacy.engine.embedded import Engine
 from dfprivacy.engine.progress import progress
 from dfprivacy.engine.text_files import TextFile
 from dfprivacy.errors import (
-    AlreadyReportedError,
     BudgetExceededError,
     DPError,
     EngineError,
@@ -86,7 +85,6 @@ from dfprivacy.statistics import Sum as sum
 from dfprivacy.statistics import Variance as var
 
 __all__ = [
-    "AlreadyReportedError",
     "Bounds",
     "Budget",
     "BudgetExceededError",

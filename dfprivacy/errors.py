@@ -14,7 +14,6 @@
     |-- InvalidDescriptionError   (ValueError)    the file that describes releases has faults
     |-- RefusedStatementError     (ValueError)    an SQL statement can't be read, or not answered
     |-- InvalidProtocolError      (ValueError)    no protocol of the local or the shuffle model
-    |-- AlreadyReportedError      (ValueError)    an owner has reported in this campaign before
     |-- MissingColumnError        (KeyError)      the frame has no such column
     |-- UnsupportedDtypeError     (TypeError)     the declared dtype can't be aggregated or grouped
     |-- UnsupportedFrameError     (TypeError)     not a frame, relation or file that we can read
@@ -163,10 +162,6 @@ class RefusedStatementError(ProgrammingError, ValueError):
 
 class InvalidProtocolError(ProgrammingError, ValueError):
     """A protocol of the local or the shuffle model that can't be, or does not fit what it meets."""
-
-
-class AlreadyReportedError(ProgrammingError, ValueError):
-    """An owner's journal shows a report in this campaign: another one would cost a second time."""
 
 
 class MissingColumnError(ProgrammingError, KeyError):

@@ -35,12 +35,11 @@ def air_times() -> pl.Series:
 
 
 def owners(folder: Path, step: str) -> None:
-    """Answer the protocol in the folder: read JSON, write reports; the journal remembers."""
+    """Answer the protocol in the folder: read JSON, write reports."""
     protocol = dfp.local.Protocol.from_json((folder / f"round{step}.json").read_text())
     if protocol.loss.value > EPSILON:
         sys.exit("the owners agreed to less")
-    journal = dfp.local.Journal(folder / "journal of the owners")
-    reports = journal.reports(protocol, air_times())
+    reports = protocol.reports(air_times())
     pl.DataFrame(reports).write_parquet(folder / f"reports{step}.parquet")
     print(f"owners:  {reports.num_rows:,} of {OWNERS:,} have sent one report each")
 

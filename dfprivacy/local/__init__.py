@@ -15,7 +15,7 @@ adds reports up, publishes the next round, and reads the answer:
 
 from dfprivacy.errors import close as _close
 from dfprivacy.local.gaussian import LocalEstimate, gaussian_mean
-from dfprivacy.local.protocol import Aggregate, Journal, Protocol, simulate
+from dfprivacy.local.protocol import Aggregate, Protocol, simulate
 from dfprivacy.local.randomisers import BallGaussian, GridLaplace, RandomisedResponse
 from dfprivacy.local.rounds import Digit, Distance, Side
 from dfprivacy.local.vectors import VectorMean, mean_vector
@@ -26,7 +26,6 @@ __all__ = [
     "Digit",
     "Distance",
     "GridLaplace",
-    "Journal",
     "LocalEstimate",
     "Protocol",
     "RandomisedResponse",

@@ -1,8 +1,6 @@
-"""Run a survey in the local model: the protocol of a round, the reports that answer it, a journal.
+"""Run a survey in the local model: the protocol of a round, and the reports that answer it.
 
 Who answers in which round is fixed by the campaign's name, the shares of its parts and the user.
-A journal holds on to these, one entry a campaign and round, written before a report is drawn, so
-that no analyst gets a second report out of anybody.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,8 +20,7 @@ import pyarrow as pa
 
 from dfprivacy.accounting.exact import describe
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.engine.files import put_new
-from dfprivacy.errors import AlreadyReportedError, InvalidProtocolError, LedgerFileError
+from dfprivacy.errors import InvalidProtocolError
 from dfprivacy.local import published
 from dfprivacy.local.published import MOST_USERS, Published, is_whole
 from dfprivacy.local.randomisers import Counts
@@ -356,98 +352,3 @@ def simulate(
         if protocol.round == protocol.rounds:
             return aggregate.estimate(interval=interval)
         protocol = aggregate.next_round()
-
-
-class Journal:
-    """A folder at the owner's that remembers campaigns, for one user or many.
-
-    Many users all answer in one call. Privacy: with all reports made through one journal, every
-    user sends at most one message a campaign (sequential interactivity), whatever the analyst
-    publishes; a campaign costs each user what its protocol says, once.
-
-    Entries are kept in `folder`, which is made if it is not there.
-
-    >>> import dfprivacy as dfp, tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> journal = dfp.local.Journal(folder.name)
-    >>> protocol = dfp.local.gaussian_mean(users=1000, epsilon=2, sigma=1.0, limit=8)
-    >>> reports = journal.reports(protocol, [0.5] * 1000)
-    >>> journal.reports(protocol, [0.5] * 1000)
-    Traceback (most recent call last):
-    ...
-    dfprivacy.errors.AlreadyReportedError: round 1 of this campaign was answered before
-    ...
-    >>> folder.cleanup()
-    """
-
-    def __init__(self, folder: str | Path) -> None:
-        self._folder = Path(folder)
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise _unusable(self._folder) from error
-
-    def report(self, protocol: Protocol, value: float | None, user: int | str) -> Any:
-        """Return one owner's report as `Protocol.report` does, and remember that it was made.
-
-        None is made where the round was answered before, terms have changed, or nothing can be
-        written.
-        """
-        self._enter(protocol)
-        return protocol.report(value, user)
-
-    def reports(self, protocol: Protocol, values: Any, users: Any = None) -> Any:
-        """Return many owners' reports as `Protocol.reports` does: all users at once, or never.
-
-        What is refused for its values or users leaves the round unanswered.
-        """
-        owners(protocol.assignment, values, users)
-        self._enter(protocol)
-        return protocol.reports(values, users)
-
-    def _enter(self, protocol: Protocol) -> None:
-        """Write an entry for this round, unless there is one or its terms have changed.
-
-        It is written before the others are read: of two entries that are made at one time under
-        different terms, one at least sees the other, and is taken back.
-        """
-        terms = {name: each for name, each in protocol.terms().items() if name != "asks"}
-        terms |= {"kind": protocol.plan.kind, "rounds": protocol.rounds}
-        name = hashlib.blake2b(protocol.campaign.encode(), digest_size=16).hexdigest()
-        entry, new = self._folder / f"{name}-{protocol.round:d}.json", True
-        try:
-            try:
-                put_new(entry, lambda file: file.write(json.dumps(terms).encode()))
-            except FileExistsError:
-                new = False
-            entries = map(_read, self._folder.glob(f"{name}-*.json"))
-            changed = any(own not in (None, terms) for own in entries)
-            if new and changed:
-                entry.unlink()
-        except OSError as error:
-            raise _unusable(self._folder) from error
-        if changed:
-            raise AlreadyReportedError(
-                "the terms of this campaign are not those of an earlier round",
-                hint="ask the analyst for the protocol that aggregate.next_round() gave",
-            )
-        if not new:
-            raise AlreadyReportedError(
-                f"round {protocol.round} of this campaign was answered before",
-                hint="send the reports that were made then once more; new ones would cost again",
-            )
-
-
-def _read(entry: Path) -> Any:
-    """Return the terms of an entry of a journal; None for one that was taken back meanwhile."""
-    try:
-        return json.loads(entry.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-
-
-def _unusable(folder: Path) -> LedgerFileError:
-    return LedgerFileError(
-        f"the journal {str(folder)!r} can't be written; no report was made",
-        hint="name a folder on a local disk in which you may write",
-    )

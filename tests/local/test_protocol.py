@@ -4,13 +4,10 @@ import json
 import math
 import subprocess
 import sys
-import threading
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -141,17 +138,13 @@ def test_a_masked_value_is_a_missing_one(protocol):
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_a_user_who_is_there_twice_is_refused(named, tmp_path):
-    """One call makes one message a user at most, as a journal promises of all calls.
-
-    What is refused leaves the round unanswered.
-    """
-    protocol, journal = planned("known, one round", named=named), dfp.local.Journal(tmp_path)
+def test_a_user_who_is_there_twice_is_refused(named):
+    """One call makes one message a user at most."""
+    protocol = planned("known, one round", named=named)
     users = ["ann", "bob", "ann"] if named else [3, 5, 3]
-    for reports in (protocol.reports, partial(journal.reports, protocol)):
-        with pytest.raises(dfp.InvalidProtocolError, match="twice"):
-            reports([1.0, 2.0, 3.0], users)
-    assert len(journal.reports(protocol, [1.0, 2.0], users[:2])) == 2
+    with pytest.raises(dfp.InvalidProtocolError, match="twice"):
+        protocol.reports([1.0, 2.0, 3.0], users)
+    assert len(protocol.reports([1.0, 2.0], users[:2])) == 2
 
 
 def test_masked_users_are_refused(protocol):
@@ -276,51 +269,13 @@ def test_steps_come_in_order(protocol):
             own.estimate(other)
 
 
-def test_a_journal_lets_nobody_answer_twice(tmp_path):
-    """With one journal a campaign is answered once a round, under the terms of its first round."""
-    journal = dfp.local.Journal(tmp_path / "journal")
-    protocol = planned("known, two rounds", campaign="commuting")
-    reports = journal.reports(protocol, VALUES)
-    second = protocol.aggregate(reports).next_round()
-    assert len(reports) + len(journal.reports(second, VALUES)) == 6000
-    for again in (protocol, second, planned("unknown, one round", campaign="commuting")):
-        with pytest.raises(dfp.AlreadyReportedError):
-            dfp.local.Journal(tmp_path / "journal").reports(again, VALUES)
-    dearer = planned("known, two rounds", campaign="shopping", epsilon=3)
-    journal.report(planned("known, two rounds", campaign="shopping"), 1.0, 5)
-    changed = dearer.aggregate(dearer.reports(VALUES)).next_round()
-    with pytest.raises(dfp.AlreadyReportedError, match="terms"):
-        journal.report(changed, 1.0, 5)
-
-
-def test_a_journal_lets_nobody_answer_twice_at_one_time(tmp_path):
-    """Rounds that are answered at one moment under different terms send one message a user."""
-    known = planned("known, two rounds", campaign="c")
-    second = known.aggregate(known.reports(VALUES)).next_round()
-    all_again = replace(second, shares=(Fraction(0), Fraction(1)))
-    for attempt in range(30):
-        journal, start = dfp.local.Journal(tmp_path / str(attempt)), threading.Barrier(2)
-
-        def answered(protocol, journal=journal, start=start):
-            start.wait()
-            try:
-                return journal.reports(protocol, VALUES).column("user").to_pylist()
-            except dfp.AlreadyReportedError:
-                return []
-
-        with ThreadPoolExecutor(2) as pool:
-            users = [own for each in pool.map(answered, (known, all_again)) for own in each]
-        assert len(users) == len(set(users))
-
-
-def test_no_protocol_asks_a_part_again(tmp_path):
-    """Rounds that there are not, and a campaign that changes its rounds, are refused.
+def test_no_protocol_asks_a_part_again():
+    """Rounds that there are not, and parts that overlap, are refused.
 
     Each of these texts would ask users of an earlier round for a second message.
     """
-    journal = dfp.local.Journal(tmp_path)
     protocol = planned("known, two rounds", campaign="c")
-    second = protocol.aggregate(journal.reports(protocol, VALUES)).next_round()
+    second = protocol.aggregate(protocol.reports(VALUES)).next_round()
     vectors = dfp.local.mean_vector(users=100, dimensions=1, rho=1, radius=1)
     forged = [
         (second, {"round": 3}, {}),
@@ -338,30 +293,16 @@ def test_no_protocol_asks_a_part_again(tmp_path):
     overlapping["shares"] = ["1", "-1/2", "1/2"]
     with pytest.raises(dfp.InvalidProtocolError):
         dfp.local.Protocol.from_json(json.dumps(overlapping))
-    one = planned("known, one round", campaign="c")
-    with pytest.raises(dfp.AlreadyReportedError, match="terms"):
-        journal.reports(one, VALUES)
-
-
-def test_a_journal_that_cannot_be_written_makes_no_report(tmp_path):
-    """Where the journal can't be kept there is an error, and no report."""
-    (tmp_path / "taken").write_text("")
-    with pytest.raises(dfp.LedgerFileError):
-        dfp.local.Journal(tmp_path / "taken")
 
 
 @pytest.mark.parametrize("change", [{"round": True}, {"round": 1.0}, {"users": 6e3}, {"named": 0}])
-def test_a_round_has_one_spelling(change, tmp_path):
-    """JSON that says the same in other types is not read: a journal would take it for news."""
+def test_a_round_has_one_spelling(change):
+    """JSON that says the same in other types is not read: it would be a round of another name."""
     protocol = planned("known, one round", campaign="c")
-    journal = dfp.local.Journal(tmp_path)
-    journal.reports(protocol, VALUES)
     with pytest.raises(dfp.InvalidProtocolError):
         dfp.local.Protocol.from_json(json.dumps({**json.loads(protocol.to_json()), **change}))
     with pytest.raises(dfp.InvalidProtocolError):
         replace(protocol, **change)
-    with pytest.raises(dfp.AlreadyReportedError):
-        journal.reports(protocol, VALUES)
 
 
 @pytest.mark.parametrize("change", [{"rounds": True}, {"low": 0.0}, {"users": "6000"}])
