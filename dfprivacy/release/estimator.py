@@ -102,6 +102,14 @@ class Clipped(Estimator, Protocol):
         """Return an interval of values that are not clipped, from that of the clipped ones."""
 
 
+@runtime_checkable
+class Counting(Foreseen, Protocol):
+    """An estimator whose interval grows with the number of rows."""
+
+    def counted_by(self, counts: NoisyVector) -> Foreseen:
+        """Return an estimator that reads rows off noisy counts of values within bounds or not."""
+
+
 def to_floats(values: npt.NDArray[Any]) -> Floats:
     """Return integers, of any size, as floats."""
     return values.astype(np.float64)

@@ -34,7 +34,13 @@ from dfprivacy.measurement.sums import Statistics
 from dfprivacy.noise.additive import NoisyVector, add_noise
 from dfprivacy.noise.laws import KeyRule, Noise, name_of, spread_of
 from dfprivacy.release.answers import Counted, CountPiece, Estimated, Piece, everyone
-from dfprivacy.release.estimator import CountEstimator, Draw, Foreseen, ProportionEstimator
+from dfprivacy.release.estimator import (
+    CountEstimator,
+    Counting,
+    Draw,
+    Foreseen,
+    ProportionEstimator,
+)
 from dfprivacy.release.pipeline import Answered
 from dfprivacy.release.terms import Bounds, bounds_of
 from dfprivacy.statistics.base import Statistic
@@ -487,8 +493,13 @@ class MeasuredSums:
         answers = {}
         for own in vectors.answers:
             question = self.part.questions[own.name]
-            said = None if question.watched is None else notes[vectors.counts_clipped[own.vector]]
-            piece = Piece(every, own.estimator, noisy.vectors[own.vector], said)
+            estimator, texts = own.estimator, None
+            if question.watched is not None:
+                counts = vectors.counts_clipped[own.vector]
+                texts = notes[counts]
+                if isinstance(estimator, Counting):
+                    estimator = estimator.counted_by(noisy.vectors[counts])
+            piece = Piece(every, estimator, noisy.vectors[own.vector], texts)
             answers[own.name] = (
                 Estimated(own.name, groups, (piece,), has_notes=question.has_note),
             )

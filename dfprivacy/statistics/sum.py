@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 
 from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.grid import Grid, grid_from_zero
-from dfprivacy.measurement.linear import Linear, OnGrid, Source
+from dfprivacy.measurement.linear import WHOLE, CountWeights, Linear, OnGrid, Source
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import Noise, reach_of
 from dfprivacy.release.estimator import (
@@ -89,12 +89,19 @@ class Sum(LinearStatistic):
         return () if self.bounds is None else ("halve both bounds",)
 
 
+_OUTSIDE = 2.0**-40
+"""The probability that there are more rows than an interval makes room for."""
+
+
 @dataclass(frozen=True)
 class SumEstimator:
     """Unbiased sum: the coordinates times their weights, in units of the column."""
 
     weights: tuple[float, ...]
     grid: Grid
+    count: CountWeights | None = None
+    """How rows are counted by the coordinates, or by `counts` where there are some."""
+    counts: NoisyVector | None = field(default=None, compare=False)
 
     @classmethod
     def of_unity(cls, values: Sequence[float], k: int, grid: Grid) -> SumEstimator:
@@ -102,7 +109,15 @@ class SumEstimator:
 
         A row's number is the mean of these `values`, weighted by its coordinates.
         """
-        return cls(tuple(value / k for value in values), grid)
+        count = CountWeights(tuple(range(len(values))), k)
+        return cls(tuple(value / k for value in values), grid, count)
+
+    def counted_by(self, counts: NoisyVector) -> SumEstimator:
+        """Return an estimator that reads rows off the counts of what bounds clip."""
+        if self.count is not None:
+            return self
+        indices = tuple(range(len(counts.coordinates)))
+        return replace(self, count=CountWeights(indices, WHOLE), counts=counts)
 
     @property
     def reads(self) -> tuple[int, ...]:
@@ -117,14 +132,24 @@ class SumEstimator:
         return _finite(largest, np.asarray(total))
 
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
-        """Return the interval of the noise: of its exact law where one coordinate is read."""
-        middle, half = self.value(vector), self._half(vector.noise, level)
+        """Return the interval of noise and rounding; one coordinate has the exact law of noise."""
+        middle = self.value(vector)
+        half = self._half(vector.noise, level) + self._rounding(vector)
         return _finite(1.0, middle - half), _finite(1.0, middle + half)
 
     def _half(self, noise: Noise, level: float) -> float:
         if len(self.reads) == 1:
             return self._length * float(noise.quantile(1 - level))
         return self._length * reach_of(noise, 1 - level)
+
+    def _rounding(self, vector: NoisyVector) -> Floats | float:
+        """Return half a grid step for each row that there may be, nothing where none is counted."""
+        if self.count is None:
+            return 0.0
+        counts, indices = self.counts or vector, self.count.indices
+        reach = reach_of(counts.noise, _OUTSIDE) * math.sqrt(len(indices))
+        rows = (to_floats(counts.total(indices)) + reach) / self.count.divisor
+        return self.grid.step / 2 * np.maximum(rows, 0.0)
 
     @property
     def _length(self) -> float:

@@ -57,7 +57,7 @@ def test_tiny_epsilon_by_secret_keys(question, power, ledgers):
 @pytest.mark.parametrize("keys", ["whole", "public", "secret"])
 @pytest.mark.parametrize(("measure", "power"), LOSSES)
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_extreme_losses(question, measure, power, keys, ledger):
+def test_extreme_losses(question, measure, power, keys, ledgers):
     """Every question has one outcome at the least and the largest losses, whatever the rows."""
     check(question, keys, measure, power, ledgers)
 
