@@ -10,11 +10,12 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from glob import escape, glob, has_magic
 from itertools import groupby
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import duckdb
@@ -22,6 +23,7 @@ import polars as pl
 import pyarrow as pa
 
 from dfprivacy.accounting.ledger_file import expand_home, flush, is_ledger, sync_directory
+from dfprivacy.engine.coarse_times import read_coarse_times
 from dfprivacy.engine.embedded import find_space_error
 from dfprivacy.engine.snapshots import Snapshot, open_table, require_no_table, table_format
 from dfprivacy.engine.text_files import SEPARATORS, TextFile, read_text
@@ -121,7 +123,7 @@ def _read_file(
             hint=f"name one of them; {_TO_PARQUET}",
         )
     if path.is_dir() or suffix in ENDINGS:
-        return _read_parquet(connection, path)
+        return _read_parquet(connection, path, columns)
     if suffix not in SEPARATORS:
         raise UnsupportedFrameError(
             f"the file name ends in {suffix!r}"
@@ -136,8 +138,12 @@ def _read_file(
     return read_text(connection, file, columns)
 
 
-def _read_parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDBPyRelation:
+def _read_parquet(
+    connection: duckdb.DuckDBPyConnection, path: Path, names: Sequence[str] | None
+) -> duckdb.DuckDBPyRelation:
     """Return a Parquet file, the files that a glob names, or those below a folder as a relation.
+
+    It has the columns of these `names` alone: others, which can fail as they are read, are not.
 
     Directories named `key=value` below a folder, or on the way to a file, are columns of text. A
     type guessed from their names would depend on all of them, and a name may be there because of
@@ -152,21 +158,45 @@ def _read_parquet(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.D
             hint="name one part of the folder, in which all of them are alike",
         )
     has_keys = any(keys) if below else None
-    columns = _shared_schema(connection, files)
+    schemas = _read_schemas(connection, files)
+    columns = _shared_schema(schemas)
     if has_keys is not False:
         _require_no_hidden_column(columns, files)
     if all(map(is_plain, below)):
-        return _read(connection, files, hive=has_keys)
-    return _read_with_keys(connection, path, files, list(columns))
+        read = partial(_read, connection, files, hive=has_keys)
+    else:
+        read = partial(_read_with_keys, connection, path, files, list(columns))
+    rows = read()
+    if names is None or not {*names} <= {*rows.columns}:  # a name that is missing is refused later
+        return rows
+    chosen = list(dict.fromkeys(names))
+    coarse = {name for schema in schemas.values() for name, field in schema.items() if field.coarse}
+    if coarse.isdisjoint(chosen):
+        return read(chosen=chosen)
+    return read_coarse_times(connection, files, chosen, rows, coarse)
 
 
 def _read(
-    connection: duckdb.DuckDBPyConnection, files: Sequence[Path], *, hive: bool | None
+    connection: duckdb.DuckDBPyConnection,
+    files: Sequence[Path],
+    *,
+    hive: bool | None,
+    chosen: Sequence[str] | None = None,
 ) -> duckdb.DuckDBPyRelation:
-    """Return Parquet files with or without the keys of their directories; None asks DuckDB."""
-    given = "" if hive is None else f", hive_partitioning = {hive}"
-    query = f"FROM read_parquet($1, hive_types_autocast = false{given})"
+    """Return Parquet files with or without the keys of their directories; None asks DuckDB.
+
+    Columns that are not `chosen` stay out of the query: even its plan looks at their values.
+    """
+    columns = "*" if chosen is None else ", ".join(map(quoted, chosen)) or _NO_COLUMN
+    option = "" if hive is None else f", hive_partitioning = {hive}"
+    query = f"SELECT {columns} FROM read_parquet($1, {_TOTAL}{option})"  # noqa: S608 names are quoted
     return connection.sql(query, params=[[escape(str(file)) for file in files]])
+
+
+_TOTAL = "hive_types_autocast = false, utf8_validation = 'replace'"
+"""Options of DuckDB's reader by which no value decides a type or an error."""
+
+_NO_COLUMN = 'true AS "row"'
 
 
 def _files(connection: duckdb.DuckDBPyConnection, path: Path) -> list[Path]:
@@ -234,21 +264,29 @@ def _is_visible(file: Path) -> bool:
     return not any(part.startswith((".", "_")) and "=" not in part for part in file.parts)
 
 
-_Schema = dict[str, str]
+class _Field(NamedTuple):
+    """The type of a column as DuckDB reads it; a `coarse` one holds times in milliseconds."""
+
+    kind: str
+    coarse: bool
+
+
+_Schema = dict[str, _Field]
 """The columns of a file with their types."""
 
+_MISSING = _Field("missing", coarse=False)
 
-def _shared_schema(connection: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> _Schema:
+
+def _shared_schema(schemas: Mapping[Path, _Schema]) -> _Schema:
     """Return the columns that Parquet files declare, the same in all of them.
 
     The engine would cast the rows of files that declare other types.
     """
-    schemas = _read_schemas(connection, files)
-    first, *others = files
+    first, *others = schemas
     columns = schemas[first]
     for file in others:
         for name in sorted({*columns, *schemas[file]}):
-            kinds = [schema.get(name, "missing") for schema in (columns, schemas[file])]
+            kinds = [schema.get(name, _MISSING).kind for schema in (columns, schemas[file])]
             if kinds[0] != kinds[1]:
                 raise UnsupportedFrameError(
                     f"Parquet files declare different columns: {name!r} is {kinds[0]} in "
@@ -268,23 +306,27 @@ def _read_schemas(
 ) -> dict[Path, _Schema]:
     """Return the columns of each Parquet file with their types; one query looks at all footers."""
     query = """
-        SELECT file_name, name, duckdb_type, num_children FROM parquet_schema($1)
-        ORDER BY file_name, column_id
+        SELECT file_name, name, duckdb_type, num_children, converted_type = 'TIMESTAMP_MILLIS'
+            OR logical_type LIKE 'TimestampType%MILLIS=MilliSeconds%'
+        FROM parquet_schema($1) ORDER BY file_name, column_id
     """
     fields = connection.execute(query, [[escape(str(file)) for file in files]]).fetchall()
     schemas: dict[Path, _Schema] = {}
-    inner = 0  # fields inside of a column that are still to come
-    for file, name, kind, children in fields:
-        if Path(file) not in schemas:  # this is the root
-            schemas[Path(file)] = {}
+    inner, column = 0, ""  # fields inside of a column that are still to come
+    for text, name, kind, children, in_milliseconds in fields:
+        file, coarse = Path(text), bool(in_milliseconds)
+        if file not in schemas:  # this is the root
+            schemas[file] = {}
         elif inner:
             inner += (children or 0) - 1
+            if coarse:
+                schemas[file][column] = schemas[file][column]._replace(coarse=True)
         else:
-            schemas[Path(file)][name] = kind
-            inner = children or 0
+            schemas[file][name] = _Field(kind, coarse)
+            inner, column = children or 0, name
     if schemas.keys() != {*files}:
         raise OSError("a file has no footer")  # which the caller's message replaces
-    return schemas
+    return {file: schemas[file] for file in files}
 
 
 def _shown(file: Path) -> str:
@@ -356,19 +398,21 @@ def _read_with_keys(
     folder: Path,
     files: Sequence[Path],
     columns: Sequence[str],
+    *,
+    chosen: Sequence[str] | None = None,
 ) -> duckdb.DuckDBPyRelation:
     """Return a folder's files, with keys that Python reads where DuckDB takes names for none."""
-    own = {file: _keys_of(folder, file) for file in files}
-    columns = [*columns, *(name for name, _ in own[files[0]])]
+    keys_of = {file: _keys_of(folder, file) for file in files}
+    if chosen is None:
+        chosen = [*columns, *(name for name, _ in keys_of[files[0]])]
     plain = [file for file in files if is_plain(file.relative_to(folder))]
-    odd = sorted({*files} - {*plain}, key=lambda file: repr(own[file]))
+    odd = sorted({*files} - {*plain}, key=lambda file: repr(keys_of[file]))
     parts = [
-        _read_alike(connection, columns, keys, [escape(str(file)) for file in same])
-        for keys, same in groupby(odd, key=lambda file: own[file])
+        _read_alike(connection, chosen, keys, [escape(str(file)) for file in same])
+        for keys, same in groupby(odd, key=lambda file: keys_of[file])
     ]
     if plain:
-        named = ", ".join(map(quoted, columns))
-        parts.append(_read(connection, plain, hive=True).project(named))
+        parts.append(_read(connection, plain, hive=True, chosen=chosen))
     return _united(parts)
 
 
@@ -381,14 +425,16 @@ def _united(parts: Sequence[duckdb.DuckDBPyRelation]) -> duckdb.DuckDBPyRelation
 
 
 def _read_alike(
-    connection: duckdb.DuckDBPyConnection, columns: list[str], keys: _Keys, files: list[str]
+    connection: duckdb.DuckDBPyConnection, columns: Sequence[str], keys: _Keys, files: list[str]
 ) -> duckdb.DuckDBPyRelation:
     """Return files of the same keys as rows of the same columns in the same order."""
-    constants = {name: f"${index}::VARCHAR" for index, (name, _) in enumerate(keys, 2)}
+    used = [(name, value) for name, value in keys if name in columns]
+    constants = {name: f"${index}::VARCHAR" for index, (name, _) in enumerate(used, 2)}
     names = ((name, quoted(name)) for name in columns)
     chosen = ", ".join(f"{constants.get(name, column)} AS {column}" for name, column in names)
-    query = f"SELECT {chosen} FROM read_parquet($1, hive_partitioning = false)"  # noqa: S608 names are quoted
-    return connection.sql(query, params=[files, *(value for _, value in keys)])
+    options = f"hive_partitioning = false, {_TOTAL}"
+    query = f"SELECT {chosen or _NO_COLUMN} FROM read_parquet($1, {options})"  # noqa: S608 names are quoted
+    return connection.sql(query, params=[files, *(value for _, value in used)])
 
 
 def put_whole(path: Path, fill: Callable[[Path], object]) -> None:

@@ -6,7 +6,6 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
 
 import dfprivacy as dfp
 
@@ -90,28 +89,6 @@ def test_a_reader_that_fails_before_several_passes(kind):
         SEVERAL_PASSES[kind]()
     assert "Alice" not in str(caught.value)
     assert caught.value.__cause__ is caught.value.__context__ is None
-
-
-BROKEN_FILES = {
-    "text": (pa.array([b"Alice"] * 50).cast(pa.string()), pa.array([b"\xff"]).view(pa.string())),
-    "time": (
-        pa.array([0] * 50).cast(pa.timestamp("ms", "UTC")),
-        pa.array([2**62]).cast(pa.timestamp("ms", "UTC")),
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", BROKEN_FILES)
-def test_a_parquet_file_that_breaks_its_declaration(kind, tmp_path):
-    """The error says nothing of the row, and nothing is charged."""
-    rows, odd = BROKEN_FILES[kind]
-    column = pa.chunked_array([rows, odd])
-    parquet.write_table(pa.table({"g": column}), tmp_path / "rows.parquet")
-    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=10**6, delta=0.5)
-    frame = dfp.frame(tmp_path / "rows.parquet")(ledger=ledger, dataset="d")
-    with pytest.raises(dfp.EngineError, match="withheld"):
-        frame.group_by("g").count(epsilon=1, delta=0.1)
-    assert ledger.spent("d").epsilon == 0
 
 
 TELLING = [("POLARS_VERBOSE", "1"), ("POLARS_VERBOSE", "true"), ("POLARS_LOG_METRICS", "1"),
