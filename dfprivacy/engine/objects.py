@@ -1,10 +1,10 @@
 """Convert Python objects to plain values by total functions, each by its exact type and itself.
 
-Equal objects can look different (1, 1.0 and True; Decimal("1.0") and Decimal("1.00")), and an
-object of somebody's class can do anything when it is compared, hashed or shown. So a value is
-told apart by a mark, its kind and a form of it that is made of texts and numbers; nothing that a
-class of the caller's defines is ever called. What is of no known type, or does not convert, is
-missing, whatever else is in the column.
+Equal objects can be of different kinds, which stay apart (1, 1.0 and True), and an object of
+somebody's class can do anything when it is compared, hashed or shown. So a value is told apart by
+a mark, its kind and a form of it that is made of texts and numbers. Nothing that a class of the
+caller's defines is ever called. What is of no known type, or does not convert, is missing, whatever
+else is in the column.
 """
 
 from __future__ import annotations
@@ -100,6 +100,30 @@ def _complex(value: Any) -> Plain | None:
 def _fraction(value: Fraction) -> Plain:
     own = Fraction(int.__int__(value.numerator), int.__int__(value.denominator))
     return Plain((_name(Fraction), (own, own.denominator)), own)
+
+
+def _decimal(value: Decimal) -> Plain | None:
+    """Return a decimal by its value, however it is written: 1.1 and 1.10 are one key.
+
+    Digits and exponent are compared, which takes no time however large the exponent is.
+    """
+    if value.is_nan():
+        return None
+    sign, digits, exponent = value.as_tuple()
+    if isinstance(exponent, str):  # the name of an infinity
+        return Plain((_name(Decimal), value), value)
+    used = len("".join(map(str, digits)).rstrip("0"))
+    if not used:
+        return Plain((_name(Decimal), Decimal(0)), Decimal(0))
+    exponent += len(digits) - used
+    shortest = Decimal((sign, digits[:used], exponent))
+    is_short = 0 < exponent <= _MOST_ZEROS
+    whole = Decimal((sign, (*digits[:used], *[0] * exponent), 0)) if is_short else shortest
+    return Plain((_name(Decimal), shortest), whole)
+
+
+_MOST_ZEROS = 30
+"""Decimals of more zeros at their end are shown with an exponent."""
 
 
 def _uuid(value: UUID) -> Plain:
@@ -217,9 +241,7 @@ _CONVERTERS: dict[type, Callable[[Any], Plain | None]] = {
     complex: _complex,
     bytes: lambda value: Plain(("bytes", value), value),
     np.bytes_: lambda value: Plain(("bytes", bytes(value)), bytes(value)),
-    Decimal: lambda value: (
-        None if value.is_nan() else Plain((_name(Decimal), (value, str(value))), value)
-    ),
+    Decimal: _decimal,
     Fraction: _fraction,
     UUID: _uuid,
     dt.date: _date,

@@ -188,7 +188,6 @@ NOT_KEPT = {
     "tuples": [(1, 2)],
     "timestamps": [pd.Timestamp("2026-01-01")],
     "durations finer than Arrow guesses": [pd.Timedelta(5)],
-    "decimals of several scales": [Decimal("1.0"), Decimal("1.00")],
 }
 
 
