@@ -23,6 +23,7 @@ from tests.laws.empty_tables import (
     TERMS,
     ask,
     outcome,
+    take_turns,
 )
 
 
@@ -51,11 +52,15 @@ def test_secret_keys_of_no_rows(question, ledger):
 
 
 @pytest.mark.battery
-@pytest.mark.parametrize("terms", TERMS)
-@pytest.mark.parametrize("keys", ["whole", "public", "secret"])
-@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize(
+    ("question", "keys", "terms"),
+    take_turns(QUESTIONS, ["whole", "public", "secret"], list(TERMS)),
+)
 def test_questions_about_no_rows(question, keys, terms, ledger):
-    """Every question has one outcome and one charge, whatever the keys and the privacy unit."""
+    """Every question has one outcome and one charge, whatever the keys and the privacy unit.
+
+    All pairs of question, keys and unit are covered.
+    """
     check(question, keys, TERMS[terms], ledger)
 
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from tests.laws.empty_tables import QUESTIONS, SCHEMA, ask, outcome
+from tests.laws.empty_tables import QUESTIONS, SCHEMA, ask, outcome, take_turns
 
 ROWS = [("ab"[i % 2], i % 3, i % 5, float(i % 7), 2.0, 3, True, [1]) for i in range(60)]
 FRAME = pl.DataFrame(ROWS, schema=SCHEMA, orient="row")
@@ -54,11 +54,15 @@ def test_tiny_epsilon_by_secret_keys(question, power, ledgers):
 
 
 @pytest.mark.battery
-@pytest.mark.parametrize("keys", ["whole", "public", "secret"])
-@pytest.mark.parametrize(("measure", "power"), LOSSES)
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_extreme_losses(question, measure, power, keys, ledgers):
-    """Every question has one outcome at the least and the largest losses, whatever the rows."""
+@pytest.mark.parametrize(
+    ("question", "loss", "keys"), take_turns(QUESTIONS, LOSSES, ["whole", "public", "secret"])
+)
+def test_extreme_losses(question, loss, keys, ledgers):
+    """Every question has one outcome at the least and the largest losses, whatever the rows.
+
+    All pairs of question, loss and keys are covered.
+    """
+    measure, power = loss
     check(question, keys, measure, power, ledgers)
 
 
