@@ -27,6 +27,7 @@ from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.files import open_source, read_file
 from dfprivacy.engine.run import guarded
 from dfprivacy.engine.snapshots import Snapshot
+from dfprivacy.engine.text_files import FORM, TextFile
 from dfprivacy.errors import InvalidKeysError, InvalidQuestionError
 from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.explanation import SIZE, Explanation
@@ -39,6 +40,7 @@ from dfprivacy.statistics import Quantiles, Share, Statistic
 from dfprivacy.statistics.histogram import Histogram
 
 Asked = Statistic | Histogram
+Input = Path | TextFile
 _ENDS = ("low", "high")
 _TAKEN = (*_ENDS, NOTE, "count", "quantile")  # columns of answers
 
@@ -53,7 +55,7 @@ Ask = Callable[[Any, Any, dict[str, Any]], Any]
 class Request:
     """What a call says beside its question; where `about` names columns, keys are of these."""
 
-    file: Path
+    file: Input
     where: str | None
     by: Sequence[str]
     keys: Sequence[str] | None
@@ -65,7 +67,7 @@ class Request:
     bounds: Mapping[Hashable, tuple[float, float]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, file: Path, given: Mapping[str, Any], **own: Any) -> Self:
+    def of(cls, file: Input, given: Mapping[str, Any], **own: Any) -> Self:
         """Return what options say; nothing is read."""
         check_output(given["output"], file)
         return cls(
@@ -247,7 +249,21 @@ def _found(call: Call, answers: dict[str, Any]) -> str:
     return ""
 
 
-def rows_of(file: Path, where: str | None) -> Any:
+def input_of(file: Path, arguments: dict[str, Any]) -> Input:
+    """Return a file with the form of its text, whose options are taken out of the arguments."""
+    form = form_of(arguments)
+    return TextFile(file, **form) if form else file
+
+
+def form_of(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the form of text that options name, and take them out."""
+    form = {name: arguments.pop(name) for name in FORM}
+    if form["delimiter"] == "\\t":  # as it is typed in a shell
+        form["delimiter"] = "\t"
+    return {name: value for name, value in form.items() if value is not None and value is not False}
+
+
+def rows_of(file: Input, where: str | None) -> Any:
     """Return what is asked: a file, or its rows for which a condition holds."""
     if where is None:
         return file
@@ -256,7 +272,7 @@ def rows_of(file: Path, where: str | None) -> Any:
     return filtered(file, where)
 
 
-def typed_keys(file: Path, by: Sequence[str], keys: Sequence[str]) -> list[object]:
+def typed_keys(file: Input, by: Sequence[str], keys: Sequence[str]) -> list[object]:
     """Return keys in the declared types of their columns; with several columns, split at commas."""
     rows = split_keys(by, keys)
     schema = file_columns(file)
@@ -266,7 +282,7 @@ def typed_keys(file: Path, by: Sequence[str], keys: Sequence[str]) -> list[objec
     return columns[0] if len(by) == 1 else list(zip(*columns, strict=True))
 
 
-def typed_value(file: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
+def typed_value(file: Input, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a question with its constant in the declared type of its column."""
     column, text = asked["column"], asked["value"]
     schema = file_columns(file)
@@ -310,7 +326,7 @@ def title(asked: Asked, by: Sequence[str], interval: object) -> str:
     return f"Private {asked.kind}{which and f' ({which})'}{of}{groups}{level}"
 
 
-def file_columns(path: Path | Snapshot) -> pa.Schema:
+def file_columns(path: Input | Snapshot) -> pa.Schema:
     """Return the declared columns of a file or table; no row is read."""
     source = open_source(path)
 

@@ -21,8 +21,11 @@ from dfprivacy.cli.asking import (
     Ask,
     Asked,
     Call,
+    Input,
     Request,
     answers_table,
+    form_of,
+    input_of,
     release,
     rows_of,
     show_explanation,
@@ -43,6 +46,7 @@ from dfprivacy.cli.output import (
 )
 from dfprivacy.cli.run_log import LogFormat, RunLog
 from dfprivacy.engine.progress import hide_progress
+from dfprivacy.engine.text_files import FORM, TextFile, with_form
 from dfprivacy.errors import (
     BudgetExceededError,
     DPError,
@@ -224,6 +228,7 @@ def _command(
 
     def run(file: Path, **given: Any) -> None:
         with session(given):
+            source = input_of(file, given)
             asked = {name: given[name] for name in arguments}
             if asked.get("value", "") is None:
                 del asked["value"]
@@ -233,13 +238,13 @@ def _command(
                 own = {"table": made, "about": tuple(map(str, made.by)), "long": given["long"]}
                 made = made.question
             if given["explain"]:
-                call = Call.of(file, given, question=made, **own)
+                call = Call.of(source, given, question=made, **own)
                 show_explanation(call.explained(call.ask))
                 return
             if "value" in asked:
-                made = ask(**typed_value(file, asked))
+                made = ask(**typed_value(source, asked))
                 assert not isinstance(made, Crosstab)  # noqa: S101 it takes no constant
-            release(Call.of(file, given, question=made, **own))
+            release(Call.of(source, given, question=made, **own))
 
     run.__doc__ = f"{help_[0]}\n\n[bold]Example[/bold]\n\ndfprivacy {help_[1]}\n"
     return with_options(*shared, own=arguments.values())(run)
@@ -278,7 +283,7 @@ _UNIT, _SHARE, _SPENDING = options("""
 
 
 @with_options(
-    *("file", "where", "by", "epsilon", "rho", "ledger", "dataset", "period", "analyst"),
+    *("file", "where", *FORM, "by", "epsilon", "rho", "ledger", "dataset", "period", "analyst"),
     *("memory", "threads", "temporary", "explain"),
     own=(_UNIT, _SHARE, _BOUNDS_ASKED, _SPENDING, *map(_asking, STATISTICS.values())),
 )
@@ -300,7 +305,8 @@ def limits(
     by, rho = given["by"] or (), given["rho"]
     loss = LOSS if given["epsilon"] is None else given["epsilon"]
     with session(given):
-        asked = list(_all_questions(STATISTICS, given, file))
+        source = input_of(file, given)
+        asked = list(_all_questions(STATISTICS, given, source))
         if len(asked) > 1:
             raise InvalidQuestionError(
                 "limits are found for one question", hint="ask again for the others, or for none"
@@ -311,7 +317,7 @@ def limits(
             goal_of(question, spending, loss, rho)
             show_explanation(explain_limits(unit, by, share, **losses))
             return
-        rows = rows_of(file, given["where"])
+        rows = rows_of(source, given["where"])
         found = suggest_limits(rows, unit=unit, by=by, share=share, spending=spending, **losses)
         groups = "" if found.max_groups is None else f" --max-groups {found.max_groups}"
         show_line(Console(), f"--unit {unit} --max-rows {found.max_rows}{groups}")
@@ -329,8 +335,9 @@ def agg_command(file: Path, *, bounds: list[str] | None, **given: Any) -> None:
     dfprivacy agg flights.csv --count --mean delay --bounds delay=-60,240
     """
     with session(given):
-        asked = list(_all_questions(STATISTICS, given, file))
-        own = Request.of(file, given, bounds=_bounds(bounds))
+        source = input_of(file, given)
+        asked = list(_all_questions(STATISTICS, given, source))
+        own = Request.of(source, given, bounds=_bounds(bounds))
 
         def ask(frame: Any, _: object, terms: dict[str, Any]) -> Any:
             return frame.agg(*asked, **terms)
@@ -376,6 +383,7 @@ def _of_frame(kind: str) -> Command:
 
     def run(file: Path, **given: Any) -> None:
         with session(given):
+            source = input_of(file, given)
             asked = {own.name: given[own.name] for own in told if given[own.name] is not None}
             about, bounds = asked.get("column"), _bounds(given.get("bounds"))
             if about is not None and given["keys"] and given["by"]:
@@ -389,7 +397,7 @@ def _of_frame(kind: str) -> Command:
                     f"a regression needs the bounds of column {lacking[0]!r}",
                     hint=f"add --bounds {lacking[0]}=LOW,HIGH, with numbers that you know",
                 )
-            own = Request.of(file, given, about=[about] if about else [], bounds=bounds)
+            own = Request.of(source, given, about=[about] if about else [], bounds=bounds)
 
             def ask(frame: Any, keys: Any, terms: dict[str, Any]) -> Any:
                 listed = {"keys": keys} if about and keys is not None else {}
@@ -412,7 +420,7 @@ _FORMS = {"column", "whole", "flag", "numbers", _COLUMNS, f"{_COLUMNS} | None"}
 
 
 @with_options(
-    *("file", "where", "by", "keys", "unit", "max_rows", "max_groups"),
+    *("file", "where", *FORM, "by", "keys", "unit", "max_rows", "max_groups"),
     own=(
         *options("--output FILE (path, required): The secret file to be made."),
         BOUNDS_OF,
@@ -427,16 +435,17 @@ def statistics_command(file: Path, *, output: Path, bounds: list[str] | None, **
     dfprivacy statistics monday.csv --count --mean delay --bounds delay=-60,240 --output mon.parquet
     """
     with readable_errors():
-        asked = list(_all_questions(_KEPT, given, file))
+        source = input_of(file, given)
+        asked = list(_all_questions(_KEPT, given, source))
         by = given.pop("by") or ()
-        given["keys"] = typed_keys(file, by, given["keys"]) if given["keys"] else None
-        rows = rows_of(file, given.pop("where"))
+        given["keys"] = typed_keys(source, by, given["keys"]) if given["keys"] else None
+        rows = rows_of(source, given.pop("where"))
         path = statistics(rows, output, *asked, by=by, bounds=_bounds(bounds), **given)
         show_line(Console(), f"Wrote {path}. It is secret: guard it like the rows.")
 
 
 def _all_questions(
-    kinds: Mapping[str, type[Statistic]], given: dict[str, Any], file: Path
+    kinds: Mapping[str, type[Statistic]], given: dict[str, Any], file: Input
 ) -> Iterator[Statistic]:
     for kind, own in kinds.items():
         yield from _questions(own, given.pop(f"ask_{kind}"), file)
@@ -445,7 +454,7 @@ def _all_questions(
 def _questions(
     kind: type[Statistic],
     given: list[str] | bool | None,  # noqa: FBT001 an option
-    file: Path,
+    file: Input,
 ) -> Iterator[Statistic]:
     needed = [own for own in kind.arguments() if own.required and own.form != "column"]
     make: Any = kind
@@ -533,7 +542,7 @@ def merge_command(file: list[Path], *, parts_per_unit: int | None, **given: Any)
 
 @with_options(
     *("epsilon", "delta", "unit", "max_rows", "max_groups", "interval", "ledger", "dataset"),
-    *("period", "analyst", "output", "memory", "threads", "temporary", "explain"),
+    *("period", "analyst", "output", "memory", "threads", "temporary", "explain", *FORM),
     own=options("""
         QUERY (text): One statement of dfp.sql.
         --table NAME=FILE (texts): A .csv, .tsv or .parquet file that the statement calls NAME;
@@ -560,7 +569,7 @@ def sql_command(
             "--database",
             hint="write --table flights=flights.csv, or --database flights.duckdb",
         )
-        tables = {name: Path(file) for name, file in _pairs(table or [], wrong).items()}
+        tables = _tables(_pairs(table or [], wrong), form_of(given))
         if bool(tables) == (database is not None):
             raise wrong
         for file in (database,) if database is not None else tables.values():
@@ -579,6 +588,17 @@ def sql_command(
         else:
             write_table(result.arrow(), given["output"])
             show_line(Console(), f"Wrote {len(result):,} rows to {given['output']}.")
+
+
+def _tables(files: Mapping[str, str], form: Mapping[str, Any]) -> dict[str, Input]:
+    """Return the files of a statement by name; text files among them have the form."""
+    tables = {name: with_form(Path(file), form) for name, file in files.items()}
+    if form and not any(isinstance(table, TextFile) for table in tables.values()):
+        raise InvalidQuestionError(
+            f"--{next(iter(form))} is for CSV and TSV files, and --table names none",
+            hint="leave it out, or write --table flights=flights.csv",
+        )
+    return tables
 
 
 def _pairs(given: Sequence[str], wrong: DPError) -> dict[str, str]:

@@ -42,6 +42,7 @@ from dfprivacy.engine.files import require_local
 from dfprivacy.engine.keys import require_constant
 from dfprivacy.engine.returning import frame_table
 from dfprivacy.engine.snapshots import table_format
+from dfprivacy.engine.text_files import FORM, TextFile, with_form
 from dfprivacy.errors import (
     DPError,
     InvalidKeysError,
@@ -333,6 +334,9 @@ class Source(Group):
     query: Text | None = None
     database: File | None = None
     tables: dict[str, File] | None = None
+    encoding: Text | None = None
+    delimiter: Any = None
+    multiline: Flag = False
     owners: Annotated[Schema, PlainValidator(_schema)] | None = Field(None, alias="schema")
 
     @field_validator("file")
@@ -359,13 +363,32 @@ class Source(Group):
         forms = (
             "file", "folder", "folder hive", "table database", "query database", "query tables",
         )  # fmt: skip
-        if self.model_fields_set - {"owners"} not in [set(form.split()) for form in forms]:
+        if self.model_fields_set - {"owners", *FORM} not in [set(form.split()) for form in forms]:
             raise ValueError(
                 f"the fields are one of: {'; '.join(forms).replace(' ', ', ').replace(';,', ';')}"
             )
         if self.owners is not None and self.query is None:
             raise ValueError("a schema says who owns the rows of a query, and there is none")
+        if self.text_form:
+            self._require_text_files()
         return self
+
+    def _require_text_files(self) -> None:
+        """Refuse a form of text that is none, or beside which no text file is named."""
+        try:
+            named = [self.file, *(self.tables or {}).values()]
+            paths = [file.path for file in named if file is not None]
+            files = [with_form(path, self.text_form) for path in paths]
+        except UnsupportedFrameError as error:
+            raise ValueError(error.message) from None
+        if not any(isinstance(file, TextFile) for file in files):
+            raise ValueError(f"{next(iter(self.text_form))} is for CSV and TSV files")
+
+    @property
+    def text_form(self) -> dict[str, Any]:
+        """The form of text files that fields name."""
+        named = {name: getattr(self, name) for name in FORM}
+        return {name: value for name, value in named.items() if value not in (None, False)}
 
     @property
     def kind(self) -> str:
@@ -791,6 +814,8 @@ class Release(Group):
             asked["schema"] = repr(source.owners)
         if source.hive:
             asked["hive"] = True
+        if source.text_form:
+            asked["text"] = source.text_form
         if source.table is not None and _IN in source.table:  # else the text tells where it ends
             asked["table"] = source.table
         if self.described is not None:

@@ -90,6 +90,11 @@ _SHARED = (
         FILE (path): A .csv, .tsv or .parquet file, or a folder of .parquet files.
         --where CONDITION (text): Ask about the rows for which this holds: what stands behind WHERE
             in SQL, e.g. "age >= 18 AND city = 'Rome'".
+        --encoding NAME (text): The encoding of a CSV or TSV file, e.g. latin-1; UTF-8 when left
+            out.
+        --delimiter C (text): The character between its fields, e.g. ";"; as the first line shows
+            when left out.
+        --multiline (flag): Its quoted fields may hold line breaks.
         --by COLUMN (texts): Group by this column; repeat for several.
         --keys KEY (texts): A group that everybody may know of; repeat for each. Exactly these are
             shown, and no delta is needed. With several --by: AA,1.

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from dfprivacy.accounting.ledger_file import is_ledger
 from dfprivacy.engine.files import put_whole, write_csv, write_parquet
+from dfprivacy.engine.text_files import TextFile
 from dfprivacy.errors import (
     BudgetExceededError,
     DPError,
@@ -129,7 +130,7 @@ _WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
 }
 
 
-def check_output(output: Path | None, source: Path) -> None:
+def check_output(output: Path | None, source: Path | TextFile) -> None:
     """Refuse an output that could not be written, before anything is spent."""
     if output is None:
         return
@@ -138,7 +139,7 @@ def check_output(output: Path | None, source: Path) -> None:
             f"the output file ends in {output.suffix!r}",
             hint="name a file that ends in .csv, .parquet or .json",
         )
-    check_place(output, source)
+    check_place(output, source.path if isinstance(source, TextFile) else source)
 
 
 def check_place(output: Path, *sources: Path) -> None:

@@ -48,6 +48,7 @@ from dfprivacy.engine.files import (
 from dfprivacy.engine.returning import frame_table
 from dfprivacy.engine.run import guarded
 from dfprivacy.engine.snapshots import Snapshot
+from dfprivacy.engine.text_files import TextFile, with_form
 from dfprivacy.errors import (
     InvalidKeysError,
     MissingColumnError,
@@ -211,7 +212,8 @@ def made(release: Release, ledger: IdempotentLedger) -> pa.Table:
 def _statement(release: Release, terms: Terms) -> Iterator[Job]:
     """Open a query as a job, once it is known to be a SELECT."""
     source = release.source
-    tables = {name: place.path for name, place in (source.tables or {}).items()}
+    files = source.tables or {}
+    tables = {name: with_form(file.path, source.text_form) for name, file in files.items()}
     with (
         nullcontext() if source.database is None else opened(source.database.path) as connection,
         job_of(
@@ -298,6 +300,7 @@ def _asked(release: Release) -> dict[str, Any]:
             what["where"] = release.where
     return {
         **what,
+        **source.text_form,
         "keys": None if release.keys is None else [list(row) for row in release.keys.rows],
         "unit": "one row" if release.unit is None else release.unit.text,
         "interval": release.interval,
@@ -380,14 +383,14 @@ def rows_of(release: Release) -> Iterator[Any]:
         yield rows if where is None else filtered(rows, where)
 
 
-Rows = Path | Snapshot | duckdb.DuckDBPyRelation
+Rows = Path | TextFile | Snapshot | duckdb.DuckDBPyRelation
 
 
 @contextmanager
 def _rows_of(source: Source, *, fenced: bool = False) -> Iterator[Rows]:
     """Open all rows; those of a table on a connection without an optimiser if it is `fenced`."""
     if source.table is None or source.database is None:
-        yield open_source(source.rows)
+        yield open_source(source.rows, **source.text_form)
         return
     with opened(source.database.path) as connection:
         table = None
@@ -405,7 +408,7 @@ def _rows_of(source: Source, *, fenced: bool = False) -> Iterator[Rows]:
 
 def _columns_of(source: Source) -> pa.Schema:
     with _rows_of(source) as rows:
-        if isinstance(rows, Path | Snapshot):
+        if isinstance(rows, Path | TextFile | Snapshot):
             return file_columns(rows)
         return guarded(lambda: declared_columns(rows))
 

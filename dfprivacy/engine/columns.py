@@ -21,9 +21,8 @@ import polars as pl
 import pyarrow as pa
 from narwhals.dtypes import DType
 
-from dfprivacy.engine.files import ENDINGS
 from dfprivacy.engine.snapshots import Snapshot
-from dfprivacy.engine.text_files import TextFile
+from dfprivacy.engine.text_files import PARQUET, TextFile
 from dfprivacy.errors import (
     InvalidBoundsError,
     InvalidQuestionError,
@@ -163,7 +162,7 @@ def _(frame: str | Path) -> Declared | None:
 
 def footer_of(path: Path) -> pa.Schema | None:
     """Return the schema that the footer of a Parquet file declares; None for other files."""
-    if path.suffix.lower() not in ENDINGS or not path.is_file():
+    if path.suffix.lower() not in PARQUET or not path.is_file():
         return None
     import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
 

@@ -11,6 +11,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from glob import escape, glob, has_magic
 from itertools import groupby
@@ -26,10 +27,8 @@ from dfprivacy.accounting.ledger_file import expand_home, flush, is_ledger, sync
 from dfprivacy.engine.coarse_times import read_coarse_times
 from dfprivacy.engine.embedded import find_space_error
 from dfprivacy.engine.snapshots import Snapshot, open_table, require_no_table, table_format
-from dfprivacy.engine.text_files import SEPARATORS, TextFile, read_text
+from dfprivacy.engine.text_files import PARQUET, SEPARATORS, TextFile, read_text
 from dfprivacy.errors import DPError, MissingColumnError, UnsupportedFrameError
-
-ENDINGS = (".parquet", ".pq")
 
 
 def quoted(name: str) -> str:
@@ -50,22 +49,41 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def open_source(frame: object) -> Any:
+def open_source(
+    frame: object,
+    *,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+    multiline: bool = False,
+) -> Any:
     """Return a frame as a release reads it: a path as a `Path`, a table's folder as a snapshot.
+
+    A path with the form of its text is a `TextFile`.
 
     Raises
     ------
     UnsupportedFrameError
-        When a path names a place on a network, or a table that can't be read.
+        When a path names a place on a network, or a table that can't be read, or the form of text
+        is named for another kind of frame.
     """
+    form: dict[str, Any] = {"encoding": encoding, "delimiter": delimiter, "multiline": multiline}
+    form = {name: value for name, value in form.items() if value is not None and value is not False}
+    if form and not isinstance(frame, str | os.PathLike):
+        raise UnsupportedFrameError(
+            f"{next(iter(form))}= is for the path of a text file, and this frame is none",
+            hint='name the file here: dfp.frame("visits.csv", encoding="latin-1")',
+        )
     if isinstance(frame, pa.RecordBatch):
         return pa.Table.from_batches([frame])
-    if not isinstance(frame, str | os.PathLike):
+    named = frame.path if isinstance(frame, TextFile) else frame
+    if not isinstance(named, str | os.PathLike):
         return frame
-    text = os.fsdecode(frame)
+    text = os.fsdecode(named)
     require_local(text)
     path = expand_home(Path(text))
-    return open_table(path) or path
+    if isinstance(frame, TextFile):
+        return replace(frame, path=path)
+    return TextFile(path, **form) if form else open_table(path) or path
 
 
 _REMOTE = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
@@ -102,27 +120,28 @@ def read_file(
     """
     if isinstance(path, Snapshot):
         return connection.from_arrow(path.rows)
-    file = path if isinstance(path, TextFile) else TextFile(path)
     try:
-        return _read_file(connection, file, columns)
+        return _read_file(connection, path, columns)
     except (OSError, ValueError, duckdb.Error) as error:
+        name = path.path if isinstance(path, TextFile) else path
         failure: DPError = find_space_error(error) or UnsupportedFrameError(
-            f"{str(file.path)!a} can't be opened as what its name says",
+            f"{str(name)!a} can't be opened as what its name says",
             hint="check the path, that you may read it, and that it is whole",
         )
     raise failure
 
 
 def _read_file(
-    connection: duckdb.DuckDBPyConnection, file: TextFile, columns: Sequence[str] | None
+    connection: duckdb.DuckDBPyConnection, source: Path | TextFile, columns: Sequence[str] | None
 ) -> duckdb.DuckDBPyRelation:
-    path, suffix = file.path, file.path.suffix.lower()
+    path = source.path if isinstance(source, TextFile) else source
+    suffix = path.suffix.lower()
     if not path.exists() and has_magic(path.name) and _TEXTS.search(path.name):
         raise UnsupportedFrameError(
             f"{str(path)!r} is a pattern, and text files are read one at a time",
             hint=f"name one of them; {_TO_PARQUET}",
         )
-    if path.is_dir() or suffix in ENDINGS:
+    if path.is_dir() or suffix in PARQUET:
         return _read_parquet(connection, path, columns)
     if suffix not in SEPARATORS:
         raise UnsupportedFrameError(
@@ -135,6 +154,7 @@ def _read_file(
         )
     if not path.is_file():
         raise UnsupportedFrameError(f"there is no file {str(path)!r}", hint="check the path")
+    file = source if isinstance(source, TextFile) else TextFile(path)
     return read_text(connection, file, columns)
 
 
@@ -233,7 +253,7 @@ def _files_below(folder: Path) -> list[Path]:
             "is read at a time",
             hint=f"name one of them, or name the Parquet files by a glob; {_TO_PARQUET}",
         )
-    return [file for file in files if file.suffix.lower() in ENDINGS and file.is_file()]
+    return [file for file in files if file.suffix.lower() in PARQUET and file.is_file()]
 
 
 def list_source_files(path: Path) -> list[Path]:
@@ -249,7 +269,7 @@ def list_source_files(path: Path) -> list[Path]:
         files = [*path.rglob("*")]
         if table_format(path) is None:
             files = [file for file in files if _is_visible(file.relative_to(path))]
-            files = [file for file in files if file.suffix.lower() in ENDINGS]
+            files = [file for file in files if file.suffix.lower() in PARQUET]
     return sorted(file for file in files if file.is_file())
 
 

@@ -10,7 +10,7 @@ import codecs
 import io
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -23,7 +23,9 @@ import pyarrow as pa
 
 from dfprivacy.errors import UnsupportedFrameError
 
+PARQUET = (".parquet", ".pq")
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
+FORM = ("encoding", "delimiter", "multiline")
 _OTHER_SEPARATORS = ";\t|,"
 _UNDECODABLE = "\ufffd"
 
@@ -78,6 +80,11 @@ class TextFile:
             raise UnsupportedFrameError(
                 "the path of a text file must be text or a path", hint='dfp.TextFile("visits.csv")'
             ) from None
+        if self.path.suffix.lower() in PARQUET:
+            raise UnsupportedFrameError(
+                "a Parquet file has no encoding, delimiter and lines of text",
+                hint="leave them out, or name a .csv or .tsv file",
+            )
         if not isinstance(self.encoding, str) or not _keeps_lines(self.encoding):
             raise UnsupportedFrameError(
                 f"encoding={self.encoding!r} is not an encoding of lines of text",
@@ -122,6 +129,11 @@ def is_text(source: object) -> bool:
     if isinstance(source, Path):
         return source.suffix.lower() in SEPARATORS and not source.is_dir()
     return isinstance(source, TextFile)
+
+
+def with_form(path: Path, form: Mapping[str, Any]) -> Path | TextFile:
+    """Return a path with the form of its text, unless there is none or it names a Parquet file."""
+    return TextFile(path, **form) if form and path.suffix.lower() not in PARQUET else path
 
 
 def read_text(

@@ -232,18 +232,37 @@ class Private(_Columns[Number], FrameMethods[Number], Asking[dict[str, Number]],
     >>> private = flights.dp(epsilon=0.5, bounds={"delay": (0, 60)})
     >>> private.mean("delay").epsilon
     0.5
+
+    `encoding`, `delimiter` and `multiline` are those of `TextFile`, where the frame is the path of
+    a CSV or TSV file.
     """
 
     @overload
     def __init__(
-        self: Private[Any], frame: str | PathLike[str], terms: Terms | None = None
+        self: Private[Any],
+        frame: str | PathLike[str],
+        terms: Terms | None = None,
+        *,
+        encoding: str | None = None,
+        delimiter: str | None = None,
+        multiline: bool = False,
     ) -> None: ...
 
     @overload
     def __init__(self, frame: Frame, terms: Terms | None = None) -> None: ...
 
-    def __init__(self, frame: Any, terms: Terms | None = None) -> None:
-        self._frame = open_source(frame)
+    def __init__(
+        self,
+        frame: Any,
+        terms: Terms | None = None,
+        *,
+        encoding: str | None = None,
+        delimiter: str | None = None,
+        multiline: bool = False,
+    ) -> None:
+        self._frame = open_source(
+            frame, encoding=encoding, delimiter=delimiter, multiline=multiline
+        )
         self._terms = Terms() if terms is None else terms
         if isinstance(self._frame, Snapshot):
             self._terms = replace(self._terms, snapshot=self._frame.version)

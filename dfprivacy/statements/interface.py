@@ -25,6 +25,7 @@ import pyarrow as pa
 from dfprivacy.accounting.ledger_file import expand_home
 from dfprivacy.engine.embedded import UTC, embedded, set_time_zone
 from dfprivacy.engine.returning import printable, values_of
+from dfprivacy.engine.text_files import TextFile
 from dfprivacy.errors import (
     EngineError,
     InvalidQuestionError,
@@ -313,6 +314,8 @@ def _opened(
         return {**database, **frames}, None
     if database is None and frames:
         return dict(frames), None
+    if isinstance(database, TextFile) and not frames:
+        return {database.path.stem: database}, None
     if frames or not isinstance(database, str | Path | duckdb.DuckDBPyConnection):
         raise UnsupportedFrameError(
             "a connection is made to a DuckDB file or connection, or to frames by name",

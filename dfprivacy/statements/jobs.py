@@ -19,6 +19,7 @@ from dfprivacy.engine.embedded import apart, embedded
 from dfprivacy.engine.files import open_source, quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.engine.snapshots import Snapshot
+from dfprivacy.engine.text_files import TextFile
 from dfprivacy.errors import InvalidQuestionError, RefusedStatementError
 from dfprivacy.frames.explanation import Explanation, Target, reached
 from dfprivacy.frames.forecasting import explained, groups_text, in_one
@@ -441,7 +442,9 @@ def _elsewhere(plan: Plan, place: Place) -> tuple[Budget | None, str]:
     )
 
 
-def filtered(frame: str | Path | Snapshot | duckdb.DuckDBPyRelation, where: str) -> Filtered:
+def filtered(
+    frame: str | Path | TextFile | Snapshot | duckdb.DuckDBPyRelation, where: str
+) -> Filtered:
     """Return the rows of a file, table or relation for which a condition holds; none is read here.
 
     The condition is read as that of a statement over the relation `rows`: a vetted function of
