@@ -42,7 +42,7 @@ from dfprivacy.engine.files import require_local
 from dfprivacy.engine.keys import require_constant
 from dfprivacy.engine.returning import frame_table
 from dfprivacy.engine.snapshots import table_format
-from dfprivacy.engine.text_files import FORM, TextFile, with_form
+from dfprivacy.engine.text_files import ARCHIVES, FORM, TextFile, with_form
 from dfprivacy.errors import (
     DPError,
     InvalidKeysError,
@@ -87,7 +87,9 @@ _ALONE = {
 }  # fmt: skip
 """Questions that are a release of their own."""
 _ALL_ROWS = "*"
-_READ = (".csv", ".tsv", ".parquet", ".pq")
+_TEXTS = (".csv", ".tsv")
+_ARCHIVED = tuple(f"{text}{archive}" for text in _TEXTS for archive in ARCHIVES)
+_READ = (*_TEXTS, ".parquet", ".pq", *_ARCHIVED)
 _WRITTEN = (".csv", ".parquet")
 _SAID = "the query says this itself: leave the field out"
 _HAVE_INTERVALS = "answers to questions have their intervals in any case: leave it out"
@@ -342,10 +344,9 @@ class Source(Group):
     @field_validator("file")
     @classmethod
     def _file(cls, file: Place) -> Place:
-        text_file = file.path.suffix.lower() in _READ[:2]
         _require_ending(file.text)
-        if has_magic(file.text) and (text_file or has_magic(str(Path(file.text).parent))):
-            raise ValueError("a pattern names Parquet files of one folder, as in days/*.parquet")
+        if has_magic(str(Path(file.text).parent)):
+            raise ValueError("a pattern names files of one folder, as in days/*.parquet")
         return file
 
     @field_validator("tables")

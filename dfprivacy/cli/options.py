@@ -87,7 +87,8 @@ _INTERVAL = option(
 )  # fmt: skip
 _SHARED = (
     *options("""
-        FILE (path): A .csv, .tsv or .parquet file, or a folder of .parquet files.
+        FILE (path): A .csv, .tsv or .parquet file, a .csv.gz or .csv.zst archive, a folder of such
+            files of one kind, or a glob in quotes.
         --where CONDITION (text): Ask about the rows for which this holds: what stands behind WHERE
             in SQL, e.g. "age >= 18 AND city = 'Rome'".
         --encoding NAME (text): The encoding of a CSV or TSV file, e.g. latin-1; UTF-8 when left

@@ -27,7 +27,15 @@ from dfprivacy.accounting.ledger_file import expand_home, flush, is_ledger, sync
 from dfprivacy.engine.coarse_times import read_coarse_times
 from dfprivacy.engine.embedded import find_space_error
 from dfprivacy.engine.snapshots import Snapshot, open_table, require_no_table, table_format
-from dfprivacy.engine.text_files import PARQUET, SEPARATORS, TextFile, read_text
+from dfprivacy.engine.text_files import (
+    PARQUET,
+    TextFile,
+    is_data_name,
+    is_text,
+    is_text_name,
+    is_visible,
+    read_text,
+)
 from dfprivacy.errors import DPError, MissingColumnError, UnsupportedFrameError
 
 
@@ -134,28 +142,34 @@ def read_file(
 def _read_file(
     connection: duckdb.DuckDBPyConnection, source: Path | TextFile, columns: Sequence[str] | None
 ) -> duckdb.DuckDBPyRelation:
-    path = source.path if isinstance(source, TextFile) else source
-    suffix = path.suffix.lower()
-    if not path.exists() and has_magic(path.name) and _TEXTS.search(path.name):
+    if isinstance(source, TextFile):
+        files = _list_files(connection, source.path)
+        _require_no_keys(source.path, files)
+        return read_text(connection, [replace(source, path=file) for file in files], columns)
+    if is_text(source):
+        return _read_file(connection, TextFile(source), columns)
+    if source.is_dir() or source.suffix.lower() in PARQUET:
+        return _read_parquet(connection, source, columns)
+    raise UnsupportedFrameError(
+        f"the file name ends in {source.suffix!r}"
+        if source.suffix
+        else f"{source.name!r} names no kind of file",
+        hint="pass a .csv, .tsv or .parquet file, or a folder of such files",
+    )
+
+
+def _require_no_keys(folder: Path, files: Sequence[Path]) -> None:
+    """Refuse text files in directories `key=value` below a folder: only Parquet has such columns.
+
+    The values of keys may be secret.
+    """
+    keys = [part for file in files if folder.is_dir() for part in _keyed(file.relative_to(folder))]
+    if keys:
         raise UnsupportedFrameError(
-            f"{str(path)!r} is a pattern, and text files are read one at a time",
-            hint=f"name one of them; {_TO_PARQUET}",
+            f"text files below {str(folder)!r} lie in directories named key=value, which are "
+            "columns of Parquet files alone",
+            hint="name the files by a pattern, such as 'folder/*/*.csv', without these columns",
         )
-    if path.is_dir() or suffix in PARQUET:
-        return _read_parquet(connection, path, columns)
-    if suffix not in SEPARATORS:
-        raise UnsupportedFrameError(
-            f"the file name ends in {suffix!r}"
-            if suffix
-            else f"{path.name!r} names no kind of file",
-            hint="unpack the file first"
-            if _TEXTS.search(path.name)
-            else "pass a .csv, .tsv or .parquet file, or a folder of .parquet files",
-        )
-    if not path.is_file():
-        raise UnsupportedFrameError(f"there is no file {str(path)!r}", hint="check the path")
-    file = source if isinstance(source, TextFile) else TextFile(path)
-    return read_text(connection, file, columns)
 
 
 def _read_parquet(
@@ -169,7 +183,7 @@ def _read_parquet(
     type guessed from their names would depend on all of them, and a name may be there because of
     one row.
     """
-    files = _files(connection, path)
+    files = _list_files(connection, path)
     below = [file.relative_to(path) for file in files] if path.is_dir() else []
     keys = {tuple(part.partition("=")[0] for part in _keyed(file)) for file in below}
     if len(keys) > 1:
@@ -219,41 +233,42 @@ _TOTAL = "hive_types_autocast = false, utf8_validation = 'replace'"
 _NO_COLUMN = 'true AS "row"'
 
 
-def _files(connection: duckdb.DuckDBPyConnection, path: Path) -> list[Path]:
+def _list_files(connection: duckdb.DuckDBPyConnection, path: Path) -> list[Path]:
     """Return the files that a path names, sorted; at least one, and none of a table's folder."""
+    hint = "check the path; several files are named by their folder or a glob"
     if path.is_file():
         files, lack = [path], ""
     elif path.is_dir():
-        files = _files_below(path)
-        lack = f"there is no .parquet file below {str(path)!r}"
+        files = _list_folder(path)
+        lack = f"there is no .parquet, .csv or .tsv file below {str(path)!r}"
     elif has_magic(str(path)):
         rows = connection.execute("SELECT file FROM glob($1) ORDER BY file", [str(path)]).fetchall()
         files = [Path(file) for (file,) in rows]
         lack = f"no file is named by {str(path)!r}"
     else:
         files, lack = [], f"there is no file {str(path)!r}"
+        hint = "check the path" if is_text_name(path) else hint
     if not files:
-        raise UnsupportedFrameError(
-            lack, hint="check the path; several Parquet files are named by their folder or a glob"
-        )
+        raise UnsupportedFrameError(lack, hint=hint)
     require_no_table(files)
     return files
 
 
-def _files_below(folder: Path) -> list[Path]:
-    """Return the Parquet files below a folder, sorted, if it has no text files.
+def _list_folder(folder: Path) -> list[Path]:
+    """Return the files below a folder, sorted, which are all Parquet files or all text files.
 
     Files of writers at work are left out, whose own name or that of a folder begins with . or _.
     """
-    files = [file for file in sorted(folder.rglob("*")) if _is_visible(file.relative_to(folder))]
-    texts = [file for file in files if _TEXTS.search(file.name)]
-    if texts:
+    names = [path for path in sorted(folder.rglob("*")) if is_visible(path.relative_to(folder))]
+    texts = [path for path in names if is_text_name(path) and path.is_file()]
+    others = [path for path in names if path.suffix.lower() in PARQUET and path.is_file()]
+    if texts and others:
         raise UnsupportedFrameError(
-            f"the folder {str(folder)!r} has text files such as {_shown(texts[0])}, of which one "
-            "is read at a time",
-            hint=f"name one of them, or name the Parquet files by a glob; {_TO_PARQUET}",
+            f"the folder {str(folder)!r} has text files such as {_shown(texts[0])} beside Parquet "
+            "files",
+            hint="name the files of one kind by a glob, such as 'folder/*.parquet'",
         )
-    return [file for file in files if file.suffix.lower() in PARQUET and file.is_file()]
+    return texts or others
 
 
 def list_source_files(path: Path) -> list[Path]:
@@ -268,20 +283,9 @@ def list_source_files(path: Path) -> list[Path]:
     else:
         files = [*path.rglob("*")]
         if table_format(path) is None:
-            files = [file for file in files if _is_visible(file.relative_to(path))]
-            files = [file for file in files if file.suffix.lower() in PARQUET]
+            files = [file for file in files if is_visible(file.relative_to(path))]
+            files = [file for file in files if is_data_name(file)]
     return sorted(file for file in files if file.is_file())
-
-
-_TEXTS = re.compile(r"\.[ct]sv(\.\w+)?\Z", re.IGNORECASE)
-_TO_PARQUET = (
-    "text files become Parquet files with types of your own by "
-    "pl.scan_csv('folder/*.csv', schema={'x': pl.Float64, ...}).sink_parquet('rows.parquet')"
-)
-
-
-def _is_visible(file: Path) -> bool:
-    return not any(part.startswith((".", "_")) and "=" not in part for part in file.parts)
 
 
 class _Field(NamedTuple):

@@ -11,8 +11,9 @@ import io
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,9 @@ import pyarrow as pa
 from dfprivacy.errors import UnsupportedFrameError
 
 PARQUET = (".parquet", ".pq")
-SEPARATORS = {".csv": ",", ".tsv": "\t"}
+ARCHIVES = {".gz": "gzip", ".zst": "zstd"}
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_TEXT_ENDING = re.compile(r"(\.[ct]sv)(\.\w+)?\Z", re.IGNORECASE)
 FORM = ("encoding", "delimiter", "multiline")
 _OTHER_SEPARATORS = ";\t|,"
 _UNDECODABLE = "\ufffd"
@@ -38,12 +41,13 @@ _Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True)
 class TextFile:
-    """A CSV or TSV file with the form of its text.
+    """A CSV or TSV file, or several with the same columns, with the form of their text.
 
     Parameters
     ----------
     path : path
-        The file. The first line holds the column names.
+        The file, whose first line holds the column names, a folder of such files, or a pattern such
+        as "days/*.csv". A file may be compressed: .csv.gz or .csv.zst.
     encoding : str
         The encoding of the text, such as "latin-1", "cp1252" or "utf-16". Text that can't be
         decoded makes its field missing.
@@ -125,10 +129,34 @@ def _keeps_lines(encoding: str) -> bool:
 
 
 def is_text(source: object) -> bool:
-    """Return whether rows come from a CSV or TSV file, whose columns are all text."""
-    if isinstance(source, Path):
-        return source.suffix.lower() in SEPARATORS and not source.is_dir()
-    return isinstance(source, TextFile)
+    """Return whether rows come from CSV or TSV files, whose columns are all text."""
+    if not isinstance(source, Path):
+        return isinstance(source, TextFile)
+    if not source.is_dir():
+        return is_text_name(source)
+    files = (file for file in source.rglob("*") if is_visible(file.relative_to(source)))
+    kinds = (is_text_name(file) for file in files if is_data_name(file) and file.is_file())
+    return next(kinds, False)
+
+
+def is_text_name(path: Path) -> bool:
+    """Return whether a name is that of a CSV or TSV file, or of an archive of one."""
+    return _TEXT_ENDING.search(path.name) is not None
+
+
+def is_data_name(path: Path) -> bool:
+    """Return whether a name is that of a text file or of a Parquet file."""
+    return is_text_name(path) or path.suffix.lower() in PARQUET
+
+
+def is_visible(file: Path) -> bool:
+    """Return whether neither a file nor a folder on the way to it is one of a writer at work."""
+    return not any(part.startswith((".", "_")) and "=" not in part for part in file.parts)
+
+
+def name_table(path: Path) -> str:
+    """Return the name of a file without its endings."""
+    return _TEXT_ENDING.sub("", path.name) if is_text_name(path) else path.stem
 
 
 def with_form(path: Path, form: Mapping[str, Any]) -> Path | TextFile:
@@ -137,32 +165,66 @@ def with_form(path: Path, form: Mapping[str, Any]) -> Path | TextFile:
 
 
 def read_text(
-    connection: duckdb.DuckDBPyConnection, file: TextFile, names: Sequence[str] | None = None
+    connection: duckdb.DuckDBPyConnection,
+    files: Sequence[TextFile],
+    names: Sequence[str] | None = None,
 ) -> duckdb.DuckDBPyRelation:
-    """Return a CSV or TSV file as a relation of text columns, at least those in `names`.
+    """Return CSV and TSV files as a relation of text columns, at least those in `names`.
 
     Raises
     ------
     UnsupportedFrameError
-        When the first line does not hold distinct column names.
+        When a first line does not hold distinct column names, those of two files differ, or an
+        archive is damaged.
     """
-    header, separator = _read_header(file)
-    columns = _name_columns(header, file.path)
+    tables = [_read_header(file) for file in files]
+    columns = tables[0].columns
+    for table in tables[1:]:
+        _require_same_columns(tables[0], table)
     if names is None or not set(names) <= set(columns):  # whose error suggests other columns
         names = columns
     needed = [column for column in columns if column in names] or columns[:1]
-    return connection.from_arrow(_Records(file, separator, columns, needed))
+    return connection.from_arrow(_Records(tables, needed))
+
+
+@dataclass(frozen=True)
+class _TextTable:
+    """A text file with what its first line says."""
+
+    file: TextFile
+    separator: str
+    columns: Sequence[str]
+
+    def read(self, needed: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Yield the columns that are needed, block by block."""
+        form = _RecordForm(self.separator.encode(), len(self.columns))
+        positions = [self.columns.index(name) for name in needed]
+        is_header_read = False
+        for records in _read_records(self.file, form):
+            frame = form.parse(records, positions)
+            yield frame.slice(0 if is_header_read else 1)
+            is_header_read |= frame.height > 0
+
+
+def _require_same_columns(first: _TextTable, other: _TextTable) -> None:
+    """Refuse files whose first lines name different columns; their order does not matter."""
+    different = {*first.columns} ^ {*other.columns}
+    if different:
+        name = min(different)
+        with_name, without = (first, other) if name in first.columns else (other, first)
+        raise UnsupportedFrameError(
+            f"text files have different columns: {name!r} is in {str(with_name.file.path)!r} and "
+            f"not in {str(without.file.path)!r}",
+            hint="write the same names in all first lines, or name files that are alike by a "
+            "pattern such as 'days/2025-*.csv'",
+        )
 
 
 class _Records:
-    """The records of a text file as an Arrow stream, which each query reads anew."""
+    """The records of text files as an Arrow stream, which each query reads anew."""
 
-    def __init__(
-        self, file: TextFile, separator: str, columns: Sequence[str], needed: Sequence[str]
-    ) -> None:
-        self._file = file
-        self._form = _RecordForm(separator.encode(), len(columns))
-        self._positions = [columns.index(name) for name in needed]
+    def __init__(self, tables: Sequence[_TextTable], needed: Sequence[str]) -> None:
+        self._tables, self._needed = tables, needed
         self._schema = pa.schema([(name, pa.large_string()) for name in needed])
 
     def __arrow_c_schema__(self) -> object:
@@ -173,18 +235,62 @@ class _Records:
         return reader.__arrow_c_stream__(requested_schema)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        is_header_read = False
-        for records in _read_records(self._file, self._form):
-            frame = self._form.parse(records, self._positions)
-            rows = frame.slice(0 if is_header_read else 1)
-            is_header_read |= frame.height > 0
-            for batch in rows.to_arrow().to_batches():
-                yield pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
+        for table in self._tables:
+            for rows in table.read(self._needed):
+                for batch in rows.to_arrow().to_batches():
+                    yield pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
 
 
-def _read_header(file: TextFile) -> tuple[list[str], str]:
-    """Return the fields of the first record, and the character between fields."""
-    with file.path.open("rb") as opened:
+@contextmanager
+def _open(path: Path) -> Iterator[Any]:
+    """Open the bytes of a text file, or of the archive of one."""
+    with path.open("rb") as file:
+        compression = ARCHIVES.get(path.suffix.lower())
+        if compression is None:
+            yield file
+            return
+        with pa.CompressedInputStream(file, compression) as unpacked:
+            yield unpacked
+
+
+def _require_sound(path: Path) -> None:
+    """Refuse an archive that is cut off or damaged, before any of its rows counts.
+
+    An archive is read to its end once for each state of the file.
+    """
+    state = path.stat()
+    try:
+        _unpack(path, state.st_size, state.st_mtime_ns)
+    except OSError as error:
+        if error.errno is not None:  # the system refused to open or read it
+            raise
+        raise UnsupportedFrameError(
+            f"the archive {str(path)!r} is cut off or damaged",
+            hint="copy or pack the file again",
+        ) from None
+
+
+@lru_cache(maxsize=2**16)
+def _unpack(path: Path, size: int, time: int) -> None:
+    """Read an archive to its end, for what its reader raises."""
+    del size, time  # they tell one state of the file from another
+    with _open(path) as opened:
+        while opened.read(_BLOCK_SIZE):
+            pass
+
+
+def _read_header(file: TextFile) -> _TextTable:
+    """Return a text file with its columns, and with the character between fields."""
+    ending = _TEXT_ENDING.search(file.path.name)
+    archive = "" if ending is None else (ending[2] or "").lower()
+    if ending is None or archive not in {"", *ARCHIVES}:
+        raise UnsupportedFrameError(
+            f"the file name ends in {file.path.suffix!r}",
+            hint="unpack the file first" if ending else "pass a .csv, .tsv or .csv.gz file",
+        )
+    if archive:
+        _require_sound(file.path)
+    with _open(file.path) as opened:
         start = opened.read(2)
     if start in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE} and "16" not in file.encoding:
         raise UnsupportedFrameError(
@@ -194,13 +300,13 @@ def _read_header(file: TextFile) -> tuple[list[str], str]:
     block = next(_read_blocks(file), "").lstrip("\n")
     if not file.multiline:
         block = block.partition("\n")[0] + "\n"
-    default = SEPARATORS[file.path.suffix.lower()]
+    default = _SEPARATORS[ending[1].lower()]
     headers = {
         separator: _split_header(block, file, separator)
         for separator in ([file.delimiter] if file.delimiter else [default, *_OTHER_SEPARATORS])
     }
     separator = max(headers, key=lambda separator: len(headers[separator]) > 1)
-    return headers[separator], separator
+    return _TextTable(file, separator, _name_columns(headers[separator], file.path))
 
 
 def _split_header(block: str, file: TextFile, separator: str) -> list[str]:
@@ -246,7 +352,7 @@ def _read_blocks(file: TextFile) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder(file.encoding)("replace")
     lines = io.IncrementalNewlineDecoder(decoder, translate=True)
     rest, is_first, is_last = "", True, False
-    with file.path.open("rb") as opened:
+    with _open(file.path) as opened:
         while not is_last:
             data = opened.read(_BLOCK_SIZE)
             is_last = not data

@@ -25,7 +25,7 @@ import pyarrow as pa
 from dfprivacy.accounting.ledger_file import expand_home
 from dfprivacy.engine.embedded import UTC, embedded, set_time_zone
 from dfprivacy.engine.returning import printable, values_of
-from dfprivacy.engine.text_files import TextFile
+from dfprivacy.engine.text_files import TextFile, is_data_name, name_table
 from dfprivacy.errors import (
     EngineError,
     InvalidQuestionError,
@@ -249,9 +249,6 @@ def asked(
         yield job
 
 
-_FILES = frozenset((".parquet", ".csv", ".tsv"))
-
-
 def connect(database: Any = None, /, **given: Any) -> Connection:
     """Return a connection that answers SQL privately, after PEP 249.
 
@@ -315,7 +312,7 @@ def _opened(
     if database is None and frames:
         return dict(frames), None
     if isinstance(database, TextFile) and not frames:
-        return {database.path.stem: database}, None
+        return {name_table(database.path): database}, None
     if frames or not isinstance(database, str | Path | duckdb.DuckDBPyConnection):
         raise UnsupportedFrameError(
             "a connection is made to a DuckDB file or connection, or to frames by name",
@@ -324,8 +321,8 @@ def _opened(
     if isinstance(database, duckdb.DuckDBPyConnection):
         return {"con": database}, None
     path = expand_home(Path(database))
-    if path.suffix.lower() in _FILES or path.is_dir():
-        return {path.stem: database}, None
+    if is_data_name(path) or path.is_dir():
+        return {name_table(path): database}, None
     with suppress(duckdb.Error):
         own = duckdb.connect(str(path), read_only=True)
         set_time_zone(own, UTC)

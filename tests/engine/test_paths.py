@@ -80,12 +80,3 @@ def test_a_folder_of_several_kinds_is_refused(write, name):
     with pytest.raises(dfp.UnsupportedFrameError, match=r"has text files such as .*b\.\w+"):
         dfp.frame(folder).count()
     assert float(dfp.frame(folder / "*.parquet").count(epsilon=EXACT)) == 1
-
-
-@pytest.mark.parametrize("named", ["*.csv", "?.tsv", "*.csv.gz", "a.csv.gz", "."])
-def test_several_text_files_are_refused_with_a_remedy(tmp_path, named):
-    """A pattern, a folder and an archive of text files are refused with what to do instead."""
-    for name in ("a.csv", "a.tsv", "a.csv.gz"):
-        (tmp_path / name).write_text("x\n1\n")
-    with pytest.raises(dfp.UnsupportedFrameError, match=r"scan_csv|unpack"):
-        dfp.frame(tmp_path / named).count()

@@ -167,7 +167,7 @@ def test_the_header_alone_names_and_separates_the_columns(header, names, tmp_pat
     """Columns without a name have that of DuckDB, and the first line shows the separator."""
     (tmp_path / "rows.csv").write_text(header + "\n")
     with duckdb.connect() as connection:
-        assert read_text(connection, dfp.TextFile(tmp_path / "rows.csv")).columns == names
+        assert read_text(connection, [dfp.TextFile(tmp_path / "rows.csv")]).columns == names
 
 
 @pytest.mark.parametrize(

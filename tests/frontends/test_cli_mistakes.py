@@ -114,7 +114,7 @@ MISTAKES = [
     (
         ["var", "flights.xlsx", "delay", *BOUNDS],
         "the file name ends in '.xlsx'",
-        "pass a .csv, .tsv or .parquet file, or a folder of .parquet files",
+        "pass a .csv, .tsv or .parquet file, or a folder of such files",
     ),
     (
         ["std", "flights.csv", "delay", *BOUNDS, "--interval", "95"],
@@ -134,7 +134,7 @@ MISTAKES = [
     (
         ["mean", "delay", "flights.csv"],
         "'delay' names no kind of file",
-        "pass a .csv, .tsv or .parquet file, or a folder of .parquet files",
+        "pass a .csv, .tsv or .parquet file, or a folder of such files",
     ),
     (
         ["agg", "flights.csv"],
