@@ -45,6 +45,7 @@ from dfprivacy.cli.output import (
     write_table,
 )
 from dfprivacy.cli.run_log import LogFormat, RunLog
+from dfprivacy.engine.embedded import in_checked_zone
 from dfprivacy.engine.progress import hide_progress
 from dfprivacy.engine.text_files import FORM, TextFile, with_form
 from dfprivacy.errors import (
@@ -284,7 +285,7 @@ _UNIT, _SHARE, _SPENDING = options("""
 
 @with_options(
     *("file", "where", *FORM, "by", "epsilon", "rho", "ledger", "dataset", "period", "analyst"),
-    *("memory", "threads", "temporary", "explain"),
+    *("memory", "threads", "temporary", "timezone", "explain"),
     own=(_UNIT, _SHARE, _BOUNDS_ASKED, _SPENDING, *map(_asking, STATISTICS.values())),
 )
 def limits(
@@ -420,7 +421,7 @@ _FORMS = {"column", "whole", "flag", "numbers", _COLUMNS, f"{_COLUMNS} | None"}
 
 
 @with_options(
-    *("file", "where", *FORM, "by", "keys", "unit", "max_rows", "max_groups"),
+    *("file", "where", "timezone", *FORM, "by", "keys", "unit", "max_rows", "max_groups"),
     own=(
         *options("--output FILE (path, required): The secret file to be made."),
         BOUNDS_OF,
@@ -434,7 +435,7 @@ def statistics_command(file: Path, *, output: Path, bounds: list[str] | None, **
 
     dfprivacy statistics monday.csv --count --mean delay --bounds delay=-60,240 --output mon.parquet
     """
-    with readable_errors():
+    with readable_errors(), in_checked_zone(given.pop("timezone")):
         source = input_of(file, given)
         asked = list(_all_questions(_KEPT, given, source))
         by = given.pop("by") or ()
@@ -542,7 +543,8 @@ def merge_command(file: list[Path], *, parts_per_unit: int | None, **given: Any)
 
 @with_options(
     *("epsilon", "delta", "unit", "max_rows", "max_groups", "interval", "ledger", "dataset"),
-    *("period", "analyst", "output", "memory", "threads", "temporary", "explain", *FORM),
+    *("period", "analyst", "output", "memory", "threads", "temporary", "timezone", "explain"),
+    *FORM,
     own=options("""
         QUERY (text): One statement of dfp.sql.
         --table NAME=FILE (texts): A .csv, .tsv or .parquet file that the statement calls NAME;
@@ -574,7 +576,8 @@ def sql_command(
             raise wrong
         for file in (database,) if database is not None else tables.values():
             check_output(given["output"], file)
-        names = ("epsilon", "delta", "interval", "unit", "max_rows", "max_groups", "schema")
+        names = ("epsilon", "delta", "interval", "unit", "max_rows", "max_groups", "schema",
+                 "timezone")  # fmt: skip
         terms = {name: given[name] for name in names if given[name] is not None}
         with connect(database or tables, **terms, intervals=intervals) as connection:
             if given["explain"]:

@@ -37,7 +37,7 @@ from dfprivacy.accounting.ledger_file import expand_home
 from dfprivacy.accounting.loss import delta_of, loss_of
 from dfprivacy.accounting.memory import fingerprint
 from dfprivacy.cli.asking import require_kind, typed_column
-from dfprivacy.engine.embedded import Engine
+from dfprivacy.engine.embedded import UTC, Engine, in_checked_zone
 from dfprivacy.engine.files import require_local
 from dfprivacy.engine.keys import require_constant
 from dfprivacy.engine.returning import frame_table
@@ -622,6 +622,7 @@ class Release(Group):
     name: str = Field(validation_alias=_NAME)
     source: Source
     where: Text | None = None
+    timezone: Text | None = None
     unit: Annotated[Unit | None, PlainValidator(_unit)] = Field(None, validate_default=True)
     by: Texts = ()
     keys: PublicKeys | None = None
@@ -640,6 +641,12 @@ class Release(Group):
         if source is not None and (source.query is None) is of_a_query:
             raise ValueError(_HAVE_INTERVALS if of_a_query else _SAID)
         return given
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, name: str | None) -> str | None:
+        with in_checked_zone(name):
+            return name
 
     @field_validator("keys", mode="plain")
     @classmethod
@@ -823,6 +830,8 @@ class Release(Group):
             asked["bounds"] = self.bounds
         if self.where is not None:
             asked["where"] = self.where
+        if self.timezone not in {None, UTC}:
+            asked["timezone"] = self.timezone
         asked |= {name: True for name in ("intervals", "margins") if getattr(self, name)}
         return fingerprint(budget.account, budget.version, "run", asked)
 

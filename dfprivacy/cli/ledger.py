@@ -17,7 +17,7 @@ from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account, account_of, spending
 from dfprivacy.cli.options import options, with_options
 from dfprivacy.cli.output import MOST_ROWS, plain, readable_errors, show_line
-from dfprivacy.engine.embedded import Engine
+from dfprivacy.engine.embedded import Engine, in_checked_zone
 from dfprivacy.errors import InvalidLossError, LedgerBudgetError
 
 _LEDGER = options("FILE (path): The ledger's file.")
@@ -180,9 +180,10 @@ def charged(given: Mapping[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def session(given: Mapping[str, Any]) -> Iterator[None]:
-    """Make errors readable, limit the engine and charge the ledger, as options say."""
+    """Make errors readable, limit the engine, set its zone and charge the ledger."""
     limits = {name: given[name] for name in ("memory", "threads", "temporary")}
-    with readable_errors(), Engine(**limits), charged(given):
+    zone = in_checked_zone(given["timezone"])
+    with readable_errors(), Engine(**limits), zone, charged(given):
         yield
 
 

@@ -120,6 +120,8 @@ _SHARED = (
         --period PERIOD (text): The period that all rows are of, e.g. 2024-01, where the dataset was
             announced by period.
         --analyst NAME (text): Who asks, where the budget is shared out.
+        --timezone NAME (text): The zone in which a condition or statement reads times with a zone,
+            e.g. Europe/Berlin. UTC when left out.
         --output FILE (path): Write a .csv, .parquet or .json file instead of printing a table.
         --memory SIZE (text): What the engine may hold in memory, e.g. 500MB or 2GiB; more spills.
         --threads N (whole): How many threads it may use.

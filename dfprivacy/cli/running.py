@@ -32,9 +32,11 @@ from dfprivacy.engine.embedded import (
     Setting,
     engine_options,
     find_space_error,
+    in_time_zone,
     limits_of,
     private_folder,
     remove_folders,
+    session_zone,
     set_time_zone,
 )
 from dfprivacy.engine.files import (
@@ -101,7 +103,8 @@ def planned(description: Description) -> list[Step]:
     for release in description.releases:
         budget = release.budget
         ledger = IdempotentLedger(budget.ledger.path, budget.account, release.mark)
-        charge = _required_charge(description, release)
+        with in_time_zone(release.timezone or UTC):
+            charge = _required_charge(description, release)
         steps.append(Step(release, ledger, charge, ledger.settled()))
     for step in steps:
         for output in step.release.outputs:
@@ -186,6 +189,11 @@ def _digest_source(description: Description, release: Release) -> bytes | None:
 
 def made(release: Release, ledger: IdempotentLedger) -> pa.Table:
     """Return a release, paid for; nobody may see it before the ledger has kept it."""
+    with in_time_zone(release.timezone or UTC):
+        return _made(release, ledger)
+
+
+def _made(release: Release, ledger: IdempotentLedger) -> pa.Table:
     budget = release.budget
     terms = replace(
         release.terms,
@@ -224,6 +232,7 @@ def _statement(release: Release, terms: Terms) -> Iterator[Job]:
             _keys_of_query(release.keys),
             schema=source.owners,
             intervals=release.intervals,
+            timezone=session_zone(),
         ) as job,
     ):
         if job.script.target is not None:
@@ -298,6 +307,8 @@ def _asked(release: Release) -> dict[str, Any]:
             what["hive"] = True
         if release.where is not None:
             what["where"] = release.where
+    if release.timezone is not None:
+        what["timezone"] = release.timezone
     return {
         **what,
         **source.text_form,
@@ -368,7 +379,7 @@ def opened(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
                 f"{str(path)!r} is not a DuckDB file that can be opened for reading",
                 hint="check the path, and that no other process holds it open for writing",
             )
-        set_time_zone(connection, UTC)
+        set_time_zone(connection, session_zone())
         with connection:
             yield connection
     finally:

@@ -271,6 +271,16 @@ def set_time_zone(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     )
 
 
+@contextmanager
+def in_checked_zone(name: str | None) -> Iterator[None]:
+    """Open sessions within a block in a zone that DuckDB knows, or in UTC where none is named."""
+    with in_time_zone(UTC if name is None else name):
+        if name is not None:
+            with embedded(idle=True):  # it refuses unknown names
+                pass
+        yield
+
+
 def embedded_connection(*, idle: bool = False) -> duckdb.DuckDBPyConnection:
     """Return an in-memory connection that installs, loads and prints nothing by itself.
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from dfprivacy.accounting.charge import Budget, short
 from dfprivacy.accounting.loss import positive_number
 from dfprivacy.engine.adopt import Filtered, Stored
-from dfprivacy.engine.embedded import apart, embedded
+from dfprivacy.engine.embedded import apart, embedded, session_zone
 from dfprivacy.engine.files import open_source, quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.engine.snapshots import Snapshot
@@ -460,7 +460,8 @@ def filtered(
     """
     rows = open_source(frame)
     query = f"SELECT dp_count(*) FROM rows WHERE (\n{where}\n)"  # noqa: S608 it is vetted, not run
-    with job_of(query, None, {"rows": rows}, Terms(), None) as job:
+    terms, zone = Terms(), session_zone()
+    with job_of(query, None, {"rows": rows}, terms, None, timezone=zone) as job:
         if job.script.rest is not None or len(job.plans) > 1 or not _is_alone(job.plans[0]):
             raise RefusedStatementError(
                 "this is more than a condition on rows",

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dfp
+from tests.command_line import command
 
 EXACT = 1e6
 QUERY = "SELECT year(ts) AS y, dp_count(*) AS n FROM t GROUP BY y"
@@ -92,3 +93,96 @@ def test_zones_that_do_not_exist_are_refused(rows):
     for terms in ({"t": rows}, {"con": connection}):
         with pytest.raises(dfp.InvalidQuestionError, match="no time zone"):
             dfp.sql("SELECT dp_count(*) AS n FROM t", timezone="Nowhere/Land", **terms)
+
+
+COMMANDS = """
+import sys
+from pathlib import Path
+from dfprivacy.cli import main
+
+path, database, folder = map(Path, sys.argv[1:])
+where, exact = ["--where", "ts >= '2024-01-01'"], ["--epsilon", "1e6"]
+berlin = ["--timezone", "Europe/Berlin"]
+count = ["count", str(path), *where, *exact]
+query = "SELECT dp_count(*) AS n FROM t WHERE year(ts) = 2024"
+statement = ["sql", query, *exact]
+calls = {
+    "utc": count, "berlin": [*count, *berlin], "agg": ["agg", str(path), "--count", *where, *exact],
+    "sql": [*statement, "--table", f"t={path}"],
+    "sql berlin": [*statement, "--table", f"t={path}", *berlin],
+    "database": [*statement, "--database", str(database)],
+    "database berlin": [*statement, "--database", str(database), *berlin],
+}
+calls = {name: [*call, "--output", str(folder / f"{name}.csv")] for name, call in calls.items()}
+calls["ledger"] = ["ledger", "create", str(folder / "l.db"), "--epsilon", "1e8", "--remember"]
+calls["run"] = ["run", str(folder / "release.yml")]
+for call in calls.values():
+    sys.argv = ["dfprivacy", *call]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, call
+"""
+DESCRIPTION = """
+budget: {{ledger: l.db, dataset: d, version: "1", epsilon: 1e6}}
+releases:
+  utc: {{source: {source}, {asked}, outputs: y1.csv}}
+  berlin: {{source: {source}, {asked}, timezone: Europe/Berlin, outputs: y2.csv}}
+  table: {{source: {table}, {asked}, outputs: y3.csv}}
+  table_berlin: {{source: {table}, {asked}, timezone: Europe/Berlin, outputs: y4.csv}}
+  query: {{source: {query}, outputs: y5.csv}}
+  query_berlin: {{source: {query}, timezone: Europe/Berlin, outputs: y6.csv}}
+"""
+
+
+def read_count(path):
+    """Return the count in a CSV file, which comes before the ends of its interval."""
+    first, second, *_ = [*path.read_text().splitlines()[1].split(","), ""]
+    return round(float(second if first in {"count", "n"} else first))
+
+
+def test_commands_and_descriptions_read_the_zone_that_is_named(rows, tmp_path):
+    """`--where`, `sql` and releases of a file answer alike under any TZ, and by `timezone`."""
+    path, database = tmp_path / "t.parquet", tmp_path / "t.duckdb"
+    rows.to_parquet(path)
+    with duckdb.connect(str(database)) as connection:
+        connection.execute(f"CREATE TABLE t AS FROM '{path}'")
+    where = """where: "ts >= '2024-01-01'", questions: {n: {count: "*"}}"""
+    query = "SELECT dp_count(*) AS n FROM t WHERE year(ts) = 2024"
+    text = DESCRIPTION.format(
+        asked=where, source=f"{{file: {path}}}", table=f"{{table: t, database: {database}}}",
+        query=f'{{query: "{query}", tables: {{t: {path}}}}}',
+    )  # fmt: skip
+    named = ("berlin", "sql berlin", "database berlin", "y2", "y4", "y6")
+    others = ("utc", "agg", "sql", "database", "y1", "y3", "y5")
+    for zone in ("UTC", "Asia/Tokyo", "America/New_York"):
+        folder = tmp_path / zone.replace("/", " ")
+        folder.mkdir()
+        (folder / "release.yml").write_text(text)
+        call = [sys.executable, "-c", COMMANDS, str(path), str(database), str(folder)]
+        environment = {**os.environ, "TZ": zone}
+        subprocess.run(call, env=environment, capture_output=True, text=True, check=True)
+        counts = {name: read_count(folder / f"{name}.csv") for name in (*named, *others)}
+        assert counts == {**dict.fromkeys(named, 200), **dict.fromkeys(others, 0)}
+
+
+@pytest.mark.parametrize("options", [[], ["--explain"]])
+def test_commands_refuse_zones_that_do_not_exist(rows, tmp_path, options):
+    """A command names an unknown zone before it reads a row, as does a description."""
+    path, description = tmp_path / "t.parquet", tmp_path / "release.yml"
+    rows.to_parquet(path)
+    for call in (
+        ["count", str(path)],
+        ["sql", "SELECT dp_count(*) FROM t", "--table", f"t={path}"],
+    ):
+        result = command(*call, "--timezone", "Nowhere/Land", *options)
+        assert result.exit_code == 2
+        assert "there is no time zone 'Nowhere/Land'" in " ".join(result.output.split())
+    description.write_text(
+        DESCRIPTION.split("releases:", maxsplit=1)[0].format()
+        + f"releases: {{n: {{source: {{file: {path}}}, questions: {{n: {{count: '*'}}}}, "
+        "timezone: Nowhere/Land, outputs: n.csv}}"
+    )
+    result = command("run", str(description), "--check")
+    assert result.exit_code == 2
+    assert "release.yml:3: releases: n: timezone: there is no time zone" in result.output
