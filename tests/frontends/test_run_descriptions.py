@@ -213,9 +213,10 @@ releases:
         (
             other(
                 "    outputs:",
-                "    by: [carrier, month]\n    keys: {month: [1], carrier: [AA, UA]}\n    outputs:",
+                "    by: [carrier, month]\n"
+                "    keys: {month: ['1'], carrier: [AA, UA]}\n    outputs:",
             ),
-            [["AA", 1], ["UA", 1]],
+            [["AA", "1"], ["UA", "1"]],
         ),
     ],
 )
