@@ -80,7 +80,7 @@ def write_code() -> str:
     imports.add("from dfprivacy.frames.lookup import Registered")
     code = HEAD.format(imports="\n".join(sorted(imports)))
     for name, (base, doc, scope) in CLASSES.items():
-        code += f'\nclass {name}({base}):\n    """{doc}"""\n\n    scope = "{scope}"\n\n'
+        code += f'\nclass {name}({base}):\n    """{doc}"""\n\n    _scope = "{scope}"\n\n'
         code += "\n".join(_write_methods(kinds_by_scope[scope], of_column=scope == "column"))
     return format_code(code)
 

@@ -67,7 +67,7 @@ def statistics_of(scope: str) -> dict[str, type[Question]]:
 class Registered(Generic[Answer]):
     """Base of classes with a method for each statistic: finds those that users have registered."""
 
-    scope: ClassVar[str]
+    _scope: ClassVar[str]
 
     if TYPE_CHECKING:
 
@@ -75,21 +75,21 @@ class Registered(Generic[Answer]):
 
     def __getattr__(self, name: str) -> Any:
         """Return the method of a registered statistic, or suggest the name that was meant."""
-        statistic = statistics_of(self.scope).get(name)
+        statistic = statistics_of(self._scope).get(name)
         if statistic is None:
-            return _refuse_name(self, name)
+            return _refuse_name(self, name, self._scope)
 
         def method(*args: Any, **kwargs: Any) -> Any:
             terms = {term: kwargs.pop(term) for term in TERMS if term in kwargs}
-            column = [self._column] if self.scope == "column" else []
+            column = [self._column] if self._scope == "column" else []
             return self._ask(statistic(*column, *args, **kwargs), terms)
 
-        describe_method(method, statistic, self.scope)
+        describe_method(method, statistic, self._scope)
         return boundary(method)
 
     def __dir__(self) -> list[str]:
         """List the methods of all statistics and those of the class."""
-        return sorted({*super().__dir__(), *statistics_of(self.scope)})
+        return sorted({*super().__dir__(), *statistics_of(self._scope)})
 
 
 def describe_method(method: Any, statistic: type[Question], scope: str) -> None:
@@ -199,14 +199,14 @@ def closest_name(name: str, names: Collection[str]) -> str | None:
     return next((candidate for candidate in candidates if candidate in names), None)
 
 
-def _refuse_name(owner: Any, name: str) -> NoReturn:
+def _refuse_name(owner: Any, name: str, scope: str) -> NoReturn:
     """Refuse an unknown name with an AttributeError, so that `hasattr` works."""
     kind = type(owner)
     if name.startswith("_"):
         message = f"{kind.__name__!r} object has no attribute {name!r}"
         raise AttributeError(message, name=name, obj=owner)
     of_frame = _ELSEWHERE.get(name, name)
-    if kind.scope == "column" and hasattr(getattr(owner, "_owner", None), of_frame):
+    if scope == "column" and hasattr(getattr(owner, "_owner", None), of_frame):
         raise UnknownMethodError(
             f"{name} is a question about a frame, and this is one column",
             hint=f"ask the frame: df.dp.{of_frame}(...)",

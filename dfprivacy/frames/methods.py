@@ -53,7 +53,7 @@ class GaussianTerms(TypedDict, total=False):
 class GroupMethods(Registered[Answer]):
     """Statistics of a frame by group."""
 
-    scope = "group"
+    _scope = "group"
 
     def count(self, column: Hashable = None, **terms: Unpack[Terms]) -> Answer:
         """The number of rows, or of values of a column that are neither NULL nor NaN."""
@@ -305,7 +305,7 @@ class GroupMethods(Registered[Answer]):
 class FrameMethods(GroupMethods[Answer]):
     """Statistics of a whole frame."""
 
-    scope = "frame"
+    _scope = "frame"
 
     def crosstab(
         self,
@@ -388,7 +388,7 @@ class FrameMethods(GroupMethods[Answer]):
 class ColumnMethods(Registered[Answer]):
     """Statistics of one column."""
 
-    scope = "column"
+    _scope = "column"
 
     def count(self, **terms: Unpack[Terms]) -> Answer:
         """The number of rows, or of values of a column that are neither NULL nor NaN."""

@@ -48,10 +48,10 @@ Frame = TypeVar("Frame")
 Answer = TypeVar("Answer")
 
 
-for _methods in (GroupMethods, FrameMethods, ColumnMethods):
-    for _name, _statistic in statistics_of(_methods.scope).items():
-        if _name in vars(_methods):
-            describe_method(vars(_methods)[_name], _statistic, _methods.scope)
+for _scope, _class in (("group", GroupMethods), ("frame", FrameMethods), ("column", ColumnMethods)):
+    for _name, _statistic in statistics_of(_scope).items():
+        if _name in vars(_class):
+            describe_method(vars(_class)[_name], _statistic, _scope)
 
 
 @boundary
@@ -185,7 +185,7 @@ class _Columns(Generic[Answer]):
     """What finds the columns of a frame, whole or by group."""
 
     _frame: Any
-    scope: ClassVar[str]
+    _scope: ClassVar[str]
 
     @boundary
     def __getitem__(self, column: Hashable) -> PrivateColumn[Answer]:
@@ -207,7 +207,7 @@ class _Columns(Generic[Answer]):
 
     def __getattr__(self, name: str) -> Any:
         """Return the method that asks a statistic, or say how a column is asked about."""
-        if name not in statistics_of(self.scope) and name[:1] != "_" and self._has(name):
+        if name not in statistics_of(self._scope) and name[:1] != "_" and self._has(name):
             raise UnknownMethodError(
                 f"{name!r} is a column, not a question",
                 hint=f'ask about it by name: .mean("{name}", bounds=(0, 100)) or ["{name}"].mean()',

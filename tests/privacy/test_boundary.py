@@ -388,7 +388,7 @@ def test_no_message_is_made_of_what_an_engine_has_written():
         assert all(any(node is other for other in kept) for node in own), (name, handler.lineno)
 
 
-HANDED_TO = ("published", "set_exception", "type")
+HANDED_TO = ("published", "set_exception", "type", "find_space_error")  # which reads its type
 
 
 def test_warnings_of_a_call_are_not_heard(inside):

@@ -6,7 +6,9 @@ chance with a probability below 1e-6.
 
 from __future__ import annotations
 
+import importlib
 import itertools
+import sys
 from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -22,8 +24,7 @@ from dfprivacy.errors import EntropyError
 from dfprivacy.noise.laws import DiscreteLaplace
 from dfprivacy.noise.recording import record_draws
 from dfprivacy.release.pipeline import permit
-from dfprivacy.statistics import Linear
-from examples.statistics.second_moment import SecondMoment
+from dfprivacy.statistics import STATISTICS, Linear
 from tests.privacy.test_static_rules import both_trees, names_used
 
 
@@ -87,9 +88,13 @@ def test_too_little_noise_is_reported(keys, tmp_path, monkeypatch):
 
 def test_an_understated_sensitivity_is_reported(tmp_path, monkeypatch):
     """A statistic that declares half of its sensitivity loses twice its charge."""
+    for kind in ("second_moment", "half_moment"):
+        monkeypatch.setitem(STATISTICS, kind, None)  # is taken out again when the test ends
+    monkeypatch.delitem(sys.modules, "examples.statistics.second_moment", raising=False)
+    second_moment = importlib.import_module("examples.statistics.second_moment")
 
     @dataclass(frozen=True)
-    class HalfMoment(SecondMoment):
+    class HalfMoment(second_moment.SecondMoment):
         """Squares with noise for half of what a row adds."""
 
         kind = "half_moment"

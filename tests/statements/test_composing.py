@@ -162,10 +162,11 @@ def test_engine_of_the_rest_sees_what_is_registered_alone(con, monkeypatch):
 
     monkeypatch.setattr(duckdb, "connect", watched)
     dfp.sql(OVER_ANSWERS[7], con=con, epsilon=1, delta=1e-6).fetchall()
-    config, *others = [own for own in opened if own.get("lock_configuration")]
+    config, *others = [own for own in opened if own.get("enable_external_access") is False]
     assert others == [config] * len(others)
     frame = pa.table({"x": [1]})
     with connect(config=config) as engine:
+        engine.execute("SET lock_configuration = true")
         engine.register("released", frame)
         assert engine.sql("FROM released").fetchall() == [(1,)]
         for query in (
