@@ -179,7 +179,8 @@ def test_missing_values_add_nothing(kind, source, tmp_path):
     near, _ = EXTREMES[kind]
     rows = [0] * 200 + [1] * 400
     names = ("count", "nunique", "mean", "sum", "median", "quantile", "max")
-    full = opened(source, table_of(repeated(near, rows)), tmp_path)
+    first = [None] if source == "numpy" else []  # a missing value changes the dtypes of numpy
+    full = opened(source, table_of(repeated(near, [*rows, *first])), tmp_path)
     expected = {name: ask(QUESTIONS[name], full) for name in names}
     sparse = opened(source, table_of(repeated(near, [*rows, *[None] * 300])), tmp_path)
     for name in names:
