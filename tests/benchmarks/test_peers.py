@@ -23,6 +23,8 @@ from benchmarks.peers.session import prepare_all, score_all, time_all, timed
 from benchmarks.peers.store import Store
 from benchmarks.peers.tables import Notes, fastest_plain, ratio_text, time_cell, time_table, verdict
 
+pytestmark = pytest.mark.slow
+
 TINY = Extent(
     rows=(2_000,), runs=1, releases=20, our_releases=20, score_seconds=60.0, everything=False
 )
@@ -45,7 +47,6 @@ def measured(tmp_path_factory):
     return store
 
 
-@pytest.mark.slow
 def test_every_measurement_of_our_engines_succeeds(measured):
     """A question to our own engines and the plain ones has a time, or an error that is a number."""
     status = {name: found["status"] for name, found in measured.measured.items()}

@@ -118,6 +118,7 @@ def test_log_of_an_interrupt(run_log, monkeypatch):
     assert line["release"] == "delays"
 
 
+@pytest.mark.slow
 def test_log_of_a_process(run):
     """Every line that a process writes to stderr is an event, even with progress on."""
     assert run(HEAD + DELAYS, "--check").exit_code == 0

@@ -51,6 +51,7 @@ def run_limited(source):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="has no limits of file sizes")
 @pytest.mark.parametrize("source", SOURCES)
 def test_full_temporary_folder(folder, source):

@@ -80,6 +80,7 @@ def test_a_warning_made_an_error_comes_before_the_charge(tmp_path):
     assert ledger.spent("d").epsilon == 0
 
 
+@pytest.mark.slow
 def test_the_command_line_warns_in_a_line(tmp_path):
     """The command line writes one line to stderr, without a place in the code."""
     FRAME.to_csv(tmp_path / "t.csv", index=False)

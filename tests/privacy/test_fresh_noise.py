@@ -56,6 +56,7 @@ def test_children_of_a_fork_draw_their_own():
     assert len(values) == len(set(values)) == 2 * 5 * 40
 
 
+@pytest.mark.slow
 def test_workers_draw_their_own():
     """Workers of a process pool draw different numbers; spawned ones are fresh processes, below."""
     context = multiprocessing.get_context("forkserver")

@@ -8,6 +8,7 @@ import dfprivacy as dfp
 from tests.laws.empty_tables import TABLES, ask, outcome
 
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
+pytestmark = pytest.mark.slow
 
 ASKED = ["count", "mean", "median", "corr bounds", "slope bounds"]
 

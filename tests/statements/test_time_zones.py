@@ -43,6 +43,7 @@ def rows():
     return pd.DataFrame({"ts": times.tz_convert("Europe/Berlin")})
 
 
+@pytest.mark.battery
 def test_answers_do_not_depend_on_the_zone_of_the_machine(rows, tmp_path):
     """Frames, files and databases give the same years, days and keys under any TZ."""
     path, database = tmp_path / "t.parquet", tmp_path / "t.duckdb"
@@ -141,6 +142,7 @@ def read_count(path):
     return round(float(second if first in {"count", "n"} else first))
 
 
+@pytest.mark.battery
 def test_commands_and_descriptions_read_the_zone_that_is_named(rows, tmp_path):
     """`--where`, `sql` and releases of a file answer alike under any TZ, and by `timezone`."""
     path, database = tmp_path / "t.parquet", tmp_path / "t.duckdb"
