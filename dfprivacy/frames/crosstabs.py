@@ -102,6 +102,11 @@ class Crosstab(Question):
                 hint='name two, e.g. crosstab("origin", "carrier")',
             )
         kind = self.question.kind
+        if len(self.question.suffixes) > 1:
+            raise InvalidQuestionError(
+                f"{kind} has several answers, and a cell of a table holds one",
+                hint=f'ask by group: group_by("origin", "carrier").{kind}(...)',
+            )
         if self.rounded not in {None, "integer"}:
             raise InvalidQuestionError(
                 "cells are rounded to whole numbers or not at all", hint='pass rounded="integer"'

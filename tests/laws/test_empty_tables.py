@@ -183,7 +183,7 @@ def test_commands_about_no_rows(kind, tmp_path):
         table.drop("s").write_parquet(folder / "rows.parquet")
         by = ["--by", "g", "--delta", "1e-6", "--output", folder / "asked.json"]
         ran = command(kind, folder / "rows.parquet", *columns, *words, *by)
-        dfp.Ledger(folder / "ledger.db", epsilon=2, delta=1e-3)
+        dfp.Ledger(folder / "ledger.db", epsilon=2, delta=1e-3, remember=True)
         job = {
             "budget": {
                 "ledger": "ledger.db",
