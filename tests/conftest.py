@@ -30,7 +30,7 @@ hypothesis.settings.register_profile(
     "default", deadline=None, derandomize=True, database=None, print_blob=True, max_examples=15
 )
 hypothesis.settings.register_profile(
-    "ci", hypothesis.settings.get_profile("default"), max_examples=100
+    "ci", hypothesis.settings.get_profile("default"), max_examples=50
 )
 hypothesis.settings.load_profile("default")  # pytest --hypothesis-profile=ci loads the other
 
