@@ -267,12 +267,16 @@ def _in_order(function: str, node: Node) -> list[Node]:
 
 
 def _parameters(function: str) -> Sequence[tuple[str, ...]]:
-    """Return the names of the arguments of each form, with and without an epsilon."""
+    """Return the names of the arguments of each form, with and without an epsilon.
+
+    Bounds that a schema knows may be left out beside an epsilon.
+    """
     if function == KEEP:
         return _KEEP_FORMS
     forms = [form for form in forms_of(functions()[function]) if not form.about_rows]
     without = [(*form.columns, *form.constants) for form in forms]
-    return [*without, *((*form, "epsilon") for form in without)]
+    with_known_bounds = [form.columns for form in forms]
+    return [*without, *((*form, "epsilon") for form in [*without, *with_known_bounds])]
 
 
 def _own(node: Node) -> Epsilon:
