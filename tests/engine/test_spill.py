@@ -19,7 +19,7 @@ with dfp.Engine(memory="100MB", threads=2, temporary=temporary):
     dfp.frame(folder).count()
     peaks = [peak_mib()]
     with spilled_mib(temporary, every=0.005) as spilled:
-        answer = dfp.frame(folder).group_by("g").median("x", epsilon=2, delta=0.1)
+        answer = dfp.frame(folder).group_by("g").median("x", epsilon=2, delta=1e-3)
     peaks.append(peak_mib())
 print(json.dumps([peaks, max(spilled), [f.name for f in Path(temporary).iterdir()]]))
 """
