@@ -446,9 +446,8 @@ def _wrong_arguments(
     ordered = [parameter.name for parameter in parameters if parameter.kind is by_position]
     args = args[len(signature.parameters) - len(parameters) :]
     passed = {*ordered[: len(args)], *kwargs}
-    missing = [
-        own.name for own in parameters if own.default is own.empty and own.name not in passed
-    ]
+    required = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
+    missing = [name for name in required if name not in passed]
     unknown = next((name for name in kwargs if name not in names), None)
     if unknown in {"epsilon", "rho", "delta", "interval"} and called.startswith("dfp."):
         hint = f"questions share it: df.dp.agg({called}(...), {unknown}=...)"

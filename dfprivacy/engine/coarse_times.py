@@ -51,7 +51,7 @@ def read_coarse_times(
     direct: duckdb.DuckDBPyRelation,
     coarse: Collection[str],
 ) -> duckdb.DuckDBPyRelation:
-    """Return columns of Parquet files, of which some are `coarse`, in the types of `direct`.
+    """Read columns of Parquet files in the types of `direct`, those in `coarse` through Arrow.
 
     Raises
     ------

@@ -29,7 +29,7 @@ _NUMBER = re.compile(r"v?(\d+)\D")
 _PARTITION_TYPES = frozenset(
     ("string", "byte", "short", "integer", "long", "boolean", "date", "timestamp", "timestamp_ntz")
 )
-"""The Delta types of which every value can be read from the name of a directory."""
+"""Delta types whose values can be read from the name of a directory."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def _open_delta(folder: Path) -> Snapshot:
         kinds = {field.name: getattr(field.type, "type", "nested") for field in fields}
     if not kinds:
         raise _unreadable(folder, "can't be opened")
-    if "%" in table.table_uri:  # of which polars reads no file
+    if "%" in table.table_uri:  # polars finds no file of such a table
         raise _unreadable(folder, "lies at a path with a space, or with a mark other than a-z")
     for name in about.partition_columns:
         if kinds[name] not in _PARTITION_TYPES:

@@ -316,7 +316,7 @@ def _split_header(block: str, file: TextFile, separator: str) -> list[str]:
 
 
 def _name_columns(header: Sequence[str], path: Path) -> list[str]:
-    """Return the names of the columns, of which DuckDB's name stands for an empty one.
+    """Return the names of the columns, with DuckDB's names for those without one.
 
     Raises
     ------
@@ -345,7 +345,7 @@ def _name_columns(header: Sequence[str], path: Path) -> list[str]:
 
 
 def _read_blocks(file: TextFile) -> Iterator[str]:
-    """Return blocks of complete lines, each of which ends in a line feed.
+    """Return blocks of complete lines, which end in a line feed.
 
     A line that exceeds the limit is cut there. The mark makes the field that was cut missing.
     """
