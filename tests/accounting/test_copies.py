@@ -119,15 +119,15 @@ def test_a_copy_with_more_charges_is_used(path, tmp_path):
 
 
 def test_a_ledger_that_was_moved(path, tmp_path):
-    """A file without the one beside it is read to its end, and cut anywhere refused."""
+    """A file without the one beside it is read to its end, and refused if its last line is cut."""
     whole, moved = path.read_bytes(), tmp_path / "moved.db"
     moved.write_bytes(whole)
     assert dfp.Ledger(moved).spent("d").epsilon == 0.1
     assert not moved.with_name("moved.db-head").exists()
     dfp.Ledger(moved).charge("d", charge(0.1))
     assert moved.with_name("moved.db-head").exists()
-    cut = tmp_path / "cut.db"
-    for size in range(len(whole) - 1, whole.rindex(b"\n", 0, -1), -7):
+    cut, last_line = tmp_path / "cut.db", whole.rindex(b"\n", 0, -1) + 1
+    for size in range(last_line + 1, len(whole)):
         cut.write_bytes(whole[:size])
         with pytest.raises(dfp.LedgerFileError):
             dfp.Ledger(cut)
