@@ -241,7 +241,7 @@ class Case:
             for end in ("", "-head"):
                 shutil.copy(f"{path}{end}", f"{again}{end}")
             return round((dfp.Ledger(again).spent("d").epsilon or 0) * 1000) == spent + 1
-        except dfp.LedgerFileError:
+        except dfp.errors.LedgerFileError:
             return refused
 
     def _kept(self, ledger: dfp.Ledger, done: int) -> bool:
@@ -375,7 +375,7 @@ def holds_after_errors(case: Case) -> bool:
         if not case.path.exists():
             return len(list(case.folder.glob("failed *"))) > 0
         spent = round((dfp.Ledger(case.path).spent("d").epsilon or 0) * 1000)
-    except dfp.LedgerFileError:
+    except dfp.errors.LedgerFileError:
         return False
     return total - failed <= spent <= total
 

@@ -88,8 +88,8 @@ def _check(options: Iterable[str], known: tuple[str, ...]) -> None:
         raise _wrong(f"has no option {unknown[0]!r}", known)
 
 
-def _wrong(what: str, options: tuple[str, ...]) -> dfp.InvalidLedgerError:
-    return dfp.InvalidLedgerError(
+def _wrong(what: str, options: tuple[str, ...]) -> dfp.errors.InvalidLedgerError:
+    return dfp.errors.InvalidLedgerError(
         f"the dbt plugin sql_udfs.dbt {what}",
         hint="config: {ledger: budget.db, dataset: flights}, and as you need them: "
         f"{', '.join(options)}",

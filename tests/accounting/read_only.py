@@ -26,6 +26,6 @@ if __name__ == "__main__":
     os.urandom = lambda size: sys.exit("drawn")
     try:
         frame.dp(ledger=ledger, dataset="d").count(epsilon=0.1)
-    except dfp.LedgerFileError as error:
+    except dfp.errors.LedgerFileError as error:
         print(error.message)
     print(ledger.remaining("d"))

@@ -39,11 +39,13 @@ def test_a_strict_ledger_has_announced_accounts_alone(path):
     assert again.strict
     assert eval(repr(again), {"Ledger": dfp.Ledger}).strict
     for own in (ledger, again):
-        with pytest.raises(dfp.UnknownAccountError, match=r"(?s)'fligts'.*did you mean 'flights'"):
+        with pytest.raises(
+            dfp.errors.UnknownAccountError, match=r"(?s)'fligts'.*did you mean 'flights'"
+        ):
             count(own, "fligts")
-        with pytest.raises(dfp.UnknownAccountError, match="'fligts'"):
+        with pytest.raises(dfp.errors.UnknownAccountError, match="'fligts'"):
             own.remaining("fligts")
-        with pytest.raises(dfp.UnknownAccountError, match="'fligts'"):
+        with pytest.raises(dfp.errors.UnknownAccountError, match="'fligts'"):
             own.allow("ann", "fligts", epsilon=1)
     count(again, "flights")
     assert ledger.datasets() == ["flights"]
@@ -54,9 +56,9 @@ def test_a_strict_ledger_has_announced_accounts_alone(path):
 def test_strict_never_changes(path, strict):
     """A ledger is opened as it was made; a plain one takes any name, as ever."""
     ledger = dfp.Ledger(path, epsilon=10, strict=strict)
-    with pytest.raises(dfp.LedgerBudgetError, match="strict"):
+    with pytest.raises(dfp.errors.LedgerBudgetError, match="strict"):
         dfp.Ledger(path, strict=not strict)
-    with pytest.raises(dfp.InvalidLedgerError, match="strict must be True or False"):
+    with pytest.raises(dfp.errors.InvalidLedgerError, match="strict must be True or False"):
         dfp.Ledger(path, strict=1)
     if not strict:
         count(ledger, "any")
@@ -84,9 +86,9 @@ def test_each_period_of_the_data_has_a_budget(path, kind, strict):
     with pytest.raises(dfp.BudgetExceededError):
         count(ledger, "visits", 0.1, period=name)
     for given in [*({"period": own} for own in wrong), {}]:
-        with pytest.raises(dfp.UnknownAccountError):
+        with pytest.raises(dfp.errors.UnknownAccountError):
             count(ledger, "visits", 0.1, **given)
-        with pytest.raises(dfp.UnknownAccountError):
+        with pytest.raises(dfp.errors.UnknownAccountError):
             ledger.remaining("visits", **given)
     assert ledger.datasets() == [f"visits [{name}]"]
     assert ledger.periods() == {"visits": kind}
@@ -110,19 +112,21 @@ def test_nothing_else_begins_a_budget_anew(path):
     """A period that was not announced is refused, and so is an announcement after a charge."""
     ledger = dfp.Ledger(path, epsilon=1)
     for dataset, named in (("d", {"period": "2024-01"}), ("d [2024-01]", {})):
-        with pytest.raises(dfp.UnknownAccountError, match="not announced to come in periods"):
+        with pytest.raises(
+            dfp.errors.UnknownAccountError, match="not announced to come in periods"
+        ):
             count(ledger, dataset, **named)
     count(ledger, "d")
-    with pytest.raises(dfp.InvalidLedgerError, match="charged as a whole"):
+    with pytest.raises(dfp.errors.InvalidLedgerError, match="charged as a whole"):
         ledger.announce("d", periods="month")
     ledger.announce("d")
     ledger.announce("e", periods="month")
     for periods in (None, "day"):
-        with pytest.raises(dfp.InvalidLedgerError, match="announced otherwise"):
+        with pytest.raises(dfp.errors.InvalidLedgerError, match="announced otherwise"):
             ledger.announce("e", periods=periods)
-    with pytest.raises(dfp.UnknownAccountError, match="years, months, weeks or days"):
+    with pytest.raises(dfp.errors.UnknownAccountError, match="years, months, weeks or days"):
         ledger.announce("f", periods="fortnight")
-    with pytest.raises(dfp.InvalidLedgerError, match="no ledger"):
+    with pytest.raises(dfp.errors.InvalidLedgerError, match="no ledger"):
         FRAME.dp(period="2024-01")
 
 
@@ -130,9 +134,9 @@ def test_what_goes_wrong_with_periods_is_named(path):
     """A refusal shows the word that was given and a call that is right; nothing is charged."""
     ledger = dfp.Ledger(path, epsilon=1)
     ledger.announce("visits", periods="month")
-    with pytest.raises(dfp.UnknownAccountError, match="'2024-01-15' is no month"):
+    with pytest.raises(dfp.errors.UnknownAccountError, match="'2024-01-15' is no month"):
         count(ledger, "visits", period="2024-01-15")
-    with pytest.raises(dfp.UnknownAccountError, match="not 'quarter'"):
+    with pytest.raises(dfp.errors.UnknownAccountError, match="not 'quarter'"):
         ledger.announce("others", periods="quarter")
     with pytest.raises(dfp.BudgetExceededError, match=r"remaining\('visits', period='2024-01'\)"):
         FRAME.dp(ledger=ledger, dataset="visits", period="2024-01").count(epsilon=2)
@@ -164,11 +168,11 @@ def test_analysts_share_a_budget(path):
     assert [line[:2] for line in ledger.analysts()] == [("d", "ann"), ("d", "bob"), ("d", "eve")]
     assert list(ledger.history()["analyst"]) == ["ann", "ann", "bob", "bob"]
     for named in ({}, {"analyst": "mallory"}):
-        with pytest.raises(dfp.UnknownAccountError, match="shared out among analysts"):
+        with pytest.raises(dfp.errors.UnknownAccountError, match="shared out among analysts"):
             count(ledger, "d", 0.1, **named)
-    with pytest.raises(dfp.InvalidLedgerError, match="an analyst is named"):
+    with pytest.raises(dfp.errors.InvalidLedgerError, match="an analyst is named"):
         count(ledger, "d", 0.1, analyst=7)
-    with pytest.raises(dfp.InvalidLossError, match="in epsilon"):
+    with pytest.raises(dfp.errors.InvalidLossError, match="in epsilon"):
         ledger.allow("ann", "d", rho=1)
 
 

@@ -79,7 +79,7 @@ class Job:
 )  # fmt: skip
 def test_what_works_after_the_call_is_not_decorated(ledger, function):
     """A coroutine or a generator would release after the block: it is refused, plainly."""
-    with pytest.raises(dfp.InvalidLedgerError, match="after the call has ended") as refused:
+    with pytest.raises(dfp.errors.InvalidLedgerError, match="after the call has ended") as refused:
         dfp.spending(ledger, dataset="flights")(function)()
     assert "open the block inside" in refused.value.hint
 
@@ -88,7 +88,7 @@ def test_what_works_after_the_call_is_not_decorated(ledger, function):
 def test_a_function_that_returns_such_work_raises(ledger, make):
     """A plain function that makes a coroutine or a generator hands none out."""
     found = make()
-    with pytest.raises(dfp.InvalidLedgerError, match="after the call has ended"):
+    with pytest.raises(dfp.errors.InvalidLedgerError, match="after the call has ended"):
         dfp.spending(ledger, dataset="flights")(lambda: found)()
     if make is coroutine:
         found.close()
@@ -97,7 +97,7 @@ def test_a_function_that_returns_such_work_raises(ledger, make):
 @pytest.mark.parametrize("lazy", [map, filter])
 def test_a_function_that_returns_work_for_later_raises(ledger, count, lazy):
     """What an iterator would release once the block has ended is handed out to nobody."""
-    with pytest.raises(dfp.InvalidLedgerError, match="after the call has ended"):
+    with pytest.raises(dfp.errors.InvalidLedgerError, match="after the call has ended"):
         dfp.spending(ledger, dataset="flights")(lambda: lazy(lambda _: count(), [1, 2]))()
     assert datasets(ledger) == []
 
@@ -172,9 +172,9 @@ def test_work_that_outlives_its_block_is_refused(ledger, count):
             context = copy_context()
             await asyncio.sleep(0)
         ended.set()
-        with pytest.raises(dfp.InvalidLedgerError, match="has ended"):
+        with pytest.raises(dfp.errors.InvalidLedgerError, match="has ended"):
             context.run(count)
-        with pytest.raises(dfp.InvalidLedgerError, match="has ended"):
+        with pytest.raises(dfp.errors.InvalidLedgerError, match="has ended"):
             await task
         count()
 
@@ -195,7 +195,7 @@ def test_a_block_is_entered_once(ledger):
     block = dfp.spending(ledger, dataset="flights")
     with block:
         pass
-    with pytest.raises(dfp.InvalidLedgerError, match="entered once"), block:
+    with pytest.raises(dfp.errors.InvalidLedgerError, match="entered once"), block:
         pytest.fail("it began")
 
 

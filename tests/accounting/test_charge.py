@@ -91,7 +91,7 @@ def test_a_pure_loss_costs_half_its_square_in_rho(value):
 
 def test_rho_is_not_charged_to_epsilon():
     """No finite epsilon pays for a Gaussian release."""
-    with pytest.raises(dfp.InvalidLossError, match="the ledger counts epsilon"):
+    with pytest.raises(dfp.errors.InvalidLossError, match="the ledger counts epsilon"):
         Charge(Rho(Fraction(1))).units("epsilon")
 
 
@@ -119,14 +119,14 @@ WRONG = [0, -1, 1e-10, 5e9, float("nan"), float("inf"), True, "1", 1j, [1], obje
 @pytest.mark.parametrize("measure", ["epsilon", "rho"])
 def test_wrong_totals(measure, value):
     """A total that is no number, or that can't be counted, is refused."""
-    with pytest.raises(dfp.InvalidLossError):
+    with pytest.raises(dfp.errors.InvalidLossError):
         total_of(**{"epsilon": None, "rho": None, "delta": None} | {measure: value})
 
 
 @pytest.mark.parametrize("delta", [-1e-9, 1, 1.5, float("nan"), True, "0", None])
 def test_wrong_deltas(delta):
     """The delta of a total lies between 0 and 1, and never stands alone."""
-    with pytest.raises(dfp.InvalidLossError):
+    with pytest.raises(dfp.errors.InvalidLossError):
         total_of(None if delta is None else 1, None, 0.1 if delta is None else delta)
 
 
@@ -140,13 +140,13 @@ def test_wrong_deltas(delta):
 )
 def test_why_a_delta_can_not_be_had(make, why):
     """A delta that is too small says what the smallest is; a budget of none is never silent."""
-    with pytest.raises(dfp.InvalidLossError, match=why):
+    with pytest.raises(dfp.errors.InvalidLossError, match=why):
         make()
 
 
 def test_both_measures():
     """A ledger counts one measure."""
-    with pytest.raises(dfp.InvalidLossError, match="both"):
+    with pytest.raises(dfp.errors.InvalidLossError, match="both"):
         total_of(1, 1, None)
 
 

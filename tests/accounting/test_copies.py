@@ -57,7 +57,7 @@ def test_an_older_copy_is_noticed(path, tmp_path):
         lambda: ledger.charge("d", charge(0.1)),
         lambda: dfp.Ledger(path),
     ):
-        with pytest.raises(dfp.LedgerFileError, match="older copy"):
+        with pytest.raises(dfp.errors.LedgerFileError, match="older copy"):
             use()
     assert "was replaced by an older copy" in afresh(path)
     assert path.read_bytes() == (tmp_path / "old").read_bytes()
@@ -74,7 +74,7 @@ def test_an_older_folder_is_noticed_by_who_has_seen_the_newer(path):
     for name in ("b.db", "b.db-head"):
         shutil.copy(old / name, path.with_name(name))
     for use in (lambda: ledger.remaining("d"), lambda: dfp.Ledger(path)):
-        with pytest.raises(dfp.LedgerFileError, match="older copy"):
+        with pytest.raises(dfp.errors.LedgerFileError, match="older copy"):
             use()
 
 
@@ -87,7 +87,7 @@ def test_a_copy_that_went_on_elsewhere(path, tmp_path, charges):
     dfp.Ledger(path).charge("d", charge(0.1))
     shutil.copy(other.path, path)
     for _ in range(2):
-        with pytest.raises(dfp.LedgerFileError, match="older copy"):
+        with pytest.raises(dfp.errors.LedgerFileError, match="older copy"):
             dfp.Ledger(path)
     assert "was replaced by an older copy" in afresh(path)
     assert dfp.Ledger(other.path).spent("d").epsilon == round(0.1 + 0.1 * charges, 1)
@@ -102,7 +102,7 @@ def test_a_copy_that_went_on_elsewhere_is_refused_by_an_open_ledger(path, tmp_pa
     dfp.Ledger(path).charge("d", charge(0.1))
     shutil.copyfile(other.path, path)  # the same inode
     for use in (lambda: opened.spent("d"), lambda: opened.charge("d", charge(0.1))) * 3:
-        with pytest.raises(dfp.LedgerFileError, match="older copy"):
+        with pytest.raises(dfp.errors.LedgerFileError, match="older copy"):
             use()
     assert "was replaced by an older copy" in afresh(path)
 
@@ -129,7 +129,7 @@ def test_a_ledger_that_was_moved(path, tmp_path):
     cut, last_line = tmp_path / "cut.db", whole.rindex(b"\n", 0, -1) + 1
     for size in range(last_line + 1, len(whole)):
         cut.write_bytes(whole[:size])
-        with pytest.raises(dfp.LedgerFileError):
+        with pytest.raises(dfp.errors.LedgerFileError):
             dfp.Ledger(cut)
 
 
@@ -144,7 +144,7 @@ def test_through_a_symbolic_link(path, tmp_path):
     ledger.forget()
     assert link.is_symlink()
     path.write_bytes(old)
-    with pytest.raises(dfp.LedgerFileError, match="older copy"):
+    with pytest.raises(dfp.errors.LedgerFileError, match="older copy"):
         dfp.Ledger(path)
 
 

@@ -124,7 +124,7 @@ def test_what_looks_alike_is_told_apart(one, other):
 @pytest.mark.parametrize("term", [object(), pd.NA, len, 1j, iter([])])
 def test_what_has_no_text_is_refused(term):
     """An object of an unknown type can't be remembered: its text could be the same for two."""
-    with pytest.raises(dfp.InvalidLedgerError, match="can't be remembered"):
+    with pytest.raises(dfp.errors.InvalidLedgerError, match="can't be remembered"):
         fingerprint("d", "v", "count()", {"keys": [term]})
 
 

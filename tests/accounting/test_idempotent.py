@@ -62,7 +62,7 @@ def test_forgotten(path):
     """What was forgotten is charged again; a release forgotten on its way is not kept."""
     ledger = claimed(path)
     dfp.Ledger(path).forget("d")
-    with pytest.raises(dfp.InvalidLedgerError, match="forgotten"):
+    with pytest.raises(dfp.errors.InvalidLedgerError, match="forgotten"):
         ledger.keep(ONE)
     claimed(path)
     assert ledger.spent("d").epsilon == 1
@@ -102,16 +102,16 @@ def test_a_failure_beside_an_answer(path):
 def test_a_ledger_for_one_release(path):
     """It charges once, and its own dataset only: no second release goes free."""
     ledger = claimed(path)
-    with pytest.raises(dfp.InvalidLedgerError, match="asked to charge another"):
+    with pytest.raises(dfp.errors.InvalidLedgerError, match="asked to charge another"):
         ledger.charge("d", CHARGE)
     for ask in (ledger.check, IdempotentLedger(path, "d", MARK).charge):
-        with pytest.raises(dfp.InvalidLedgerError, match="asked to charge another"):
+        with pytest.raises(dfp.errors.InvalidLedgerError, match="asked to charge another"):
             ask("e", CHARGE)
 
 
 def test_nothing_is_kept_unpaid(path):
     """A release that was not charged is not kept."""
-    with pytest.raises(dfp.InvalidLedgerError):
+    with pytest.raises(dfp.errors.InvalidLedgerError):
         IdempotentLedger(path, "d", MARK).keep(ONE)
 
 

@@ -65,7 +65,9 @@ def test_a_ledger_survives_its_process(ledger):
 def test_another_budget_is_refused(ledger, other):
     """A file keeps the budget that it was made with."""
     ledger.charge("flights", charge(0.9))
-    with pytest.raises(dfp.LedgerBudgetError, match="was made with epsilon 1, delta 1e-6, not"):
+    with pytest.raises(
+        dfp.errors.LedgerBudgetError, match="was made with epsilon 1, delta 1e-6, not"
+    ):
         dfp.Ledger(ledger.path, **other)
     assert ledger.remaining("flights") == dfp.Budget(epsilon=0.1, delta=1e-6)
 
@@ -128,7 +130,7 @@ def test_a_log_keeps_the_rules(ledger, entry):
     ledger.path.write_bytes(whole)
     forge(ledger.path, entry)
     for use in (lambda: dfp.Ledger(ledger.path), lambda: ledger.charge("flights", charge(0.1))):
-        with pytest.raises(dfp.LedgerFileError, match="is damaged"):
+        with pytest.raises(dfp.errors.LedgerFileError, match="is damaged"):
             use()
     ledger.path.write_bytes(whole)
     assert ledger.remaining("flights") == dfp.Budget(epsilon=0.5, delta=1e-6)
@@ -138,14 +140,14 @@ def test_a_log_keeps_the_rules(ledger, entry):
 def test_wrong_names(ledger, name):
     """A dataset's name is text that can be read and typed again."""
     for use in (ledger.remaining, ledger.spent, lambda name: ledger.charge(name, charge(0.1))):
-        with pytest.raises(dfp.InvalidLedgerError, match="no usable name"):
+        with pytest.raises(dfp.errors.InvalidLedgerError, match="no usable name"):
             use(name)
 
 
 @pytest.mark.parametrize("note", [7, b"n", "\ud800"])
 def test_wrong_notes(ledger, note):
     """A note is text."""
-    with pytest.raises(dfp.InvalidLedgerError):
+    with pytest.raises(dfp.errors.InvalidLedgerError):
         ledger.charge("flights", charge(0.1), note=note)
     assert len(ledger.history()) == 0
 
@@ -153,14 +155,14 @@ def test_wrong_notes(ledger, note):
 @pytest.mark.parametrize("path", [None, 7, b"budget.db", ["budget.db"]])
 def test_wrong_paths(path):
     """A path is text or a Path."""
-    with pytest.raises(dfp.InvalidLedgerError, match="a ledger is a file"):
+    with pytest.raises(dfp.errors.InvalidLedgerError, match="a ledger is a file"):
         dfp.Ledger(path, epsilon=1)
 
 
 @pytest.mark.parametrize("timeout", [-1, None, "5", float("nan"), True])
 def test_wrong_timeouts(tmp_path, timeout):
     """A timeout is a number of seconds."""
-    with pytest.raises(dfp.InvalidLedgerError, match="number of seconds"):
+    with pytest.raises(dfp.errors.InvalidLedgerError, match="number of seconds"):
         dfp.Ledger(tmp_path / "b.db", epsilon=1, timeout=timeout)
 
 
@@ -177,5 +179,5 @@ def test_a_closed_ledger(tmp_path):
     with dfp.Ledger(tmp_path / "b.db", epsilon=1) as ledger:
         ledger.charge("d", charge(0.5))
     for use in (lambda: ledger.charge("d", charge(0.1)), lambda: ledger.remaining("d")):
-        with pytest.raises(dfp.InvalidLedgerError, match="closed"):
+        with pytest.raises(dfp.errors.InvalidLedgerError, match="closed"):
             use()

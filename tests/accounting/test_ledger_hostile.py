@@ -24,7 +24,7 @@ TENTH = charge(0.1)
 def refused(frame, drawn):
     """Ask for a release that must be refused before anything is drawn; return the message."""
 
-    def ask(ledger, error=dfp.LedgerFileError):
+    def ask(ledger, error=dfp.errors.LedgerFileError):
         drawn.clear()
         with pytest.raises(error) as caught:
             frame.dp(ledger=ledger, dataset="d").count(epsilon=0.1)
@@ -48,20 +48,20 @@ def test_missing_file(used, refused):
     used.path.unlink()
     assert refused(used).endswith("does not exist")
     assert not used.path.exists()
-    with pytest.raises(dfp.LedgerFileError, match="does not exist"):
+    with pytest.raises(dfp.errors.LedgerFileError, match="does not exist"):
         dfp.Ledger(used.path)
 
 
 def test_closed(used, refused):
     """A ledger that was closed gives no release; its file stays as it is."""
     used.close()
-    assert refused(used, dfp.InvalidLedgerError) == "the ledger is closed"
+    assert refused(used, dfp.errors.InvalidLedgerError) == "the ledger is closed"
     assert dfp.Ledger(used.path).remaining("d").epsilon == 0.5
 
 
 def test_missing_directory(tmp_path):
     """A ledger is not made where there is no directory."""
-    with pytest.raises(dfp.LedgerFileError, match="there is no directory"):
+    with pytest.raises(dfp.errors.LedgerFileError, match="there is no directory"):
         dfp.Ledger(tmp_path / "no" / "b.db", epsilon=1)
     assert list(tmp_path.iterdir()) == []
 
@@ -70,7 +70,7 @@ def test_replaced_file(used, refused):
     """A ledger notices that its file is another one, though of the same budget."""
     head = used.path.with_name("budget.db-head")
     used.path.unlink()
-    with pytest.raises(dfp.LedgerFileError, match="lies a part of another") as caught:
+    with pytest.raises(dfp.errors.LedgerFileError, match="lies a part of another") as caught:
         dfp.Ledger(used.path, epsilon=1, delta=1e-6)
     assert "put it back" in caught.value.hint
     assert not used.path.exists()
@@ -79,7 +79,7 @@ def test_replaced_file(used, refused):
     dfp.Ledger(used.path, epsilon=1, delta=1e-6)
     assert refused(used).endswith("was replaced by another")
     head.write_bytes(kept)
-    with pytest.raises(dfp.LedgerFileError, match="lies the newest hash of another"):
+    with pytest.raises(dfp.errors.LedgerFileError, match="lies the newest hash of another"):
         dfp.Ledger(used.path)
 
 
@@ -89,14 +89,14 @@ def test_other_files(tmp_path, budget, content):
     """A file that is no ledger is refused and stays as it is; an empty one too: it may be cut."""
     path = tmp_path / "b.db"
     path.write_bytes(content)
-    with pytest.raises(dfp.LedgerFileError, match="is not a ledger"):
+    with pytest.raises(dfp.errors.LedgerFileError, match="is not a ledger"):
         dfp.Ledger(path, **budget)
     assert path.read_bytes() == content
 
 
 def test_a_directory(tmp_path):
     """A directory is no ledger."""
-    with pytest.raises(dfp.LedgerFileError, match="is not a file"):
+    with pytest.raises(dfp.errors.LedgerFileError, match="is not a file"):
         dfp.Ledger(tmp_path, epsilon=1)
 
 
@@ -108,7 +108,7 @@ NAMES = ["/dev/zero", "/dev/null", "a\0b", "\ud800", "x" * 300, "x" * 5000]
 def test_names_of_no_file(tmp_path, monkeypatch, name, budget):
     """A device, which may have no end, and what can be no name are refused without being read."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(dfp.LedgerFileError):
+    with pytest.raises(dfp.errors.LedgerFileError):
         dfp.Ledger(name, **budget)
 
 
@@ -119,7 +119,7 @@ def test_another_database(tmp_path):
     connection.execute("CREATE TABLE budget (total)")
     connection.close()
     content = path.read_bytes()
-    with pytest.raises(dfp.LedgerFileError, match="is not a ledger"):
+    with pytest.raises(dfp.errors.LedgerFileError, match="is not a ledger"):
         dfp.Ledger(path, epsilon=1)
     assert path.read_bytes() == content
 
@@ -130,7 +130,7 @@ def test_other_schemas(used, refused, version):
     used.path.write_bytes(used.path.read_bytes().replace(b"ledger 4", b"ledger %d" % version))
     expected = f"has schema {version}, and this version of dfprivacy reads schemas 3 and 4"
     assert refused(used).endswith(expected)
-    with pytest.raises(dfp.LedgerFileError, match=expected):
+    with pytest.raises(dfp.errors.LedgerFileError, match=expected):
         dfp.Ledger(used.path)
 
 
@@ -139,7 +139,7 @@ def test_truncated(used, refused):
     whole = used.path.read_bytes()
     for size in sorted({*range(0, len(whole), 512), 1, 99, 101, 4095, len(whole) - 1}):
         used.path.write_bytes(whole[:size])
-        with pytest.raises(dfp.LedgerFileError):
+        with pytest.raises(dfp.errors.LedgerFileError):
             dfp.Ledger(used.path, epsilon=1, delta=1e-6)
         refused(used)
         assert used.path.read_bytes() == whole[:size]
@@ -161,7 +161,7 @@ def test_damaged(used, tmp_path_factory, fast_disk, place, flipped, beside):
         assert len(ledger.history()) == 5
         ledger.charge("d", TENTH)
         assert dfp.Ledger(ledger.path).spent("d") == dfp.Budget(epsilon=0.6)
-    except dfp.LedgerFileError:
+    except dfp.errors.LedgerFileError:
         return
     finally:
         shutil.rmtree(folder)

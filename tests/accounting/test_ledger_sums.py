@@ -86,7 +86,7 @@ def test_random_programs(tmp_path_factory, fast_disk, measure, releases):
     for number, (asked, amount, delta) in enumerate(releases, 1):
         release = charge(**{asked: amount}, delta=delta)
         if asked == "rho" and measure == "epsilon":
-            with pytest.raises(dfp.InvalidLossError):
+            with pytest.raises(dfp.errors.InvalidLossError):
                 ledger.charge("d", release)
             continue
         cost = exactly(amount) ** 2 / 2 if asked != measure else exactly(amount)

@@ -56,7 +56,7 @@ class Blocks(RuleBasedStateMachine):
 
     def released(self, expected, ask):
         if expected == "ended":
-            with pytest.raises(dfp.InvalidLedgerError, match="has ended"):
+            with pytest.raises(dfp.errors.InvalidLedgerError, match="has ended"):
                 ask()
         elif expected is None and NoAccount.required:
             with pytest.raises(dfp.MissingLedgerError):
@@ -152,7 +152,7 @@ class Ledgers(RuleBasedStateMachine):
     def tried(self, ledger, name, units):
         """Charge, and check against the model; tell whether it was charged."""
         fits = sum(own for other, own in self.charges if other == name) + units <= 10**9
-        error = dfp.LedgerFileError if self.lacking else dfp.BudgetExceededError
+        error = dfp.errors.LedgerFileError if self.lacking else dfp.BudgetExceededError
         if self.lacking or not fits:
             with pytest.raises(error):
                 ledger.charge(name, charge(units / 10**9))
@@ -214,7 +214,7 @@ class Ledgers(RuleBasedStateMachine):
         if not hasattr(self, "path"):
             return
         if self.lacking:
-            with pytest.raises(dfp.LedgerFileError):
+            with pytest.raises(dfp.errors.LedgerFileError):
                 dfp.Ledger(self.path)
             return
         ledger = dfp.Ledger(self.path)

@@ -88,18 +88,18 @@ def test_without_a_ledger_nothing_is_remembered():
 def test_a_ledger_that_does_not_remember(ledger):
     """A version named for a ledger that keeps nothing is a mistake, and so is a release to keep."""
     assert not ledger.remembers
-    with pytest.raises(dfp.InvalidLedgerError, match="the ledger remembers no releases"):
+    with pytest.raises(dfp.errors.InvalidLedgerError, match="the ledger remembers no releases"):
         account(ledger, "flights", version="1")
-    with pytest.raises(dfp.InvalidLedgerError), dfp.spending(ledger, version="1"):
+    with pytest.raises(dfp.errors.InvalidLedgerError), dfp.spending(ledger, version="1"):
         pytest.fail("the block ran")
     ledger.charge("flights", TENTH)
-    with pytest.raises(dfp.InvalidLedgerError, match="remembers no releases"):
+    with pytest.raises(dfp.errors.InvalidLedgerError, match="remembers no releases"):
         ledger.store("flights", b"f" * 32, TABLE)
 
 
 def test_only_what_was_charged_is_kept(memory):
     """A release of a dataset that was never charged is not kept."""
-    with pytest.raises(dfp.InvalidLedgerError, match="never charged"):
+    with pytest.raises(dfp.errors.InvalidLedgerError, match="never charged"):
         memory.store("flights", b"f" * 32, TABLE)
     assert memory.stored() == 0
 
@@ -201,7 +201,7 @@ def test_a_damaged_release_is_not_handed_out(memory, flights):
     released(flights)
     content = memory.path.read_bytes()
     memory.path.write_bytes(content.replace(b"ARROW", b"ARR0W").replace(b"\xff" * 4, b"\xfe" * 4))
-    with pytest.raises(dfp.LedgerFileError, match="is damaged"):
+    with pytest.raises(dfp.errors.LedgerFileError, match="is damaged"):
         released(flights)
 
 
@@ -213,7 +213,7 @@ def test_remember_belongs_to_the_file(tmp_path, remember):
     assert dfp.Ledger(path).remembers is dfp.Ledger(path, rho=0.5, delta=1e-6).remembers is remember
     assert repr(dfp.Ledger(path)) == repr(made)
     assert eval(repr(made), {"Ledger": dfp.Ledger}).remembers is remember
-    with pytest.raises(dfp.LedgerBudgetError, match=f"was made with remember={remember}"):
+    with pytest.raises(dfp.errors.LedgerBudgetError, match=f"was made with remember={remember}"):
         dfp.Ledger(path, remember=not remember)
     assert not dfp.Ledger(tmp_path / "c.db", epsilon=1).remembers
 
@@ -221,7 +221,7 @@ def test_remember_belongs_to_the_file(tmp_path, remember):
 @pytest.mark.parametrize("remember", [1, "yes", object()])
 def test_wrong_remember(tmp_path, remember):
     """Anything but True and False is refused, and no file made."""
-    with pytest.raises(dfp.InvalidLedgerError, match="must be True or False"):
+    with pytest.raises(dfp.errors.InvalidLedgerError, match="must be True or False"):
         dfp.Ledger(tmp_path / "b.db", epsilon=1, remember=remember)
     assert list(tmp_path.iterdir()) == []
 
@@ -229,9 +229,11 @@ def test_wrong_remember(tmp_path, remember):
 @pytest.mark.parametrize("version", ["", " v", "v\n", 7, 1.0, b"v", "x" * 201])
 def test_wrong_versions(memory, version):
     """A version is a short text that can be read and typed again."""
-    with pytest.raises(dfp.InvalidLedgerError, match="the version of a dataset is a short text"):
+    with pytest.raises(
+        dfp.errors.InvalidLedgerError, match="the version of a dataset is a short text"
+    ):
         account(memory, "flights", version=version)
-    with pytest.raises(dfp.InvalidLedgerError), dfp.spending(memory, version=version):
+    with pytest.raises(dfp.errors.InvalidLedgerError), dfp.spending(memory, version=version):
         pytest.fail("the block ran")
 
 
@@ -247,7 +249,7 @@ def test_the_version_of_a_block(memory, tmp_path):
         assert account_of(other, "flights", None).version is None
     with dfp.spending(memory, version="v1"):
         assert account_of(None, "trains", None).version == "v1"
-    with pytest.raises(dfp.InvalidLedgerError, match="no ledger to charge"):
+    with pytest.raises(dfp.errors.InvalidLedgerError, match="no ledger to charge"):
         account_of(None, None, None, "v1")
 
 

@@ -67,7 +67,7 @@ def test_a_release_that_fails_stays_charged(frame, ledger, stored, monkeypatch, 
 
     monkeypatch.setattr("os.urandom", broken)
     for made in (1, 2):
-        with pytest.raises(dfp.EntropyError):
+        with pytest.raises(dfp.errors.EntropyError):
             frame.dp(ledger=ledger, dataset="flights").count(epsilon=0.25)
         assert stored(ledger) == [("flights", 250_000_000, 0)] * made
 
@@ -75,16 +75,19 @@ def test_a_release_that_fails_stays_charged(frame, ledger, stored, monkeypatch, 
 MISTAKES = {
     "no column": (lambda p: p.mean("y", bounds=BOUNDS), dfp.MissingColumnError),
     "no bounds": (lambda p: p.mean("x", method="shifted"), dfp.MissingBoundsError),
-    "bounds": (lambda p: p.mean("x", bounds=(1, 0)), dfp.InvalidBoundsError),
+    "bounds": (lambda p: p.mean("x", bounds=(1, 0)), dfp.errors.InvalidBoundsError),
     "no delta": (lambda p: p.group_by("g").count(), dfp.MissingDeltaError),
-    "epsilon": (lambda p: p.count(epsilon=float("nan")), dfp.InvalidLossError),
-    "negative": (lambda p: p.count(epsilon=-1), dfp.InvalidLossError),
-    "delta": (lambda p: p.count(delta=2), dfp.InvalidLossError),
-    "rho": (lambda p: p.count(rho=0.1), dfp.InvalidLossError),
-    "level": (lambda p: p.count(interval=2), dfp.InvalidQuestionError),
-    "method": (lambda p: p.mean("x", bounds=BOUNDS, method="best"), dfp.InvalidQuestionError),
+    "epsilon": (lambda p: p.count(epsilon=float("nan")), dfp.errors.InvalidLossError),
+    "negative": (lambda p: p.count(epsilon=-1), dfp.errors.InvalidLossError),
+    "delta": (lambda p: p.count(delta=2), dfp.errors.InvalidLossError),
+    "rho": (lambda p: p.count(rho=0.1), dfp.errors.InvalidLossError),
+    "level": (lambda p: p.count(interval=2), dfp.errors.InvalidQuestionError),
+    "method": (
+        lambda p: p.mean("x", bounds=BOUNDS, method="best"),
+        dfp.errors.InvalidQuestionError,
+    ),
     "text": (lambda p: p.sum("g", bounds=BOUNDS), dfp.UnsupportedDtypeError),
-    "keys": (lambda p: p.group_by("g", keys=[1]).count(), dfp.InvalidKeysError),
+    "keys": (lambda p: p.group_by("g", keys=[1]).count(), dfp.errors.InvalidKeysError),
     "too much": (lambda p: p.count(epsilon=1.5), dfp.BudgetExceededError),
     "delta too much": (
         lambda p: p.group_by("g").count(epsilon=0.1, delta=1e-5),
@@ -171,7 +174,7 @@ def test_series(frame, ledger):
     frame["x"].dp(ledger=ledger, dataset="flights", note="series").mean(BOUNDS, epsilon=0.25)
     assert ledger.remaining("flights").epsilon == 0.75
     assert ledger.history()["note"].tolist() == ["series"]
-    with pytest.raises(dfp.InvalidLedgerError):
+    with pytest.raises(dfp.errors.InvalidLedgerError):
         frame["x"].dp(ledger=ledger)
 
 
@@ -228,7 +231,7 @@ def test_a_block_without_a_dataset(frame, ledger):
     """A block may leave the dataset to the terms, and then they must name it."""
     with dfp.spending(ledger):
         frame.dp(dataset="flights").count(epsilon=0.5)
-        with pytest.raises(dfp.InvalidLedgerError, match="no dataset was named"):
+        with pytest.raises(dfp.errors.InvalidLedgerError, match="no dataset was named"):
             frame.dp.count(epsilon=0.5)
     assert ledger.remaining("flights").epsilon == 0.5
 
@@ -243,7 +246,7 @@ def test_nested_blocks(frame, ledger, tmp_path):
             frame.dp.count(epsilon=2)
         frame.dp.count(epsilon=0.5)
         frame.dp(ledger=inner, dataset="terms").count(epsilon=0.75)
-        with pytest.raises(dfp.InvalidLedgerError):
+        with pytest.raises(dfp.errors.InvalidLedgerError):
             frame.dp(ledger=inner)
     assert inner.history()["dataset"].tolist() == ["inner", "terms"]
     assert ledger.history()["dataset"].tolist() == ["outer"]
@@ -279,16 +282,16 @@ def test_threads_and_blocks(frame, ledger):
 )
 def test_terms_that_do_not_go_together(frame, terms):
     """A ledger, a dataset and a note are checked when they are named."""
-    with pytest.raises(dfp.InvalidLedgerError):
+    with pytest.raises(dfp.errors.InvalidLedgerError):
         frame.dp(**terms)
 
 
 @pytest.mark.parametrize("block", [{"dataset": ""}, {"dataset": "d", "note": 7}])
 def test_wrong_blocks(ledger, block):
     """A block checks its arguments at its start."""
-    with pytest.raises(dfp.InvalidLedgerError), dfp.spending(ledger, **block):
+    with pytest.raises(dfp.errors.InvalidLedgerError), dfp.spending(ledger, **block):
         pytest.fail("the block ran")
-    with pytest.raises(dfp.InvalidLedgerError), dfp.spending("budget.db", dataset="d"):
+    with pytest.raises(dfp.errors.InvalidLedgerError), dfp.spending("budget.db", dataset="d"):
         pytest.fail("the block ran")
 
 

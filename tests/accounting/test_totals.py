@@ -68,7 +68,7 @@ def test_a_promise_is_that_of_the_whole_budget(tmp_path):
 def test_wrong_deltas(ledger, method, delta):
     """A delta below what the releases spent themselves, or that is no number, is refused."""
     ledger.charge("d", charge(0.5, delta=1e-7))
-    with pytest.raises(dfp.InvalidLossError):
+    with pytest.raises(dfp.errors.InvalidLossError):
         getattr(ledger, method)("d", delta=delta)
     with pytest.raises(dfp.MissingDeltaError):
         ledger.tight_total("d", delta=None)
@@ -77,7 +77,9 @@ def test_wrong_deltas(ledger, method, delta):
 def test_why_a_delta_can_not_be_had(ledger, tmp_path, frame):
     """A refusal says which delta is missing, what has used it up, and what to do."""
     ledger.charge("d", charge(0.5, delta=1e-7))
-    with pytest.raises(dfp.InvalidLossError, match="counted add up to 1e-7 already") as refused:
+    with pytest.raises(
+        dfp.errors.InvalidLossError, match="counted add up to 1e-7 already"
+    ) as refused:
         ledger.total("d", delta=1e-8)
     assert refused.value.hint.startswith("pass a delta above 1e-7")
     rho = dfp.Ledger(tmp_path / "rho.db", rho=1, delta=1e-6)
@@ -101,7 +103,7 @@ def test_a_history_that_does_not_add_up_is_damaged(ledger):
         ledger.path.write_bytes(whole)
         forge(ledger.path, ("charge", confirmed(ledger.path)[0] | {"amount": amount}))
         for method in (ledger.total, ledger.tight_total):
-            with pytest.raises(dfp.LedgerFileError, match="is damaged"):
+            with pytest.raises(dfp.errors.LedgerFileError, match="is damaged"):
                 method("d", delta=DELTA)
 
 

@@ -48,7 +48,7 @@ def by_law(values, grid):
 def grids(bounds):
     """Return the grids of a mean and of a sum, by the questions that use them."""
     made = {"mean": grid_from_lower(Bounds(*bounds))}
-    with contextlib.suppress(dfp.InvalidBoundsError):
+    with contextlib.suppress(dfp.errors.InvalidBoundsError):
         made["total"] = grid_from_zero(Bounds(*bounds))
     return made
 

@@ -155,10 +155,10 @@ def test_options():
         ({"ledger": "budget.db"}, "lacks 'dataset'"),
         ({"ledger": "b.db", "dataset": "f", "epsilom": 1}, "has no option 'epsilom'"),
     ):
-        with pytest.raises(dfp.InvalidLedgerError, match=what):
+        with pytest.raises(dfp.errors.InvalidLedgerError, match=what):
             Plugin("dfprivacy", config)
     known = {"ledger": "no.db", "dataset": "flights"}
     settings = {"memory_limit": "1GB"}  # dbt hands the profile's settings to every plugin
     for config, profile in ((known, {}), (known | settings, settings)):
-        with pytest.raises(dfp.LedgerFileError, match="does not exist"):
+        with pytest.raises(dfp.errors.LedgerFileError, match="does not exist"):
             Plugin("dfprivacy", config, SimpleNamespace(settings=profile))

@@ -92,7 +92,7 @@ def test_groups_by_value(means):
     """sort="value" puts the largest first."""
     values = [row["value"] for row in rows_of(dfp.plot(means, sort="value"))]
     assert values == sorted(means["delay"].to_list(), reverse=True)
-    with pytest.raises(dfp.InvalidQuestionError):
+    with pytest.raises(dfp.errors.InvalidQuestionError):
         dfp.plot(means, sort="name")
 
 
@@ -114,7 +114,7 @@ def test_several_answers(flights):
     assert axis_titles(dfp.plot(released, answer="m")) == {"m"}
     with pytest.raises(dfp.MissingColumnError):
         dfp.plot(released, answer="x")
-    with pytest.raises(dfp.InvalidQuestionError):
+    with pytest.raises(dfp.errors.InvalidQuestionError):
         dfp.plot(released, answer="carrier")
 
 
@@ -122,7 +122,7 @@ def test_a_copy_without_intervals_has_to_name_its_answer(flights):
     """Where names don't tell the answer, it has to be named."""
     released = flights.dp.group_by("carrier", keys=["AA", "UA"]).median("delay", epsilon=1)
     assert len(rows_of(dfp.plot(released))) == 2
-    with pytest.raises(dfp.InvalidQuestionError, match="recognised as an answer"):
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="recognised as an answer"):
         dfp.plot(released.with_columns(pl.col("delay") + 1.0), public=True)
     assert len(rows_of(dfp.plot(released.head(1), answer="delay", public=True))) == 1
 
@@ -179,7 +179,7 @@ def test_vectors_by_group(flights):
     chart = dfp.plot(keyed.mean_vector(names, rho=0.5, radius=10))
     assert "Shows 6 of 8 answers." in subtitle(chart)
     whole = frame.select("carrier", v=pl.concat_arr(names)).dp.group_by("carrier", keys=["AA"])
-    with pytest.raises(dfp.InvalidQuestionError, match="vector for each group"):
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="vector for each group"):
         dfp.plot(whole.mean_vector("v", rho=0.5, radius=10))
 
 
@@ -217,7 +217,7 @@ def test_without_the_extra(monkeypatch, tmp_path, numbers, missing):
     """Without its library a picture is refused, with what to install; views still work."""
     chart = numbers["estimate"].plot()
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(dfp.PictureError, match=r"pip install 'dfprivacy\[plot\]'"):
+    with pytest.raises(dfp.errors.PictureError, match=r"pip install 'dfprivacy\[plot\]'"):
         dfp.save_plot(chart if missing == "vl_convert" else numbers["estimate"].plot(), "x.png")
     assert repr(dfp.show(numbers["estimate"]))
 
@@ -252,7 +252,7 @@ def test_files_that_can_not_be_written(tmp_path, means):
     """Another ending, a folder that is not there and what is no chart: nothing is written."""
     chart = dfp.plot(means)
     for shown, path in ((chart, "c.pdf"), (chart, "c"), (chart, "none/c.svg"), (means, "c.svg")):
-        with pytest.raises(dfp.PictureError):
+        with pytest.raises(dfp.errors.PictureError):
             dfp.save_plot(shown, tmp_path / path)
     assert list(tmp_path.iterdir()) == []
 

@@ -143,7 +143,7 @@ def test_a_ledger_in_rho(tmp_path):
     assert promised <= float(told) <= promised * 1.001
     other = ledger.report(tmp_path / "r.html", delta=1e-3).read_text()
     assert "and delta 0.001." in other
-    with pytest.raises(dfp.InvalidLossError):
+    with pytest.raises(dfp.errors.InvalidLossError):
         ledger.report(tmp_path / "r.html", delta=1e-6)
     assert (tmp_path / "r.html").read_text() == other
 
@@ -164,7 +164,7 @@ def test_where_a_report_may_go(ledger, tmp_path):
         (ledger, "budget.db"), (ledger, "report"), (ledger, "none/r.html"),
         (disguised, "ledger.html"),
     ]:  # fmt: skip
-        with pytest.raises(dfp.PictureError):
+        with pytest.raises(dfp.errors.PictureError):
             source.report(tmp_path / path)
     assert disguised.path.read_bytes() == before
     assert sorted(p.name for p in tmp_path.iterdir()) == [

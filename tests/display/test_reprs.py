@@ -186,14 +186,16 @@ def _with_attributes(frame, attributes):
 @pytest.mark.parametrize("reader", [dfp.show, dfp.plot, dfp.released])
 def test_a_changed_release_and_protected_rows_are_refused(pandas_means, change, reader):
     """A frame with other cells or columns than a release is refused, and no cell is quoted."""
-    with pytest.raises(dfp.InvalidQuestionError, match="not a release, or was changed") as raised:
+    with pytest.raises(
+        dfp.errors.InvalidQuestionError, match="not a release, or was changed"
+    ) as raised:
         reader(CHANGES[change](pandas_means))
     assert "4711" not in str(raised.value)
 
 
 def test_an_answer_by_name_does_not_draw_protected_rows(flights):
     """Naming a column of a protected frame does not draw it."""
-    with pytest.raises(dfp.InvalidQuestionError, match="not a release"):
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="not a release"):
         dfp.plot(flights, answer="delay")
 
 
@@ -204,7 +206,7 @@ def test_a_public_frame_states_its_cost(means):
     stated = repr(dfp.show(part, epsilon=2, delta=1e-6, interval=0.9, public=True)).splitlines()
     assert stated[-2].startswith("epsilon=2, delta=1e-06")
     assert stated[-1].startswith("The bars cover 90 % of the noise")
-    with pytest.raises(dfp.InvalidLossError):
+    with pytest.raises(dfp.errors.InvalidLossError):
         dfp.show(part, epsilon=-1, public=True)
 
 
@@ -253,7 +255,7 @@ def test_a_release_is_saved_with_its_cost_and_the_date(tmp_path, means, numbers,
             read = pd.read_csv(path, comment="#")
             expected = means["delay"].to_list() if released is means else [float(released)]
             assert read.iloc[:, 1].tolist() == expected
-    with pytest.raises(dfp.PictureError):
+    with pytest.raises(dfp.errors.PictureError):
         dfp.show(means).save(tmp_path / "release.pdf")
 
 
@@ -286,6 +288,6 @@ def test_nulls_and_unknowns_are_named():
 def test_no_release_is_refused():
     """An object or a frame that is no release is refused by its type, and no value is quoted."""
     for wrong in (4711, ["4711"], pl.DataFrame({"secret": [4711]}), pd.DataFrame({"s": [4711]})):
-        with pytest.raises(dfp.InvalidQuestionError, match="is not a release") as raised:
+        with pytest.raises(dfp.errors.InvalidQuestionError, match="is not a release") as raised:
             dfp.show(wrong)
         assert "4711" not in str(raised.value)

@@ -64,9 +64,9 @@ def test_a_key_never_hides_a_column(key, value, named, write):
     """A column of the files that a directory is named by is refused, also where case differs."""
     folder = write(f"{key}={value}/a.parquet", k=[1] * 3, x=[1.0] * 3)
     path = folder / named.format(f"{key}={value}")
-    with pytest.raises(dfp.UnsupportedFrameError, match="have a column 'k', and so have"):
+    with pytest.raises(dfp.errors.UnsupportedFrameError, match="have a column 'k', and so have"):
         dfp.frame(path).count()
-    with pytest.raises(dfp.UnsupportedFrameError, match="have a column 'k', and so have"):
+    with pytest.raises(dfp.errors.UnsupportedFrameError, match="have a column 'k', and so have"):
         dfp.sql("SELECT dp_count(*) FROM t", t=path)
 
 

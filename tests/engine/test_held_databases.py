@@ -97,7 +97,7 @@ def test_a_statement_leaves_nothing_to_the_next(opened):
         assert len(dfp.sql(text, t=FRAME, delta=1e-6)) == 3
     locked = [own for own in opened if is_locked(own[0])]
     assert len(locked) == 1
-    with pytest.raises(dfp.InvalidQuestionError):
+    with pytest.raises(dfp.errors.InvalidQuestionError):
         dfp.sql(text.replace("lag(m)", "no_such(m)"), t=FRAME, delta=1e-6)
     with pytest.raises(duckdb.ConnectionException):  # it has failed, and is not used again
         locked[0][0].cursor()

@@ -90,9 +90,9 @@ def test_keys_of_a_relation_are_uuids_again():
 def test_keys_that_are_no_uuid_are_refused(key):
     """A public key that is no UUID is refused by the declared type of the column."""
     for frame in (dfp.frame(_uuids()), dfp.frame(_connection().table("t"))):
-        with pytest.raises(dfp.InvalidKeysError, match="UUID"):
+        with pytest.raises(dfp.errors.InvalidKeysError, match="UUID"):
             frame.group_by("u", keys=[key]).count(epsilon=EXACT)
-        with pytest.raises(dfp.InvalidQuestionError, match="UUID"):
+        with pytest.raises(dfp.errors.InvalidQuestionError, match="UUID"):
             frame.share("u", key, epsilon=EXACT)
 
 

@@ -61,7 +61,7 @@ def test_keys_of_directories_are_text_for_globs_and_files_too(write, named):
     folder = write("year=2024/a.parquet", x=[1.0])
     years = dfp.frame(folder / named).group_by("year", keys=["2024"]).count(epsilon=EXACT)
     assert years.to_pylist() == [{"year": "2024", "count": 1, "low": 1.0, "high": 1.0}]
-    with pytest.raises(dfp.InvalidKeysError):
+    with pytest.raises(dfp.errors.InvalidKeysError):
         dfp.frame(folder / named).group_by("year", keys=[2024]).count(epsilon=EXACT)
 
 
@@ -93,7 +93,9 @@ def test_files_of_other_schemas_are_refused(write, other):
     write("a.parquet", x=[1.0])
     folder = write("b.parquet", **other)
     for path in (folder, folder / "*.parquet"):
-        with pytest.raises(dfp.UnsupportedFrameError, match=r"different columns: .[xy]. is "):
+        with pytest.raises(
+            dfp.errors.UnsupportedFrameError, match=r"different columns: .[xy]. is "
+        ):
             count(path)
 
 
@@ -101,7 +103,7 @@ def test_the_file_and_the_column_that_differ_are_named(write):
     """A message has both types, and no key of a directory, which may be secret."""
     write("user=ann/a.parquet", x=[1.0], nested=[{"y": [1]}])
     folder = write("user=bob/b.parquet", x=[1.0], nested=[{"y": ["1"]}])
-    with pytest.raises(dfp.UnsupportedFrameError) as failure:
+    with pytest.raises(dfp.errors.UnsupportedFrameError) as failure:
         count(folder)
     kinds = r"'nested' is STRUCT\(y BIGINT\[\]\) in .*user=.../a.parquet' and STRUCT"
     assert failure.match(kinds)
@@ -120,7 +122,7 @@ def test_directories_of_other_keys_are_refused(write):
     """Files that lie below different keys have no columns in common to be named."""
     write("year=2024/a.parquet", x=[1.0])
     folder = write("month=1/a.parquet", x=[1.0])
-    with pytest.raises(dfp.UnsupportedFrameError, match="different keys"):
+    with pytest.raises(dfp.errors.UnsupportedFrameError, match="different keys"):
         count(folder)
 
 
@@ -129,7 +131,7 @@ def test_nothing_to_read(tmp_path):
     (tmp_path / "empty").mkdir()
     ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1)
     for name in ("empty", "none*.parquet", "none.parquet", "none.csv"):
-        with pytest.raises(dfp.UnsupportedFrameError, match=r"there is no|no file is"):
+        with pytest.raises(dfp.errors.UnsupportedFrameError, match=r"there is no|no file is"):
             dfp.frame(tmp_path / name)(ledger=ledger, dataset="d").count()
     assert ledger.datasets() == []
 
@@ -140,7 +142,7 @@ def test_rows_do_not_change_what_is_declared(write):
     for value in (1.0, None):
         write("a.parquet", x=[1.0])
         folder = write("b.parquet", x=pl.Series([value], dtype=pl.Float64), y=["secret"])
-        with pytest.raises(dfp.UnsupportedFrameError) as caught:
+        with pytest.raises(dfp.errors.UnsupportedFrameError) as caught:
             count(folder)
         texts.append(str(caught.value))
     assert texts[0] == texts[1]

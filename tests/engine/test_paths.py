@@ -25,7 +25,7 @@ def test_an_address_is_refused_with_its_remedy(scheme):
         lambda: dfp.connect(address).cursor().execute("SELECT dp_count(*) FROM rows"),
         lambda: dfp.suggest_limits(address, unit="x"),
     ):
-        with pytest.raises(dfp.UnsupportedFrameError, match=remedy):
+        with pytest.raises(dfp.errors.UnsupportedFrameError, match=remedy):
             ask()
     assert "httpfs" in command("count", address).stderr
 
@@ -77,6 +77,6 @@ def test_a_folder_of_several_kinds_is_refused(write, name):
     folder = write("a.parquet", x=[1.0])
     (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_text("x\n1\n")
-    with pytest.raises(dfp.UnsupportedFrameError, match=r"has text files such as .*b\.\w+"):
+    with pytest.raises(dfp.errors.UnsupportedFrameError, match=r"has text files such as .*b\.\w+"):
         dfp.frame(folder).count()
     assert float(dfp.frame(folder / "*.parquet").count(epsilon=EXACT)) == 1

@@ -98,7 +98,7 @@ def test_what_was_chosen_goes_first(capsys, monkeypatch):
 @pytest.mark.parametrize("mode", [True, False, None, "no", 1])
 def test_other_words_are_refused(mode):
     """Progress is one of three words."""
-    with pytest.raises(dfp.InvalidEngineError):
+    with pytest.raises(dfp.errors.InvalidEngineError):
         dfp.progress(mode)
 
 

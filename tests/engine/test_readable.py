@@ -31,7 +31,7 @@ def test_files_whose_names_differ_in_case_are_refused(ending, tmp_path):
         path.write_text("x,X\n1,2\n")
     else:
         parquet.write_table(CASES, path)
-    with pytest.raises(dfp.UnsupportedFrameError, match="case"):
+    with pytest.raises(dfp.errors.UnsupportedFrameError, match="case"):
         dfp.frame(path).count("x", epsilon=1)
     parquet.write_table(pa.table({"x": [1.0], "x_1": [2.0]}), tmp_path / "plain.parquet")
     assert dfp.frame(tmp_path / "plain.parquet").mean("x_1", (0, 9), epsilon=EXACT) == (
@@ -45,9 +45,9 @@ def test_patterns_are_no_names(name):
     for make in (pl.DataFrame, pl.LazyFrame):
         frame = dfp.frame(make({"x": [5.0] * 9, name: [1.0] * 9}))
         assert frame.mean("x", (0, 9), epsilon=EXACT) == pytest.approx(5)
-        with pytest.raises(dfp.UnsupportedFrameError, match="pattern"):
+        with pytest.raises(dfp.errors.UnsupportedFrameError, match="pattern"):
             frame.mean(name, (0, 9), epsilon=1)
-        with pytest.raises(dfp.UnsupportedFrameError, match="pattern"):
+        with pytest.raises(dfp.errors.UnsupportedFrameError, match="pattern"):
             frame.group_by(name).count(epsilon=1, delta=1e-6)
 
 
@@ -121,7 +121,9 @@ def test_a_far_key_fails_no_public_one(kind):
 def test_a_dask_frame_is_refused_with_the_way_round():
     """What lies in partitions is no frame here; the hint says what to make of it."""
     lazy = type("DataFrame", (), {"__module__": "dask.dataframe.dask_expr"})()
-    with pytest.raises(dfp.UnsupportedFrameError, match="type DataFrame is not a frame") as caught:
+    with pytest.raises(
+        dfp.errors.UnsupportedFrameError, match="type DataFrame is not a frame"
+    ) as caught:
         dfp.frame(lazy).count(epsilon=1)
     assert "compute()" in str(caught.value)
     assert "Parquet" in str(caught.value)
@@ -146,9 +148,9 @@ def test_files_that_are_none(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty.parquet").touch()
     (tmp_path / "text.parquet").write_text("no footer")
-    with pytest.raises(dfp.UnsupportedFrameError):
+    with pytest.raises(dfp.errors.UnsupportedFrameError):
         dfp.frame(name).count(epsilon=1)
-    with pytest.raises(dfp.UnsupportedFrameError):
+    with pytest.raises(dfp.errors.UnsupportedFrameError):
         dfp.sql("SELECT dp_count(*) FROM t", t=name)
 
 

@@ -34,7 +34,9 @@ def test_the_folder_of_a_table_is_never_read_as_files(table, named, tmp_path):
         lambda: dfp.suggest_limits(path, unit="x"),
         lambda: dfp.statistics(path, tmp_path / "statistics", dfp.count()),
     ):
-        with pytest.raises(dfp.UnsupportedFrameError, match=r"Delta|Iceberg|Hudi") as failure:
+        with pytest.raises(
+            dfp.errors.UnsupportedFrameError, match=r"Delta|Iceberg|Hudi"
+        ) as failure:
             ask()
         assert failure.match(hint)
     assert "table" in command("count", path).stderr
@@ -46,7 +48,7 @@ def test_a_missing_package_is_named_with_its_remedy(table):
         remedy = "Hudi tables are not read"
     else:
         remedy = r"pip install 'dfprivacy\[lake\]'"
-    with pytest.raises(dfp.UnsupportedFrameError, match=remedy):
+    with pytest.raises(dfp.errors.UnsupportedFrameError, match=remedy):
         dfp.frame(table).count()
 
 

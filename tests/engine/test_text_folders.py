@@ -93,7 +93,9 @@ def test_a_damaged_archive_is_refused(name, kind, damage, tmp_path, monkeypatch)
         lambda: dfp.sql("SELECT dp_count(*) FROM t", t=path, epsilon=1),
         lambda: dfp.statistics(path, "part.parquet", dfp.count()),
     ):
-        with pytest.raises(dfp.UnsupportedFrameError, match=r"damaged|column names") as caught:
+        with pytest.raises(
+            dfp.errors.UnsupportedFrameError, match=r"damaged|column names"
+        ) as caught:
             ask()
         assert "Hint" in str(caught.value)
         assert "secret" not in str(caught.value)
@@ -104,7 +106,7 @@ def test_an_archive_that_was_mended_is_read(tmp_path):
     """Whether an archive is sound is asked anew when the file has changed."""
     path = tmp_path / "rows.csv.gz"
     path.write_bytes(pack(ROWS, "gzip")[:-5])
-    with pytest.raises(dfp.UnsupportedFrameError):
+    with pytest.raises(dfp.errors.UnsupportedFrameError):
         dfp.frame(path).count(epsilon=1)
     path.write_bytes(pack(ROWS, "gzip"))
     assert counts_of(path) == EXPECTED
@@ -140,7 +142,7 @@ def test_a_pattern_names_text_files(days):
     assert counts_of(days / "*.csv") == {"a": 1000}
     assert counts_of(str(days / "*" / "*.tsv")) == {"b": 400}
     assert counts_of(days / "*.csv.gz") == {"b": 600}
-    with pytest.raises(dfp.UnsupportedFrameError, match="no file is named"):
+    with pytest.raises(dfp.errors.UnsupportedFrameError, match="no file is named"):
         dfp.frame(days / "x*.csv").count(epsilon=1)
 
 
@@ -159,7 +161,7 @@ def test_a_form_holds_for_all_files(days):
 def test_files_of_other_columns_are_refused(header, days):
     """Text files with different names of columns are refused with a file and a column."""
     (days / "late" / "4.csv").write_bytes(header)
-    with pytest.raises(dfp.UnsupportedFrameError, match=r"'[gGxy]' is in .*\.csv") as caught:
+    with pytest.raises(dfp.errors.UnsupportedFrameError, match=r"'[gGxy]' is in .*\.csv") as caught:
         dfp.frame(days).count(epsilon=1)
     assert "4.csv" in str(caught.value)
 
@@ -176,7 +178,7 @@ def test_folders_that_are_refused(name, message, days):
     """Files of two kinds, other archives and keys of directories are refused with a remedy."""
     (days / name).parent.mkdir(exist_ok=True)
     (days / name).write_text("g,x\n")
-    with pytest.raises(dfp.UnsupportedFrameError, match=message) as caught:
+    with pytest.raises(dfp.errors.UnsupportedFrameError, match=message) as caught:
         dfp.frame(days).count(epsilon=1)
     assert "Hint" in str(caught.value)
     assert "secret" not in str(caught.value)

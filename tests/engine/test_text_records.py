@@ -147,7 +147,7 @@ def test_a_record_of_several_lines_is_declared(rows):
 )  # fmt: skip
 def test_forms_of_text_that_are_refused(form):
     """An encoding in which a line decides about the next one is refused, like what is no form."""
-    with pytest.raises(dfp.UnsupportedFrameError):
+    with pytest.raises(dfp.errors.UnsupportedFrameError):
         dfp.TextFile("rows.csv", **form)
 
 
@@ -191,7 +191,7 @@ def test_headers_that_are_refused_name_the_remedy(data, message, tmp_path):
     if message is None:
         assert dfp.frame(path).count(epsilon=EXACT) == 1
         return
-    with pytest.raises(dfp.UnsupportedFrameError, match=message) as caught:
+    with pytest.raises(dfp.errors.UnsupportedFrameError, match=message) as caught:
         dfp.frame(path).count(epsilon=1)
     assert "Hint" in str(caught.value)
 

@@ -202,7 +202,7 @@ def test_vectors(ledger):
     assert by.shown.half < 40
     told = private.explain.mean_vector(["x", "k"], rho=0.5, radius=9, method="plan").answers[0].told
     assert not told
-    with pytest.raises(dfp.InvalidLedgerError):
+    with pytest.raises(dfp.errors.InvalidLedgerError):
         private.explain.mean_vector(["x", "k"], rho=0.5, radius=9, neighbours="replace")
 
 

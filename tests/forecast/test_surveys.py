@@ -42,7 +42,7 @@ def test_surveys_are_explained_without_data(monkeypatch):
     assert explain("x", sigma=2.0, limit=64).answers[0].told
     assert not explain("x", sigma_bounds=(1, 8), limit=64).answers[0].told
     for ask in (lambda: explain("x", rounds=3), lambda: explain("y", sigma=2.0)):
-        with pytest.raises((dfp.InvalidProtocolError, dfp.MissingColumnError)):
+        with pytest.raises((dfp.errors.InvalidProtocolError, dfp.MissingColumnError)):
             ask()
 
 

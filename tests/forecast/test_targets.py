@@ -46,7 +46,9 @@ def test_the_least_loss_that_reaches_a_half_width(kind, measure):
     question, explain = asked(STATISTICS[kind], (0, 4), (0, 4)), DP(**{measure: 1}).explain
     answer = explain(question, **{measure: 0.5}).answers[0]
     if not answer.told:
-        with pytest.raises(dfp.InvalidQuestionError, match="no half-width before there is data"):
+        with pytest.raises(
+            dfp.errors.InvalidQuestionError, match="no half-width before there is data"
+        ):
             explain(question, within=1)
         return
     many = explain(question, **{measure: 5}).answers[0]
@@ -123,7 +125,7 @@ def test_targets_that_are_refused(given, message):
     """What is no target, or can't be reached, is refused in words that say why."""
     with pytest.raises(dfp.DPError, match=message):
         DP.explain(dfp.mean("x", (0, 4)), **given)
-    with pytest.raises(dfp.InvalidQuestionError, match="percentage"):
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="percentage"):
         DP.explain(dfp.corr("x", "y", (0, 4), (0, 4)), within="2%")
 
 
@@ -151,7 +153,7 @@ def test_a_statement_has_targets():
     above = "SELECT dp_count(*) AS n FROM t WHERE x > (SELECT dp_mean(x, 0, 100) FROM t)"
     both = dfp.explain(above, within=5, t=terms["t"], schema={"unit": "t.g"}, max_rows=1, size=SIZE)
     assert [answer.certain[answer.rows.index(SIZE)] <= 5 for answer in both.answers] == [True] * 2
-    with pytest.raises(dfp.InvalidLossError):
+    with pytest.raises(dfp.errors.InvalidLossError):
         dfp.explain(query, within="2%", epsilon=1, **wide)
     con = dfp.connect(t=terms["t"], epsilon=1, delta=1e-6)
     assert con.explain(query, within="2%", size=SIZE).epsilon == plan.epsilon

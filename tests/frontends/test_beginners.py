@@ -20,9 +20,11 @@ def test_a_column_is_asked_about_in_brackets(frame):
     assert 39 < frame.dp["age"].mean((0, 100)) < 41
     assert frame.dp["age"].explain.mean((0, 100)).epsilon == 1
     for asked in (frame.dp, frame.dp.group_by("city")):
-        with pytest.raises(dfp.UnknownMethodError, match="'age' is a column, not a question"):
+        with pytest.raises(
+            dfp.errors.UnknownMethodError, match="'age' is a column, not a question"
+        ):
             asked.age  # noqa: B018
-        with pytest.raises(dfp.InvalidQuestionError, match="one column at a time"):
+        with pytest.raises(dfp.errors.InvalidQuestionError, match="one column at a time"):
             asked[["age", "seen"]]
         with pytest.raises(dfp.MissingColumnError, match="did you mean 'age'"):
             asked["agee"].mean((0, 100), delta=1e-6)
@@ -39,7 +41,7 @@ def test_numpys_arrays_and_times_are_arguments():
 
 def test_gaussian_noise_names_its_loss():
     """A mean of vectors with an epsilon says that rho is what it costs."""
-    with pytest.raises(dfp.UnknownArgumentError, match=r"'epsilon'[^$]*rho=0\.5"):
+    with pytest.raises(dfp.errors.UnknownArgumentError, match=r"'epsilon'[^$]*rho=0\.5"):
         FRAME.dp.mean_vector(["age"], radius=100, epsilon=1)
 
 

@@ -58,7 +58,7 @@ def test_a_history_has_the_questions_as_they_were_asked(tmp_path):
 )
 def test_a_center_needs_a_power_above_one(p):
     """What is 1 as a float is no power either, though it is above 1 as a fraction."""
-    with pytest.raises(dfp.InvalidQuestionError, match="above 1, up to 64"):
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="above 1, up to 64"):
         FRAME.dp.center("x", p, bounds=(0, 1))
 
 
@@ -68,6 +68,6 @@ def test_a_center_needs_a_power_above_one(p):
 def test_other_levels_are_refused(level):
     """A level is a real number from 0 to 1, alone or among others."""
     for ask in (lambda: FRAME.dp.quantile("x", level), lambda: FRAME.dp.quantiles("x", [0, level])):
-        with pytest.raises(dfp.InvalidQuestionError) as caught:
+        with pytest.raises(dfp.errors.InvalidQuestionError) as caught:
             ask()
         assert caught.value.hint

@@ -99,7 +99,7 @@ def test_a_remembered_number_knows_one_interval(memory, data):
     private = dfp.frame(data)(ledger=memory, dataset="d", version="1", interval=0.9)
     first, again = private.count(epsilon=0.25), private.count(epsilon=0.25)
     assert again.interval(0.9) == again.interval() == first.interval(0.9)
-    with pytest.raises(dfp.InvalidQuestionError, match=r"interval\(0\.9\)"):
+    with pytest.raises(dfp.errors.InvalidQuestionError, match=r"interval\(0\.9\)"):
         again.interval(0.99)
 
 

@@ -85,7 +85,10 @@ def test_damaged_file(folder, damage):
 def test_little_memory(folder):
     """A question that memory can't hold raises the same error in Python."""
     groups = dfp.frame("rows.parquet").group_by("key")
-    with pytest.raises(dfp.EngineSpaceError) as caught, dfp.Engine("2MB", 1, folder / "spill"):
+    with (
+        pytest.raises(dfp.errors.EngineSpaceError) as caught,
+        dfp.Engine("2MB", 1, folder / "spill"),
+    ):
         groups.count(delta=1e-7)
     assert str(folder / "spill") in str(caught.value)
     assert caught.value.__cause__ is None

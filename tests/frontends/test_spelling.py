@@ -21,7 +21,7 @@ def test_what_was_meant(owner, name, other):
     """The nearest known name, or what another library's name is called here, is proposed."""
     if not hasattr(owner, other):
         pytest.skip(f"groups have no {other}")
-    with pytest.raises(dfp.UnknownMethodError) as raised:
+    with pytest.raises(dfp.errors.UnknownMethodError) as raised:
         getattr(owner, name)
     assert raised.value.hint == f"write .{other}(...)"
 
@@ -32,7 +32,7 @@ def test_an_unknown_question_is_refused_with_a_hint(owner):
 
     Tools that probe for attributes see that there is none.
     """
-    with pytest.raises(dfp.UnknownMethodError) as far:
+    with pytest.raises(dfp.errors.UnknownMethodError) as far:
         owner.xyzzy  # noqa: B018 to look is to ask
     listed = far.value.hint.removeprefix("ask one of ").split(", ")
     assert {"count", "mean", "median"} <= set(listed) <= set(dir(owner))
@@ -45,5 +45,5 @@ def test_private_names_are_no_questions():
     """A name with an underscore is refused as Python does it: copying and pickling rely on that."""
     with pytest.raises(AttributeError, match="has no attribute '__x__'") as raised:
         FRAME.dp.__x__  # noqa: B018 to look is to ask
-    assert not isinstance(raised.value, dfp.UnknownMethodError)
+    assert not isinstance(raised.value, dfp.errors.UnknownMethodError)
     assert copy.copy(FRAME.dp).count(epsilon=1e9) == 1

@@ -189,7 +189,7 @@ def test_descriptions_refuse_forms_of_other_sources(source, run):
 def test_frames_that_are_no_text_files_refuse_a_form(form, visits):
     """A form of text beside a table, a Parquet file or a `TextFile` is refused."""
     for frame in (duckdb.sql("SELECT 1 AS x"), "visits.parquet", dfp.TextFile(visits)):
-        with pytest.raises(dfp.UnsupportedFrameError) as caught:
+        with pytest.raises(dfp.errors.UnsupportedFrameError) as caught:
             dfp.frame(frame, **form)
         assert "Hint" in str(caught.value)
 
@@ -209,5 +209,5 @@ def test_a_text_file_of_the_home_directory_or_a_network(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "rows.csv").write_text("x\n1\n")
     assert float(dfp.frame(dfp.TextFile("~/rows.csv")).count(epsilon=EXACT)) == 1
-    with pytest.raises(dfp.UnsupportedFrameError, match="network"):
+    with pytest.raises(dfp.errors.UnsupportedFrameError, match="network"):
         dfp.frame(dfp.TextFile("s3://bucket/rows.csv"))

@@ -55,7 +55,7 @@ def test_a_column_by_group_is_asked_in_brackets(frame):
 def test_a_column_as_an_attribute_says_how_it_is_asked():
     """group_by("a").value names the two ways to ask; several columns share a call of agg."""
     by = FRAMES["pandas"].dp.group_by("a")
-    with pytest.raises(dfp.UnknownMethodError, match=r'mean\("value"'):
+    with pytest.raises(dfp.errors.UnknownMethodError, match=r'mean\("value"'):
         _ = by.value
     with pytest.raises(dfp.DPError, match="agg"):
         _ = by[["value", "low"]]
@@ -71,10 +71,10 @@ def test_a_column_as_an_attribute_says_how_it_is_asked():
 )
 def test_an_unknown_argument_is_answered(given, said):
     """An argument that no question takes is a DPError and a TypeError, with what was meant."""
-    with pytest.raises(dfp.UnknownArgumentError, match=said) as caught:
+    with pytest.raises(dfp.errors.UnknownArgumentError, match=said) as caught:
         FRAMES["pandas"].dp.mean("value", **given)
     assert isinstance(caught.value, TypeError)
-    with pytest.raises(dfp.UnknownArgumentError, match="column"):
+    with pytest.raises(dfp.errors.UnknownArgumentError, match="column"):
         FRAMES["polars"].dp.mean()
 
 
@@ -136,9 +136,9 @@ def test_a_series_knows_units_and_explains(engine):
     counted = values.dp(unit=users, max_rows=2, epsilon=1e9).count()
     assert int(counted) == 1000
     assert values.dp.explain.mean((0, 4), epsilon=2).epsilon == 2
-    with pytest.raises(dfp.InvalidUnitError, match="as many"):
+    with pytest.raises(dfp.errors.InvalidUnitError, match="as many"):
         values.dp(unit=users.head(3), max_rows=2)
-    with pytest.raises(dfp.InvalidUnitError, match="another series"):
+    with pytest.raises(dfp.errors.InvalidUnitError, match="another series"):
         values.dp(unit="user")
 
 

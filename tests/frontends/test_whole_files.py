@@ -67,6 +67,6 @@ def test_a_page_never_replaces_a_ledger(tmp_path):
     """Whatever writes a file leaves a ledger as it is."""
     ours, other = (dfp.Ledger(tmp_path / f"{name}.html", epsilon=1) for name in ("ours", "other"))
     for target in (ours.path, other.path):
-        with pytest.raises(dfp.PictureError):
+        with pytest.raises(dfp.errors.PictureError):
             ours.report(target)
         assert dfp.Ledger(target).spent("flights") == dfp.Budget(epsilon=0)

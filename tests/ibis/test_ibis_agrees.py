@@ -133,7 +133,7 @@ def test_limits_of_a_unit_are_those_of_other_engines(unit, many, make, exact, re
     """A unit's sums count up to its limits; a backend without hashes or windows refuses by name."""
     kind = request.node.callspec.params["make"]
     if kind == "polars":
-        with pytest.raises(dfp.UnsupportedFrameError, match="polars has no"):
+        with pytest.raises(dfp.errors.UnsupportedFrameError, match="polars has no"):
             exact.sums(make(many), SUMS, "g", unit=unit)
         return
     found = exact.sums(make(many), SUMS, "g", unit=unit)

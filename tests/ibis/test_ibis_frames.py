@@ -89,8 +89,8 @@ REFUSED = [
     (dfp.MissingColumnError, lambda f: f.count("y")),
     (dfp.UnsupportedDtypeError, lambda f: f.mean("s", bounds=(0, 1))),
     (dfp.UnsupportedDtypeError, lambda f: f.group_by("d").count(delta=0.1)),
-    (dfp.InvalidBoundsError, lambda f: f.mean("u", bounds=(0, 2**60))),
-    (dfp.InvalidKeysError, lambda f: f.group_by("u", keys=["a"]).count()),
+    (dfp.errors.InvalidBoundsError, lambda f: f.mean("u", bounds=(0, 2**60))),
+    (dfp.errors.InvalidKeysError, lambda f: f.group_by("u", keys=["a"]).count()),
 ]
 
 
@@ -105,7 +105,7 @@ def test_what_is_declared_is_refused_by_name(error, ask_for, connection, tmp_pat
 
 def test_tables_of_no_backend_are_refused():
     """An unbound table has no rows."""
-    with pytest.raises(dfp.UnsupportedFrameError, match="no backend"):
+    with pytest.raises(dfp.errors.UnsupportedFrameError, match="no backend"):
         dfp.frame(ibis.table({"x": "float64"}, name="t")).count(epsilon=1)
 
 
@@ -128,7 +128,7 @@ def test_backends_without_types_of_their_own_are_refused(name, monkeypatch, tmp_
         lambda f: f.count("no such column"),
         lambda f: f.mean_vector(["k"], radius=1, rho=1),
     ):
-        with pytest.raises(dfp.UnsupportedFrameError, match=f"{name}(?s:.*)DuckDB"):
+        with pytest.raises(dfp.errors.UnsupportedFrameError, match=f"{name}(?s:.*)DuckDB"):
             ask_for(dfp.frame(table))
     assert paid == []
 

@@ -156,7 +156,9 @@ def test_no_file_of_a_table_is_read_by_itself(folder, named):
         lambda: dfp.statistics(path, folder.parent / "n.parquet", dfp.count()),
         lambda: dfp.frame(path).describe(["x"]),
     ):
-        with pytest.raises(dfp.UnsupportedFrameError, match=r"is the folder of a (Delta|Iceberg)"):
+        with pytest.raises(
+            dfp.errors.UnsupportedFrameError, match=r"is the folder of a (Delta|Iceberg)"
+        ):
             ask()
     assert command("count", path).exit_code != 0
 
@@ -170,7 +172,7 @@ def test_a_folder_of_tables_is_no_folder_of_files(folder):
     (folder / "below").mkdir()
     (folder / "below" / "a.parquet").write_bytes(file.read_bytes())
     for path in (folder.parent, link, link / "a.parquet", folder / "below"):
-        with pytest.raises(dfp.UnsupportedFrameError, match="is the folder of a"):
+        with pytest.raises(dfp.errors.UnsupportedFrameError, match="is the folder of a"):
             dfp.frame(path).count()
 
 
@@ -192,7 +194,9 @@ def test_partitions_of_other_types_are_refused(tmp_path):
     deltalake = pytest.importorskip("deltalake")
     table = pa.table({"k": [b"a"] * 5, "x": [1.0] * 5})
     deltalake.write_deltalake(tmp_path / "t", table, partition_by=["k"])
-    with pytest.raises(dfp.UnsupportedFrameError, match="partitioned by 'k', which is declared"):
+    with pytest.raises(
+        dfp.errors.UnsupportedFrameError, match="partitioned by 'k', which is declared"
+    ):
         dfp.frame(tmp_path / "t")
 
 
@@ -261,7 +265,7 @@ def test_unread_features_of_delta_are_refused(tmp_path):
     }  # fmt: skip
     log = folder / "_delta_log" / f"{1:020}.json"
     log.write_text(json.dumps({"protocol": protocol}))
-    with pytest.raises(dfp.UnsupportedFrameError, match="columnMapping"):
+    with pytest.raises(dfp.errors.UnsupportedFrameError, match="columnMapping"):
         dfp.frame(folder)
 
 
@@ -314,7 +318,7 @@ def test_equality_deletes_of_iceberg_are_refused(tmp_path, catalog, monkeypatch)
     table = catalog.create_table("shop.visits", VISITS.schema)
     table.append(VISITS)
     delete_by_file(table, monkeypatch, equality=True)
-    with pytest.raises(dfp.UnsupportedFrameError, match="equality deletes"):
+    with pytest.raises(dfp.errors.UnsupportedFrameError, match="equality deletes"):
         dfp.frame(tmp_path / "shop" / "visits")
 
 
@@ -326,7 +330,7 @@ def test_a_metadata_file_names_its_snapshot(iceberg, catalog):
     assert count(iceberg) == 90
     last = max((iceberg / "metadata").glob("*.metadata.json"))
     (last.parent / f"{last.name[:5]}-other.metadata.json").write_bytes(last.read_bytes())
-    with pytest.raises(dfp.UnsupportedFrameError, match="2 newest metadata files"):
+    with pytest.raises(dfp.errors.UnsupportedFrameError, match="2 newest metadata files"):
         dfp.frame(iceberg)
     (iceberg / "metadata" / "version-hint.text").write_text(str(int(newest.name[:5])))
     assert count(iceberg) == 40
@@ -336,5 +340,5 @@ def test_a_broken_log_is_no_folder_of_files(folder):
     """A table whose log can't be read is refused, and not read as plain files."""
     for file in (*folder.glob("_delta_log/*"), *folder.glob("metadata/*.json")):
         file.write_text("{")
-    with pytest.raises(dfp.UnsupportedFrameError, match="can't be opened"):
+    with pytest.raises(dfp.errors.UnsupportedFrameError, match="can't be opened"):
         dfp.frame(folder)

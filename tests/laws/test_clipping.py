@@ -65,7 +65,7 @@ def test_it_can_be_left_out(tmp_path):
     assert ran.exit_code == 0
     assert "clipped" not in ran.stdout
     for wrong in (0, None, "no"):
-        with pytest.raises(dfp.InvalidQuestionError, match="True or False"):
+        with pytest.raises(dfp.errors.InvalidQuestionError, match="True or False"):
             frame.dp.mean("x", BOUNDS, clipping=wrong)
 
 

@@ -121,7 +121,7 @@ def ask(question, frame):
     """Return an answer, or the refusal that the declared type has."""
     try:
         return question(frame)
-    except (dfp.UnsupportedDtypeError, dfp.InvalidQuestionError) as error:
+    except (dfp.UnsupportedDtypeError, dfp.errors.InvalidQuestionError) as error:
         return type(error), str(error)
 
 
@@ -166,7 +166,7 @@ def _is_refused(question, frame):
     """Tell whether a declared type refuses a question; any other failure is raised."""
     try:
         question(frame)
-    except (dfp.UnsupportedDtypeError, dfp.InvalidQuestionError):
+    except (dfp.UnsupportedDtypeError, dfp.errors.InvalidQuestionError):
         return True
     return False
 

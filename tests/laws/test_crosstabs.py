@@ -288,23 +288,23 @@ def test_show_and_plot_know_a_table():
 def test_what_cannot_be_is_refused_before_a_row_is_read():
     """One column twice, totals of selections, rounding of means, aggregates that are not there."""
     private = DATA.dp(delta=1e-6)
-    with pytest.raises(dfp.InvalidQuestionError, match="two different columns"):
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="two different columns"):
         private.crosstab("city", "city")
-    with pytest.raises(dfp.InvalidQuestionError, match="totals can't be read off"):
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="totals can't be read off"):
         private.pivot("city", "month", "spent", "median", margins=True)
-    with pytest.raises(dfp.InvalidQuestionError, match="totals can't be read off"):
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="totals can't be read off"):
         private.pivot("city", "month", "spent", "nunique", margins=True)
     with pytest.raises(dfp.MissingBoundsError):
         private.pivot("city", "month", "spent", margins=True)
-    with pytest.raises(dfp.InvalidQuestionError, match="do not add up"):
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="do not add up"):
         private.pivot("city", "month", "spent", bounds=(0, 10), rounded="integer")
-    with pytest.raises(dfp.InvalidQuestionError, match="no such aggregate"):
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="no such aggregate"):
         private.crosstab("city", "month", "spent", "harmonic")
-    with pytest.raises(dfp.InvalidQuestionError, match="counts rows"):
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="counts rows"):
         private.crosstab("city", "month", aggregate="mean")
     with pytest.raises(dfp.MissingDeltaError):
         DATA.dp.crosstab("city", "month")
-    with pytest.raises(dfp.InvalidKeysError):
+    with pytest.raises(dfp.errors.InvalidKeysError):
         private.crosstab("city", "month", keys={"city": ["Rome"]})
     assert private(bounds={"spent": (0, 10)}).pivot("city", "month", "spent", margins=True).height
 
@@ -325,6 +325,6 @@ def test_a_total_of_too_many_rows_is_refused_before_the_charge(tmp_path, monkeyp
     monkeypatch.setattr("dfprivacy.measurement.sums.ROW_LIMIT", 3000)
     ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=1, delta=1e-6)
     private = DATA.dp(ledger=ledger, dataset="shops", delta=1e-6)
-    with pytest.raises(dfp.TooManyRowsError):
+    with pytest.raises(dfp.errors.TooManyRowsError):
         private.crosstab("city", "month", margins=True)
     assert private.crosstab("city", "month", epsilon=1).height == 3

@@ -175,15 +175,15 @@ def test_what_was_computed_can_be_shown():
 def test_what_cannot_be_compared_is_refused():
     """Frames that are no release, no group of that name, means of a total, no interval."""
     made = DATA.with_columns(x=1.0).dp.group_by("k", keys=KEYS)
-    with pytest.raises(dfp.InvalidQuestionError, match="is not a release"):
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="is not a release"):
         dfp.released(pl.DataFrame({"k": ["never"], "count": [123.25]}))
-    with pytest.raises(dfp.InvalidQuestionError, match="do not add up"):
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="do not add up"):
         dfp.released(made.mean("x", (0, 2))).ratio_to("total")
-    with pytest.raises(dfp.InvalidQuestionError, match="no group"):
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="no group"):
         dfp.released(made.count()).diff("z")
-    with pytest.raises(dfp.InvalidQuestionError, match="no key"):
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="no key"):
         dfp.released(made.count()).diff(along="city")
-    with pytest.raises(dfp.InvalidQuestionError, match="no answer with an interval"):
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="no answer with an interval"):
         dfp.released(made.median("x")).diff()
-    with pytest.raises(dfp.InvalidQuestionError, match="no table"):
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="no table"):
         dfp.released(made.count()).table()

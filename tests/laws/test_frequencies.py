@@ -103,11 +103,11 @@ def test_series_and_explanations_know_counts_by_value():
 def test_what_cannot_be_is_refused_before_a_row_is_read():
     """No whole number of values, keys for one column alone, names that are taken."""
     for k in (0, None, 1.5):
-        with pytest.raises(dfp.InvalidQuestionError, match="whole number"):
+        with pytest.raises(dfp.errors.InvalidQuestionError, match="whole number"):
             DATA.dp.top("city", k, delta=1e-6)
-    with pytest.raises(dfp.InvalidKeysError, match="public together"):
+    with pytest.raises(dfp.errors.InvalidKeysError, match="public together"):
         DATA.dp.group_by("shop").value_counts("city", ["Rome"])
-    with pytest.raises(dfp.InvalidQuestionError, match="name of a column"):
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="name of a column"):
         DATA.rename({"city": "note"}).dp.top("note", 1, delta=1e-6)
     with pytest.raises(dfp.MissingDeltaError):
         DATA.dp.value_counts("city")
@@ -232,9 +232,9 @@ def test_other_values_at_every_door(tmp_path, monkeypatch):
 
 def test_other_values_need_listed_ones():
     """Without a list there are no others, and one list holds for all groups."""
-    with pytest.raises(dfp.InvalidKeysError, match="not listed"):
+    with pytest.raises(dfp.errors.InvalidKeysError, match="not listed"):
         TYPED.dp.value_counts("city", other=True, delta=1e-6)
-    with pytest.raises(dfp.InvalidKeysError, match="not listed"):
+    with pytest.raises(dfp.errors.InvalidKeysError, match="not listed"):
         TYPED.dp.value_counts("city", [None], other=True)
-    with pytest.raises(dfp.InvalidKeysError, match="public key does not fit"):
+    with pytest.raises(dfp.errors.InvalidKeysError, match="public key does not fit"):
         TYPED.dp.value_counts("whole", ["x"], other=True)

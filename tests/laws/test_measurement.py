@@ -98,7 +98,7 @@ def grids(both):
     yield grid_from_lower(both)
     try:
         yield grid_from_zero(both)
-    except dfp.InvalidBoundsError:
+    except dfp.errors.InvalidBoundsError:
         return
 
 
@@ -612,8 +612,8 @@ def test_coordinates_are_the_matrix_times_the_sums():
     [(2**33, 0), (2**40, 5), (3, 3 * 2**30 + 1), (1, -(2**31)), (2**33, 2**63 - 1)],
 )
 def test_groups_beyond_the_limit_are_refused(rows, first):
-    """2**33 rows or more, or sums that cannot be sums of so many rows, are dfp.TooManyRowsError."""
-    with pytest.raises(dfp.TooManyRowsError):
+    """2**33 rows or more, or sums that cannot be sums of so many rows, are TooManyRowsError."""
+    with pytest.raises(dfp.errors.TooManyRowsError):
         statistics([1, rows], [0, first], [0, 0], ["a", "b"]).checked()
 
 
@@ -906,7 +906,7 @@ def test_sums_of_an_octave_are_exact_up_to_the_limit(exponent):
     inexact = finer + (FEW - 1) * Fraction(most * most)
     assert Fraction(float(inexact)) != inexact
     rows = np.array([FEW + 1], dtype=np.int64)
-    with pytest.raises(dfp.TooManyRowsError):
+    with pytest.raises(dfp.errors.TooManyRowsError):
         BinTable(pa.table({}), 1, OCTAVES, rows * 0, rows * 0, rows).checked()
 
 

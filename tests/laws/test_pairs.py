@@ -177,7 +177,7 @@ def test_bounds_of_both_columns_are_needed(given):
     missing = "y" if "x_bounds" in given else "x"
     with pytest.raises(dfp.MissingBoundsError, match=f"(?s)column '{missing}'.*{missing}_bounds="):
         frame(10).dp.corr("x", "y", **given)
-    with pytest.raises(dfp.InvalidBoundsError, match="too large or too small"):
+    with pytest.raises(dfp.errors.InvalidBoundsError, match="too large or too small"):
         frame(10).dp.cov("x", "y", (0, 1e-200), (0, 1e-200))
 
 

@@ -64,10 +64,10 @@ def test_constants_of_different_types_are_different_questions():
     for values in ([1.5], []):
         numbers = pl.DataFrame({"x": values}, schema={"x": pl.Float64})
         for constant in ("1.5", True):
-            with pytest.raises(dfp.InvalidQuestionError, match="is no value of it"):
+            with pytest.raises(dfp.errors.InvalidQuestionError, match="is no value of it"):
                 numbers.dp.share("x", constant, epsilon=1)
     for constant in (None, float("nan"), [1], object()):
-        with pytest.raises(dfp.InvalidQuestionError, match="must be a text"):
+        with pytest.raises(dfp.errors.InvalidQuestionError, match="must be a text"):
             dfp.share("x", constant)
 
 
@@ -123,5 +123,5 @@ def test_every_door_knows_constants(tmp_path):
         == 0
     )
     assert dfp.merge(kept, **HUGE)["n"] == pytest.approx(0.5)
-    with pytest.raises(dfp.StatisticsFileError, match="can't be named"):
+    with pytest.raises(dfp.errors.StatisticsFileError, match="can't be named"):
         dfp.statistics(frame, tmp_path / "no.parquet", dfp.share("day", DAY))

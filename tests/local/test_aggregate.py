@@ -129,7 +129,7 @@ def test_tables_without_the_columns_are_refused(protocol, reports):
         protocol.aggregate(text)
     with pytest.raises(dfp.UnsupportedDtypeError, match="user"):
         protocol.aggregate(pl.DataFrame(reports).with_columns(pl.col("user").cast(pl.Float64)))
-    with pytest.raises(dfp.UnsupportedFrameError):
+    with pytest.raises(dfp.errors.UnsupportedFrameError):
         protocol.aggregate(17)
 
 
@@ -141,7 +141,7 @@ def test_an_aggregate_survives_a_file(protocol, reports, tmp_path):
     back = dfp.local.Aggregate.from_arrow(pa.parquet.read_table(tmp_path / "sums.parquet"))
     assert same(back, whole)
     assert same(back + protocol.aggregate(reports), whole)
-    with pytest.raises(dfp.InvalidProtocolError, match="no aggregate"):
+    with pytest.raises(dfp.errors.InvalidProtocolError, match="no aggregate"):
         dfp.local.Aggregate.from_arrow(reports)
 
 
@@ -164,14 +164,14 @@ def test_a_changed_aggregate_is_refused(protocol, reports):
     barred = str(whole["user"][:1].to_pylist()).encode()
     changed["barred"] = whole.replace_schema_metadata({**known, b"dfprivacy.barred": barred})
     for table in changed.values():
-        with pytest.raises(dfp.InvalidProtocolError):
+        with pytest.raises(dfp.errors.InvalidProtocolError):
             dfp.local.Aggregate.from_arrow(table)
 
 
 def test_aggregates_of_other_rounds_do_not_add_up(protocol, reports):
     """Two protocols' aggregates are never mixed."""
     other = dfp.local.gaussian_mean(users=3000, epsilon=1, sigma=2.0, limit=64)
-    with pytest.raises(dfp.InvalidProtocolError, match="another protocol"):
+    with pytest.raises(dfp.errors.InvalidProtocolError, match="another protocol"):
         protocol.aggregate(reports) + other.aggregate()
 
 

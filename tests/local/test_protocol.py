@@ -62,7 +62,7 @@ def test_a_changed_protocol_is_refused(protocol):
     one = json.loads(planned("known, one round").to_json())
     parts = json.dumps({**one, "shares": ["1"]})  # and asks two parts
     for text in (json.dumps(written), parts, "{}", "[1]", "nonsense", named, "[" * 100_000):
-        with pytest.raises(dfp.InvalidProtocolError, match="no protocol"):
+        with pytest.raises(dfp.errors.InvalidProtocolError, match="no protocol"):
             dfp.local.Protocol.from_json(text)
 
 
@@ -142,7 +142,7 @@ def test_a_user_who_is_there_twice_is_refused(named):
     """One call makes one message a user at most."""
     protocol = planned("known, one round", named=named)
     users = ["ann", "bob", "ann"] if named else [3, 5, 3]
-    with pytest.raises(dfp.InvalidProtocolError, match="twice"):
+    with pytest.raises(dfp.errors.InvalidProtocolError, match="twice"):
         protocol.reports([1.0, 2.0, 3.0], users)
     assert len(protocol.reports([1.0, 2.0], users[:2])) == 2
 
@@ -150,7 +150,7 @@ def test_a_user_who_is_there_twice_is_refused(named):
 def test_masked_users_are_refused(protocol):
     """Under a mask is no user, whatever number lies there."""
     users = np.ma.masked_array(np.arange(6000), mask=np.arange(6000) == 7)
-    with pytest.raises(dfp.InvalidProtocolError):
+    with pytest.raises(dfp.errors.InvalidProtocolError):
         protocol.reports(VALUES, users)
 
 
@@ -175,10 +175,10 @@ def test_values_beyond_the_range_are_clipped():
 def test_users_of_another_kind_are_refused(protocol):
     """Indexes beyond the number of users, and names where indexes are meant, are errors."""
     for user in (-1, 6000, 1.5, "ann", None, True):
-        with pytest.raises(dfp.InvalidProtocolError, match="an index from 0 to 5999"):
+        with pytest.raises(dfp.errors.InvalidProtocolError, match="an index from 0 to 5999"):
             protocol.report(1.0, user)
     for users in ([0, 6000], [0.5, 1.5], ["a", "b"], [1]):
-        with pytest.raises(dfp.InvalidProtocolError, match="users of this protocol"):
+        with pytest.raises(dfp.errors.InvalidProtocolError, match="users of this protocol"):
             protocol.reports([1.0, 2.0], users)
 
 
@@ -190,9 +190,9 @@ def test_named_users_report_under_a_number_of_their_own():
     assert protocol.report(1.0, "ann")["user"] == numbers[0]
     other = planned("known, one round", named=True, campaign="second")
     assert other.report(1.0, "ann")["user"] != numbers[0]
-    with pytest.raises(dfp.InvalidProtocolError, match="names"):
+    with pytest.raises(dfp.errors.InvalidProtocolError, match="names"):
         protocol.reports([1.0])
-    with pytest.raises(dfp.InvalidProtocolError, match="a name"):
+    with pytest.raises(dfp.errors.InvalidProtocolError, match="a name"):
         protocol.report(1.0, 7)
 
 
@@ -227,21 +227,21 @@ def test_levels_reach_from_sigma_to_the_limit(sigma):
 
 
 BAD = [
-    ({"users": 0}, dfp.InvalidProtocolError),
-    ({"users": 2.5}, dfp.InvalidProtocolError),
-    ({"users": 2**34}, dfp.InvalidProtocolError),
-    ({"rounds": 3}, dfp.InvalidProtocolError),
-    ({"campaign": ""}, dfp.InvalidProtocolError),
-    ({"sigma": 0.0}, dfp.InvalidBoundsError),
-    ({"sigma": float("nan")}, dfp.InvalidBoundsError),
-    ({"limit": -1.0}, dfp.InvalidBoundsError),
-    ({"limit": 2.0**80}, dfp.InvalidBoundsError),
-    ({"sigma_bounds": (1.0, 2.0)}, dfp.InvalidBoundsError),
-    ({"beta": 0}, dfp.InvalidProtocolError),
-    ({"beta": 1.5}, dfp.InvalidProtocolError),
-    ({"epsilon": 0}, dfp.InvalidLossError),
-    ({"epsilon": 1e-4}, dfp.InvalidLossError),
-    ({"epsilon": 100}, dfp.InvalidLossError),
+    ({"users": 0}, dfp.errors.InvalidProtocolError),
+    ({"users": 2.5}, dfp.errors.InvalidProtocolError),
+    ({"users": 2**34}, dfp.errors.InvalidProtocolError),
+    ({"rounds": 3}, dfp.errors.InvalidProtocolError),
+    ({"campaign": ""}, dfp.errors.InvalidProtocolError),
+    ({"sigma": 0.0}, dfp.errors.InvalidBoundsError),
+    ({"sigma": float("nan")}, dfp.errors.InvalidBoundsError),
+    ({"limit": -1.0}, dfp.errors.InvalidBoundsError),
+    ({"limit": 2.0**80}, dfp.errors.InvalidBoundsError),
+    ({"sigma_bounds": (1.0, 2.0)}, dfp.errors.InvalidBoundsError),
+    ({"beta": 0}, dfp.errors.InvalidProtocolError),
+    ({"beta": 1.5}, dfp.errors.InvalidProtocolError),
+    ({"epsilon": 0}, dfp.errors.InvalidLossError),
+    ({"epsilon": 1e-4}, dfp.errors.InvalidLossError),
+    ({"epsilon": 100}, dfp.errors.InvalidLossError),
 ]
 
 
@@ -258,14 +258,14 @@ def test_steps_come_in_order(protocol):
     for own in rounds_of(protocol, VALUES):
         aggregate = own.aggregate(own.reports(VALUES))
         if own.round < own.rounds:
-            with pytest.raises(dfp.InvalidProtocolError, match="round 1 of 2"):
+            with pytest.raises(dfp.errors.InvalidProtocolError, match="round 1 of 2"):
                 aggregate.estimate()
         else:
             assert isinstance(aggregate.estimate(), dfp.local.LocalEstimate)
-            with pytest.raises(dfp.InvalidProtocolError, match="last"):
+            with pytest.raises(dfp.errors.InvalidProtocolError, match="last"):
                 aggregate.next_round()
         other = planned("known, two rounds").aggregate()
-        with pytest.raises(dfp.InvalidProtocolError, match="another protocol"):
+        with pytest.raises(dfp.errors.InvalidProtocolError, match="another protocol"):
             own.estimate(other)
 
 
@@ -287,11 +287,11 @@ def test_no_protocol_asks_a_part_again():
     for own, top, plan in forged:
         written = json.loads(own.to_json())
         text = json.dumps({**written, **top, "plan": {**written["plan"], **plan}})
-        with pytest.raises(dfp.InvalidProtocolError):
+        with pytest.raises(dfp.errors.InvalidProtocolError):
             dfp.local.Protocol.from_json(text)
     overlapping = json.loads(vectors.to_json())
     overlapping["shares"] = ["1", "-1/2", "1/2"]
-    with pytest.raises(dfp.InvalidProtocolError):
+    with pytest.raises(dfp.errors.InvalidProtocolError):
         dfp.local.Protocol.from_json(json.dumps(overlapping))
 
 
@@ -299,9 +299,9 @@ def test_no_protocol_asks_a_part_again():
 def test_a_round_has_one_spelling(change):
     """JSON that says the same in other types is not read: it would be a round of another name."""
     protocol = planned("known, one round", campaign="c")
-    with pytest.raises(dfp.InvalidProtocolError):
+    with pytest.raises(dfp.errors.InvalidProtocolError):
         dfp.local.Protocol.from_json(json.dumps({**json.loads(protocol.to_json()), **change}))
-    with pytest.raises(dfp.InvalidProtocolError):
+    with pytest.raises(dfp.errors.InvalidProtocolError):
         replace(protocol, **change)
 
 
@@ -310,7 +310,7 @@ def test_a_plan_of_other_types_is_refused(change):
     """Numbers of a plan are plain integers, as planning makes them."""
     written = json.loads(planned("known, one round").to_json())
     written["plan"] |= change
-    with pytest.raises(dfp.InvalidProtocolError):
+    with pytest.raises(dfp.errors.InvalidProtocolError):
         dfp.local.Protocol.from_json(json.dumps(written))
 
 
@@ -329,10 +329,10 @@ def test_every_plan_says_what_its_fields_are():
         for name in written["plan"]:
             for other in ([["1"]], {"a": 1}, True, [1, "1"]):
                 text = json.dumps({**written, "plan": {**written["plan"], name: other}})
-                with pytest.raises(dfp.InvalidProtocolError):
+                with pytest.raises(dfp.errors.InvalidProtocolError):
                     type(protocol).from_json(text)
         if "campaign" in written:
-            with pytest.raises(dfp.InvalidProtocolError):
+            with pytest.raises(dfp.errors.InvalidProtocolError):
                 type(protocol).from_json(json.dumps({**written, "campaign": 7}))
 
 

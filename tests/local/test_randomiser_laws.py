@@ -146,7 +146,7 @@ def test_no_vector_gets_into_the_ball_by_wrapping():
 @pytest.mark.parametrize("radius", [0, -1, 2**20 + 1, 2**40, 1.0, True])
 def test_a_ball_whose_squares_may_wrap_is_refused(radius):
     """A ball has a whole radius from 1 to 2**20: sums of 2**15 squares stay in 64 bits."""
-    with pytest.raises(dfp.InvalidBoundsError, match="radius"):
+    with pytest.raises(dfp.errors.InvalidBoundsError, match="radius"):
         BallGaussian(radius, Fraction(1))
 
 
@@ -174,7 +174,7 @@ def test_only_whole_numbers_are_made_private(law):
         with pytest.raises(dfp.UnsupportedDtypeError):
             law.privatise(given, os.urandom)
     for given in (numbers[np.newaxis], np.array(1)):
-        with pytest.raises(dfp.InvalidProtocolError, match="dimensions"):
+        with pytest.raises(dfp.errors.InvalidProtocolError, match="dimensions"):
             law.privatise(given, os.urandom)
     reports = law.privatise(numbers.astype(np.int8), os.urandom)
     assert (reports.dtype, reports.shape) == (np.int64, shape)
@@ -183,14 +183,14 @@ def test_only_whole_numbers_are_made_private(law):
 @pytest.mark.parametrize("categories", [0, 1, 3, 5, 8, 2**40, -2, 2.0, True])
 def test_categories_that_the_sampler_does_not_have_are_refused(categories):
     """Of 3 categories the masked bits would have another law than the one that is stated."""
-    with pytest.raises(dfp.InvalidProtocolError, match="categories"):
+    with pytest.raises(dfp.errors.InvalidProtocolError, match="categories"):
         RandomisedResponse(categories, Fraction(1))
 
 
 @pytest.mark.parametrize("steps", [0, -1, 2.5, 2**40 + 1, 2**70, True])
 def test_a_grid_whose_noise_may_wrap_is_refused(steps):
     """A grid has a whole number of steps from 1 to 2**40."""
-    with pytest.raises(dfp.InvalidBoundsError, match="steps"):
+    with pytest.raises(dfp.errors.InvalidBoundsError, match="steps"):
         GridLaplace(steps, Fraction(1))
 
 
@@ -198,9 +198,9 @@ def test_a_grid_whose_noise_may_wrap_is_refused(steps):
 def test_losses_are_fractions(loss):
     """A loss that is no positive fraction is refused where the law is named."""
     for law in (lambda: RandomisedResponse(2, loss), lambda: GridLaplace(2, loss)):
-        with pytest.raises(dfp.InvalidLossError):
+        with pytest.raises(dfp.errors.InvalidLossError):
             law()
-    with pytest.raises(dfp.InvalidLossError):
+    with pytest.raises(dfp.errors.InvalidLossError):
         BallGaussian(2, loss)
 
 
@@ -220,7 +220,7 @@ def test_unbiased_counts_are_right_in_expectation():
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2000), Fraction(65)])
 def test_epsilons_beyond_reach_are_refused(epsilon):
     """Below 1/1024 nothing could be learned, above 64 nothing would be protected."""
-    with pytest.raises(dfp.InvalidLossError, match="1/1024"):
+    with pytest.raises(dfp.errors.InvalidLossError, match="1/1024"):
         RandomisedResponse(2, epsilon)
-    with pytest.raises(dfp.InvalidLossError, match="1/1024"):
+    with pytest.raises(dfp.errors.InvalidLossError, match="1/1024"):
         GridLaplace(16, epsilon)

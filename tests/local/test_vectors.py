@@ -58,10 +58,10 @@ def test_everybody_is_asked_once_and_missing_vectors_look_alike():
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        ({"dimensions": 0}, dfp.InvalidProtocolError),
-        ({"resolution": 30}, dfp.InvalidProtocolError),
-        ({"radius": 0}, dfp.InvalidBoundsError),
-        ({"rho": -1}, dfp.InvalidLossError),
+        ({"dimensions": 0}, dfp.errors.InvalidProtocolError),
+        ({"resolution": 30}, dfp.errors.InvalidProtocolError),
+        ({"radius": 0}, dfp.errors.InvalidBoundsError),
+        ({"rho": -1}, dfp.errors.InvalidLossError),
     ],
 )
 def test_bad_plans_are_refused(given, error):
@@ -115,7 +115,7 @@ def test_a_plan_that_no_round_leads_to_is_refused(round_, change):
     """Owners read no protocol whose radius, centre or clip planning and reports can't give."""
     for good in ((1, {}), (2, SECOND), (3, THIRD)):
         assert dfp.local.Protocol.from_json(published(*good)).round == good[0]
-    with pytest.raises(dfp.InvalidProtocolError):
+    with pytest.raises(dfp.errors.InvalidProtocolError):
         dfp.local.Protocol.from_json(published(round_, change))
 
 
@@ -124,7 +124,7 @@ def test_a_loss_beyond_reach_is_refused_in_every_round(rho):
     """What planning would refuse is not read in the last round either."""
     for good in ((1, {}), (2, SECOND), (3, THIRD)):
         written = {**json.loads(published(*good)), "rho": rho}
-        with pytest.raises(dfp.InvalidProtocolError):
+        with pytest.raises(dfp.errors.InvalidProtocolError):
             dfp.local.Protocol.from_json(json.dumps(written))
 
 

@@ -423,10 +423,10 @@ def test_failing_sources_release_nothing(call, noise, failure):
         if next(calls) < call:
             return system_entropy(size)
         if failure == "raises":
-            raise dfp.EntropyError("the operating system gave no random bytes")
+            raise dfp.errors.EntropyError("the operating system gave no random bytes")
         return b"\0" * (size - 1)
 
-    with pytest.raises(dfp.EntropyError):
+    with pytest.raises(dfp.errors.EntropyError):
         exceedances(table(2_000, {(0, 1): 5}), noise, 1.0, source)
 
 

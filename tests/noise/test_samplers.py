@@ -402,17 +402,17 @@ def test_few_words_need_the_exact_path():
 
 
 def test_stuck_sources_are_errors():
-    """Nothing but zeros, or a word that is refused for ever, ends in dfp.EntropyError."""
+    """Nothing but zeros, or a word that is refused for ever, ends in dfp.errors.EntropyError."""
     zeros, ones = bytes, lambda size: b"\xff" * size
     for scale in (Fraction(1), Fraction(2**40), Fraction(2**60)):
         for source in (zeros, ones):
-            with pytest.raises(dfp.EntropyError):
+            with pytest.raises(dfp.errors.EntropyError):
                 sample_laplace(scale, 5, source)
-    with pytest.raises(dfp.EntropyError):
+    with pytest.raises(dfp.errors.EntropyError):
         exact_gaussian(Fraction(2**130), zeros)
-    with pytest.raises(dfp.EntropyError):
+    with pytest.raises(dfp.errors.EntropyError):
         sample_gaussian(Fraction(2), 5, zeros)
-    with pytest.raises(dfp.EntropyError):
+    with pytest.raises(dfp.errors.EntropyError):
         low_part(2**64 - 1, 20, Fraction(2**40), ones)
 
 
@@ -649,16 +649,16 @@ def failing(size):
 
 @pytest.mark.parametrize("noise", [*HUGE, DiscreteLaplace(Fraction(2**60))], ids=repr)
 def test_failing_systems_give_no_noise(noise, monkeypatch):
-    """When os.urandom fails, a draw is an dfp.EntropyError, never a number."""
+    """When os.urandom fails, a draw is an dfp.errors.EntropyError, never a number."""
     monkeypatch.setattr(os, "urandom", failing)
-    with pytest.raises(dfp.EntropyError):
+    with pytest.raises(dfp.errors.EntropyError):
         noise.sample(3)
 
 
 @pytest.mark.parametrize("noise", [*HUGE, DiscreteLaplace(Fraction(2**60))], ids=repr)
 def test_short_answers_give_no_noise(noise):
-    """When the source returns too few bytes, a draw is an dfp.EntropyError."""
-    with pytest.raises(dfp.EntropyError):
+    """When the source returns too few bytes, a draw is an dfp.errors.EntropyError."""
+    with pytest.raises(dfp.errors.EntropyError):
         noise.sample(3, lambda size: system_entropy(size)[:-1])
 
 
@@ -669,10 +669,10 @@ def test_failing_late_gives_no_noise():
 
         def source(size, calls=calls):
             if next(calls, None) is None:
-                raise dfp.EntropyError("no more")
+                raise dfp.errors.EntropyError("no more")
             return system_entropy(size)
 
-        with pytest.raises(dfp.EntropyError):
+        with pytest.raises(dfp.errors.EntropyError):
             DiscreteGaussian(Fraction(10)).sample(200_000, source)
 
 

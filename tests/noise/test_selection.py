@@ -671,7 +671,7 @@ def test_other_arrays_are_refused(change):
         "loss": np.array([1, 0]),
     }
     Runs(**columns)
-    with pytest.raises(dfp.InvalidQuestionError) as caught:
+    with pytest.raises(dfp.errors.InvalidQuestionError) as caught:
         Runs(**{**columns, **change})
     assert caught.value.message == "these arrays are not runs of candidates"
 
@@ -680,11 +680,11 @@ def test_other_arrays_are_refused(change):
 def test_other_parameters_are_refused(mechanism):
     """Rates, losses and sensitivities are exact and in range, or an InvalidLossError."""
     for rate in (0, -1, 0.5, True, None, "1", Fraction(1, 2**501), 2**501):
-        with pytest.raises(dfp.InvalidLossError):
+        with pytest.raises(dfp.errors.InvalidLossError):
             mechanism(rate)
     for value, sensitivity in ((0, 1), (-1, 1), (0.1, 1), (1, 0), (1, 1.0), (1, True), (1, -2)):
         for build in (mechanism.for_epsilon, mechanism.for_rho):
-            with pytest.raises(dfp.InvalidLossError):
+            with pytest.raises(dfp.errors.InvalidLossError):
                 build(value, sensitivity)
 
 
@@ -714,24 +714,24 @@ def test_words_beyond_the_last_multiple_are_refused(length):
 def test_failing_sources_give_no_choice(mechanism, monkeypatch):
     """A source that fails, at once or late, or gives too little, is an EntropyError."""
     runs = repeated([(0, 3, 1), (3, 5, 0)], 30_000)
-    with pytest.raises(dfp.EntropyError):
+    with pytest.raises(dfp.errors.EntropyError):
         mechanism(RATE).select(runs, lambda size: system_entropy(size)[:-1])
     for good in range(8):
         calls = iter(range(good))
 
         def source(size, calls=calls):
             if next(calls, None) is None:
-                raise dfp.EntropyError("no more")
+                raise dfp.errors.EntropyError("no more")
             return system_entropy(size)
 
-        with pytest.raises(dfp.EntropyError):
+        with pytest.raises(dfp.errors.EntropyError):
             mechanism(RATE).select(runs, source)
 
     def failing(size):
         raise OSError("no entropy")
 
     monkeypatch.setattr(os, "urandom", failing)
-    with pytest.raises(dfp.EntropyError):
+    with pytest.raises(dfp.errors.EntropyError):
         mechanism(RATE).select(runs)
 
 
@@ -739,9 +739,9 @@ def test_failing_sources_give_no_choice(mechanism, monkeypatch):
 def test_stuck_sources_are_errors(mechanism):
     """The same bytes for ever tie two equal runs for ever: an EntropyError, not an endless loop."""
     for source in (bytes, lambda size: b"\xff" * size, Played([])):
-        with pytest.raises(dfp.EntropyError):
+        with pytest.raises(dfp.errors.EntropyError):
             mechanism(RATE).select(runs_of([(0, 3, 1), (3, 3, 1)]), source)
-    with pytest.raises(dfp.EntropyError):
+    with pytest.raises(dfp.errors.EntropyError):
         uniform_below(np.array([3]), lambda size: b"\xff" * size)
 
 

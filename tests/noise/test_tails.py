@@ -277,8 +277,8 @@ def test_extreme_variances_are_finite():
     [0, -1, Fraction(-1, 2), 0.5, True, None, "1", Fraction(2) ** 1001, Fraction(1, 2**1001)],
 )
 def test_unusable_scales_are_refused(make, value):
-    """A scale is a positive exact number: anything else is an dfp.InvalidLossError with a hint."""
-    with pytest.raises(dfp.InvalidLossError, match="Hint: "):
+    """A scale is a positive exact number: anything else is InvalidLossError with a hint."""
+    with pytest.raises(dfp.errors.InvalidLossError, match="Hint: "):
         make(value)
 
 
@@ -286,7 +286,7 @@ def test_unusable_questions_are_refused():
     """Only 1 to 64 terms, and probabilities strictly between 0 and 1."""
     for noise in (DiscreteLaplace(Fraction(1)), DiscreteGaussian(Fraction(1))):
         for terms in (0, 65, -1):
-            with pytest.raises(dfp.InvalidQuestionError):
+            with pytest.raises(dfp.errors.InvalidQuestionError):
                 noise.tail(1, terms)
         for outside in (0, 1, -0.1, 1.5, float("nan"), float("inf")):
             with pytest.raises(dfp.DPError):
@@ -405,13 +405,13 @@ def test_threshold_moves_with_the_contribution():
 @pytest.mark.parametrize("delta", [0, 1, -1, 2, Fraction(0), Fraction(1, 2**2000)])
 def test_unusable_deltas_are_refused(delta):
     """Delta lies strictly between 0 and 1."""
-    with pytest.raises(dfp.InvalidLossError):
+    with pytest.raises(dfp.errors.InvalidLossError):
         threshold(DiscreteLaplace(Fraction(1)), 1, 1, Fraction(delta))
 
 
 def test_unknown_numbers_of_terms_are_refused():
     """Only sums of 1 to 64 terms have certified tails."""
-    with pytest.raises(dfp.InvalidQuestionError):
+    with pytest.raises(dfp.errors.InvalidQuestionError):
         threshold(DiscreteLaplace(Fraction(1)), 1, 65, Fraction(1, 100))
 
 

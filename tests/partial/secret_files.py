@@ -21,7 +21,7 @@ ASKED = {"m": dfp.mean("x", (0, 5000)), "v": dfp.var("x"), "q": dfp.median("x")}
 
 def refused(paths, *words, **terms):
     """Merge, and return the message of the error, which says these words and no secret."""
-    with pytest.raises(dfp.StatisticsFileError) as caught:
+    with pytest.raises(dfp.errors.StatisticsFileError) as caught:
         dfp.merge(paths, delta=1e-3, **terms)
     said = str(caught.value)
     assert [word for word in words if word not in said] == []

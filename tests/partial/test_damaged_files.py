@@ -31,7 +31,7 @@ def test_flipped_bits_are_refused_or_change_nothing(made, tmp_path, replayed, la
         flipped.write_bytes(whole[:place] + bytes([byte]) + whole[place + 1 :])
         try:
             answer = replayed(lambda flipped=flipped: dfp.merge(flipped, delta=0.2))
-        except dfp.StatisticsFileError as error:
+        except dfp.errors.StatisticsFileError as error:
             messages.append(str(error))
         else:
             assert lab.shown(answer) == expected

@@ -72,7 +72,7 @@ def test_types_that_do_not_meet_are_refused(tmp_path, one, other):
         for k, kind in enumerate((one, other, one))
     ]
     for chosen in (paths[:2], paths[1:], paths):
-        with pytest.raises(dfp.StatisticsFileError, match="is declared"):
+        with pytest.raises(dfp.errors.StatisticsFileError, match="is declared"):
             dfp.merge(chosen, epsilon=1, delta=0.01)
     assert dfp.merge(paths[::2], epsilon=1, delta=0.01).column_names[0] == "k"
 
@@ -80,7 +80,9 @@ def test_types_that_do_not_meet_are_refused(tmp_path, one, other):
 def test_the_message_names_both_types(tmp_path):
     """Types that do not meet are told with column and files, and no key."""
     paths = [made(tmp_path, 0, [4711], pa.int64()), made(tmp_path, 1, ["4711"], pa.string())]
-    with pytest.raises(dfp.StatisticsFileError, match=r"'k' is declared int64 in .* and string in"):
+    with pytest.raises(
+        dfp.errors.StatisticsFileError, match=r"'k' is declared int64 in .* and string in"
+    ):
         dfp.merge(paths, delta=0.01)
 
 
@@ -153,7 +155,7 @@ def test_no_row_decides_whether_files_go_together(tmp_path):
         said.append((refused[0], refused[1].replace(str(folder), "")))
         assert dfp.merge(path, epsilon=1, delta=0.01).schema.field("k").type == pa.timestamp("ms")
     assert said[0] == said[1]
-    assert said[0][0] is dfp.StatisticsFileError
+    assert said[0][0] is dfp.errors.StatisticsFileError
     assert "timestamp[ms] in" in said[0][1]
 
 

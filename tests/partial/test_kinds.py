@@ -101,16 +101,16 @@ def test_kinds_that_differ_do_not_go_together(tmp_path, other):
             own = rows(count).select([name]).rename_columns(["x"])
             path = tmp_path / f"{name} {other} {count}.parquet"
             paths.append(dfp.statistics(own, path, dfp.median("x")))
-        with pytest.raises(dfp.StatisticsFileError, match="other kinds of columns"):
+        with pytest.raises(dfp.errors.StatisticsFileError, match="other kinds of columns"):
             dfp.merge(paths)
 
 
 def test_bounds_of_another_kind_are_refused(tmp_path):
     """Bounds of dates over numbers are refused as on a frame, and no file is left."""
     table = pa.table({"x": [1.0, 2.0]})
-    with pytest.raises(dfp.InvalidBoundsError, match="holds no dates"):
+    with pytest.raises(dfp.errors.InvalidBoundsError, match="holds no dates"):
         dfp.statistics(table, tmp_path / "one.parquet", dfp.median("x", YEAR))
-    with pytest.raises(dfp.InvalidBoundsError, match="own kind"):
+    with pytest.raises(dfp.errors.InvalidBoundsError, match="own kind"):
         dfp.statistics(rows(), tmp_path / "one.parquet", dfp.median("day", (0, 9)))
     assert list(tmp_path.iterdir()) == []
 
@@ -126,5 +126,5 @@ def test_kinds_that_no_file_names_are_refused(tmp_path):
     ]  # fmt: skip
     for number, kinds in enumerate(wrong):
         edited = rewritten(path, tmp_path / f"{number}.parquet", changed(header, kinds=kinds))
-        with pytest.raises(dfp.StatisticsFileError, match="fit together"):
+        with pytest.raises(dfp.errors.StatisticsFileError, match="fit together"):
             dfp.merge(edited)

@@ -77,21 +77,21 @@ def test_the_limit_of_rows_holds_over_all_files(made, tmp_path):
 
     filled = [rewritten(p, tmp_path / f"full{k}.parquet", change=full) for k, p in enumerate(paths)]
     assert lab_merge(filled[0]).num_rows
-    with pytest.raises(dfp.TooManyRowsError) as caught:
+    with pytest.raises(dfp.errors.TooManyRowsError) as caught:
         dfp.merge(filled, delta=1e-3)
     assert str(2**34) not in str(caught.value)
 
 
 ARGUMENTS = [
-    ({"epsilon": 1}, dfp.InvalidQuestionError, "dfp.merge(paths, epsilon=1)"),
-    ({"rho": 1}, dfp.InvalidQuestionError, "rho was given"),
-    ({"bounds": (0, 1)}, dfp.InvalidQuestionError, "mapping"),
-    ({"by": ["g", "g"]}, dfp.InvalidQuestionError, "different columns"),
-    ({"by": "g", "unit": "u", "max_rows": 1}, dfp.InvalidUnitError, "max_groups"),
-    ({"unit": "u"}, dfp.InvalidUnitError, "max_rows"),
-    ({"max_rows": 3}, dfp.InvalidUnitError, "no unit was named"),
+    ({"epsilon": 1}, dfp.errors.InvalidQuestionError, "dfp.merge(paths, epsilon=1)"),
+    ({"rho": 1}, dfp.errors.InvalidQuestionError, "rho was given"),
+    ({"bounds": (0, 1)}, dfp.errors.InvalidQuestionError, "mapping"),
+    ({"by": ["g", "g"]}, dfp.errors.InvalidQuestionError, "different columns"),
+    ({"by": "g", "unit": "u", "max_rows": 1}, dfp.errors.InvalidUnitError, "max_groups"),
+    ({"unit": "u"}, dfp.errors.InvalidUnitError, "max_rows"),
+    ({"max_rows": 3}, dfp.errors.InvalidUnitError, "no unit was named"),
     ({"by": "nowhere"}, dfp.MissingColumnError, "nowhere"),
-    ({"low": dfp.count(), "by": "low"}, dfp.InvalidQuestionError, "low"),
+    ({"low": dfp.count(), "by": "low"}, dfp.errors.InvalidQuestionError, "low"),
 ]
 
 
@@ -106,9 +106,9 @@ def test_arguments_are_checked(tmp_path, given, kind, words):
 
 def test_what_is_no_question_is_refused(tmp_path):
     """Questions are named by what makes them, one at least."""
-    with pytest.raises(dfp.InvalidQuestionError, match="agg takes questions"):
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="agg takes questions"):
         dfp.statistics(FRAME, tmp_path / "x.parquet", "x")
-    with pytest.raises(dfp.InvalidQuestionError, match="no question"):
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="no question"):
         dfp.statistics(FRAME, tmp_path / "x.parquet")
 
 
@@ -117,5 +117,5 @@ def test_labels_are_text_or_whole_numbers(tmp_path):
     frame = pd.DataFrame({1: [1.0, 2.0], (1, 2): [1.0, 2.0]})
     path = dfp.statistics(frame, tmp_path / "one.parquet", dfp.count(1))
     assert list(dfp.merge(path)) == ["1"]
-    with pytest.raises(dfp.StatisticsFileError, match="a tuple"):
+    with pytest.raises(dfp.errors.StatisticsFileError, match="a tuple"):
         dfp.statistics(frame, tmp_path / "two.parquet", dfp.count((1, 2)))

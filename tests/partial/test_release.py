@@ -80,13 +80,13 @@ def test_delta_is_for_all_groups_of_a_unit_in_all_files(tmp_path):
 @pytest.mark.parametrize("promise", [0, -1, 1.5, "1", True, float("nan")])
 def test_a_promise_is_a_whole_number(made, promise):
     """What is no whole number from 1 on is refused before anything is drawn."""
-    with pytest.raises(dfp.InvalidUnitError, match="whole number from 1 on"):
+    with pytest.raises(dfp.errors.InvalidUnitError, match="whole number from 1 on"):
         dfp.merge(made(**USER), parts_per_unit=promise)
 
 
 def test_rows_make_no_promise(made):
     """Where a row is the unit, there is nothing to promise."""
-    with pytest.raises(dfp.InvalidUnitError, match="name no unit"):
+    with pytest.raises(dfp.errors.InvalidUnitError, match="name no unit"):
         dfp.merge(made(), parts_per_unit=1)
 
 
@@ -140,7 +140,7 @@ def test_no_budget_no_release(made, ledger, monkeypatch):
     whole = paths[0].read_bytes()
     middle = whole.find(b"\x28\xb5\x2f\xfd")  # where a compressed page begins
     paths[0].write_bytes(whole[: middle + 6] + b"\xff" + whole[middle + 7 :])
-    with pytest.raises(dfp.StatisticsFileError):
+    with pytest.raises(dfp.errors.StatisticsFileError):
         dfp.merge(paths, epsilon=0.1, **account)
     assert ledger.spent("days") == dfp.Budget(epsilon=1.5)
 

@@ -16,10 +16,10 @@ def test_a_file_is_made_once_and_for_its_owner(made, tmp_path):
     path = made("one.parquet")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     before = path.read_bytes()
-    with pytest.raises(dfp.StatisticsFileError, match="already"):
+    with pytest.raises(dfp.errors.StatisticsFileError, match="already"):
         made("one.parquet")
     assert path.read_bytes() == before
-    with pytest.raises(dfp.StatisticsFileError, match="no directory"):
+    with pytest.raises(dfp.errors.StatisticsFileError, match="no directory"):
         dfp.statistics(FRAME, tmp_path / "none" / "x.parquet", dfp.count())
     assert [own.name for own in tmp_path.iterdir()] == ["one.parquet"]
 
@@ -33,7 +33,7 @@ def test_a_file_that_appears_meanwhile_stays(made, tmp_path, monkeypatch):
         return synced(file)
 
     monkeypatch.setattr(os, "fsync", meanwhile)
-    with pytest.raises(dfp.StatisticsFileError, match="already"):
+    with pytest.raises(dfp.errors.StatisticsFileError, match="already"):
         made("one.parquet")
     assert other.read_bytes() == b"of another job"
     assert [own.name for own in tmp_path.iterdir()] == ["one.parquet"]
@@ -46,7 +46,7 @@ def test_a_full_disk_leaves_nothing(made, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(dfp.StatisticsFileError, match="No space left"):
+    with pytest.raises(dfp.errors.StatisticsFileError, match="No space left"):
         made("one.parquet")
     assert list(tmp_path.iterdir()) == []
 

@@ -55,9 +55,11 @@ BAD_BOUNDS = [
 @pytest.mark.parametrize("bounds", BAD_BOUNDS, ids=lambda b: str(b)[:24].replace("\n", " "))
 def test_bounds_out_of_range_are_refused(ask, bounds, drawn):
     """What is no pair of finite numbers, lower below upper, is InvalidBoundsError."""
-    refused(lambda: getattr(FRAME.dp, ask)("x", bounds), drawn, dfp.InvalidBoundsError)
+    refused(lambda: getattr(FRAME.dp, ask)("x", bounds), drawn, dfp.errors.InvalidBoundsError)
     refused(
-        lambda: getattr(FRAME.dp(bounds={"x": bounds}), ask)("x"), drawn, dfp.InvalidBoundsError
+        lambda: getattr(FRAME.dp(bounds={"x": bounds}), ask)("x"),
+        drawn,
+        dfp.errors.InvalidBoundsError,
     )
 
 
@@ -70,7 +72,9 @@ def test_some_means_need_bounds(method, drawn):
 @pytest.mark.parametrize("method", ["subset", "dick", "inverse"])
 def test_some_means_find_their_own_bounds(method, drawn):
     """A method that finds bounds by itself takes none."""
-    refused(lambda: FRAME.dp.mean("x", (0, 1), method=method), drawn, dfp.InvalidQuestionError)
+    refused(
+        lambda: FRAME.dp.mean("x", (0, 1), method=method), drawn, dfp.errors.InvalidQuestionError
+    )
 
 
 NO_COLUMNS = [["x"], {"x": 1}, ("x", "g"), 1, 1.5, pl.col("x"), FRAME["x"], FRAME, lambda: 1, "y"]
@@ -80,7 +84,7 @@ NO_COLUMNS = [["x"], {"x": 1}, ("x", "g"), 1, 1.5, pl.col("x"), FRAME["x"], FRAM
 @pytest.mark.parametrize("ask", ["count", "sum", "mean", "var", "group_by"])
 def test_what_is_no_column_is_refused(ask, column, drawn):
     """A column is named by a label of the frame; anything else is refused without a look at it."""
-    kinds = (dfp.InvalidQuestionError, dfp.MissingColumnError)
+    kinds = (dfp.errors.InvalidQuestionError, dfp.MissingColumnError)
     frame = FRAME.dp
     work = {
         "count": lambda: frame.count(column),
@@ -95,7 +99,7 @@ def test_what_is_no_column_is_refused(ask, column, drawn):
 @pytest.mark.parametrize("ask", ASKS)
 def test_a_level_outside_zero_and_one_is_refused(ask, value, drawn):
     """The level of an interval lies strictly between 0 and 1."""
-    refused(lambda: ASKS[ask](FRAME.dp, interval=value), drawn, dfp.InvalidQuestionError)
+    refused(lambda: ASKS[ask](FRAME.dp, interval=value), drawn, dfp.errors.InvalidQuestionError)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +114,7 @@ def test_a_level_next_to_zero_or_one_is_refused_or_works(ask, level, drawn):
     """Every level strictly between 0 and 1 gives an interval, or is refused before the noise."""
     try:
         estimate = ASKS[ask](FRAME.dp, interval=level)
-    except dfp.InvalidQuestionError:
+    except dfp.errors.InvalidQuestionError:
         assert drawn == []
     else:
         assert estimate.low <= estimate.high
@@ -121,26 +125,26 @@ def test_a_level_next_to_zero_or_one_is_refused_or_works(ask, level, drawn):
 )
 def test_agg_takes_questions(questions, drawn):
     """What is no question is refused."""
-    refused(lambda: FRAME.dp.agg(*questions), drawn, dfp.InvalidQuestionError)
+    refused(lambda: FRAME.dp.agg(*questions), drawn, dfp.errors.InvalidQuestionError)
 
 
 def test_answers_of_the_same_name_are_refused(drawn):
     """Two answers, or an answer and a key column, never share a name."""
     twice = (dfp.mean("x", (0, 1)), dfp.mean("x", (0, 2)))
-    refused(lambda: FRAME.dp.agg(*twice), drawn, dfp.InvalidQuestionError)
+    refused(lambda: FRAME.dp.agg(*twice), drawn, dfp.errors.InvalidQuestionError)
     group = FRAME.dp.group_by("g", keys=["a"])
-    refused(lambda: group.agg(g=dfp.count()), drawn, dfp.InvalidQuestionError)
+    refused(lambda: group.agg(g=dfp.count()), drawn, dfp.errors.InvalidQuestionError)
     refused(
         lambda: group.agg(low=dfp.count(), b=dfp.sum("x", (0, 1)), low_low=dfp.count()),
         drawn,
-        dfp.InvalidQuestionError,
+        dfp.errors.InvalidQuestionError,
     )
 
 
 @pytest.mark.parametrize("by", [(), ("g", "g"), (["g", "g"],), (None,), (FRAME["g"],)])
 def test_groups_are_named_by_different_columns(by, drawn):
     """group_by takes one or several different labels."""
-    kinds = (dfp.InvalidQuestionError, dfp.MissingColumnError)
+    kinds = (dfp.errors.InvalidQuestionError, dfp.MissingColumnError)
     refused(lambda: FRAME.dp.group_by(*by).count(delta=0.1), drawn, kinds)
 
 
@@ -149,7 +153,7 @@ def test_groups_are_named_by_different_columns(by, drawn):
 )
 def test_what_is_no_frame_is_refused(frame, drawn):
     """An object that is no frame is UnsupportedFrameError."""
-    refused(lambda: dfp.frame(frame).count(), drawn, dfp.UnsupportedFrameError)
+    refused(lambda: dfp.frame(frame).count(), drawn, dfp.errors.UnsupportedFrameError)
 
 
 def test_a_failing_random_source_releases_nothing(monkeypatch):
@@ -161,7 +165,7 @@ def test_a_failing_random_source_releases_nothing(monkeypatch):
     for source in (failing, lambda size: b"\0" * (size - 1), lambda size: b""):
         monkeypatch.setattr(os, "urandom", source)
         for ask in ASKS.values():
-            with pytest.raises(dfp.EntropyError):
+            with pytest.raises(dfp.errors.EntropyError):
                 ask(FRAME.dp)
 
 

@@ -188,13 +188,13 @@ FAILURES = {
     "Arrow": pa.ArrowInvalid(SECRET),
     "polars": pl.exceptions.ComputeError(SECRET),
     "a base exception": Odd(SECRET),
-    "ours, with a context": dfp.InvalidKeysError("a key"),
+    "ours, with a context": dfp.errors.InvalidKeysError("a key"),
 }
 KNOWN = {
     "numpy": MemoryError,
     "MemoryError": MemoryError,
     "KeyboardInterrupt": KeyboardInterrupt,
-    "ours, with a context": dfp.InvalidKeysError,
+    "ours, with a context": dfp.errors.InvalidKeysError,
 }
 
 
@@ -238,12 +238,12 @@ def test_an_error_holds_no_frame_of_what_was_measured(monkeypatch):
     """Whoever shows the variables of an error's traceback sees the call, and nothing within."""
 
     def full(*_, **__):
-        raise dfp.LedgerFileError(SECRET)
+        raise dfp.errors.LedgerFileError(SECRET)
 
     monkeypatch.setattr(dfp.accounting.spending.NoAccount, "pay", full)
     for ask in (lambda own: own.mean("x", (0, 9)), lambda own: own.count()):
         error = raised(lambda ask=ask: ask(pd.DataFrame({"x": [1.0] * 777}).dp))
-        assert type(error) is dfp.LedgerFileError
+        assert type(error) is dfp.errors.LedgerFileError
         place, seen = error.__traceback__, []
         while place is not None:
             seen.append(place.tb_frame)

@@ -113,14 +113,14 @@ def test_a_missing_column_is_refused():
 @pytest.mark.parametrize(
     ("ask", "error"),
     [
-        (lambda explain: explain.mean("x", (1, 0)), dfp.InvalidBoundsError),
-        (lambda explain: explain.mean("x", (0, 1), epsilon=-1), dfp.InvalidLossError),
+        (lambda explain: explain.mean("x", (1, 0)), dfp.errors.InvalidBoundsError),
+        (lambda explain: explain.mean("x", (0, 1), epsilon=-1), dfp.errors.InvalidLossError),
         (lambda explain: explain.mean("x", (0, 1)), dfp.MissingDeltaError),
         (lambda explain: explain.histogram("x", 3), dfp.MissingDeltaError),
-        (lambda explain: explain.mean_vector(["x"], radius=1), dfp.InvalidLossError),
-        (lambda explain: explain(delta=0.1), dfp.InvalidQuestionError),
-        (lambda explain: explain("x"), dfp.InvalidQuestionError),
-        (lambda explain: explain(g=dfp.count(), delta=0.1), dfp.InvalidQuestionError),
+        (lambda explain: explain.mean_vector(["x"], radius=1), dfp.errors.InvalidLossError),
+        (lambda explain: explain(delta=0.1), dfp.errors.InvalidQuestionError),
+        (lambda explain: explain("x"), dfp.errors.InvalidQuestionError),
+        (lambda explain: explain(g=dfp.count(), delta=0.1), dfp.errors.InvalidQuestionError),
     ],
 )
 def test_what_a_release_refuses_is_refused(ask, error):
@@ -142,5 +142,5 @@ def test_names_that_are_taken_are_refused(ask):
     """A key that is called like a column of the result is refused by release and explanation."""
     private = LAZY.rename({"g": "count"}).dp.group_by("count")
     for asked in (private, private.explain):
-        with pytest.raises(dfp.InvalidQuestionError, match=r"name|called"):
+        with pytest.raises(dfp.errors.InvalidQuestionError, match=r"name|called"):
             ask(asked)

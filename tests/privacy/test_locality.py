@@ -49,7 +49,7 @@ def test_integer_bounds_beyond_the_exact_floats_are_refused(engines):
     """Bounds above 2**53 on an integer column are refused by the declared type alone."""
     for table in (pa.table({"i": pa.array(v, pa.int64())}) for v in ([], [1], [2**62])):
         for convert in engines.values():
-            with pytest.raises(dfp.InvalidBoundsError):
+            with pytest.raises(dfp.errors.InvalidBoundsError):
                 dfp.frame(convert(table)).mean("i", (0, 2**53 + 2))
 
 

@@ -17,8 +17,12 @@ from tests.privacy.refused_arguments import ASKS, FRAME, NO_NUMBERS, refused
 def test_a_loss_out_of_range_is_refused(ask, name, drawn):
     """What is no positive, finite, sensible number is InvalidLossError, as epsilon or as rho."""
     for value in NO_NUMBERS:
-        refused(lambda v=value: ASKS[ask](FRAME.dp, **{name: v}), drawn, dfp.InvalidLossError)
-        refused(lambda v=value: ASKS[ask](FRAME.dp(**{name: v})), drawn, dfp.InvalidLossError)
+        refused(
+            lambda v=value: ASKS[ask](FRAME.dp, **{name: v}), drawn, dfp.errors.InvalidLossError
+        )
+        refused(
+            lambda v=value: ASKS[ask](FRAME.dp(**{name: v})), drawn, dfp.errors.InvalidLossError
+        )
 
 
 @pytest.mark.parametrize(
@@ -27,26 +31,26 @@ def test_a_loss_out_of_range_is_refused(ask, name, drawn):
 def test_a_delta_out_of_range_is_refused(value, drawn):
     """What is no number in (0, 1) is InvalidLossError as delta."""
     group = FRAME.dp.group_by("g")
-    refused(lambda: group.count(delta=value), drawn, dfp.InvalidLossError)
+    refused(lambda: group.count(delta=value), drawn, dfp.errors.InvalidLossError)
 
 
 @pytest.mark.parametrize("value", [1, 1.0, 2, Fraction(3, 2), Decimal(1), Fraction(1, 2**1001)])
 def test_a_delta_of_one_is_refused(value, drawn):
     """Delta lies strictly between 0 and 1."""
-    refused(lambda: FRAME.dp.group_by("g").count(delta=value), drawn, dfp.InvalidLossError)
+    refused(lambda: FRAME.dp.group_by("g").count(delta=value), drawn, dfp.errors.InvalidLossError)
 
 
 def test_secret_keys_need_a_delta(drawn):
     """Secret keys without delta, and epsilon beside rho, are refused before anything is drawn."""
     refused(lambda: FRAME.dp.group_by("g").count(), drawn, dfp.MissingDeltaError)
     refused(lambda: FRAME.dp.group_by("g").count(rho=1), drawn, dfp.MissingDeltaError)
-    refused(lambda: FRAME.dp.count(epsilon=1, rho=1), drawn, dfp.InvalidLossError)
+    refused(lambda: FRAME.dp.count(epsilon=1, rho=1), drawn, dfp.errors.InvalidLossError)
 
 
 @pytest.mark.parametrize("name", ["epsilon", "rho", "delta", "interval"])
 def test_a_number_too_long_to_print_is_refused(name, drawn):
     """A number that Python does not print is refused like any other."""
-    kinds = (dfp.InvalidLossError, dfp.InvalidQuestionError)
+    kinds = (dfp.errors.InvalidLossError, dfp.errors.InvalidQuestionError)
     refused(lambda: FRAME.dp.count(**{name: 10**5000}), drawn, kinds)
 
 

@@ -416,7 +416,7 @@ def test_a_public_key_of_another_kind_is_refused(kind, key):
     if kind == "complex" and isinstance(key, complex):
         pytest.skip("a complex number is one of its keys")
     for rows in (keys, keys.iloc[:0]):
-        with pytest.raises(dfp.InvalidKeysError):
+        with pytest.raises(dfp.errors.InvalidKeysError):
             released(rows, [key])
 
 

@@ -31,7 +31,7 @@ def refused(draw=lambda: LAPLACE.sample(3)):
     """Say whether a draw is refused for want of a permit."""
     try:
         draw()
-    except dfp.EntropyError as error:
+    except dfp.errors.EntropyError as error:
         return "outside of a release" in error.message
     return False
 
@@ -124,7 +124,7 @@ def test_a_child_forked_inside_draws_nothing():
     child = []
     try:
         answer = draws(child)
-    except dfp.EntropyError as error:
+    except dfp.errors.EntropyError as error:
         os._exit(0 if os.getpid() != parent and "in a child" in error.message else 1)
     finally:
         if os.getpid() != parent:

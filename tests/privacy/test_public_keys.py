@@ -95,7 +95,7 @@ def test_public_keys_come_out_exactly_once(column, keys, expected, way):
 )
 def test_keys_that_do_not_fit_are_refused(column, keys, way):
     """A key of another type than the column's, or what is no list, is InvalidKeysError."""
-    with pytest.raises(dfp.InvalidKeysError) as caught:
+    with pytest.raises(dfp.errors.InvalidKeysError) as caught:
         dfp.frame(way(TABLE)).group_by(column, keys=keys).count()
     assert "zz" not in str(caught.value)
 
@@ -135,7 +135,11 @@ def test_numbers_are_no_dates(column, key):
         lambda: private.share(column, key),
         lambda: dfp.sql(f"SELECT {column}, dp_count(*) FROM t GROUP BY 1", t=frame, keys=[key]),
     ]
-    refusals = (dfp.InvalidKeysError, dfp.InvalidQuestionError, dfp.UnsupportedDtypeError)
+    refusals = (
+        dfp.errors.InvalidKeysError,
+        dfp.errors.InvalidQuestionError,
+        dfp.UnsupportedDtypeError,
+    )
     for ask in asked:
         with pytest.raises(refusals):
             ask()
@@ -145,7 +149,7 @@ def test_a_fraction_is_no_key_of_an_integer_column(way):
     """1.5 is not the key 1: it is refused, or a group without rows."""
     try:
         released = rows_of(dfp.frame(way(TABLE)).group_by("h", keys=[1.5]).count(epsilon=1e12))
-    except dfp.InvalidKeysError:
+    except dfp.errors.InvalidKeysError:
         return
     assert released == [(1.5, 0)]
 
@@ -172,9 +176,9 @@ def test_public_keys_of_several_columns_are_tuples(engine):
     released = private.group_by("g", "h", keys=keys).count(epsilon=1e12)
     counts = [count for _, count in rows_of(released)]
     assert counts == [1, 1, 0, 1]
-    with pytest.raises(dfp.InvalidKeysError):
+    with pytest.raises(dfp.errors.InvalidKeysError):
         private.group_by("g", "h", keys=[("b",)])
-    with pytest.raises(dfp.InvalidKeysError):
+    with pytest.raises(dfp.errors.InvalidKeysError):
         private.group_by("g", "h", keys=["b2"])
 
 
@@ -187,7 +191,7 @@ def test_keys_set_once_for_each_column_are_combined():
     private = dfp.frame(TABLE)(epsilon=1e12)
     for grouped in (private(keys=keys).group_by("g", "h"), private.group_by(keys=keys)):
         assert [c for _, c in rows_of(grouped.count())] == [1, 0, 0, 1]
-    with pytest.raises(dfp.InvalidKeysError):
+    with pytest.raises(dfp.errors.InvalidKeysError):
         dfp.frame(TABLE)(keys={"g": ["a"]}).group_by("g", "h")
 
 
@@ -248,6 +252,6 @@ def test_a_far_public_time_never_comes_out_as_another(dtype):
         grouped = dfp.frame(own).group_by("k", keys=[far])
         try:
             released = grouped.count(epsilon=1e9)
-        except (dfp.InvalidKeysError, dfp.UnsupportedDtypeError):
+        except (dfp.errors.InvalidKeysError, dfp.UnsupportedDtypeError):
             continue
         assert released["k"].tolist() == [far]

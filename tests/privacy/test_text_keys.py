@@ -45,7 +45,7 @@ def test_what_is_no_text_is_no_key_of_text(dtype, key):
     """A key that is no text, or has no UTF-8 form, is refused in the same words for any rows."""
     said = set()
     for column in columns(dtype):
-        with pytest.raises(dfp.InvalidKeysError) as caught:
+        with pytest.raises(dfp.errors.InvalidKeysError) as caught:
             counted(column, ["a", key])
         said.add(str(caught.value))
     assert len(said) == 1

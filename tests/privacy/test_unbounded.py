@@ -177,7 +177,7 @@ def test_a_failing_source_releases_nothing(monkeypatch):
             return true(size) if next(calls) < limit else true(size)[:-1]
 
         monkeypatch.setattr(os, "urandom", failing)
-        with pytest.raises(dfp.EntropyError):
+        with pytest.raises(dfp.errors.EntropyError):
             frame([3.0] * 99).dp.mean("x")
 
 

@@ -38,7 +38,7 @@ def _the_same_bytes():
 def test_limits_that_are_wrong_are_refused(terms):
     """Limits are whole numbers of a unit: an error before anything."""
     frame = dfp.frame(pa.table({"u": [1], "g": ["a"]}))
-    with pytest.raises(dfp.InvalidUnitError, match="Hint"):
+    with pytest.raises(dfp.errors.InvalidUnitError, match="Hint"):
         frame(**terms, delta=1e-6).group_by("g").count()
 
 
@@ -118,9 +118,9 @@ def test_limits_for_a_question_are_found_in_every_engine(engines, name):
 @pytest.mark.parametrize(
     ("terms", "error"),
     [
-        ({"question": "x"}, dfp.InvalidQuestionError),
-        ({"spending": 1.0}, dfp.InvalidLossError),
-        ({"question": dfp.count(), "spending": 0}, dfp.InvalidLossError),
+        ({"question": "x"}, dfp.errors.InvalidQuestionError),
+        ({"spending": 1.0}, dfp.errors.InvalidLossError),
+        ({"question": dfp.count(), "spending": 0}, dfp.errors.InvalidLossError),
         ({"question": dfp.mean("y", (0, 1))}, dfp.MissingColumnError),
     ],
 )

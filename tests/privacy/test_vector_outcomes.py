@@ -92,35 +92,35 @@ def test_a_radius_that_is_too_small_cuts():
 
 GOOD = {"columns": ["x", "y"], "rho": 1, "radius": 5}
 WRONG = [
-    ({"rho": 0}, dfp.InvalidLossError),
-    ({"rho": float("nan")}, dfp.InvalidLossError),
-    ({"rho": -1}, dfp.InvalidLossError),
-    ({"rho": None}, dfp.InvalidLossError),
-    ({"radius": None}, dfp.InvalidBoundsError),
-    ({"radius": 0}, dfp.InvalidBoundsError),
-    ({"radius": float("inf")}, dfp.InvalidBoundsError),
-    ({"radius": "5"}, dfp.InvalidBoundsError),
-    ({"radius": True}, dfp.InvalidBoundsError),
-    ({"method": "best"}, dfp.InvalidQuestionError),
-    ({"neighbours": "swap"}, dfp.InvalidQuestionError),
-    ({"deviations": "cauchy"}, dfp.InvalidQuestionError),
-    ({"p": 0.5}, dfp.InvalidQuestionError),
-    ({"p": "2"}, dfp.InvalidQuestionError),
-    ({"dimension": 2}, dfp.InvalidQuestionError),
-    ({"columns": []}, dfp.InvalidQuestionError),
-    ({"columns": ["x", "x"]}, dfp.InvalidQuestionError),
+    ({"rho": 0}, dfp.errors.InvalidLossError),
+    ({"rho": float("nan")}, dfp.errors.InvalidLossError),
+    ({"rho": -1}, dfp.errors.InvalidLossError),
+    ({"rho": None}, dfp.errors.InvalidLossError),
+    ({"radius": None}, dfp.errors.InvalidBoundsError),
+    ({"radius": 0}, dfp.errors.InvalidBoundsError),
+    ({"radius": float("inf")}, dfp.errors.InvalidBoundsError),
+    ({"radius": "5"}, dfp.errors.InvalidBoundsError),
+    ({"radius": True}, dfp.errors.InvalidBoundsError),
+    ({"method": "best"}, dfp.errors.InvalidQuestionError),
+    ({"neighbours": "swap"}, dfp.errors.InvalidQuestionError),
+    ({"deviations": "cauchy"}, dfp.errors.InvalidQuestionError),
+    ({"p": 0.5}, dfp.errors.InvalidQuestionError),
+    ({"p": "2"}, dfp.errors.InvalidQuestionError),
+    ({"dimension": 2}, dfp.errors.InvalidQuestionError),
+    ({"columns": []}, dfp.errors.InvalidQuestionError),
+    ({"columns": ["x", "x"]}, dfp.errors.InvalidQuestionError),
     ({"columns": ["x", "z"]}, dfp.MissingColumnError),
     ({"columns": ["x", "t"]}, dfp.UnsupportedDtypeError),
     ({"columns": "x"}, dfp.UnsupportedDtypeError),
-    ({"columns": "v"}, dfp.InvalidQuestionError),
-    ({"columns": "v", "dimension": 0}, dfp.InvalidQuestionError),
-    ({"columns": "v", "dimension": 2**21}, dfp.InvalidQuestionError),
-    ({"columns": "w", "dimension": 3}, dfp.InvalidQuestionError),
+    ({"columns": "v"}, dfp.errors.InvalidQuestionError),
+    ({"columns": "v", "dimension": 0}, dfp.errors.InvalidQuestionError),
+    ({"columns": "v", "dimension": 2**21}, dfp.errors.InvalidQuestionError),
+    ({"columns": "w", "dimension": 3}, dfp.errors.InvalidQuestionError),
     ({"columns": "v", "universe": 3}, dfp.UnsupportedDtypeError),
-    ({"columns": "v", "universe": 3, "dimension": 3}, dfp.InvalidQuestionError),
-    ({"columns": "v", "universe": 3, "method": "shifted"}, dfp.InvalidQuestionError),
-    ({"columns": "v", "universe": 3, "method": "recentred"}, dfp.InvalidQuestionError),
-    ({"interval": 1.0}, dfp.InvalidQuestionError),
+    ({"columns": "v", "universe": 3, "dimension": 3}, dfp.errors.InvalidQuestionError),
+    ({"columns": "v", "universe": 3, "method": "shifted"}, dfp.errors.InvalidQuestionError),
+    ({"columns": "v", "universe": 3, "method": "recentred"}, dfp.errors.InvalidQuestionError),
+    ({"interval": 1.0}, dfp.errors.InvalidQuestionError),
 ]
 
 
@@ -170,7 +170,7 @@ def test_the_largest_radius_is_shown():
 def test_a_reader_is_refused():
     """A source that can be read once is refused, and the hint says how to read it again."""
     reader = pa.table({"x": [1.0], "y": [2.0]}).to_reader()
-    with pytest.raises(dfp.UnsupportedFrameError, match="read_all"):
+    with pytest.raises(dfp.errors.UnsupportedFrameError, match="read_all"):
         dfp.frame(reader).mean_vector(["x", "y"], rho=1, radius=5)
 
 
@@ -186,14 +186,14 @@ def test_the_ledger_pays_before_the_first_byte(tmp_path):
 
     with (
         mock.patch("os.urandom", failing),
-        pytest.raises(dfp.EntropyError),
+        pytest.raises(dfp.errors.EntropyError),
     ):
         private.mean_vector(["x", "y"], rho=4, radius=5)
     assert seen == [6]
     assert ledger.remaining("d").rho == 6
     with pytest.raises(dfp.BudgetExceededError):
         private.mean_vector(["x", "y"], rho=7, radius=5)
-    with pytest.raises(dfp.InvalidLedgerError, match="replace"):
+    with pytest.raises(dfp.errors.InvalidLedgerError, match="replace"):
         private.mean_vector(["x", "y"], rho=1, radius=5, neighbours="replace")
     assert ledger.remaining("d").rho == 6
 
@@ -203,7 +203,7 @@ def test_secret_groups_need_a_delta_and_replace_is_refused():
     grouped = pl.DataFrame({"g": [1], "x": [1.0], "y": [2.0]}).dp.group_by("g")
     with pytest.raises(dfp.MissingDeltaError):
         grouped.mean_vector(["x", "y"], rho=1, radius=5)
-    with pytest.raises(dfp.InvalidQuestionError, match="group"):
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="group"):
         grouped.mean_vector(["x", "y"], rho=1, radius=5, delta=0.1, neighbours="replace")
 
 
@@ -212,7 +212,7 @@ def test_another_unit_than_the_row_is_refused():
     frame = pl.DataFrame({"g": [1], "x": [1.0], "y": [2.0]})
     private = frame.dp(unit="g", max_rows=1, max_groups=1, rho=1)
     for asked in (private, private.group_by("g", keys=[1])):
-        with pytest.raises(dfp.InvalidQuestionError, match="unit"):
+        with pytest.raises(dfp.errors.InvalidQuestionError, match="unit"):
             asked.mean_vector(["x", "y"], radius=5)
 
 

@@ -159,7 +159,7 @@ def test_messages_needed_are_those_of_the_authors():
     """32-bit numbers of 10,000 users need 12 messages for a distance of 2**-40, as published."""
     assert messages_needed(10_000, 32, 40) == 12
     assert messages_needed(10**6, 1, 1) == 4
-    with pytest.raises(dfp.InvalidProtocolError, match="crowd"):
+    with pytest.raises(dfp.errors.InvalidProtocolError, match="crowd"):
         messages_needed(18, 32, 40)
 
 

@@ -96,13 +96,13 @@ def test_unshuffled_or_missing_messages_are_told():
     plan = dfp.shuffle.total(users=3000, bounds=(0, 100), **COST)
     messages = plan.messages(VALUES)
     for wrong in (messages[1:], dfp.shuffle.joined([messages, messages]), messages.drop(["query"])):
-        with pytest.raises(dfp.InvalidProtocolError, match="messages of all 3000 users"):
+        with pytest.raises(dfp.errors.InvalidProtocolError, match="messages of all 3000 users"):
             plan.analyse(wrong)
-    with pytest.raises(dfp.InvalidProtocolError, match="round 1 of 1"):
+    with pytest.raises(dfp.errors.InvalidProtocolError, match="round 1 of 1"):
         plan.estimate()
     done = plan.analyse(messages)
     for call in (lambda: done.messages(VALUES), lambda: done.analyse(messages)):
-        with pytest.raises(dfp.InvalidProtocolError, match="all rounds are done"):
+        with pytest.raises(dfp.errors.InvalidProtocolError, match="all rounds are done"):
             call()
 
 
@@ -111,7 +111,7 @@ def test_changed_protocols_are_refused():
     plan = dfp.shuffle.total(users=3000, bounds=(0, 100), **COST)
     written = json.loads(plan.to_json())
     for change in ({"format": "x"}, {"epsilon": "zero"}, {"plan": {"kind": "none"}}, {"more": 1}):
-        with pytest.raises(dfp.InvalidProtocolError, match="no protocol"):
+        with pytest.raises(dfp.errors.InvalidProtocolError, match="no protocol"):
             dfp.shuffle.Protocol.from_json(json.dumps({**written, **change}))
 
 
@@ -135,7 +135,7 @@ def test_rounds_and_plans_that_there_are_not_are_refused(kind):
     tops = [{"round": each} for each in (0, -1, True, 1.0, plan.rounds + 2)]
     tops += [{"users": each} for each in (18, True, 3000.0)]
     for top in [*tops, *({"plan": {**written["plan"], **change}} for change in changes)]:
-        with pytest.raises(dfp.InvalidProtocolError):
+        with pytest.raises(dfp.errors.InvalidProtocolError):
             dfp.shuffle.Protocol.from_json(json.dumps({**written, **top}))
 
 
@@ -164,15 +164,15 @@ def test_masked_values_are_missing():
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        ({"epsilon": 64, "delta": 2.0**-90}, dfp.InvalidLossError),
-        ({"users": 18}, dfp.InvalidProtocolError),
-        ({"users": 2**33, "steps": 2**30}, dfp.InvalidProtocolError),
+        ({"epsilon": 64, "delta": 2.0**-90}, dfp.errors.InvalidLossError),
+        ({"users": 18}, dfp.errors.InvalidProtocolError),
+        ({"users": 2**33, "steps": 2**30}, dfp.errors.InvalidProtocolError),
         ({"delta": None}, dfp.MissingDeltaError),
-        ({"delta": 1e-60}, dfp.InvalidLossError),
-        ({"epsilon": 1e-5}, dfp.InvalidLossError),
-        ({"bounds": None}, dfp.InvalidBoundsError),
-        ({"bounds": (1, 1)}, dfp.InvalidBoundsError),
-        ({"steps": 0}, dfp.InvalidProtocolError),
+        ({"delta": 1e-60}, dfp.errors.InvalidLossError),
+        ({"epsilon": 1e-5}, dfp.errors.InvalidLossError),
+        ({"bounds": None}, dfp.errors.InvalidBoundsError),
+        ({"bounds": (1, 1)}, dfp.errors.InvalidBoundsError),
+        ({"steps": 0}, dfp.errors.InvalidProtocolError),
     ],
 )
 def test_bad_plans_are_refused(given, error):
@@ -202,12 +202,12 @@ def test_another_unit_than_the_row_is_refused(tmp_path):
     private = frame.dp(unit="u", max_rows=1, max_groups=1, delta=1e-6, ledger=ledger, dataset="d")
     for asked in (private.shuffle, private.shuffle.explain):
         for ask in (asked.sum, asked.mean):
-            with pytest.raises(dfp.InvalidQuestionError, match="unit"):
+            with pytest.raises(dfp.errors.InvalidQuestionError, match="unit"):
                 ask("x", (0, 100))
-        with pytest.raises(dfp.InvalidQuestionError, match="unit"):
+        with pytest.raises(dfp.errors.InvalidQuestionError, match="unit"):
             asked.quantile("x", 0.5, (0, 100))
     for local in (private.local, private.local.explain):
-        with pytest.raises(dfp.InvalidQuestionError, match="unit"):
+        with pytest.raises(dfp.errors.InvalidQuestionError, match="unit"):
             local.gaussian_mean("x", sigma=10)
     assert ledger.remaining("d").epsilon == 10
 
@@ -216,10 +216,10 @@ def test_terms_in_rho_are_refused_unless_the_call_names_epsilon():
     """What a protocol costs is what the caller has named: rho is not exchanged for epsilon = 1."""
     private = pd.DataFrame({"x": VALUES}).dp(rho=0.001, delta=1e-6)
     for ask in (private.shuffle.mean, private.shuffle.explain.mean):
-        with pytest.raises(dfp.InvalidLossError, match="rho"):
+        with pytest.raises(dfp.errors.InvalidLossError, match="rho"):
             ask("x", (0, 100))
     for local in (private.local, private.local.explain):
-        with pytest.raises(dfp.InvalidLossError, match="rho"):
+        with pytest.raises(dfp.errors.InvalidLossError, match="rho"):
             local.gaussian_mean("x", sigma=10)
     assert private.shuffle.mean("x", (0, 100), epsilon=2).epsilon == 2
 

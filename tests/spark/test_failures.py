@@ -109,7 +109,7 @@ def test_groups_that_change_between_passes_end_no_release(spark):
 def test_a_streaming_frame_is_refused(spark):
     """A stream has no end."""
     stream = spark.readStream.format("rate").load()
-    with pytest.raises(dfp.UnsupportedFrameError, match="streaming"):
+    with pytest.raises(dfp.errors.UnsupportedFrameError, match="streaming"):
         dfp.frame(stream).count()
 
 
@@ -117,5 +117,5 @@ def test_other_objects_of_pyspark_are_refused(spark):
     """A session, a column or a grouping is no frame."""
     rows = spark.range(3)
     for thing in (spark, rows.id, rows.groupBy("id"), rows.rdd):
-        with pytest.raises(dfp.UnsupportedFrameError):
+        with pytest.raises(dfp.errors.UnsupportedFrameError):
             dfp.frame(thing).count()

@@ -165,5 +165,5 @@ ROW_BY_ROW = {
 @pytest.mark.parametrize("name", ROW_BY_ROW)
 def test_questions_that_need_the_rows_are_refused(name, rows):
     """What would bring rows to the driver is refused by name, with a way out."""
-    with pytest.raises(dfp.UnsupportedFrameError, match="Spark frame"):
+    with pytest.raises(dfp.errors.UnsupportedFrameError, match="Spark frame"):
         ROW_BY_ROW[name](dfp.frame(rows))

@@ -212,7 +212,7 @@ def test_a_count_of_its_own_selects_groups(con, replay):
 @pytest.mark.parametrize("name", ["ledger", "unit", "max_rows", "dataset", "note", "epsilom"])
 def test_register_refuses_what_only_statements_can_keep(name):
     """A ledger or a unit is never ignored: the error names dfp.sql."""
-    with duckdb.connect() as own, pytest.raises(dfp.UnknownArgumentError) as caught:
+    with duckdb.connect() as own, pytest.raises(dfp.errors.UnknownArgumentError) as caught:
         sql_udfs.register(own, **{name: None})
     assert isinstance(caught.value, TypeError)
     wanted = "register(con, epsilon=1.0" if name == "epsilom" else "dfp.sql("

@@ -160,14 +160,14 @@ def test_registering_leaves_the_macros_alone_behind():
 @pytest.mark.parametrize("epsilon", [0, -1, float("nan"), float("inf"), "1", None, True])
 def test_register_refuses_what_is_no_epsilon(epsilon):
     """A bad default is refused when it is given."""
-    with duckdb.connect() as connection, pytest.raises(dfp.InvalidLossError):
+    with duckdb.connect() as connection, pytest.raises(dfp.errors.InvalidLossError):
         sql_udfs.register(connection, epsilon=epsilon, max_epsilon=1e12)
 
 
 @pytest.mark.parametrize("level", [0, 1, 95, None, "0.95"])
 def test_register_refuses_what_is_no_level(level):
     """A level is a number between 0 and 1."""
-    with duckdb.connect() as connection, pytest.raises(dfp.InvalidQuestionError):
+    with duckdb.connect() as connection, pytest.raises(dfp.errors.InvalidQuestionError):
         sql_udfs.register(connection, interval=level, max_epsilon=1e12)
 
 

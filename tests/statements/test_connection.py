@@ -227,7 +227,7 @@ def test_a_table_that_can_not_be_made_is_handed_over(con):
     other = con.cursor().begin()
     other.execute("CREATE TABLE made (n INTEGER)")
     with pytest.raises(
-        dfp.OutputError, match="CREATE TABLE made: what else is under way"
+        dfp.errors.OutputError, match="CREATE TABLE made: what else is under way"
     ) as caught:
         dfp.sql("CREATE TABLE made AS SELECT dp_count(*) AS n FROM visits", con=con, **TERMS)
     assert caught.value.released.to_pydict() == {"n": [600]}
@@ -249,7 +249,9 @@ def test_a_connection_that_profiles_or_logs(con, setting, capfd):
     with pytest.raises(dfp.RefusedStatementError, match="that profiles its queries or logs them"):
         count(con, "visits")
     for ask in (lambda rows: dfp.frame(rows).count(), count_of):
-        with pytest.raises(dfp.UnsupportedFrameError, match="connection profiles its queries or"):
+        with pytest.raises(
+            dfp.errors.UnsupportedFrameError, match="connection profiles its queries or"
+        ):
             ask(con.table("visits"))
     con.execute("PRAGMA disable_profiling")
     con.execute("CALL disable_logging()")

@@ -90,9 +90,9 @@ def test_one_of_several():
         dfp.sql("SELECT dp_count(*) FROM t")
     with pytest.raises(dfp.RefusedStatementError, match="CREATE TABLE without con="):
         dfp.sql("CREATE TABLE u AS SELECT dp_count(*) FROM t", t=TABLE)
-    with pytest.raises(dfp.UnsupportedFrameError):
+    with pytest.raises(dfp.errors.UnsupportedFrameError):
         dfp.sql("SELECT dp_count(*) FROM t", t=[1, 2])
-    with pytest.raises(dfp.UnsupportedFrameError):
+    with pytest.raises(dfp.errors.UnsupportedFrameError):
         dfp.sql("SELECT dp_count(*) FROM t", con="file.db")
 
 
@@ -202,7 +202,7 @@ def test_texts_of_a_file_are_numbers_where_asked(tmp_path):
         ("Oslo", pytest.approx(40), 30, 30, pytest.approx(4)),
         ("Rome", pytest.approx(30), 60, 60, pytest.approx(3)),
     ]
-    with pytest.raises(dfp.InvalidQuestionError, match="can't plan"):
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="can't plan"):
         dfp.sql("SELECT dp_mean(age / 10, 0, 10) FROM t", t=path)
 
 

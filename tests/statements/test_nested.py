@@ -220,7 +220,7 @@ def test_public_keys_belong_to_the_grouping_of_their_columns(clean, query, keys)
 @pytest.mark.parametrize("keys", [[0, 1], {"nation": [0, 1], "city": ["Rome"]}])
 def test_public_keys_that_could_mean_several_groupings_are_refused(clean, keys):
     """A plain list for two groupings, and a column that none has, are refused before a charge."""
-    with pytest.raises(dfp.InvalidKeysError):
+    with pytest.raises(dfp.errors.InvalidKeysError):
         dfp.sql(DIGITS, con=clean, schema=SCHEMA, max_rows=8, max_groups=6, keys=keys, delta=1e-3)
 
 

@@ -427,12 +427,12 @@ def test_a_protected_row_counts_as_its_declared_matches(query, most, checked, mo
 @pytest.mark.parametrize(
     ("matches", "error"),
     [
-        ({"price.customer": 0}, dfp.InvalidUnitError),
-        ({"price.customer": 2.0}, dfp.InvalidUnitError),
-        ({"price.customer": 2**21}, dfp.InvalidUnitError),
-        ({"price": 2}, dfp.InvalidUnitError),
-        ([3], dfp.InvalidUnitError),
-        ({"orders.customer": 2}, dfp.InvalidUnitError),
+        ({"price.customer": 0}, dfp.errors.InvalidUnitError),
+        ({"price.customer": 2.0}, dfp.errors.InvalidUnitError),
+        ({"price.customer": 2**21}, dfp.errors.InvalidUnitError),
+        ({"price": 2}, dfp.errors.InvalidUnitError),
+        ([3], dfp.errors.InvalidUnitError),
+        ({"orders.customer": 2}, dfp.errors.InvalidUnitError),
         ({"price.buyer": 2}, dfp.MissingColumnError),
         ({"product.product": 2}, dfp.RefusedStatementError),
     ],

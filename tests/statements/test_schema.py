@@ -52,7 +52,7 @@ def test_a_schema_is_a_value():
 )
 def test_a_wrong_schema_is_refused(terms, said):
     """Links lead, each table along one, to the unit's table, and no public table is on the way."""
-    with pytest.raises(dfp.InvalidUnitError, match=said):
+    with pytest.raises(dfp.errors.InvalidUnitError, match=said):
         dfp.Schema(**terms)
 
 
@@ -221,7 +221,7 @@ def test_public_frames():
     terms = {"max_rows": 10, "max_groups": 1, "epsilon": 1e12, "keys": ["Alpha", "Beta", "Gamma"]}
     found = dfp.sql(query, flights=flights, airlines=dfp.public(airlines), unit="plane", **terms)
     assert [round(n) for n in found["n"]] == [200, 200, 0]
-    with pytest.raises(dfp.InvalidUnitError, match="several frames are private"):
+    with pytest.raises(dfp.errors.InvalidUnitError, match="several frames are private"):
         dfp.sql(
             query,
             flights=flights,
@@ -308,9 +308,9 @@ def test_a_schema_reads_from_a_file(tmp_path):
     twice.write_text("unit: customer.id\nunit: orders.customer\n")
     deep.write_text("unit: " + "[" * 20_000)
     for wrong in (tmp_path / "none.yml", twice, deep, {"units": "a.b"}, 7, {}):
-        with pytest.raises(dfp.InvalidUnitError):
+        with pytest.raises(dfp.errors.InvalidUnitError):
             dfp.explain(query, con=con, schema=wrong, max_rows=5)
-    with pytest.raises(dfp.InvalidUnitError, match="leave unit= out"):
+    with pytest.raises(dfp.errors.InvalidUnitError, match="leave unit= out"):
         dfp.explain(query, con=con, schema=SCHEMA, unit="customer", max_rows=5)
 
 

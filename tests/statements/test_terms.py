@@ -53,9 +53,9 @@ def test_public_keys(shared):
         released = dfp.sql(query, con=shared, keys=keys, epsilon=1e13)
         assert released.fetchall() == [(True, "ROME", 50), (True, "BONN", 50)]
     for keys in ([], [("Rome",)], {"C": ["ROME"]}, {"c": ["ROME"], "x": [1]}, "Rome", [1]):
-        with pytest.raises(dfp.InvalidKeysError):
+        with pytest.raises(dfp.errors.InvalidKeysError):
             dfp.sql(query, con=shared, keys=keys)
-    with pytest.raises(dfp.InvalidKeysError, match="without GROUP BY"):
+    with pytest.raises(dfp.errors.InvalidKeysError, match="without GROUP BY"):
         dfp.sql("SELECT dp_count(*) FROM visits", con=shared, keys=["Rome"])
 
 
@@ -69,7 +69,7 @@ def test_units(shared):
         "SELECT dp_count(*) AS n FROM visits", con=shared, unit="user_id", max_rows=2, epsilon=1e13
     ).fetchall()
     assert row == (100,)  # 50 people of 12 rows each, counting as two
-    with pytest.raises(dfp.InvalidUnitError):
+    with pytest.raises(dfp.errors.InvalidUnitError):
         dfp.explain(BY_CITY, con=shared, max_rows=2)
 
 
@@ -127,7 +127,7 @@ def test_the_ledger_tells_what_was_asked(shared, tmp_path):
         with pytest.raises(dfp.BudgetExceededError):
             dfp.sql("SELECT dp_count(*) FROM visits", con=shared, epsilon=1.5)
     assert ledger.remaining("visits").epsilon == 1
-    with pytest.raises(dfp.InvalidLedgerError):
+    with pytest.raises(dfp.errors.InvalidLedgerError):
         dfp.explain("SELECT dp_count(*) FROM visits", con=shared, ledger=ledger)
 
 

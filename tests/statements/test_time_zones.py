@@ -92,7 +92,7 @@ def test_zones_that_do_not_exist_are_refused(rows):
     """A zone that DuckDB does not know is refused before a row is read."""
     connection = duckdb.connect()
     for terms in ({"t": rows}, {"con": connection}):
-        with pytest.raises(dfp.InvalidQuestionError, match="no time zone"):
+        with pytest.raises(dfp.errors.InvalidQuestionError, match="no time zone"):
             dfp.sql("SELECT dp_count(*) AS n FROM t", timezone="Nowhere/Land", **terms)
 
 

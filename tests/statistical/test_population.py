@@ -134,7 +134,7 @@ def test_every_door_takes_the_word(tmp_path):
 def test_other_words_are_refused(word):
     """And so are questions that have no such interval, before anything is read."""
     private = pl.DataFrame({"x": [1.0], "y": [1.0]}).dp
-    with pytest.raises(dfp.InvalidQuestionError):
+    with pytest.raises(dfp.errors.InvalidQuestionError):
         private.mean("x", (0, 1), interval=word)
 
 
@@ -150,5 +150,5 @@ def test_questions_without_such_an_interval_are_refused(tmp_path):
         lambda: private.histogram("x", [0, 1, 2]),
         lambda: dfp.merge(tmp_path / "a.parquet", interval="population"),
     ):
-        with pytest.raises(dfp.InvalidQuestionError, match="of the population"):
+        with pytest.raises(dfp.errors.InvalidQuestionError, match="of the population"):
             ask()
