@@ -165,7 +165,7 @@ def told(data: Data, kind: str, answer: Any) -> Iterator[tuple[np.ndarray, ...]]
             ends = piece.estimator.clipped.interval(piece.vector, LEVEL)
             alone = np.where(ends[1] > ends[0], ends[1] - ends[0], np.nan)
             widths[piece.groups] = (high - low)[piece.groups] / alone
-    finite, marks = np.isfinite(low), notes != ""
+    finite, marks = np.isfinite(low), np.array([note is not None for note in notes])
     for place, values in enumerate(data.groups):
         own = np.arange(place, len(low), len(data.groups))
         own = own[finite[own]]

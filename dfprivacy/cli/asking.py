@@ -227,6 +227,7 @@ def _table(call: Call, answers: dict[str, Any]) -> pa.Table:
         values = [float(own) if isinstance(own, float) else own for own in answers.values()]
         return pa.table({"quantile": list(call.question.qs), call.name: values})
     columns: dict[str, Any] = {}
+    kinds: dict[str, pa.DataType] = {}
     for name, answer in answers.items():
         if not isinstance(answer, float):  # a date or time, or none
             columns[name] = answer
@@ -236,8 +237,10 @@ def _table(call: Call, answers: dict[str, Any]) -> pa.Table:
         columns[name] = int(answer) if getattr(call.question, "is_whole", False) else float(answer)
         if isinstance(answer, Estimate):
             columns |= {"low": answer.low, "high": answer.high}
-            columns |= {NOTE: answer.note} if getattr(call.question, "has_note", False) else {}
-    return pa.table({name: [value] for name, value in columns.items()})
+            if getattr(call.question, "has_note", False):
+                columns[NOTE] = answer.note
+                kinds[NOTE] = pa.string()
+    return pa.table({name: pa.array([value], kinds.get(name)) for name, value in columns.items()})
 
 
 def _found(call: Call, answers: dict[str, Any]) -> str:
@@ -417,5 +420,5 @@ def _dated_table(answers: Mapping[str, Any]) -> pa.Table:
         }
     typed = pa.array(columns["value"]).type
     made = {name: pa.array(values, typed) for name, values in columns.items()}
-    notes = [getattr(own, NOTE, "") for own in answers.values()]
+    notes = [getattr(own, NOTE, None) for own in answers.values()]
     return pa.table({"name": list(answers), **made, NOTE: pa.array(notes, pa.string())})

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import typer
 from rich.console import Console, JustifyMethod
 from rich.table import Table
@@ -27,6 +28,7 @@ from dfprivacy.errors import (
     MissingBoundsError,
     MissingDeltaError,
 )
+from dfprivacy.frames.tables import NOTE
 
 MOST_ROWS = 200  # of a table on the terminal; a file holds all of them
 UNKNOWN = "unknown: too few values to tell at this privacy loss (text counts as no value)"
@@ -51,6 +53,9 @@ def _terminal_table(table: pa.Table, keys: int, shares: Collection[str]) -> Tabl
     """Return a table for the terminal: keys may be folded, a number is never cut."""
     notes = [n for n in table.column_names[keys:] if pa.types.is_string(table.schema.field(n).type)]
     table = table.drop_columns([name for name in notes if not any(table[name].to_pylist())])
+    for index, name in enumerate(table.column_names):
+        if index >= keys and (name == NOTE or name.endswith(f"_{NOTE}")):
+            table = table.set_column(index, name, pc.fill_null(table[name], ""))
     places = decimal_places(table, keys)
     names = table.column_names[keys:]
     rows = [

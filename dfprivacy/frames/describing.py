@@ -391,7 +391,7 @@ def _table(made: Description, answers: Answers, values: Mapping[Hashable, list[V
 
 def _notes(made: Description, row: Mapping[str, Any], own: Mapping[str, Any]) -> list[str]:
     """Return what is to be known of a row, by its answers alone: also why quantiles are unknown."""
-    known = getattr(own.get("mean"), "note", "")
+    known = getattr(own.get("mean"), "note", None)
     levels = ((q, row.get(_level(q, row["type"]), 0.0)) for q in made.quantiles)
     told = [f"{100 * q:.12g}%" for q, value in levels if pd.isna(value)]
     few = f"too few rows for this loss: {', '.join(told)}"

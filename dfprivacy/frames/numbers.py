@@ -185,13 +185,13 @@ class _Private(_Paid, Told):
 class _Ranged(_Private):
     """A private number with an interval, which it keeps under + - * and /."""
 
-    _note: str = ""
+    _note: str | None = None
     __array_priority__ = -1.0  # numbers of numpy leave operations to us, arrays don't
 
     @property
-    def note(self) -> str:
-        """Where the interval can't be relied on, and why; empty for most numbers."""
-        return self._note
+    def note(self) -> str | None:
+        """Where the interval can't be relied on, and why; None for most numbers."""
+        return self._note or None  # older versions kept an empty text
 
     def interval(self, level: float | None = None) -> tuple[float, float]:
         """Return the ends of the interval."""
@@ -320,7 +320,7 @@ def _computed(sign: str, left: Any, right: Any) -> Any:
     return Computed(
         value, _name=shortened(f"({f' {sign} '.join(names)})"), _steps=made,
         _release=known[0]._release,  # noqa: SLF001 a number of this module
-        _note="; ".join(dict.fromkeys(own.note for own in known if own.note)),
+        _note="; ".join(dict.fromkeys(own.note for own in known if own.note)) or None,
     )  # fmt: skip
 
 
@@ -503,7 +503,7 @@ def number_of(answer: Answer, release: Release) -> Number:
         return number
     if isinstance(answer, Estimated):
         piece = answer.pieces[0]
-        note = "" if piece.notes is None else piece.notes[0]
+        note = None if piece.notes is None else piece.notes[0]
         return Estimate(
             piece.estimator.value(piece.vector)[0], _name=answer.name, _release=release,
             _estimator=piece.estimator, _vector=piece.vector, _note=note,
@@ -533,7 +533,7 @@ def numbers_table(numbers: Mapping[str, Number]) -> pa.Table:
     """Return numbers with their intervals, one row each; what those of dates stand for as well."""
     rows = []
     for name, number in numbers.items():
-        ends, note = (math.nan,) * 3, ""
+        ends, note = (math.nan,) * 3, None
         if not isinstance(number, Choice):
             ends, note = (number.low, number.high, number.std_error), number.note
         known = number.moments

@@ -26,7 +26,7 @@ from dfprivacy.frames.numbers import (
     numbers_of,
     numbers_table,
 )
-from dfprivacy.frames.tables import Origin, answers_table, prove_way_back, with_origin
+from dfprivacy.frames.tables import Origin, answers_table, null_notes, prove_way_back, with_origin
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.release.pipeline import Answers, Measured, answered, counting_place, released
 from dfprivacy.release.request import (
@@ -221,7 +221,7 @@ def release_table(  # noqa: PLR0917 the steps in their order
         measured,
         draw,
         lambda found, table: guarded(lambda: found[0](table)),
-        recall=lambda table: frame_of(frame, table, request.by),
+        recall=lambda table: frame_of(frame, null_notes(table, len(request.by)), request.by),
         keep=lambda made: kept_table(made, frame, request.by),
         prove=lambda found: _prove(frame, request, names, found),
     )
@@ -256,7 +256,7 @@ def release_answers(frame: object, request: Request) -> pa.Table:
         lambda: gathered(frame, request)[1],
         lambda measured: _answered(frame, request, measured),
         lambda _, drawn: answers_table(drawn[1], drawn[0]),
-        recall=lambda table: table,
+        recall=lambda table: null_notes(table, len(request.by)),
         keep=lambda table: table,
     )
 
@@ -287,7 +287,10 @@ def release_several(
         measured,
         drawn,
         lambda _, tables: tables,
-        recall=lambda table: [pa.ipc.open_stream(own[0].as_buffer()).read_all() for own in table],
+        recall=lambda table: [
+            null_notes(pa.ipc.open_stream(column[0].as_buffer()).read_all(), len(request.by))
+            for column, request in zip(table.columns, requests, strict=True)
+        ],
         keep=lambda tables: pa.table(
             {f"release_{index}": [release_bytes(own)] for index, own in enumerate(tables)}
         ),

@@ -18,6 +18,7 @@ import narwhals as nw
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dfprivacy.errors import InvalidQuestionError, UnsupportedFrameError
 from dfprivacy.frames.numbers import Release
@@ -107,6 +108,22 @@ def _answers_table(made: Answers, request: Request) -> pa.Table:
     return pa.table(columns)
 
 
+def null_notes(table: pa.Table, keys: int) -> pa.Table:
+    """Return a remembered table with NULL for absent notes, which older versions wrote as "".
+
+    A note stands right behind the end of its interval, and behind the first `keys` columns.
+    """
+    names = table.column_names
+    for index in range(keys + 1, len(names)):
+        start = names[index].removesuffix(NOTE)
+        if f"{start}{NOTE}" == names[index] and f"{start}high" == names[index - 1]:
+            notes = table.column(index)
+            absent = pc.equal(notes, pa.scalar("", notes.type))
+            blank = pa.scalar(None, notes.type)
+            table = table.set_column(index, names[index], pc.if_else(absent, blank, notes))
+    return table
+
+
 def prove_way_back(
     wrap: Callable[[pa.Table], object], keys: pa.Table, names: Sequence[str], *, public: bool
 ) -> None:
@@ -116,7 +133,7 @@ def prove_way_back(
         if rows and public and not any(column.null_count for column in keys.columns):
             return
         nulls = [pa.nulls(rows, field.type) for field in keys.schema]
-        text, number = pa.array([""] * rows, pa.string()), pa.array([0.0] * rows, pa.float64())
+        text, number = pa.nulls(rows, pa.string()), pa.array([0.0] * rows, pa.float64())
         noted = [name == NOTE or name.endswith(f"_{NOTE}") for name in values]
         made = [text if own else number for own in noted]
         wrap(pa.table([*nulls, *made], names=list(names)))

@@ -107,7 +107,7 @@ class Piece:
     groups: Integers
     estimator: Estimator
     vector: NoisyVector
-    notes: Sequence[str] | None = None
+    notes: Sequence[str | None] | None = None
     threshold: Threshold | None = None
 
     def interval(self, level: float) -> Ends:
@@ -147,8 +147,8 @@ class Estimated:
             )
             for index in range(3)
         ]
-        if self.has_notes:  # empty for most groups
-            notes = np.full(self.groups, "", dtype=object)
+        if self.has_notes:  # None for most groups
+            notes = np.full(self.groups, None, dtype=object)
             for piece in self.pieces:
                 if piece.notes is not None:
                     notes[piece.groups] = piece.notes

@@ -92,13 +92,13 @@ def watched(linear: Linear, column: Hashable, bounds: Bounds) -> tuple[Linear, L
     )
 
 
-def notes_of(counted: Mapping[int, tuple[NoisyVector, Bounds]]) -> dict[int, list[str]]:
-    """Return for each group what its bounds clip, empty where noise alone may have counted it.
+def notes_of(counted: Mapping[int, tuple[NoisyVector, Bounds]]) -> dict[int, list[str | None]]:
+    """Return for each group what its bounds clip, None where noise alone may have counted it.
 
     Counts with the same noise are read together, whichever columns they are of, as many as have
     room.
     """
-    notes: dict[int, list[str]] = {}
+    notes: dict[int, list[str | None]] = {}
     alike: dict[Noise, list[int]] = {}
     for vector, (own, _) in counted.items():
         alike.setdefault(own.noise, []).append(vector)
@@ -112,7 +112,9 @@ def notes_of(counted: Mapping[int, tuple[NoisyVector, Bounds]]) -> dict[int, lis
     return notes
 
 
-def _clipped_notes(counted: Sequence[tuple[NoisyVector, Bounds]], groups: int) -> list[list[str]]:
+def _clipped_notes(
+    counted: Sequence[tuple[NoisyVector, Bounds]], groups: int
+) -> list[list[str | None]]:
     """Return the notes of as many groups each by counts with the same noise."""
     noise = counted[0][0].noise
     counts = np.concatenate([own.coordinates for own, _ in counted], axis=1)
@@ -127,7 +129,7 @@ def _clipped_notes(counted: Sequence[tuple[NoisyVector, Bounds]], groups: int) -
         where = np.cumsum(seen[place]) - 1
         told = said.take(pa.array(where, mask=~seen[place]))
         sides.append(pc.fill_null(told, ""))
-    begins = pa.array(["", "clipped: "]).take((seen[0] | seen[2]).view(np.int8))
+    begins = pa.array([None, "clipped: "]).take((seen[0] | seen[2]).view(np.int8))
     middle = pa.array(["", ", "]).take((seen[0] & seen[2]).view(np.int8))
     texts = pc.binary_join_element_wise(begins, sides[0], middle, sides[1], "").to_pylist()
     return [texts[first * groups : (first + 1) * groups] for first in range(len(counted))]

@@ -462,7 +462,7 @@ class Among:
 
 def _reading(
     zoomed: Zoomed, bounds: Bounds | None, groups: Integers, rows: Floats
-) -> tuple[Callable[[Any], Estimator], list[str]]:
+) -> tuple[Callable[[Any], Estimator], list[str | None]]:
     """Return how answers of groups within these bounds are read, and a note for each group.
 
     `rows` are the noisy rows of these groups.

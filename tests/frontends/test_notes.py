@@ -6,6 +6,8 @@ import pickle
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import dfprivacy as dfp
@@ -43,18 +45,18 @@ def test_a_number_says_it(tails, tmp_path):
         assert number.note in number._repr_html_()
         assert number.interval() == first.interval()
     light = tails.filter(pl.col("g") == "b").dp.mean("x", epsilon=10)
-    assert light.note == ""
+    assert light.note is None
     clipped = [
         heavy.dp.mean("x", bounds=(0, 9), epsilon=10, clipping=told) for told in (True, False)
     ]
     assert clipped[0].note.startswith("clipped: ")
     assert clipped[0].note in repr(clipped[0])
-    assert clipped[1].note == ""
+    assert clipped[1].note is None
 
 
 @pytest.mark.parametrize("kind", ["polars", "pandas", "arrow"])
 def test_a_frame_has_a_column_of_notes(tails, kind):
-    """Text, empty for most groups; its place and type are the same whatever the rows are."""
+    """Text, null for most groups; its place and type are the same whatever the rows are."""
     frame = {"polars": tails, "pandas": tails.to_pandas(), "arrow": tails.to_arrow()}[kind]
     for keys in (["a", "b"], ["c"]):
         made = pl.DataFrame(
@@ -65,7 +67,7 @@ def test_a_frame_has_a_column_of_notes(tails, kind):
     made = dfp.frame(frame).group_by("g", keys=["a", "b"]).mean("x", epsilon=10)
     notes = pl.DataFrame(made)["note"].to_list()
     assert notes[0].startswith(HEAVY)
-    assert notes[1] == ""
+    assert notes[1] is None
     assert notes[0] in repr(dfp.show(made))
     assert notes[0] in str(dfp.plot(made).to_dict()["title"]["subtitle"])
 
@@ -84,8 +86,8 @@ def test_statements_say_it(tails):
     made = dfp.sql(query, t=tails, keys=["a", "b"], epsilon=20)
     found = [row["note"] for row in made["m"].to_list()]
     assert found[0].startswith(HEAVY)
-    assert found[1] == ""
-    assert [row["note"] != "" for row in made["n"].to_list()] == [True, True]
+    assert found[1] is None
+    assert [row["note"] is not None for row in made["n"].to_list()] == [True, True]
 
 
 def test_ranks_as_bounds_are_named(tails):
@@ -93,3 +95,51 @@ def test_ranks_as_bounds_are_named(tails):
     assert tails.dp.mean("x", method="subset", epsilon=10).note.startswith("clipped by rank")
     nothing = pl.DataFrame({"x": [1.0]}).dp.mean("x", epsilon=0.01)
     assert nothing.note == "too few rows for bounds"
+
+
+@pytest.mark.parametrize("kind", ["polars", "pandas", "arrow"])
+@pytest.mark.parametrize("keys", [["b"], ["a", "b"]])
+def test_an_absent_note_is_null_in_a_remembered_frame(tails, tmp_path, kind, keys):
+    """Notes are text whether all groups have one or none, and come back as they were."""
+    frame = {"polars": tails, "pandas": tails.to_pandas(), "arrow": tails.to_arrow()}[kind]
+    ledger = dfp.Ledger(tmp_path / "l.db", epsilon=100, remember=True)
+    private = dfp.frame(frame)(ledger=ledger, dataset="d", version="1")
+    first, again = (private.group_by("g", keys=keys).mean("x", epsilon=10) for _ in range(2))
+    assert len(ledger.history()) == 1
+    assert pl.DataFrame(first).equals(pl.DataFrame(again))
+    assert pl.DataFrame(again)["note"].to_list()[-1] is None
+    assert str(pl.DataFrame(first)["note"].dtype) == "String"
+
+
+def test_empty_notes_of_older_releases_are_read_as_null(tails, tmp_path, monkeypatch):
+    """Only a column behind the ends of an interval is a note: an empty key stays."""
+    frame = tails.rename({"g": "y_note"}).with_columns(y_note=pl.lit(""))
+    ledger = dfp.Ledger(tmp_path / "l.db", epsilon=100, remember=True)
+    terms = {"ledger": ledger, "dataset": "d", "version": "1"}
+
+    def release():
+        private = frame.dp(**terms)
+        yield private.group_by("y_note", keys=[""]).mean("x", (0, 1e9), epsilon=1)
+        yield private.mean("x", (0, 1e9), epsilon=1).note
+        query = "SELECT dp_mean_interval(x, 0, 1e9) AS a FROM t"
+        yield dfp.sql(query, t=frame, epsilon=1, **terms)["a"][0]
+
+    first = list(release())
+    recall = dfp.Ledger.recall
+
+    def recall_old(*asked):
+        table = recall(*asked)
+        if table is None:
+            return None
+        texts = [name for name in table.column_names if name.endswith("note")]
+        columns = {name: pc.fill_null(table[name], "") for name in texts}
+        return pa.table(dict(zip(table.column_names, table.columns, strict=True)) | columns)
+
+    monkeypatch.setattr(dfp.Ledger, "recall", recall_old)
+    grouped, note, struct = release()
+    assert len(ledger.history()) == 3
+    assert grouped.equals(first[0])
+    assert grouped["y_note"][0] == ""
+    assert note is None
+    assert struct == first[2]
+    assert struct["note"] is None

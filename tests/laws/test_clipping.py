@@ -21,24 +21,25 @@ NOTE = "clipped: 3.09 % [3.09, 3.09] below -2, 32 % [32, 32] above 60"
 ASKED = [dfp.mean, dfp.sum, dfp.var, dfp.std]
 
 
-def doors(folder):
+def doors(folder, bounds):
     """Yield what a mean within bounds says at every door."""
-    frame, terms = pl.DataFrame(DATA), {"bounds": BOUNDS, **HUGE}
+    frame, terms = pl.DataFrame(DATA), {"bounds": bounds, **HUGE}
+    ends = [str(end) for end in bounds]
     yield "pandas", pd.DataFrame(DATA).dp.mean("x", **terms).note
     yield "series", pd.Series(DATA["x"]).dp.mean(**terms).note
     yield "polars", frame.lazy().dp.mean("x", **terms).note
     relation = duckdb.connect().from_arrow(frame.to_arrow())
     yield "duckdb", dfp.frame(relation).mean("x", **terms).note
-    dfp.statistics(frame, folder / "part.parquet", dfp.mean("x", BOUNDS))
+    dfp.statistics(frame, folder / "part.parquet", dfp.mean("x", bounds))
     yield "files", dfp.merge(folder / "part.parquet", **HUGE)["x"].note
-    call = "dp_mean_interval(x, -2, 60)"
+    call = f"dp_mean_interval(x, {', '.join(ends)})"
     connection = duckdb.connect()
     connection.register("t", frame.to_arrow())
     sql_udfs.register(connection, **HUGE)
     yield "registered", connection.sql(f"SELECT {call} FROM t").fetchall()[0][0]["note"]
     yield "dfp.sql", dfp.sql(f"SELECT {call} AS a FROM t", t=frame, **HUGE)["a"][0]["note"]
     frame.write_parquet(folder / "rows.parquet")
-    words = ["mean", folder / "rows.parquet", "x", "--bounds", "-2", "60", "--epsilon", "1e9"]
+    words = ["mean", folder / "rows.parquet", "x", "--bounds", *ends, "--epsilon", "1e9"]
     ran = command(*map(str, words), "--output", str(folder / "out.json"))
     assert ran.exit_code == 0, ran.stderr
     yield "command", json.loads((folder / "out.json").read_text())[0]["note"]
@@ -46,8 +47,14 @@ def doors(folder):
 
 def test_every_door_says_the_same(tmp_path):
     """Rows below, within and above are the same exact counts in all engines."""
-    for door, note in doors(tmp_path):
+    for door, note in doors(tmp_path, BOUNDS):
         assert note == NOTE, door
+
+
+def test_an_absent_note_is_null_at_every_door(tmp_path):
+    """Where nothing is clipped the note is None in Python and null in SQL and JSON."""
+    for door, note in doors(tmp_path, (-5, 91)):
+        assert note is None, door
 
 
 def test_it_can_be_left_out(tmp_path):
@@ -55,7 +62,7 @@ def test_it_can_be_left_out(tmp_path):
     frame = pl.DataFrame(DATA)
     for ask in ASKED:
         quiet, told = (frame.dp.agg(a=ask("x", BOUNDS, clipping=own)) for own in (False, True))
-        assert quiet["a"].note == ""
+        assert quiet["a"].note is None
         assert told["a"].mechanism.scale * 19 == quiet["a"].mechanism.scale * 20
     made = frame.dp.group_by("g", keys=["a"]).mean("x", BOUNDS, clipping=False)
     assert made.columns == ["g", "x", "low", "high", "count"]
@@ -85,7 +92,7 @@ def test_values_at_the_bounds_are_not_clipped():
     edges = [0.0, 1.0, 1 + 2.0**-40, -(2.0**-40)] * 500
     for bounds in ((0, 1), (-(2.0**60), 1), (2.0**60, 2.0**60 + 2048)):
         held = edges if bounds[0] <= 0 else list(bounds) * 500
-        assert pl.DataFrame({"x": held}).dp.mean("x", bounds, **HUGE).note == ""
+        assert pl.DataFrame({"x": held}).dp.mean("x", bounds, **HUGE).note is None
     beyond = pl.DataFrame({"x": [-np.inf, np.inf, 0.5, np.nan, None] * 100})
     note = beyond.dp.mean("x", (0, 1), **HUGE).note
     assert note == "clipped: 33.3 % [33.3, 33.3] below 0, 33.3 % [33.3, 33.3] above 1"
@@ -95,7 +102,7 @@ def test_values_at_the_bounds_are_not_clipped():
 def test_integers_at_the_largest_bounds(bound):
     """Bounds of integer columns may be as large as they could be without the counts."""
     frame = pl.DataFrame({"x": [bound, -bound] * 500})
-    assert frame.dp.mean("x", (-bound, bound), **HUGE).note == ""
+    assert frame.dp.mean("x", (-bound, bound), **HUGE).note is None
 
 
 def test_units_count_as_much_as_their_rows():

@@ -74,7 +74,7 @@ def views(table, copies):
     Of a note, whether there is one.
     """
     columns = {
-        name: (column != "").to_numpy().astype(float)
+        name: column.is_not_null().to_numpy().astype(float)
         if column.dtype == pl.String
         else np.nan_to_num(column.to_numpy().astype(float), nan=MISSING)
         for name, column in table.to_dict(as_series=True).items()

@@ -82,7 +82,7 @@ class Reading:
     level: float | None = None
     tail: str = ""
     law: str = ""
-    note: str = ""
+    note: str | None = None
     percent: bool = False
     moment: Callable[[float], str] | None = None
 

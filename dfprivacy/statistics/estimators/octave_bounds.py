@@ -498,18 +498,18 @@ class Tails:
         )
         return below, above
 
-    def notes(self) -> list[str]:
-        """Return a note for each group: where its interval can't be relied on, and why."""
+    def notes(self) -> list[str | None]:
+        """Return a note for each group whose interval can't be relied on, None for the others."""
         below, above = self.marks()
         ends = (self.bounds.lower, self.bounds.upper)
         texts = [_note([]), _note([ends[0]]), _note([ends[1]]), _note([*ends])]
-        chosen: list[str] = np.array(texts, dtype=object)[below + 2 * above].tolist()
+        chosen: list[str | None] = np.array(texts, dtype=object)[below + 2 * above].tolist()
         return chosen
 
 
-def _note(ends: list[float]) -> str:
+def _note(ends: list[float]) -> str | None:
     if not ends:
-        return ""
+        return None
     return f"clipped at {' and '.join(f'{end:g}' for end in ends)}: heavy tail"
 
 
