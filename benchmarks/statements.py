@@ -8,11 +8,10 @@ medians over the statements of the fastest of several runs of each, in milliseco
 
 from __future__ import annotations
 
-import runpy
+import importlib
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import duckdb
 
@@ -24,14 +23,14 @@ from dfprivacy.statements.plan import plan_script
 from dfprivacy.statements.rows import Reader
 from dfprivacy.statements.tree import parse
 
-FOLDER = Path(__file__).parent.parent / "tests" / "statements"
+TESTS = "tests.statements"
 RUNS = 7
 
 
 def queries() -> list[str]:
     """Return the statements that the tests allow."""
-    files = sorted(FOLDER.glob("allowed_*.py"))
-    return [case["query"] for file in files for case in runpy.run_path(str(file))["ALLOWED"]]
+    cases = importlib.import_module(f"{TESTS}.allowed_statements").ALLOWED
+    return [case["query"] for case in cases]
 
 
 def fastest(work: Callable[[], object]) -> float:
@@ -46,9 +45,7 @@ def fastest(work: Callable[[], object]) -> float:
 
 def main() -> None:
     """Print one line a stage."""
-    con = duckdb.connect()
-    tables = runpy.run_path(str(FOLDER / "conftest.py"))
-    con.execute(f"{tables['TABLE']}; {tables['VIEWS']}")
+    con = importlib.import_module(f"{TESTS}.visits").make_visits()
     parser, source = duckdb.connect(), connection_source(con)
     reader = Reader(source, parser)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import runpy
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dfp
+from tests.statements.flights_like import flights_like
 
 pytestmark = pytest.mark.sample(12)
 
@@ -33,7 +33,6 @@ PLAIN = {
     "delay_low": "delay",
 }
 """What the text of a statement has in DuckDB itself."""
-flights_like = runpy.run_path(str(Path(__file__).with_name("flights_like.py")))["flights_like"]
 
 
 @pytest.fixture(scope="module")

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
-
 import duckdb
 import pytest
 
 import dfprivacy as dfp
+from tests.statements.generated import statement
+from tests.statements.shop import measured, shop
 
 pytestmark = pytest.mark.sample(2)
 
-HERE = Path(__file__).parent
-TABLES = runpy.run_path(str(HERE / "shop.py"))
-statement = runpy.run_path(str(HERE / "generated.py"))["statement"]
-measured, shop = TABLES["measured"], TABLES["shop"]
 FEW, MANY = range(100), {0: range(100, 1700), 1: range(600), 2: range(200)}
 """Seeds, for the slow lane by the depth of nesting: shallow statements cost little."""
 BATCH = 25

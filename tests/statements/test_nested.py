@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import runpy
 from pathlib import Path
 
 import duckdb
@@ -11,14 +10,11 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dfp
+from tests.statements.shop import HOSTILE, NOBODY, SCHEMA, by_owner, shop
 
 pytestmark = pytest.mark.sample(4)
 
-HERE = Path(__file__).parent
-TABLES = runpy.run_path(str(HERE / "shop.py"))
-NESTED = (HERE / "nested.sql").read_text().splitlines()
-SCHEMA, shop, by_owner = TABLES["SCHEMA"], TABLES["shop"], TABLES["by_owner"]
-HOSTILE, NOBODY = TABLES["HOSTILE"], TABLES["NOBODY"]
+NESTED = Path(__file__).with_name("nested.sql").read_text().splitlines()
 SAMPLES = [
     pytest.param(query, id=str(place), marks=[] if place < 3 else [pytest.mark.slow])
     for place, query in enumerate(NESTED)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import runpy
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
@@ -15,17 +14,14 @@ import dfprivacy as dfp
 from dfprivacy.statements import catalog, owned, plan, relations
 from dfprivacy.statements.gate import fenced
 from dfprivacy.statements.tables import Tables
+from tests.statements.shop import HOSTILE, NOBODY, SCHEMA, by_owner, measured, shop
 
 pytestmark = pytest.mark.sample(4)
 
 HERE = Path(__file__).parent
-TABLES = runpy.run_path(str(HERE / "shop.py"))
 ALLOWED = (HERE / "owned_allowed.sql").read_text().splitlines()
 UNSAID = [line.split(" -- ") for line in (HERE / "owned_unsaid.sql").read_text().splitlines()]
 """Statements that look at several units at once as they are written, and how they are refused."""
-SCHEMA, shop, by_owner = TABLES["SCHEMA"], TABLES["shop"], TABLES["by_owner"]
-measured = TABLES["measured"]
-HOSTILE, NOBODY = TABLES["HOSTILE"], TABLES["NOBODY"]
 
 
 @pytest.fixture(scope="module")
@@ -257,7 +253,7 @@ def test_rows_of_a_unit_are_the_same_bits(query):
     for way in ways:
         con = duckdb.connect()
         con.execute(f"{LARGE}; {way}")
-        rows = TABLES["by_owner"](query, con, schema=schema)
+        rows = by_owner(query, con, schema=schema)
         found.append({owner: own for owner, own in rows.items() if owner in {1, 4, 5}})
     assert found[0]
     assert found[0] == found[1] == found[2]
@@ -301,7 +297,7 @@ EXACT = """
 
 def in_groups(query, con):
     """Return what a statement asks for, as the rows give it that reach the measurement."""
-    plan, table = TABLES["measured"](query, con)
+    plan, table = measured(query, con)
     groups = {}
     for row in table.to_pylist():
         groups.setdefault(tuple(row[label] for label in plan.by), []).append(row)

@@ -10,7 +10,6 @@ import functools
 import json
 import random
 import re
-import runpy
 import string
 from pathlib import Path
 
@@ -25,19 +24,32 @@ from dfprivacy.statements.catalog import connection_source
 from dfprivacy.statements.rows import Reader
 from dfprivacy.statements.rules import REFUSALS
 from dfprivacy.statements.tree import nodes
+from tests.statements import (
+    refused_calls,
+    refused_ctes,
+    refused_functions,
+    refused_rows,
+    refused_sources,
+    refused_statements,
+)
+from tests.statements.allowed_statements import ALLOWED
+from tests.statements.refused_examples import EXAMPLES
+from tests.statements.shop import SCHEMA, SHOP
+from tests.statements.visits import OTHERS, make_visits
 
-HERE = Path(__file__).parent
-SHOP, WORLD = runpy.run_path(str(HERE / "shop.py")), runpy.run_path(str(HERE / "conftest.py"))
-PAGE = HERE.parents[1] / "docs" / "refusals.md"
-EXAMPLES = runpy.run_path(str(HERE / "refused_examples.py"))["EXAMPLES"]
+PAGE = Path(__file__).parents[2] / "docs" / "refusals.md"
 RULES = [(title, names) for title, rules in EXAMPLES.items() for names in rules]
 ELSEWHERE = {"another system"}
 """Rules whose example needs what DuckDB would download: test_row_by_row.py has a test of each."""
 LONG = {"too many relations"}
 
-FILES = ("sources", "ctes", "rows", "calls", "functions", "statements")
 CASES = [
-    case for name in FILES for case in runpy.run_path(str(HERE / f"refused_{name}.py"))["REFUSED"]
+    *refused_sources.REFUSED,
+    *refused_ctes.REFUSED,
+    *refused_rows.REFUSED,
+    *refused_calls.REFUSED,
+    *refused_functions.REFUSED,
+    *refused_statements.REFUSED,
 ]
 BUDGET = {"epsilon": 10, "delta": 0.1}
 
@@ -138,7 +150,7 @@ def test_long_chains_of_aliases(shared):
 
 def world(rows=""):
     """Return a connection with visits, a shop and their views, with the rows of a condition."""
-    con = WORLD["made"](rows, f"{WORLD['OTHERS']}; {SHOP['SHOP']}")
+    con = make_visits(rows, f"{OTHERS}; {SHOP}")
     if rows:
         con.execute("DELETE FROM orders WHERE customer = 3; DELETE FROM customer WHERE id = 3")
     con.register("registered", pa.table({"x": [1]}))
@@ -157,14 +169,14 @@ def ask(title, example, con, **paid):
     """Run an example."""
     if example.startswith(("dfp.", "con.")):
         frame = pd.DataFrame({"x": [1, 2, 2]})
-        given = {"dfp": dfp, "con": con, "frame": frame, "schema": SHOP["SCHEMA"]}
+        given = {"dfp": dfp, "con": con, "frame": frame, "schema": SCHEMA}
         exec(example, given)
         return
     *before, query = example.split("; ")
     con.execute("; ".join(before) or "SELECT 1")
     terms = {} if "dp_keep" in query else {"delta": 1e-6}
     if title == "Several tables":
-        terms |= {"schema": SHOP["SCHEMA"], "max_rows": 3}
+        terms |= {"schema": SCHEMA, "max_rows": 3}
     dfp.sql(query, con=con, **terms, **paid)
 
 
@@ -222,7 +234,8 @@ ABOUT = (
     "Each rule with its reason, what to write in its place, and an example that it refuses; words "
     "in *italics* come from the statement. A refusal comes before a charge, whatever the rows are. "
     "`tests/statements/test_refused.py` sees that each example is refused by its rule alone, for "
-    "nothing, and in the same words on a neighbouring table; run as a program, it writes this page."
+    "nothing, and in the same words on a neighbouring table; "
+    "`python -m tests.statements.test_refused` writes this page."
 )
 
 
@@ -273,19 +286,14 @@ def test_questions_of_frames_are_told_where_to_ask(question):
 
 
 def test_the_page_has_every_rule():
-    """The page of refusals is that of the registry: run this file where it is not."""
+    """The page of refusals is that of the registry: `python -m tests.statements.test_refused`."""
     assert PAGE.read_text(encoding="utf-8") == page()
 
 
 # Trees and texts that somebody has changed
 
 
-ALLOWED_FILES = ("answers", "groups", "groups_2", "rows")
-QUERIES = [
-    case["query"]
-    for name in ALLOWED_FILES
-    for case in runpy.run_path(str(Path(__file__).with_name(f"allowed_{name}.py")))["ALLOWED"]
-]
+QUERIES = [case["query"] for case in ALLOWED]
 EXPRESSIONS = [
     "(SELECT max(age) FROM visits)",
     "EXISTS (SELECT 1 FROM visits)",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -13,11 +12,10 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
+from tests.statements.shop import SCHEMA, measured, shop
 
 pytestmark = pytest.mark.sample(4)
 
-TABLES = runpy.run_path(str(Path(__file__).with_name("shop.py")))
-SCHEMA, shop, measured = TABLES["SCHEMA"], TABLES["shop"], TABLES["measured"]
 LINKS = dict(SCHEMA.links)
 
 

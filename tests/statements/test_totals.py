@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
-
 import pytest
 
 import dfprivacy as dfp
+from tests.statements.shop import shop
 
-TABLES = runpy.run_path(str(Path(__file__).with_name("shop.py")))
 ASKED = "dp_count(*) AS n, dp_sum(income, 0, 32000) AS s, dp_mean(income, 0, 32000) AS m"
 SETS = [
     f"SELECT city, vip, {ASKED}, GROUPING(city, vip) AS g FROM visits GROUP BY ROLLUP (city, vip)",
@@ -133,7 +130,7 @@ def test_over_the_tables_of_a_schema():
         JOIN customer ON customer = id JOIN nation USING (nation)
         GROUP BY ROLLUP (region, status) ORDER BY GROUPING(region, status), 1, 2
     """
-    con, terms = TABLES["shop"](), {"schema": schema, "max_rows": 9, "max_groups": 9, "delta": 1e-3}
+    con, terms = shop(), {"schema": schema, "max_rows": 9, "max_groups": 9, "delta": 1e-3}
     found = dfp.sql(query, con=con, epsilon=1e9, intervals=True, **terms)
     wanted = con.sql(query).fetchall()
     rows = found.fetchall()
