@@ -75,8 +75,7 @@ from dfprivacy.statistics.quantile import end_of
 if TYPE_CHECKING:
     from dfprivacy.cli.running import Done
 
-_TEXTS, _ANY = list[str], list[str] | None
-_PAIR = tuple[float, float]
+_TEXTS = list[str]
 
 _OF_FRAMES = {
     "histogram": (
@@ -144,18 +143,6 @@ def _help(kind: type[Statistic]) -> tuple[str, str]:
 
 
 _COLUMNS = "Sequence[Hashable]"
-_TYPES: Mapping[str, Any] = {
-    "bounds": _PAIR,
-    "number": float,
-    "numbers": list[float],
-    "whole": int,
-    "choice": str,
-    "flag": bool,
-    "value": str,  # of the column's type once the file is known
-    "Any": str,
-    "str | None": str,
-    _COLUMNS: _TEXTS,
-}
 
 
 def _parameter(own: Argument) -> inspect.Parameter:
@@ -165,7 +152,7 @@ def _parameter(own: Argument) -> inspect.Parameter:
         metavar, kind = (own.name.upper(), str) if own.required else ("[COLUMN]", str | None)
         return place(own.name, kind, metavar, own.doc, default=default)
     if own.form == f"{_COLUMNS} | None":
-        return place(own.name, _ANY, "[COLUMN]...", own.doc, default=default)
+        return place(own.name, own.type.option | None, "[COLUMN]...", own.doc, default=default)
     if own.form == _COLUMNS and own.required:
         return place(own.name, _TEXTS, f"{own.name[:-1].upper()}...", own.doc, default=default)
     if own.form in {"value", _COLUMNS}:
@@ -176,7 +163,7 @@ def _parameter(own: Argument) -> inspect.Parameter:
     name = option_of(own)
     name = f"{name}/--no-{own.name}" if own.form == "flag" and own.default else name
     how = {"show_default": own.form == "choice", "parser": end_of if values == "LOW HIGH" else None}
-    return option(own.name, _TYPES[own.form], words, values, name, default=default, **how)
+    return option(own.name, own.type.option, words, values, name, default=default, **how)
 
 
 _BINS = options("""

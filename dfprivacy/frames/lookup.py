@@ -45,18 +45,6 @@ _MISPLACED_ARGUMENTS = {
 }
 """Arguments that belong elsewhere, with a hint where."""
 
-TYPES = {
-    "column": "Hashable",
-    "bounds": "tuple[float, float] | None",
-    "number": "float",
-    "numbers": "Sequence[float]",
-    "whole": "int",
-    "choice": "str",
-    "flag": "bool",
-    "value": "Any",
-}
-"""How the forms of arguments are annotated."""
-
 
 def statistics_of(scope: str) -> dict[str, type[Question]]:
     """Return the statistics of a "frame", a frame by "group" or a "column", by their names."""
@@ -153,7 +141,7 @@ def signature_of(statistic: type[Question], *, of_column: bool = False) -> inspe
 
 def _parameter(argument: Argument, kind: Any) -> inspect.Parameter:
     default = inspect.Parameter.empty if argument.required else argument.default
-    annotation = TYPES.get(argument.form, argument.form)
+    annotation = argument.type.annotation
     if argument.form in {"number", "whole"} and argument.default is None:
         annotation += " | None"
     return inspect.Parameter(argument.name, kind, default=default, annotation=annotation)

@@ -28,6 +28,34 @@ QUESTIONS: dict[str, type[Question]] = {}
 
 
 @dataclass(frozen=True)
+class ArgumentType:
+    """How methods annotate an argument, and what the command line and job files read it as."""
+
+    annotation: str
+    option: Any = str
+    job_field: Any = None
+
+
+ARGUMENT_TYPES = {
+    "column": ArgumentType("Hashable", str, str),
+    "bounds": ArgumentType(
+        "tuple[float, float] | None", tuple[float, float], tuple[float | str, float | str]
+    ),
+    "number": ArgumentType("float", float, float | int),
+    "numbers": ArgumentType("Sequence[float]", list[float], tuple[float | int, ...]),
+    "whole": ArgumentType("int", int, int),
+    "choice": ArgumentType("str", str, str),
+    "flag": ArgumentType("bool", bool, bool),
+    "value": ArgumentType("Any", str, Any),
+    "Sequence[Hashable]": ArgumentType("Sequence[Hashable]", list[str], tuple[str, ...]),
+    "Sequence[Hashable] | None": ArgumentType(
+        "Sequence[Hashable] | None", list[str], tuple[str, ...]
+    ),
+}
+"""The types of all arguments by their form; any other form is an annotation by itself."""
+
+
+@dataclass(frozen=True)
 class Argument:
     """One argument of a statistic, as every front end takes it.
 
@@ -61,6 +89,11 @@ class Argument:
     def required(self) -> bool:
         """Tell whether it must be given."""
         return self.default is MISSING
+
+    @property
+    def type(self) -> ArgumentType:
+        """Its types in methods, on the command line and in job files."""
+        return ARGUMENT_TYPES.get(self.form) or ArgumentType(self.form)
 
 
 def argument(
